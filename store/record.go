@@ -158,6 +158,9 @@ func (r *Record) block(op *Op, now int64) {
 		d = State{Level: leaked, LeakRate: op.LeakRate}.TimeToEmpty()
 	}
 	r.BlockedUntil = max(r.BlockedUntil, now+d.Microseconds())
+	if r.Limit == (Limit{}) { // the bucket is there for its block alone
+		r.Limit = op.Limit
+	}
 }
 
 // rim is what the bucket may hold after op: the capacity, or a ceiling below it.
