@@ -43,19 +43,19 @@ func Absent(clock int64) Record { return Record{Time: clock} }
 // that small leaks add up instead of rounding to nothing. Within maxSkew a clock that stepped back neither leaks nor raises
 // anything. A stored Time further ahead than that is set to clock, even by a call that is refused; the level stays, and so
 // does what was left of a block.
-func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (State, Effect, error) {
+func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	if op.Mode > Always {
 		return State{}, 0, errors.ErrUnsupported
 	}
 	if op.Amount == 0 && op.Hold == 0 {
-		st := r.State(op.Limit, clock, maxSkew)
+		st = r.State(op.Limit, clock, maxSkew)
 		st.Accepted = true
 		return st, 0, nil
 	}
 	if r.Held+op.Hold < 0 {
 		return State{}, 0, ErrNotHeld
 	}
-	effect := r.unskew(clock, maxSkew)
+	effect = r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
 	leaked, last := r.leak(op.LeakRate, now)
 	n, rim := op.Amount+op.Hold, op.rim(now)
@@ -80,11 +80,10 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (State, Effect
 		effect |= Write
 	}
 	if !accepted && op.BlockFor != 0 {
-		r.block(op, now)
-		effect |= Write
+		effect |= r.block(op, now)
 	}
 
-	st := State{
+	st = State{
 		Level: level, Held: r.Held, Capacity: op.Capacity, LeakRate: op.LeakRate,
 		Spilled: spilled, At: toTime(now), Accepted: accepted,
 	}
@@ -116,6 +115,15 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	return st
 }
 
+// Refusal is the state of an operation that did not fit into the record, which is as it was left: a backend that decides
+// elsewhere than in [Record.Fill] asks it for the wait.
+func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
+	r.unskew(clock, maxSkew)
+	st := r.State(op.Limit, clock, maxSkew)
+	st.RetryAfter = r.wait(op, op.Amount+op.Hold, clock, op.rim(max(r.Time, clock)))
+	return st
+}
+
 // Expired reports whether the record may be pruned at clock: nothing is held or blocked, and it was empty already maxSkew
 // ago by the limit last written. A clock that then steps back by less than maxSkew finds the same answers without the record
 // as with it. A bucket that does not leak never expires.
@@ -130,6 +138,9 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 
 // leak returns the level at now, and the time to store with it.
 func (r *Record) leak(rate float64, now int64) (leaked float64, last int64) {
+	if now == r.Time {
+		return r.Level, now // a key in heavy use is asked several times in a microsecond: no division
+	}
 	// The product is converted so that no compiler fuses it with the subtraction: SQL would compute other bits.
 	leaked = max(0, r.Level-float64(rate*(float64(now-r.Time)/1e6)))
 	if leaked == r.Level && leaked > 0 && rate > 0 {
@@ -150,17 +161,22 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	return Write | Skewed
 }
 
-// block sets or extends the block for an operation that did not fit.
-func (r *Record) block(op *Op, now int64) {
+// block sets or extends the block for an operation that did not fit, and says whether that changed anything.
+func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
 		leaked, _ := r.leak(op.LeakRate, now)
 		d = State{Level: leaked, LeakRate: op.LeakRate}.TimeToEmpty()
 	}
-	r.BlockedUntil = max(r.BlockedUntil, now+d.Microseconds())
+	until := now + d.Microseconds()
+	if until <= max(r.BlockedUntil, now) {
+		return 0
+	}
+	r.BlockedUntil = until
 	if r.Limit == (Limit{}) { // the bucket is there for its block alone
 		r.Limit = op.Limit
 	}
+	return Write
 }
 
 // rim is what the bucket may hold after op: the capacity, or a ceiling below it.
