@@ -35,20 +35,67 @@ func Transact(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res 
 		return res, effects
 	}
 	restore()
+	waits := make(map[*Record]time.Duration)
 	for i, r := range recs {
-		effects[i] = r.unskew(clock, maxSkew)
-		if op := &txn[i]; op.BlockFor != 0 && op.Mode == IfFits && !res.States[i].Accepted {
-			r.block(op, max(r.Time, clock))
-			effects[i] |= Write
+		op := &txn[i]
+		if effects[i] = 0; op.Amount != 0 || op.Hold != 0 {
+			effects[i] = r.unskew(clock, maxSkew)
+		}
+		if op.BlockFor != 0 && op.Mode == IfFits && !res.States[i].Accepted {
+			effects[i] |= r.block(op, max(r.Time, clock))
 		}
 	}
 	for i, r := range recs {
-		refusal := res.States[i].RetryAfter
-		if txn[i].Mode != IfFits {
-			refusal = 0
+		refusal := time.Duration(0)
+		if txn[i].Mode == IfFits && !res.States[i].Accepted {
+			var known bool
+			if refusal, known = waits[r]; !known {
+				refusal = together(txn, recs, r, clock, maxSkew)
+				waits[r] = refusal
+			}
 		}
 		res.States[i] = r.State(txn[i].Limit, clock, maxSkew)
 		res.States[i].RetryAfter = refusal
 	}
 	return res, effects
+}
+
+// together is the wait until all operations of the transaction on one record fit, one after the other. The wait that the trial
+// gave to the one that refused is not it: that takes what the others would have put in for something that leaks meanwhile, and
+// so has an end even where their sum is more than the capacity.
+func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
+	var ops []*Op
+	for i := range txn {
+		if recs[i] == r {
+			ops = append(ops, &txn[i])
+		}
+	}
+	if len(ops) == 1 {
+		return r.Refusal(ops[0], clock, maxSkew).RetryAfter
+	}
+	fits := func(us int64) bool {
+		trial := *r
+		for _, op := range ops {
+			st, _, err := trial.Fill(op, clock+us, maxSkew)
+			if err != nil || op.Mode == IfFits && !st.Accepted {
+				return false
+			}
+		}
+		return true
+	}
+	if !fits(maxWait) {
+		return Never
+	}
+	lo, hi := int64(0), int64(1)
+	for step := int64(1); !fits(hi); step *= 2 {
+		lo, hi = hi, min(hi+step, maxWait)
+	}
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; fits(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return time.Duration(hi) * time.Microsecond
 }

@@ -1,0 +1,467 @@
+package combine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gate is a flush function that a test lets through batch by batch. It answers a request with its double.
+type gate struct {
+	started chan []int    // what a flush was given, as it starts
+	proceed chan struct{} // lets it end
+}
+
+func newGate() *gate { return &gate{started: make(chan []int), proceed: make(chan struct{})} }
+
+func (g *gate) flush(_ int, batch []*Request[int, int]) {
+	in := make([]int, len(batch))
+	for i, r := range batch {
+		in[i] = r.In
+	}
+	g.started <- in
+	<-g.proceed
+	for _, r := range batch {
+		r.Out = 2 * r.In
+	}
+}
+
+func mustNew(t testing.TB, flush func(int, []*Request[int, int]), o *Options) *Combiner[int, int] {
+	t.Helper()
+	c, err := New(flush, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+type answer struct {
+	out int
+	err error
+}
+
+func do(ctx context.Context, c *Combiner[int, int], in int) chan answer {
+	ch := make(chan answer, 1)
+	go func() {
+		out, err := c.Do(ctx, 0, in)
+		ch <- answer{out, err}
+	}()
+	return ch
+}
+
+func cancellable(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+func want(t *testing.T, ch chan answer, out int) {
+	t.Helper()
+	if a := <-ch; a.err != nil || a.out != out {
+		t.Errorf("answer %d, %v; want %d", a.out, a.err, out)
+	}
+}
+
+func batchIs(t *testing.T, got []int, want ...int) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("batch %v, want %v", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("batch %v, want %v", got, want)
+		}
+	}
+}
+
+func TestQueuesBehindTheFlushInFlight(t *testing.T) {
+	for name, mayLead := range map[string]bool{"a caller that leads": true, "a caller that can be called away": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate()
+				c := mustNew(t, g.flush, nil)
+				ctx := context.Background()
+				if !mayLead {
+					ctx, _ = cancellable(t)
+				}
+				one := do(ctx, c, 1)
+				batchIs(t, <-g.started, 1)
+				two := do(ctx, c, 2)
+				synctest.Wait()
+				three := do(ctx, c, 3)
+				synctest.Wait()
+				g.proceed <- struct{}{}
+				want(t, one, 2)
+				batchIs(t, <-g.started, 2, 3)
+				g.proceed <- struct{}{}
+				want(t, two, 4)
+				want(t, three, 6)
+				c.Close()
+			})
+		})
+	}
+}
+
+func TestMaxBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := mustNew(t, g.flush, &Options{MaxBatch: 2})
+		var chs []chan answer
+		for i := range 6 {
+			chs = append(chs, do(context.Background(), c, i))
+			synctest.Wait()
+			if i == 0 {
+				batchIs(t, <-g.started, 0)
+			}
+		}
+		for _, b := range [][]int{{1, 2}, {3, 4}, {5}} {
+			g.proceed <- struct{}{}
+			batchIs(t, <-g.started, b...)
+		}
+		g.proceed <- struct{}{}
+		for i, ch := range chs {
+			want(t, ch, 2*i)
+		}
+		c.Close()
+	})
+}
+
+func TestContexts(t *testing.T) {
+	t.Run("done before: nothing is sent", func(t *testing.T) {
+		c := mustNew(t, func(int, []*Request[int, int]) { t.Error("flushed") }, nil)
+		defer c.Close()
+		ctx, cancel := cancellable(t)
+		cancel()
+		if _, err := c.Do(ctx, 0, 1); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("done while queued: taken back, its neighbours go on", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			c := mustNew(t, g.flush, nil)
+			one := do(context.Background(), c, 1)
+			batchIs(t, <-g.started, 1)
+			var chs [5]chan answer
+			var cancels [5]context.CancelFunc
+			for i := range chs {
+				ctx, cancel := cancellable(t)
+				chs[i], cancels[i] = do(ctx, c, 10+i), cancel
+				synctest.Wait()
+			}
+			for _, i := range []int{2, 0, 4} { // from the middle, the front and the back of the queue
+				cancels[i]()
+				if a := <-chs[i]; a.err != context.Canceled {
+					t.Errorf("error %v, want context.Canceled alone", a.err)
+				}
+			}
+			g.proceed <- struct{}{}
+			batchIs(t, <-g.started, 11, 13)
+			g.proceed <- struct{}{}
+			want(t, one, 2)
+			want(t, chs[1], 22)
+			want(t, chs[3], 26)
+			c.Close()
+		})
+	})
+	t.Run("done in flight: unknown at once, its neighbours go on", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			c := mustNew(t, g.flush, nil)
+			one := do(context.Background(), c, 1)
+			batchIs(t, <-g.started, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			two, three := do(ctx, c, 2), do(context.Background(), c, 3)
+			synctest.Wait()
+			g.proceed <- struct{}{}
+			<-g.started
+			a := <-two
+			if !errors.Is(a.err, store.ErrUnknownOutcome) || !errors.Is(a.err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want both ErrUnknownOutcome and DeadlineExceeded", a.err)
+			}
+			g.proceed <- struct{}{}
+			want(t, one, 2)
+			want(t, three, 6)
+			c.Close()
+		})
+	})
+	t.Run("a lone caller is not kept by a flush that takes long", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			c := mustNew(t, g.flush, nil)
+			ctx, cancel := cancellable(t)
+			one := do(ctx, c, 1)
+			<-g.started
+			cancel()
+			if a := <-one; !errors.Is(a.err, store.ErrUnknownOutcome) {
+				t.Errorf("error %v, want ErrUnknownOutcome", a.err)
+			}
+			g.proceed <- struct{}{}
+			c.Close()
+		})
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := mustNew(t, g.flush, &Options{Lanes: 2})
+		one := do(context.Background(), c, 1)
+		<-g.started
+		two := do(context.Background(), c, 2)
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { c.Close(); close(closed) }()
+		synctest.Wait()
+		for _, hash := range []uint64{0, 1} {
+			if _, err := c.Do(context.Background(), hash, 3); !errors.Is(err, store.ErrClosed) {
+				t.Errorf("while closing: error %v, want ErrClosed", err)
+			}
+		}
+		select {
+		case <-closed:
+			t.Error("Close returned while a flush was in flight")
+		default:
+		}
+		g.proceed <- struct{}{}
+		batchIs(t, <-g.started, 2)
+		g.proceed <- struct{}{}
+		want(t, one, 2)
+		want(t, two, 4)
+		<-closed
+		c.Close()
+	})
+}
+
+func TestFlushThatDoesNotReturn(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "goexit": runtime.Goexit} {
+		for who, background := range map[string]bool{"led": true, "run": false} {
+			t.Run(name+" "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					started, proceed := make(chan struct{}), make(chan struct{})
+					c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+						started <- struct{}{}
+						<-proceed
+						if batch[0].In < 0 {
+							fail()
+						}
+					}, nil)
+					ctx := context.Background()
+					if !background {
+						ctx, _ = cancellable(t)
+					}
+					bad := do(ctx, c, -1)
+					<-started
+					worse := do(ctx, c, -2)
+					synctest.Wait()
+					proceed <- struct{}{}
+					if name == "panic" || !background { // a goroutine that leads is gone with its flush
+						if a := <-bad; !errors.Is(a.err, store.ErrUnknownOutcome) {
+							t.Errorf("error %v, want ErrUnknownOutcome", a.err)
+						}
+					}
+					<-started
+					good := do(ctx, c, 0)
+					synctest.Wait()
+					proceed <- struct{}{}
+					if a := <-worse; !errors.Is(a.err, store.ErrUnknownOutcome) {
+						t.Errorf("error %v, want ErrUnknownOutcome", a.err)
+					}
+					<-started
+					proceed <- struct{}{}
+					want(t, good, 0)
+					c.Close()
+				})
+			})
+		}
+	}
+}
+
+func TestPostpone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, proceed := make(chan []int), make(chan struct{})
+		c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+			var in []int
+			for _, r := range batch {
+				in = append(in, r.In)
+			}
+			started <- in
+			<-proceed
+			for i, r := range batch {
+				if r.In >= 100 || (i > 0 && r.In < 10) {
+					r.Postpone()
+				}
+			}
+		}, nil)
+		ctx, cancel := cancellable(t)
+		one := do(ctx, c, 1)
+		<-started
+		var chs []chan answer
+		for _, in := range []int{10, 2, 3} {
+			chs = append(chs, do(context.Background(), c, in))
+			synctest.Wait()
+		}
+		proceed <- struct{}{}
+		want(t, one, 0)
+		batchIs(t, <-started, 10, 2, 3)
+		late := do(ctx, c, 20)
+		synctest.Wait()
+		proceed <- struct{}{}
+		want(t, chs[0], 0)
+		batchIs(t, <-started, 2, 3, 20) // what was postponed comes first, in its order
+		proceed <- struct{}{}
+		want(t, chs[1], 0)
+		want(t, late, 0)
+		batchIs(t, <-started, 3)
+		never := do(context.Background(), c, 100)
+		synctest.Wait()
+		proceed <- struct{}{}
+		want(t, chs[2], 0)
+		batchIs(t, <-started, 100)
+		proceed <- struct{}{}
+		if a := <-never; !errors.Is(a.err, store.ErrUnavailable) {
+			t.Errorf("a batch postponed as a whole: error %v, want ErrUnavailable", a.err)
+		}
+		cancel()
+		c.Close()
+	})
+}
+
+func TestErrorIsTheRequestsOwn(t *testing.T) {
+	bad := errors.New("bad")
+	c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+		for _, r := range batch {
+			if r.In%2 == 1 {
+				r.Err = bad
+			} else {
+				r.Out = r.In
+			}
+		}
+	}, nil)
+	defer c.Close()
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			out, err := c.Do(context.Background(), 0, i)
+			if (i%2 == 1) != errors.Is(err, bad) || (i%2 == 0 && out != i) {
+				t.Errorf("request %d: %d, %v", i, out, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestBadOptions(t *testing.T) {
+	flush := func(int, []*Request[int, int]) {}
+	if _, err := New[int, int](nil, nil); err == nil {
+		t.Error("no flush function: no error")
+	}
+	for _, o := range []*Options{{Lanes: -1}, {MaxBatch: -1}} {
+		if _, err := New(flush, o); err == nil {
+			t.Errorf("%+v: no error", *o)
+		}
+	}
+}
+
+// TestStorm cancels at random moments: a request object that were used again while a flush still has it would answer
+// somebody with another's result, and the race detector would see it.
+func TestStorm(t *testing.T) {
+	var inFlight [3]atomic.Int32
+	c := mustNew(t, func(lane int, batch []*Request[int, int]) {
+		if inFlight[lane].Add(1) != 1 {
+			t.Error("two flushes of one lane at once")
+		}
+		runtime.Gosched()
+		for _, r := range batch {
+			r.Out = 2 * r.In
+		}
+		inFlight[lane].Add(-1)
+	}, &Options{Lanes: 3, MaxBatch: 7})
+	var wg sync.WaitGroup
+	var withdrawn, unknown, done atomic.Int32
+	for g := range 32 {
+		wg.Go(func() {
+			for i := range 200 {
+				in := g*1000 + i
+				ctx, cancel := context.WithCancel(context.Background())
+				if i%3 == 0 {
+					go cancel()
+				}
+				out, err := c.Do(ctx, uint64(in), in)
+				switch {
+				case err == nil && out == 2*in:
+					done.Add(1)
+				case errors.Is(err, store.ErrUnknownOutcome) && errors.Is(err, context.Canceled):
+					unknown.Add(1)
+				case err == context.Canceled:
+					withdrawn.Add(1)
+				default:
+					t.Errorf("answer %d, %v", out, err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	c.Close()
+	if done.Load() < 32*133 { // those with i%3 != 0 were never cancelled
+		t.Errorf("%d of %d answered, %d withdrawn, %d unknown", done.Load(), 32*200, withdrawn.Load(), unknown.Load())
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	c := mustNew(t, func(_ int, batch []*Request[int, int]) { batch[0].Out = 1 }, nil)
+	defer c.Close()
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(1000, func() { _, _ = c.Do(ctx, 0, 1) }); n >= 1 && !raceEnabled {
+		t.Errorf("%v allocations for a lone request, want 0", n)
+	}
+}
+
+func BenchmarkDo(b *testing.B) {
+	flush := func(_ int, batch []*Request[int, int]) {
+		for _, r := range batch {
+			r.Out = r.In
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"led": context.Background(), "handed over": ctx} {
+		b.Run("lone "+name, func(b *testing.B) {
+			c := mustNew(b, flush, nil)
+			defer c.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Do(ctx, 0, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("64 callers "+name, func(b *testing.B) {
+			c := mustNew(b, flush, nil)
+			defer c.Close()
+			b.ReportAllocs()
+			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := c.Do(ctx, 0, 1); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}

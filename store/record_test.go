@@ -1,0 +1,259 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+const (
+	second = int64(1_000_000)
+	noon   = 1_767_225_600 * second // of some day
+)
+
+func at(s float64) int64 { return noon + int64(s*1e6) }
+
+func TestFill(t *testing.T) {
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	bucket := func(level, held float64) Record { return Record{Level: level, Held: held, Time: noon, Limit: limit} }
+	op := func(mode Mode, amount, hold float64) Op {
+		return Op{Bucket: limit.For("k"), Mode: mode, Amount: amount, Hold: hold}
+	}
+	with := func(o Op, change func(*Op)) Op { change(&o); return o }
+	cases := []struct {
+		name, why string
+		from      Record
+		op        Op
+		clock     int64
+		want      State // without capacity, leak rate and time
+		effect    Effect
+		after     Record
+	}{
+		{
+			"fits", "L' = leaked + n, at now",
+			bucket(8, 0), op(IfFits, 4, 0), at(3),
+			State{Level: 9, Accepted: true}, Write, Record{Level: 9, Time: at(3), Limit: limit},
+		},
+		{
+			"does not fit", "a refusal leaves the record as it was, byte for byte",
+			bucket(8, 0), op(IfFits, 4, 0), at(1),
+			State{Level: 7, RetryAfter: time.Second}, 0, bucket(8, 0),
+		},
+		{
+			"exactly full", "the rim is part of the bucket",
+			bucket(6, 0), op(IfFits, 4, 0), noon,
+			State{Level: 10, Accepted: true, Full: true}, Write, bucket(10, 0),
+		},
+		{
+			"nothing", "n = 0 writes nothing",
+			bucket(6, 0), op(Clamp, 0, 0), at(1),
+			State{Level: 5, Accepted: true}, 0, bucket(6, 0),
+		},
+		{
+			"spills", "a Fillup fills to c - H",
+			bucket(6, 3), op(Clamp, 4, 0), noon,
+			State{Level: 7, Held: 3, Spilled: 3, Full: true, RetryAfter: 3 * time.Second}, Write, bucket(7, 3),
+		},
+		{
+			"always", "goes past the rim, and is Full",
+			bucket(6, 0), op(Always, 40, 0), noon,
+			State{Level: 46, Accepted: true, Full: true}, Write, bucket(46, 0),
+		},
+		{
+			"drain", "never below zero, never Full",
+			bucket(6, 0), op(Always, -40, 0), noon,
+			State{Accepted: true}, Write, bucket(0, 0),
+		},
+		{
+			"drain of what has leaked", "there is nothing to write",
+			bucket(6, 0), op(Always, -1, 0), at(6),
+			State{Accepted: true}, 0, bucket(6, 0),
+		},
+		{
+			"capture", "held goes out, used goes in, in one",
+			bucket(2, 6), op(Always, 5, -6), at(1),
+			State{Level: 6, Accepted: true}, Write, Record{Level: 6, Time: at(1), Limit: limit},
+		},
+		{
+			"clock behind", "time does not go back, and the wait starts at the clock",
+			bucket(9, 0), op(IfFits, 3, 0), at(-60),
+			State{Level: 9, RetryAfter: 62 * time.Second}, 0, bucket(9, 0),
+		},
+		{
+			"clock too far behind", "the time is mended though the call is refused",
+			bucket(9, 0), op(IfFits, 3, 0), at(-301),
+			State{Level: 9, RetryAfter: 2 * time.Second}, Write | Skewed, Record{Level: 9, Time: at(-301), Limit: limit},
+		},
+		{
+			"drain of an empty bucket, clock too far behind", "the time is mended though nothing else changes",
+			bucket(0, 0), op(Always, -3, 0), at(-301),
+			State{Accepted: true}, Write | Skewed, Record{Time: at(-301), Limit: limit},
+		},
+		{
+			"penalty", "what does not fit blocks",
+			bucket(9, 0), with(op(IfFits, 3, 0), func(o *Op) { o.BlockFor = time.Minute }), noon,
+			State{Level: 9, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))}, Write,
+			Record{Level: 9, Time: noon, Limit: limit, BlockedUntil: at(60)},
+		},
+		{
+			"penalty until empty, of an empty bucket", "it is over at once: there is nothing to write",
+			bucket(0, 0), with(op(IfFits, 11, 0), func(o *Op) { o.BlockFor = UntilEmpty }), noon,
+			State{RetryAfter: Never}, 0, bucket(0, 0),
+		},
+		{
+			"penalty until empty, no leak", "it never empties: the block lasts as long as a Duration can say",
+			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}},
+			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3, BlockFor: UntilEmpty}, noon,
+			State{Level: 9, RetryAfter: Never, BlockedUntil: toTime(noon + Never.Microseconds())}, Write,
+			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: noon + Never.Microseconds()},
+		},
+		{
+			"ceiling", "tightens, and is not stored",
+			bucket(2, 0), with(op(IfFits, 3, 0), func(o *Op) { o.Ceiling = 4 }), noon,
+			State{Level: 2, RetryAfter: time.Second}, 0, bucket(2, 0),
+		},
+		{
+			"slow leak", "a wait that a Duration cannot hold is Never",
+			Record{Level: 10, Time: noon, Limit: limit}, Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-10}.For("k"), Amount: 1}, noon,
+			State{Level: 10, RetryAfter: Never}, 0, bucket(10, 0),
+		},
+		{
+			"slowest leak", "an estimate beyond all integers is Never, not an overflow",
+			Record{Level: 1 << 53, Time: noon}, Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For("k"), Amount: 1 << 53}, noon,
+			State{Level: 1 << 53, RetryAfter: Never}, 0, Record{Level: 1 << 53, Time: noon},
+		},
+		{
+			"tiny leak", "it does not change the level: T stays, so that it is not lost",
+			Record{Level: 1 << 52, Time: noon}, Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 0.125}.For("k"), Amount: 2}, at(1),
+			State{Level: 1<<52 + 2, Accepted: true}, Write,
+			Record{Level: 1<<52 + 2, Time: noon, Limit: Limit{Capacity: 1 << 53, LeakRate: 0.125}},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.from
+			got, effect, err := r.Fill(&c.op, c.clock, DefaultMaxSkew)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.At.Equal(toTime(max(c.clock, r.Time))) {
+				t.Errorf("At = %v", got.At)
+			}
+			c.want.Capacity, c.want.LeakRate, c.want.At = c.op.Capacity, c.op.LeakRate, got.At
+			if got != c.want || effect != c.effect || r != c.after {
+				t.Errorf("\n got %+v, %v, %+v\nwant %+v, %v, %+v\nwhy: %s", got, effect, r, c.want, c.effect, c.after, c.why)
+			}
+		})
+	}
+}
+
+func TestFillErrors(t *testing.T) {
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	for _, c := range []struct {
+		why  string
+		op   Op
+		want error
+	}{
+		{"more than is held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
+		{"a mode that is not known is never ignored", Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1}, errors.ErrUnsupported},
+		{"not even where there is nothing to do", Op{Bucket: limit.For("k"), Mode: 255}, errors.ErrUnsupported},
+	} {
+		// The time is beyond belief, and stays: an error changes nothing at all.
+		before := Record{Level: 3, Held: 1, Time: noon, Limit: limit}
+		r := before
+		st, effect, err := r.Fill(&c.op, at(-3600), DefaultMaxSkew)
+		if !errors.Is(err, c.want) || st != (State{}) || effect != 0 || r != before {
+			t.Errorf("%+v, %v, %v, %+v; want %v and nothing changed\nwhy: %s", st, effect, err, r, c.want, c.why)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	for _, c := range []struct {
+		name  string
+		from  Record
+		clock int64
+		n     float64
+		want  time.Duration
+	}{
+		{"now", Record{Level: 9, Time: noon, Limit: limit}, noon, 3, 2 * time.Second},
+		{"later", Record{Level: 9, Time: noon, Limit: limit}, at(1), 3, time.Second},
+		{"clock behind", Record{Level: 9, Time: noon, Limit: limit}, at(-10), 3, 12 * time.Second},
+		{"clock too far behind", Record{Level: 9, Time: noon, Limit: limit}, at(-1000), 3, 2 * time.Second},
+		{"never", Record{Level: 9, Time: noon, Limit: limit}, noon, 11, Never},
+		{"blocked", Record{Level: 1, Time: noon, Limit: limit, BlockedUntil: at(7)}, at(1), 3, 6 * time.Second},
+	} {
+		before, op := c.from, Op{Bucket: limit.For("k"), Amount: c.n}
+		got := c.from.Refusal(&op, c.clock, DefaultMaxSkew)
+		filled, _, err := before.Fill(&op, c.clock, DefaultMaxSkew)
+		if err != nil || got != filled || got.RetryAfter != c.want {
+			t.Errorf("%s: %+v, want what Fill says, %+v, and RetryAfter %v", c.name, got, filled, c.want)
+		}
+	}
+}
+
+func TestReadAbsent(t *testing.T) {
+	got := Absent(noon).State(Limit{Capacity: 3, LeakRate: 2}, noon, DefaultMaxSkew)
+	if want := (State{Capacity: 3, LeakRate: 2, At: toTime(noon)}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := Absent(noon).State(Limit{}, noon, DefaultMaxSkew); got != (State{At: toTime(noon)}) {
+		t.Errorf("without a limit: %+v, want capacity 0", got)
+	}
+}
+
+func TestReadByTheLimitLastWritten(t *testing.T) {
+	r := Record{Level: 8, Held: 1, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 2}, BlockedUntil: at(5)}
+	got := r.State(Limit{}, at(3), DefaultMaxSkew)
+	if want := (State{Level: 2, Held: 1, Capacity: 10, LeakRate: 2, At: toTime(at(3)), BlockedUntil: toTime(at(5))}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.State(Limit{}, at(5), DefaultMaxSkew); !got.BlockedUntil.IsZero() {
+		t.Errorf("blocked until %v at that very time: the block is over", got.BlockedUntil)
+	}
+}
+
+func TestExpired(t *testing.T) {
+	leaks := Limit{Capacity: 10, LeakRate: 1}
+	skew := DefaultMaxSkew.Seconds()
+	for _, c := range []struct {
+		why   string
+		r     Record
+		after float64 // seconds
+		want  bool
+	}{
+		{"empty since MaxSkew", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew, true},
+		{"empty for a little less", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew - 1e-6, false},
+		{"written less than MaxSkew ago", Record{Time: noon, Limit: leaks}, skew - 1e-6, false},
+		{"written MaxSkew ago", Record{Time: noon, Limit: leaks}, skew, true},
+		{"held", Record{Held: 1, Time: noon, Limit: leaks}, 1e6, false},
+		{"does not leak", Record{Time: noon, Limit: Limit{Capacity: 1}}, 1e6, false},
+		{"blocked until less than MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)}, 100 + skew - 1e-6, false},
+		{"blocked until MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)}, 100 + skew, true},
+		{"ahead of the clock", Record{Time: noon, Limit: leaks}, -1e6, false},
+	} {
+		if got := c.r.Expired(at(c.after), DefaultMaxSkew); got != c.want {
+			t.Errorf("%s: expired = %v after %v s", c.why, got, c.after)
+		}
+	}
+}
+
+// TestExtremeTimes sees that no clock, however absurd, makes a level rise, a NaN or a panic.
+func TestExtremeTimes(t *testing.T) {
+	times := []int64{math.MinInt64, math.MinInt64 / 2, -1, 0, 1, noon, math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64}
+	for _, written := range times {
+		for _, clock := range times {
+			for _, rate := range []float64{0, 1e-12, 1, 1 << 53} {
+				limit := Limit{Capacity: 10, LeakRate: rate}
+				r := Record{Level: 9, Time: written, Limit: limit}
+				st, _, err := r.Fill(&Op{Bucket: limit.For("k"), Amount: 3, BlockFor: UntilEmpty}, clock, DefaultMaxSkew)
+				if err != nil || !(st.Level >= 0 && st.Level <= 10) || !(r.Level >= 0 && r.Level <= 10) {
+					t.Errorf("written at %d, clock %d, rate %v: %+v, %+v, %v", written, clock, rate, st, r, err)
+				}
+				_ = r.Expired(clock, DefaultMaxSkew)
+			}
+		}
+	}
+}
