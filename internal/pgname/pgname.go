@@ -1,0 +1,101 @@
+// Package pgname names brim's things in PostgreSQL: it checks the configurable schema and table, quotes them, and puts them
+// into statements. The backend and the migrator share it, so that they cannot disagree.
+package pgname
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// What is used where a name is not configured.
+const (
+	DefaultSchema = "brim"
+	DefaultTable  = "buckets"
+)
+
+const (
+	maxSchema = 63 // PostgreSQL cuts longer identifiers off, and two schemas could become one
+	maxTable  = 48 // leaves room for the names that are derived from the table's
+)
+
+// Names are a schema and a table that were checked. The zero value is not valid: use [New].
+type Names struct {
+	schema, table string
+}
+
+// New checks the names; an empty one means its default. They are taken byte for byte, whatever case or characters they have:
+// the name Limits is not the name limits.
+func New(schema, table string) (Names, error) {
+	n := Names{schema: schema, table: table}
+	if n.schema == "" {
+		n.schema = DefaultSchema
+	}
+	if n.table == "" {
+		n.table = DefaultTable
+	}
+	if err := check("schema", n.schema, maxSchema); err != nil {
+		return Names{}, err
+	}
+	if err := check("table", n.table, maxTable); err != nil {
+		return Names{}, err
+	}
+	return n, nil
+}
+
+func check(what, name string, limit int) error {
+	switch {
+	case len(name) > limit:
+		return fmt.Errorf("%s name has %d bytes; it may have at most %d", what, len(name), limit)
+	case strings.IndexByte(name, 0) >= 0, !utf8.ValidString(name):
+		return fmt.Errorf("%s name %q is not UTF-8 without NUL, which PostgreSQL requires", what, name)
+	case what == "schema" && strings.HasPrefix(name, "pg_"):
+		return fmt.Errorf("schema name %q starts with pg_, which PostgreSQL keeps for itself", name)
+	}
+	return nil
+}
+
+// Schema returns the schema's name as it is in the catalog, unquoted.
+func (n Names) Schema() string { return n.schema }
+
+// Table returns the name of the table of buckets as it is in the catalog, unquoted.
+func (n Names) Table() string { return n.table }
+
+// Versions returns the name of the table that says which migrations were applied, unquoted. It is in the same schema.
+func (n Names) Versions() string { return n.table + "_migrations" }
+
+// Qualified returns the table of buckets, quoted and with its schema, for use in a statement.
+func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table) }
+
+// QualifiedVersions returns the table of applied migrations, quoted and with its schema, for use in a statement.
+func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
+
+// Render puts the names into a statement, in place of
+//
+//	{{schema}}    the schema, quoted as an identifier
+//	{{table}}     the table of buckets, quoted as an identifier, without its schema
+//	{{versions}}  the table of applied migrations, likewise
+//	{{'schema'}}  the schema as a string literal
+//
+// and of the pairs in more, each a placeholder and what is to stand for it. What was put in is not looked at again, so a
+// name that reads like a placeholder stays as it is.
+func (n Names) Render(sql string, more ...string) string {
+	return strings.NewReplacer(append([]string{
+		"{{schema}}", Quote(n.schema),
+		"{{table}}", Quote(n.table),
+		"{{versions}}", Quote(n.Versions()),
+		"{{'schema'}}", Literal(n.schema),
+	}, more...)...).Replace(sql)
+}
+
+// Quote makes an identifier of a name.
+func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Literal makes a string literal of s. It holds no dollar sign, so that it cannot end a dollar-quoted body around it, and
+// reads the same whatever standard_conforming_strings says.
+func Literal(s string) string {
+	if !strings.ContainsAny(s, `\$`) {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return "E'" + strings.NewReplacer("'", "''", `\`, `\\`, "$", `\x24`).Replace(s) + "'"
+}

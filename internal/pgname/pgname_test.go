@@ -1,0 +1,64 @@
+package pgname
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNew(t *testing.T) {
+	for _, c := range []struct {
+		name, why     string
+		schema, table string
+		want          string // of Qualified; empty where the name is refused
+	}{
+		{"defaults", "an empty name is not configured", "", "", `"brim"."buckets"`},
+		{"case and spaces", "names are taken byte for byte", "My Schema", "Bückets", `"My Schema"."Bückets"`},
+		{"quotes", "a quote must not end the identifier", `a"b`, `"; DROP TABLE x; --`, `"a""b"."""; DROP TABLE x; --"`},
+		{"longest", "that much PostgreSQL keeps", strings.Repeat("s", 63), "t", `"` + strings.Repeat("s", 63) + `"."t"`},
+		{"long schema", "PostgreSQL would cut it off, and two schemas be one", strings.Repeat("s", 64), "", ""},
+		{"long in bytes", "it counts bytes", strings.Repeat("ü", 32), "", ""},
+		{"long table", "derived names would be cut off", "", strings.Repeat("t", 49), ""},
+		{"NUL", "the protocol ends strings there", "a\x00", "", ""},
+		{"not UTF-8", "the server refuses it", "", "\xff", ""},
+		{"reserved", "the server refuses it", "pg_x", "", ""},
+		{"reserved for schemas only", "a table may be called so", "", "pg_x", `"brim"."pg_x"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, err := New(c.schema, c.table)
+			if c.want == "" {
+				if err == nil {
+					t.Errorf("accepted: %s", c.why)
+				}
+				return
+			}
+			if err != nil || n.Qualified() != c.want {
+				t.Errorf("%s, %v, want %s: %s", n.Qualified(), err, c.want, c.why)
+			}
+		})
+	}
+}
+
+func TestRender(t *testing.T) {
+	n, err := New("{{table}}", `it's "{{schema}}"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := n.Render("{{schema}} {{table}} {{versions}} {{'schema'}} {{more}} {{unknown}}", "{{more}}", "{{table}}")
+	want := `"{{table}}" "it's ""{{schema}}""" "it's ""{{schema}}""_migrations" '{{table}}' {{table}} {{unknown}}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s: what was put in is not looked at again", got, want)
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for in, want := range map[string]string{
+		"brim":   "'brim'",
+		"it's":   "'it''s'",
+		`a\b'c`:  `E'a\\b''c'`,
+		"$brim$": `E'\x24brim\x24'`,
+	} {
+		if got := Literal(in); got != want {
+			t.Errorf("Literal(%q) is %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package pgtest
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+)
+
+// places is where distributions put the server's programs, which are seldom on PATH.
+var places = []string{
+	"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
+	"/usr/pgsql-*/bin",                  // Red Hat, with PostgreSQL's own packages
+	"/usr/libexec/postgresql*",          // Alpine
+	"/opt/homebrew/opt/postgresql*/bin", // Homebrew on ARM
+	"/usr/local/opt/postgresql*/bin",    // Homebrew on Intel
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+	"/usr/local/pgsql/bin", // built from source
+}
+
+// findBinaries returns the directory of initdb and postgres: that on path, or else the newest of those in places; "" if there
+// is none.
+func findBinaries(lookPath func(string) (string, error), places []string) string {
+	if initdb, err := lookPath("initdb"); err == nil {
+		if dir := filepath.Dir(initdb); runnable(dir) {
+			return dir
+		}
+	}
+	var dirs []string
+	for _, pattern := range places {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			continue // only a pattern of ours that is wrong, which finds nothing in tests either
+		}
+		dirs = append(dirs, slices.DeleteFunc(found, func(dir string) bool { return !runnable(dir) })...)
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(major(b), major(a)) })
+	return dirs[0]
+}
+
+func runnable(dir string) bool {
+	for _, name := range []string{"initdb", "postgres"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+var number = regexp.MustCompile(`\d+`)
+
+// major returns the last number in a path like /usr/lib/postgresql/17/bin, 0 if there is none.
+func major(dir string) int {
+	all := number.FindAllString(dir, -1)
+	if len(all) == 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(all[len(all)-1])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// findDocker reports whether there is a Docker that answers.
+func findDocker() bool {
+	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
+}
+
+// install installs PostgreSQL with the system's package manager, if this is a system where that can be done, and returns
+// where its programs are. It says on w what it does.
+func install(w io.Writer) (string, error) {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil || os.Geteuid() != 0 {
+		return "", nil
+	}
+	fmt.Fprintln(w, "pgtest: no PostgreSQL here: running apt-get update, then apt-get install postgresql")
+	for _, args := range [][]string{
+		{"-q", "-o", "DPkg::Lock::Timeout=300", "update"},
+		{"-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-install-recommends", "postgresql"},
+	} {
+		cmd := exec.Command(apt, args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("apt-get %v: %w\n%s", args, err, tail(out))
+		}
+	}
+	return findBinaries(exec.LookPath, places), nil
+}
+
+// missing says what would help.
+func missing() error {
+	how := "install PostgreSQL 14 or later (initdb and postgres), or Docker"
+	switch runtime.GOOS {
+	case "darwin":
+		how = `run "brew install postgresql@17", or start Docker`
+	case "linux":
+		how = `install PostgreSQL 14 or later ("apt-get install postgresql", "dnf install postgresql-server", "apk add postgresql"), or start Docker`
+	}
+	return fmt.Errorf("no PostgreSQL to test against; %s, or set BRIM_TEST_POSTGRES to the URL of a server, with a superuser", how)
+}

@@ -1,0 +1,38 @@
+# Keeps one server of this machine, for whoever holds the other end of stdin: $1 is a directory of its own, $2 where the
+# programs are. When stdin ends, because its holder was done or was killed, the server is stopped and the directory removed.
+# Answers go to stdout, one line each.
+dir=$1 bin=$2
+trap '' HUP INT QUIT TERM PIPE
+stop() {
+    [ -s "$dir/pid" ] || return 0
+    kill "-$1" "$(cat "$dir/pid")" 2>/dev/null
+    wait
+    rm -f "$dir/pid"
+}
+while read -r word signal; do
+    case $word in
+    init)
+        "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --no-locale --no-sync --no-instructions \
+            >>"$dir/log" 2>&1 </dev/null
+        echo "init $?"
+        ;;
+    start)
+        {
+            "$bin/postgres" -D "$dir/data" -c "config_file=$dir/conf" >>"$dir/log" 2>&1 </dev/null &
+            echo $! >"$dir/pid.new"
+            mv "$dir/pid.new" "$dir/pid"
+            wait $!
+            echo "ended $?"
+        } &
+        # A stop must find the process it is to stop.
+        while [ ! -s "$dir/pid" ]; do sleep 0.01; done
+        echo "start 0"
+        ;;
+    stop)
+        stop "$signal"
+        echo "stop 0"
+        ;;
+    esac
+done 2>>"$dir/log"
+stop QUIT
+rm -rf "$dir"

@@ -1,0 +1,90 @@
+package pgtest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// supervisor is the shell that holds a server: see local.sh and docker.sh. No goroutine belongs to it, so that tests which
+// look for leaks find none.
+type supervisor struct {
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	lines  *bufio.Reader
+	line   string // the part of a line that was read so far
+}
+
+// supervise runs script. prepare may change the command before it is started.
+func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s *supervisor, err error) {
+	cmd := exec.Command("sh", append([]string{"-c", script, "pgtest"}, args...)...)
+	cmd.Dir = "/"
+	detach(cmd)
+	if err := prepare(cmd); err != nil {
+		return nil, err
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, theirIn.Close(), in.Close())
+	}
+	// No stderr: "go test" waits until whoever inherited it is gone.
+	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	err = errors.Join(cmd.Start(), theirIn.Close(), theirOut.Close())
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	return &supervisor{cmd: cmd, stdin: in, stdout: out, lines: bufio.NewReader(out)}, nil
+}
+
+// ask sends a command and waits for its answer.
+func (s *supervisor) ask(command string, timeout time.Duration) error {
+	if _, err := s.stdin.WriteString(command + "\n"); err != nil {
+		return err
+	}
+	word, _, _ := strings.Cut(command, " ")
+	for deadline := time.Now().Add(timeout); ; {
+		line, err := s.read(time.Until(deadline))
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: no answer: %w", word, err)
+		case line == word+" 0":
+			return nil
+		case strings.HasPrefix(line, word+" "):
+			return fmt.Errorf("%s failed: exit status %s", word, line[len(word)+1:])
+		}
+	}
+}
+
+// ended reports whether the server ended by itself, waiting for that as long as pause.
+func (s *supervisor) ended(pause time.Duration) bool {
+	line, err := s.read(pause)
+	return strings.HasPrefix(line, "ended ") || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func (s *supervisor) read(timeout time.Duration) (string, error) {
+	if err := s.stdout.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return "", err
+	}
+	part, err := s.lines.ReadString('\n')
+	s.line += part
+	if err != nil {
+		return "", err
+	}
+	line := strings.TrimSuffix(s.line, "\n")
+	s.line = ""
+	return line, nil
+}
+
+// close lets go of the server and waits until it is gone.
+func (s *supervisor) close() error {
+	return errors.Join(s.stdin.Close(), s.cmd.Wait(), s.stdout.Close())
+}

@@ -1,0 +1,226 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/store"
+)
+
+// counter counts the migrations that one caller applied.
+type counter struct{ n int }
+
+func (c *counter) logger() *slog.Logger { return slog.New(c) }
+
+func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *counter) WithGroup(string) slog.Handler            { return c }
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "migrated") {
+		c.n++
+	}
+	return nil
+}
+
+// poolWith returns a pool whose sessions have settings of their own, and run as role if it is not empty.
+func poolWith(t *testing.T, role string, settings map[string]string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams = settings
+	if role != "" {
+		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SET ROLE `+role)
+			return err
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestMissingPrivileges(t *testing.T) {
+	noLeaks(t)
+	admin, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	role := o.Schema + "_role"
+	exec(t, admin, o, `CREATE ROLE `+role)
+	t.Cleanup(func() {
+		pool := pgtest.Pool(t)
+		for _, sql := range []string{`DROP OWNED BY ` + role + ` CASCADE`, `DROP ROLE ` + role} {
+			if _, err := pool.Exec(context.Background(), sql); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	pool := poolWith(t, role, nil)
+	denied := func(when string) {
+		t.Helper()
+		err := Up(t.Context(), pool, o)
+		var pg *pgconn.PgError
+		if !errors.Is(err, ErrPrivilege) || !errors.As(err, &pg) || !strings.Contains(err.Error(), "brim migrate sql") {
+			t.Errorf("%s: %v, want ErrPrivilege, the server's error and a way out", when, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "COMMENT ON") {
+			t.Errorf("%s: the error prints the migration", when)
+		}
+		idle(t, pool)
+	}
+	denied("no right to create a schema")
+	exec(t, admin, o, `CREATE SCHEMA {{schema}}`)
+	denied("no right to use the schema")
+	exec(t, admin, o, `GRANT USAGE ON SCHEMA {{schema}} TO `+role)
+	denied("no right to create tables")
+	exec(t, admin, o, `GRANT CREATE ON SCHEMA {{schema}} TO `+role)
+	if err := Up(t.Context(), pool, o); err != nil {
+		t.Errorf("up with CREATE on a schema that is there: %v", err)
+	}
+	checkCurrent(t, admin, o)
+}
+
+// What a program needs that only uses the tables: Up finds nothing to do and needs no more.
+func TestUpWithoutRightsWhereNothingIsToDo(t *testing.T) {
+	admin, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	script, err := SQL(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the script may run again
+		exec(t, admin, nil, script)
+	}
+	checkCurrent(t, admin, o)
+	role := o.Schema + "_role"
+	exec(t, admin, o, `CREATE ROLE `+role+`; GRANT USAGE ON SCHEMA {{schema}} TO `+role+`; GRANT SELECT ON {{schema}}.{{versions}} TO `+role)
+	t.Cleanup(func() {
+		if _, err := pgtest.Pool(t).Exec(context.Background(), `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	readOnly := map[string]string{"default_transaction_read_only": "on"}
+	if err := Up(t.Context(), poolWith(t, role, readOnly), o); err != nil {
+		t.Error(err)
+	}
+	// The script must not make a newer schema look old.
+	exec(t, admin, o, `UPDATE {{schema}}.{{versions}} SET version = 9999`)
+	exec(t, admin, nil, script)
+	if v := scalar[int](t, admin, o, `SELECT max(version) FROM {{schema}}.{{versions}}`); v != 9999 {
+		t.Errorf("the script set version %d", v)
+	}
+}
+
+func TestReadOnlyServer(t *testing.T) {
+	noLeaks(t)
+	pool := poolWith(t, "", map[string]string{"default_transaction_read_only": "on"})
+	o := &Options{Schema: pgtest.Schema(t)}
+	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "primary") {
+		t.Errorf("up: %v, want ErrReadOnly and a way out", err)
+	}
+	exec(t, pgtest.Pool(t), o, `CREATE SCHEMA {{schema}}`)
+	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("up, with the schema there: %v, want ErrReadOnly", err)
+	}
+	idle(t, pool)
+	up(t, pgtest.Pool(t), o)
+	if err := Down(t.Context(), pool, o); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("down: %v, want ErrReadOnly", err)
+	}
+	idle(t, pool)
+}
+
+// Settings that a database or a role may have for its queries must not break a migration.
+func TestSessionSettings(t *testing.T) {
+	for name, settings := range map[string]map[string]string{
+		"serializable":    {"default_transaction_isolation": "serializable"},
+		"repeatable read": {"default_transaction_isolation": "repeatable read"},
+		"search path":     {"search_path": "nowhere"},
+		"strings":         {"standard_conforming_strings": "off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Options{Schema: pgtest.Schema(t)}
+			pool := poolWith(t, "", settings)
+			if err := Up(t.Context(), pool, o); err != nil {
+				t.Fatal(err)
+			}
+			checkCurrent(t, pgtest.Pool(t), o)
+		})
+	}
+}
+
+func TestTimeoutsOfTheRoleAreNotForMigrations(t *testing.T) {
+	pool := poolWith(t, "", map[string]string{"statement_timeout": "20s", "lock_timeout": "0"})
+	s, err := openSession(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.prepare(t.Context(), names(t, &Options{LockTimeout: 1500 * time.Millisecond})); err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]string{"statement_timeout": "0", "lock_timeout": "1500ms"} {
+		var got string
+		if err := s.conn.QueryRow(t.Context(), `SHOW `+setting).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, want %q: %v", setting, got, want, err)
+		}
+	}
+}
+
+func TestUnreachableAndClosed(t *testing.T) {
+	noLeaks(t)
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := Up(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("up: %v, want ErrUnavailable", err)
+	}
+	if _, err := Version(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("version: %v, want ErrUnavailable", err)
+	}
+	if err := Up(t.Context(), nil, nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("up without a pool: %v, want ErrClosed", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Up(done, pool, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("up with a context that is done: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		name, why string
+		o         Options
+		want      string
+	}{
+		{"negative timeout", "it would give up before it asks", Options{LockTimeout: -time.Second}, "positive"},
+		{"long schema", "PostgreSQL cuts it off", Options{Schema: strings.Repeat("s", 64)}, "at most 63"},
+		{"long table", "names are derived from it", Options{Table: strings.Repeat("t", 49)}, "at most 48"},
+		{"NUL", "the name would end there", Options{Schema: "a\x00b"}, "NUL"},
+		{"not UTF-8", "the server refuses it", Options{Table: "a\xff"}, "UTF-8"},
+		{"reserved", "the server refuses it", Options{Schema: "pg_brim"}, "pg_"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, filesErr := Files(&c.o)
+			_, sqlErr := SQL(&c.o)
+			for _, err := range []error{Up(t.Context(), nil, &c.o), filesErr, sqlErr} {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q: %s", err, c.want, c.why)
+				}
+			}
+		})
+	}
+}

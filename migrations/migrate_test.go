@@ -1,0 +1,216 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/store"
+)
+
+func TestUpAndDown(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+
+	got, err := Version(t.Context(), pool, o)
+	if err != nil || got != (Status{Latest: latest(t)}) {
+		t.Errorf("before anything: %+v, %v", got, err)
+	}
+	if err := Down(t.Context(), pool, o); err != nil {
+		t.Errorf("down where nothing is: %v", err)
+	}
+	for range 2 { // down leaves nothing behind that up stumbles over
+		up(t, pool, o)
+		up(t, pool, o)
+		if err := Down(t.Context(), pool, o); err != nil {
+			t.Fatal(err)
+		}
+		if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+			WHERE nspname = {{'schema'}} AND relkind = 'r'`); n != 1 {
+			t.Errorf("%d tables after down, want 1, of versions", n)
+		}
+		if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
+			t.Errorf("after down: %+v, %v", got, err)
+		}
+		idle(t, pool)
+	}
+}
+
+func TestUpNeedsOneConnection(t *testing.T) {
+	noLeaks(t)
+	config := pgtest.Pool(t).Config()
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	up(t, pool, &Options{Schema: pgtest.Schema(t)})
+	// What Up set on its session must not be met again in the pool.
+	for setting, want := range map[string]string{"lock_timeout": "0", "statement_timeout": "0"} {
+		if got := scalar[string](t, pool, nil, `SHOW `+setting); got != want {
+			t.Errorf("%s is %s afterwards", setting, got)
+		}
+	}
+	if n := scalar[int](t, pool, nil, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`); n != 0 {
+		t.Errorf("%d advisory locks are still held", n)
+	}
+}
+
+func TestOddNames(t *testing.T) {
+	pool := pgtest.Pool(t)
+	for _, name := range []string{
+		"UPPER", "two words", `quo"ted`, "quo'ted", `back\slash`, "dollar$brim$", "ünïcode 桶", "{{table}}", "select", "1st", `"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The prefix keeps tests apart; an odd name starts the table's.
+			o := &Options{Schema: pgtest.Schema(t) + name, Table: name}
+			t.Cleanup(func() {
+				if _, err := pool.Exec(context.Background(), names(t, o).Render(`DROP SCHEMA IF EXISTS {{schema}} CASCADE`)); err != nil {
+					t.Error(err)
+				}
+			})
+			up(t, pool, o)
+			var n int
+			err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename IN ($2, $3)`,
+				o.Schema, name, name+"_migrations").Scan(&n)
+			if err != nil || n != 2 {
+				t.Errorf("%d of 2 tables have the name that was asked for: %v", n, err)
+			}
+			if err := Down(t.Context(), pool, o); err != nil {
+				t.Fatal(err)
+			}
+			// The first statement of the files makes the schema by itself, for other tools.
+			exec(t, pool, o, `DROP SCHEMA {{schema}} CASCADE`)
+			script, err := SQL(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pool.Exec(t.Context(), script); err != nil {
+				t.Fatal(err)
+			}
+			checkCurrent(t, pool, o)
+		})
+	}
+}
+
+func TestTwoTablesInOneSchema(t *testing.T) {
+	pool, schema := pgtest.Pool(t), pgtest.Schema(t)
+	a, b := &Options{Schema: schema, Table: "a"}, &Options{Schema: schema, Table: "b"}
+	up(t, pool, a)
+	up(t, pool, b)
+	if err := Down(t.Context(), pool, a); err != nil {
+		t.Fatal(err)
+	}
+	checkCurrent(t, pool, b)
+}
+
+func TestTableIsMadeForHeapOnlyUpdates(t *testing.T) {
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	up(t, pool, o)
+	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_indexes WHERE schemaname = {{'schema'}} AND tablename = 'buckets'`); n != 1 {
+		t.Errorf("%d indexes: an index on what a fill changes forbids heap-only updates", n)
+	}
+	if c := scalar[string](t, pool, o, `SELECT collation_name FROM information_schema.columns
+		WHERE table_schema = {{'schema'}} AND table_name = 'buckets' AND column_name = 'key'`); c != "C" {
+		t.Errorf("keys have collation %q: bytes decide", c)
+	}
+	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_attribute
+		WHERE attrelid = '{{schema}}.{{table}}'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL`); n != 0 {
+		t.Errorf("%d columns without a comment", n)
+	}
+}
+
+func TestUnlogged(t *testing.T) {
+	pool := pgtest.Pool(t)
+	for unlogged, want := range map[bool]string{false: "p", true: "u"} {
+		o := &Options{Schema: pgtest.Schema(t), Unlogged: unlogged}
+		up(t, pool, o)
+		if got := scalar[string](t, pool, o, `SELECT relpersistence::text FROM pg_class WHERE oid = '{{schema}}.{{table}}'::regclass`); got != want {
+			t.Errorf("unlogged %v: persistence is %q, want %q", unlogged, got, want)
+		}
+	}
+}
+
+func TestNewerSchema(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	up(t, pool, o)
+	exec(t, pool, o, `UPDATE {{schema}}.{{versions}} SET version = 9999`)
+
+	var log strings.Builder
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if err := Up(t.Context(), pool, o); err != nil {
+		t.Errorf("up: %v: old and new programs share a schema during a rollout", err)
+	}
+	if !strings.Contains(log.String(), "9999") {
+		t.Errorf("the log does not say so: %q", log.String())
+	}
+	if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 9999 || got.Latest != latest(t) {
+		t.Errorf("status %+v, %v", got, err)
+	}
+	if err := Down(t.Context(), pool, o); !errors.Is(err, ErrNewer) {
+		t.Errorf("down: %v, want ErrNewer", err)
+	}
+	exec(t, pool, o, `UPDATE {{schema}}.{{versions}} SET dirty = true`)
+	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrNewer) {
+		t.Errorf("up where the newer one's migration was cut short: %v, want ErrNewer", err)
+	}
+	if v := scalar[int](t, pool, o, `SELECT version FROM {{schema}}.{{versions}}`); v != 9999 {
+		t.Errorf("version was changed to %d", v)
+	}
+	idle(t, pool)
+}
+
+func TestForeignVersions(t *testing.T) {
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	up(t, pool, o)
+	exec(t, pool, o, `UPDATE {{schema}}.{{versions}} SET version = 0`)
+	err := Up(t.Context(), pool, o)
+	if !errors.Is(err, errForeign) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("up: %v, want an error that says whose table it is", err)
+	}
+	idle(t, pool)
+}
+
+// A run that is killed leaves the version that it was going to, dirty, and its migration applied, half applied or not.
+func TestKilledRun(t *testing.T) {
+	noLeaks(t)
+	pool := pgtest.Pool(t)
+	none := `TRUNCATE {{schema}}.{{versions}}; INSERT INTO {{schema}}.{{versions}} VALUES (-1, true)`
+	first := `TRUNCATE {{schema}}.{{versions}}; INSERT INTO {{schema}}.{{versions}} VALUES (1, true)`
+	last := `UPDATE {{schema}}.{{versions}} SET dirty = true`
+	cases := []struct{ name, break_ string }{
+		{"up, applied", last},
+		{"up, half applied", last + `; COMMENT ON COLUMN {{schema}}.{{table}}.key IS NULL`},
+		{"up, not applied", first + `; DROP TABLE {{schema}}.{{table}}`},
+		{"up, before the version was written", `DROP TABLE {{schema}}.{{versions}}`},
+		{"up, schema alone", `DROP TABLE {{schema}}.{{versions}}; DROP TABLE {{schema}}.{{table}}`},
+		{"down, applied", none + `; DROP TABLE {{schema}}.{{table}}`},
+		{"down, not applied", none},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := &Options{Schema: pgtest.Schema(t)}
+			up(t, pool, o)
+			exec(t, pool, o, c.break_)
+			up(t, pool, o)
+			if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_attribute
+				WHERE attrelid = '{{schema}}.{{table}}'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL`); n != 0 {
+				t.Errorf("%d columns without a comment: the migration was not repeated whole", n)
+			}
+			exec(t, pool, o, c.break_)
+			if err := Down(t.Context(), pool, o); err != nil {
+				t.Fatalf("down: %v", err)
+			}
+			if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
+				t.Errorf("after down: %+v, %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"os"
+	osexec "os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/store"
+)
+
+func TestUpFromManyGoroutines(t *testing.T) {
+	noLeaks(t)
+	url, schema := pgtest.URL(t), pgtest.Schema(t)
+	const callers = 16
+	errs, logs := make([]error, callers), make([]counter, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			pool, err := pgxpool.New(t.Context(), url)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer pool.Close()
+			errs[i] = Up(t.Context(), pool, &Options{Schema: schema, Logger: logs[i].logger()})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	applied := 0
+	for i := range logs {
+		applied += logs[i].n
+	}
+	if want := int(latest(t)); applied != want {
+		t.Errorf("%d migrations were applied by all together, want each of %d once", applied, want)
+	}
+	checkCurrent(t, pgtest.Pool(t), &Options{Schema: schema})
+}
+
+func TestUpInManyProcesses(t *testing.T) {
+	url, schema := pgtest.URL(t), pgtest.Schema(t)
+	const processes = 6
+	errs, outs := make([]error, processes), make([][]byte, processes)
+	var wg sync.WaitGroup
+	for i := range processes {
+		wg.Go(func() {
+			cmd := osexec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), envURL+"="+url, envSchema+"="+schema)
+			outs[i], errs[i] = cmd.CombinedOutput()
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("process %d: %v\n%s", i, err, outs[i])
+		}
+	}
+	checkCurrent(t, pgtest.Pool(t), &Options{Schema: schema})
+}
+
+// holdLock takes the lock of migrations in a session of its own, by the rule that golang-migrate has, and returns its process.
+func holdLock(t *testing.T, o *Options) (pid uint32) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	p := names(t, o)
+	s := &session{conn: conn}
+	if _, err := s.lock(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	return conn.PgConn().PID()
+}
+
+func TestLockHeldForEver(t *testing.T) {
+	noLeaks(t)
+	pool := pgtest.Pool(t)
+	o := &Options{Schema: pgtest.Schema(t), LockTimeout: 300 * time.Millisecond}
+	pid := holdLock(t, o)
+	began := time.Now()
+	err := Up(ctxFor(t, 20*time.Second), pool, o)
+	if !errors.Is(err, ErrLocked) {
+		t.Fatalf("up: %v, want ErrLocked", err)
+	}
+	for _, word := range []string{strconv.Itoa(int(pid)), "pg_terminate_backend", "brim migrate sql"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error does not mention %s: %v", word, err)
+		}
+	}
+	if took := time.Since(began); took < o.LockTimeout {
+		t.Errorf("gave up after %v, before its time", took)
+	}
+	idle(t, pool)
+}
+
+func TestContextEndsWhileWaitingForTheLock(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	holdLock(t, o)
+	if err := Up(ctxFor(t, 200*time.Millisecond), pool, o); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLocked) {
+		t.Errorf("up: %v, want the context's error", err)
+	}
+	idle(t, pool)
+}
+
+// A transaction that has the table open makes the migration wait inside golang-migrate, which has no context.
+func TestTableInUse(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), LockTimeout: 300 * time.Millisecond}
+	up(t, pool, o)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM `+names(t, o).Qualified()); err != nil {
+		t.Fatal(err)
+	}
+	if err := Down(ctxFor(t, 20*time.Second), pool, o); !errors.Is(err, ErrLocked) {
+		t.Errorf("down: %v, want ErrLocked", err)
+	}
+	o.LockTimeout = time.Minute
+	if err := Down(ctxFor(t, 300*time.Millisecond), pool, o); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("down: %v, want the context's error", err)
+	}
+	// The server was told to stop, so nobody is left who waits for the table or has the lock.
+	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%'||{{'schema'}}||'%'
+		AND pid <> pg_backend_pid()`); n != 0 {
+		t.Errorf("%d sessions still wait for the table", n)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	idle(t, pool)
+	if err := Down(t.Context(), pool, o); err != nil {
+		t.Errorf("down, after it was cut short twice: %v", err)
+	}
+	up(t, pool, o)
+}
+
+// A connection that dies inside golang-migrate is an error that is told apart, and leaves what the next run repairs.
+func TestConnectionLost(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
+	up(t, pool, o)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM `+names(t, o).Qualified()); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Down(t.Context(), pool, o) }()
+	kill := `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND query LIKE '%DROP TABLE%'||{{'schema'}}||'%' AND pid <> pg_backend_pid()`
+	for scalar[int](t, pool, o, kill) == 0 {
+		select {
+		case err := <-done:
+			t.Fatalf("down ended before it was killed: %v", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if err := <-done; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("down on a connection that was killed: %v, want ErrUnavailable", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	idle(t, pool)
+	up(t, pool, o)
+}
+
+// database/sql replaces an idle connection that broke, without a word; the next one would not have the lock.
+func TestSessionIsNotReplaced(t *testing.T) {
+	noLeaks(t)
+	pool := pgtest.Pool(t)
+	s, err := openSession(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.PingContext(t.Context()); err != nil {
+		t.Errorf("before it broke: %v", err)
+	}
+	if err := s.conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.PingContext(t.Context()); !errors.Is(err, errConnectionLost) {
+		t.Errorf("after it broke: %v, want errConnectionLost", err)
+	}
+	s.close()
+	idle(t, pool)
+}

@@ -1,0 +1,63 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Status is how far a schema is.
+type Status struct {
+	Version uint // the last migration that was applied; 0 where there is none
+	Latest  uint // the last one that this program knows; lower than Version where the schema is newer than the program
+	Dirty   bool // Version is being changed at this moment, or a run was cut short; Up repairs the latter
+}
+
+// Version reports how far the schema is. It needs SELECT on the table of applied migrations, and changes nothing.
+func Version(ctx context.Context, pool *pgxpool.Pool, o *Options) (Status, error) {
+	p, err := newPlan(o)
+	if err != nil {
+		return Status{}, fail("status", err)
+	}
+	if pool == nil {
+		return Status{}, fail("status", store.ErrClosed)
+	}
+	versions, err := known()
+	if err != nil {
+		return Status{}, fail("status", err)
+	}
+	v, err := readVersion(ctx, pool, p)
+	if err != nil {
+		return Status{}, fail("status", explain(ctx, err, p))
+	}
+	return Status{Version: uint(max(v.number, 0)), Latest: uint(versions[len(versions)-1]), Dirty: v.dirty}, nil
+}
+
+// none is golang-migrate's version of a schema without migrations.
+const none = -1
+
+type version struct {
+	number int
+	dirty  bool
+}
+
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// readVersion reads what golang-migrate keeps. A table that is not there means that nothing was applied.
+func readVersion(ctx context.Context, q querier, p plan) (version, error) {
+	var v version
+	err := q.QueryRow(ctx, `SELECT version, dirty FROM `+p.QualifiedVersions()+` LIMIT 1`).Scan(&v.number, &v.dirty)
+	var pg *pgconn.PgError
+	missing := errors.As(err, &pg) && (pg.Code == stateUndefinedTable || pg.Code == stateInvalidSchema)
+	if missing || errors.Is(err, pgx.ErrNoRows) {
+		return version{number: none}, nil
+	}
+	return v, err
+}
