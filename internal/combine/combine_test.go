@@ -465,3 +465,71 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+func TestBefore(t *testing.T) {
+	t.Run("callers can leave while it waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			waiting, proceed := make(chan struct{}), make(chan struct{})
+			after := 0
+			c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+				for _, r := range batch {
+					r.Out = 2 * r.In
+				}
+			}, &Options{
+				Before: func(int) error { waiting <- struct{}{}; <-proceed; return nil },
+				After:  func(int) { after++ },
+			})
+			ctx, cancel := cancellable(t)
+			one := do(ctx, c, 1)
+			<-waiting
+			two := do(context.Background(), c, 2)
+			synctest.Wait()
+			cancel()
+			if a := <-one; a.err != context.Canceled {
+				t.Errorf("error %v, want context.Canceled alone: nothing was sent", a.err)
+			}
+			close(proceed)
+			want(t, two, 4)
+			c.Close()
+			if after != 1 {
+				t.Errorf("After ran %d times for one Before", after)
+			}
+		})
+	})
+	t.Run("nobody is left", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			waiting, proceed := make(chan struct{}), make(chan struct{})
+			after := 0
+			c := mustNew(t, func(int, []*Request[int, int]) { t.Error("an empty batch was flushed") }, &Options{
+				Before: func(int) error { waiting <- struct{}{}; <-proceed; return nil },
+				After:  func(int) { after++ },
+			})
+			ctx, cancel := cancellable(t)
+			one := do(ctx, c, 1)
+			<-waiting
+			cancel()
+			<-one
+			close(proceed)
+			c.Close()
+			if after != 1 {
+				t.Errorf("After ran %d times for one Before", after)
+			}
+		})
+	})
+	for name, ctx := range map[string]func(*testing.T) context.Context{
+		"its error answers who leads": func(*testing.T) context.Context { return context.Background() },
+		"its error answers who waits": func(t *testing.T) context.Context { ctx, _ := cancellable(t); return ctx },
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := errors.New("no connection")
+			c := mustNew(t, func(int, []*Request[int, int]) { t.Error("flushed") }, &Options{
+				Before: func(int) error { return failed },
+				After:  func(int) { t.Error("After ran for a Before that failed") },
+			})
+			defer c.Close()
+			if _, err := c.Do(ctx(t), 0, 1); !errors.Is(err, failed) {
+				t.Errorf("error %v, want that of Before", err)
+			}
+		})
+	}
+}
