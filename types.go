@@ -41,6 +41,7 @@ type Bucket = store.Bucket
 //		BlockedUntil time.Time     // nothing fits before then; zero where the bucket is not blocked
 //		Accepted     bool          // did this call's amount go in (wholly)?
 //		Full         bool          // did this call bring the bucket to its capacity?
+//		Estimate     bool          // answered from what this process remembers, not from the store
 //	}
 //
 //	func (s State) Remaining() float64

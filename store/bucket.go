@@ -24,6 +24,10 @@ func Over(capacity float64, period time.Duration) Limit {
 	return Limit{Capacity: capacity, LeakRate: capacity / period.Seconds()}
 }
 
+// MaxDelay reports how long a bucket that was filled to its capacity takes to drain: what is put in as into a queue has left
+// it after that. It is [Never] where the bucket does not leak.
+func (l Limit) MaxDelay() time.Duration { return seconds(l.Capacity / l.LeakRate) }
+
 // For names the bucket that this limit applies to. Two limits with one key are one bucket: the key alone says which.
 func (l Limit) For(key string) Bucket { return Bucket{Key: key, Limit: l} }
 
@@ -45,6 +49,7 @@ type State struct {
 	BlockedUntil time.Time     // nothing fits before then; zero where the bucket is not blocked
 	Accepted     bool          // did this call's amount go in wholly?
 	Full         bool          // did this call bring the bucket to its capacity? Decided at the fill, never afterwards
+	Estimate     bool          // answered from what this process remembers, not from the store; see packages refusals and lease
 }
 
 // Remaining reports the units that would still fit: capacity less level less held, never below zero. A blocked bucket

@@ -186,7 +186,8 @@ func (o *Op) rim(now int64) float64 {
 	}
 	ceiling := o.Ceiling
 	if !o.CeilingAt.IsZero() {
-		ceiling -= float64(o.LeakRate * (float64(now-o.CeilingAt.UnixMicro()) / 1e6))
+		// A clock that jumped forward and was set right can be behind CeilingAt: a ceiling does not rise.
+		ceiling -= float64(o.LeakRate * (float64(max(0, now-o.CeilingAt.UnixMicro())) / 1e6))
 	}
 	return min(o.Capacity, ceiling)
 }

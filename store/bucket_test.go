@@ -1,0 +1,95 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+func TestOver(t *testing.T) {
+	for _, c := range []struct {
+		capacity float64
+		period   time.Duration
+		rate     float64
+		valid    bool
+	}{
+		{600, time.Minute, 10, true},
+		{1, time.Hour, 1.0 / 3600, true},
+		{1, time.Nanosecond, 1e9, true},
+		{1 << 53, time.Second, 1 << 53, true},
+		{10, math.MaxInt64, 10 / time.Duration(math.MaxInt64).Seconds(), true},
+		{10, -time.Second, -10, false},
+		{0, time.Second, 0, false},
+		{1 << 53, time.Millisecond, (1 << 53) * 1e3, false},
+		{1e-9, time.Hour, 1e-9 / 3600, false},
+	} {
+		got := Over(c.capacity, c.period)
+		if got.Capacity != c.capacity || math.Abs(got.LeakRate-c.rate) > math.Abs(c.rate)*1e-15 {
+			t.Errorf("Over(%v, %v) = %+v, want a leak rate of %v", c.capacity, c.period, got, c.rate)
+		}
+		if err := got.Validate(); (err == nil) != c.valid || err != nil && !errors.Is(err, ErrInvalidLimit) {
+			t.Errorf("Over(%v, %v) is %v, want valid = %v", c.capacity, c.period, err, c.valid)
+		}
+	}
+	if err := Over(10, 0).Validate(); !errors.Is(err, ErrInvalidLimit) {
+		t.Errorf("Over(10, 0) is %v, want ErrInvalidLimit: nothing leaks in no time", err)
+	}
+	if err := Over(0, 0).Validate(); !errors.Is(err, ErrInvalidLimit) {
+		t.Errorf("Over(0, 0) is %v, want ErrInvalidLimit: 0/0 is not a number", err)
+	}
+}
+
+func TestFor(t *testing.T) {
+	l := Limit{Capacity: 3, LeakRate: 2}
+	if got := l.For("k"); got.Key != "k" || got.Limit != l {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRemaining(t *testing.T) {
+	for _, c := range []struct {
+		st   State
+		want float64
+	}{
+		{State{Capacity: 10}, 10},
+		{State{Capacity: 10, Level: 4, Held: 3}, 3},
+		{State{Capacity: 10, Level: 25}, 0}, // never below zero
+		{State{Capacity: 10, Held: 10}, 0},
+	} {
+		if got := c.st.Remaining(); got != c.want {
+			t.Errorf("%+v: %v remain, want %v", c.st, got, c.want)
+		}
+	}
+}
+
+func TestTimeToEmpty(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		st   State
+		want time.Duration
+	}{
+		{"empty", State{LeakRate: 1}, 0},
+		{"empty, no leak", State{}, 0},
+		{"held units do not leak", State{Held: 5, LeakRate: 1}, 0},
+		{"exact", State{Level: 5, LeakRate: 2}, 2500 * time.Millisecond},
+		{"rounded up to a microsecond", State{Level: 1, LeakRate: 3}, 333334 * time.Microsecond},
+		{"less than a microsecond", State{Level: 1, LeakRate: 1 << 53}, time.Microsecond},
+		{"no leak", State{Level: 1}, Never},
+		{"292 years", State{Level: 9.2e9, LeakRate: 1}, 9_200_000_000 * time.Second},
+		{"more than 292 years", State{Level: 9.3e9, LeakRate: 1}, Never},
+		{"more than any integer", State{Level: 1 << 53, LeakRate: 1e-12}, Never},
+	} {
+		if got := c.st.TimeToEmpty(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for _, s := range []float64{math.NaN(), math.Inf(1), 1e300, 9.3e9} {
+		if got := seconds(s); got != Never {
+			t.Errorf("%v s is %v, want Never", s, got)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// cases plays the scripts, each on keys of its own in one store.
+func (s *suite) cases(t *testing.T) {
+	st, clock := s.at(t)
+	i := 0
+	for _, group := range [][]testCase{
+		fillCases, refusalCases, limitCases, holdCases, timeCases, blockCases, ceilingCases, txnCases, deleteCases,
+	} {
+		for _, c := range group {
+			clock.set(start + int64(i)*(24*time.Hour).Microseconds())
+			prefix := fmt.Sprintf("case%d/", i)
+			i++
+			t.Run(c.name, func(t *testing.T) { s.play(t, &c, st, clock, prefix) })
+		}
+	}
+}
+
+func (s *suite) play(t *testing.T, c *testCase, st store.Store, clock *manual, prefix string) {
+	for _, step := range c.steps {
+		if txn := c.ops(step, prefix, clock.now()); !s.supports(txn...) {
+			t.Log("left out: it needs an operation that is not supported")
+			return
+		}
+	}
+	r := &runner{t: t, c: c, st: st, clock: clock, prefix: prefix}
+	for i, step := range c.steps {
+		clock.step(step.wait)
+		r.at = i + 1
+		r.run(step)
+	}
+}
+
+// runner plays one case.
+type runner struct {
+	t      *testing.T
+	c      *testCase
+	st     store.Store
+	clock  *manual
+	prefix string
+	at     int // step, from 1
+}
+
+func (r *runner) errorf(format string, args ...any) {
+	r.t.Helper()
+	trap := ""
+	if r.c.trap != 0 {
+		trap = fmt.Sprintf(" (trap %d)", r.c.trap)
+	}
+	r.t.Errorf("step %d: %s\nwhy: %s%s", r.at, fmt.Sprintf(format, args...), r.c.why, trap)
+}
+
+func (r *runner) run(s step) {
+	r.t.Helper()
+	var before []store.Entry
+	if s.changesNothing() {
+		before = r.scan()
+	}
+	ctx := r.t.Context()
+	switch s.action {
+	case doFill:
+		op := r.c.ops(s, r.prefix, r.clock.now())[0]
+		got, err := r.st.Fill(ctx, op)
+		r.check("Fill", op.Limit, got, err, s.want)
+		if err == nil && !s.lags {
+			r.checkRead(op.Bucket, got)
+		}
+	case doApply:
+		r.apply(s)
+	case doRead, doReadLast:
+		b, limit := store.Bucket{Key: r.prefix + s.key}, s.op.Limit
+		if s.action == doRead {
+			if !s.limited {
+				limit = store.Limit{Capacity: r.c.c, LeakRate: r.c.r}
+			}
+			b.Limit = limit
+		}
+		got, err := r.st.Read(ctx, b)
+		if err == nil && len(got) != 1 {
+			r.errorf("Read of one bucket answers %d states", len(got))
+			return
+		}
+		if err != nil {
+			got = make([]store.State, 1)
+		}
+		r.check("Read", limit, got[0], err, s.want)
+	case doDelete:
+		if err := r.st.Delete(ctx, r.prefix+s.key); err != nil {
+			r.errorf("Delete: %v", err)
+		}
+	case doPrune:
+		if _, err := r.st.Prune(ctx); err != nil {
+			r.errorf("Prune: %v", err)
+		}
+	case doRows:
+		var got []string
+		for _, e := range r.scan() {
+			got = append(got, strings.TrimPrefix(e.Key, r.prefix))
+		}
+		if !slices.Equal(got, s.rows) {
+			r.errorf("Scan lists %q, want %q", got, s.rows)
+		}
+	}
+	if s.changesNothing() {
+		if after := r.scan(); !slices.Equal(before, after) {
+			r.errorf("the call changed something:\nbefore %+v\n after %+v", before, after)
+		}
+	}
+}
+
+func (r *runner) apply(s step) {
+	r.t.Helper()
+	txn := r.c.ops(s, r.prefix, r.clock.now())
+	res, err := r.st.Apply(r.t.Context(), txn)
+	if err != nil || len(res) != 1 {
+		r.errorf("Apply: %d results, %v; want one result, and what one transaction suffers in its Err", len(res), err)
+		return
+	}
+	if s.want.err != nil {
+		if !errors.Is(res[0].Err, s.want.err) || res[0].Accepted {
+			r.errorf("Apply: %+v, want Err %v", res[0], s.want.err)
+		}
+		return
+	}
+	if res[0].Err != nil || res[0].Accepted == s.refused || len(res[0].States) != len(txn) {
+		r.errorf("Apply: %+v, want accepted = %v and %d states", res[0], !s.refused, len(txn))
+		return
+	}
+	for i, one := range s.all {
+		r.check(fmt.Sprintf("operation %d of Apply", i), txn[i].Limit, res[0].States[i], nil, one.want)
+	}
+}
+
+// check compares all of a State; a limit that is zero is not compared.
+func (r *runner) check(what string, limit store.Limit, got store.State, err error, want want) {
+	r.t.Helper()
+	if want.err != nil || err != nil {
+		if !errors.Is(err, want.err) || want.err == nil {
+			r.errorf("%s: error %v, want %v", what, err, want.err)
+		}
+		return
+	}
+	at := r.clock.now().Add(want.ahead)
+	var until time.Time
+	if want.blocked != 0 {
+		until = at.Add(want.blocked)
+	}
+	same := got.Accepted == want.accepted && got.Full == want.full &&
+		got.Level == want.level && got.Held == want.held && got.Spilled == want.spilled &&
+		retryMatches(got.RetryAfter, want.retry) && got.At.Equal(at) && got.BlockedUntil.Equal(until)
+	if limit != (store.Limit{}) && (got.Capacity != limit.Capacity || got.LeakRate != limit.LeakRate) {
+		same = false
+	}
+	if !same {
+		r.errorf("%s:\n got %+v\nwant %+v, at %v, blocked until %v, limit %v", what, got, want, at, until, limit)
+	}
+}
+
+// checkRead sees that what a fill answered is what a read finds.
+func (r *runner) checkRead(b store.Bucket, filled store.State) {
+	r.t.Helper()
+	got, err := r.st.Read(r.t.Context(), b)
+	if err != nil || len(got) != 1 {
+		r.errorf("Read after the fill: %d states, %v", len(got), err)
+		return
+	}
+	g := got[0]
+	if g.Level != filled.Level || g.Held != filled.Held || !g.At.Equal(filled.At) || !g.BlockedUntil.Equal(filled.BlockedUntil) {
+		r.errorf("the fill answered %+v, but Read finds %+v", filled, g)
+	}
+	if g.Accepted || g.Full || g.Spilled != 0 || g.RetryAfter != 0 {
+		r.errorf("a read puts nothing in, and so is neither accepted nor full nor to be tried again: %+v", g)
+	}
+}
+
+func (r *runner) scan() []store.Entry {
+	r.t.Helper()
+	got, err := r.st.Scan(r.t.Context(), r.prefix, "", 100)
+	if err != nil {
+		r.errorf("Scan: %v", err)
+	}
+	for i := range got {
+		// Locations are nobody's business: instants count.
+		got[i].At = got[i].At.UTC()
+		if !got[i].BlockedUntil.IsZero() {
+			got[i].BlockedUntil = got[i].BlockedUntil.UTC()
+		}
+	}
+	return got
+}

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/brimgo/brim/store"
+)
+
+// closing sees that a closed store says so.
+func (s *suite) closing(t *testing.T) {
+	const why = "after Close every method answers ErrClosed: neither a panic nor an answer out of nothing (trap 19)"
+	st := s.openReal(t)
+	for _, m := range methods() {
+		if err := m.call(t.Context(), st); err != nil {
+			t.Errorf("%s before Close: %v", m.name, err)
+		}
+	}
+	for i := range 3 {
+		if err := st.Close(); err != nil {
+			t.Errorf("Close number %d: %v; closing twice is allowed", i+1, err)
+		}
+		for _, m := range methods() {
+			if err := calling(m, t.Context(), st); !errors.Is(err, store.ErrClosed) {
+				t.Errorf("%s after Close: %v, want ErrClosed\nwhy: %s", m.name, err, why)
+			}
+		}
+	}
+}
+
+// calling turns a panic into an error.
+func calling(m method, ctx context.Context, st store.Store) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("it panicked")
+		}
+	}()
+	return m.call(ctx, st)
+}
+
+// nilStore sees that a nil pointer of the backend's type is a store that is closed.
+func (s *suite) nilStore(t *testing.T) {
+	const why = "a store that was never opened answers ErrClosed, and does not panic (trap 19)"
+	for _, m := range methods() {
+		if err := calling(m, t.Context(), s.o.Nil); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed\nwhy: %s", m.name, err, why)
+		}
+	}
+	closes := method{"Close", func(_ context.Context, st store.Store) error { return st.Close() }}
+	if err := calling(closes, t.Context(), s.o.Nil); err != nil && !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Close: %v, want nil or ErrClosed\nwhy: %s", err, why)
+	}
+}
+
+// closingInFlight closes a store under racing callers: what was acknowledged is there after reopening, what failed is not.
+func (s *suite) closingInFlight(t *testing.T) {
+	const why = "calls in flight end first, or fail with ErrClosed: what was acknowledged is stored, what failed is not (trap 17)"
+	st := s.openReal(t)
+	s.closeAtEnd(t, &st)
+	b := store.Limit{Capacity: 1 << 50}.For("b")
+	var acknowledged, unknown atomic.Int64
+	closing := st
+	var wg sync.WaitGroup
+	s.finishes(t, "closing under racing callers", func(ctx context.Context) {
+		for g := range 16 {
+			wg.Go(func() {
+				for {
+					got, err := tryVia(ctx, closing, store.Op{Bucket: b, Amount: 1}, g%4 == 0)
+					switch {
+					case err == nil && got.Accepted:
+						acknowledged.Add(1)
+						continue
+					case errors.Is(err, store.ErrUnknownOutcome):
+						unknown.Add(1)
+					case !errors.Is(err, store.ErrClosed):
+						t.Errorf("%+v, %v; want ErrClosed\nwhy: %s", got, err, why)
+					}
+					return
+				}
+			})
+		}
+		wg.Go(func() {
+			for acknowledged.Load() < 200 && ctx.Err() == nil {
+				// Reads keep this goroutine off the callers' backs until enough of them have been answered.
+				if _, err := closing.Read(ctx, b); err != nil {
+					t.Errorf("Read: %v", err)
+					break
+				}
+			}
+			if err := closing.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		wg.Wait()
+	})
+	st = s.o.Reopen(t, st, nil)
+	got, err := st.Read(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := int64(got[0].Level)
+	if stored < acknowledged.Load() || stored > acknowledged.Load()+unknown.Load() {
+		t.Errorf("stored %d, acknowledged %d, outcome unknown %d\nwhy: %s", stored, acknowledged.Load(), unknown.Load(), why)
+	}
+}

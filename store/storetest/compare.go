@@ -1,0 +1,238 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/brimgo/brim/store"
+)
+
+// settle plays txn on the model and compares. A lone Fill is a transaction of one, but says of a refused operation also what
+// a transaction leaves out.
+func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
+	before := make(map[string]modelBucket)
+	for _, op := range txn {
+		if _, ok := before[op.Key]; !ok {
+			before[op.Key] = d.m.bucket(op.Key)
+		}
+	}
+	now := make(map[string]modelBucket)
+	for k, b := range before {
+		now[k] = b
+	}
+	decisions := make([]decision, len(txn))
+	steps := make([]modelBucket, len(txn)) // each bucket after its operation
+	refused := false
+	for i, op := range txn {
+		b, dec := now[op.Key].decide(op, d.m.clock, d.open(op, now[op.Key], got, i, lone))
+		if dec.notHeld {
+			if !errors.Is(got.Err, store.ErrNotHeld) {
+				t.Fatalf("%+v: %+v, want ErrNotHeld", op, got)
+			}
+			return
+		}
+		if op.BlockFor != 0 && !dec.accepted {
+			var until time.Time
+			if len(got.States) == len(txn) {
+				until = got.States[i].BlockedUntil
+			}
+			var wrote bool
+			b, wrote = b.block(op, d.m.clock, until)
+			dec.wrote = dec.wrote || wrote
+		}
+		if dec.wrote {
+			b.there = true
+		}
+		now[op.Key], steps[i], decisions[i] = b, b, dec
+		refused = refused || dec.refused
+	}
+	if got.Err != nil || len(got.States) != len(txn) {
+		t.Fatalf("%+v: %+v, want %d states and no error", txn, got, len(txn))
+	}
+	if lone {
+		refused = false // what it changed is in its own step
+	} else if got.Accepted == refused {
+		t.Fatalf("%+v: accepted = %v, want %v\n%s", txn, got.Accepted, !refused, d.explain(txn, before))
+	}
+	if refused {
+		d.refuse(t, txn, got, before, decisions)
+		return
+	}
+	for i, op := range txn {
+		d.compare(t, op, got.States[i], steps[i], decisions[i])
+		d.checkRetry(t, op, txn[i:i+1], got.States[i], steps[i], decisions[i])
+	}
+	for k, b := range now {
+		if b.there {
+			d.m.buckets[k] = b
+		}
+	}
+}
+
+// refuse compares a refused transaction: the buckets are as they were, but for blocks and times that were not believed.
+func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[string]modelBucket, decisions []decision) {
+	left := make(map[string]modelBucket)
+	for i, op := range txn {
+		b, ok := left[op.Key]
+		if !ok {
+			b = before[op.Key]
+		}
+		if op.Amount != 0 || op.Hold != 0 {
+			var wrote bool
+			b, wrote = b.believed(d.m.clock)
+			b.there = b.there || wrote
+		}
+		if op.BlockFor != 0 && decisions[i].refused {
+			var wrote bool
+			b, wrote = b.block(op, d.m.clock, got.States[i].BlockedUntil)
+			b.there = b.there || wrote
+		}
+		left[op.Key] = b
+	}
+	for i, op := range txn {
+		b := left[op.Key]
+		d.compare(t, op, got.States[i], b, decision{spilled: zero})
+		if !decisions[i].refused {
+			if got.States[i].RetryAfter != 0 {
+				t.Fatalf("operation %d of %+v did not refuse, and has RetryAfter %v", i, txn, got.States[i].RetryAfter)
+			}
+			continue
+		}
+		var ops []store.Op // all of the bucket's: RetryAfter is when they fit together
+		for _, other := range txn {
+			if other.Key == op.Key {
+				ops = append(ops, other)
+			}
+		}
+		d.checkRetry(t, op, ops, got.States[i], b, decisions[i])
+	}
+	for k, b := range left {
+		if b.there {
+			d.m.buckets[k] = b
+		}
+	}
+}
+
+// open lets the store decide what rounding leaves open.
+func (d *driver) open(op store.Op, b modelBucket, got store.Result, i int, lone bool) func(*big.Int) (bool, bool) {
+	if !d.in.inexact {
+		return exactly
+	}
+	tolerance := b.slack + 4*ulp(op.Capacity, op.Amount, op.Hold, approx(b.level), approx(b.held))
+	return func(over *big.Int) (fits, sure bool) {
+		switch {
+		case math.Abs(approx(over)) > tolerance || got.Err != nil && !errors.Is(got.Err, store.ErrNotHeld):
+			return false, true
+		case got.Err != nil || len(got.States) <= i:
+			return false, false
+		case op.Mode == store.Always:
+			return true, false
+		}
+		st := got.States[i]
+		if lone || got.Accepted {
+			return st.Accepted || op.Mode == store.Clamp && !st.BlockedUntil.IsZero() && st.Spilled == 0, false
+		}
+		// Of a refused transaction: what refused has a wait, and what a Fillup would have done is not told.
+		return st.RetryAfter == 0 && (op.Mode != store.Clamp || over.Sign() <= 0), false
+	}
+}
+
+// compare compares all of a state but for the wait.
+func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket, dec decision) {
+	seen, _ := b.believed(d.m.clock)
+	now := max(seen.time, d.m.clock)
+	level := seen.leaked(op.LeakRate, now)
+	var until time.Time
+	if seen.until > now {
+		until = time.UnixMicro(seen.until)
+	}
+	ok := got.Accepted == dec.accepted && d.near(got.Level, level, b, op) && d.near(got.Held, b.held, b, op) &&
+		d.near(got.Spilled, dec.spilled, b, op) && got.At.Equal(time.UnixMicro(now)) && got.BlockedUntil.Equal(until) &&
+		got.Capacity == op.Capacity && got.LeakRate == op.LeakRate
+	if got.Full != dec.full && !(d.in.inexact && d.nearRim(level, b, op)) {
+		ok = false
+	}
+	if !ok {
+		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, accepted %v, full %v, at %v, blocked until %v",
+			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), dec.accepted, dec.full, time.UnixMicro(now).UTC(), until.UTC())
+	}
+}
+
+// near compares with ==, or within what rounding may have done.
+func (d *driver) near(got float64, want *big.Int, b modelBucket, op store.Op) bool {
+	if math.IsNaN(got) || math.IsInf(got, 0) {
+		return false
+	}
+	if !d.in.inexact {
+		return got == approx(want) && quanta(got).Cmp(want) == 0
+	}
+	return math.Abs(approx(sub(quanta(got), want))) <= b.slack+4*ulp(op.Capacity, op.Amount, op.Hold, approx(b.level), approx(b.held))
+}
+
+// nearRim reports whether rounding decides if the bucket is at its capacity.
+func (d *driver) nearRim(level *big.Int, b modelBucket, op store.Op) bool {
+	return d.near(op.Capacity, add(level, b.held), b, op)
+}
+
+// checkRetry holds the wait against its definition: after it the operations fit in, and not 2 microseconds earlier.
+func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.State, b modelBucket, dec decision) {
+	if dec.accepted {
+		if got.RetryAfter != 0 {
+			t.Fatalf("%+v was accepted, and has RetryAfter %v", op, got.RetryAfter)
+		}
+		return
+	}
+	if slices.ContainsFunc(ops, func(op store.Op) bool { return !op.CeilingAt.IsZero() }) {
+		// Such a ceiling sinks as fast as the bucket leaks: what does not fit under it never will.
+		if got.RetryAfter <= 0 {
+			t.Fatalf("%+v was refused, and has RetryAfter %v", op, got.RetryAfter)
+		}
+		return
+	}
+	slack := 0.0
+	if d.in.inexact {
+		slack = 2*b.slack + 8*ulp(op.Capacity, approx(b.level), approx(b.held), float64(len(ops))*op.Amount, float64(len(ops))*op.Hold)
+	}
+	if got.RetryAfter == store.Never {
+		if b.wouldFit(ops, d.m.clock+math.MaxInt64/1000, -slack) {
+			t.Fatalf("%+v would fit in time, and has RetryAfter Never", ops)
+		}
+		return
+	}
+	wait := got.RetryAfter.Microseconds()
+	if got.RetryAfter <= 0 || !b.wouldFit(ops, d.m.clock+wait, slack) {
+		t.Fatalf("%+v does not fit after RetryAfter %v\n%s", ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+	}
+	if earlier := wait - 2; earlier > 0 && b.wouldFit(ops, d.m.clock+earlier, -slack) {
+		t.Fatalf("%+v fits earlier than RetryAfter %v\n%s", ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+	}
+}
+
+func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
+	var s strings.Builder
+	for _, op := range txn {
+		if b, ok := before[op.Key]; ok {
+			fmt.Fprintf(&s, "%q: level %v, held %v at %d, blocked until %d, clock %d\n",
+				op.Key, approx(b.level), approx(b.held), b.time, b.until, d.m.clock)
+		}
+	}
+	return s.String()
+}
+
+func (d *driver) compareRead(t *rapid.T, b store.Bucket, got store.State) {
+	kept := d.m.bucket(b.Key)
+	if b.Limit == (store.Limit{}) {
+		b.Limit = kept.limit
+	}
+	d.compare(t, store.Op{Bucket: b}, got, kept, decision{spilled: zero})
+	if got.RetryAfter != 0 {
+		t.Fatalf("a read has RetryAfter %v", got.RetryAfter)
+	}
+}

@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// method is a call of each method that takes a context.
+type method struct {
+	name string
+	call func(ctx context.Context, st store.Store) error
+}
+
+func methods() []method {
+	b := store.Limit{Capacity: 10}.For("b")
+	return []method{
+		{"Fill", func(ctx context.Context, st store.Store) error {
+			_, err := st.Fill(ctx, store.Op{Bucket: b, Amount: 1})
+			return err
+		}},
+		{"Fill of 0", func(ctx context.Context, st store.Store) error {
+			_, err := st.Fill(ctx, store.Op{Bucket: b})
+			return err
+		}},
+		{"Apply", func(ctx context.Context, st store.Store) error {
+			_, err := st.Apply(ctx, store.Txn{{Bucket: b, Amount: 1}}, store.Txn{{Bucket: b, Amount: 1}, {Bucket: b, Amount: 1}})
+			return err
+		}},
+		{"Read", func(ctx context.Context, st store.Store) error {
+			_, err := st.Read(ctx, b)
+			return err
+		}},
+		{"Delete", func(ctx context.Context, st store.Store) error { return st.Delete(ctx, "kept") }},
+		{"Scan", func(ctx context.Context, st store.Store) error {
+			_, err := st.Scan(ctx, "", "", 10)
+			return err
+		}},
+		{"Prune", func(ctx context.Context, st store.Store) error {
+			_, err := st.Prune(ctx)
+			return err
+		}},
+	}
+}
+
+func (s *suite) contexts(t *testing.T) {
+	t.Run("already done", s.contextDone)
+	t.Run("cancelled in flight", s.contextInFlight)
+}
+
+func (s *suite) contextDone(t *testing.T) {
+	const why = "a context that is already done is answered with its error, and nothing is sent"
+	st := s.real(t)
+	if _, err := st.Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 10}.For("kept"), Amount: 3}); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Hour))
+	defer cancel()
+	for _, m := range methods() {
+		for _, c := range []struct {
+			ctx  context.Context
+			want error
+		}{{cancelled, context.Canceled}, {late, context.DeadlineExceeded}} {
+			err := m.call(c.ctx, st)
+			if !errors.Is(err, c.want) || errors.Is(err, store.ErrUnknownOutcome) {
+				t.Errorf("%s: %v, want %v\nwhy: %s", m.name, err, c.want, why)
+			}
+		}
+	}
+	list, err := st.Scan(t.Context(), "", "", 10)
+	if err != nil || len(list) != 1 || list[0].Key != "kept" || list[0].Level != 3 {
+		t.Errorf("left %+v, %v; want one bucket as it was\nwhy: %s", list, err, why)
+	}
+}
+
+// contextInFlight cancels callers in mid-call, beside others who are not cancelled.
+func (s *suite) contextInFlight(t *testing.T) {
+	const (
+		why       = "an error other than ErrUnknownOutcome means that nothing was applied (trap 17)"
+		neighbour = "one caller's cancelled context must not fail or hold up its neighbours (traps 16 and 26)"
+	)
+	st := s.real(t)
+	limit := store.Limit{Capacity: 1 << 50}
+	hot, cold := limit.For("hot"), func(g int) store.Bucket { return limit.For(fmt.Sprintf("cold/%d", g%4)) }
+	var acknowledged, unknown, kept atomic.Int64
+	count := func(err error, n int64) {
+		switch {
+		case err == nil:
+			acknowledged.Add(n)
+		case errors.Is(err, store.ErrUnknownOutcome):
+			unknown.Add(n)
+		case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("a cancelled call: %v, want the context's error or ErrUnknownOutcome", err)
+		}
+	}
+	var wg sync.WaitGroup
+	s.finishes(t, "cancelled callers", func(ctx context.Context) {
+		for g := range 24 {
+			wg.Go(func() {
+				for i := range 20 {
+					if g%3 == 0 {
+						got, err := st.Fill(ctx, store.Op{Bucket: hot, Amount: 1})
+						if err != nil || !got.Accepted {
+							t.Errorf("a caller who was not cancelled: %+v, %v\nwhy: %s", got, err, neighbour)
+							return
+						}
+						kept.Add(1)
+						continue
+					}
+					// From at once to after a while: some are cancelled before they are sent, some in flight, some too late.
+					short, cancel := context.WithTimeout(ctx, time.Duration(g*i%32)*32*time.Microsecond)
+					if g%3 == 1 {
+						_, err := st.Fill(short, store.Op{Bucket: hot, Amount: 1})
+						count(err, 1)
+					} else {
+						res, err := st.Apply(short, store.Txn{{Bucket: cold(g), Amount: 1}, {Bucket: hot, Amount: 1}})
+						if err == nil {
+							err = res[0].Err
+						}
+						count(err, 1)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+	})
+	s.finishes(t, "a fill after the cancelled ones (trap 16)", func(ctx context.Context) {
+		res, err := st.Apply(ctx, store.Txn{{Bucket: hot, Amount: 1}, {Bucket: cold(0), Amount: 1}, {Bucket: cold(1), Amount: 1}})
+		if err != nil || !res[0].Accepted {
+			t.Errorf("%+v, %v\nwhy: %s", res, err, neighbour)
+		}
+		kept.Add(1)
+	})
+	got, err := st.Read(t.Context(), hot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, least := int64(got[0].Level), acknowledged.Load()+kept.Load()
+	if stored < least || stored > least+unknown.Load() {
+		t.Errorf("stored %d, acknowledged %d, outcome unknown %d: want acknowledged <= stored <= both\nwhy: %s",
+			stored, least, unknown.Load(), why)
+	}
+}

@@ -1,0 +1,192 @@
+package storetest
+
+import "github.com/brimgo/brim/store"
+
+// fault is what a broken store does wrong.
+type fault string
+
+const none fault = "none"
+
+// The faults, by the part of the store that has them.
+const (
+	decidesFromSnapshot  fault = "decides from a snapshot"
+	failsOnFirstUse      fault = "fails on the first use of a key by two"
+	leaksAfterAdding     fault = "leaks after adding"
+	timeBeforeLock       fault = "takes the time before the lock"
+	acceptedByLevel      fault = "infers acceptance from the level"
+	fullByNearness       fault = "infers fullness from nearness"
+	updatesEveryRow      fault = "updates every row"
+	prunesByLastTouch    fault = "prunes by last touch"
+	finiteWaits          fault = "gives a finite wait for an impossible cost"
+	finiteWaitsInTxns    fault = "gives a finite wait for impossible costs of one key"
+	rewindsTime          fault = "rewinds time"
+	waitsWholeWindow     fault = "waits for a whole window"
+	leaksWholeUnits      fault = "leaks whole units"
+	refusalsWrite        fault = "writes refusals"
+	refusalsStoreLimit   fault = "stores the limit of a refusal"
+	undoes               fault = "undoes instead of deciding at once"
+	locksInCallersOrder  fault = "locks in the caller's order"
+	cancelLeavesLock     fault = "leaves a lock behind when cancelled"
+	timeoutNotApplied    fault = "reports a timeout as not applied"
+	cancelsNeighbours    fault = "cancels the neighbours of a cancelled call"
+	badFailsNeighbours   fault = "fails the neighbours of a bad request"
+	badFailsBatch        fault = "fails the batch of a bad transaction"
+	ignoresMaxSkew       fault = "believes any time"
+	believesNoTime       fault = "believes no time that is ahead"
+	refusalLeavesSkew    fault = "does not mend a skewed time on refusal"
+	readMendsSkew        fault = "mends a skewed time on read"
+	roundsTinyLeaks      fault = "rounds tiny leaks away"
+	clampsLowered        fault = "clamps the level to a lowered capacity"
+	forgetsHolds         fault = "forgets holds"
+	holdsLeak            fault = "lets holds leak"
+	releasesAnything     fault = "releases what is not held"
+	captureInTwo         fault = "writes a capture only where the sum changes"
+	losesAtRestart       fault = "loses records at restart"
+	losesHoldsAtRestart  fault = "loses holds at restart"
+	losesBlocksAtRestart fault = "loses blocks at restart"
+	losesTimeAtRestart   fault = "takes the time of the restart for the last write"
+	unorderedScan        fault = "scans without order"
+	scanIncludesAfter    fault = "includes the key after which to scan"
+	scanShortPage        fault = "answers short pages"
+	scanIgnoresPrefix    fault = "matches prefixes without case"
+	modeIgnored          fault = "ignores the mode"
+	unknownModeFits      fault = "takes an unknown mode for IfFits"
+	ignoresContext       fault = "ignores the context"
+	usableAfterClose     fault = "works after Close"
+	closesOnce           fault = "fails the second Close"
+	panicsOnNilPointer   fault = "panics on a nil pointer"
+	shortensBlocks       fault = "shortens blocks"
+	ignoresBlocks        fault = "ignores blocks"
+	deleteKeepsBlock     fault = "keeps the block on Delete"
+	ignoresCeiling       fault = "ignores ceilings"
+	storesCeiling        fault = "stores ceilings"
+	ceilingStays         fault = "lets no ceiling sink"
+	retryEarly           fault = "waits a microsecond too little"
+	retryLate            fault = "waits a millisecond too much"
+	retryIgnoresSkew     fault = "waits without the way back to its time"
+	zeroCreatesRow       fault = "creates a row for nothing"
+	readCreatesRow       fault = "creates a row on read"
+	drainCreatesRow      fault = "creates a row for the drain of an empty bucket"
+	drainBelowZero       fault = "drains below zero"
+	alwaysClamps         fault = "clamps what always goes in"
+	oldRate              fault = "leaks by the limit last written"
+	zeroLimitIsEmpty     fault = "reads a zero limit as no limit"
+	foldsCase            fault = "folds the case of keys"
+	trimsKeys            fault = "trims keys"
+	truncatesKeys        fault = "truncates keys"
+	prunesHeld           fault = "prunes what is held"
+	prunesBlocked        fault = "prunes what is blocked"
+	prunesAtOnce         fault = "prunes without waiting for MaxSkew"
+	prunesNoLeak         fault = "prunes what does not leak"
+	neverPrunes          fault = "never prunes"
+	repeatedKeysApart    fault = "decides repeated keys apart"
+	refusedTrialShows    fault = "says accepted of the parts of a refused transaction"
+	waitsForAll          fault = "gives every bucket of a refused transaction a wait"
+	spilledLost          fault = "does not say what spilled"
+	fullOnRead           fault = "says full of a read"
+	clockStands          fault = "has a clock that stands"
+)
+
+// brokenStore is a store that is wrong, and the test that must find it.
+type brokenStore struct {
+	fault      fault
+	part, test string
+	nilStore   store.Store
+}
+
+// forgetful is a store without a nil check.
+type forgetful struct{ store.Store }
+
+var broken = []brokenStore{
+	{fault: decidesFromSnapshot, part: "races", test: "exactly the capacity"},
+	{fault: failsOnFirstUse, part: "races", test: "first use"},
+	{fault: leaksAfterAdding, part: "cases", test: "idle bucket leaks before the fill"},
+	{fault: timeBeforeLock, part: "waiters"},
+	{fault: acceptedByLevel, part: "cases", test: "drain of an empty bucket"},
+	{fault: fullByNearness, part: "cases", test: "nearly full is not full"},
+	{fault: updatesEveryRow, part: "cases", test: "keys are apart"},
+	{fault: prunesByLastTouch, part: "prune", test: "what goes and what stays"},
+	{fault: finiteWaits, part: "cases", test: "impossible cost"},
+	{fault: finiteWaitsInTxns, part: "cases", test: "amounts for one key that never fit"},
+	{fault: rewindsTime, part: "cases", test: "clock back and forth"},
+	{fault: waitsWholeWindow, part: "cases", test: "wait for room, not for the window"},
+	{fault: leaksWholeUnits, part: "cases", test: "integer leaks"},
+	{fault: refusalsWrite, part: "cases", test: "refusal changes nothing"},
+	{fault: refusalsStoreLimit, part: "cases", test: "refusal changes nothing"},
+	{fault: undoes, part: "atomicity", test: "nothing shows of a refused transaction"},
+	{fault: locksInCallersOrder, part: "atomicity", test: "overlapping keys"},
+	{fault: cancelLeavesLock, part: "contexts", test: "cancelled in flight"},
+	{fault: timeoutNotApplied, part: "contexts", test: "cancelled in flight"},
+	{fault: cancelsNeighbours, part: "contexts", test: "cancelled in flight"},
+	{fault: badFailsNeighbours, part: "bad", test: "among racing callers"},
+	{fault: badFailsBatch, part: "bad", test: "among transactions"},
+	{fault: ignoresMaxSkew, part: "cases", test: "clock behind by more than MaxSkew"},
+	{fault: believesNoTime, part: "cases", test: "clock a little behind"},
+	{fault: refusalLeavesSkew, part: "cases", test: "a refusal mends a skewed time"},
+	{fault: readMendsSkew, part: "cases", test: "a read does not mend a skewed time"},
+	{fault: roundsTinyLeaks, part: "cases", test: "tiny leaks add up"},
+	{fault: clampsLowered, part: "cases", test: "capacity lowered below the level"},
+	{fault: forgetsHolds, part: "cases", test: "a hold must fit"},
+	{fault: holdsLeak, part: "cases", test: "held units do not leak"},
+	{fault: releasesAnything, part: "cases", test: "more than is held"},
+	{fault: captureInTwo, part: "cases", test: "capture of the whole hold"},
+	{fault: losesAtRestart, part: "restart on the real clock"},
+	{fault: losesHoldsAtRestart, part: "restart", test: "at once"},
+	{fault: losesBlocksAtRestart, part: "restart", test: "at once"},
+	{fault: losesTimeAtRestart, part: "restart", test: "after a minute"},
+	{fault: unorderedScan, part: "scan"},
+	{fault: scanIncludesAfter, part: "scan"},
+	{fault: scanShortPage, part: "scan"},
+	{fault: scanIgnoresPrefix, part: "scan"},
+	{fault: modeIgnored, part: "cases", test: "Fillup spills"},
+	{fault: unknownModeFits, part: "unsupported"},
+	{fault: ignoresContext, part: "contexts", test: "already done"},
+	{fault: usableAfterClose, part: "closing"},
+	{fault: closesOnce, part: "closing"},
+	{fault: panicsOnNilPointer, part: "nil", nilStore: (*forgetful)(nil)},
+	{fault: shortensBlocks, part: "cases", test: "a block is never shortened"},
+	{fault: ignoresBlocks, part: "cases", test: "penalty"},
+	{fault: deleteKeepsBlock, part: "cases", test: "Delete lifts a block"},
+	{fault: ignoresCeiling, part: "cases", test: "ceiling"},
+	{fault: storesCeiling, part: "cases", test: "ceiling"},
+	{fault: ceilingStays, part: "cases", test: "a ceiling that sinks, with somebody behind"},
+	{fault: retryEarly, part: "retry"},
+	{fault: retryLate, part: "retry"},
+	{fault: retryIgnoresSkew, part: "cases", test: "clock a little behind"},
+	{fault: zeroCreatesRow, part: "cases", test: "zero writes nothing"},
+	{fault: readCreatesRow, part: "cases", test: "a bucket that is not there"},
+	{fault: drainCreatesRow, part: "cases", test: "drain of an empty bucket"},
+	{fault: drainBelowZero, part: "cases", test: "drain stops at empty"},
+	{fault: alwaysClamps, part: "cases", test: "Always goes past the rim"},
+	{fault: oldRate, part: "cases", test: "changed leak rate"},
+	{fault: zeroLimitIsEmpty, part: "scan", test: "entries"},
+	{fault: foldsCase, part: "keys"},
+	{fault: trimsKeys, part: "keys"},
+	{fault: truncatesKeys, part: "keys"},
+	{fault: prunesHeld, part: "prune", test: "what goes and what stays"},
+	{fault: prunesBlocked, part: "prune", test: "what goes and what stays"},
+	{fault: prunesAtOnce, part: "prune", test: "no answer changes"},
+	{fault: prunesNoLeak, part: "prune", test: "what goes and what stays"},
+	{fault: neverPrunes, part: "prune", test: "what goes and what stays"},
+	{fault: repeatedKeysApart, part: "cases", test: "amounts for one key add up"},
+	{fault: refusedTrialShows, part: "cases", test: "all or none"},
+	{fault: waitsForAll, part: "cases", test: "all or none"},
+	{fault: spilledLost, part: "cases", test: "Fillup spills"},
+	{fault: fullOnRead, part: "scan", test: "entries"},
+
+	// The model and the vectors find alone what the cases find with a reason.
+	{fault: leaksAfterAdding, part: "vectors", test: "article plot"},
+	{fault: fullByNearness, part: "model"},
+	{fault: holdsLeak, part: "model"},
+	{fault: retryEarly, part: "model"},
+	{fault: prunesAtOnce, part: "model"},
+	{fault: losesBlocksAtRestart, part: "model"},
+	{fault: repeatedKeysApart, part: "model"},
+	{fault: ceilingStays, part: "model"},
+	{fault: oldRate, part: "model of decimals"},
+	{fault: forgetsHolds, part: "model of decimals"},
+	{fault: rewindsTime, part: "conservation", test: "{0.3 0.1}"},
+	{fault: losesAtRestart, part: "closing in flight"},
+	{fault: decidesFromSnapshot, part: "races through two handles", test: "exactly the capacity"},
+	{fault: clockStands, part: "real clock"},
+}

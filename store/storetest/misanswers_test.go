@@ -1,0 +1,260 @@
+package storetest
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// misread is what a fault makes of the operation and the record before they meet.
+func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
+	switch s.fault {
+	case rewindsTime, believesNoTime, timeBeforeLock:
+		r.Time = min(r.Time, now)
+	case clampsLowered:
+		r.Level = min(r.Level, op.Capacity)
+	case leaksWholeUnits:
+		if now > r.Time {
+			r.Level = max(0, r.Level-math.Floor(op.LeakRate*float64(now-r.Time)/1e6))
+			r.Time = now
+		}
+	case roundsTinyLeaks:
+		if now > r.Time && r.Limit != (store.Limit{}) && op.Amount != 0 {
+			r.Level = max(0, r.Level-float64(op.LeakRate*(float64(now-r.Time)/1e6)))
+			r.Time = now
+		}
+	case holdsLeak:
+		r.Held = max(0, r.Held-float64(op.LeakRate*(float64(max(now-r.Time, 0))/1e6)))
+	case releasesAnything:
+		op.Hold = max(op.Hold, -r.Held)
+	case modeIgnored:
+		if op.Mode == store.Clamp {
+			op.Mode = store.IfFits
+		}
+	case unknownModeFits:
+		if op.Mode > store.Always {
+			op.Mode = store.IfFits
+		}
+	case ignoresBlocks:
+		r.BlockedUntil = 0
+	case shortensBlocks:
+		if op.BlockFor != 0 && r.BlockedUntil > now {
+			r.BlockedUntil = now + 1
+		}
+	case ignoresCeiling:
+		op.Ceiling, op.CeilingAt = 0, time.Time{}
+	case ceilingStays:
+		op.CeilingAt = time.Time{}
+	case storesCeiling:
+		if op.Ceiling != 0 {
+			op.Capacity = min(op.Capacity, op.Ceiling)
+		}
+	case alwaysClamps:
+		if op.Mode == store.Always && op.Amount > 0 && op.Hold == 0 {
+			op.Mode = store.Clamp
+		}
+	case oldRate:
+		if r.Limit != (store.Limit{}) && now > r.Time {
+			r.Level = max(0, r.Level-float64(r.LeakRate*(float64(now-r.Time)/1e6)))
+			r.Time = now
+		}
+	}
+	return op
+}
+
+// misanswer is what a fault makes of the outcome.
+func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err error, before store.Record, r *store.Record, now int64) (store.State, store.Effect, error) {
+	if err != nil {
+		return st, e, err
+	}
+	refused := !st.Accepted && op.Mode == store.IfFits
+	switch s.fault {
+	case leaksAfterAdding:
+		if e&store.Write != 0 && op.Amount > 0 && now > before.Time {
+			leak := op.LeakRate * float64(now-before.Time) / 1e6
+			r.Level = max(0, before.Level+op.Amount-leak)
+			st.Level = r.Level
+		}
+	case acceptedByLevel:
+		st.Accepted = st.Level != before.Level || st.Held != before.Held
+	case fullByNearness:
+		st.Full = math.Abs(st.Level+st.Held-st.Capacity) < 0.01
+	case finiteWaits:
+		if st.RetryAfter == store.Never && op.LeakRate > 0 {
+			st.RetryAfter = time.Duration(max(1, (st.Level+op.Amount-op.Capacity)/op.LeakRate*1e6)) * time.Microsecond
+		}
+	case waitsWholeWindow:
+		if st.RetryAfter > 0 && st.RetryAfter != store.Never {
+			st.RetryAfter = time.Duration(op.Capacity / op.LeakRate * float64(time.Second))
+		}
+	case refusalsWrite:
+		if refused {
+			r.Level, r.Time = st.Level, max(before.Time, now)
+			e |= store.Write
+		}
+	case refusalsStoreLimit:
+		if refused && before.Limit != (store.Limit{}) {
+			r.Limit = op.Limit
+			e |= store.Write
+		}
+	case refusalLeavesSkew:
+		if refused {
+			*r, e = before, 0
+		}
+	case captureInTwo:
+		if op.Amount+op.Hold == 0 {
+			return st, 0, nil
+		}
+	case retryEarly:
+		if st.RetryAfter > time.Microsecond && st.RetryAfter != store.Never {
+			st.RetryAfter -= time.Microsecond
+		}
+	case retryLate:
+		if st.RetryAfter > 0 && st.RetryAfter != store.Never {
+			st.RetryAfter += time.Millisecond
+		}
+	case retryIgnoresSkew:
+		if st.RetryAfter > 0 && st.RetryAfter != store.Never && r.Time > now {
+			st.RetryAfter -= time.Duration(r.Time-now) * time.Microsecond
+		}
+	case zeroCreatesRow:
+		if op.Amount == 0 && op.Hold == 0 {
+			r.Limit = op.Limit
+			e |= store.Write
+		}
+	case drainCreatesRow:
+		if op.Amount < 0 {
+			r.Limit = op.Limit
+			e |= store.Write
+		}
+	case drainBelowZero:
+		if op.Mode == store.Always && op.Amount < 0 && e&store.Write != 0 && st.Level == 0 {
+			r.Level += before.Level + op.Amount
+			st.Level = r.Level
+		}
+	case spilledLost:
+		st.Spilled = 0
+	}
+	return st, e, err
+}
+
+// misreport is what a fault makes of a transaction's result.
+func (s *refStore) misreport(res store.Result) store.Result {
+	for i := range res.States {
+		st := &res.States[i]
+		switch s.fault {
+		case finiteWaitsInTxns:
+			if st.RetryAfter == store.Never && len(res.States) > 1 {
+				st.RetryAfter = time.Second
+			}
+		case refusedTrialShows:
+			st.Accepted = st.RetryAfter == 0
+		case waitsForAll:
+			if !res.Accepted && st.RetryAfter == 0 {
+				st.RetryAfter = time.Second
+			}
+		}
+	}
+	return res
+}
+
+func (s *refStore) limitOf(b store.Bucket) store.Limit {
+	if s.fault == zeroLimitIsEmpty && b.Limit == (store.Limit{}) {
+		return store.Limit{Capacity: 1}
+	}
+	return b.Limit
+}
+
+// afterRead is what a read leaves behind.
+func (s *refStore) afterRead(b store.Bucket, r store.Record, now int64) {
+	switch s.fault {
+	case readCreatesRow:
+		s.disk.records[b.Key] = r
+	case readMendsSkew:
+		if r.Time-now > s.maxSkew().Microseconds() {
+			r.Time = now
+			s.disk.records[b.Key] = r
+		}
+	}
+}
+
+func (s *refStore) remove(key string) {
+	if s.fault == deleteKeepsBlock {
+		if r, ok := s.disk.records[key]; ok && r.BlockedUntil > 0 {
+			s.disk.records[key] = store.Record{Time: r.Time, Limit: r.Limit, BlockedUntil: r.BlockedUntil}
+			return
+		}
+	}
+	delete(s.disk.records, s.keyed(key))
+}
+
+// paged is the part of a listing that is asked for.
+func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int, now int64) []store.Entry {
+	switch s.fault {
+	case unorderedScan:
+		slices.Reverse(entries)
+	case scanIncludesAfter:
+		if r, ok := s.disk.records[after]; ok && strings.HasPrefix(after, prefix) {
+			entries = append([]store.Entry{{Key: after, State: r.State(store.Limit{}, now, s.maxSkew())}}, entries...)
+		}
+	case scanShortPage:
+		limit = max(1, limit-1)
+	case scanIgnoresPrefix:
+		for k, r := range s.disk.records {
+			if k > after && !strings.HasPrefix(k, prefix) && strings.HasPrefix(strings.ToLower(k), strings.ToLower(prefix)) {
+				entries = append(entries, store.Entry{Key: k, State: r.State(store.Limit{}, now, s.maxSkew())})
+			}
+		}
+		slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
+	case fullOnRead:
+		for i := range entries {
+			entries[i].Full = entries[i].Level+entries[i].Held >= entries[i].Capacity
+		}
+	}
+	return entries[:min(limit, len(entries))]
+}
+
+func (s *refStore) expired(r store.Record, now int64) bool {
+	long := now - store.DefaultMaxSkew.Microseconds()
+	switch s.fault {
+	case prunesByLastTouch:
+		return r.Time < long
+	case prunesHeld:
+		r.Held = 0
+	case prunesBlocked:
+		r.BlockedUntil = 0
+	case prunesAtOnce:
+		return r.Expired(now, 0)
+	case prunesNoLeak:
+		return r.Expired(now, s.maxSkew()) || r.LeakRate == 0 && r.Held == 0 && r.Level == 0 && r.Time < long
+	case neverPrunes:
+		return false
+	}
+	return r.Expired(now, s.maxSkew())
+}
+
+// reopened is the store after a restart.
+func (s *refStore) reopened(now func() time.Time) *refStore {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	s.closed = true
+	next := s.peer(now)
+	for k, r := range s.disk.records {
+		switch s.fault {
+		case losesAtRestart:
+			delete(s.disk.records, k)
+			continue
+		case losesHoldsAtRestart:
+			r.Held = 0
+		case losesBlocksAtRestart:
+			r.BlockedUntil = 0
+		case losesTimeAtRestart:
+			r.Time = next.now()
+		}
+		s.disk.records[k] = r
+	}
+	return next
+}

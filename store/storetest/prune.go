@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// prune checks which buckets go and when, and that no answer changes by it.
+func (s *suite) prune(t *testing.T) {
+	t.Run("what goes and what stays", s.pruneWhat)
+	t.Run("no answer changes", s.pruneTwins)
+}
+
+func (s *suite) pruneWhat(t *testing.T) {
+	const hour = time.Hour
+	limit := store.Limit{Capacity: 3600, LeakRate: 1}
+	block := func(d time.Duration) store.Op { return store.Op{Bucket: limit.For(""), Amount: 3601, BlockFor: d} }
+	buckets := []struct {
+		key  string
+		why  string
+		ops  []store.Op    // on this bucket, at the start
+		goes time.Duration // when it first may go; 0: never
+	}{
+		{
+			"a minute's worth", "it is empty after a minute; MaxSkew later no clock that is believed can tell",
+			[]store.Op{{Bucket: limit.For(""), Amount: 60}},
+			time.Minute + maxSkew,
+		},
+		{
+			"full", "it was last touched long ago, but it is still leaking (trap 8)",
+			[]store.Op{{Bucket: limit.For(""), Amount: 3600}},
+			hour + maxSkew,
+		},
+		{
+			"over the rim", "what went in past the capacity has to leak, too",
+			[]store.Op{{Bucket: limit.For(""), Amount: 7200, Mode: store.Always}},
+			2*hour + maxSkew,
+		},
+		{
+			"drained", "empty already, but its time counts until no clock can be behind it",
+			[]store.Op{{Bucket: limit.For(""), Amount: 9}, {Bucket: limit.For(""), Amount: -9, Mode: store.Always}},
+			maxSkew,
+		},
+		{
+			"held", "what is held does not leak",
+			[]store.Op{{Bucket: limit.For(""), Hold: 1}},
+			0,
+		},
+		{
+			"no leak", "a bucket that does not leak never empties",
+			[]store.Op{{Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1}},
+			0,
+		},
+		{
+			"no leak, drained", "with a leak rate of 0 a bucket never expires",
+			[]store.Op{
+				{Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1}, {Bucket: store.Limit{Capacity: 10}.For(""), Amount: -1, Mode: store.Always},
+			},
+			0,
+		},
+		{
+			"blocked", "it is empty, but nothing fits: without the bucket, everything would",
+			[]store.Op{block(hour)},
+			hour + maxSkew,
+		},
+		{
+			"blocked for less than it leaks", "the later of the two counts",
+			[]store.Op{{Bucket: limit.For(""), Amount: 600}, block(time.Minute)},
+			10*time.Minute + maxSkew,
+		},
+		{
+			"slower by the limit last written", "the limit that counts is the one that was last written",
+			[]store.Op{
+				{Bucket: limit.For(""), Amount: 60}, {Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""), Amount: 60},
+			},
+			4*time.Minute + maxSkew,
+		},
+		{
+			"slowest", "it empties in a million years: nothing may overflow",
+			[]store.Op{{Bucket: store.Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For(""), Amount: 1 << 53}},
+			0,
+		},
+	}
+	st, clock := s.at(t)
+	there := make(map[string]bool)
+	at := map[int64]bool{start: true}
+	for _, b := range buckets {
+		if !s.supports(b.ops...) {
+			t.Logf("%q is left out: it needs an operation that is not supported", b.key)
+			continue
+		}
+		for _, op := range b.ops {
+			op.Key = b.key
+			if _, err := st.Fill(t.Context(), op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there[b.key] = true
+		if b.goes > 0 {
+			at[start+b.goes.Microseconds()-1] = true
+			at[start+b.goes.Microseconds()] = true
+		}
+	}
+	at[start+(1000*hour).Microseconds()] = true
+	var moments []int64
+	for us := range at {
+		moments = append(moments, us)
+	}
+	slices.Sort(moments)
+	for _, us := range moments {
+		clock.set(us)
+		n, err := st.Prune(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := listed(t, st, "", 100)
+		var gone int64
+		for _, b := range buckets {
+			may := b.goes > 0 && us >= start+b.goes.Microseconds()
+			is := slices.Contains(left, b.key)
+			if there[b.key] && !is {
+				gone++
+			}
+			if there[b.key] && is == may {
+				t.Errorf("after %v %q is there = %v, want %v\nwhy: %s", time.Duration(us-start)*time.Microsecond, b.key, is, !may, b.why)
+			}
+			there[b.key] = is
+		}
+		if n != gone {
+			t.Errorf("Prune reports %d removed, but %d are gone", n, gone)
+		}
+	}
+}
+
+// pruneTwins plays one random script on two stores, of which one is pruned all the time: every answer must be the same. The
+// clock steps back by less than MaxSkew now and then, as it may after a prune.
+func (s *suite) pruneTwins(t *testing.T) {
+	const why = "pruning never changes an answer, also where the clock then steps back by less than MaxSkew (trap 8)"
+	clock := newManual()
+	open := func() store.Store {
+		st := s.o.OpenAt(t, clock.now)
+		s.closeAtEnd(t, &st)
+		return st
+	}
+	pruned, whole := open(), open()
+	rng := rand.New(rand.NewPCG(8, 8))
+	limits := []store.Limit{{Capacity: 60, LeakRate: 1}, {Capacity: 100, LeakRate: 0.25}, {Capacity: 8, LeakRate: 4}, {Capacity: 16}}
+	var highest, removed int64
+	for i := range 1000 {
+		now := clock.now().UnixMicro()
+		highest = max(highest, now)
+		switch rng.IntN(3) {
+		case 0:
+			clock.step(time.Duration(rng.IntN(20)*rng.IntN(30)) * time.Second)
+		case 1:
+			clock.set(max(highest-maxSkew.Microseconds(), now-rng.Int64N(300)*1_000_000))
+		}
+		which := rng.IntN(4)
+		limit := limits[which%len(limits)]
+		op := store.Op{Bucket: limit.For(string(rune('a' + which)))}
+		n := float64(rng.IntN(int(limit.Capacity) + 4))
+		switch rng.IntN(10) {
+		case 0:
+			op.Mode, op.Amount = store.Always, -n
+		case 1:
+			op.Mode, op.Amount = store.Clamp, n
+		case 2:
+			op.Amount, op.BlockFor = n, 100*time.Second
+		case 3:
+			op.Hold = n / 4
+		case 4: // all that is held, or the bucket would never be free
+			got, err := whole.Read(t.Context(), op.Bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			op.Mode, op.Hold = store.Always, -got[0].Held
+		default:
+			op.Amount = n
+		}
+		if !s.supports(op) {
+			continue
+		}
+		if rng.IntN(2) == 0 {
+			n, err := pruned.Prune(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			removed += n
+		}
+		a, errA := pruned.Fill(t.Context(), op)
+		b, errB := whole.Fill(t.Context(), op)
+		if (errA == nil) != (errB == nil) || !sameState(a, b) {
+			t.Fatalf("step %d, %+v:\n   pruned: %+v, %v\nnot pruned: %+v, %v\nwhy: %s", i, op, a, errA, b, errB, why)
+		}
+	}
+	if removed == 0 {
+		t.Error("Prune removed nothing in 1000 steps, though buckets emptied and were left alone for long")
+	}
+}
+
+// sameState compares instants, not locations.
+func sameState(a, b store.State) bool {
+	if !a.At.Equal(b.At) || !a.BlockedUntil.Equal(b.BlockedUntil) {
+		return false
+	}
+	a.At, b.At, a.BlockedUntil, b.BlockedUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return a == b
+}

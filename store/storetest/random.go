@@ -1,0 +1,308 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/brimgo/brim/store"
+)
+
+// modelDyadic compares with the model on inputs that doubles hold exactly: every answer must be equal.
+func (s *suite) modelDyadic(t *testing.T) {
+	s.againstModel(t, s.o.Operations, inputs{
+		limits: []store.Limit{{Capacity: 10, LeakRate: 1}, {Capacity: 100, LeakRate: 8}, {Capacity: 4, LeakRate: 0.0625}, {Capacity: 16}, {Capacity: 64, LeakRate: 64}},
+		amount: func(n int) float64 { return float64(n) / 8 },
+		step:   time.Second / 64,
+	})
+}
+
+// modelDecimal compares on other inputs, within what rounding may do.
+func (s *suite) modelDecimal(t *testing.T) {
+	s.againstModel(t, max(1, s.o.Operations/10), inputs{
+		limits: []store.Limit{
+			{Capacity: 0.3, LeakRate: 0.1},
+			{Capacity: 9.99, LeakRate: 0.7},
+			{Capacity: 100.1, LeakRate: 3.3},
+			{Capacity: 1e6 / 7, LeakRate: 1e3 / 3},
+			{Capacity: 19.99},
+		},
+		amount:  func(n int) float64 { return float64(n) * 0.1 },
+		step:    time.Microsecond * 7919,
+		inexact: true,
+	})
+}
+
+// inputs are what random operations are made of.
+type inputs struct {
+	limits  []store.Limit
+	amount  func(n int) float64 // of a small number
+	step    time.Duration       // the clock moves by multiples of it
+	inexact bool
+}
+
+func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
+	st, clock := s.at2(t)
+	var done, world atomic.Int64
+	var failed atomic.Bool
+	for done.Load() < int64(operations) && !t.Failed() {
+		rapid.Check(t, func(r *rapid.T) {
+			if done.Load() >= int64(operations) && !failed.Load() {
+				return // enough; but what failed is played again, however many operations that takes
+			}
+			defer func() {
+				if r.Failed() {
+					failed.Store(true)
+				}
+			}()
+			// Each check has keys of its own in the one store, and its own stretch of time.
+			d := &driver{
+				t: t, s: s, st: st, clock: clock, in: in, done: &done,
+				prefix: fmt.Sprintf("m%09d/", world.Add(1)),
+				m:      model{clock: start, buckets: make(map[string]modelBucket), inexact: in.inexact},
+			}
+			clock.set(start)
+			r.Repeat(map[string]func(*rapid.T){
+				"fill": d.fills, "apply": d.apply, "clock": d.move, "read": d.read, "scan": d.scan, "maintain": d.maintain,
+			})
+			d.scan(r)
+			if err := (*st).Delete(r.Context(), d.keys()...); err != nil {
+				r.Fatalf("Delete: %v", err)
+			}
+		})
+	}
+	t.Logf("%d operations compared", done.Load())
+}
+
+// driver plays random operations on the store and on the model.
+type driver struct {
+	t      *testing.T
+	s      *suite
+	st     *store.Store
+	clock  *manual
+	in     inputs
+	prefix string
+	m      model
+	done   *atomic.Int64
+}
+
+var modelKeys = []string{"a", "b", "A", "a ", "ab", "é", "e\u0301", "%"}
+
+func (d *driver) keys() []string {
+	keys := make([]string, len(modelKeys))
+	for i, k := range modelKeys {
+		keys[i] = d.prefix + k
+	}
+	return keys
+}
+
+var (
+	drawKey   = rapid.IntRange(0, len(modelKeys)-1)
+	drawKind  = rapid.IntRange(0, 19)
+	drawSmall = rapid.IntRange(0, 9)
+	drawSize  = rapid.IntRange(0, 120)
+)
+
+// op draws a valid operation that the store supports. Operations on one key in a transaction share a limit.
+func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
+	key := drawKey.Draw(t, "key")
+	kind := drawKind.Draw(t, "kind")
+	extra := drawSmall.Draw(t, "extra")
+	limit := d.in.limits[key%len(d.in.limits)]
+	if extra == 9 {
+		limit = d.in.limits[drawSmall.Draw(t, "limit")%len(d.in.limits)]
+	}
+	op := store.Op{Bucket: limit.For(d.prefix + modelKeys[key])}
+	if l, ok := limits[op.Key]; ok {
+		op.Limit = l
+	}
+	n := d.in.amount(drawSize.Draw(t, "n"))
+	switch kind {
+	case 0, 1, 2:
+		op.Mode, op.Amount = store.Clamp, n
+	case 3, 4:
+		op.Mode, op.Amount = store.Always, n
+	case 5, 6:
+		op.Mode, op.Amount = store.Always, -n
+	case 7, 8:
+		op.Hold = n
+	case 9, 10:
+		op.Mode, op.Hold = store.Always, -n/4
+	case 11:
+		op.Mode, op.Hold, op.Amount = store.Always, -n/4, d.in.amount(extra)
+	case 12:
+		op.Amount, op.Hold = n, d.in.amount(extra)
+	case 13:
+		op.Amount = -n
+	case 14:
+		// What a caller does that takes back what it put in.
+		op.Amount, op.Ceiling = -n, d.in.amount(extra*8+1)
+		op.CeilingAt = time.UnixMicro(d.m.clock).Add(-time.Duration(extra) * d.in.step)
+	default:
+		op.Amount = n
+	}
+	if op.Mode == store.Always || op.Ceiling != 0 {
+		return op
+	}
+	if d.in.inexact && op.Mode == store.Clamp {
+		return op // whether a Fillup spilled by a hair decides whether it is punished: that is not comparable
+	}
+	switch extra {
+	case 0:
+		op.Ceiling = d.in.amount(drawSize.Draw(t, "ceiling") + 1)
+	case 1:
+		op.BlockFor = time.Duration(1+drawSmall.Draw(t, "block")) * 16 * d.in.step
+	case 2:
+		if op.LeakRate > 0 {
+			op.BlockFor = store.UntilEmpty
+		}
+	}
+	return op
+}
+
+// drawn draws operations until one is valid and supported.
+func (d *driver) drawn(t *rapid.T, limits map[string]store.Limit) store.Op {
+	op := d.op(t, limits)
+	if op.Validate() != nil || !d.s.supports(op) {
+		op = store.Op{Bucket: op.Bucket}
+	}
+	return op
+}
+
+func (d *driver) move(t *rapid.T) {
+	n := time.Duration(rapid.IntRange(0, 200).Draw(t, "steps"))
+	switch drawSmall.Draw(t, "how") {
+	case 0: // back, within MaxSkew
+		n = -n * d.in.step
+	case 1: // back, perhaps beyond
+		n = -n * 2021 * d.in.step
+	case 2:
+		n *= 2021 * d.in.step
+	default:
+		n *= d.in.step
+	}
+	d.m.clock += n.Microseconds()
+	d.clock.set(d.m.clock)
+}
+
+func (d *driver) fills(t *rapid.T) {
+	for range rapid.IntRange(1, 20).Draw(t, "fills") {
+		if drawSmall.Draw(t, "move") < 3 {
+			d.move(t)
+		}
+		op := d.drawn(t, nil)
+		got, err := (*d.st).Fill(t.Context(), op)
+		d.done.Add(1)
+		res := store.Result{Accepted: got.Accepted, States: []store.State{got}, Err: err}
+		d.settle(t, store.Txn{op}, res, true)
+	}
+}
+
+func (d *driver) apply(t *rapid.T) {
+	txns := make([]store.Txn, rapid.IntRange(1, 16).Draw(t, "txns"))
+	for i := range txns {
+		limits := make(map[string]store.Limit)
+		for range rapid.IntRange(1, 8).Draw(t, "ops") {
+			op := d.drawn(t, limits)
+			limits[op.Key] = op.Limit
+			txns[i] = append(txns[i], op)
+			d.done.Add(1)
+		}
+	}
+	got, err := (*d.st).Apply(t.Context(), txns...)
+	if err != nil || len(got) != len(txns) {
+		t.Fatalf("Apply of %d transactions: %d results, %v", len(txns), len(got), err)
+	}
+	for i, txn := range txns {
+		d.settle(t, txn, got[i], false)
+	}
+}
+
+func (d *driver) read(t *rapid.T) {
+	var buckets []store.Bucket
+	for range rapid.IntRange(1, 6).Draw(t, "reads") {
+		key := drawKey.Draw(t, "key")
+		b := store.Bucket{Key: d.prefix + modelKeys[key]}
+		if which := drawSmall.Draw(t, "limit"); which < len(d.in.limits) {
+			b.Limit = d.in.limits[which]
+		}
+		buckets = append(buckets, b)
+	}
+	got, err := (*d.st).Read(t.Context(), buckets...)
+	if err != nil || len(got) != len(buckets) {
+		t.Fatalf("Read of %d buckets: %d states, %v", len(buckets), len(got), err)
+	}
+	for i, b := range buckets {
+		d.compareRead(t, b, got[i])
+	}
+}
+
+func (d *driver) scan(t *rapid.T) {
+	var want []string
+	for k, b := range d.m.buckets {
+		if b.there {
+			want = append(want, k)
+		}
+	}
+	slices.Sort(want)
+	got, err := (*d.st).Scan(t.Context(), d.prefix, "", len(modelKeys)+1)
+	if err != nil {
+		t.Fatalf("Scan: %v", err)
+	}
+	var keys []string
+	for _, e := range got {
+		keys = append(keys, e.Key)
+	}
+	if !slices.Equal(keys, want) {
+		t.Fatalf("Scan lists %q, want %q", keys, want)
+	}
+	for _, e := range got {
+		d.compareRead(t, store.Bucket{Key: e.Key}, e.State)
+	}
+}
+
+// maintain deletes, prunes, reopens or calls with a context that is done.
+func (d *driver) maintain(t *rapid.T) {
+	switch drawKind.Draw(t, "what") {
+	case 0, 1, 2:
+		key := d.prefix + modelKeys[drawKey.Draw(t, "key")]
+		if err := (*d.st).Delete(t.Context(), key); err != nil {
+			t.Fatalf("Delete: %v", err)
+		}
+		delete(d.m.buckets, key)
+	case 3, 4, 5:
+		if _, err := (*d.st).Prune(t.Context()); err != nil {
+			t.Fatalf("Prune: %v", err)
+		}
+		for k, b := range d.m.buckets {
+			if b.expired(d.m.clock) {
+				delete(d.m.buckets, k)
+			}
+		}
+	case 6:
+		d.reopen(t)
+	case 7, 8:
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		op := d.drawn(t, nil)
+		if _, err := (*d.st).Fill(done, op); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Fill with a context that is done: %v", err)
+		}
+	default:
+		d.move(t)
+	}
+}
+
+// reopen restarts the store, where it can.
+func (d *driver) reopen(t *rapid.T) {
+	if d.s.o.Reopen == nil {
+		return
+	}
+	*d.st = d.s.o.Reopen(d.t, *d.st, d.clock.now)
+}

@@ -1,0 +1,167 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// testCase is a script on a store that reads an injected clock, with the reason of the rule it guards.
+type testCase struct {
+	name  string
+	trap  int // of the list in the package comment; 0 where none led to the case
+	why   string
+	c, r  float64 // the limit of steps that do not say another
+	steps []step
+}
+
+type action uint8
+
+const (
+	doFill action = iota
+	doApply
+	doRead
+	doReadLast
+	doDelete
+	doPrune
+	doRows
+)
+
+// step is one call and what must come of it.
+type step struct {
+	action  action
+	key     string
+	op      store.Op
+	all     []step // the operations of a transaction
+	limited bool   // op has a limit of its own
+	at      ceilingAt
+	wait    time.Duration // how far the clock moves before the call; it may be negative
+	rows    []string      // keys that are there
+	refused bool          // of a transaction: refused
+	heals   bool          // a refusal that writes: it finds a time that is not believed
+	lags    bool          // a read that follows finds a lower level, by leaks that the level was too large for
+	want    want
+}
+
+// want is all that a State says, with times relative to the clock.
+type want struct {
+	accepted, full       bool
+	level, held, spilled float64
+	retry                time.Duration
+	blocked              time.Duration // from At; 0: not blocked
+	ahead                time.Duration // how far At is ahead of the clock
+	err                  error
+}
+
+// ceilingAt says from when a ceiling sinks, relative to the clock.
+type ceilingAt struct {
+	set bool
+	ago time.Duration
+}
+
+func fill(mode store.Mode, amount, hold float64) step {
+	return step{key: "a", op: store.Op{Mode: mode, Amount: amount, Hold: hold}}
+}
+
+func try(n float64) step    { return fill(store.IfFits, n, 0) }
+func fillup(n float64) step { return fill(store.Clamp, n, 0) }
+func always(n float64) step { return fill(store.Always, n, 0) }
+func drain(n float64) step  { return fill(store.Always, -n, 0) }
+func hold(n float64) step   { return fill(store.IfFits, 0, n) }
+func capture(held, used float64) step {
+	return fill(store.Always, used, -held)
+}
+func release(n float64) step { return fill(store.Always, 0, -n) }
+
+// read asks by the case's limit, readLast by the one last written.
+func read() step     { return step{action: doRead, key: "a"} }
+func readLast() step { return step{action: doReadLast, key: "a"} }
+
+func remove(key string) step      { return step{action: doDelete, key: key} }
+func prune() step                 { return step{action: doPrune} }
+func rows(keys ...string) step    { return step{action: doRows, rows: keys} }
+func apply(steps ...step) step    { return step{action: doApply, all: steps} }
+func refuse(steps ...step) step   { return step{action: doApply, all: steps, refused: true} }
+func (s step) on(key string) step { s.key = key; return s }
+
+// after moves the clock before the step.
+func (s step) after(d time.Duration) step { s.wait = d; return s }
+
+// limit is one that differs from the case's.
+func (s step) limit(c, r float64) step {
+	s.op.Limit, s.limited = store.Limit{Capacity: c, LeakRate: r}, true
+	return s
+}
+
+func (s step) ceiling(c float64) step { s.op.Ceiling = c; return s }
+
+// since says how long ago the ceiling was true.
+func (s step) since(ago time.Duration) step { s.at = ceilingAt{set: true, ago: ago}; return s }
+
+func (s step) penalty(d time.Duration) step { s.op.BlockFor = d; return s }
+
+// What must come of a step: ok is accepted, full is accepted and brought to the capacity, no is refused, is is a read, spill a
+// Fillup that did not fit.
+
+func (s step) ok(level float64) step   { s.want.accepted, s.want.level = true, level; return s }
+func (s step) full(level float64) step { s.want.full = true; return s.ok(level) }
+func (s step) is(level float64) step   { s.want.level = level; return s }
+
+func (s step) no(level float64, retry time.Duration) step {
+	s.want.level, s.want.retry = level, retry
+	return s
+}
+
+func (s step) spill(level, spilled float64, retry time.Duration) step {
+	s.want.full, s.want.spilled = true, spilled
+	return s.no(level, retry)
+}
+
+func (s step) held(h float64) step          { s.want.held = h; return s }
+func (s step) blocked(d time.Duration) step { s.want.blocked = d; return s }
+func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
+func (s step) fails(err error) step         { s.want.err = err; return s }
+
+func (s step) mends() step   { s.heals = true; return s }
+func (s step) lagging() step { s.lags = true; return s }
+
+// changesNothing reports whether the step must leave every bucket as it was.
+func (s step) changesNothing() bool {
+	if s.heals {
+		return false
+	}
+	switch s.action {
+	case doRead, doReadLast, doRows:
+		return true
+	case doFill:
+		refused := !s.want.accepted && s.op.Mode != store.Clamp
+		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
+	case doApply:
+		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })
+	}
+	return false
+}
+
+// ops are the store's operations of the step, in a case.
+func (c *testCase) ops(s step, prefix string, now time.Time) store.Txn {
+	switch s.action {
+	case doFill:
+		op := s.op
+		if !s.limited {
+			op.Limit = store.Limit{Capacity: c.c, LeakRate: c.r}
+		}
+		op.Key = prefix + s.key
+		if s.at.set {
+			op.CeilingAt = now.Add(-s.at.ago)
+		}
+		return store.Txn{op}
+	case doApply:
+		var txn store.Txn
+		for _, one := range s.all {
+			txn = append(txn, c.ops(one, prefix, now)...)
+		}
+		return txn
+	}
+	return nil
+}

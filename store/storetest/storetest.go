@@ -1,0 +1,230 @@
+package storetest
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Options tell [Run] what a backend can do. Nil and zero fields are fine; what they leave out is logged.
+type Options struct {
+	// OpenAt opens a new, empty store that reads its time from clock and believes stored times up to
+	// [store.DefaultMaxSkew] ahead of it. Clock may be called by any number of goroutines at once. Most of the suite moves
+	// time and needs it: without OpenAt only what holds at any time is checked, which proves little.
+	OpenAt func(t *testing.T, clock func() time.Time) store.Store
+
+	// Reopen closes s, opens its data again and returns the new store, which reads clock, or the backend's own clock where
+	// clock is nil. Nil means that nothing survives Close: the restart cases are left out.
+	Reopen func(t *testing.T, s store.Store, clock func() time.Time) store.Store
+
+	// Peer opens a second handle on the data of s, with the backend's own clock, as another process would. Nil means that
+	// the data has one owner: callers then race through one handle only.
+	Peer func(t *testing.T, s store.Store) store.Store
+
+	// Nil is a nil pointer of the backend's type. It must answer every call with [store.ErrClosed]. Leave it nil for a
+	// backend that is no pointer.
+	Nil store.Store
+
+	// Unsupported reports whether the backend answers op with [errors.ErrUnsupported]. The suite then demands that error
+	// and leaves out what cannot be had without the operation. Nil means that everything is supported.
+	Unsupported func(op store.Op) bool
+
+	// Operations is how many random operations are compared with the model on inputs that nothing rounds; a tenth as many
+	// more run on decimal ones. Zero means 100,000, or 1,000,000 where the environment variable BRIM_TORTURE is 1.
+	Operations int
+
+	// Keys is how many odd keys are filled to see that none touches another. Zero means 10,000, or 1,000,000 where
+	// BRIM_TORTURE is 1.
+	Keys int
+}
+
+// Run runs the conformance suite. Open returns a new, empty store with the backend's own clock. Run closes every store that
+// it is given, and Close may be called again. O may be nil.
+func Run(t *testing.T, open func(t *testing.T) store.Store, o *Options) {
+	t.Helper()
+	s := newSuite(open, o)
+	for _, part := range parts {
+		if lacks := part.lacks(&s.o); lacks != "" {
+			t.Logf("%s is left out: it needs Options.%s", part.name, lacks)
+			continue
+		}
+		t.Run(part.name, func(t *testing.T) { part.run(s, t) })
+	}
+}
+
+// part is one subject of the suite.
+type part struct {
+	name  string
+	needs need
+	run   func(*suite, *testing.T)
+}
+
+type need uint8
+
+const (
+	openAt need = 1 << iota
+	reopen
+	peer
+	nilStore
+)
+
+// lacks names the first option that the part needs and o does not have.
+func (p part) lacks(o *Options) string {
+	switch {
+	case p.needs&openAt != 0 && o.OpenAt == nil:
+		return "OpenAt"
+	case p.needs&reopen != 0 && o.Reopen == nil:
+		return "Reopen"
+	case p.needs&peer != 0 && o.Peer == nil:
+		return "Peer"
+	case p.needs&nilStore != 0 && o.Nil == nil:
+		return "Nil"
+	}
+	return ""
+}
+
+var parts = []part{
+	{"vectors", openAt, (*suite).vectors},
+	{"cases", openAt, (*suite).cases},
+	{"retry", openAt, (*suite).retry},
+	{"real clock", 0, (*suite).realClock},
+	{"keys", 0, (*suite).keys},
+	{"scan", 0, (*suite).scan},
+	{"prune", openAt, (*suite).prune},
+	{"bad", 0, (*suite).bad},
+	{"unsupported", 0, (*suite).unsupported},
+	{"races", 0, (*suite).races},
+	{"races through two handles", peer, (*suite).peerRaces},
+	{"waiters", openAt, (*suite).waiters},
+	{"atomicity", 0, (*suite).atomicity},
+	{"contexts", 0, (*suite).contexts},
+	{"closing", 0, (*suite).closing},
+	{"closing in flight", reopen, (*suite).closingInFlight},
+	{"nil", nilStore, (*suite).nilStore},
+	{"restart", openAt | reopen, (*suite).restart},
+	{"restart on the real clock", reopen, (*suite).restartReal},
+	{"conservation", openAt, (*suite).conservation},
+	{"model", openAt, (*suite).modelDyadic},
+	{"model of decimals", openAt, (*suite).modelDecimal},
+}
+
+type suite struct {
+	openReal func(t *testing.T) store.Store
+	o        Options
+	// patience is how long a group of racing calls may take before it counts as a deadlock.
+	patience time.Duration
+}
+
+func newSuite(open func(t *testing.T) store.Store, o *Options) *suite {
+	s := &suite{openReal: open, patience: time.Minute}
+	if o != nil {
+		s.o = *o
+	}
+	torture := os.Getenv("BRIM_TORTURE") == "1"
+	s.o.Operations = defaulted(s.o.Operations, 100_000, 1_000_000, torture)
+	s.o.Keys = defaulted(s.o.Keys, 10_000, 1_000_000, torture)
+	return s
+}
+
+func defaulted(n, usual, tortured int, torture bool) int {
+	switch {
+	case n > 0:
+		return n
+	case torture:
+		return tortured
+	}
+	return usual
+}
+
+// real opens a store with its own clock, and closes it when t ends.
+func (s *suite) real(t *testing.T) store.Store {
+	t.Helper()
+	st := s.openReal(t)
+	s.closeAtEnd(t, &st)
+	return st
+}
+
+// at opens a store that reads the clock that comes with it, and closes it when t ends.
+func (s *suite) at(t *testing.T) (store.Store, *manual) {
+	t.Helper()
+	clock := newManual()
+	st := s.o.OpenAt(t, clock.now)
+	s.closeAtEnd(t, &st)
+	return st, clock
+}
+
+// closeAtEnd closes what st points to when t ends, so that a test may put a reopened store there.
+func (s *suite) closeAtEnd(t *testing.T, st *store.Store) {
+	t.Helper()
+	t.Cleanup(func() {
+		closed := make(chan error, 1)
+		go func() { closed <- (*st).Close() }()
+		timer := time.NewTimer(s.patience)
+		defer timer.Stop()
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Errorf("Close at the end: %v", err)
+			}
+		case <-timer.C:
+			t.Errorf("Close at the end: not done after %v: deadlock?", s.patience)
+		}
+	})
+}
+
+func (s *suite) supports(ops ...store.Op) bool {
+	if s.o.Unsupported == nil {
+		return true
+	}
+	for _, op := range ops {
+		if s.o.Unsupported(op) {
+			return false
+		}
+	}
+	return true
+}
+
+// finishes runs f, which must end within the suite's patience: else the context that f gets ends, so that its goroutines may,
+// and t fails.
+func (s *suite) finishes(t *testing.T, what string, f func(ctx context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	timer := time.NewTimer(s.patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		cancel()
+		select {
+		case <-done: // t is still there for what the goroutines have to say
+		case <-time.After(s.patience):
+		}
+		t.Fatalf("%s: not done after %v: deadlock?", what, s.patience)
+	}
+}
+
+// start is where injected clocks start, in microseconds: 1 January 2026.
+const start = 1_767_225_600_000_000
+
+// manual is a clock that only the suite moves. It may be used by any number of goroutines at once.
+type manual struct{ us atomic.Int64 }
+
+func newManual() *manual {
+	c := &manual{}
+	c.us.Store(start)
+	return c
+}
+
+func (c *manual) now() time.Time       { return time.UnixMicro(c.us.Load()) }
+func (c *manual) step(d time.Duration) { c.us.Add(d.Microseconds()) }
+func (c *manual) set(us int64)         { c.us.Store(us) }

@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+func openRef(f fault) func(t *testing.T) store.Store {
+	return func(*testing.T) store.Store { return newRef(f, nil) }
+}
+
+func refOptions(f fault) *Options {
+	return &Options{
+		OpenAt: func(_ *testing.T, clock func() time.Time) store.Store { return newRef(f, clock) },
+		Reopen: func(_ *testing.T, s store.Store, clock func() time.Time) store.Store {
+			return s.(*refStore).reopened(clock)
+		},
+		Peer: func(_ *testing.T, s store.Store) store.Store { return s.(*refStore).peer(nil) },
+		Nil:  (*refStore)(nil),
+	}
+}
+
+// TestReference runs the whole suite on a store that is right.
+func TestReference(t *testing.T) { Run(t, openRef(none), refOptions(none)) }
+
+// TestWithoutOptions runs what is left of the suite on a right store that says nothing of what it can do.
+func TestWithoutOptions(t *testing.T) { Run(t, openRef(none), nil) }
+
+// plain is a right store that knows neither ceilings nor penalties, and says so.
+type plain struct{ *refStore }
+
+func lacks(op store.Op) bool { return op.Ceiling != 0 || op.BlockFor != 0 }
+
+func (p plain) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if lacks(op) {
+		return store.State{}, errors.ErrUnsupported
+	}
+	return p.refStore.Fill(ctx, op)
+}
+
+func (p plain) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+	for _, txn := range txns {
+		if slices.ContainsFunc(txn, lacks) {
+			return nil, errors.ErrUnsupported
+		}
+	}
+	return p.refStore.Apply(ctx, txns...)
+}
+
+// TestUnsupported runs the suite on a store that does less, and says of what.
+func TestUnsupported(t *testing.T) {
+	Run(t, func(*testing.T) store.Store { return plain{newRef(none, nil)} }, &Options{
+		OpenAt:      func(_ *testing.T, clock func() time.Time) store.Store { return plain{newRef(none, clock)} },
+		Unsupported: lacks,
+		Operations:  5000,
+		Keys:        500,
+	})
+}
+
+// inChild is set where the test binary runs itself to see the suite fail.
+const inChild = "BRIM_STORETEST_BROKEN"
+
+// TestBroken sees that the suite fails every store that is wrong, in the test that is meant to find it. The failures happen in
+// a child process: the test binary run again, where each broken store meets the part of the suite that concerns it.
+func TestBroken(t *testing.T) {
+	if os.Getenv(inChild) != "" {
+		runBroken(t)
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBroken$", "-test.timeout=5m", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	child.Dir = t.TempDir()
+	child.Env = append(os.Environ(), inChild+"=1")
+	out, err := child.CombinedOutput()
+	if err == nil {
+		t.Errorf("the suite passed every broken store")
+	}
+	failed := make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: TestBroken/"); ok {
+			name, _, _ = strings.Cut(name, " (")
+			failed[name] = true
+		}
+	}
+	for _, b := range broken {
+		if name := underscored(b.testName()); !failed[name] {
+			t.Errorf("a store that %s: the suite does not fail in %s", b.fault, name)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the child said: %v\n%.20000s", err, out)
+	}
+}
+
+// testName is where the suite must fail.
+func (b brokenStore) testName() string {
+	name := b.name() + "/" + b.part
+	if b.test != "" {
+		name += "/" + b.test
+	}
+	return name
+}
+
+// name tells the entries of the table apart.
+func (b brokenStore) name() string { return string(b.fault) + ", by " + b.part }
+
+// underscored is a test's name as package testing prints it.
+func underscored(name string) string { return strings.ReplaceAll(name, " ", "_") }
+
+func runBroken(t *testing.T) {
+	for _, b := range broken {
+		t.Run(b.name(), func(t *testing.T) {
+			t.Parallel()
+			o := refOptions(b.fault)
+			o.Keys, o.Operations = 1000, 100_000
+			if b.nilStore != nil {
+				o.Nil = b.nilStore
+			}
+			s := newSuite(openRef(b.fault), o)
+			s.patience = time.Second
+			for _, part := range parts {
+				if part.name == b.part {
+					t.Run(part.name, func(t *testing.T) { part.run(s, t) })
+				}
+			}
+		})
+	}
+}

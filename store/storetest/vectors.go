@@ -1,0 +1,214 @@
+package storetest
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+//go:embed testdata/vectors.jsonl
+var vectorLines []byte
+
+// vector is a script whose every number a double holds exactly.
+type vector struct {
+	Name string     `json:"name"`
+	Ops  []vectorOp `json:"ops"`
+}
+
+type vectorOp struct {
+	T    float64 `json:"t"` // seconds on the store's clock; it may go back
+	Op   string  `json:"op"`
+	Key  string  `json:"key"`
+	C    float64 `json:"c"`
+	R    float64 `json:"r"`
+	N    float64 `json:"n"`
+	M    float64 `json:"m"` // of a capture: the units used
+	Want struct {
+		Accepted bool               `json:"accepted"`
+		Able     bool               `json:"able"`
+		Full     bool               `json:"full"`
+		Level    float64            `json:"level"`
+		Held     float64            `json:"held"`
+		Spilled  float64            `json:"spilled"`
+		RetryNS  *int64             `json:"retry_ns"` // nil: never
+		Levels   map[string]float64 `json:"levels"`   // of tryall
+	} `json:"want"`
+	Fills []struct {
+		Key string  `json:"key"`
+		C   float64 `json:"c"`
+		R   float64 `json:"r"`
+		N   float64 `json:"n"`
+	} `json:"fills"`
+}
+
+func readVectors() ([]vector, error) {
+	var all []vector
+	lines := bufio.NewScanner(bytes.NewReader(vectorLines))
+	lines.Buffer(nil, len(vectorLines)+1)
+	for lines.Scan() {
+		var v vector
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			return nil, fmt.Errorf("vector %d: %w", len(all)+1, err)
+		}
+		all = append(all, v)
+	}
+	return all, lines.Err()
+}
+
+// vectors plays every script, each on keys of its own in one store.
+func (s *suite) vectors(t *testing.T) {
+	all, err := readVectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, clock := s.at(t)
+	for i, v := range all {
+		t.Run(v.Name, func(t *testing.T) {
+			p := player{t: t, st: st, clock: clock, prefix: fmt.Sprintf("v%d/", i)}
+			for j := range v.Ops {
+				if txn := p.txn(&v.Ops[j]); !s.supports(txn...) {
+					t.Logf("left out: operation %d is not supported", j)
+					return
+				}
+			}
+			for j := range v.Ops {
+				clock.set(start + int64(v.Ops[j].T*1e6))
+				p.what = fmt.Sprintf("operation %d, %s %v at %v", j, v.Ops[j].Op, v.Ops[j].N, v.Ops[j].T)
+				p.play(&v.Ops[j])
+			}
+		})
+	}
+}
+
+type player struct {
+	t      *testing.T
+	st     store.Store
+	clock  *manual
+	prefix string
+	what   string
+}
+
+func (p *player) bucket(key string, c, r float64) store.Bucket {
+	return store.Limit{Capacity: c, LeakRate: r}.For(p.prefix + key)
+}
+
+// txn is what a vector's operation asks of the store; nil for one that only reads.
+func (p *player) txn(v *vectorOp) store.Txn {
+	op := store.Op{Bucket: p.bucket(v.Key, v.C, v.R)}
+	switch v.Op {
+	case "try":
+		op.Amount = v.N
+	case "fillup":
+		op.Amount, op.Mode = v.N, store.Clamp
+	case "always":
+		op.Amount, op.Mode = v.N, store.Always
+	case "drain":
+		op.Amount, op.Mode = -v.N, store.Always
+	case "hold":
+		op.Hold = v.N
+	case "capture":
+		op.Amount, op.Hold, op.Mode = v.M, -v.N, store.Always
+	case "release":
+		op.Hold, op.Mode = -v.N, store.Always
+	case "tryall":
+		var txn store.Txn
+		for _, f := range v.Fills {
+			txn = append(txn, store.Op{Bucket: p.bucket(f.Key, f.C, f.R), Amount: f.N})
+		}
+		return txn
+	default:
+		return nil
+	}
+	return store.Txn{op}
+}
+
+func (p *player) play(v *vectorOp) {
+	t, want := p.t, &v.Want
+	t.Helper()
+	switch v.Op {
+	case "state", "able":
+		got := p.read(p.bucket(v.Key, v.C, v.R))
+		if v.Op == "able" {
+			// The front asks this of a read: nothing more is in the contract.
+			if able := v.N == 0 || got.Level+got.Held+v.N <= v.C; able != want.Able {
+				t.Errorf("%s: able = %v, want %v (level %v, held %v)", p.what, able, want.Able, got.Level, got.Held)
+			}
+			return
+		}
+		if got.Level != want.Level || got.Held != want.Held || got.Accepted || got.Full {
+			t.Errorf("%s: read %+v, want level %v, held %v", p.what, got, want.Level, want.Held)
+		}
+	case "tryall":
+		p.playAll(v)
+	default:
+		got, err := p.st.Fill(t.Context(), p.txn(v)[0])
+		if err != nil {
+			t.Fatalf("%s: %v", p.what, err)
+		}
+		if got.Accepted != want.Accepted || got.Full != want.Full || got.Level != want.Level || got.Held != want.Held ||
+			got.Spilled != want.Spilled || got.Capacity != v.C || got.LeakRate != v.R {
+			t.Errorf("%s:\n got %+v\nwant %+v", p.what, got, *want)
+		}
+		retry := store.Never
+		switch {
+		case want.RetryNS != nil:
+			retry = time.Duration(*want.RetryNS)
+		case v.Op == "capture" || v.Op == "release":
+			retry = 0 // these vectors do not say: what is accepted has none
+		}
+		if !retryMatches(got.RetryAfter, retry) {
+			t.Errorf("%s: RetryAfter %v, want %v or up to a microsecond more", p.what, got.RetryAfter, retry)
+		}
+	}
+}
+
+func (p *player) playAll(v *vectorOp) {
+	t, want := p.t, &v.Want
+	t.Helper()
+	txn := p.txn(v)
+	res, err := p.st.Apply(t.Context(), txn)
+	if err != nil || len(res) != 1 || res[0].Err != nil || len(res[0].States) != len(txn) {
+		t.Fatalf("%s: %+v, %v; want one result with %d states", p.what, res, err, len(txn))
+	}
+	if res[0].Accepted != want.Accepted {
+		t.Errorf("%s: accepted = %v, want %v", p.what, res[0].Accepted, want.Accepted)
+	}
+	after := make(map[string]float64)
+	for i, st := range res[0].States {
+		if st.Accepted != want.Accepted {
+			t.Errorf("%s: state %d says accepted = %v, the transaction %v", p.what, i, st.Accepted, want.Accepted)
+		}
+		after[v.Fills[i].Key] = st.Level
+	}
+	for i, f := range v.Fills {
+		if after[f.Key] != want.Levels[f.Key] {
+			t.Errorf("%s: fill %d answers level %v, want %v", p.what, i, after[f.Key], want.Levels[f.Key])
+		}
+		if got := p.read(txn[i].Bucket); got.Level != want.Levels[f.Key] {
+			t.Errorf("%s: fill %d left level %v, want %v", p.what, i, got.Level, want.Levels[f.Key])
+		}
+	}
+}
+
+func (p *player) read(b store.Bucket) store.State {
+	p.t.Helper()
+	got, err := p.st.Read(p.t.Context(), b)
+	if err != nil || len(got) != 1 {
+		p.t.Fatalf("%s: read: %d states, %v", p.what, len(got), err)
+	}
+	return got[0]
+}
+
+// retryMatches reports whether got is want, or up to a microsecond later, but never earlier.
+func retryMatches(got, want time.Duration) bool {
+	if want == 0 || want == store.Never {
+		return got == want
+	}
+	return got >= want && got-want <= time.Microsecond
+}

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestValidateKey(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		valid     bool
+	}{
+		{"empty", "", false},
+		{"a byte", "a", true},
+		{"512 bytes", strings.Repeat("k", 512), true},
+		{"513 bytes", strings.Repeat("k", 513), false},
+		{"512 bytes in 256 runes", strings.Repeat("é", 256), true},
+		{"513 bytes in 257 runes", strings.Repeat("é", 256) + "k", false},
+		{"NUL", "\x00", false},
+		{"NUL among eight bytes", "abc\x00defgh", false},
+		{"NUL at the end", "abcdefghijk\x00", false},
+		{"NUL behind what is not ASCII", "é\x00", false},
+		{"control characters", "\x01\n\r\t\x1f\x7f", true},
+		{"DEL in eight bytes", "\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f", true},
+		{"blanks", "    ", true},
+		{"not UTF-8", "\xff", false},
+		{"not UTF-8 among eight bytes", "abcdefg\x80hijk", false},
+		{"half a rune", "\xc3", false},
+		{"overlong", "\xc0\x80", false},
+		{"surrogate", "\xed\xa0\x80", false},
+		{"the last rune", "\U0010ffff", true},
+		{"replacement character", "\ufffd", true},
+	} {
+		err := ValidateKey(c.key)
+		if (err == nil) != c.valid || err != nil && !errors.Is(err, ErrInvalidKey) {
+			t.Errorf("%s: %v, want valid = %v", c.name, err, c.valid)
+		}
+	}
+}
+
+func TestErrorsHoldNoKey(t *testing.T) {
+	secret := "4111-1111-1111-1111"
+	long := strings.Repeat(secret, 30)
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	for _, err := range []error{
+		ValidateKey(long), ValidateKey(secret + "\x00"), ValidateKey(secret + "\xff"), Limit{}.For(secret).Validate(),
+		(&Op{Bucket: limit.For(secret), Amount: -1, Mode: Clamp}).Validate(),
+		Txn{{Bucket: limit.For(secret)}, {Bucket: Limit{Capacity: 11}.For(secret)}}.Validate(),
+	} {
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%v: want an error without the key, which may be personal data", err)
+		}
+	}
+}
+
+func TestLimitValidate(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		capacity, rate float64
+		valid          bool
+	}{
+		{1, 0, true},
+		{1 << 53, 1 << 53, true},
+		{math.SmallestNonzeroFloat64, 1e-12, true},
+		{0, 1, false},
+		{-1, 1, false},
+		{1<<53 + 2, 1, false},
+		{nan, 1, false},
+		{inf, 1, false},
+		{1, -1, false},
+		{1, 9e-13, false},
+		{1, 1<<53 + 2, false},
+		{1, nan, false},
+		{1, inf, false},
+		{1, -inf, false},
+	} {
+		err := Limit{Capacity: c.capacity, LeakRate: c.rate}.Validate()
+		if (err == nil) != c.valid || err != nil && !errors.Is(err, ErrInvalidLimit) {
+			t.Errorf("capacity %v, leak rate %v: %v, want valid = %v", c.capacity, c.rate, err, c.valid)
+		}
+	}
+}
+
+func TestValidateAmount(t *testing.T) {
+	for _, c := range []struct {
+		capacity, n float64
+		valid       bool
+	}{
+		{10, 0, true},
+		{10, 10, true},
+		{10, 11, true}, // more than the capacity is a refusal, not an error
+		{10, 1 << 53, true},
+		{10, 1<<53 + 2, false},
+		{10, -1, false},
+		{10, math.Copysign(0, -1), true},
+		{10, math.NaN(), false},
+		{10, math.Inf(1), false},
+		{10, math.Inf(-1), false},
+		{10, 1e-15, true},
+		{10, 1e-16, false}, // lost: 10 + 1e-16 is 10
+		{1 << 53, 1, false},
+		{1 << 53, 2, true},
+		{1 << 52, 1, true},
+	} {
+		err := Limit{Capacity: c.capacity}.ValidateAmount(c.n)
+		if (err == nil) != c.valid || err != nil && !errors.Is(err, ErrInvalidAmount) {
+			t.Errorf("%v of capacity %v: %v, want valid = %v", c.n, c.capacity, err, c.valid)
+		}
+	}
+}
+
+func TestOpValidate(t *testing.T) {
+	b := Limit{Capacity: 10, LeakRate: 1}.For("k")
+	for _, c := range []struct {
+		name string
+		op   Op
+		want error
+	}{
+		{"try", Op{Bucket: b, Amount: 1}, nil},
+		{"nothing", Op{Bucket: b}, nil},
+		{"drain", Op{Bucket: b, Amount: -1, Mode: Always}, nil},
+		{"hold", Op{Bucket: b, Hold: 1}, nil},
+		{"capture", Op{Bucket: b, Amount: 1, Hold: -2, Mode: Always}, nil},
+		{"take back", Op{Bucket: b, Amount: -1, Ceiling: 3, CeilingAt: time.Now()}, nil},
+		{"penalty", Op{Bucket: b, Amount: 1, BlockFor: time.Microsecond}, nil},
+		{"penalty until empty", Op{Bucket: b, Amount: 1, BlockFor: UntilEmpty}, nil},
+		{"no key", Op{Bucket: Limit{Capacity: 1}.For("")}, ErrInvalidKey},
+		{"no limit", Op{Bucket: Bucket{Key: "k"}}, ErrInvalidLimit},
+		{"amount not a number", Op{Bucket: b, Amount: math.NaN(), Mode: Always}, ErrInvalidAmount},
+		{"drain of too much", Op{Bucket: b, Amount: -1<<53 - 2, Mode: Always}, ErrInvalidAmount},
+		{"hold not a number", Op{Bucket: b, Hold: math.NaN()}, ErrInvalidAmount},
+		{"endless hold", Op{Bucket: b, Hold: math.Inf(1)}, ErrInvalidAmount},
+		{"clamped drain", Op{Bucket: b, Amount: -1, Mode: Clamp}, ErrInvalidAmount},
+		{"clamped hold", Op{Bucket: b, Hold: 1, Mode: Clamp}, ErrInvalidAmount},
+		{"release if it fits", Op{Bucket: b, Hold: -1}, ErrInvalidAmount},
+		{"negative ceiling", Op{Bucket: b, Amount: 1, Ceiling: -1}, ErrInvalidLimit},
+		{"ceiling not a number", Op{Bucket: b, Amount: 1, Ceiling: math.NaN()}, ErrInvalidLimit},
+		{"endless ceiling", Op{Bucket: b, Amount: 1, Ceiling: math.Inf(1)}, ErrInvalidLimit},
+		{"time without a ceiling", Op{Bucket: b, Amount: 1, CeilingAt: time.Now()}, ErrInvalidLimit},
+		{"negative penalty", Op{Bucket: b, Amount: 1, BlockFor: -time.Second}, ErrInvalidLimit},
+		{"penalty of less than the clock tells", Op{Bucket: b, Amount: 1, BlockFor: time.Nanosecond}, ErrInvalidLimit},
+	} {
+		if err := c.op.Validate(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestTxnValidate(t *testing.T) {
+	one, other := Limit{Capacity: 10}, Limit{Capacity: 11}
+	for _, c := range []struct {
+		name string
+		txn  Txn
+		want error
+	}{
+		{"empty", nil, nil},
+		{"one", Txn{{Bucket: one.For("a"), Amount: 1}}, nil},
+		{"two limits, two keys", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}}, nil},
+		{"one key twice", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}, {Bucket: one.For("a")}}, nil},
+		{"one key with two limits", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b")}, {Bucket: other.For("a")}}, ErrInvalidLimit},
+		{"a bad operation", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Amount: math.NaN()}}, ErrInvalidAmount},
+		{"a bad key", Txn{{Bucket: one.For("\xff")}}, ErrInvalidKey},
+	} {
+		if err := c.txn.Validate(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// FuzzValidateKey holds the validator, which looks at eight bytes at once, against the rule as it is written.
+func FuzzValidateKey(f *testing.F) {
+	for _, key := range []string{"", "a", "abcdefgh", "abcdefg\x00", "é", "\x00", "\xff", strings.Repeat("k", 513), "abcdefg\x80", "\x01\x80\x00\x7f"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		valid := key != "" && len(key) <= 512 && utf8.ValidString(key) && !strings.Contains(key, "\x00")
+		err := ValidateKey(key)
+		if (err == nil) != valid || err != nil && !errors.Is(err, ErrInvalidKey) {
+			t.Errorf("%q: %v, want valid = %v", key, err, valid)
+		}
+	})
+}
