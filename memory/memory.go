@@ -41,6 +41,7 @@ type Options struct {
 
 // Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
 type Store struct {
+	shards     [shardCount]shard // first, so that a shard begins where a cache line does
 	clock      *clock.Clock
 	maxSkew    time.Duration // for decisions
 	sweepSkew  time.Duration // for making room in a hurry: 0 where the clock cannot step back
@@ -50,7 +51,6 @@ type Store struct {
 	closed     atomic.Bool
 	count      atomic.Int64 // buckets, over all shards; kept only where they are bounded
 	sweepAfter atomic.Int64 // no sweep for room before this time: a flood of new keys must not become a flood of sweeps
-	shards     [shardCount]shard
 }
 
 // New returns an empty store. o may be nil. It fails where an option makes no sense.
@@ -77,26 +77,30 @@ func New(o *Options) (*Store, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	for i := range s.shards {
+		s.shards[i].hash = s.hash
+	}
 	return s, nil
 }
 
 // Fill decides one operation on one bucket. See [store.Store].
-func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if err := s.ready(ctx); err != nil {
-		return store.State{}, store.Wrap(backend, "fill", err)
+func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	if err = s.ready(ctx); err != nil {
+		return st, store.Wrap(backend, "fill", err)
 	}
 	sh, hash := s.shard(op.Key)
+	now := s.clock.Now() // before the lock, or callers would wait for each other's reading; an old one cannot set a record back
 	sh.mu.Lock()
-	// The clock is read under the lock: a reading from before it could be older than what pruning has seen.
-	now := s.clock.Now()
 	if r := sh.find(hash, op.Key); r != nil {
-		st, effect, err := r.Fill(&op, now, s.maxSkew)
+		var effect store.Effect
+		st, effect, err = r.Fill(&op, now, s.maxSkew)
 		sh.mu.Unlock()
 		if effect&store.Skewed != 0 {
 			s.skewed(1)
 		}
 		return st, store.Wrap(backend, "fill", err)
 	}
+	now = s.clock.Now() // again: the first reading could be older than what pruning has seen
 	r := store.Absent(now)
 	st, effect, err := r.Fill(&op, now, s.maxSkew)
 	if effect&store.Write != 0 {
@@ -172,7 +176,7 @@ func (s *Store) Close() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.table = table{}
+		sh.table = table{hash: sh.hash}
 		sh.mu.Unlock()
 	}
 	return nil
@@ -193,10 +197,10 @@ func (s *Store) skewed(buckets int) {
 // shardCount is a power of two, far above the number of cores, so that callers rarely meet.
 const shardCount = 256
 
-// shard is a part of the buckets under a lock of its own.
+// shard is a part of the buckets under a lock of its own. It is two cache lines long, and shares neither; what a decision
+// reads is in the first.
 type shard struct {
 	mu sync.Mutex
 	table
-	pruneAt int      // number of buckets at which the next insertion looks for empty ones
-	_       [48]byte // shards share no cache line
+	pruneAt int // number of buckets at which the next insertion looks for empty ones
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -17,12 +18,14 @@ func (s *Store) shard(key string) (*shard, uint32) {
 	return &s.shards[h%shardCount], uint32(h >> 32)
 }
 
+// hash is the same hash of the key's bytes.
+func (s *Store) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, key) >> 32) }
+
 // tidy removes what has leaked empty before a bucket is added, now and then, so that each that comes pays for about one that
 // goes. The shard is locked; pointers into its table may become invalid.
 func (s *Store) tidy(sh *shard, now int64) {
 	if sh.live >= max(firstPrune, sh.pruneAt) {
 		s.pruneLocked(sh, now, s.maxSkew)
-		sh.pruneAt = 2 * sh.live
 	}
 }
 
@@ -31,7 +34,10 @@ func (s *Store) insert(sh *shard, hash uint32, key string, r store.Record) error
 	if !s.counted(1) {
 		return ErrTooManyBuckets
 	}
-	sh.insert(hash, key, r)
+	if !sh.insert(hash, key, r) {
+		s.counted(-1)
+		return ErrTooManyBuckets
+	}
 	return nil
 }
 
@@ -49,10 +55,14 @@ func (s *Store) counted(n int64) bool {
 	return true
 }
 
+// pause is how long after a sweep for room there is no other, in microseconds.
+const pause = int64(time.Second / time.Microsecond)
+
 // sweep makes room in a bounded store and reports whether there is some.
 func (s *Store) sweep(now int64) bool {
 	after := s.sweepAfter.Load()
-	if now < after || !s.sweepAfter.CompareAndSwap(after, now+time.Second.Microseconds()) {
+	// A time that is further ahead than that was set by a clock that has stepped back since.
+	if (now < after && after-now <= pause) || !s.sweepAfter.CompareAndSwap(after, now+pause) {
 		return false
 	}
 	var removed int64
@@ -70,6 +80,7 @@ func (s *Store) pruneShard(sh *shard, skew time.Duration) int64 {
 
 func (s *Store) pruneLocked(sh *shard, now int64, skew time.Duration) int64 {
 	removed := int64(sh.removeIf(func(r *store.Record) bool { return r.Expired(now, skew) }))
+	sh.pruneAt = 2 * sh.live
 	s.counted(-removed)
 	return removed
 }
@@ -170,6 +181,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 		return nil, store.Wrap(backend, "scan", err)
 	}
 	var page []store.Entry
+	start := []byte(prefix)
 	last := "" // once the page is full, its greatest key: what comes after it is not wanted
 	cut := func() {
 		slices.SortFunc(page, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
@@ -185,9 +197,9 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		now := s.clock.Now()
-		sh.each(func(key string, r *store.Record) {
-			if key > after && (last == "" || key < last) && strings.HasPrefix(key, prefix) {
-				page = append(page, store.Entry{Key: key, State: r.State(store.Limit{}, now, s.maxSkew)})
+		sh.each(func(key []byte, r *store.Record) {
+			if string(key) > after && (last == "" || string(key) < last) && bytes.HasPrefix(key, start) {
+				page = append(page, store.Entry{Key: string(key), State: r.State(store.Limit{}, now, s.maxSkew)})
 			}
 		})
 		sh.mu.Unlock()

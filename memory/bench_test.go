@@ -1,0 +1,85 @@
+package memory_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+// BenchmarkFill measures a decision, over one key and over many, from as many goroutines as -cpu says. The module in bench
+// compares it with what else there is.
+func BenchmarkFill(b *testing.B) {
+	for _, n := range []int{1, 100_000} {
+		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
+			s, err := memory.New(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			ops := make([]store.Op, n)
+			for i := range ops {
+				ops[i] = fill(fmt.Sprint("tenant:", i), 1)
+				if _, err := s.Fill(b.Context(), ops[i]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			ctx := b.Context()
+			var seed atomic.Uint64
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				r := rand.New(rand.NewPCG(seed.Add(1), 6))
+				for pb.Next() {
+					if _, err := s.Fill(ctx, ops[r.IntN(n)]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkBytesPerBucket reports what a million buckets take, with keys that fit into the entry and with keys that do not;
+// the bytes of the keys themselves are taken off.
+func BenchmarkBytesPerBucket(b *testing.B) {
+	const buckets = 1_000_000
+	for _, format := range []string{"k%013d", "user:%031d"} {
+		b.Run(fmt.Sprintf("key=%d", len(fmt.Sprintf(format, 0))), func(b *testing.B) {
+			for range b.N {
+				s, err := memory.New(nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				before := heap()
+				keyBytes := 0
+				for i := range buckets {
+					key := fmt.Sprintf(format, i)
+					keyBytes += len(key)
+					if _, err := s.Fill(b.Context(), fill(key, 1)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(heap()-before-uint64(keyBytes))/buckets, "bytes/bucket")
+				if n := count(b, s); n != buckets {
+					b.Fatalf("%d buckets are left of %d; the figure would say nothing", n, buckets)
+				}
+				s.Close()
+			}
+		})
+	}
+}
+
+// heap is the memory in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

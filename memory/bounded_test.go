@@ -1,0 +1,251 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+// manual is a clock that tests set. It may be read by any number of goroutines.
+type manual struct{ us atomic.Int64 }
+
+func (m *manual) Now() time.Time          { return time.UnixMicro(m.us.Load()) }
+func (m *manual) Advance(d time.Duration) { m.us.Add(d.Microseconds()) }
+
+func open(t testing.TB, o memory.Options) (*memory.Store, *manual) {
+	t.Helper()
+	clock := &manual{}
+	clock.us.Store(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	o.Clock = clock.Now
+	s, err := memory.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, clock
+}
+
+var limit = store.Limit{Capacity: 10, LeakRate: 1}
+
+func fill(key string, n float64) store.Op { return store.Op{Bucket: limit.For(key), Amount: n} }
+
+// count is the number of buckets in the store.
+func count(t testing.TB, s *memory.Store) int {
+	t.Helper()
+	entries, err := s.Scan(t.Context(), "", "", 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestMaxBuckets(t *testing.T) {
+	ctx := t.Context()
+	s, clock := open(t, memory.Options{MaxBuckets: 100})
+	for i := range 100 {
+		if st, err := s.Fill(ctx, fill(fmt.Sprint("b", i), 5)); err != nil || !st.Accepted {
+			t.Fatalf("bucket %d of 100: %+v, %v", i, st, err)
+		}
+	}
+	refused := func(why string) {
+		t.Helper()
+		_, err := s.Fill(ctx, fill("new", 1))
+		if !errors.Is(err, memory.ErrTooManyBuckets) || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("bucket 101 = %v; want ErrTooManyBuckets, which is ErrUnavailable: %s", err, why)
+		}
+	}
+	refused("none of the others is empty")
+	if st, err := s.Fill(ctx, fill("b7", 5)); err != nil || !st.Accepted || st.Level != 10 {
+		t.Errorf("an old bucket: %+v, %v; want it served as ever", st, err)
+	}
+	if st, err := s.Fill(ctx, fill("new", 11)); err != nil || st.RetryAfter != store.Never {
+		t.Errorf("a refusal of a new key: %+v, %v; want it to need no room", st, err)
+	}
+	if states, err := s.Read(ctx, limit.For("new")); err != nil || states[0].Level != 0 {
+		t.Errorf("reading a new key: %v, %v; want it to need no room", states, err)
+	}
+	clock.Advance(20 * time.Second)
+	refused("they are empty now, but a clock that steps back by less than MaxSkew could find them live")
+	clock.Advance(store.DefaultMaxSkew)
+	if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Accepted {
+		t.Errorf("after they have leaked empty: %+v, %v; want room", st, err)
+	}
+	if n := count(t, s); n != 1 {
+		t.Errorf("%d buckets; want the new one alone", n)
+	}
+	for i := range 99 {
+		if _, err := s.Fill(ctx, fill(fmt.Sprint("c", i), 5)); err != nil {
+			t.Fatalf("bucket %d of the second hundred: %v", i+2, err)
+		}
+	}
+	if err := s.Delete(ctx, "c1", "absent"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Fill(ctx, fill("newer", 1)); err != nil {
+		t.Errorf("after one was deleted: %v; want room for one", err)
+	}
+	if _, err := s.Fill(ctx, fill("newest", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
+		t.Errorf("and for no other: %v; want ErrTooManyBuckets", err)
+	}
+}
+
+// A store on the system's clock, which cannot step back, makes room as soon as a bucket is empty.
+func TestMaxBucketsSystemClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		s, err := memory.New(&memory.Options{MaxBuckets: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5*time.Second - time.Microsecond)
+		if _, err := s.Fill(ctx, fill("early", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
+			t.Errorf("a microsecond before they are empty: %v; want ErrTooManyBuckets", err)
+		}
+		time.Sleep(time.Second)
+		if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Accepted {
+			t.Errorf("once they are empty: %+v, %v; want room, without waiting for MaxSkew", st, err)
+		}
+	})
+}
+
+// A sweep reads the clock once for each part of the store, so that counting the readings shows it.
+func TestSweepIsRare(t *testing.T) {
+	ctx := t.Context()
+	var reads atomic.Int64
+	var now atomic.Int64
+	now.Store(1e15)
+	s, err := memory.New(&memory.Options{MaxBuckets: 10, Clock: func() time.Time {
+		reads.Add(1)
+		return time.UnixMicro(now.Load())
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cost := func() int64 {
+		before := reads.Load()
+		if _, err := s.Fill(ctx, fill("new", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
+			t.Fatalf("%v; want ErrTooManyBuckets", err)
+		}
+		return reads.Load() - before
+	}
+	if n := cost(); n < 100 {
+		t.Fatalf("the first new key read the clock %d times; want a look at the whole store", n)
+	}
+	for range 1000 {
+		if n := cost(); n > 2 {
+			t.Fatalf("another new key within a second read the clock %d times; want no look at the store: a flood of keys must not become a flood of sweeps", n)
+		}
+	}
+	now.Add(time.Second.Microseconds())
+	if n := cost(); n < 100 {
+		t.Errorf("a new key a second later read the clock %d times; want another look", n)
+	}
+	now.Add(-time.Hour.Microseconds())
+	if n := cost(); n < 100 {
+		t.Errorf("a new key after the clock was set back read it %d times; want a look: the old time says nothing", n)
+	}
+}
+
+// A transaction of which one bucket finds no room changes nothing at all.
+func TestMaxBucketsAllOrNothing(t *testing.T) {
+	ctx := t.Context()
+	s, clock := open(t, memory.Options{MaxBuckets: 3})
+	for _, key := range []string{"a", "b"} {
+		if _, err := s.Fill(ctx, fill(key, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := store.Txn{fill("a", 1), fill("c", 1), fill("b", 1), fill("c", 1), fill("d", 1)}
+	results, err := s.Apply(ctx, both, store.Txn{fill("e", 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(results[0].Err, memory.ErrTooManyBuckets) || results[0].States != nil || results[0].Accepted {
+		t.Errorf("two new keys where one has room: %+v; want ErrTooManyBuckets alone", results[0])
+	}
+	if results[1].Err != nil || !results[1].Accepted {
+		t.Errorf("the next transaction: %+v; want it to take the room that is there", results[1])
+	}
+	entries, err := s.Scan(ctx, "", "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range entries {
+		got += fmt.Sprint(e.Key, e.Level, " ")
+	}
+	if got != "a5 b5 e2 " {
+		t.Errorf("the store holds %q; want %q", got, "a5 b5 e2 ")
+	}
+	clock.Advance(time.Minute + store.DefaultMaxSkew)
+	results, err = s.Apply(ctx, both)
+	if err != nil || !errors.Is(results[0].Err, memory.ErrTooManyBuckets) {
+		t.Errorf("four keys in room for three, all of it free: %+v, %v; want ErrTooManyBuckets", results, err)
+	}
+	if results, err = s.Apply(ctx, both[:4]); err != nil || !results[0].Accepted {
+		t.Errorf("three keys after the others have leaked: %+v, %v; want room", results, err)
+	}
+}
+
+// The bound holds, and no bucket that is not empty is lost, while many callers bring new keys.
+func TestMaxBucketsConcurrently(t *testing.T) {
+	ctx := t.Context()
+	const bound = 50
+	s, _ := open(t, memory.Options{MaxBuckets: bound})
+	var accepted [8 * 40]bool
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 40 {
+				id := 40*g + i
+				var err error
+				if i%2 == 0 {
+					_, err = s.Fill(ctx, fill(fmt.Sprint(id), 3))
+				} else {
+					var results []store.Result
+					if results, err = s.Apply(ctx, store.Txn{fill(fmt.Sprint(id), 3)}); err == nil {
+						err = results[0].Err
+					}
+				}
+				if err != nil && !errors.Is(err, memory.ErrTooManyBuckets) {
+					t.Error(err)
+				}
+				accepted[id] = err == nil
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	for id, in := range accepted {
+		st, err := s.Read(ctx, limit.For(fmt.Sprint(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in {
+			n++
+		}
+		if in != (st[0].Level == 3) {
+			t.Errorf("bucket %d: acknowledged %v, level %v", id, in, st[0].Level)
+		}
+	}
+	if n != bound || count(t, s) != bound {
+		t.Errorf("%d acknowledged, %d there; want %d: all the room is used and no more", n, count(t, s), bound)
+	}
+}

@@ -1,0 +1,78 @@
+package memory
+
+import "encoding/binary"
+
+// name is where a key is: in the name itself if it is short, else in an [arena]. The last byte tells which: the key's
+// length, or long. A name of zeroes is free: no bucket has an empty key.
+type name [16]byte
+
+const (
+	inline   = len(name{}) - 1
+	long     = 0xff
+	pageSize = 4096 // the longest key has 512 bytes
+)
+
+func (n *name) free() bool { return n[inline] == 0 }
+
+// place returns where the bytes of a long key are.
+func (n *name) place() (page uint32, offset, length uint16) {
+	return binary.LittleEndian.Uint32(n[:]), binary.LittleEndian.Uint16(n[4:]), binary.LittleEndian.Uint16(n[6:])
+}
+
+// arena holds the bytes of keys that are too long for their names, one after the other in pages: no pointer to each, and
+// nothing lost to rounding. What is dropped is wasted until the arena is made anew.
+type arena struct {
+	pages        [][]byte
+	used, wasted int
+}
+
+// add copies key, which may be part of a large buffer.
+func (a *arena) add(key string) (n name) {
+	if len(key) <= inline {
+		copy(n[:], key)
+		n[inline] = byte(len(key))
+		return n
+	}
+	last := len(a.pages) - 1
+	if last < 0 || cap(a.pages[last])-len(a.pages[last]) < len(key) {
+		// The first pages are small: a store has many arenas.
+		size := min(pageSize, max(4*len(key), a.used))
+		a.pages = append(a.pages, make([]byte, 0, size))
+		last++
+	}
+	binary.LittleEndian.PutUint32(n[:], uint32(last))
+	binary.LittleEndian.PutUint16(n[4:], uint16(len(a.pages[last])))
+	binary.LittleEndian.PutUint16(n[6:], uint16(len(key)))
+	n[inline] = long
+	a.pages[last] = append(a.pages[last], key...)
+	a.used += len(key)
+	return n
+}
+
+// bytes returns the key of a name. They must not be changed.
+func (a *arena) bytes(n *name) []byte {
+	if n[inline] != long {
+		return n[:n[inline]]
+	}
+	page, offset, length := n.place()
+	return a.pages[page][offset : int(offset)+int(length)]
+}
+
+// is reports whether n names key.
+func (a *arena) is(n *name, key string) bool {
+	if len(key) <= inline {
+		return int(n[inline]) == len(key) && string(n[:len(key)]) == key
+	}
+	return n[inline] == long && string(a.bytes(n)) == key
+}
+
+// drop says that n's bytes are not wanted any more.
+func (a *arena) drop(n *name) {
+	if n[inline] == long {
+		_, _, length := n.place()
+		a.wasted += int(length)
+	}
+}
+
+// wasteful reports whether the arena is worth making anew.
+func (a *arena) wasteful() bool { return a.wasted > pageSize && 2*a.wasted > a.used }

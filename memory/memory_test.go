@@ -1,0 +1,254 @@
+package memory_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+func TestOptions(t *testing.T) {
+	for _, o := range []*memory.Options{{MaxBuckets: -1}, {MaxSkew: -time.Second}} {
+		s, err := memory.New(o)
+		var e *store.Error
+		if s != nil || !errors.As(err, &e) || e.Backend != "memory" {
+			t.Errorf("New(%+v) = %v, %v; want a *store.Error that says what is wrong", o, s, err)
+		}
+	}
+	s, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Truncate(time.Microsecond)
+	st, err := s.Fill(t.Context(), fill("b", 1))
+	if err != nil || st.At.Before(before) || st.At.After(time.Now()) {
+		t.Errorf("without options a bucket is dated %v, %v; want the system's clock", st.At, err)
+	}
+}
+
+// The hot path does not allocate, or the garbage collector would be a limiter of its own.
+func TestNoAllocations(t *testing.T) {
+	ctx := t.Context()
+	s, clock := open(t, memory.Options{})
+	for _, key := range []string{"tenant:42", strings.Repeat("k", store.MaxKeyLen)} {
+		for _, op := range []store.Op{
+			{Bucket: limit.For(key), Amount: 1},
+			{Bucket: limit.For(key), Amount: 100},
+			{Bucket: limit.For(key), Amount: 1, Mode: store.Clamp},
+			{Bucket: limit.For(key), Hold: 1},
+			{Bucket: limit.For(key), Amount: -1, Mode: store.Always},
+		} {
+			if _, err := s.Fill(ctx, op); err != nil {
+				t.Fatal(err)
+			}
+			n := testing.AllocsPerRun(1000, func() {
+				clock.Advance(time.Millisecond)
+				if _, err := s.Fill(ctx, op); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n != 0 {
+				t.Errorf("a Fill of amount %v, hold %v, mode %d allocates %v times; want none", op.Amount, op.Hold, op.Mode, n)
+			}
+		}
+	}
+}
+
+// New keys pay for the removal of empty buckets, so memory follows the number in use without anyone calling Prune.
+func TestPrunesAsItFills(t *testing.T) {
+	ctx := t.Context()
+	s, clock := open(t, memory.Options{})
+	if _, err := s.Fill(ctx, store.Op{Bucket: store.Limit{Capacity: 10}.For("kept"), Amount: 1}); err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for i := range 60_000 {
+		clock.Advance(100 * time.Millisecond) // about 3,000 buckets are live, or were within MaxSkew
+		if _, err := s.Fill(ctx, fill(fmt.Sprint("visitor:", i), 5)); err != nil {
+			t.Fatal(err)
+		}
+		if i%5_000 == 0 {
+			most = max(most, count(t, s))
+		}
+	}
+	if most > 20_000 {
+		t.Errorf("up to %d buckets were kept; want no more than a few times the 3,000 that may not go", most)
+	}
+	if st, err := s.Read(ctx, store.Bucket{Key: "kept"}); err != nil || st[0].Level != 1 {
+		t.Errorf("the bucket that does not leak: %v, %v; want it kept", st, err)
+	}
+}
+
+func TestPruneStopsWithItsContext(t *testing.T) {
+	s, clock := open(t, memory.Options{})
+	for i := range 1000 {
+		if _, err := s.Fill(t.Context(), fill(fmt.Sprint(i), 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.Advance(time.Hour)
+	ctx := &countdown{Context: t.Context(), left: 10}
+	removed, err := s.Prune(ctx)
+	if !errors.Is(err, context.Canceled) || removed == 0 || removed == 1000 {
+		t.Errorf("Prune removed %d, %v; want some, and the context's error", removed, err)
+	}
+	rest, err := s.Prune(t.Context())
+	if err != nil || removed+rest != 1000 {
+		t.Errorf("then %d, %v; want the other %d", rest, err, 1000-removed)
+	}
+	if _, err := s.Scan(&countdown{Context: t.Context(), left: 10}, "", "", 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("Scan = %v; want the context's error", err)
+	}
+}
+
+// countdown is a context that is done after it was asked so many times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A time that is not believed is worth a line in the log, and only then.
+func TestSkewIsLogged(t *testing.T) {
+	ctx := t.Context()
+	var log bytes.Buffer
+	s, clock := open(t, memory.Options{MaxSkew: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := store.Limit{Capacity: 10}
+	ops := func() {
+		if _, err := s.Fill(ctx, store.Op{Bucket: b.For("secret:a"), Amount: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Apply(ctx, store.Txn{{Bucket: b.For("secret:b"), Amount: 1}, {Bucket: b.For("secret:c"), Amount: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ops()
+	clock.Advance(-time.Minute)
+	ops()
+	if log.Len() != 0 {
+		t.Errorf("within MaxSkew the log says %q; want silence", log.String())
+	}
+	clock.Advance(-time.Minute)
+	ops()
+	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "buckets=1") || !strings.Contains(got, "buckets=2") || strings.Contains(got, "secret") {
+		t.Errorf("beyond it the log says %q; want a line for each call, and no keys", got)
+	}
+}
+
+// Pages of a listing are whole, in order and without repetition, however they fall on the parts of the store.
+func TestScanPages(t *testing.T) {
+	ctx := t.Context()
+	s, _ := open(t, memory.Options{})
+	var want []string
+	for i := range 1000 {
+		key := fmt.Sprintf("p%d", i*7919%1000)
+		if _, err := s.Fill(ctx, fill(key, 1)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, key)
+	}
+	if _, err := s.Fill(ctx, fill("other", 1)); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	for _, limit := range []int{1 << 62, 1000, 999, 333, 77} {
+		var got []string
+		for after := ""; ; {
+			page, err := s.Scan(ctx, "p", after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range page {
+				got = append(got, e.Key)
+				after = e.Key
+			}
+			if len(page) < limit {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d list %d keys; want the %d there are, in order", limit, len(got), len(want))
+		}
+	}
+	if page, err := s.Scan(ctx, "p", "", 0); page != nil || err != nil {
+		t.Errorf("a page of no entries = %v, %v; want nothing", page, err)
+	}
+}
+
+// Many callers do everything at once on few keys and limits that must hold: run under -race.
+func TestConcurrently(t *testing.T) {
+	ctx := t.Context()
+	s, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const capacity = 1000
+	sealed := store.Limit{Capacity: capacity}
+	key := func(i int) string { return fmt.Sprint("sealed:", i) }
+	var accepted [8]atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 5))
+			for range 600 {
+				a, b := r.IntN(8), r.IntN(8)
+				var err error
+				switch r.IntN(10) {
+				case 0:
+					_, err = s.Prune(ctx)
+				case 1:
+					_, err = s.Scan(ctx, "sealed:", "", 4)
+				case 2:
+					_, err = s.Read(ctx, sealed.For(key(a)), sealed.For(key(b)))
+				case 3:
+					_, err = s.Fill(ctx, fill(fmt.Sprint("short:", r.IntN(5000)), 1))
+				case 4:
+					err = s.Delete(ctx, fmt.Sprint("short:", r.IntN(5000)))
+				case 5, 6:
+					var results []store.Result
+					results, err = s.Apply(ctx, store.Txn{{Bucket: sealed.For(key(a)), Amount: 1}, {Bucket: sealed.For(key(b)), Amount: 2}})
+					if err == nil && results[0].Accepted {
+						accepted[a].Add(1)
+						accepted[b].Add(2)
+					}
+				default:
+					var st store.State
+					st, err = s.Fill(ctx, store.Op{Bucket: sealed.For(key(a)), Amount: 1})
+					if st.Accepted {
+						accepted[a].Add(1)
+					}
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range accepted {
+		st, err := s.Read(ctx, sealed.For(key(i)))
+		if got := float64(accepted[i].Load()); err != nil || st[0].Level != got || got > capacity || got == 0 {
+			t.Errorf("bucket %d: %v acknowledged, level %v, capacity %d, %v", i, got, st[0].Level, capacity, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
