@@ -44,23 +44,26 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 
 // merge makes one operation per key, and says which is that of each fill.
 func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
-	prefix := ""
-	if l != nil {
-		prefix = l.prefix
-	}
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))
 	seen := make(map[Bucket]int, len(fills))
 	for i, f := range fills {
+		if err := f.Bucket.Limit.Validate(); err != nil {
+			return nil, nil, err
+		}
 		if err := f.Bucket.ValidateAmount(f.Amount); err != nil {
 			return nil, nil, err
 		}
-		f.Bucket.Key = prefix + f.Bucket.Key
+		f.Bucket.Key = l.full(f.Bucket.Key)
 		at, ok := seen[f.Bucket]
 		if !ok {
 			at = len(txn)
 			seen[f.Bucket] = at
-			txn = append(txn, store.Op{Bucket: f.Bucket, Mode: store.IfFits})
+			op := store.Op{Bucket: f.Bucket, Mode: store.IfFits}
+			if l != nil {
+				op.BlockFor = l.penalty
+			}
+			txn = append(txn, op)
 		}
 		txn[at].Amount += f.Amount
 		index[i] = at

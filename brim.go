@@ -29,6 +29,7 @@ package brim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/brimgo/brim/store"
 )
@@ -36,8 +37,9 @@ import (
 // Limiter asks and fills buckets in one store. It holds no state of its own: any number of goroutines may share one, and
 // any number of Limiters one store. A nil Limiter, and one over a nil store, answer [ErrClosed].
 type Limiter struct {
-	store  store.Store
-	prefix string
+	store   store.Store
+	prefix  string
+	penalty time.Duration // of what does not fit; see WithPenalty
 }
 
 // Options adjust a [Limiter]. The zero value is the default.
@@ -63,7 +65,7 @@ func New(s store.Store, o *Options) *Limiter {
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. Any other error means that it did not.
 func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Amount: n, Mode: store.IfFits}, n)
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.IfFits}, n)
 }
 
 // Fillup puts n units into b up to its rim; what exceeds the rim is lost and reported as Spilled. It is for what has
@@ -71,12 +73,15 @@ func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (State, er
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. Any other error means that it did not.
 func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Amount: n, Mode: store.Clamp}, n)
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.Clamp}, n)
 }
 
 // AbleToAccept reports whether n units would fit into b now. It writes nothing and reserves nothing: by the time that the
 // answer arrives another caller may have filled b. To decide and fill at once, use [Limiter.TryFillup].
 func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (bool, error) {
+	if err := b.Limit.Validate(); err != nil {
+		return false, err
+	}
 	if err := b.ValidateAmount(n); err != nil {
 		return false, err
 	}
@@ -93,7 +98,7 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) { return l
 // LastState reports what the bucket of that key holds now by the limit last written with it, for tools that do not know the
 // limit. A Capacity of 0 says that there is no such bucket. It writes nothing.
 func (l *Limiter) LastState(ctx context.Context, key string) (State, error) {
-	key = l.prefix + key
+	key = l.full(key)
 	if err := store.ValidateKey(key); err != nil {
 		return State{}, err
 	}
@@ -105,7 +110,7 @@ func (l *Limiter) LastState(ctx context.Context, key string) (State, error) {
 //
 // If the error is [ErrUnknownOutcome], n may have been taken out. Any other error means that it was not.
 func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Amount: -n, Mode: store.Always}, n)
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: -n, Mode: store.Always}, n)
 }
 
 // Hold reserves room for n units in b if they fit wholly, and changes nothing if they do not. Held units do not leak: they
@@ -114,7 +119,7 @@ func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (State, error)
 //
 // If the error is [ErrUnknownOutcome], n may be held. Any other error means that it is not.
 func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Hold: n, Mode: store.IfFits}, n)
+	return l.fill(ctx, &store.Op{Bucket: b, Hold: n, Mode: store.IfFits}, n)
 }
 
 // Capture ends a hold of held units: used of them go in, even past the rim, and begin to leak; the rest is free again. More
@@ -122,41 +127,38 @@ func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) 
 //
 // If the error is [ErrUnknownOutcome], the hold may have ended. Any other error means that it has not.
 func (l *Limiter) Capture(ctx context.Context, b Bucket, held, used float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
 }
 
 // Release ends a hold of n units and frees their room. More than b holds is [ErrNotHeld] and changes nothing.
 //
 // If the error is [ErrUnknownOutcome], the hold may have ended. Any other error means that it has not.
 func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, store.Op{Bucket: b, Hold: -n, Mode: store.Always}, n)
+	return l.fill(ctx, &store.Op{Bucket: b, Hold: -n, Mode: store.Always}, n)
 }
 
 // fill validates what was asked for, of which least is the smallest amount as the caller gave it, and has it decided.
-func (l *Limiter) fill(ctx context.Context, op store.Op, least float64) (State, error) {
+func (l *Limiter) fill(ctx context.Context, op *store.Op, least float64) (State, error) {
 	if least < 0 {
 		return State{}, fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release", ErrInvalidAmount, least)
 	}
-	s := l.backend()
-	if l != nil && l.prefix != "" {
-		op.Key = l.prefix + op.Key
+	op.Key = l.full(op.Key)
+	if l != nil && op.Mode != store.Always {
+		op.BlockFor = l.penalty
 	}
 	if err := op.Validate(); err != nil {
 		return State{}, err
 	}
-	return s.Fill(ctx, op)
+	return l.backend().Fill(ctx, *op)
 }
 
 // read asks for the state of one bucket.
 func (l *Limiter) read(ctx context.Context, b Bucket) (State, error) {
-	s := l.backend()
-	if l != nil {
-		b.Key = l.prefix + b.Key
-	}
+	b.Key = l.full(b.Key)
 	if err := b.Validate(); err != nil {
 		return State{}, err
 	}
-	return first(s.Read(ctx, b))
+	return first(l.backend().Read(ctx, b))
 }
 
 func first(states []State, err error) (State, error) {
@@ -164,6 +166,15 @@ func first(states []State, err error) (State, error) {
 		return State{}, err
 	}
 	return states[0], nil
+}
+
+// full is the key as the store knows it. An empty key stays empty, so that the validator refuses it under a prefix too: all
+// callers who forgot theirs would share one bucket.
+func (l *Limiter) full(key string) string {
+	if l == nil || l.prefix == "" || key == "" {
+		return key
+	}
+	return l.prefix + key
 }
 
 // backend is the store, or one that answers ErrClosed.

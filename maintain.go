@@ -19,6 +19,12 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 		if l != nil {
 			own = l.prefix
 		}
+		if own+prefix != "" {
+			if err := store.ValidateKey(own + prefix); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
 		after := ""
 		for {
 			page, err := l.backend().Scan(ctx, own+prefix, after, listPage)
@@ -42,14 +48,11 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 
 // Reset removes the bucket of that key with all it holds: level, held units and block. The next call finds it empty.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	s := l.backend()
-	if l != nil {
-		key = l.prefix + key
-	}
+	key = l.full(key)
 	if err := store.ValidateKey(key); err != nil {
 		return err
 	}
-	return s.Delete(ctx, key)
+	return l.backend().Delete(ctx, key)
 }
 
 // Prune removes buckets that have leaked empty, in the whole store, and reports how many. It changes no answer: an empty
