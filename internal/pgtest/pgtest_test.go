@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -29,10 +30,10 @@ func TestMain(m *testing.M) {
 func helper() {
 	s, err := Launch()
 	if err != nil {
-		os.Stdout.WriteString(err.Error() + "\n")
+		fmt.Println(err)
 		os.Exit(1)
 	}
-	os.Stdout.WriteString(s.URL() + " " + s.dir + "\n")
+	fmt.Println(s.URL(), s.dir)
 	select {}
 }
 

@@ -24,7 +24,7 @@ func (s *suite) closing(t *testing.T) {
 			t.Errorf("Close number %d: %v; closing twice is allowed", i+1, err)
 		}
 		for _, m := range methods() {
-			if err := calling(m, t.Context(), st); !errors.Is(err, store.ErrClosed) {
+			if err := calling(t.Context(), m, st); !errors.Is(err, store.ErrClosed) {
 				t.Errorf("%s after Close: %v, want ErrClosed\nwhy: %s", m.name, err, why)
 			}
 		}
@@ -32,7 +32,7 @@ func (s *suite) closing(t *testing.T) {
 }
 
 // calling turns a panic into an error.
-func calling(m method, ctx context.Context, st store.Store) (err error) {
+func calling(ctx context.Context, m method, st store.Store) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = errors.New("it panicked")
@@ -45,12 +45,12 @@ func calling(m method, ctx context.Context, st store.Store) (err error) {
 func (s *suite) nilStore(t *testing.T) {
 	const why = "a store that was never opened answers ErrClosed, and does not panic (trap 19)"
 	for _, m := range methods() {
-		if err := calling(m, t.Context(), s.o.Nil); !errors.Is(err, store.ErrClosed) {
+		if err := calling(t.Context(), m, s.o.Nil); !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s: %v, want ErrClosed\nwhy: %s", m.name, err, why)
 		}
 	}
 	closes := method{"Close", func(_ context.Context, st store.Store) error { return st.Close() }}
-	if err := calling(closes, t.Context(), s.o.Nil); err != nil && !errors.Is(err, store.ErrClosed) {
+	if err := calling(t.Context(), closes, s.o.Nil); err != nil && !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Close: %v, want nil or ErrClosed\nwhy: %s", err, why)
 	}
 }

@@ -286,7 +286,7 @@ func (d *driver) maintain(t *rapid.T) {
 			}
 		}
 	case 6:
-		d.reopen(t)
+		d.reopen()
 	case 7, 8:
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -300,7 +300,7 @@ func (d *driver) maintain(t *rapid.T) {
 }
 
 // reopen restarts the store, where it can.
-func (d *driver) reopen(t *rapid.T) {
+func (d *driver) reopen() {
 	if d.s.o.Reopen == nil {
 		return
 	}
