@@ -1,0 +1,169 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/brimgo/brim/store"
+)
+
+func fillMany(t testing.TB, s store.Store, from, to int) {
+	t.Helper()
+	var txns []store.Txn
+	for i := from; i < to; i++ {
+		txns = append(txns, store.Txn{op(steady, fmt.Sprintf("key %06d", i), float64(i), store.Always)})
+	}
+	if _, err := s.Apply(context.Background(), txns...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCompact(t *testing.T) {
+	s := openTemp(t, nil)
+	ctx := context.Background()
+	fillMany(t, s, 0, 60_000)
+	var gone []string
+	for i := range 60_000 {
+		if i%10 != 0 {
+			gone = append(gone, fmt.Sprintf("key %06d", i))
+		}
+	}
+	if err := s.Delete(ctx, gone...); err != nil {
+		t.Fatal(err)
+	}
+	const uid, mode = 12345, 0o640
+	if err := os.Chmod(s.path, mode); err != nil {
+		t.Fatal(err)
+	}
+	root := os.Chown(s.path, uid, -1) == nil
+	sizes, err := s.Compact(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(s.path)
+	if info.Mode().Perm() != mode || root && info.Sys().(*syscall.Stat_t).Uid != uid {
+		t.Errorf("mode %v, %+v: want them unchanged", info.Mode(), info.Sys())
+	}
+	if err != nil || info.Size() != sizes.After || sizes.After > sizes.Before/4 {
+		t.Errorf("sizes %+v, file %d, %v", sizes, info.Size(), err)
+	}
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+	levelIs(t, s, "key 000070", 70)
+	fillup(t, s, "key 000070", 1)
+	_, err = Open(s.path, &Options{LockTimeout: -1})
+	failsWith(t, err, store.ErrUnavailable, "locked")
+	leftOver(t, filepath.Dir(s.path), "limits.db")
+	closeStore(t, s)
+	s = openAt(t, s.path, nil)
+	levelIs(t, s, "key 000070", 71)
+	levelIs(t, s, "key 000071", 0)
+
+	empty := openTemp(t, nil)
+	if _, err := empty.Compact(ctx); err != nil {
+		t.Error(err)
+	}
+	fillup(t, empty, "k", 1)
+	if err := empty.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCompactUnderLoad compacts while callers fill and read, and while another process, as it were, waits for the file.
+func TestCompactUnderLoad(t *testing.T) {
+	s := openTemp(t, nil)
+	path := s.path
+	ctx := context.Background()
+	fillMany(t, s, 0, 2000)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	filled := make([]int, 8)
+	for c := range filled {
+		wg.Go(func() {
+			for !stop.Load() {
+				fillup(t, s, fmt.Sprintf("caller %d", c), 1)
+				filled[c]++
+				levelIs(t, s, "key 001999", 1999)
+			}
+		})
+	}
+	opened := make(chan *Store)
+	go func() {
+		next, err := Open(path, &Options{LockTimeout: 1 << 40})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- next
+	}()
+	for range 10 {
+		if _, err := s.Compact(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := s.Verify(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	closeStore(t, s)
+	next := <-opened // it waited for the first file, which is gone
+	if next == nil {
+		t.FailNow()
+	}
+	defer func() { _ = next.Close() }()
+	for c, n := range filled {
+		levelIs(t, next, fmt.Sprintf("caller %d", c), float64(n))
+	}
+	leftOver(t, filepath.Dir(path), "limits.db")
+}
+
+func TestCompactThatFails(t *testing.T) {
+	s := openTemp(t, nil)
+	fillMany(t, s, 0, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := s.Compact(ctx)
+	failsWith(t, err, context.Canceled)
+	if err := os.Mkdir(s.path+".compact", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Compact(context.Background())
+	failsWith(t, err, store.ErrUnavailable, "bolt: compact: ", "is a directory")
+	if err := os.Remove(s.path + ".compact"); err != nil {
+		t.Fatal(err)
+	}
+	fillup(t, s, "k", 1)
+	if _, err := s.Compact(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 1)
+	leftOver(t, filepath.Dir(s.path), "limits.db")
+}
+
+// TestCompactCutShort: what a killed compaction has left is removed, and nothing else changes.
+func TestCompactCutShort(t *testing.T) {
+	s := openTemp(t, nil)
+	fillup(t, s, "k", 1)
+	closeStore(t, s)
+	if err := os.WriteFile(s.path+".compact", []byte(strings.Repeat("half", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, s.path, nil)
+	levelIs(t, s, "k", 1)
+	leftOver(t, filepath.Dir(s.path), "limits.db")
+	if _, err := s.Compact(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(s.Close(), nil) {
+		t.Error("closing failed")
+	}
+}

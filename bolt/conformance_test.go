@@ -1,0 +1,68 @@
+package bolt
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
+)
+
+// unsynced opens a store that does not wait for the disk: what the suite asks of an injected clock has nothing to do with
+// durability, and takes a hundred thousand commits.
+func unsynced(s *Store) *Store {
+	s.db.NoSync = true
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return openTemp(t, nil) }, &storetest.Options{
+		OpenAt: func(t *testing.T, clock func() time.Time) store.Store {
+			return unsynced(openTemp(t, &Options{Clock: clock}))
+		},
+		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+			closeStore(t, s)
+			again := openAt(t, s.(*Store).given, &Options{Clock: clock})
+			if clock != nil {
+				again = unsynced(again)
+			}
+			return again
+		},
+		Nil: (*Store)(nil),
+	})
+}
+
+// TestConformanceOverAnApplicationsDatabase has two stores over one database, which race like two processes would.
+func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
+	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) *Store {
+		s, err := New(db, &Options{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return over(t, openApp(t), nil) }, &storetest.Options{
+		OpenAt: func(t *testing.T, clock func() time.Time) store.Store { return unsynced(over(t, openApp(t), clock)) },
+		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+			closeStore(t, s)
+			return over(t, s.(*Store).db, clock)
+		},
+		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(*Store).db, nil) },
+		Operations: 5_000,
+		Keys:       500,
+	})
+}
+
+// openApp opens a database as an application has it.
+func openApp(t testing.TB) *bbolt.DB {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}

@@ -1,0 +1,136 @@
+package bolt
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+const (
+	crashCallers = 8
+	crashKeys    = 40
+)
+
+// childLoad fills from several goroutines until it is killed. It prints a line "? key" before each fill and "! key" after
+// its acknowledgement: a line is one write of the system, so what was printed survives the kill.
+func childLoad(path string) error {
+	s, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	for c := range crashCallers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(c)))
+			for {
+				key := fmt.Sprintf("key:%02d", r.IntN(crashKeys))
+				fmt.Printf("? %s\n", key)
+				if _, err := s.Fill(context.Background(), op(steady, key, 1, store.Always)); err != nil {
+					fmt.Println("error:", err)
+					os.Exit(1)
+				}
+				fmt.Printf("! %s\n", key)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func childCommand(role, path string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childRole+"="+role, "BRIM_BOLT_TEST_PATH="+path,
+		"GORACE=atexit_sleep_ms=0") // the race detector would have each child sleep for a second
+	return cmd
+}
+
+// TestKill kills a program at random moments of its load. Whatever was acknowledged is there afterwards, and nothing more
+// than was in flight besides: acknowledged <= stored <= acknowledged + in flight, for each bucket and over all runs.
+func TestKill(t *testing.T) {
+	kills := 200
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		kills = 1000
+	}
+	path := filepath.Join(t.TempDir(), "limits.db")
+	least, most := make(map[string]int), make(map[string]int)
+	var acknowledged, unknown int
+	for range kills {
+		asked, acked := killOnce(t, path)
+		for key, n := range asked {
+			most[key] += n
+			least[key] += acked[key]
+			acknowledged += acked[key]
+			unknown += n - acked[key]
+		}
+		s := openAt(t, path, nil)
+		entries, err := s.Scan(context.Background(), "", "", crashKeys+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := make(map[string]int)
+		for _, e := range entries {
+			stored[e.Key] = int(e.Level)
+		}
+		for key := range most {
+			if n := stored[key]; n < least[key] || n > most[key] {
+				t.Fatalf("%s: %d stored; %d acknowledged, and %d more in flight", key, n, least[key], most[key]-least[key])
+			}
+			// What was in flight is decided now.
+			least[key], most[key] = stored[key], stored[key]
+		}
+		closeStore(t, s)
+	}
+	t.Logf("%d kills: %d fills acknowledged, 0 lost; %d were in flight", kills, acknowledged, unknown)
+	if acknowledged < kills*10 {
+		t.Errorf("only %d fills were acknowledged in %d runs: the test has not tested much", acknowledged, kills)
+	}
+}
+
+// killOnce starts the load and kills it: mostly once it has said up to 200 lines and some microseconds more have passed, so
+// that a slow machine gets as far as a fast one, and now and then while it is starting.
+func killOnce(t *testing.T, path string) (asked, acked map[string]int) {
+	t.Helper()
+	asked, acked = make(map[string]int), make(map[string]int)
+	cmd := childCommand("load", path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() { _ = cmd.Process.Kill() }
+	defer kill() // does nothing once it is dead
+	last, delay := rand.IntN(200), time.Duration(rand.IntN(2000))*time.Microsecond
+	if rand.IntN(10) == 0 {
+		defer time.AfterFunc(5*delay, kill).Stop()
+	}
+	said := 0
+	for lines := bufio.NewScanner(out); lines.Scan(); said++ {
+		if said == last {
+			defer time.AfterFunc(delay, kill).Stop()
+		}
+		what, key, _ := strings.Cut(lines.Text(), " ")
+		switch what {
+		case "?":
+			asked[key]++
+		case "!":
+			acked[key]++
+		default:
+			t.Fatalf("the program said %q", lines.Text())
+		}
+	}
+	_ = cmd.Wait()
+	return asked, acked
+}

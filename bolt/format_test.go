@@ -1,0 +1,72 @@
+package bolt
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+var update = flag.Bool("update", false, "write testdata/format1.db anew")
+
+// formatOps is what testdata/format1.db holds, filled at formatTime.
+var (
+	formatTime = time.Date(2026, 1, 2, 3, 4, 5, 600_000, time.UTC)
+	formatOps  = []store.Op{
+		{Bucket: store.Limit{Capacity: 100, LeakRate: 0.5}.For("leaks"), Amount: 64},
+		{Bucket: store.Limit{Capacity: 100}.For("holds"), Hold: 2.25},
+		{Bucket: store.Limit{Capacity: 1, LeakRate: 1e-3}.For("blocked"), Amount: 2, BlockFor: 24 * time.Hour},
+		{Bucket: store.Limit{Capacity: 1 << 53}.For("Schlüssel \xf0\x9f\xaa\xa3"), Amount: 1 << 53, Mode: store.Always},
+	}
+)
+
+// TestFirstFormat opens a file as the first version wrote it: what is in people's files can never change.
+func TestFirstFormat(t *testing.T) {
+	const sample = "testdata/format1.db"
+	clock := newTestClock()
+	o := &Options{Clock: clock.now}
+	ctx := context.Background()
+	if *update {
+		clock.us.Store(formatTime.UnixMicro())
+		_ = os.Remove(sample)
+		s := openAt(t, sample, o)
+		for _, op := range formatOps {
+			if _, err := s.Fill(ctx, op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeStore(t, s)
+	}
+	path := filepath.Join(t.TempDir(), "limits.db")
+	if err := os.WriteFile(path, bytesOf(t, sample), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clock.us.Store(formatTime.Add(8 * time.Second).UnixMicro())
+	s := openAt(t, path, o)
+	if err := s.Verify(ctx); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := s.Scan(ctx, "", "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := formatTime.Add(8 * time.Second)
+	want := []store.Entry{
+		{Key: "Schlüssel \xf0\x9f\xaa\xa3", State: store.State{Level: 1 << 53, Capacity: 1 << 53, At: at}},
+		{Key: "blocked", State: store.State{Capacity: 1, LeakRate: 1e-3, At: at, BlockedUntil: formatTime.Add(24 * time.Hour)}},
+		{Key: "holds", State: store.State{Held: 2.25, Capacity: 100, At: at}},
+		{Key: "leaks", State: store.State{Level: 60, Capacity: 100, LeakRate: 0.5, At: at}},
+	}
+	if len(entries) != len(want) {
+		t.Fatalf("%d buckets, want %d: %+v", len(entries), len(want), entries)
+	}
+	for i := range want {
+		if entries[i] != want[i] {
+			t.Errorf("got  %+v\nwant %+v", entries[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/brimgo/brim/store"
+)
+
+func newOver(t testing.TB, db *bbolt.DB, o *Options) *Store {
+	t.Helper()
+	s, err := New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestNewLeavesTheDatabaseOpen(t *testing.T) {
+	db := openApp(t)
+	s := newOver(t, db, nil)
+	fillup(t, s, "k", 2)
+	closeStore(t, s)
+	levelIs(t, newOver(t, db, nil), "k", 2)
+	other := newOver(t, db, &Options{Name: "other"})
+	levelIs(t, other, "k", 0)
+	if err := other.Verify(context.Background()); err != nil {
+		t.Error(err)
+	}
+	_, err := other.Compact(context.Background())
+	failsWith(t, err, errors.ErrUnsupported, "the database is the application's")
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := New(nil, nil)
+	failsWith(t, err, store.ErrUnavailable, "nil")
+	if _, err := New(openApp(t), &Options{MaxSkew: -1}); err == nil {
+		t.Error("MaxSkew -1: no error")
+	}
+	path := filepath.Join(t.TempDir(), "app.db")
+	for _, readOnly := range []bool{false, true} {
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly, Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if readOnly {
+			_, err := New(db, nil)
+			failsWith(t, err, store.ErrUnavailable, "for reading only")
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(db, nil)
+		failsWith(t, err, store.ErrUnavailable, "not open")
+	}
+	db := openApp(t)
+	if err := db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("brim"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(db, nil)
+	failsWith(t, err, store.ErrCorrupt, "one of the two buckets")
+}
+
+// TestWith: the fill commits with the rows that it pays for, or not at all.
+func TestWith(t *testing.T) {
+	db := openApp(t)
+	s := newOver(t, db, nil)
+	ctx := context.Background()
+	rollBack := errors.New("roll back")
+	charge := func(n float64, end error) error {
+		return db.Update(func(tx *bbolt.Tx) error {
+			j := s.With(tx)
+			before, err := j.Read(ctx, store.Bucket{Key: "k"})
+			if err != nil {
+				return err
+			}
+			for range 2 { // a later call of the transaction sees an earlier one's
+				if _, err := j.Fill(ctx, op(steady, "k", n/2, store.IfFits)); err != nil {
+					return err
+				}
+			}
+			after, err := j.Read(ctx, store.Bucket{Key: "k"})
+			if err != nil {
+				return err
+			}
+			if after[0].Level != before[0].Level+n {
+				t.Errorf("level %v after %v, want %v more", after[0].Level, before[0].Level, n)
+			}
+			entries, err := j.Scan(ctx, "", "", 10)
+			if err != nil || len(entries) != 1 || entries[0].Level != after[0].Level {
+				t.Errorf("scan %v, %v", entries, err)
+			}
+			rows, err := tx.CreateBucketIfNotExists([]byte("rows"))
+			if err != nil {
+				return err
+			}
+			if err := rows.Put([]byte("row"), []byte("paid")); err != nil {
+				return err
+			}
+			return end
+		})
+	}
+	if err := charge(4, rollBack); err != rollBack {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 0)
+	if err := charge(4, nil); err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 4)
+	if err := charge(2, rollBack); err != rollBack {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 4)
+	fillup(t, s, "k", 1)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+	err := db.Update(func(tx *bbolt.Tx) error {
+		j := s.With(tx)
+		results, err := j.Apply(ctx, store.Txn{op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always)})
+		if err != nil || !results[0].Accepted {
+			t.Errorf("apply %v, %v", results, err)
+		}
+		if err := j.Delete(ctx, "k"); err != nil {
+			t.Error(err)
+		}
+		if n, err := j.Prune(ctx); n != 0 || err != nil {
+			t.Errorf("pruned %d, %v", n, err)
+		}
+		return j.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 0)
+	levelIs(t, s, "l", 1)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithTransactionsThatCannot(t *testing.T) {
+	db, otherDB := openApp(t), openApp(t)
+	s, owned := newOver(t, db, nil), openTemp(t, nil)
+	ctx := context.Background()
+	fillup(t, s, "k", 2)
+	view := func(db *bbolt.DB, fn func(tx *bbolt.Tx)) *bbolt.Tx {
+		var kept *bbolt.Tx
+		if err := db.View(func(tx *bbolt.Tx) error { kept = tx; fn(tx); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	ended := view(db, func(tx *bbolt.Tx) {
+		levelIs(t, s.With(tx), "k", 2)
+		_, err := s.With(tx).Fill(ctx, op(steady, "k", 1, store.IfFits))
+		failsWith(t, err, berrors.ErrTxNotWritable, "bolt: fill: ", "begin a writable transaction")
+		_, err = owned.With(tx).Read(ctx, store.Bucket{Key: "k"})
+		failsWith(t, err, store.ErrUnavailable, "another database")
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = s.With(tx).Read(cancelled, store.Bucket{Key: "k"})
+		failsWith(t, err, context.Canceled)
+	})
+	_, err := s.With(ended).Read(ctx, store.Bucket{Key: "k"})
+	failsWith(t, err, store.ErrClosed, "has ended")
+	view(otherDB, func(tx *bbolt.Tx) {
+		_, err := s.With(tx).Read(ctx, store.Bucket{Key: "k"})
+		failsWith(t, err, store.ErrUnavailable, "another database")
+	})
+	closeStore(t, s)
+	view(db, func(tx *bbolt.Tx) {
+		_, err := s.With(tx).Read(ctx, store.Bucket{Key: "k"})
+		failsWith(t, err, store.ErrClosed)
+	})
+}
+
+func TestUpdate(t *testing.T) {
+	clock := newTestClock()
+	s := openTemp(t, &Options{Clock: clock.now})
+	ctx := context.Background()
+	leaky := store.Limit{Capacity: 10, LeakRate: 1}
+	var kept store.Store
+	err := s.Update(ctx, func(j store.Store) error {
+		kept = j
+		for i := range 3000 {
+			key := fmt.Sprintf("key %d", i%7)
+			if _, err := j.Fill(ctx, op(leaky, key, 1, store.IfFits)); err != nil {
+				return err
+			}
+			if i%1000 == 500 { // a cursor sees what was decided, in the middle of it
+				entries, err := j.Scan(ctx, "", "", 100)
+				if err != nil || len(entries) != 7 {
+					t.Errorf("%d entries, %v; want 7", len(entries), err)
+				}
+			}
+		}
+		st, err := j.Fill(ctx, op(leaky, "key 0", 1, store.IfFits))
+		if err != nil || st.Accepted {
+			t.Errorf("%+v, %v; want it refused", st, err)
+		}
+		clock.advance(4 * time.Second) // the clock is read at each call
+		st, err = j.Fill(ctx, op(leaky, "key 0", 4, store.IfFits))
+		if err != nil || !st.Accepted || st.Level != 10 {
+			t.Errorf("%+v, %v; want it accepted", st, err)
+		}
+		return j.Delete(ctx, "key 6")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kept.Fill(ctx, op(leaky, "key 0", 1, store.IfFits))
+	failsWith(t, err, store.ErrClosed)
+	levelIs(t, s, "key 0", 10)
+	levelIs(t, s, "key 1", 6)
+	levelIs(t, s, "key 6", 0)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUpdatePrunes(t *testing.T) {
+	clock := newTestClock()
+	s := openTemp(t, &Options{Clock: clock.now})
+	ctx := context.Background()
+	err := s.Update(ctx, func(j store.Store) error {
+		if _, err := j.Fill(ctx, op(store.Limit{Capacity: 1, LeakRate: 1}, "gone", 1, store.IfFits)); err != nil {
+			return err
+		}
+		fillup(t, j, "stays", 1)
+		clock.advance(time.Hour)
+		n, err := j.Prune(ctx)
+		if n != 1 {
+			t.Errorf("pruned %d, want 1", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := s.Scan(ctx, "", "", 10); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestUpdateRollsBack(t *testing.T) {
+	s := openTemp(t, nil)
+	fillup(t, s, "k", 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	bad := errors.New("bad")
+	before := bytesOf(t, s.path)
+	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); return bad }); err != bad {
+		t.Errorf("error %v, want it as fn returned it", err)
+	}
+	if err := s.Update(ctx, func(store.Store) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				t.Error("the panic did not come through")
+			}
+		}()
+		_ = s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); panic("boom") })
+	}()
+	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); cancel(); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that ended: error %v", err)
+	}
+	levelIs(t, s, "k", 1)
+	if string(before) != string(bytesOf(t, s.path)) {
+		t.Error("the file was written to")
+	}
+	// While one Update is in fn, another waits as long as its context says.
+	err := s.Update(context.Background(), func(store.Store) error {
+		short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		return s.Update(short, func(store.Store) error { return nil })
+	})
+	failsWith(t, err, context.DeadlineExceeded)
+}
+
+// TestUpdateAmongFills: neither loses the other's fills.
+func TestUpdateAmongFills(t *testing.T) {
+	s := openTemp(t, nil)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				fillup(t, s, "k", 1)
+			}
+		})
+		wg.Go(func() {
+			for range 5 {
+				if err := s.Update(ctx, func(j store.Store) error {
+					for range 4 {
+						fillup(t, j, "k", 1)
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	levelIs(t, s, "k", 8*40)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,152 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim/store"
+)
+
+// childRole, in the environment, makes this test binary a program that uses a store and can be killed.
+const childRole = "BRIM_BOLT_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(child(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// testClock is a clock that stands still until it is moved.
+type testClock struct{ us atomic.Int64 }
+
+func newTestClock() *testClock {
+	c := &testClock{}
+	c.us.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
+	return c
+}
+
+func (c *testClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
+func (c *testClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+// steady does not leak and is never full.
+var steady = store.Limit{Capacity: 1 << 40}
+
+func op(l store.Limit, key string, n float64, m store.Mode) store.Op {
+	return store.Op{Bucket: l.For(key), Amount: n, Mode: m}
+}
+
+func openAt(t testing.TB, path string, o *Options) *Store {
+	t.Helper()
+	s, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func openTemp(t testing.TB, o *Options) *Store {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "limits.db"), o)
+}
+
+func closeStore(t testing.TB, s store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fillup(t testing.TB, s store.Store, key string, n float64) store.State {
+	t.Helper()
+	st, err := s.Fill(context.Background(), op(steady, key, n, store.Always))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func levelIs(t testing.TB, s store.Store, key string, want float64) {
+	t.Helper()
+	st, err := s.Read(context.Background(), store.Bucket{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st[0].Level != want {
+		t.Errorf("level of %q is %v, want %v", key, st[0].Level, want)
+	}
+}
+
+// failsWith checks that err is target, says words, and does not name a key.
+func failsWith(t testing.TB, err, target error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error %v; want %v", err, target)
+	}
+	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "bolt" {
+		t.Errorf("error %v is no *store.Error of bolt", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %q is more than a line", err)
+	}
+}
+
+func bytesOf(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// child runs one of the roles below.
+func child(role string) int {
+	path := os.Getenv("BRIM_BOLT_TEST_PATH")
+	run, ok := map[string]func(string) error{
+		"load":  childLoad,
+		"open":  childOpen,
+		"small": childSmallFile,
+		"eio":   childDiskFailure,
+	}[role]
+	if !ok {
+		fmt.Println("no such role:", role)
+		return 64
+	}
+	if err := run(path); err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	return 0
+}
+
+// leftOver checks that a directory holds the given files and no others.
+func leftOver(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, " ") != strings.Join(names, " ") {
+		t.Errorf("the directory holds %v, want %v", got, names)
+	}
+}

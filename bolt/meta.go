@@ -1,0 +1,118 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// Beside the bucket that holds the records there is a small one that bbolt keeps inside the page of its parent, which every
+// commit writes anyway: what is kept here costs no page.
+//
+//	"format"  version, 4 bytes
+//	"state"   highest time written, 8 bytes; number of records, 8; sum of their checksums modulo 2^64, 8
+//
+// each little-endian and followed by the CRC-32C of its key and value. A page of records that vanished with everything else
+// intact is found by number and sum: no checksum of a record could tell.
+const (
+	fileFormat = 1
+	formatSize = 4 + 4
+	totalsSize = 24 + 4
+)
+
+var (
+	formatKey = []byte("format")
+	totalsKey = []byte("state")
+)
+
+// totals is what is known of all records together.
+type totals struct {
+	time  int64 // microseconds since the Unix epoch; 0 where only injected clocks have been used
+	count uint64
+	sum   uint64
+}
+
+func (t *totals) add(sum uint32)    { t.count, t.sum = t.count+1, t.sum+uint64(sum) }
+func (t *totals) remove(sum uint32) { t.count, t.sum = t.count-1, t.sum-uint64(sum) }
+
+func (t *totals) encode(buf *[totalsSize]byte) {
+	le := binary.LittleEndian
+	le.PutUint64(buf[0:], uint64(t.time))
+	le.PutUint64(buf[8:], t.count)
+	le.PutUint64(buf[16:], t.sum)
+	le.PutUint32(buf[24:], checksum(totalsKey, buf[:24]))
+}
+
+func decodeTotals(value []byte) (t totals, err error) {
+	le := binary.LittleEndian
+	if len(value) != totalsSize || checksum(totalsKey, value[:24]) != le.Uint32(value[24:]) {
+		return t, damagef("the totals of all buckets are missing or do not match their checksum")
+	}
+	return totals{time: int64(le.Uint64(value)), count: le.Uint64(value[8:]), sum: le.Uint64(value[16:])}, nil
+}
+
+func encodeFormat() []byte {
+	buf := binary.LittleEndian.AppendUint32(nil, fileFormat)
+	return binary.LittleEndian.AppendUint32(buf, checksum(formatKey, buf))
+}
+
+// checkFormat refuses what a newer version has written.
+func checkFormat(value []byte) error {
+	le := binary.LittleEndian
+	if len(value) != formatSize || checksum(formatKey, value[:4]) != le.Uint32(value[4:]) {
+		return damagef("the format's number is missing or does not match its checksum")
+	}
+	switch v := le.Uint32(value); {
+	case v > fileFormat:
+		return fmt.Errorf("written in format %d by a newer version of brim; this one reads up to format %d: update it (%w)",
+			v, fileFormat, errors.ErrUnsupported)
+	case v != fileFormat:
+		return damagef("format %d was never written by any version of brim", v)
+	}
+	return nil
+}
+
+// layout is what brim's buckets in a database are called.
+type layout struct{ records, meta []byte }
+
+func layoutOf(name string) layout { return layout{[]byte(name), []byte(name + ".meta")} }
+
+// create makes the buckets.
+func (l layout) create(tx *bbolt.Tx) error {
+	if _, err := tx.CreateBucket(l.records); err != nil {
+		return err
+	}
+	meta, err := tx.CreateBucket(l.meta)
+	if err != nil {
+		return err
+	}
+	if err := meta.Put(formatKey, encodeFormat()); err != nil {
+		return err
+	}
+	var buf [totalsSize]byte
+	(&totals{}).encode(&buf)
+	return meta.Put(totalsKey, buf[:])
+}
+
+// find returns the buckets in tx: nil where there are none yet, and an error where there is only one of the two.
+func (l layout) find(tx *bbolt.Tx) (records, meta *bbolt.Bucket, err error) {
+	records, meta = tx.Bucket(l.records), tx.Bucket(l.meta)
+	if (records == nil) != (meta == nil) {
+		return nil, nil, damagef("one of the two buckets %q and %q is missing", l.records, l.meta)
+	}
+	return records, meta, nil
+}
+
+// open returns the buckets in tx and the totals.
+func (l layout) open(tx *bbolt.Tx) (records, meta *bbolt.Bucket, t totals, err error) {
+	records, meta, err = l.find(tx)
+	if err == nil && records == nil {
+		err = damagef("the buckets %q and %q are missing", l.records, l.meta)
+	}
+	if err == nil {
+		t, err = decodeTotals(meta.Get(totalsKey))
+	}
+	return records, meta, t, err
+}

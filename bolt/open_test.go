@@ -1,0 +1,320 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+func TestOpenCreates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := openAt(t, path, &Options{FileMode: 0o640})
+	fillup(t, s, "k", 3)
+	closeStore(t, s)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o640&^umask(t) {
+		t.Errorf("mode %v, %v; want 0640 less umask", info.Mode(), err)
+	}
+	levelIs(t, openAt(t, path, nil), "k", 3)
+	leftOver(t, filepath.Dir(path), "limits.db")
+}
+
+func umask(t *testing.T) fs.FileMode {
+	f, err := os.OpenFile(filepath.Join(t.TempDir(), "x"), os.O_CREATE, 0o777)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0o777 &^ info.Mode().Perm()
+}
+
+// TestOpenRefuses has what must not be opened, and must be left as it is.
+func TestOpenRefuses(t *testing.T) {
+	write := func(b []byte) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sound := func(t *testing.T) []byte {
+		path := filepath.Join(t.TempDir(), "sound.db")
+		s := openAt(t, path, nil)
+		for i := range 300 {
+			fillup(t, s, fmt.Sprintf("key %d", i%100), 1)
+		}
+		closeStore(t, s)
+		return bytesOf(t, path)
+	}(t)
+	change := func(at int, b ...byte) []byte {
+		changed := bytes.Clone(sound)
+		copy(changed[at:], b)
+		return changed
+	}
+	page := os.Getpagesize()
+	for _, c := range []struct {
+		name, why string
+		prepare   func(t *testing.T, path string)
+		want      error
+		says      string
+	}{
+		{"empty file", "bbolt takes it for a fresh database: all limits gone", write(nil), store.ErrCorrupt, "it is empty"},
+		{"text", "", write([]byte(strings.Repeat("not a database\n", 1000))), store.ErrCorrupt, "not a bbolt file"},
+		{"a few bytes", "", write([]byte("hi")), store.ErrCorrupt, "cut short"},
+		{"first meta page", "bbolt goes by the other one, one commit back", write(change(40, 0xFF, 0xFF)), store.ErrCorrupt, "meta page"},
+		{"second meta page", "the same", write(change(page+40, 0xFF, 0xFF)), store.ErrCorrupt, "meta page"},
+		{"magic of the second", "the same", write(change(page+16, 0)), store.ErrCorrupt, "meta page"},
+		{"another version of bbolt", "", write(change(16+4, 3)), store.ErrCorrupt, "version"},
+		{"second meta page cut off", "", write(sound[:page+20]), store.ErrCorrupt, "cut short"},
+		{"cut short", "bbolt maps it, and dies of SIGBUS", write(sound[:3*page]), store.ErrCorrupt, "cut short"},
+		{"directory", "", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, "is a directory"},
+		{"fifo", "opening one must not wait for somebody at its other end", func(t *testing.T, path string) {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, "not a regular file"},
+		{"link to nowhere", "a link cannot be replaced by a new file for ever", func(t *testing.T, path string) {
+			if err := os.Symlink(path+".gone", path); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, "symbolic link"},
+		{"another program's database", "it has no bucket of ours, or ours has lost its name", func(t *testing.T, path string) {
+			db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrCorrupt, "use New"},
+		{"a newer format", "its records may mean anything", func(t *testing.T, path string) {
+			write(sound)(t, path)
+			editMeta(t, path, func(meta *bbolt.Bucket) error {
+				b := []byte{9, 0, 0, 0}
+				sum := checksum(formatKey, b)
+				return meta.Put(formatKey, append(b, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)))
+			})
+		}, errors.ErrUnsupported, "newer version of brim"},
+		{"no totals", "records could be missing", func(t *testing.T, path string) {
+			write(sound)(t, path)
+			editMeta(t, path, func(meta *bbolt.Bucket) error { return meta.Delete(totalsKey) })
+		}, store.ErrCorrupt, "totals"},
+		{"fewer records than counted", "a lost page of records leaves everything else intact", func(t *testing.T, path string) {
+			write(sound)(t, path)
+			editMeta(t, path, func(meta *bbolt.Bucket) error { return meta.Tx().Bucket([]byte(defaultName)).Delete([]byte("key 7")) })
+		}, store.ErrCorrupt, "99 buckets were found where 100"},
+		{"no records at all", "", func(t *testing.T, path string) {
+			write(sound)(t, path)
+			editMeta(t, path, func(meta *bbolt.Bucket) error { return meta.Tx().DeleteBucket([]byte(defaultName)) })
+		}, store.ErrCorrupt, "buckets"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			c.prepare(t, path)
+			before := content(path)
+			for range 2 {
+				s, err := Open(path, &Options{LockTimeout: -1})
+				if err == nil {
+					_ = s.Close()
+					t.Fatalf("it was opened; %s", c.why)
+				}
+				failsWith(t, err, c.want, "bolt: open limits.db: ", c.says)
+			}
+			if !bytes.Equal(before, content(path)) {
+				t.Error("the file was changed")
+			}
+			leftOver(t, filepath.Dir(path), "limits.db")
+		})
+	}
+}
+
+// content is what a regular file holds.
+func content(path string) []byte {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	b, _ := os.ReadFile(path)
+	return b
+}
+
+// editMeta changes a closed store's meta bucket behind its back.
+func editMeta(t *testing.T, path string, fn func(meta *bbolt.Bucket) error) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error { return fn(tx.Bucket([]byte(defaultName + ".meta"))) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenWhereItMayNot(t *testing.T) {
+	_, err := Open(filepath.Join(t.TempDir(), "no", "such", "limits.db"), nil)
+	failsWith(t, err, store.ErrUnavailable, "directory")
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v hides its cause", err)
+	}
+	for _, o := range []*Options{{MaxSkew: -1}, {Name: strings.Repeat("n", 256)}} {
+		if _, err := Open(filepath.Join(t.TempDir(), "limits.db"), o); err == nil {
+			t.Errorf("%+v: no error", *o)
+		}
+	}
+	// Root may write anywhere, so what the system says is put to the function that explains it.
+	denied := fileError(&fs.PathError{Op: "open", Path: "limits.db", Err: syscall.EACCES})
+	if !errors.Is(denied, store.ErrUnavailable) || !errors.Is(denied, fs.ErrPermission) || !strings.Contains(denied.Error(), "permission denied") {
+		t.Errorf("error %v", denied)
+	}
+}
+
+func TestOpenFollowsSymbolicLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link.db")
+	fillup(t, openAt(t, filepath.Join(dir, "limits.db"), nil), "k", 1)
+	if err := os.Symlink("limits.db", link); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(link, &Options{LockTimeout: -1})
+	failsWith(t, err, store.ErrUnavailable, "locked")
+}
+
+func TestLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := openAt(t, path, nil)
+	_, err := Open(path, &Options{LockTimeout: 30 * time.Millisecond})
+	failsWith(t, err, store.ErrUnavailable)
+	const want = "bolt: open limits.db: locked by another process after 30ms; close it, or share the bucket through PostgreSQL"
+	if err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	cmd := childCommand("open", path)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "locked by another process; close it") {
+		t.Errorf("another process: %v, %s", err, out)
+	}
+	// One that waits long enough gets the file when it is closed.
+	opened := make(chan error, 1)
+	go func() {
+		s, err := Open(path, &Options{LockTimeout: time.Minute})
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	closeStore(t, s)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	if out, err := childCommand("open", path).CombinedOutput(); err != nil {
+		t.Errorf("another process, after Close: %v, %s", err, out)
+	}
+}
+
+func childOpen(path string) error {
+	s, err := Open(path, &Options{LockTimeout: -1})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// TestCreateAtOnce has several processes, as it were, create one file: all of them end up on it in turn.
+func TestCreateAtOnce(t *testing.T) {
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				s, err := Open(path, &Options{LockTimeout: time.Minute})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fillup(t, s, "k", 1)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		levelIs(t, openAt(t, path, nil), "k", 8)
+		leftOver(t, filepath.Dir(path), "limits.db")
+	}
+}
+
+func TestLinkNew(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for name, link := range map[string]func(from, to string) error{"link": linkNew, "rename": renameNew} {
+		_ = os.Remove(b) // else both may be one file by now
+		for _, p := range []string{a, b} {
+			if err := os.WriteFile(p, []byte(p), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := link(a, b); !errors.Is(err, fs.ErrExist) || string(bytesOf(t, b)) != b {
+			t.Errorf("%s over a file: error %v, want ErrExist", name, err)
+		}
+		if err := os.Remove(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := link(a, b); err != nil || string(bytesOf(t, b)) != a {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := linkNew(filepath.Join(dir, "gone"), filepath.Join(dir, "c")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want ErrNotExist", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := openTemp(t, nil)
+	closeStore(t, s)
+	if err := s.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	ctx := context.Background()
+	for name, s := range map[string]*Store{"closed": s, "nil": nil} {
+		_, compactErr := s.Compact(ctx)
+		_, pruneErr := s.Prune(ctx)
+		for method, err := range map[string]error{
+			"Compact": compactErr, "Prune": pruneErr, "Verify": s.Verify(ctx),
+			"Update": s.Update(ctx, func(store.Store) error { t.Error("called"); return nil }),
+		} {
+			if !errors.Is(err, store.ErrClosed) {
+				t.Errorf("%s, %s: error %v, want ErrClosed", name, method, err)
+			}
+		}
+		for _, j := range []store.Store{s.With(nil)} {
+			if _, err := j.Read(ctx, store.Bucket{Key: "k"}); !errors.Is(err, store.ErrClosed) {
+				t.Errorf("%s, With: error %v, want ErrClosed", name, err)
+			}
+		}
+	}
+	if err := (*Store)(nil).Close(); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Close of nil: error %v, want ErrClosed", err)
+	}
+}

@@ -1,0 +1,65 @@
+//go:build (darwin || dragonfly || freebsd || linux || netbsd || openbsd) && !android
+
+package bolt
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockable says that a file is locked before anything of it is read. bbolt takes the same lock on the same open file, which
+// then is a formality.
+const lockable = true
+
+// errLocked is a lock that somebody else has.
+var errLocked = syscall.EWOULDBLOCK
+
+// lockFile takes the lock that bbolt takes, and waits for it until deadline.
+func lockFile(f *os.File, deadline time.Time) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EINTR):
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return err
+		case !time.Now().Before(deadline):
+			return errLocked
+		default:
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		return nil // a file system that does not know this keeps names in its own way
+	}
+	return err
+}
+
+// resemble gives f the mode and the owner of another file.
+func resemble(f *os.File, other os.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	want, ok2 := other.Sys().(*syscall.Stat_t)
+	if ok && ok2 && (is.Uid != want.Uid || is.Gid != want.Gid) {
+		if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(other.Mode().Perm())
+}

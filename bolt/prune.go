@@ -1,0 +1,63 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// A commit that removes this many buckets, which lie close together, takes about as long as one of as many callers.
+const (
+	pruneScan  = 10_000 // records looked at in one read transaction
+	pruneBatch = 1_000  // at most removed in one commit
+)
+
+// Prune removes expired buckets in slices of a thousand, each in a commit that it shares with other callers, so that nobody
+// waits long. Buckets that are damaged are left where they are, and logged. If ctx ends, or the store fails, half-way, Prune
+// reports how many it had removed, and the error.
+func (s *Store) Prune(ctx context.Context) (int64, error) {
+	var pruned int64
+	damaged := 0
+	for after, more := "", true; more; {
+		if err := s.check(ctx); err != nil {
+			return pruned, store.Wrap(backend, "prune", err)
+		}
+		var keys []string
+		err := s.read(func(records *bbolt.Bucket) error {
+			now := s.clock.Now()
+			c := records.Cursor()
+			key, value := c.Seek([]byte(after))
+			if string(key) == after {
+				key, value = c.Next()
+			}
+			seen := 0
+			for ; key != nil && seen < pruneScan && len(keys) < pruneBatch; key, value = c.Next() {
+				seen++
+				after = string(key)
+				rec, _, err := decodeRecord(key, value)
+				if errors.Is(err, store.ErrCorrupt) {
+					damaged++
+				} else if rec.Expired(now, s.options.MaxSkew) {
+					keys = append(keys, after)
+				}
+			}
+			more = key != nil
+			return nil
+		})
+		if err == nil && len(keys) > 0 {
+			var answer reply
+			answer, err = s.combiner.Do(ctx, 0, request{kind: prune, keys: keys})
+			pruned += answer.pruned
+		}
+		if err != nil {
+			return pruned, store.Wrap(backend, "prune", err)
+		}
+	}
+	if damaged > 0 {
+		s.options.Logger.Error("bolt: prune passed over damaged buckets", "buckets", damaged)
+	}
+	return pruned, nil
+}

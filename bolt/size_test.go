@@ -1,0 +1,53 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// BenchmarkSize reports what a million buckets, put in in random order by 256 callers' worth at a time, take in the file,
+// and what it takes to verify, open, prune-scan and compact them: go test -run '^$' -bench Size -benchtime 1x ./bolt
+func BenchmarkSize(b *testing.B) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := openPrefilled(b, n)
+			ctx := context.Background()
+			perBucket := func() float64 {
+				info, err := os.Stat(s.path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return float64(info.Size()) / float64(n)
+			}
+			took := func(fn func() error) float64 {
+				start := time.Now()
+				if err := fn(); err != nil {
+					b.Fatal(err)
+				}
+				return float64(time.Since(start).Microseconds()) / 1e3
+			}
+			reopen := func(o *Options) func() error {
+				return func() (err error) {
+					if err = s.Close(); err == nil {
+						s, err = Open(s.path, o)
+					}
+					return err
+				}
+			}
+			for b.Loop() {
+				b.ReportMetric(perBucket(), "bytes/bucket")
+				b.ReportMetric(took(func() error { return s.Verify(ctx) }), "verify-ms")
+				b.ReportMetric(took(reopen(&Options{NoVerify: true})), "open-unverified-ms")
+				b.ReportMetric(took(reopen(nil)), "open-ms")
+				b.ReportMetric(took(func() error { _, err := s.Prune(ctx); return err }), "prune-nothing-ms")
+				b.ReportMetric(took(func() error { _, err := s.Compact(ctx); return err }), "compact-ms")
+				b.ReportMetric(perBucket(), "compacted-bytes/bucket")
+			}
+			b.ReportMetric(0, "ns/op")
+			_ = s.Close()
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package bolt
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// view decides operations within one bbolt transaction. A record is decoded once however many operations it takes part in,
+// and put once, when write is called.
+type view struct {
+	records, meta *bbolt.Bucket
+	totals        totals
+	maxSkew       time.Duration
+	keepTime      bool // the highest time is written; an injected clock's is not
+
+	entries map[string]*entry
+	pool    []*entry // entries of earlier transactions, to be used again; the first used ones are in use
+	used    int
+	dirty   []*entry
+	key     []byte
+	buf     [totalsSize]byte
+	skewed  int  // records whose time was not believed
+	wrote   bool // something was put into the transaction
+}
+
+// entry is a record as the view has it.
+type entry struct {
+	key     string
+	rec     store.Record
+	present bool // there is a record
+	stored  bool // there is one in the file
+	dirty   bool
+	sum     uint32 // checksum of the stored one
+	err     error  // why it could not be read
+	buf     [recordSize]byte
+}
+
+// keepEntries is how many entries a view keeps for the next transaction: a rare large one shall not hold its memory, or
+// slow down the emptying of the map, for ever.
+const keepEntries = 8192
+
+// reset makes v a view of tx. What v put in an earlier transaction must be committed or rolled back: bbolt refers to it
+// until then.
+func (v *view) reset(tx *bbolt.Tx, l layout) (err error) {
+	v.records, v.meta, v.totals, err = l.open(tx)
+	if v.entries == nil || len(v.entries) > keepEntries {
+		v.entries, v.pool, v.dirty = make(map[string]*entry), nil, nil
+	}
+	v.forget()
+	v.skewed, v.wrote = 0, false
+	return err
+}
+
+// forget drops what v has read and decided, so that nothing refers to callers' keys or to pages of a transaction that ended.
+func (v *view) forget() {
+	clear(v.entries)
+	for _, e := range v.pool[:v.used] {
+		*e = entry{}
+	}
+	clear(v.dirty)
+	v.used, v.dirty = 0, v.dirty[:0]
+}
+
+// entry returns the record of key, read from the transaction if this is the first time.
+func (v *view) entry(key string) *entry {
+	if e := v.entries[key]; e != nil {
+		return e
+	}
+	if v.used == len(v.pool) {
+		v.pool = append(v.pool, new(entry))
+	}
+	e := v.pool[v.used]
+	v.used++
+	e.key = key
+	v.load(e)
+	v.entries[key] = e
+	return e
+}
+
+// load reads e's record. A page that cannot be read fails this record alone.
+func (v *view) load(e *entry) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.err = panicked(p)
+		}
+	}()
+	v.key = append(v.key[:0], e.key...)
+	if value := v.records.Get(v.key); value != nil {
+		e.stored, e.present = true, true
+		e.rec, e.sum, e.err = decodeRecord(v.key, value)
+	}
+}
+
+// at returns the record of e for a decision at now.
+func (e *entry) at(now int64) *store.Record {
+	if !e.present {
+		e.rec = store.Absent(now)
+	}
+	return &e.rec
+}
+
+// changed notes what a decision did to e.
+func (v *view) changed(e *entry, effect store.Effect) {
+	if effect&store.Write != 0 {
+		e.present = true
+		v.touch(e)
+	}
+	if effect&store.Skewed != 0 {
+		v.skewed++
+	}
+}
+
+func (v *view) touch(e *entry) {
+	if !e.dirty {
+		e.dirty = true
+		v.dirty = append(v.dirty, e)
+	}
+}
+
+func (v *view) fill(op *store.Op, now int64) (store.State, error) {
+	e := v.entry(op.Key)
+	if e.err != nil {
+		return store.State{}, e.err
+	}
+	st, effect, err := e.at(now).Fill(op, now, v.maxSkew)
+	v.changed(e, effect)
+	return st, err
+}
+
+func (v *view) apply(txns []store.Txn, now int64) []store.Result {
+	results := make([]store.Result, len(txns))
+	for i, txn := range txns {
+		results[i] = v.transact(txn, now)
+	}
+	return results
+}
+
+func (v *view) transact(txn store.Txn, now int64) store.Result {
+	entries, records := make([]*entry, len(txn)), make([]*store.Record, len(txn))
+	for i := range txn {
+		e := v.entry(txn[i].Key)
+		if e.err != nil {
+			return store.Result{Err: e.err}
+		}
+		entries[i], records[i] = e, e.at(now)
+	}
+	res, effects := store.Transact(txn, records, now, v.maxSkew)
+	for i, e := range entries {
+		v.changed(e, effects[i])
+	}
+	return res
+}
+
+func (v *view) delete(keys []string) {
+	for _, key := range keys {
+		v.drop(v.entry(key))
+	}
+}
+
+// drop removes a record, also one that is damaged: that is the way to be rid of it.
+func (v *view) drop(e *entry) {
+	if e.stored && e.err != nil {
+		e.sum = storedSum(v.records.Get([]byte(e.key)))
+	}
+	e.present, e.err = false, nil
+	v.touch(e)
+}
+
+// prune removes those of keys that have expired by now, and reports how many.
+func (v *view) prune(keys []string, now int64) (n int64) {
+	for _, key := range keys {
+		if e := v.entry(key); e.err == nil && e.present && e.rec.Expired(now, v.maxSkew) {
+			v.drop(e)
+			n++
+		}
+	}
+	return n
+}
+
+// write puts what has changed into the transaction, in order of key, and reports whether there is anything to commit.
+func (v *view) write(now int64) (wrote bool, err error) {
+	changed := false
+	slices.SortFunc(v.dirty, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
+	v.records.FillPercent = v.fillPercent()
+	for _, e := range v.dirty {
+		e.dirty = false
+		if !e.present && !e.stored {
+			continue
+		}
+		changed = true
+		if e.stored {
+			v.totals.remove(e.sum)
+		}
+		v.key = append(v.key[:0], e.key...)
+		if e.stored = e.present; e.stored {
+			e.sum = encodeRecord(&e.buf, v.key, &e.rec)
+			v.totals.add(e.sum)
+			err = v.records.Put(v.key, e.buf[:])
+		} else {
+			err = v.records.Delete(v.key)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	v.dirty = v.dirty[:0]
+	if !changed {
+		return v.wrote, nil
+	}
+	v.wrote = true
+	if v.keepTime {
+		v.totals.time = now
+	}
+	v.totals.encode(&v.buf)
+	return true, v.meta.Put(totalsKey, v.buf[:])
+}
+
+// Pages that split keep room for keys to come between, but where keys only ever come at the end that room would stay empty
+// for ever.
+const (
+	fillBetween = bbolt.DefaultFillPercent
+	fillAtEnd   = 0.95
+)
+
+func (v *view) fillPercent() float64 {
+	for _, e := range v.dirty {
+		if e.present && !e.stored {
+			last, _ := v.records.Cursor().Last()
+			if e.key > string(last) {
+				return fillAtEnd
+			}
+			break
+		}
+	}
+	return fillBetween
+}
