@@ -1,0 +1,88 @@
+package postgres_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
+)
+
+// harness opens stores for the conformance suite, all of them through pools with the same settings.
+type harness struct {
+	settings string // of the connection string
+	mu       sync.Mutex
+	schemas  map[store.Store]string
+}
+
+func (h *harness) pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	url := pgtest.URL(t)
+	if h.settings != "" {
+		sep := "?"
+		if strings.Contains(url, "?") {
+			sep = "&"
+		}
+		url += sep + h.settings
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func (h *harness) over(t testing.TB, schema string, clock func() time.Time) store.Store {
+	t.Helper()
+	s := over(t, h.pool(t), postgres.Options{Schema: schema, Clock: clock})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.schemas[s] = schema
+	return s
+}
+
+func (h *harness) schema(s store.Store) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.schemas[s]
+}
+
+func (h *harness) run(t *testing.T, o storetest.Options) {
+	h.schemas = make(map[store.Store]string)
+	openAt := func(t *testing.T, clock func() time.Time) store.Store {
+		return h.over(t, migrated(t, pgtest.Pool(t)), clock)
+	}
+	o.OpenAt = openAt
+	o.Reopen = func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return h.over(t, h.schema(s), clock)
+	}
+	o.Peer = func(t *testing.T, s store.Store) store.Store { return h.over(t, h.schema(s), nil) }
+	o.Nil = (*postgres.Store)(nil)
+	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &o)
+}
+
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		name, settings string
+		o              storetest.Options
+	}{
+		{name: "defaults"},
+		// A session's default isolation must not make a decision from an old snapshot, nor fail it.
+		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 5_000, Keys: 500}},
+		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 5_000, Keys: 500}},
+		// What a pooler without prepared statements needs.
+		{name: "exec mode", settings: "default_query_exec_mode=exec", o: storetest.Options{Operations: 5_000, Keys: 500}},
+	} {
+		t.Run(c.name, func(t *testing.T) { (&harness{settings: c.settings}).run(t, c.o) })
+	}
+}
