@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/cmd/brim/internal/bench"
+	"github.com/brimgo/brim/cmd/brim/internal/scratch"
+)
+
+// Bounds of a benchmark, so that a slip of the finger does not fill the memory.
+const (
+	maxCallers = 100_000
+	maxKeys    = 10_000_000
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	o := bench.Options{}
+	length := duration(5 * time.Second)
+	var reference bool
+	cmd := &cobra.Command{
+		Use:   "bench [--callers N] [--keys N] [--duration D] [--refused SHARE] [--reference]",
+		Short: "Measure a store",
+		Long: `Measures how many decisions per second the store makes for callers that ask again as soon as they are answered, and
+how long they wait. Its keys begin with brim-bench/ and are removed at the end; live buckets are not touched, but
+share the store's speed while it runs.
+
+With --reference the barest that the same backend can do is measured in turn with it, round by round: for a bbolt file
+one transaction per decision, on a file beside it that is removed afterwards; for PostgreSQL one UPDATE of one row per
+decision through the same pool, in a table of its own that is dropped afterwards. The ratio is the median of those of the
+rounds. The reference takes as long again as the store.
+
+Beside the speed, the units that were acknowledged are held against capacity and leak: for every key, and for one small
+bucket that all callers rush at the end. What was admitted beyond the limit must be 0.
+
+Exit status: 0; 70 if more was admitted than the limit allows.`,
+		Example: `  brim bench --store limits.db --callers 64 --keys 100000 --duration 10s --reference
+  brim bench --store memory: --keys 1 --refused 0.9 --json`,
+		Args: exactArgs(),
+	}
+	cmd.Flags().IntVar(&o.Callers, "callers", 16, "how many ask at once")
+	cmd.Flags().IntVar(&o.Keys, "keys", 10_000, "how many buckets they share, each as likely as the other")
+	cmd.Flags().Var(&length, "duration", "how long to measure")
+	cmd.Flags().Float64Var(&o.Refused, "refused", 0, "share of the decisions that are refused, from 0 to 1")
+	cmd.Flags().BoolVar(&reference, "reference", false, "measure the backend's bare reference as well")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o.Duration = length.std()
+		switch {
+		case o.Callers < 1 || o.Callers > maxCallers:
+			return usagef("--callers is %d; it must be from 1 to %d", o.Callers, maxCallers)
+		case o.Keys < 1 || o.Keys > maxKeys:
+			return usagef("--keys is %d; it must be from 1 to %d", o.Keys, maxKeys)
+		case o.Duration < 10*time.Millisecond:
+			return usagef("--duration is %v; it must be 10ms or more", o.Duration)
+		case !(o.Refused >= 0 && o.Refused <= 1):
+			return usagef("--refused is %v; it must be from 0 to 1", o.Refused)
+		}
+		return a.bench(cmd.Context(), o, reference)
+	}
+	return cmd
+}
+
+func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error {
+	var rep *bench.Report
+	// The reference has a connection for every caller, up to more than a server is faster with.
+	err := a.with(ctx, opening{conns: min(max(o.Callers, 4), 64)}, func(s *opened, _ *brim.Limiter) (err error) {
+		if reference && s.reference == nil {
+			return usagef("%s has no bare reference to compare it with; leave out --reference", s.name)
+		}
+		if o.Prefix, err = scratch.Prefix(ctx, s, "brim-bench"); err != nil {
+			return err
+		}
+		defer func() {
+			if e := scratch.Remove(ctx, s, o.Prefix); err == nil {
+				err = e
+			}
+		}()
+		if reference {
+			if o.Reference, err = s.reference(ctx, o.Keys); err != nil {
+				return openError{fmt.Errorf("reference: %w", err)}
+			}
+			defer func() {
+				if e := o.Reference.Close(); err == nil {
+					err = e
+				}
+			}()
+		}
+		p := a.progress("bench")
+		defer p.end()
+		o.Store, o.Progress = s, func(share float64) { p.set(share, "") }
+		if rep, err = bench.Run(ctx, o); err == nil {
+			rep.Store = s.name
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.describeBench(rep); err != nil {
+		return err
+	}
+	if rep.AdmittedBeyondLimit > 0 {
+		return fmt.Errorf("%s admitted %s units more than the limit allows", rep.Store, units(rep.AdmittedBeyondLimit))
+	}
+	return nil
+}
+
+func (a *app) describeBench(rep *bench.Report) error {
+	if a.json {
+		return a.printJSON(rep)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "store\t%s\ncallers\t%d\nkeys\t%d\n", rep.Store, rep.Callers, rep.Keys)
+	fmt.Fprintf(w, "decisions per second\t%.0f\nhalf answered within\t%.3g ms\n99%% answered within\t%.3g ms\n",
+		rep.DecisionsPerSecond, rep.P50, rep.P99)
+	if rep.Ratio != nil {
+		fmt.Fprintf(w, "reference per second\t%.0f\nreference, 99%% within\t%.3g ms\nratio to the reference\t%.2f\n",
+			*rep.ReferencePerSecond, *rep.ReferenceP99, *rep.Ratio)
+	}
+	fmt.Fprintf(w, "admitted beyond limit\t%s\n", units(rep.AdmittedBeyondLimit))
+	return w.Flush()
+}

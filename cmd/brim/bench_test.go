@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/cmd/brim/internal/bench"
+)
+
+func TestBench(t *testing.T) {
+	path := storeIn(t)
+	cli(t, "try", "live", "3", "--capacity", "5", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
+	args := []string{"bench", "--callers", "4", "--keys", "50", "--duration", "100ms", "--refused", "0.5", "--store", path}
+	r := cli(t, append(args, "--reference", "--json")...)
+	want := []string{
+		"store", "callers", "keys", "decisions_per_second", "p50_ms", "p99_ms",
+		"reference_per_second", "reference_p99_ms", "ratio", "admitted_beyond_limit",
+	}
+	if got := members(t, r.stdout); !slices.Equal(got, want) {
+		t.Errorf("members %v; want %v", got, want)
+	}
+	var rep bench.Report
+	r.decode(t, &rep)
+	if rep.Store != path || rep.Callers != 4 || rep.Keys != 50 || rep.DecisionsPerSecond <= 0 || rep.Ratio == nil || rep.AdmittedBeyondLimit != 0 {
+		t.Errorf("got %+v", rep)
+	}
+	cli(t, append(args, "--reference")...).want(t, exitOK, "ratio to the reference", "")
+	r = cli(t, "bench", "--duration", "20ms", "--store", "memory:", "--json")
+	r.want(t, exitOK, `"reference_per_second":null,"reference_p99_ms":null,"ratio":null`, "")
+	// Its own keys and files are gone, and the live bucket is as it was.
+	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stdout, `"key":"live","level":3,`) {
+		t.Errorf("the benchmark has left %s", r.stdout)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("the benchmark has left %v", left)
+	}
+}
+
+func TestBenchInterrupted(t *testing.T) {
+	path := storeIn(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var stdout, stderr bytes.Buffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"bench", "--duration", "1h", "--keys", "5000", "--reference", "--store", path}, strings.NewReader(""), &stdout, &stderr)
+	}()
+	// The reference's file comes after the prefix and before the keys: wait for it, and so for work under way.
+	for len(glob(t, filepath.Join(filepath.Dir(path), "brim-bench-*"))) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel(signalError{syscall.SIGTERM})
+	code := <-done
+	result{code, stdout.String(), stderr.String()}.want(t, 143, "", "ended by signal: terminated")
+	cli(t, "list", "--store", path).want(t, exitOK, "", "")
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("the benchmark has left %v", left)
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/brimgo/brim/bolt"
+
+	"github.com/brimgo/brim/internal/pgtest"
+)
+
+// builtIn is the directory of the command that binary has built; "" where no test has asked for it.
+var builtIn string
+
+// binary builds the real command, once for all tests that run it.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "brim-test-")
+	if err != nil {
+		return "", err
+	}
+	builtIn = dir
+	path := filepath.Join(dir, "brim.exe")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if builtIn != "" {
+		os.RemoveAll(builtIn)
+	}
+	os.Exit(code)
+}
+
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), path, args...)
+}
+
+func execute(t *testing.T, args ...string) result {
+	t.Helper()
+	cmd := command(t, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestBinary(t *testing.T) {
+	path := storeIn(t)
+	limit := []string{"--capacity", "2", "--over", "30d", "--store", path}
+	try := func(amount string) result { return execute(t, append([]string{"try", "k", amount}, limit...)...) }
+	try("2").want(t, 0, "accepted", "")
+	try("1").want(t, 75, "refused", "")
+	try("3").want(t, 78, "refused", "")
+	execute(t, "state", "k", "--store", path, "--json").want(t, 0, `"key":"k"`, "")
+	execute(t, "try", "k").want(t, 64, "", "AMOUNT is missing")
+	execute(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--store", path, "--json").
+		want(t, 0, `"accepted":27846,"refused":3123`, "")
+}
+
+// The lock of a file is waited for, for a while; then the message says what to do.
+func TestBinaryFindsTheFileLocked(t *testing.T) {
+	path := storeIn(t)
+	cli(t, "try", "live", "1", "--capacity", "1", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
+	holder := command(t, "replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path)
+	stdin, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(stdin, "time,key\n"); err != nil {
+		t.Fatal(err)
+	}
+	for { // until it has the lock
+		db, err := bolt.Open(path, &bolt.Options{LockTimeout: -1})
+		if err != nil {
+			break
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", path).want(t, 69, "", "locked by another process")
+	// Its input has not ended: the interrupt must end it all the same, and let it tidy up.
+	if err := holder.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait()
+	if code := holder.ProcessState.ExitCode(); code != exitSignal+int(syscall.SIGINT) {
+		t.Errorf("exit status %d after an interrupt; want 130", code)
+	}
+	execute(t, "list", "--store", path).want(t, 0, "live", "")
+}
+
+func TestBinaryWritesToFullDevice(t *testing.T) {
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	cmd := command(t, "version")
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = device, &stderr
+	_ = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != exitInternal || !strings.Contains(stderr.String(), "cannot write the answer") {
+		t.Errorf("exit status %d, %q; want %d", code, stderr.String(), exitInternal)
+	}
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+// Each step is a run of the command on one file.
+func TestDecisions(t *testing.T) {
+	path := storeIn(t)
+	never := []string{"--capacity", "5", "--leak-rate", "0", "--store", path}
+	slow := []string{"--capacity", "5", "--over", "30d", "--store", path}
+	for _, step := range []struct {
+		why    string
+		args   []string
+		limit  []string
+		code   int
+		stdout string
+	}{
+		{"it fits", []string{"try", "a", "3"}, slow, exitOK, "accepted: level 3 of 5, 2 remaining\n"},
+		{"it does not fit now: when it will, as a duration and a time of day", []string{"try", "a", "4"}, slow, exitRefused, "4 would fit in 12d, at 20"},
+		{"more than the capacity never fits", []string{"try", "a", "6"}, slow, exitNever, "6 can never fit a capacity of 5\n"},
+		{"asking", []string{"able", "a", "1"}, slow, exitOK, "yes: level "},
+		{"asking too much", []string{"able", "a", "4"}, slow, exitRefused, "no: "},
+		{"asking what can never be is a plain no", []string{"able", "a", "6"}, slow, exitRefused, "6 can never fit"},
+		{"nothing always fits", []string{"try", "a", "0"}, slow, exitOK, "accepted: "},
+		{"a fillup clamps and says what was lost", []string{"fillup", "a", "4"}, slow, exitOK, "this filled it up, at "},
+		{"giving back", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5, 5 remaining\n"},
+		{"giving back what is not there", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5"},
+		{"exactly full is accepted", []string{"try", "b", "5"}, never, exitOK, "accepted: level 5 of 5, 0 remaining\n"},
+		{"and what does not leak does not come back", []string{"try", "b", "1"}, never, exitNever, "the bucket does not leak\n"},
+		{"all of it is lost", []string{"fillup", "b", "2.5"}, never, exitOK, "2.5 of 2.5 lost over the rim\n"},
+		{"the state", []string{"state", "b"}, never, exitOK, "empty in   never\n"},
+		{"the state by the limit last used", []string{"state", "b", "--store", path}, nil, exitOK, "capacity   5\n"},
+		{"no such bucket", []string{"state", "c", "--store", path}, nil, exitOK, "there is no such bucket"},
+		{"reset", []string{"reset", "b", "c", "--store", path}, nil, exitOK, "reset: 2\n"},
+		{"empty again", []string{"try", "b", "1"}, never, exitOK, "accepted: level 1 of 5"},
+	} {
+		t.Run(step.why, func(t *testing.T) {
+			cli(t, append(step.args, step.limit...)...).want(t, step.code, step.stdout, "")
+		})
+	}
+}
+
+var stateMembers = []string{
+	"key", "level", "held", "capacity", "leak_rate", "remaining", "accepted", "full", "spilled", "retry_after", "at",
+}
+
+func members(t *testing.T, object string) (names []string) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(object))
+	for depth := 0; ; {
+		tok, err := d.Token()
+		if err != nil {
+			t.Fatalf("%v in %q", err, object)
+		}
+		switch v := tok.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			if depth == 0 {
+				return names
+			}
+		case string:
+			if depth == 1 {
+				names = append(names, v)
+				if _, err := d.Token(); err != nil { // the value; none of these is an object
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestStateJSON(t *testing.T) {
+	path := storeIn(t)
+	limit := []string{"--capacity", "8", "--leak-rate", "0.25", "--store", path, "--json"}
+	r := cli(t, append([]string{"try", "k", "6"}, limit...)...)
+	if got := members(t, r.stdout); !slices.Equal(got, stateMembers) {
+		t.Errorf("members %v; want %v", got, stateMembers)
+	}
+	var st stateJSON
+	r.decode(t, &st)
+	if st.Key != "k" || st.Level != 6 || st.Capacity != 8 || st.LeakRate != 0.25 || st.Remaining != 2 || !st.Accepted || st.Full || *st.RetryAfter != 0 {
+		t.Errorf("accepted: got %+v", st)
+	}
+	if st.At.Location() != time.UTC || time.Since(st.At).Abs() > time.Minute {
+		t.Errorf("at is %v; want now, in UTC", st.At)
+	}
+	r = cli(t, append([]string{"try", "k", "4"}, limit...)...)
+	r.want(t, exitRefused, `"accepted":false`, "")
+	r.decode(t, &st)
+	if st.RetryAfter == nil || *st.RetryAfter <= 0 || *st.RetryAfter > 8 {
+		t.Errorf("2 of 8 units at 0.25 per second take at most 8 s, and not %v", st.RetryAfter)
+	}
+	r = cli(t, append([]string{"try", "k", "9"}, limit...)...)
+	r.want(t, exitNever, `"retry_after":null`, "")
+	r = cli(t, append([]string{"able", "k", "4"}, limit...)...)
+	r.want(t, exitRefused, `"accepted":false`, "")
+	r = cli(t, append([]string{"fillup", "k", "4"}, limit...)...)
+	st = stateJSON{}
+	r.decode(t, &st)
+	if !st.Full || st.Accepted || st.Spilled <= 1.5 || st.Level != 8 || r.code != exitOK {
+		t.Errorf("a fillup over the rim: got %+v, exit status %d", st, r.code)
+	}
+	r = cli(t, "state", "none", "--store", path, "--json")
+	r.want(t, exitOK, `"capacity":0`, "")
+	if got := members(t, r.stdout); !slices.Equal(got, stateMembers) {
+		t.Errorf("members %v; want %v", got, stateMembers)
+	}
+}
+
+// able is computed from a state that was read, so that it can say when to come back; it must agree with the Limiter.
+func TestAbleAgreesWithTheLimiter(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s, err := memory.New(&memory.Options{Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lim := brim.New(s, nil)
+	b := brim.Limit{Capacity: 1, LeakRate: 0.1}.For("k")
+	blocked := store.Op{Bucket: b, Amount: 1, BlockFor: 3 * time.Second}
+	for i := range 200 {
+		n := float64(i%11) / 10
+		if i%3 == 0 {
+			if _, err := lim.TryFillup(t.Context(), b, n/3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 150 {
+			if _, err := s.Fill(t.Context(), blocked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st, err := lim.State(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, err := ask(b, n, st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		able, err := lim.AbleToAccept(t.Context(), b, n)
+		if err != nil || able != asked.Accepted {
+			t.Fatalf("step %d, %v units: able %v, %v; the command says %v", i, n, able, err, asked.Accepted)
+		}
+		if !able {
+			then := now
+			now = now.Add(asked.RetryAfter)
+			if able, _ := lim.AbleToAccept(t.Context(), b, n); !able {
+				t.Fatalf("step %d: %v units do not fit after the %v that the command says", i, n, asked.RetryAfter)
+			}
+			now = then
+		}
+		now = now.Add(70 * time.Millisecond)
+	}
+}
+
+func TestComeBack(t *testing.T) {
+	a := &app{now: func() time.Time { return time.Date(2024, 1, 1, 12, 0, 0, 0, time.Local) }}
+	for _, tc := range []struct {
+		n    float64
+		st   brim.State
+		want string
+	}{
+		{2, brim.State{Capacity: 5, LeakRate: 1, RetryAfter: 1500 * time.Millisecond}, "2 would fit in 1.5s, at 12:00:02"},
+		{9, brim.State{Capacity: 5, LeakRate: 1, RetryAfter: brim.Never}, "9 can never fit a capacity of 5"},
+		{2, brim.State{Capacity: 5, RetryAfter: brim.Never}, "2 will not fit by waiting: the bucket does not leak"},
+		{2, brim.State{Capacity: 5, Held: 4, LeakRate: 1, RetryAfter: brim.Never}, "2 will not fit while 4 are held"},
+		{2, brim.State{Capacity: 5, LeakRate: 1e-12, RetryAfter: brim.Never}, "2 would not fit within 292 years"},
+	} {
+		if got := a.comeBack(tc.n, tc.st); got != tc.want {
+			t.Errorf("got %q; want %q", got, tc.want)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0", 3: "3", 1 << 53: "9007199254740992", 0.1: "0.1", 2.5: "2.5", 1e-12: "1e-12", 3.0000001: "3", 1.0 / 3: "0.333333",
+	} {
+		if got := units(f); got != want {
+			t.Errorf("%v: got %q; want %q", f, got, want)
+		}
+	}
+}
+
+// listed fills buckets of several levels and shares.
+func listed(t *testing.T) string {
+	t.Helper()
+	path := storeIn(t)
+	for _, b := range [][3]string{{"p:big", "50", "1000"}, {"p:full", "5", "5"}, {"q:half", "10", "20"}, {"p:odd\x1b[31m", "1", "1000"}} {
+		cli(t, "try", b[0], b[1], "--capacity", b[2], "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
+	}
+	return path
+}
+
+func TestList(t *testing.T) {
+	path := listed(t)
+	for _, tc := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"p:big", "p:full", "p:odd\x1b[31m", "q:half"}},
+		{[]string{"--by", "key", "--limit", "2"}, []string{"p:big", "p:full"}},
+		{[]string{"--by", "level"}, []string{"p:big", "q:half", "p:full", "p:odd\x1b[31m"}},
+		{[]string{"--by", "ratio", "--limit", "2"}, []string{"p:full", "q:half"}},
+		{[]string{"--prefix", "q:"}, []string{"q:half"}},
+		{[]string{"--prefix", "none"}, nil},
+		{[]string{"--by", "level", "--limit", "99", "--prefix", "p:f"}, []string{"p:full"}},
+	} {
+		r := cli(t, append([]string{"list", "--json", "--store", path}, tc.args...)...)
+		var keys []string
+		for line := range strings.Lines(r.stdout) {
+			var e entryJSON
+			result{stdout: line}.decode(t, &e)
+			keys = append(keys, e.Key)
+			if e.TimeToEmpty != nil || e.Share != e.Level/e.Capacity || e.Remaining != e.Capacity-e.Level {
+				t.Errorf("%v: got %+v", tc.args, e)
+			}
+		}
+		if !reflect.DeepEqual(keys, tc.want) {
+			t.Errorf("%v: got %q; want %q", tc.args, keys, tc.want)
+		}
+	}
+	r := cli(t, "list", "--by", "ratio", "--store", path)
+	r.want(t, exitOK, "SHARE", "")
+	if !regexp.MustCompile(`(?m)^ +5 +0 +5 +100\.0% +never  p:full$`).MatchString(r.stdout) {
+		t.Errorf("no aligned line of p:full in\n%s", r.stdout)
+	}
+	if strings.Contains(r.stdout, "\x1b") || !strings.Contains(r.stdout, `"p:odd\x1b[31m"`) {
+		t.Errorf("a key must not command the terminal: %q", r.stdout)
+	}
+}
+
+func TestPruneAndCompact(t *testing.T) {
+	path := listed(t)
+	cli(t, "try", "gone", "1", "--capacity", "1", "--leak-rate", "1000000", "--store", path).want(t, exitOK, "accepted", "")
+	// It is empty within a microsecond, but for MaxSkew nobody may forget it.
+	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0\n", "")
+	cli(t, "prune", "--store", path, "--json").want(t, exitOK, `{"pruned":0}`, "")
+	// A bucket of long ago, left by a replay.
+	log := filepath.Join(t.TempDir(), "old.csv")
+	if err := os.WriteFile(log, []byte("time,key\n1,a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "replay", log, "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep").want(t, exitOK, "1", "begin with brim-replay/")
+	cli(t, "prune", "--store", path, "--json").want(t, exitOK, `{"pruned":1}`, "")
+	var sizes struct {
+		Before int64 `json:"before_bytes"`
+		After  int64 `json:"after_bytes"`
+	}
+	cli(t, "compact", "--store", path, "--json").decode(t, &sizes)
+	info, err := os.Stat(path)
+	if err != nil || sizes.Before <= 0 || sizes.After > sizes.Before || sizes.After != info.Size() {
+		t.Errorf("sizes %+v; the file is %v bytes, %v", sizes, info.Size(), err)
+	}
+	cli(t, "compact", "--store", path).want(t, exitOK, "compacted: ", "")
+	cli(t, "state", "p:big", "--store", path).want(t, exitOK, "level      50\n", "")
+}

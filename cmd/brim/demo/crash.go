@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+)
+
+// callers is how many fill at once. Each has a bucket of its own, and at most one unit that was sent and not acknowledged.
+const callers = 8
+
+// limit never leaks, so that what went in stays to be counted.
+var limit = brim.Limit{Capacity: 1 << 40}
+
+func keyOf(caller int) string { return fmt.Sprintf("caller-%d", caller) }
+
+// fillUntilKilled puts units into buckets and writes a line for each one that was acknowledged.
+func fillUntilKilled(ctx context.Context, file string, acknowledged io.Writer) error {
+	db, err := bolt.Open(file, nil)
+	if err != nil {
+		return err
+	}
+	lim := brim.New(db, nil)
+	failed := make(chan error)
+	var mu sync.Mutex
+	for caller := range callers {
+		go func() {
+			for {
+				st, err := lim.TryFillup(ctx, limit.For(keyOf(caller)), 1)
+				if err == nil && !st.Accepted {
+					err = errors.New("a bucket is full")
+				}
+				if err == nil {
+					mu.Lock()
+					_, err = fmt.Fprintln(acknowledged, caller)
+					mu.Unlock()
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	return errors.Join(<-failed, db.Close())
+}
+
+// killAndCount fills and kills several times on one file, and compares what was acknowledged with what the file holds.
+func killAndCount(ctx context.Context, self, file string, kills int, after time.Duration) error {
+	fmt.Printf("\nA process puts units into %d buckets and is killed with SIGKILL after %v:\n\n", callers, after)
+	var counts [callers]int64
+	for n := range kills {
+		before := sum(counts)
+		if err := fillAndKill(ctx, self, file, after, &counts); err != nil {
+			return err
+		}
+		fmt.Printf("kill %d: %d units acknowledged\n", n+1, sum(counts)-before)
+	}
+	return compare(ctx, file, kills, counts)
+}
+
+// fillAndKill adds to counts what one process acknowledged before it was killed.
+func fillAndKill(ctx context.Context, self, file string, after time.Duration, counts *[callers]int64) error {
+	cmd := exec.CommandContext(ctx, self, "-fill", file)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(out)
+	var killer *time.Timer
+	for lines.Scan() {
+		// The time runs from the first acknowledgement: a slow start is not killed before it has done anything.
+		if killer == nil {
+			killer = time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		}
+		var caller int
+		if _, err := fmt.Sscanf(lines.Text(), "%d", &caller); err == nil && caller >= 0 && caller < callers {
+			counts[caller]++
+		}
+	}
+	_ = cmd.Wait() // it was killed, and says so
+	if killer == nil || cmd.ProcessState.Exited() {
+		return fmt.Errorf("the process that fills was not killed: %v", cmd.ProcessState)
+	}
+	return nil
+}
+
+// compare opens the file as the next process would. Each kill may have caught one unit of each caller that was durable
+// already and not yet acknowledged; nothing else may be there, and nothing acknowledged may be missing.
+func compare(ctx context.Context, file string, kills int, counts [callers]int64) (err error) {
+	db, err := bolt.Open(file, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	lim := brim.New(db, nil)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\nBUCKET\tACKNOWLEDGED\tIN THE FILE\t")
+	var missing, tooMany int64
+	for caller, acknowledged := range counts {
+		st, err := lim.State(ctx, limit.For(keyOf(caller)))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t\n", keyOf(caller), acknowledged, st.Level)
+		missing += max(0, acknowledged-int64(st.Level))
+		tooMany += max(0, int64(st.Level)-acknowledged-int64(kills))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch total := sum(counts); {
+	case total == 0:
+		return errors.New("nothing was acknowledged, so nothing is proved")
+	case missing > 0:
+		return fmt.Errorf("%d of %d acknowledged units are MISSING", missing, total)
+	case tooMany > 0:
+		return fmt.Errorf("%d units are in the file that nobody can have put there", tooMany)
+	default:
+		fmt.Printf("\n%d units acknowledged, all of them in the file after %d kills: none is missing.\n", total, kills)
+	}
+	return nil
+}
+
+func sum(counts [callers]int64) (n int64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}

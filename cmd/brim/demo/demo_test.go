@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test's binary is the process that is killed, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "-fill" {
+		fmt.Fprintln(os.Stderr, fillUntilKilled(context.Background(), os.Args[2], os.Stdout))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestKillAndCount(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "limits.db")
+	var counts [callers]int64
+	const kills = 2
+	for range kills {
+		if err := fillAndKill(t.Context(), self, file, 50*time.Millisecond, &counts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := compare(t.Context(), file, kills, counts); err != nil {
+		t.Error(err)
+	}
+	// A unit that is missing, and units from nowhere, must not pass.
+	lost, added := counts, counts
+	lost[3] += kills + 1
+	if err := compare(t.Context(), file, kills, lost); err == nil || !strings.Contains(err.Error(), "MISSING") {
+		t.Errorf("units that are missing passed: %v", err)
+	}
+	added[3] -= kills + 1
+	if err := compare(t.Context(), file, kills, added); err == nil {
+		t.Error("units that nobody has put there passed")
+	}
+	if err := compare(t.Context(), file, kills, [callers]int64{}); err == nil {
+		t.Error("nothing was acknowledged, and it passed")
+	}
+	if err := fillAndKill(t.Context(), self, filepath.Join(file, "none.db"), time.Millisecond, &counts); err == nil {
+		t.Error("a process that could not even open its file passed for killed")
+	}
+}

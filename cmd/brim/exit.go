@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/brimgo/brim/cmd/brim/internal/replay"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/store"
+)
+
+// Exit statuses, as in sysexits.h.
+const (
+	exitOK          = 0
+	exitUsage       = 64 // the command was called wrongly
+	exitData        = 65 // what it should read is damaged, or something else than expected
+	exitUnavailable = 69 // the store cannot be reached, opened or written
+	exitInternal    = 70 // a defect of brim, or its answer could not be written
+	exitRefused     = 75 // the amount does not fit now: try again later
+	exitNever       = 78 // the amount can never fit this limit: trying again is no use
+	exitSignal      = 128
+)
+
+// status ends the command with an exit status and without a message: the answer is on stdout already.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// usageError is a command that was called wrongly.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// dataError is input that cannot be read.
+type dataError struct{ error }
+
+func (e dataError) Unwrap() error { return e.error }
+
+// openError is a store that cannot be opened.
+type openError struct{ error }
+
+func (e openError) Unwrap() error { return e.error }
+
+// signalError is the cause of a context that a signal has ended.
+type signalError struct{ os.Signal }
+
+func (e signalError) Error() string { return "ended by signal: " + e.String() }
+
+// exitStatus is the one place where errors become exit statuses.
+func exitStatus(err error) int {
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	var code status
+	var sig signalError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &sig):
+		if n, ok := sig.Signal.(syscall.Signal); ok {
+			return exitSignal + int(n)
+		}
+		return exitUnavailable
+	case errors.As(err, new(openError)) && !is(store.ErrCorrupt):
+		return exitUnavailable // whatever else it is, a file of a newer format for instance
+	case errors.As(err, new(usageError)),
+		is(store.ErrInvalidKey, store.ErrInvalidAmount, store.ErrInvalidLimit, trace.ErrField, errors.ErrUnsupported):
+		return exitUsage
+	case errors.As(err, new(dataError)), is(store.ErrCorrupt, trace.ErrFormat, replay.ErrNoRequests):
+		return exitData
+	case is(store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
+		return exitUnavailable
+	}
+	return exitInternal
+}
+
+// report writes one line that says what went wrong, and for a wrong call a second that says where to read how to call.
+func report(stderr io.Writer, err error, command string) {
+	if errors.As(err, new(status)) {
+		return
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	fmt.Fprintln(stderr, "brim: "+strings.TrimPrefix(text, "brim: "))
+	if errors.As(err, new(usageError)) {
+		fmt.Fprintf(stderr, "Run \"%s --help\" for how to call it.\n", command)
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
+)
+
+func (a *app) stateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state KEY [--capacity C (--leak-rate R | --over D)]",
+		Short: "Show what a bucket holds",
+		Long: `Shows what the bucket KEY holds now, and writes nothing. Without a limit it goes by the one last used with the key.
+
+A bucket that is not there is empty. Asked for without a limit it has none either: capacity is then 0.
+
+Exit status: 0, whether or not the bucket is there.`,
+		Example: `  brim state tenant:42
+  brim state tenant:42 --capacity 10000 --leak-rate 500 --json`,
+		Args: exactArgs("KEY"),
+	}
+	limit := addLimit(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key := args[0]
+		var l brim.Limit
+		if limit.given() {
+			var err error
+			if l, err = limit.limit(); err != nil {
+				return err
+			}
+		}
+		if err := store.ValidateKey(key); err != nil {
+			return err
+		}
+		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+			var st brim.State
+			var err error
+			if limit.given() {
+				st, err = lim.State(cmd.Context(), l.For(key))
+			} else {
+				st, err = lim.LastState(cmd.Context(), key)
+			}
+			switch {
+			case err != nil:
+				return err
+			case a.json:
+				return a.printJSON(newStateJSON(key, st))
+			case st.Capacity == 0:
+				_, err := fmt.Fprintln(a.stdout, "there is no such bucket: it is empty, and no limit was ever used with it")
+				return err
+			}
+			return a.describe(st)
+		})
+	}
+	return cmd
+}
+
+// entryJSON is a bucket as list --json prints it.
+type entryJSON struct {
+	Key          string    `json:"key"`
+	Level        float64   `json:"level"`
+	Held         float64   `json:"held"`
+	Capacity     float64   `json:"capacity"`
+	LeakRate     float64   `json:"leak_rate"`
+	Remaining    float64   `json:"remaining"`
+	Share        float64   `json:"share"`         // of the capacity that is taken
+	TimeToEmpty  *float64  `json:"time_to_empty"` // seconds; null where the bucket does not leak
+	At           time.Time `json:"at"`
+	BlockedUntil time.Time `json:"blocked_until,omitzero"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var prefix, by string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list [--prefix P] [--by level|ratio|key] [--limit N]",
+		Short: "List buckets",
+		Long: `Lists buckets with their level now, what is held, capacity, the share of it that is taken, and the time in which
+they will have leaked empty, each by the limit last used with it. The order is that of the keys' bytes, or the
+fullest first: by level in units, or by ratio, which is the share.
+
+A key that holds what cannot be printed is written in quotes. Exit status: 0.`,
+		Example: `  brim list --by ratio --limit 10
+  brim list --prefix tenant: --json | jq -r .key`,
+		Args: exactArgs(),
+	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio or key")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many buckets; 0 lists all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		order, ok := orders[by]
+		if !ok {
+			return usagef("--by is level, ratio or key, not %q", by)
+		}
+		if limit < 0 {
+			return usagef("--limit is %d; it must be positive, or 0 for all", limit)
+		}
+		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+			return a.list(cmd.Context(), lim, prefix, order, limit)
+		})
+	}
+	return cmd
+}
+
+// orders are the orders of list; nil is the one in which a store lists.
+var orders = map[string]func(a, b brim.Entry) int{
+	"key":   nil,
+	"level": func(a, b brim.Entry) int { return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Key, b.Key)) },
+	"ratio": func(a, b brim.Entry) int {
+		return cmp.Or(cmp.Compare(share(b.State), share(a.State)), cmp.Compare(a.Key, b.Key))
+	},
+}
+
+// share is the part of the capacity that is taken.
+func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
+
+func (a *app) list(ctx context.Context, lim *brim.Limiter, prefix string, order func(a, b brim.Entry) int, limit int) error {
+	out := a.newListing()
+	var all []brim.Entry
+	n := 0
+	for e, err := range lim.List(ctx, prefix) {
+		if err != nil {
+			return err
+		}
+		if order != nil {
+			all = append(all, e)
+			continue
+		}
+		if err := out.add(e); err != nil {
+			return err
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	slices.SortFunc(all, order)
+	if limit > 0 {
+		all = all[:min(limit, len(all))]
+	}
+	for _, e := range all {
+		if err := out.add(e); err != nil {
+			return err
+		}
+	}
+	return out.end()
+}
+
+// listing prints buckets as JSON lines, or as a table whose columns are aligned page by page, so that a long one begins at once.
+type listing struct {
+	json  *json.Encoder
+	table *tabwriter.Writer
+	out   *bufio.Writer
+	rows  int
+}
+
+func (a *app) newListing() *listing {
+	l := &listing{out: bufio.NewWriter(a.stdout)}
+	if a.json {
+		l.json = json.NewEncoder(l.out)
+	} else {
+		l.table = tabwriter.NewWriter(l.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	}
+	return l
+}
+
+func (l *listing) add(e brim.Entry) error {
+	if l.json != nil {
+		return l.json.Encode(entryJSON{
+			Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate, Remaining: e.Remaining(),
+			Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()), At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
+		})
+	}
+	if l.rows == 0 {
+		fmt.Fprintln(l.table, "LEVEL\tHELD\tCAPACITY\tSHARE\tEMPTY IN\t  KEY")
+	}
+	fmt.Fprintf(l.table, "%s\t%s\t%s\t%.1f%%\t%s\t  %s\n",
+		units(e.Level), units(e.Held), units(e.Capacity), 100*share(e.State), span(e.TimeToEmpty()), printable(e.Key))
+	if l.rows++; l.rows%1000 == 0 {
+		return l.table.Flush()
+	}
+	return nil
+}
+
+func (l *listing) end() error {
+	if l.table != nil {
+		if err := l.table.Flush(); err != nil {
+			return err
+		}
+	}
+	return l.out.Flush()
+}

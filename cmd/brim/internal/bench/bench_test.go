@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+func inMemory(t *testing.T) store.Store {
+	t.Helper()
+	s, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// counting counts what a store was asked.
+type counting struct {
+	store.Store
+	asked, refused atomic.Int64
+}
+
+func (c *counting) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	st, err := c.Store.Fill(ctx, op)
+	if op.Capacity == limit.Capacity {
+		c.asked.Add(1)
+		if !st.Accepted {
+			c.refused.Add(1)
+		}
+	}
+	return st, err
+}
+
+func TestRun(t *testing.T) {
+	for _, refused := range []float64{0, 0.25, 1} {
+		s := &counting{Store: inMemory(t)}
+		var shares []float64
+		rep, err := Run(t.Context(), Options{
+			Store: s, Callers: 4, Keys: 10, Duration: 50 * time.Millisecond, Refused: refused, Prefix: "bench/",
+			Progress: func(share float64) { shares = append(shares, share) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.AdmittedBeyondLimit != 0 {
+			t.Errorf("a correct store admitted %v beyond the limit", rep.AdmittedBeyondLimit)
+		}
+		if rep.Callers != 4 || rep.Keys != 10 || rep.DecisionsPerSecond <= 0 || rep.P50 <= 0 || rep.P99 < rep.P50 {
+			t.Errorf("got %+v", rep)
+		}
+		if rep.Ratio != nil || rep.ReferencePerSecond != nil || rep.ReferenceP99 != nil {
+			t.Errorf("there was no reference, and it says %+v", rep)
+		}
+		if got := float64(s.refused.Load()) / float64(s.asked.Load()); math.Abs(got-refused) > 0.1 {
+			t.Errorf("the share that was refused is %v; want %v", got, refused)
+		}
+		if len(shares) == 0 || shares[len(shares)-1] != 1 {
+			t.Errorf("progress %v; want 1 at the end", shares)
+		}
+	}
+}
+
+// generous is a store that lets through what it has refused.
+type generous struct{ store.Store }
+
+func (g generous) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	st, err := g.Store.Fill(ctx, op)
+	st.Accepted = true
+	return st, err
+}
+
+func TestAdmittedBeyondLimitIsFound(t *testing.T) {
+	for _, refused := range []float64{0, 0.5} {
+		o := Options{Store: generous{inMemory(t)}, Callers: 2, Keys: 1, Duration: 50 * time.Millisecond, Refused: refused}
+		rep, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.AdmittedBeyondLimit <= 0 {
+			t.Errorf("refused %v: a store that accepts everything passed for correct", refused)
+		}
+	}
+}
+
+func TestBeyond(t *testing.T) {
+	l := store.Limit{Capacity: 10, LeakRate: 2}
+	for admitted, want := range map[int64]float64{0: 0, 12: 0, 13: 0, 14: 1, 20: 7} {
+		if got := beyond(l, admitted, 1900*time.Millisecond); got != want {
+			t.Errorf("%d admitted in 1.9 s are %v beyond 10 + 3.8; want %v, for all amounts are whole", admitted, got, want)
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	dir := t.TempDir()
+	const keys = 2500 // more than one batch
+	ref, err := BoltReference(t.Context(), dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Run(t.Context(), Options{Store: inMemory(t), Callers: 2, Keys: keys, Duration: 50 * time.Millisecond, Reference: ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Ratio == nil || *rep.Ratio <= 1 || *rep.ReferencePerSecond <= 0 || *rep.ReferenceP99 <= 0 {
+		t.Errorf("memory is not slower than a commit each: got %+v", rep)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ref.Decide(ctx, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("the reference goes on when it is cancelled: %v", err)
+	}
+	if err := ref.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := BoltReference(ctx, dir, keys); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v; want it cancelled", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("the reference has left %v", left)
+	}
+	if _, err := BoltReference(t.Context(), dir+"/none", keys); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v; want that there is no such directory", err)
+	}
+}
+
+// failing fails after some calls.
+type failing struct {
+	store.Store
+	left atomic.Int64
+	err  error
+}
+
+func (f *failing) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if f.left.Add(-1) < 0 {
+		return store.State{}, f.err
+	}
+	return f.Store.Fill(ctx, op)
+}
+
+func TestFailureEndsTheRun(t *testing.T) {
+	broken := errors.New("broken")
+	s := &failing{Store: inMemory(t), err: broken}
+	s.left.Store(1000)
+	if _, err := Run(t.Context(), Options{Store: s, Callers: 8, Keys: 10, Duration: time.Hour}); !errors.Is(err, broken) {
+		t.Errorf("got %v; want the store's error at once", err)
+	}
+	cause := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+	_, err := Run(ctx, Options{Store: inMemory(t), Callers: 2, Keys: 10, Duration: time.Hour})
+	if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v; want the interrupt", err)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	var h histogram
+	if h.quantile(0.5) != 0 {
+		t.Error("nothing took any time")
+	}
+	for _, d := range []time.Duration{0, 1, 127, 128, 1000, time.Millisecond, time.Hour, math.MaxInt64, -1} {
+		var one histogram
+		one.observe(d)
+		got, want := one.quantile(0.5), float64(max(0, d))/1e6
+		if math.Abs(got-want) > 0.02*want {
+			t.Errorf("%v reads as %v ms; want %v within 2 %%", d, got, want)
+		}
+	}
+	for i := 1; i <= 1000; i++ {
+		h.observe(time.Duration(i) * time.Microsecond)
+	}
+	for q, want := range map[float64]float64{0.5: 0.5, 0.99: 0.99, 0: 0.001} {
+		if got := h.quantile(q); math.Abs(got-want) > 0.02*want {
+			t.Errorf("quantile %v of 1 to 1000 us is %v ms; want %v", q, got, want)
+		}
+	}
+	if h.count() != 1000 {
+		t.Errorf("%d counted; want 1000", h.count())
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if got := median([]float64{3, 1, 2}); got != 2 {
+		t.Errorf("odd: %v", got)
+	}
+	if got := median([]float64{4, 1, 3, 2}); got != 2.5 {
+		t.Errorf("even: %v", got)
+	}
+}

@@ -1,0 +1,183 @@
+package replay
+
+import (
+	"bufio"
+	"compress/gzip"
+	"io"
+	"math"
+	"math/big"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+const nasa = "../../testdata/nasa-1995-08-01.log.gz"
+
+// exact is a bucket in rational arithmetic, written from the definition and from nothing that brim runs. Its level is the
+// numerator over a denominator that all numbers of a replay share, which is faster than a big.Rat for each.
+type exact struct {
+	level *big.Int
+	at    int64
+}
+
+// model counts what buckets with this limit accept, and the units. Numbers are text, so that 0.1 is a tenth.
+func model(t *testing.T, r *trace.Reader, capacity, leakRate, cost string) (accepted, refused int64, units float64) {
+	t.Helper()
+	rat := func(s string) *big.Rat {
+		v, ok := new(big.Rat).SetString(s)
+		if !ok {
+			t.Fatalf("%q is not a rational number", s)
+		}
+		return v
+	}
+	c, perSecond, each := rat(capacity), rat(leakRate), rat(cost)
+	perMicro := new(big.Rat).Quo(perSecond, big.NewRat(1e6, 1))
+	denominator := new(big.Int).Mul(c.Denom(), perMicro.Denom())
+	denominator.Mul(denominator, each.Denom())
+	over := func(v *big.Rat) *big.Int {
+		return new(big.Int).Quo(new(big.Int).Mul(v.Num(), denominator), v.Denom())
+	}
+	rim, leak, total := over(c), over(perMicro), new(big.Int)
+	buckets := map[string]*exact{}
+	for {
+		req, err := r.Next()
+		if err == io.EOF {
+			units, _ = new(big.Rat).SetFrac(total, denominator).Float64()
+			return accepted, refused, units
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := buckets[req.Key]
+		if b == nil {
+			b = &exact{level: new(big.Int), at: req.Time}
+			buckets[req.Key] = b
+		}
+		if req.Time > b.at {
+			leaked := new(big.Int).Mul(leak, big.NewInt(req.Time-b.at))
+			if b.level.Sub(b.level, leaked).Sign() < 0 {
+				b.level.SetInt64(0)
+			}
+			b.at = req.Time
+		}
+		n := over(each)
+		if cost == "0" { // as the line says; these are whole numbers
+			n = new(big.Int).Mul(big.NewInt(int64(req.Cost)), denominator)
+		}
+		after := new(big.Int).Add(b.level, n)
+		if n.Sign() == 0 || after.Cmp(rim) <= 0 {
+			b.level = after
+			total.Add(total, n)
+			accepted++
+		} else {
+			refused++
+		}
+	}
+}
+
+func open(t *testing.T, o trace.Options) *trace.Reader {
+	t.Helper()
+	f, err := os.Open(nasa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return reader(t, f, o)
+}
+
+// morning returns the first 10,000 lines of the day.
+var morning = sync.OnceValues(func() (string, error) {
+	f, err := os.Open(nasa)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	lines := bufio.NewScanner(z)
+	for range 10_000 {
+		if !lines.Scan() {
+			return "", lines.Err()
+		}
+		text.WriteString(lines.Text() + "\n")
+	}
+	return text.String(), nil
+})
+
+func reader(t *testing.T, in io.Reader, o trace.Options) *trace.Reader {
+	t.Helper()
+	r, err := trace.NewReader(in, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// inMemory returns options for a replay into a new store.
+func inMemory(t testing.TB, limit store.Limit) Options {
+	t.Helper()
+	clock := new(Clock)
+	s, err := memory.New(&memory.Options{Clock: clock.Now, MaxSkew: 1 << 62})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return Options{Store: s, Clock: clock, Limit: limit, Prefix: "replay/", Top: 10}
+}
+
+func TestReplayAgreesWithRationalArithmetic(t *testing.T) {
+	for _, tc := range []struct {
+		why            string
+		options        trace.Options
+		capacity, rate string
+		limit          store.Limit
+		over           time.Duration
+	}{
+		{"the limit that the documentation quotes, whose rate no double holds", trace.Options{}, "5", "1/10", store.Limit{Capacity: 5, LeakRate: 0.1}, 0},
+		{"a rate that a double holds exactly", trace.Options{}, "8", "1/4", store.Limit{Capacity: 8, LeakRate: 0.25}, 0},
+		{"every second request of a burst is refused", trace.Options{}, "1", "1/2", store.Limit{Capacity: 1, LeakRate: 0.5}, 0},
+		{"nothing leaks", trace.Options{}, "20", "0", store.Limit{Capacity: 20}, 0},
+		{"thirds, as --over gives them: in doubles the answers differ", trace.Options{}, "5", "1/3", store.Over(5, 15*time.Second), 15 * time.Second},
+		{"a fifth, which no double holds either", trace.Options{}, "5", "1/5", store.Limit{Capacity: 5, LeakRate: 0.2}, 0},
+		{"a twentieth and a third of a day", trace.Options{}, "10", "1/2880", store.Over(10, 8*time.Hour), 8 * time.Hour},
+		{"a capacity and a cost that no double holds", trace.Options{Cost: trace.Cost{Units: 0.7}}, "4.9", "0.3", store.Limit{Capacity: 4.9, LeakRate: 0.3}, 0},
+		{"bytes, some of them more than the capacity", trace.Options{Cost: trace.Cost{Bytes: true}}, "100000", "512", store.Limit{Capacity: 100000, LeakRate: 512}, 0},
+		{"a key that many lines share", trace.Options{Key: "status"}, "50", "1/8", store.Limit{Capacity: 50, LeakRate: 0.125}, 0},
+		{"a cost that is no whole number", trace.Options{Key: "path", Cost: trace.Cost{Units: 1.5}}, "9", "3/64", store.Limit{Capacity: 9, LeakRate: 3.0 / 64}, 0},
+	} {
+		t.Run(tc.capacity+" "+strings.ReplaceAll(tc.rate, "/", "over"), func(t *testing.T) {
+			t.Parallel()
+			text, err := morning()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cost := strconv.FormatFloat(tc.options.Cost.Units, 'g', -1, 64)
+			accepted, refused, units := model(t, reader(t, strings.NewReader(text), tc.options), tc.capacity, tc.rate, cost)
+			o := inMemory(t, tc.limit)
+			o.Over, o.Cost = tc.over, tc.options.Cost.Units
+			rep, err := Run(t.Context(), reader(t, strings.NewReader(text), tc.options), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.Accepted != accepted || rep.Refused != refused {
+				t.Errorf("%s: accepted %d, refused %d; want %d and %d", tc.why, rep.Accepted, rep.Refused, accepted, refused)
+			}
+			if math.Abs(rep.UnitsAccepted-units) > 1e-9*units {
+				t.Errorf("%s: %v units accepted; want %v", tc.why, rep.UnitsAccepted, units)
+			}
+			if refused == 0 {
+				t.Errorf("%s: the model refuses nothing, so it tests nothing", tc.why)
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+var errBytes = fmt.Errorf("%w: bytes are the cost in access logs only; CSV and JSON lines name it in cost", ErrField)
+
+// newCSV reads rows whose columns the header has named, in any order.
+func newCSV(header []string, o Options) (func([]byte, *Request) error, error) {
+	if o.Cost.Bytes {
+		return nil, errBytes
+	}
+	name, absent := o.Key, ErrField
+	if name == "" {
+		name, absent = "key", ErrFormat
+	}
+	timeAt, keyAt, costAt := indexFold(header, "time"), indexFold(header, name), indexFold(header, "cost")
+	if keyAt < 0 {
+		return nil, fmt.Errorf("%w: its header has no column %q", absent, name)
+	}
+	width := len(header)
+	var row []string
+	return func(line []byte, r *Request) error {
+		var ok bool
+		if row, ok = splitCSV(line, row[:0]); !ok {
+			return errors.New("a quoted column does not end")
+		}
+		if len(row) != width {
+			return fmt.Errorf("it has %d columns and the header has %d", len(row), width)
+		}
+		if !utf8.Valid(line) {
+			return errors.New("it is not UTF-8")
+		}
+		cost := ""
+		if costAt >= 0 {
+			cost = strings.TrimSpace(row[costAt])
+		}
+		return r.set(strings.TrimSpace(row[timeAt]), row[keyAt], cost, o.Cost)
+	}, nil
+}
+
+// newJSON reads one object per line.
+func newJSON(o Options) (func([]byte, *Request) error, error) {
+	if o.Cost.Bytes {
+		return nil, errBytes
+	}
+	name := o.Key
+	if name == "" {
+		name = "key"
+	}
+	return func(line []byte, r *Request) error {
+		if !utf8.Valid(line) {
+			return errors.New("it is not UTF-8")
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(line, &object) != nil {
+			return errors.New("it is not one JSON object")
+		}
+		at, ok := scalar(object["time"])
+		if !ok {
+			return errors.New("it has no time that is a string or a number")
+		}
+		key, ok := scalar(object[name])
+		if !ok {
+			return fmt.Errorf("it has no %s that is a string or a number", name)
+		}
+		cost, ok := scalar(object["cost"])
+		if _, there := object["cost"]; there && !ok {
+			return errors.New("its cost is not a number")
+		}
+		return r.set(at, key, cost, o.Cost)
+	}, nil
+}
+
+// scalar returns the text of a JSON string or number.
+func scalar(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 {
+		return "", false
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err == nil
+	case c == '-' || c >= '0' && c <= '9':
+		return string(raw), true
+	}
+	return "", false
+}
+
+// set fills in a request from text.
+func (r *Request) set(at, key, cost string, c Cost) (err error) {
+	if r.Time, err = parseTime(at); err != nil {
+		return err
+	}
+	r.Key, r.Cost = key, c.Units
+	if c.Units > 0 {
+		return nil
+	}
+	r.Cost, err = parseCost(cost)
+	return err
+}
+
+// splitCSV appends the columns of one line to row: separated by commas, in quotes where they hold a comma, a quote within
+// quotes doubled. It reports whether every quote was closed: a column cannot go on in the next line.
+func splitCSV(line []byte, row []string) ([]string, bool) {
+	s := string(line)
+	for {
+		if trimmed := strings.TrimLeft(s, " "); !strings.HasPrefix(trimmed, `"`) {
+			column, rest, more := strings.Cut(s, ",")
+			row = append(row, column)
+			if !more {
+				return row, true
+			}
+			s = rest
+			continue
+		} else {
+			s = trimmed[1:]
+		}
+		var column strings.Builder
+		for {
+			part, rest, closed := strings.Cut(s, `"`)
+			column.WriteString(part)
+			if !closed {
+				return row, false
+			}
+			if s = rest; !strings.HasPrefix(s, `"`) {
+				break
+			}
+			column.WriteByte('"')
+			s = s[1:]
+		}
+		row = append(row, column.String())
+		s = strings.TrimLeft(s, " ")
+		if s == "" {
+			return row, true
+		}
+		if s[0] != ',' {
+			return row, false
+		}
+		s = s[1:]
+	}
+}
+
+// indexFold returns where name is among columns, whatever its case and the blanks around it, or -1.
+func indexFold(columns []string, name string) int {
+	for i, c := range columns {
+		if strings.EqualFold(strings.TrimSpace(c), name) {
+			return i
+		}
+	}
+	return -1
+}

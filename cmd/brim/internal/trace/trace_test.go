@@ -1,0 +1,293 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// all reads every line.
+func all(t testing.TB, in io.Reader, o Options) (requests []Request, bad []*LineError, err error) {
+	t.Helper()
+	r, err := NewReader(in, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		req, err := r.Next()
+		e := (*LineError)(nil)
+		switch {
+		case err == io.EOF:
+			return requests, bad, nil
+		case errors.As(err, &e):
+			bad = append(bad, e)
+		case err != nil:
+			return requests, bad, err
+		default:
+			requests = append(requests, req)
+		}
+	}
+}
+
+const (
+	common   = `h.example - alice [01/Aug/1995:02:00:04 -0400] "GET /a/b?q=1 HTTP/1.0" 200 8677`
+	combined = `::1 id bob [10/Oct/2000:13:55:36 +0000] "POST /form HTTP/1.1" 404 - "http://ref/" "Agent \"x\" 1.0"`
+)
+
+func micros(s string) int64 {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixMicro()
+}
+
+func TestLines(t *testing.T) {
+	at, later := micros("1995-08-01T06:00:04Z"), micros("2000-10-10T13:55:36Z")
+	for _, tc := range []struct {
+		name, why, text string
+		options         Options
+		want            Request // without the line's number
+		bad             string  // a part of the reason, where the line is none
+	}{
+		{name: "common", why: "the host is the key and the zone counts", text: common, want: Request{Time: at, Key: "h.example", Cost: 1}},
+		{name: "combined", text: combined, want: Request{Time: later, Key: "::1", Cost: 1}},
+		{name: "user", text: common, options: Options{Key: "user"}, want: Request{Time: at, Key: "alice", Cost: 1}},
+		{name: "path", why: "the query would make every request a key", text: common, options: Options{Key: "path"}, want: Request{Time: at, Key: "/a/b", Cost: 1}},
+		{name: "method", text: combined, options: Options{Key: "method"}, want: Request{Time: later, Key: "POST", Cost: 1}},
+		{name: "status", text: combined, options: Options{Key: "status"}, want: Request{Time: later, Key: "404", Cost: 1}},
+		{name: "referer", text: combined, options: Options{Key: "referer"}, want: Request{Time: later, Key: "http://ref/", Cost: 1}},
+		{name: "agent", why: "an escaped quote ends nothing", text: combined, options: Options{Key: "agent"}, want: Request{Time: later, Key: `Agent \"x\" 1.0`, Cost: 1}},
+		{name: "no agent", why: "common format has none", text: common, options: Options{Key: "agent"}, bad: "no agent"},
+		{name: "bytes", text: common, options: Options{Cost: Cost{Bytes: true}}, want: Request{Time: at, Key: "h.example", Cost: 8677}},
+		{name: "no bytes", why: "- is nothing sent", text: combined, options: Options{Cost: Cost{Bytes: true}}, want: Request{Time: later, Key: "::1"}},
+		{name: "too many bytes", text: strings.Replace(common, "8677", "99999999999999999999", 1), options: Options{Cost: Cost{Bytes: true}}, bad: "cost"},
+		{name: "units", text: common, options: Options{Cost: Cost{Units: 2.5}}, want: Request{Time: at, Key: "h.example", Cost: 2.5}},
+		{name: "quote in a request", why: "old servers do not escape", text: strings.Replace(common, "/a/b?q=1", `/a" 1 b`, 1), want: Request{Time: at, Key: "h.example", Cost: 1}},
+		{name: "no request", why: "a connection that said nothing is a request all the same", text: `h - - [01/Aug/1995:02:00:04 -0400] "-" 408 -`, want: Request{Time: at, Key: "h", Cost: 1}},
+		{name: "no path", text: `h - - [01/Aug/1995:02:00:04 -0400] "-" 408 -`, options: Options{Key: "path"}, bad: "no path"},
+		{name: "virtual host", why: "shifted fields must not pass for others", text: "www:80 " + common, bad: "begin with host"},
+		{name: "short", text: "h - -", bad: "begin with host"},
+		{name: "no time", text: `h - - [01/Aug/1995:02:00:04 -0400 "GET / HTTP/1.0" 200 1`, bad: "[time]"},
+		{name: "bad time", text: strings.Replace(common, "Aug", "Abc", 1), bad: "time is not written"},
+		{name: "31 June", text: strings.Replace(common, "01/Aug", "31/Jun", 1), bad: "time is not written"},
+		{name: "no status", text: `h - - [01/Aug/1995:02:00:04 -0400] "GET / HTTP/1.0" abc 1`, bad: "status"},
+		{name: "no size", text: `h - - [01/Aug/1995:02:00:04 -0400] "GET / HTTP/1.0" 200`, bad: "status"},
+		{name: "open quote", text: `h - - [01/Aug/1995:02:00:04 -0400] "GET / HTTP/1.0 200 1`, bad: "status"},
+		{name: "html", text: "<!DOCTYPE html>", bad: "begin with host"},
+
+		{name: "json", text: `{"time":"2000-10-10T13:55:36.25Z","key":"k","cost":3}`, want: Request{Time: later + 250000, Key: "k", Cost: 3}},
+		{name: "json numbers", why: "a number will do for a key, and seconds for a time", text: `{"cost":"2","key":42,"time":971186136.000001}`, want: Request{Time: later + 1, Key: "42", Cost: 2}},
+		{name: "json without cost", text: `{"time":0,"key":"k"}`, want: Request{Key: "k", Cost: 1}},
+		{name: "json other key", text: `{"time":0,"key":"k","card":"c"}`, options: Options{Key: "card"}, want: Request{Key: "c", Cost: 1}},
+		{name: "json fixed cost", text: `{"time":0,"key":"k","cost":9}`, options: Options{Cost: Cost{Units: 2}}, want: Request{Key: "k", Cost: 2}},
+		{name: "json null", text: `{"time":null,"key":"k"}`, bad: "no time"},
+		{name: "json no key", text: `{"time":1}`, bad: "no key"},
+		{name: "json bad cost", text: `{"time":1,"key":"k","cost":[1]}`, bad: "cost"},
+		{name: "json negative cost", text: `{"time":1,"key":"k","cost":-1}`, bad: "cost"},
+		{name: "json two objects", text: `{"time":1,"key":"k"}{}`, bad: "one JSON object"},
+		{name: "json cut", text: `{"time":1,"key":"k"`, bad: "one JSON object"},
+		{name: "json Latin-1", why: "mended bytes would merge keys", text: "{\"time\":1,\"key\":\"\xe9\"}", bad: "UTF-8"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			requests, bad, err := all(t, strings.NewReader(tc.text), tc.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.bad != "" {
+				if len(requests) != 0 || len(bad) != 1 || !strings.Contains(bad[0].Why, tc.bad) {
+					t.Errorf("%s: got %v and %v; want a line error with %q", tc.why, requests, bad, tc.bad)
+				}
+				return
+			}
+			tc.want.Line = 1
+			if len(bad) != 0 || len(requests) != 1 || requests[0] != tc.want {
+				t.Errorf("%s: got %v and %v; want %v", tc.why, requests, bad, tc.want)
+			}
+		})
+	}
+}
+
+func TestCSV(t *testing.T) {
+	for _, tc := range []struct {
+		name, why, text string
+		options         Options
+		want            []Request
+		bad             int // lines
+		err             error
+	}{
+		{name: "plain", text: "time,key,cost\n1,a,2\n", want: []Request{{2, 1e6, "a", 2}}},
+		{name: "order", why: "columns come in any order, and others are passed over", text: "cost,x,key,time\n2,?,a,1.5\n,,b,2\n", want: []Request{{2, 1500000, "a", 2}, {3, 2e6, "b", 1}}},
+		{name: "header", why: "case, blanks, a byte order mark and Windows line ends are no matter", text: "\xef\xbb\xbfTime, KEY\r\n1,a\r\n", want: []Request{{2, 1e6, "a", 1}}},
+		{name: "quotes", text: "time,key\n1,\"a,\"\"b\"\n\"2\" , \"c\"\n", want: []Request{{2, 1e6, `a,"b`, 1}, {3, 2e6, "c", 1}}},
+		{name: "widths", why: "a row with other columns than the header is not guessed at", text: "time,key\n1\n1,a,b\n2,c\n", want: []Request{{4, 2e6, "c", 1}}, bad: 2},
+		{name: "open quote", text: "time,key\n1,\"a\n2,b\n3,\"c\"d\n", want: []Request{{3, 2e6, "b", 1}}, bad: 2},
+		{name: "bad values", text: "time,key,cost\nx,a,1\n1,a,x\n1,a,NaN\n1,a,-1\n1,\xff,1\n", bad: 5},
+		{name: "other key", text: "time,key,card\n1,a,b\n", options: Options{Key: "card"}, want: []Request{{2, 1e6, "b", 1}}},
+		{name: "no key", text: "time,cost\n1,1\n", err: ErrFormat},
+		{name: "no such key", why: "what was asked for is wrong, not the file", text: "time,key\n1,1\n", options: Options{Key: "card"}, err: ErrField},
+		{name: "bytes", text: "time,key\n1,1\n", options: Options{Cost: Cost{Bytes: true}}, err: ErrField},
+		{name: "blank lines", text: "\n\ntime,key\n\n1,a\n\n", want: []Request{{5, 1e6, "a", 1}}},
+		{name: "no newline at the end", text: "time,key\n1,a", want: []Request{{2, 1e6, "a", 1}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, bad, err := all(t, strings.NewReader(tc.text), tc.options)
+			if !errors.Is(err, tc.err) || (tc.err == nil) != (err == nil) {
+				t.Fatalf("%s: error %v; want %v", tc.why, err, tc.err)
+			}
+			if len(got) != len(tc.want) || len(bad) != tc.bad {
+				t.Fatalf("%s: got %v and %v; want %v and %d line errors", tc.why, got, bad, tc.want, tc.bad)
+			}
+			for i := range got {
+				if got[i] != tc.want[i] {
+					t.Errorf("%s: got %v; want %v", tc.why, got[i], tc.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want int64
+		ok   bool
+	}{
+		{"0", 0, true},
+		{"1700000000.123456", 1700000000123456, true},
+		{"1700000000.1234569", 1700000000123456, true}, // cut off, not rounded into the future
+		{"-0.5", -500000, true},
+		{"8.07256804e8", 807256804000000, true},
+		{"1995-08-01T06:00:04Z", 807256804000000, true},
+		{"1995-08-01T02:00:04.5-04:00", 807256804500000, true},
+		{"253402300799", 253402300799000000, true},
+		{"253402300800", 0, false},
+		{"1700000000000", 0, false}, // milliseconds
+		{"", 0, false},
+		{"now", 0, false},
+		{"NaN", 0, false},
+		{"1e300", 0, false},
+		{"99999999999999999999", 0, false},
+		{"1995-08-01 06:00:04", 0, false},
+		{"10:00", 0, false},
+	} {
+		got, err := parseTime(tc.text)
+		if (err == nil) != tc.ok || got != tc.want {
+			t.Errorf("%q: got %d and %v; want %d, ok %v", tc.text, got, err, tc.want, tc.ok)
+		}
+	}
+}
+
+func TestParseCost(t *testing.T) {
+	for text, want := range map[string]Cost{"1": {Units: 1}, "2.5": {Units: 2.5}, "bytes": {Bytes: true}} {
+		if got, err := ParseCost(text); err != nil || got != want {
+			t.Errorf("%q: got %v and %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "NaN", "inf", "byte", "1e300"} {
+		if got, err := ParseCost(text); err == nil {
+			t.Errorf("%q: got %v; want an error", text, got)
+		}
+	}
+}
+
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	for name, in := range map[string]string{
+		"first":  long + "yy\n" + common + "\n" + common,
+		"middle": common + "\n" + long + "yy\n" + common + "\n",
+		"last":   common + "\n" + common + "\n" + long + "yy",
+	} {
+		requests, bad, err := all(t, strings.NewReader(in), Options{})
+		if err != nil || len(requests) != 2 || len(bad) != 1 || !strings.Contains(bad[0].Why, "longer") {
+			t.Errorf("%s: %d requests, %v, %v; a line that is too long is passed over", name, len(requests), bad, err)
+		}
+	}
+	// Longer than the reader's buffer, and still a line.
+	agent := strings.Replace(combined, "Agent", long[:maxLine/2], 1)
+	requests, bad, err := all(t, strings.NewReader(agent+"\n"+common), Options{})
+	if err != nil || len(requests) != 2 || len(bad) != 0 {
+		t.Errorf("%d requests, %v, %v; a line of half the limit is read", len(requests), bad, err)
+	}
+}
+
+func pack(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestGzip(t *testing.T) {
+	whole := pack(t, strings.Repeat(common+"\n", 1000))
+	requests, bad, err := all(t, bytes.NewReader(whole), Options{})
+	if err != nil || len(requests) != 1000 || len(bad) != 0 {
+		t.Fatalf("%d requests, %v, %v", len(requests), bad, err)
+	}
+	if requests, _, err = all(t, io.MultiReader(bytes.NewReader(whole), bytes.NewReader(whole)), Options{}); err != nil || len(requests) != 2000 {
+		t.Errorf("rotated logs packed one behind the other: %d requests, %v", len(requests), err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)-6] ^= 1
+	for name, data := range map[string][]byte{
+		"truncated": whole[:len(whole)-4], "cut early": whole[:len(whole)/2], "only a magic": whole[:2],
+		"damaged": damaged, "garbage behind": append(bytes.Clone(whole), "garbage"...),
+	} {
+		if _, _, err := all(t, bytes.NewReader(data), Options{}); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: got %v; want ErrFormat", name, err)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	if _, _, err := all(t, strings.NewReader(common), Options{Key: "colour"}); !errors.Is(err, ErrField) || !strings.Contains(err.Error(), "host, user") {
+		t.Errorf("got %v; want ErrField that names the fields there are", err)
+	}
+	if len(LogFields()) != len(logFields) {
+		t.Errorf("%d fields are named and %d are there", len(LogFields()), len(logFields))
+	}
+	for _, name := range LogFields() {
+		if logFields[name] == nil {
+			t.Errorf("field %s is named and not there", name)
+		}
+	}
+}
+
+func TestFailingInput(t *testing.T) {
+	broken := errors.New("broken")
+	for name, in := range map[string]io.Reader{
+		"at once": failing{broken},
+		"later":   io.MultiReader(strings.NewReader(common+"\n"), failing{broken}),
+		"in gzip": io.MultiReader(bytes.NewReader(pack(t, common)[:12]), failing{broken}),
+	} {
+		if _, _, err := all(t, in, Options{}); !errors.Is(err, broken) {
+			t.Errorf("%s: got %v; the error of the file must come through", name, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// An error must not show what a line holds: it may be somebody's name.
+func TestErrorsHoldNoData(t *testing.T) {
+	for _, text := range []string{
+		"secret\n", "secret - - [secret] \"secret\" 200 1", "time,key\nsecret,secret\n", "time,key,cost\n1,a,secret\n", `{"time":"secret","key":"secret"}`,
+	} {
+		_, bad, err := all(t, strings.NewReader(text), Options{})
+		if err != nil || len(bad) != 1 || strings.Contains(bad[0].Error(), "secret") {
+			t.Errorf("%q: got %v and %v", text, bad, err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
+)
+
+// limitFlags are the flags that give a limit.
+type limitFlags struct {
+	capacity, leakRate number
+	over               duration
+	cmd                *cobra.Command
+}
+
+func addLimit(cmd *cobra.Command) *limitFlags {
+	l := &limitFlags{cmd: cmd}
+	cmd.Flags().Var(&l.capacity, "capacity", "units that a bucket holds")
+	cmd.Flags().Var(&l.leakRate, "leak-rate", "units that leak per second; 0 never leaks")
+	cmd.Flags().Var(&l.over, "over", "instead of --leak-rate: the time in which a full bucket drains, as 90s, 15m, 24h or 30d")
+	cmd.Flags().Lookup("over").DefValue = "" // not given is not 0s
+	return l
+}
+
+// given reports whether any of the flags is there.
+func (l *limitFlags) given() bool {
+	f := l.cmd.Flags()
+	return f.Changed("capacity") || f.Changed("leak-rate") || f.Changed("over")
+}
+
+// limit returns the limit that the flags give.
+func (l *limitFlags) limit() (brim.Limit, error) {
+	f := l.cmd.Flags()
+	switch {
+	case !f.Changed("capacity"):
+		return brim.Limit{}, usagef("a limit needs --capacity, and one of --leak-rate and --over")
+	case f.Changed("leak-rate") == f.Changed("over"):
+		return brim.Limit{}, usagef("a limit needs one of --leak-rate and --over beside --capacity")
+	}
+	limit := brim.Limit{Capacity: float64(l.capacity), LeakRate: float64(l.leakRate)}
+	if f.Changed("over") {
+		if l.over <= 0 {
+			return brim.Limit{}, usagef("--over is the time in which a full bucket drains; it must be positive")
+		}
+		limit = brim.Over(float64(l.capacity), l.over.std())
+	}
+	if err := limit.Validate(); err != nil {
+		return brim.Limit{}, usageError{err}
+	}
+	return limit, nil
+}
+
+// bucketArgs reads KEY and AMOUNT.
+func (l *limitFlags) bucketArgs(args []string) (brim.Bucket, float64, error) {
+	limit, err := l.limit()
+	if err != nil {
+		return brim.Bucket{}, 0, err
+	}
+	n, err := parseNumber(args[1])
+	if err != nil { // the text may be a key, if the two were swapped: it is not repeated
+		err = fmt.Errorf("AMOUNT, which comes after KEY, %w", err)
+	}
+	if err == nil {
+		err = limit.ValidateAmount(n)
+	}
+	if err == nil {
+		err = store.ValidateKey(args[0])
+	}
+	if err != nil {
+		return brim.Bucket{}, 0, usageError{err}
+	}
+	return limit.For(args[0]), n, nil
+}
+
+// number is a flag's value: units, or units per second.
+type number float64
+
+func (n *number) String() string { return strconv.FormatFloat(float64(*n), 'g', -1, 64) }
+func (n *number) Type() string   { return "number" }
+
+func (n *number) Set(s string) (err error) {
+	f, err := parseNumber(s)
+	*n = number(f)
+	return err
+}
+
+// parseNumber reads a decimal number. A double would round 2^53 + 1 to 2^53, which is allowed: so the text decides.
+func parseNumber(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, errors.New("is not a number")
+	}
+	if digits, _, _ := strings.Cut(strings.ToLower(s), "e"); f == 0 && strings.ContainsAny(digits, "123456789") {
+		return 0, errors.New("is too small to be told from 0")
+	}
+	if f == store.MaxAmount {
+		exact, _, err := big.ParseFloat(s, 0, 256, big.AwayFromZero)
+		if err != nil || exact.Cmp(big.NewFloat(store.MaxAmount)) > 0 {
+			return 0, errors.New("is more than 2^53, beyond which units are not counted exactly")
+		}
+	}
+	return f, nil
+}

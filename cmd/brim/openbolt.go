@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/cmd/brim/internal/bench"
+)
+
+func openBolt(path string, o opening) (*opened, error) {
+	if o.absent != create {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	s, err := bolt.Open(path, &bolt.Options{Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log})
+	if err != nil {
+		return nil, err
+	}
+	return &opened{
+		Store:  s,
+		name:   path,
+		update: s.Update,
+		compact: func(ctx context.Context) (before, after int64, err error) {
+			sizes, err := s.Compact(ctx)
+			return sizes.Before, sizes.After, err
+		},
+		reference: func(ctx context.Context, keys int) (*bench.Reference, error) {
+			return bench.BoltReference(ctx, filepath.Dir(path), keys)
+		},
+	}, nil
+}

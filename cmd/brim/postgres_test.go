@@ -1,0 +1,115 @@
+package main
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/internal/pgtest"
+)
+
+// server is the value of --store for a schema that does not exist yet.
+func server(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("brim_schema", pgtest.Schema(t))
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// migratedServer is the same with its tables.
+func migratedServer(t *testing.T) string {
+	t.Helper()
+	s := server(t)
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "up to date", "schema migrated")
+	return s
+}
+
+func TestMigrate(t *testing.T) {
+	s := server(t)
+	limit := []string{"--capacity", "5", "--leak-rate", "0", "--store", s}
+	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitUnavailable, "", `run "brim migrate up"`)
+	cli(t, "migrate", "status", "--store", s).want(t, exitOK, `version 0 of 1: run "brim migrate up"`, "")
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 1 of 1: up to date", "schema migrated")
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 1 of 1: up to date", "")
+	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":1,"latest":1,"dirty":false}`, "")
+	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
+
+	// The script does what up does.
+	other := server(t)
+	script := cli(t, "migrate", "sql", "--store", other)
+	if _, err := pgtest.Pool(t).Exec(t.Context(), script.stdout); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "migrate", "status", "--store", other).want(t, exitOK, "version 1 of 1: up to date", "")
+}
+
+func TestMigrateWrongCalls(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"a file", []string{"migrate", "up", "--store", "limits.db"}, exitUsage, "migrations are for PostgreSQL"},
+		{"unknown", []string{"migrate", "sideways"}, exitUsage, "there are up, status and sql"},
+		{"no server", []string{"migrate", "up", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
+		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "it looks like postgres://"},
+		{"schema", []string{"migrate", "sql", "--store", "postgres:///db?brim_schema=pg_x"}, exitUsage, "pg_"},
+		{"no server for a decision", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cli(t, tc.args...)
+			r.want(t, tc.code, "", tc.says)
+			if strings.Contains(r.stderr, "secret") {
+				t.Errorf("the message shows the password: %s", r.stderr)
+			}
+		})
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	s := migratedServer(t)
+	on := func(args ...string) []string { return append(args, "--store", s) }
+	limit := []string{"--capacity", "5", "--leak-rate", "0"}
+	slow := []string{"--capacity", "5", "--leak-rate", "0.0001"}
+	cli(t, append(on("try", "k", "3"), limit...)...).want(t, exitOK, "accepted", "")
+	cli(t, append(on("try", "k", "3"), slow...)...).want(t, exitRefused, "refused", "")
+	cli(t, append(on("try", "k", "3"), limit...)...).want(t, exitNever, "will not fit by waiting", "")
+	cli(t, append(on("able", "k", "2"), limit...)...).want(t, exitOK, "yes", "")
+	cli(t, append(on("fillup", "k", "9"), limit...)...).want(t, exitOK, "7", "")
+	cli(t, on("state", "k")...).want(t, exitOK, "level      5", "")
+	cli(t, append(on("drain", "k", "1"), limit...)...).want(t, exitOK, "level 4 of 5", "")
+	cli(t, on("list", "--json")...).want(t, exitOK, `"key":"k","level":4,`, "")
+	cli(t, on("prune")...).want(t, exitOK, "pruned: 0", "")
+	cli(t, on("compact")...).want(t, exitUsage, "", "this is for bbolt")
+	cli(t, on("reset", "k")...).want(t, exitOK, "reset: 1", "")
+	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
+}
+
+// The real log is decided by the server as by every other store, and leaves nothing behind.
+func TestPostgresReplay(t *testing.T) {
+	s := migratedServer(t)
+	r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--store", s)
+	r.want(t, exitOK, `"accepted":27846,"refused":3123`, "")
+	cli(t, "list", "--json", "--store", s).want(t, exitOK, "", "")
+}
+
+func TestPostgresBench(t *testing.T) {
+	s := migratedServer(t)
+	r := cli(t, "bench", "--callers", "8", "--keys", "100", "--duration", "500ms", "--reference", "--json", "--store", s)
+	r.want(t, exitOK, `"admitted_beyond_limit":0`, "")
+	if strings.Contains(r.stdout, `"ratio":null`) {
+		t.Errorf("there is no ratio to the reference: %s", r.stdout)
+	}
+	var tables int
+	err := pgtest.Pool(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname LIKE 'bench\\_reference%'").Scan(&tables)
+	if err != nil || tables != 0 {
+		t.Errorf("%d tables of the reference are left, %v", tables, err)
+	}
+	cli(t, "list", "--json", "--store", s).want(t, exitOK, "", "")
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/cmd/brim/internal/replay"
+	"github.com/brimgo/brim/cmd/brim/internal/scratch"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
+)
+
+// replayFlags are the flags of replay.
+type replayFlags struct {
+	limit     brim.Limit
+	over      time.Duration // 0 without --over
+	key, cost string
+	top       int
+	keep      bool
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay LOG --capacity C (--leak-rate R | --over D)",
+		Short: "Run an access log or a trace through buckets",
+		Long: `Runs the requests of LOG through buckets and says how many a limit would have refused, and whose. LOG is a file, or
+- for stdin, plain or compressed with gzip:
+
+  access logs in NCSA common or combined format; the key is the field that --key names: ` + strings.Join(trace.LogFields(), ", ") + `
+  CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
+  JSON lines with the members time, key and, if costs differ, cost
+
+In the last two, times are RFC 3339 or seconds since 1970, and --key may name another column or member.
+
+The log's time is the clock, so a replay gives the same answer every time. A line that is older than one before it with
+the same key is decided at the time of that one. Lines that are no requests are counted, and the first few named.
+
+It decides in memory, unless --store is given: BRIM_STORE does not count here. In a store it uses keys under a prefix of
+its own, begun with brim-replay/, so that live buckets are not touched, and removes them at its end, unless --keep is
+given. It makes many decisions per commit.
+
+Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it is a request.`,
+		Example: `  brim replay access.log.gz --capacity 60 --over 1m
+  brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes
+  tail -n 10000 access.log | brim replay - --capacity 5 --leak-rate 0.1 --store limits.db --json`,
+		Args: exactArgs("LOG"),
+	}
+	limit := addLimit(cmd)
+	cmd.Flags().StringVar(&f.key, "key", "", "field that is the key (default host; for CSV and JSON lines, key)")
+	cmd.Flags().StringVar(&f.cost, "cost", "", "cost of a request: a number, or bytes for the size that was sent (default: its cost column, or 1)")
+	cmd.Flags().IntVar(&f.top, "top", 10, "how many of the most refused keys to show")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "leave the buckets in the store")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l, err := limit.limit()
+		if err != nil {
+			return err
+		}
+		if f.keep && !cmd.Flags().Changed("store") {
+			return usagef("--keep needs --store: without it the replay decides in memory")
+		}
+		if f.top < 0 {
+			return usagef("--top is %d; it must be 0 or more", f.top)
+		}
+		o := trace.Options{Key: f.key}
+		if f.cost != "" {
+			if o.Cost, err = trace.ParseCost(f.cost); err != nil {
+				return usageError{err}
+			}
+		}
+		if !cmd.Flags().Changed("store") {
+			a.store = "memory:"
+		}
+		f.limit = l
+		if cmd.Flags().Changed("over") {
+			f.over = limit.over.std()
+		}
+		return a.replay(cmd.Context(), args[0], o, f)
+	}
+	return cmd
+}
+
+func (a *app) replay(ctx context.Context, path string, o trace.Options, f replayFlags) error {
+	in, err := a.input(path)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	r, err := trace.NewReader(in, o)
+	if err != nil {
+		return in.explain(err, nil)
+	}
+	var rep *replay.Report
+	clock := new(replay.Clock)
+	err = a.with(ctx, opening{clock: clock.Now}, func(s *opened, _ *brim.Limiter) (err error) {
+		prefix, err := scratch.Prefix(ctx, s, "brim-replay")
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if f.keep && err == nil {
+				fmt.Fprintf(a.stderr, "brim: the buckets are left in the store; their keys begin with %s\n", prefix)
+			} else if e := scratch.Remove(ctx, s, prefix); err == nil {
+				err = e
+			}
+		}()
+		p := a.progress("replay")
+		defer p.end()
+		rep, err = replay.Run(ctx, r, replay.Options{
+			Store: s, Update: s.update, Clock: clock, Limit: f.limit, Over: f.over, Cost: o.Cost.Units,
+			Prefix: prefix, Keep: f.keep, Top: f.top,
+			Progress: func(lines int64) { p.set(in.share(), fmt.Sprintf("%d lines", lines)) },
+		})
+		return err
+	})
+	if rep != nil {
+		in.nameBad(a.stderr, rep)
+	}
+	if err != nil {
+		return in.explain(err, rep)
+	}
+	if a.json {
+		return a.printJSON(rep)
+	}
+	return a.describeReplay(rep)
+}
+
+func (a *app) describeReplay(rep *replay.Report) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	share := func(n int64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(rep.Requests)) }
+	fmt.Fprintf(w, "%d\t  requests by %d keys\n", rep.Requests, rep.Keys)
+	fmt.Fprintf(w, "%d\t  accepted, %s, with %s units\n", rep.Accepted, share(rep.Accepted), units(rep.UnitsAccepted))
+	fmt.Fprintf(w, "%d\t  refused, %s\n", rep.Refused, share(rep.Refused))
+	fmt.Fprintf(w, "%d\t  lines that are no requests\n", rep.Unparsed)
+	fmt.Fprintf(w, "%.0f\t  decisions per second, for %.3f s\n", rep.DecisionsPerSecond, rep.Seconds)
+	if err := w.Flush(); err != nil || len(rep.TopRefused) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nREFUSED\tACCEPTED\t  KEY")
+	for _, k := range rep.TopRefused {
+		fmt.Fprintf(w, "%d\t%d\t  %s\n", k.Refused, k.Accepted, printable(k.Key))
+	}
+	return w.Flush()
+}

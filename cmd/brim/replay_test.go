@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/cmd/brim/internal/replay"
+)
+
+func TestReplayOfADay(t *testing.T) {
+	path := storeIn(t)
+	cli(t, "try", "live", "3", "--capacity", "5", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
+	for _, store := range []string{"memory:", path} {
+		r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--top", "3", "--store", store)
+		var rep replay.Report
+		r.decode(t, &rep)
+		if rep.Requests != 30969 || rep.Accepted != 27846 || rep.Refused != 3123 || rep.UnitsAccepted != 27846 || rep.Keys != 2365 || rep.Unparsed != 0 {
+			t.Errorf("%s: got %+v", store, rep)
+		}
+		if len(rep.TopRefused) != 3 || rep.TopRefused[0] != (replay.Refused{Key: "edams.ksc.nasa.gov", Accepted: 288, Refused: 76}) {
+			t.Errorf("%s: most refused %v", store, rep.TopRefused)
+		}
+		want := []string{"requests", "accepted", "refused", "units_accepted", "keys", "unparsed", "seconds", "decisions_per_second", "top_refused"}
+		if got := topMembers(t, r.stdout); !slices.Equal(got, want) {
+			t.Errorf("members %v; want %v", got, want)
+		}
+	}
+	// Its own buckets are gone and the live one is as it was.
+	cli(t, "list", "--store", path, "--json").want(t, exitOK, `{"key":"live","level":3,`, "")
+	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 {
+		t.Errorf("the replay has left %s", r.stdout)
+	}
+}
+
+// topMembers lists the members of an object, one of which is a list of objects.
+func topMembers(t *testing.T, object string) []string {
+	t.Helper()
+	head, _, ok := strings.Cut(object, `[`)
+	if !ok {
+		t.Fatalf("no list in %q", object)
+	}
+	return members(t, head+"0}")
+}
+
+// A replay brings its own clock. The store's must not be moved by a log from the future, nor by one from the past.
+func TestReplayLeavesTheClockAlone(t *testing.T) {
+	path := storeIn(t)
+	limit := []string{"--capacity", "5", "--leak-rate", "0.001", "--store", path, "--json"}
+	for _, shift := range []time.Duration{4 * time.Minute, 100 * 365 * day, -100 * 365 * day} { // four minutes would be believed
+		log := fmt.Sprintf("time,key\n%d,k\n%d,k\n", time.Now().Add(shift).Unix(), time.Now().Add(shift).Unix()+1)
+		cliIn(t, t.Context(), log, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, `"requests":2`, "")
+		before := time.Now()
+		var st stateJSON
+		cli(t, append([]string{"try", "k", "1"}, limit...)...).decode(t, &st)
+		if st.At.Before(before.Add(-time.Second)) || st.At.After(time.Now().Add(time.Second)) {
+			t.Errorf("after a log %v off, the store's time is %v", shift, st.At)
+		}
+	}
+}
+
+// BRIM_STORE does not count for a replay, so that nobody fills a live store by trying out a limit.
+func TestReplayDecidesInMemory(t *testing.T) {
+	path := storeIn(t)
+	t.Setenv("BRIM_STORE", path)
+	cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1").want(t, exitOK, "27846  accepted", "")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("it has made the file that BRIM_STORE names")
+	}
+}
+
+// The buckets that --keep leaves are in the units of the limit that was given, whatever units the replay counted in.
+func TestReplayKeeps(t *testing.T) {
+	path := storeIn(t)
+	const log = "time,key,cost\n100,k,3\n104,k,1\n104,l,0\n"
+	r := cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path, "--keep")
+	r.want(t, exitOK, "accepted", "begin with brim-replay/")
+	_, prefix, _ := strings.Cut(strings.TrimSpace(r.stderr), "begin with ")
+	var st stateJSON
+	cli(t, "state", prefix+"k", "--capacity", "5", "--leak-rate", "0", "--store", path, "--json").decode(t, &st)
+	if st.Level != 3.2 {
+		t.Errorf("level %v; 3 less 4 s at 0.2, and 1, is 3.2", st.Level)
+	}
+	var last stateJSON
+	cli(t, "state", prefix+"k", "--store", path, "--json").decode(t, &last)
+	if last.Capacity != 5 || last.LeakRate != 0.2 {
+		t.Errorf("it is kept with the limit %+v", last)
+	}
+	// The next replay finds another prefix and leaves these alone.
+	cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path).want(t, exitOK, "accepted", "")
+	cli(t, "list", "--store", path).want(t, exitOK, prefix+"k", "")
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestReplayOfBadInput(t *testing.T) {
+	const line = `h - - [01/Aug/1995:02:00:00 -0400] "GET / HTTP/1.0" 200 1` + "\n"
+	whole := packed(t, strings.Repeat(line, 10000))
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		name, content string
+		args          []string
+		code          int
+		says          string
+	}{
+		{name: "empty", code: exitData, says: "is empty"},
+		{name: "blank", content: "\n\n  \n", code: exitData, says: "is empty"},
+		{name: "binary", content: strings.Repeat("\x00\xff\x7fELF", 9999), code: exitData, says: "none of its 1 lines is a request"},
+		{name: "html", content: "<html>\n<body>\n</html>\n", code: exitData, says: "none of its 3 lines is a request"},
+		{name: "one long line", content: strings.Repeat("x", 3<<20), code: exitData, says: "longer than"},
+		{name: "truncated.gz", content: whole[:len(whole)-20], code: exitData, says: "the gzip file is truncated"},
+		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged"},
+		{name: "header.csv", content: "time,cost\n1,1\n", code: exitData, says: `no column "key"`},
+		{name: "field", content: line, args: []string{"--key", "colour"}, code: exitUsage, says: "host, user"},
+		{name: "bytes.csv", content: "time,key\n1,1\n", args: []string{"--cost", "bytes"}, code: exitUsage, says: "access logs only"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(dir, tc.name)
+			if err := os.WriteFile(file, []byte(tc.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			path := storeIn(t)
+			args := append([]string{"replay", file, "--capacity", "1", "--leak-rate", "1", "--store", path}, tc.args...)
+			r := cli(t, args...)
+			r.want(t, tc.code, "", tc.says)
+			if n := strings.Count(r.stderr, "\n"); n != 1 || !strings.Contains(r.stderr, tc.name) {
+				t.Errorf("one clear line with the file's name is wanted: %q", r.stderr)
+			}
+			if _, err := os.Stat(path); err == nil {
+				cli(t, "list", "--store", path).want(t, exitOK, "", "")
+			}
+		})
+	}
+	limit := []string{"--capacity", "1", "--leak-rate", "1"}
+	cli(t, append([]string{"replay", filepath.Join(dir, "none")}, limit...)...).want(t, exitData, "", "no such file")
+	cli(t, append([]string{"replay", dir}, limit...)...).want(t, exitData, "", "is a directory")
+	r := cliIn(t, t.Context(), "x\n"+line+"y\nz\n\nw\n", append([]string{"replay", "-"}, limit...)...)
+	r.want(t, exitOK, "1  requests", "stdin: line 1: ")
+	for _, says := range []string{"line 3: ", "line 4: ", "1 more lines are no requests"} {
+		if !strings.Contains(r.stderr, says) {
+			t.Errorf("stderr is %q; want %q in it", r.stderr, says)
+		}
+	}
+	cliIn(t, t.Context(), whole, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, "10000  requests by 1 keys", "")
+}
+
+// An interrupted replay removes what it has committed.
+func TestReplayInterrupted(t *testing.T) {
+	path := storeIn(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	in, out := io.Pipe()
+	go func() {
+		var log bytes.Buffer
+		fmt.Fprintln(&log, "time,key")
+		for i := range 30_000 {
+			fmt.Fprintf(&log, "%d,key-%d\n", i, i)
+		}
+		// When the last of these has been taken, the first chunks have been decided; the input does not end.
+		if _, err := log.WriteTo(out); err != nil {
+			t.Error(err)
+		}
+		cancel(signalError{syscall.SIGINT})
+	}()
+	defer out.Close()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep"}, in, &stdout, &stderr)
+	result{code, stdout.String(), stderr.String()}.want(t, 130, "", "ended by signal: interrupt")
+	info, err := os.Stat(path)
+	if err != nil || info.Size() < 1<<20 {
+		t.Errorf("the file is %v, %v: were buckets committed before the interrupt?", info, err)
+	}
+	cli(t, "list", "--store", path, "--json").want(t, exitOK, "", "")
+}

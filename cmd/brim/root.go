@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const rootHelp = `brim keeps leaky buckets. A bucket holds a capacity of units and leaks some of them per second; an amount
+goes in if it fits.
+
+A limit is given with each call: --capacity C and one of --leak-rate R, in units per second, or --over D,
+the time in which a full bucket drains (90s, 15m, 24h, 30d).
+
+Buckets are kept in the store that --store or the environment variable BRIM_STORE names:
+
+  limits.db        a bbolt file, for one machine; made where it is missing (default brim.db)
+  memory:          nowhere; they are gone when the command ends
+  postgres://...   a PostgreSQL database, for many machines; see "brim migrate". The tables are brim.buckets, or as the
+                   URL's parameters brim_schema and brim_table say
+
+Answers go to stdout, with --json as one JSON object or one per line; messages go to stderr.
+
+Exit status:
+  0   done; for try and able: it fits
+  64  called wrongly
+  65  bad data: a damaged store, or a file that is no log
+  69  the store cannot be reached, opened or written
+  70  a defect of brim, or the answer could not be written
+  75  refused for now: trying again later may succeed
+  78  refused for good: the amount can never fit this limit
+  128 and more: ended by that signal, after tidying up; 130 is an interrupt`
+
+// app is one run of the command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	store          string // the flag --store
+	json           bool   // the flag --json
+	now            func() time.Time
+}
+
+// run runs brim with the arguments and returns its exit status. What it opens is closed when it returns.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(stderr, "brim: internal error, please report it: %v\n%s", p, debug.Stack())
+			code = exitInternal
+		}
+	}()
+	out := &output{w: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, now: time.Now}
+	root := a.root()
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
+	if out.err != nil && !errors.As(err, new(signalError)) {
+		err = fmt.Errorf("cannot write the answer: %w", out.err)
+	}
+	if err != nil {
+		report(stderr, err, command.CommandPath())
+	}
+	return exitStatus(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "brim",
+		Short: "Leaky buckets that survive: limits for scripts, cron jobs and operators",
+		Long:  rootHelp,
+		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
+  brim list --by ratio --limit 10
+  brim replay access.log.gz --capacity 60 --over 1m`,
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return usagef("unknown command %q; did you mean %q?", args[0], near[0])
+			}
+			return usagef("unknown command %q", args[0])
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().StringVar(&a.store, "store", defaultStore(), "where buckets are kept: a file, memory: or postgres://...")
+	root.PersistentFlags().Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON to stdout")
+	root.AddCommand(
+		a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(),
+		a.stateCommand(), a.listCommand(), a.resetCommand(), a.pruneCommand(), a.compactCommand(),
+		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+func defaultStore() string {
+	if s := os.Getenv("BRIM_STORE"); s != "" {
+		return s
+	}
+	return "brim.db"
+}
+
+// exactArgs wants one argument per name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s is missing", names[len(args)])
+		}
+		if len(args) > len(names) {
+			return usagef("%d arguments too many", len(args)-len(names))
+		}
+		return nil
+	}
+}
+
+// output remembers that stdout could not be written: an answer that nobody saw must not end with status 0.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const nasa = "testdata/nasa-1995-08-01.log.gz"
+
+// result is what one run of the command left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func cliIn(t testing.TB, ctx context.Context, stdin string, args ...string) result {
+	t.Helper()
+	var out, err bytes.Buffer
+	code := run(ctx, args, strings.NewReader(stdin), &out, &err)
+	return result{code, out.String(), err.String()}
+}
+
+// cli runs the command in this process.
+func cli(t testing.TB, args ...string) result {
+	t.Helper()
+	return cliIn(t, t.Context(), "", args...)
+}
+
+// want checks the exit status, and parts of what was said. A text of "" wants none at all.
+func (r result) want(t testing.TB, code int, stdout, stderr string) {
+	t.Helper()
+	says := func(name, got, want string) {
+		if (want == "" && got != "") || !strings.Contains(got, want) {
+			t.Errorf("%s is %q; want %q in it", name, got, want)
+		}
+	}
+	if r.code != code {
+		t.Errorf("exit status %d; want %d (stderr: %s)", r.code, code, r.stderr)
+	}
+	says("stdout", r.stdout, stdout)
+	says("stderr", r.stderr, stderr)
+}
+
+// decode reads one JSON object with no member that v does not know.
+func (r result) decode(t testing.TB, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(r.stdout))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%v in %q (stderr: %s)", err, r.stdout, r.stderr)
+	}
+}
+
+func storeIn(t testing.TB) string { return filepath.Join(t.TempDir(), "limits.db") }
+
+func TestWrongCalls(t *testing.T) {
+	t.Chdir(t.TempDir())
+	long := strings.Repeat("k", 513)
+	for _, tc := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"command", []string{"fil"}, `did you mean "fillup"`},
+		{"no such command", []string{"xyzzy"}, `unknown command "xyzzy"`},
+		{"flag", []string{"try", "k", "1", "--colour"}, "--colour"},
+		{"no arguments", []string{"try"}, "KEY is missing"},
+		{"no amount", []string{"try", "k"}, "AMOUNT is missing"},
+		{"too many", []string{"try", "k", "1", "2"}, "1 arguments too many"},
+		{"no capacity", []string{"try", "k", "1", "--leak-rate", "1"}, "--capacity"},
+		{"no rate", []string{"try", "k", "1", "--capacity", "1"}, "one of --leak-rate and --over"},
+		{"two rates", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--over", "1s"}, "one of --leak-rate and --over"},
+		{"half a limit", []string{"state", "k", "--capacity", "1"}, "one of --leak-rate and --over"},
+		{"capacity 0", []string{"try", "k", "1", "--capacity", "0", "--leak-rate", "1"}, "capacity is 0"},
+		{"capacity NaN", []string{"try", "k", "1", "--capacity", "NaN", "--leak-rate", "1"}, "capacity is NaN"},
+		{"capacity a word", []string{"try", "k", "1", "--capacity", "ten", "--leak-rate", "1"}, "is not a number"},
+		{"capacity too large", []string{"try", "k", "1", "--capacity", "9007199254740993", "--leak-rate", "1"}, "more than 2^53"},
+		{"rate negative", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "-1"}, "leak rate is -1"},
+		{"rate lost", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "1e-999"}, "too small"},
+		{"over 0", []string{"try", "k", "1", "--capacity", "1", "--over", "0s"}, "must be positive"},
+		{"over without a unit", []string{"try", "k", "1", "--capacity", "1", "--over", "90"}, "a unit is missing"},
+		{"amount NaN", []string{"try", "k", "NaN", "--capacity", "1", "--leak-rate", "1"}, "invalid amount"},
+		{"amount negative", []string{"try", "--capacity", "1", "--leak-rate", "1", "--", "k", "-1"}, "invalid amount"},
+		{"amount a word", []string{"fillup", "k", "x", "--capacity", "1", "--leak-rate", "1"}, "AMOUNT, which comes after KEY, is not a number"},
+		{"swapped", []string{"try", "1", long, "--capacity", "1", "--leak-rate", "1"}, "AMOUNT, which comes after KEY"},
+		{"amount lost", []string{"try", "k", "1e-300", "--capacity", "1", "--leak-rate", "1"}, "lost in the rounding"},
+		{"no key", []string{"able", "", "1", "--capacity", "1", "--leak-rate", "1"}, "invalid key"},
+		{"long key", []string{"drain", long, "1", "--capacity", "1", "--leak-rate", "1"}, "513 bytes"},
+		{"state of no key", []string{"state", ""}, "invalid key"},
+		{"reset nothing", []string{"reset"}, "KEY is missing"},
+		{"reset no key", []string{"reset", "a", ""}, "invalid key"},
+		{"by", []string{"list", "--by", "size"}, "level, ratio or key"},
+		{"limit", []string{"list", "--limit", "-1"}, "must be positive"},
+		{"prune arguments", []string{"prune", "x"}, "too many"},
+		{"no store", []string{"list", "--store", ""}, "--store is empty"},
+		{"kind of store", []string{"list", "--store", "redis://h"}, `"redis"`},
+		{"compact memory", []string{"compact", "--store", "memory:"}, "no file to compact"},
+		{"replay nothing", []string{"replay", "--capacity", "1", "--leak-rate", "1"}, "LOG is missing"},
+		{"replay without a limit", []string{"replay", "-"}, "--capacity"},
+		{"replay top", []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--top", "-1"}, "--top"},
+		{"replay cost", []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--cost", "0"}, "a cost is"},
+		{"replay keep", []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--keep"}, "--keep needs --store"},
+		{"bench callers", []string{"bench", "--callers", "0"}, "--callers"},
+		{"bench keys", []string{"bench", "--keys", "-1"}, "--keys"},
+		{"bench duration", []string{"bench", "--duration", "0s"}, "--duration"},
+		{"bench refused", []string{"bench", "--refused", "1.5"}, "--refused"},
+		{"bench refused NaN", []string{"bench", "--refused", "NaN"}, "--refused"},
+		{"bench reference", []string{"bench", "--reference", "--store", "memory:"}, "no bare reference"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cli(t, tc.args...)
+			r.want(t, exitUsage, "", tc.says)
+			lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+			if len(lines) != 2 && tc.name != "state of no key" {
+				t.Errorf("a wrong call is told in one line, and a hint where to read on: %q", r.stderr)
+			}
+			if strings.Contains(r.stderr, long) {
+				t.Error("the message holds the key, which may be personal data")
+			}
+		})
+	}
+	if left, _ := os.ReadDir("."); len(left) != 0 {
+		t.Errorf("wrong calls left %v behind", left)
+	}
+}
+
+func TestStoresThatCannotBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tc := range []struct {
+		name, path string
+		code       int
+	}{
+		{"no directory", filepath.Join(dir, "no", "such", "dir.db"), exitUnavailable},
+		{"a directory", dir, exitUnavailable},
+		{"a text file", write("text", strings.Repeat("not a database\n", 1000)), exitData},
+		{"an empty file", write("empty", ""), exitData},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cli(t, "try", "secret-key", "1", "--capacity", "1", "--leak-rate", "1", "--store", tc.path)
+			r.want(t, tc.code, "", filepath.Base(tc.path))
+			if n := strings.Count(r.stderr, "\n"); n != 1 || strings.Contains(r.stderr, "secret-key") {
+				t.Errorf("one clear line without the key is wanted: %q", r.stderr)
+			}
+		})
+	}
+}
+
+// A reading command on a mistyped path must not leave a file behind, and says that there is none.
+func TestReadingMakesNoFile(t *testing.T) {
+	path := storeIn(t)
+	limit := []string{"--capacity", "5", "--leak-rate", "1", "--store", path}
+	const says = "does not exist"
+	cli(t, append([]string{"state", "k"}, limit...)...).want(t, exitOK, "level", says)
+	cli(t, append([]string{"able", "k", "5"}, limit...)...).want(t, exitOK, "yes", says)
+	cli(t, append([]string{"drain", "k", "5"}, limit...)...).want(t, exitOK, "drained", says)
+	cli(t, "list", "--store", path).want(t, exitOK, "", says)
+	cli(t, "reset", "k", "--store", path).want(t, exitOK, "reset", says)
+	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0", says)
+	cli(t, "compact", "--store", path).want(t, exitUnavailable, "", "no such file")
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a file now: %v", err)
+	}
+	cli(t, append([]string{"try", "k", "1"}, limit...)...).want(t, exitOK, "accepted", "")
+	cli(t, "list", "--store", path).want(t, exitOK, "k", "")
+}
+
+func TestDefaultStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("BRIM_STORE", "")
+	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0").want(t, exitOK, "accepted", "")
+	if _, err := os.Stat("brim.db"); err != nil {
+		t.Errorf("without --store and BRIM_STORE it is brim.db: %v", err)
+	}
+	t.Setenv("BRIM_STORE", "other.db")
+	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0").want(t, exitOK, "accepted", "")
+	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", "brim.db").want(t, exitNever, "refused", "")
+	t.Setenv("BRIM_STORE", "postgres://user:secret@h/db")
+	if help := cli(t, "--help"); strings.Contains(help.stdout, "secret") {
+		t.Error("the help shows the password in BRIM_STORE")
+	}
+}
+
+// Every command says what it does, with an example that it would take.
+func TestHelp(t *testing.T) {
+	cli(t).want(t, exitOK, "Exit status", "")
+	known := map[string]bool{}
+	root := (&app{}).root()
+	for _, cmd := range append(root.Commands(), root) {
+		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		}
+	}
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			if sub.Name() == "help" || sub.Name() == "completion" {
+				continue
+			}
+			path := strings.Fields(sub.CommandPath())[1:]
+			r := cli(t, append(path, "--help")...)
+			r.want(t, exitOK, "Examples:\n  ", "")
+			if sub.Short == "" || sub.Long == "" || !strings.Contains(sub.Example, sub.CommandPath()) {
+				t.Errorf("%s lacks a description or an example of itself", sub.CommandPath())
+			}
+			for word := range strings.FieldsSeq(sub.Example) {
+				name, isFlag := strings.CutPrefix(word, "--")
+				if isFlag && name != "" && !known[name] {
+					t.Errorf("the example of %s uses --%s, which no command knows", sub.CommandPath(), name)
+				}
+			}
+			check(sub)
+		}
+	}
+	check(root)
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// An answer that nobody saw must not look like success.
+func TestStdoutThatCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{
+		{"try", "k", "1", "--capacity", "5", "--leak-rate", "1", "--store", "memory:"},
+		{"try", "k", "9", "--capacity", "5", "--leak-rate", "1", "--store", "memory:", "--json"},
+		{"version"},
+		{"--help"},
+	} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), args, strings.NewReader(""), full{}, &stderr); code != exitInternal || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%v: exit status %d, %q; want %d", args, code, stderr.String(), exitInternal)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	cli(t, "version").want(t, exitOK, "brim ", "")
+	var v version
+	cli(t, "version", "--json").decode(t, &v)
+	if v.Version == "" || !strings.HasPrefix(v.Go, "go") {
+		t.Errorf("got %+v", v)
+	}
+}

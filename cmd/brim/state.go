@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/brimgo/brim"
+)
+
+// stateJSON is a state as --json prints it.
+type stateJSON struct {
+	Key          string    `json:"key"`
+	Level        float64   `json:"level"`
+	Held         float64   `json:"held"`
+	Capacity     float64   `json:"capacity"`
+	LeakRate     float64   `json:"leak_rate"`
+	Remaining    float64   `json:"remaining"`
+	Accepted     bool      `json:"accepted"`
+	Full         bool      `json:"full"`
+	Spilled      float64   `json:"spilled"`
+	RetryAfter   *float64  `json:"retry_after"` // seconds; null where it can never fit
+	At           time.Time `json:"at"`
+	BlockedUntil time.Time `json:"blocked_until,omitzero"`
+}
+
+func newStateJSON(key string, st brim.State) stateJSON {
+	return stateJSON{
+		Key: key, Level: st.Level, Held: st.Held, Capacity: st.Capacity, LeakRate: st.LeakRate, Remaining: st.Remaining(),
+		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, RetryAfter: secondsOrNull(st.RetryAfter),
+		At: st.At.UTC(), BlockedUntil: st.BlockedUntil,
+	}
+}
+
+// secondsOrNull returns nil for brim.Never.
+func secondsOrNull(d time.Duration) *float64 {
+	if d == brim.Never {
+		return nil
+	}
+	s := d.Seconds()
+	return &s
+}
+
+// printJSON prints v in one line. That stdout could not be written is noticed elsewhere, once for all commands.
+func (a *app) printJSON(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
+
+// filling says how full a bucket is.
+func filling(st brim.State) string {
+	s := fmt.Sprintf("level %s of %s", units(st.Level), units(st.Capacity))
+	if st.Held > 0 {
+		s += fmt.Sprintf(", %s held", units(st.Held))
+	}
+	return s + fmt.Sprintf(", %s remaining", units(st.Remaining()))
+}
+
+// comeBack says when n units that were refused would fit.
+func (a *app) comeBack(n float64, st brim.State) string {
+	switch {
+	case st.RetryAfter != brim.Never:
+		now := a.now()
+		return fmt.Sprintf("%s would fit in %s, at %s", units(n), span(st.RetryAfter), clockTime(now.Add(st.RetryAfter), now))
+	case n > st.Capacity:
+		return fmt.Sprintf("%s can never fit a capacity of %s", units(n), units(st.Capacity))
+	case st.LeakRate == 0:
+		return units(n) + " will not fit by waiting: the bucket does not leak"
+	case st.Held+n > st.Capacity:
+		return fmt.Sprintf("%s will not fit while %s are held", units(n), units(st.Held))
+	}
+	return units(n) + " would not fit within 292 years"
+}
+
+// describe prints a state for people.
+func (a *app) describe(st brim.State) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "level\t%s\nheld\t%s\n", units(st.Level), units(st.Held))
+	fmt.Fprintf(w, "capacity\t%s\nleak rate\t%s per second\n", units(st.Capacity), units(st.LeakRate))
+	fmt.Fprintf(w, "remaining\t%s\nempty in\t%s\n", units(st.Remaining()), span(st.TimeToEmpty()))
+	if !st.BlockedUntil.IsZero() {
+		fmt.Fprintf(w, "blocked until\t%s\n", clockTime(st.BlockedUntil, a.now()))
+	}
+	return w.Flush()
+}
+
+// units writes an amount for people: whole numbers in full, others to six decimals.
+func units(f float64) string {
+	if f == math.Trunc(f) || math.Abs(f) < 1e-6 {
+		if math.Abs(f) > 0 && math.Abs(f) < 1 {
+			return strconv.FormatFloat(f, 'g', 6, 64)
+		}
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(f, 'f', 6, 64), "0"), ".")
+}
+
+// printable writes a key so that it can neither break a table nor command a terminal.
+func printable(key string) string {
+	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(key)
+	}
+	return key
+}
