@@ -1,0 +1,55 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help test lint cover bench bench-memory bench-bolt torture demo itest vuln
+
+GO ?= go
+# Pinned in internal/tools/go.mod, built on first use, kept in Go's build cache.
+TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
+# Runs a command with one PostgreSQL for all of its tests, and prints how many used it.
+PGTEST := $(GO) run ./internal/pgtest/cmd --
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## every test that needs no Docker, with the race detector; starts a PostgreSQL of its own
+	$(PGTEST) $(GO) test -race -timeout 10m $(TESTFLAGS) ./...
+
+lint: ## formatting, vet, staticcheck, golangci-lint, with the versions that internal/tools pins
+	@unformatted=$$($(TOOL) gofumpt -l .); \
+	if [[ -n "$$unformatted" ]]; then echo "not formatted; run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+	cd internal/itest && $(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(TOOL) golangci-lint run ./...
+
+# What each of these tests of its own package must reach, in percent.
+COVERED := . ./store ./memory ./bolt
+COVERAGE := 90
+
+cover: ## coverage of the packages that decide; fails under 90 %
+	@$(GO) test -cover $(COVERED) | awk -v least=$(COVERAGE) '{ print } \
+		match($$0, /coverage: [0-9.]+/) { n++; if (substr($$0, RSTART + 10, RLENGTH - 10) + 0 < least) { low = 1; print "under " least " %: " $$2 } } \
+		END { exit low || n != $(words $(COVERED)) }'
+
+bench: bench-memory bench-bolt ## measure against what the backends stand on, both in one run
+
+bench-memory: ## decisions in memory against golang.org/x/time/rate behind a sync.Map, and bytes per bucket
+	cd bench && $(GO) test -run '^$$' -bench Memory -benchtime 7x -cpu 1,2
+	$(GO) test -run '^$$' -bench BytesPerBucket -benchtime 1x ./memory
+
+bench-bolt: ## decisions in a bbolt file against one db.Update per decision
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./bolt
+
+torture: ## hours, not minutes: 10^6 random operations per store, a million keys, a thousand kills
+	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...
+
+demo: ## a day of a web server's log through a bbolt file; then kill -9, and what survived
+	$(GO) run ./cmd/brim/demo
+
+itest: ## PostgreSQL 14 to 18 in containers; needs Docker
+	cd internal/itest && $(GO) test -race -count 1 -timeout 30m -v ./...
+
+vuln: ## known vulnerabilities in what the module uses
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...

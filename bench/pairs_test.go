@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// side is one of the two things compared: a name and what makes one decision on the key of that number.
+type side struct {
+	name   string
+	decide func(key int)
+}
+
+// pairs runs both sides in turn, b.N times, and reports the median of the pairwise ratios: what else the machine does
+// meanwhile befalls both. Each turn makes decisions from one goroutine per core that the benchmark was given.
+func pairs(b *testing.B, keys, decisions int, ours, theirs side) {
+	b.Helper()
+	// The order of keys is drawn before the clock runs, and is the same for both.
+	order := make([]int32, 1<<20)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range order {
+		order[i] = int32(r.IntN(keys))
+	}
+	turn := func(s side) float64 {
+		runtime.GC()
+		workers := runtime.GOMAXPROCS(0)
+		var wg sync.WaitGroup
+		start := time.Now()
+		for w := range workers {
+			wg.Go(func() {
+				at := w * len(order) / workers
+				for range decisions / workers {
+					s.decide(int(order[at&(len(order)-1)]))
+					at++
+				}
+			})
+		}
+		wg.Wait()
+		return float64(time.Since(start).Nanoseconds()) / float64(decisions)
+	}
+	for _, s := range []side{ours, theirs} {
+		for key := range keys {
+			s.decide(key)
+		}
+		turn(s)
+	}
+	var a, z, ratios []float64
+	for i := range b.N {
+		var x, y float64
+		if i%2 == 0 { // neither always goes first
+			x, y = turn(ours), turn(theirs)
+		} else {
+			y, x = turn(theirs), turn(ours)
+		}
+		a, z, ratios = append(a, x), append(z, y), append(ratios, y/x)
+	}
+	b.ReportMetric(0, "ns/op") // of a pair: it says nothing
+	b.ReportMetric(median(a), ours.name+"-ns")
+	b.ReportMetric(median(z), theirs.name+"-ns")
+	b.ReportMetric(median(ratios), "times-as-fast")
+}
+
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+func names(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("tenant:%d", i)
+	}
+	return keys
+}

@@ -1,0 +1,118 @@
+// Command chargedinsert inserts a batch of rows into PostgreSQL and charges a tenant's bucket for them in the same transaction.
+//
+//	go run ./examples/chargedinsert -database postgres://... -tenant 42 -rows 250
+//
+// Look at where the charge stands: last before the commit. Either the rows are there and paid for, or neither; no crash, no
+// lost connection and no retry in between can leave one without the other. And because the bucket's row is locked from the
+// charge until the transaction ends, charging last keeps other callers of the same tenant from waiting for the insert.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "chargedinsert:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("chargedinsert", flag.ContinueOnError)
+	database := flags.String("database", "postgres:///", "where the events and the buckets are")
+	schema := flags.String("schema", "chargedinsert", "schema for both")
+	tenant := flags.String("tenant", "42", "who inserts")
+	rows := flags.Int("rows", 100, "how many rows to insert")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, *database)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := migrations.Up(ctx, pool, &migrations.Options{Schema: *schema}); err != nil {
+		return err
+	}
+	db, err := postgres.New(pool, &postgres.Options{Schema: *schema})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	w := &writer{
+		pool: pool, buckets: db,
+		table: pgx.Identifier{*schema, "events"},
+		limit: brim.Over(1000, time.Hour), // a thousand rows, and as many again within the next hour
+	}
+	if err := w.createTable(ctx); err != nil {
+		return err
+	}
+	switch st, err := w.insert(ctx, *tenant, *rows); {
+	case errors.Is(err, errOverLimit) && st.RetryAfter == brim.Never:
+		fmt.Fprintf(out, "refused: %d rows can never fit; insert at most %.0f at a time\n", *rows, st.Capacity)
+	case errors.Is(err, errOverLimit):
+		fmt.Fprintf(out, "refused: come back in %v\n", st.RetryAfter.Round(time.Second))
+	case err != nil:
+		return err
+	default:
+		fmt.Fprintf(out, "inserted %d rows; room for %.0f more\n", *rows, st.Remaining())
+	}
+	return nil
+}
+
+// writer inserts events that are charged for.
+type writer struct {
+	pool    *pgxpool.Pool
+	buckets *postgres.Store
+	table   pgx.Identifier
+	limit   brim.Limit
+}
+
+// errOverLimit rolls the transaction back: the rows that did not fit are not there either.
+var errOverLimit = errors.New("over the limit")
+
+// insert inserts n rows and charges for them, or does neither.
+func (w *writer) insert(ctx context.Context, tenant string, n int) (st brim.State, err error) {
+	err = pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		if _, err := tx.CopyFrom(ctx, w.table, []string{"tenant", "body"}, events(tenant, n)); err != nil {
+			return err
+		}
+		lim := brim.New(w.buckets.With(tx), nil)
+		if st, err = lim.TryFillup(ctx, w.limit.For("tenant:"+tenant), float64(n)); err != nil {
+			return err
+		}
+		if !st.Accepted {
+			return errOverLimit
+		}
+		return nil
+	})
+	return st, err
+}
+
+func events(tenant string, n int) pgx.CopyFromSource {
+	return pgx.CopyFromSlice(n, func(i int) ([]any, error) { return []any{tenant, fmt.Sprintf("event %d", i)}, nil })
+}
+
+func (w *writer) createTable(ctx context.Context) error {
+	_, err := w.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+w.table.Sanitize()+` (
+		id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant text NOT NULL, body text NOT NULL)`)
+	return err
+}
