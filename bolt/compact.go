@@ -155,6 +155,9 @@ func (s *Store) copyRecords(ctx context.Context, db *bbolt.DB) error {
 				return err
 			}
 		}
+		if err := s.copyOthers(ctx, from, db); err != nil {
+			return err
+		}
 		return db.Sync()
 	})
 	db.NoSync, db.NoGrowSync = false, false

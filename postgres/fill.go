@@ -16,9 +16,7 @@ const asks = 3
 
 // fill answers a batch of the combiner.
 func (l *lane) fill(batch []*fillRequest) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.s.timeout)
-	defer cancel()
-	l.decide(ctx, batch)
+	l.decide(l.context(), batch)
 }
 
 // The share of refusals decides which statement the TryFillups of a lane take: try_fast.sql costs less where hardly any is
@@ -77,7 +75,7 @@ func (l *lane) fail(ctx context.Context, groups []group, err error) {
 	}
 	for i, r := range reqs {
 		if alone {
-			single := lane{s: l.s, conn: l.conn}
+			single := lane{s: l.s, conn: l.conn, until: l.until}
 			single.decide(ctx, reqs[i:i+1])
 			l.conn = single.conn
 		} else {
@@ -100,6 +98,7 @@ const (
 	single   form = iota // whether it was written
 	numbered             // the key's number, and whether it was written
 	keyed                // the key: only what was written is returned, in the order of the keys
+	updated              // one key, returned only if it was written: level, time, held units and clock
 )
 
 // send sends one statement for the groups and answers their requests; it returns those that have to be asked again.
@@ -146,6 +145,8 @@ func (s *Store) decisions(ctx context.Context, q queryer, st statement, groups [
 			next++
 			number = int64(next)
 			err = r.Scan(nil, &c.level, &c.atime, &c.pre, &c.held, &c.now)
+		case updated:
+			err = r.Scan(&c.level, &c.atime, &c.held, &c.now)
 		}
 		switch {
 		case err != nil:
@@ -157,7 +158,7 @@ func (s *Store) decisions(ctx context.Context, q queryer, st statement, groups [
 		return nil
 	})
 	for i := range rows {
-		if err == nil && !rows[i].answered && st.form != keyed {
+		if err == nil && !rows[i].answered && st.form < keyed {
 			err = errNoAnswer
 		}
 	}
@@ -169,8 +170,10 @@ func (l *lane) tryStatement(groups []group) statement {
 	switch {
 	case len(groups) == 0:
 		return statement{}
-	case len(groups) == 1 && len(groups[0].reqs) == 1:
+	case len(groups) == 1 && len(groups[0].reqs) == 1 && l.careful > 0:
 		return l.s.tryOne(groups[0].op())
+	case len(groups) == 1 && len(groups[0].reqs) == 1:
+		return statement{sql: l.s.sql.tryUpdate, args: l.s.tryOne(groups[0].op()).args, form: updated}
 	case l.careful > 0:
 		return statement{sql: l.s.sql.tryMany, args: l.s.tryArgs(groups), form: numbered}
 	}
@@ -217,20 +220,25 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 	}
 	op := g.op()
 	r.rec.Limit = op.Limit
-	now := timestamp(max(r.rec.Time, r.clock)).UTC()
+	accepted := store.State{
+		Level: r.rec.Level, Held: r.rec.Held, Capacity: op.Capacity, LeakRate: op.LeakRate,
+		At: timestamp(max(r.rec.Time, r.clock)).UTC(), Accepted: true, Full: r.rec.Level+r.rec.Held >= op.Capacity,
+	}
+	if len(g.reqs) == 1 { // nothing else went in
+		g.reqs[0].Out = accepted
+		return nil
+	}
 	sum := 0.0
 	for _, req := range g.reqs {
 		sum += req.In.Amount
 		if r.pre+r.rec.Held+sum <= op.Capacity { // the statement's own test, on the same doubles
-			req.Out = store.State{
-				Level: r.pre + sum, Held: r.rec.Held, Capacity: op.Capacity, LeakRate: op.LeakRate, At: now, Accepted: true,
-				Full: r.pre+sum+r.rec.Held >= op.Capacity,
-			}
-		} else {
-			// Sums round otherwise than one amount after the other: what the sum refused may fit by itself.
-			if req.Out = r.rec.Refusal(&req.In, r.clock, s.maxSkew); req.Out.RetryAfter == 0 {
-				open = append(open, req)
-			}
+			req.Out = accepted
+			req.Out.Level, req.Out.Full = r.pre+sum, r.pre+sum+r.rec.Held >= op.Capacity
+			continue
+		}
+		// Sums round otherwise than one amount after the other: what the sum refused may fit by itself.
+		if req.Out = r.rec.Refusal(&req.In, r.clock, s.maxSkew); req.Out.RetryAfter == 0 {
+			open = append(open, req)
 		}
 	}
 	return open

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,7 +17,8 @@ type lane struct {
 	s    *Store
 	conn *pgxpool.Conn
 	groups
-	careful int // how many statements for TryFillups are still to look before they lock; see cautious
+	until   time.Time // when the flush is given up
+	careful int       // how many statements for TryFillups are still to look before they lock; see cautious
 }
 
 // queryer is a connection, a pool or a transaction.
@@ -28,9 +30,27 @@ type queryer interface {
 
 // acquire takes a connection for the next flush. Callers can still take their requests back while it waits.
 func (l *lane) acquire() error {
-	ctx, cancel := context.WithTimeout(context.Background(), l.s.timeout)
-	defer cancel()
-	return l.connect(ctx)
+	l.until = time.Now().Add(l.s.timeout)
+	return l.connect(l.context())
+}
+
+// context is what a flush runs under.
+func (l *lane) context() context.Context { return flushContext{context.Background(), l.until} }
+
+// flushContext ends at a time, and does not say so by a channel: the driver would start a goroutine for every statement to
+// watch it. The connection's deadline, which is set beside it, ends what is in flight.
+type flushContext struct {
+	context.Context
+	until time.Time
+}
+
+func (c flushContext) Deadline() (time.Time, bool) { return c.until, true }
+
+func (c flushContext) Err() error {
+	if time.Now().Before(c.until) {
+		return nil
+	}
+	return context.DeadlineExceeded
 }
 
 // connect takes a connection where the lane has none, or one that has broken.
@@ -39,11 +59,13 @@ func (l *lane) connect(ctx context.Context) error {
 		return nil
 	}
 	l.release()
+	ctx, cancel := context.WithDeadline(ctx, l.until)
+	defer cancel()
 	conn, err := l.s.pool.Acquire(ctx)
 	switch {
 	case err == nil:
 		l.conn = conn
-		return nil
+		return conn.Conn().PgConn().Conn().SetDeadline(l.until)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size", store.ErrUnavailable, l.s.timeout)
 	}
@@ -52,6 +74,7 @@ func (l *lane) connect(ctx context.Context) error {
 
 func (l *lane) release() {
 	if l.conn != nil {
+		_ = l.conn.Conn().PgConn().Conn().SetDeadline(time.Time{}) // a connection that is closed needs none
 		l.conn.Release()
 		l.conn = nil
 	}

@@ -11,9 +11,9 @@ var files embed.FS
 
 // statements are the store's statements for one table.
 type statements struct {
-	tryOne, tryMany, tryFast, putMany string
-	lock, read, write, remove         string
-	scan, prune, pages                string
+	tryOne, tryUpdate, tryMany, tryFast, putMany string
+	lock, read, write, remove                    string
+	scan, prune, pages                           string
 }
 
 func newStatements(names pgname.Names) *statements {
@@ -25,7 +25,7 @@ func newStatements(names pgname.Names) *statements {
 		return names.Render(string(raw), "{{'table'}}", pgname.Literal(names.Qualified()))
 	}
 	return &statements{
-		tryOne: text("try_one"), tryMany: text("try_many"), tryFast: text("try_fast"), putMany: text("put_many"),
+		tryOne: text("try_one"), tryUpdate: text("try_update"), tryMany: text("try_many"), tryFast: text("try_fast"), putMany: text("put_many"),
 		lock: text("lock"), read: text("read"), write: text("write"), remove: text("delete"),
 		scan: text("scan"), prune: text("prune"), pages: text("pages"),
 	}

@@ -70,22 +70,31 @@ func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table
 // QualifiedVersions returns the table of applied migrations, quoted and with its schema, for use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
+// ledger are the tables that package spend keeps beside the buckets, and one index.
+var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "holds"}
+
 // Render puts the names into a statement, in place of
 //
 //	{{schema}}    the schema, quoted as an identifier
 //	{{table}}     the table of buckets, quoted as an identifier, without its schema
 //	{{versions}}  the table of applied migrations, likewise
 //	{{'schema'}}  the schema as a string literal
+//	{{accounts}}, {{entries}}, {{requests}}, {{holds}}  the tables of package spend, named after the table of buckets
+//	{{entries_dated}}  an index on the second
 //
 // and of the pairs in more, each a placeholder and what is to stand for it. What was put in is not looked at again, so a
 // name that reads like a placeholder stays as it is.
 func (n Names) Render(sql string, more ...string) string {
-	return strings.NewReplacer(append([]string{
+	pairs := append([]string{
 		"{{schema}}", Quote(n.schema),
 		"{{table}}", Quote(n.table),
 		"{{versions}}", Quote(n.Versions()),
 		"{{'schema'}}", Literal(n.schema),
-	}, more...)...).Replace(sql)
+	}, more...)
+	for _, name := range ledger {
+		pairs = append(pairs, "{{"+name+"}}", Quote(n.table+"_"+name))
+	}
+	return strings.NewReplacer(pairs...).Replace(sql)
 }
 
 // Quote makes an identifier of a name.
