@@ -1,0 +1,170 @@
+package postgres_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// calls are one call of every kind, each of which needs the server.
+func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error {
+	fill := func(op store.Op) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := s.Fill(ctx, op); return err }
+	}
+	return map[string]func(context.Context) error{
+		"try":     fill(op(b, 1, store.IfFits)),
+		"fillup":  fill(op(b, 1, store.Clamp)),
+		"drain":   fill(op(b, -1, store.Always)),
+		"hold":    fill(store.Op{Bucket: b, Hold: 1}),
+		"nothing": fill(op(b, 0, store.IfFits)),
+		"apply": func(ctx context.Context) error {
+			_, err := s.Apply(ctx, store.Txn{op(b, 1, store.IfFits), op(b, 1, store.IfFits)})
+			return err
+		},
+		"read":   func(ctx context.Context) error { _, err := s.Read(ctx, b); return err },
+		"scan":   func(ctx context.Context) error { _, err := s.Scan(ctx, "", "", 10); return err },
+		"delete": func(ctx context.Context) error { return s.Delete(ctx, b.Key) },
+		"prune":  func(ctx context.Context) error { _, err := s.Prune(ctx); return err },
+	}
+}
+
+// writes are the calls that a server or a user that only reads refuses.
+var writes = []string{"try", "fillup", "drain", "hold", "apply", "delete", "prune"}
+
+// clientAuth replaces the server's pg_hba.conf: lines, and then everybody else from everywhere.
+func clientAuth(t *testing.T, server *pgtest.Server, line string) {
+	t.Helper()
+	pool := server.Pool(t)
+	file := scalar[string](t, pool, "SHOW hba_file")
+	execute(t, pool, "COPY (SELECT unnest(ARRAY['"+line+"', 'host all all all trust'])) TO '"+file+"'")
+	execute(t, pool, "SELECT pg_reload_conf()")
+	until(t, "the server to read its configuration", func() bool {
+		return scalar[int](t, pool, "SELECT count(*) FROM pg_hba_file_rules WHERE error IS NULL AND auth_method = 'scram-sha-256'") == 1
+	})
+}
+
+// What cannot work fails with an error that says what to do, whatever the call; nothing of the key is in it.
+func TestRefusedByTheServer(t *testing.T) {
+	leakFree(t)
+	server := pgtest.NewServer(t)
+	admin := server.Pool(t)
+	migrateOn(t, admin)
+	for _, sql := range []string{
+		"CREATE ROLE limited LOGIN PASSWORD 'right'",
+		"CREATE ROLE stranger LOGIN",
+		"CREATE ROLE reader LOGIN",
+		"GRANT USAGE ON SCHEMA brim TO reader",
+		"GRANT SELECT ON brim.buckets TO reader",
+		"CREATE ROLE crowded LOGIN CONNECTION LIMIT 0",
+		"CREATE SCHEMA bare",
+	} {
+		execute(t, admin, sql)
+	}
+	clientAuth(t, server, "host all limited all scram-sha-256")
+	as := func(user, password, database string) string {
+		u, err := url.Parse(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(user, password)
+		u.Path = "/" + database
+		return u.String()
+	}
+	everything := append([]string{"nothing", "read", "scan"}, writes...)
+	for _, c := range []struct {
+		name, url, schema string
+		calls             []string
+		words             []string
+	}{
+		{"nobody listens", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable", "", everything, []string{"127.0.0.1", "connect"}},
+		{"wrong password", as("limited", "wrong", "postgres"), "", everything, []string{"28P01", "limited", "check the user and the password"}},
+		{"unknown user", as("nobody", "", "postgres"), "", everything, []string{"28000", "nobody", "check the user"}},
+		{"unknown database", as("postgres", "", "elsewhere"), "", everything, []string{"3D000", "elsewhere"}},
+		{"too many connections", as("crowded", "", "postgres"), "", everything, []string{"53300", "pool"}},
+		{"no schema", server.URL(), "missing", everything, []string{"missing", `run "brim migrate up"`}},
+		{"no table", server.URL(), "bare", everything, []string{"bare", `run "brim migrate up"`}},
+		{"no privilege at all", as("stranger", "", "postgres"), "", everything, []string{"42501", "brim", "grant"}},
+		{"no privilege to write", as("reader", "", "postgres"), "", writes, []string{"42501", "buckets", "grant"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pool := poolAt(t, c.url)
+			s := over(t, pool, postgres.Options{Schema: c.schema})
+			all := calls(s, steady.For(secret))
+			for _, name := range c.calls {
+				if name == "prune" && strings.HasSuffix(c.name, "to write") {
+					continue // there are no pages to look at yet
+				}
+				t.Run(name, func(t *testing.T) { wantError(t, all[name](t.Context()), store.ErrUnavailable, c.words...) })
+			}
+			if n := pool.Stat().AcquiredConns(); n != 0 {
+				until(t, "all connections given back", func() bool { return pool.Stat().AcquiredConns() == 0 })
+			}
+		})
+	}
+	// With the right password, the same role is told what it lacks.
+	pool := poolAt(t, as("limited", "right", "postgres"))
+	wantError(t, calls(over(t, pool, postgres.Options{}), steady.For(secret))["try"](t.Context()), store.ErrUnavailable, "42501")
+	clean(t, pool)
+	if n := scalar[int](t, admin, "SELECT count(*) FROM brim.buckets"); n != 0 {
+		t.Errorf("%d rows were written by calls that failed", n)
+	}
+}
+
+// A server that only reads refuses what writes, even where it would be a refusal of the limit's. The connection is dropped: it
+// will not become writable, and the next may lead to another server.
+func TestReadOnly(t *testing.T) {
+	pids := func(t *testing.T, url string) {
+		t.Helper()
+		pool := poolAt(t, tune(url, "pool_max_conns=1"))
+		s := over(t, pool, postgres.Options{})
+		all := calls(s, steady.For(secret))
+		for _, name := range writes {
+			t.Run(name, func(t *testing.T) {
+				pid := scalar[int](t, pool, "SELECT pg_backend_pid()")
+				wantError(t, all[name](t.Context()), store.ErrUnavailable, "25006", "primary", "target_session_attrs=read-write")
+				if scalar[int](t, pool, "SELECT pg_backend_pid()") == pid {
+					t.Error("the connection was kept")
+				}
+			})
+		}
+		for _, name := range []string{"nothing", "read", "scan"} {
+			if err := all[name](t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		clean(t, pool)
+	}
+	leakFree(t)
+	server := pgtest.NewServer(t)
+	pool := server.Pool(t)
+	migrateOn(t, pool)
+	s := over(t, pool, postgres.Options{})
+	fill(t, s, op(steady.For(secret), 1, store.Clamp))
+
+	t.Run("by setting", func(t *testing.T) { pids(t, tune(server.URL(), "default_transaction_read_only=on")) })
+
+	// A server that recovers without an end is a standby: here one that follows nobody.
+	execute(t, pool, "COPY (SELECT '') TO '"+scalar[string](t, pool, "SHOW data_directory")+"/standby.signal'")
+	if err := server.Stop(false); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pool to find the server again", func() bool { _, err := s.Read(t.Context(), steady.For(secret)); return err == nil })
+	t.Run("standby", func(t *testing.T) { pids(t, server.URL()) })
+
+	_, err := s.Fill(t.Context(), op(steady.For(secret), 1, store.Clamp))
+	wantError(t, err, store.ErrUnavailable, "25006", "primary")
+	if !scalar[bool](t, pool, "SELECT pg_promote()") {
+		t.Fatal("the standby was not promoted")
+	}
+	if st := fill(t, s, op(steady.For(secret), 1, store.Clamp)); st.Level != 2 {
+		t.Errorf("after the promotion: %+v; want level 2", st)
+	}
+}

@@ -1,0 +1,286 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/store"
+)
+
+// secret is a key that no error and no log may show.
+const secret = "card 4111-1111-1111-1111"
+
+// steady does not leak and is never full.
+var steady = store.Limit{Capacity: 1 << 40}
+
+func op(b store.Bucket, n float64, m store.Mode) store.Op {
+	return store.Op{Bucket: b, Amount: n, Mode: m}
+}
+
+// fill is a fill that cannot fail, where the test says so.
+func fill(t testing.TB, s store.Store, op store.Op) store.State {
+	t.Helper()
+	st, err := s.Fill(t.Context(), op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// stateOf reads one bucket by the limit last written.
+func stateOf(t testing.TB, s store.Store, key string) store.State {
+	t.Helper()
+	states, err := s.Read(t.Context(), store.Bucket{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states[0]
+}
+
+func levelIs(t testing.TB, s store.Store, key string, want float64) {
+	t.Helper()
+	if got := stateOf(t, s, key).Level; got != want {
+		t.Errorf("level is %v, want %v", got, want)
+	}
+}
+
+// tune puts settings into a connection string.
+func tune(url string, settings ...string) string {
+	for _, s := range settings {
+		sep := "?"
+		if strings.Contains(url, "?") {
+			sep = "&"
+		}
+		url += sep + s
+	}
+	return url
+}
+
+// poolAt returns a pool with the settings of url, closed at the end of t.
+func poolAt(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// migrateOn makes the tables in the default schema of a server that is t's own.
+func migrateOn(t testing.TB, pool *pgxpool.Pool) (schema string) {
+	t.Helper()
+	if err := migrations.Up(context.Background(), pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	return pgname.DefaultSchema
+}
+
+// migrateTo makes the tables in a schema on the shared server.
+func migrateTo(t testing.TB, pool *pgxpool.Pool, schema string) {
+	t.Helper()
+	if err := migrations.Up(context.Background(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// table is the quoted table of buckets in a schema.
+func table(t testing.TB, schema string) string {
+	t.Helper()
+	names, err := pgname.New(schema, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names.Qualified()
+}
+
+// until waits for something that another goroutine, or the server, is about to do.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// scalar is the one value that a query returns.
+func scalar[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(context.Background(), sql, args...).Scan(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func execute(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockRow holds the row of a key locked, as a transaction of somebody else's would, until release is called.
+func lockRow(t testing.TB, pool *pgxpool.Pool, schema, key string) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func() { _ = tx.Rollback(context.Background()) }
+	t.Cleanup(end)
+	tag, err := tx.Exec(context.Background(), "SELECT FROM "+table(t, schema)+" WHERE key = $1 FOR UPDATE", key)
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("locking a row: %v, %v", tag, err)
+	}
+	return end
+}
+
+// waiters waits until n statements over the schema's table wait for a lock.
+func waiters(t testing.TB, pool *pgxpool.Pool, schema string, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d statements to wait for a row lock", n), func() bool { return waiting(t, pool, schema) >= n })
+}
+
+// waiting is how many statements over the schema's table wait for a lock.
+func waiting(t testing.TB, pool *pgxpool.Pool, schema string) int {
+	t.Helper()
+	return scalar[int](t, pool, `SELECT count(DISTINCT w.pid) FROM pg_locks AS w JOIN pg_locks AS r USING (pid)
+		WHERE NOT w.granted AND r.relation = $1::text::regclass`, table(t, schema))
+}
+
+// reported waits until the server has ended all sessions of that application, and so has counted what they did.
+func reported(t testing.TB, pool *pgxpool.Pool, application string) {
+	t.Helper()
+	until(t, "the sessions to end", func() bool {
+		return scalar[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", application) == 0
+	})
+}
+
+// leakFree fails t if goroutines that were started from here on are left when all that t has opened was closed.
+func leakFree(t *testing.T) {
+	t.Helper()
+	pgtest.URL(t) // the shared server is not t's
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// clean fails t if the store has left a connection of the pool acquired, in a transaction, or with other settings than a new
+// connection has.
+func clean(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	until(t, "all connections given back", func() bool { return pool.Stat().AcquiredConns() == 0 })
+	fresh, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := settings(t, fresh)
+	if err := fresh.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range pool.AcquireAllIdle(t.Context()) {
+		if s := c.Conn().PgConn().TxStatus(); s != 'I' {
+			t.Errorf("a connection was left in transaction status %c", s)
+		}
+		if got := settings(t, c.Conn()); !maps.Equal(got, want) {
+			for name := range want {
+				if got[name] != want[name] {
+					t.Errorf("a connection was left with %s = %s, a new one has %s", name, got[name], want[name])
+				}
+			}
+		}
+		c.Release()
+	}
+}
+
+func settings(t testing.TB, c *pgx.Conn) map[string]string {
+	t.Helper()
+	rows, err := c.Query(t.Context(), "SELECT name, setting FROM pg_settings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]string)
+	var name, value string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { all[name] = value; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// wantError fails t unless err is the sentinel and no other, says what it should and does not say the key.
+func wantError(t testing.TB, err, sentinel error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, sentinel) {
+		t.Errorf("error is %v; want %v", err, sentinel)
+		return
+	}
+	outcomes := 0
+	for _, e := range []error{store.ErrUnavailable, store.ErrUnknownOutcome} {
+		if errors.Is(err, e) {
+			outcomes++
+		}
+	}
+	if outcomes > 1 {
+		t.Errorf("error is both of what cannot be both: %v", err)
+	}
+	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "postgres" {
+		t.Errorf("error does not say that it is of this backend: %v", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error does not say %q: %v", w, err)
+		}
+	}
+	if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) || strings.Contains(err.Error(), secret) {
+		t.Errorf("error shows the key: %v", err)
+	}
+}
+
+// plainContext fails t unless err is the context's error and nothing about an outcome.
+func plainContext(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("error is %v; want %v and nothing else, since nothing was sent", err, want)
+	}
+}
+
+// records keeps what a store logs. It may be used by any number of goroutines at once.
+type records struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (r *records) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buf.Write(b)
+}
+
+func (r *records) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
+// count is how many lines say word.
+func (r *records) count(word string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for line := range strings.Lines(r.buf.String()) {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}

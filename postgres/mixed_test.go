@@ -1,0 +1,260 @@
+package postgres_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// pair is two stores on one table, as two processes have them.
+func pair(t *testing.T) [2]*postgres.Store {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	return [2]*postgres.Store{
+		over(t, pool, postgres.Options{Schema: schema, Lanes: 1}),
+		over(t, pgtest.Pool(t), postgres.Options{Schema: schema}),
+	}
+}
+
+// crowd runs f in 64 goroutines, half on each store, each with random numbers of its own.
+func crowd(t *testing.T, stores [2]*postgres.Store, f func(s *postgres.Store, rnd *rand.Rand) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() {
+			if err := f(stores[g%2], rand.New(rand.NewPCG(7, uint64(g)))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// sound reports an answer that contradicts itself or the limit it was asked with.
+func sound(o store.Op, st store.State) error {
+	switch {
+	case st.Capacity != o.Capacity || st.LeakRate != o.LeakRate:
+		return fmt.Errorf("answered by another limit: %+v", st)
+	case st.Accepted != (st.RetryAfter == 0):
+		return fmt.Errorf("%+v: a wait that does not go with the answer", st)
+	case o.Mode == store.IfFits && st.Accepted && st.Level+st.Held > o.Capacity:
+		return fmt.Errorf("%+v: accepted past the capacity", st)
+	case o.Mode == store.IfFits && !st.Accepted && st.Level+st.Held+o.Amount+o.Hold <= o.Capacity:
+		return fmt.Errorf("%+v: refused %v, which fits", st, o.Amount+o.Hold)
+	case o.Mode == store.Clamp && !st.Accepted && !st.Full:
+		return fmt.Errorf("%+v: clamped without being full", st)
+	}
+	return nil
+}
+
+// ask fills and checks the answer.
+func ask(t *testing.T, s store.Store, o store.Op) (store.State, error) {
+	st, err := s.Fill(t.Context(), o)
+	if err == nil {
+		err = sound(o, st)
+	}
+	return st, err
+}
+
+// Callers with different limits on one key at the same time: each is answered by its own.
+func TestSeveralLimitsAtOnce(t *testing.T) {
+	stores := pair(t)
+	capacities := []float64{50, 100, 200, 200.5}
+	var accepted atomic.Int64
+	var most [4]atomic.Int64
+	crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
+		for range 25 {
+			i := rnd.IntN(len(capacities))
+			st, err := ask(t, s, op(store.Limit{Capacity: capacities[i]}.For("k"), 1, store.IfFits))
+			if err != nil {
+				return err
+			}
+			if st.Accepted {
+				accepted.Add(1)
+				for high := most[i].Load(); int64(st.Level) > high && !most[i].CompareAndSwap(high, int64(st.Level)); high = most[i].Load() {
+				}
+			}
+		}
+		return nil
+	})
+	// 1,600 tries, half of them with a capacity of 200 or a little more: it is full.
+	if level := stateOf(t, stores[0], "k").Level; accepted.Load() != 200 || level != 200 {
+		t.Errorf("%d accepted, level %v; want 200 and 200", accepted.Load(), level)
+	}
+	for i, c := range capacities {
+		if got := most[i].Load(); float64(got) > c {
+			t.Errorf("with a capacity of %v the level rose to %d", c, got)
+		}
+	}
+}
+
+// Every kind of fill on one key at once: what the answers say went in and came out is what the bucket holds.
+func TestMixedKindsConserve(t *testing.T) {
+	const capacity = 500
+	stores := pair(t)
+	var level, held atomic.Int64 // by the answers
+	limit := store.Limit{Capacity: capacity}
+	b := limit.For("k")
+	start := float64(capacity - 100)
+	fill(t, stores[0], op(b, start, store.Clamp))
+	crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
+		mine, reserved := int64(0), int64(0) // what this goroutine may take out again
+		for range 40 {
+			n := float64(1 + rnd.IntN(9))
+			o := op(b, n, store.IfFits)
+			switch kind := rnd.IntN(8); {
+			case kind == 0:
+				o = op(b, n, store.Clamp)
+			case kind == 1 && mine > 0:
+				o = op(b, -float64(1+rnd.Int64N(mine)), store.Always)
+			case kind == 2 && rnd.IntN(4) == 0:
+				o = op(b, n, store.Always)
+			case kind == 3:
+				o = store.Op{Bucket: b, Hold: n}
+			case kind == 4 && reserved > 0: // captured in part
+				o = store.Op{Bucket: b, Hold: -float64(reserved), Amount: float64(rnd.Int64N(reserved + 1)), Mode: store.Always}
+			case kind == 5 && reserved > 0: // released
+				o = store.Op{Bucket: b, Hold: -float64(reserved), Mode: store.Always}
+			}
+			st, err := ask(t, s, o)
+			if err != nil {
+				return err
+			}
+			in := int64(o.Amount)
+			switch {
+			case o.Mode == store.Clamp:
+				in -= int64(st.Spilled)
+			case !st.Accepted:
+				continue
+			}
+			mine, reserved = mine+in, reserved+int64(o.Hold)
+			level.Add(in)
+			held.Add(int64(o.Hold))
+		}
+		return nil
+	})
+	st := stateOf(t, stores[0], "k")
+	if st.Level != start+float64(level.Load()) || st.Held != float64(held.Load()) {
+		t.Errorf("level %v and held %v; the answers add up to %v and %v", st.Level, st.Held, start+float64(level.Load()), held.Load())
+	}
+}
+
+// Amounts that doubles do not hold exactly: the bucket is filled to within rounding, never past it, and what is refused does not fit.
+func TestDecimalAmounts(t *testing.T) {
+	stores := pair(t)
+	for round, c := range []struct {
+		capacity float64
+		amounts  []float64
+	}{
+		{10, []float64{0.1}},
+		{0.7, []float64{0.1, 0.2}},
+		{3.3, []float64{0.1, 0.3, 0.7}},
+		{19.99, []float64{0.01, 1.1, 0.33}},
+	} {
+		for leak := range 2 {
+			b := store.Limit{Capacity: c.capacity, LeakRate: float64(leak) * 1e-9}.For(fmt.Sprint(round, "/", leak))
+			var mu sync.Mutex
+			sum := 0.0
+			crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
+				for range 10 {
+					n := c.amounts[rnd.IntN(len(c.amounts))]
+					st, err := ask(t, s, op(b, n, store.IfFits))
+					if err != nil {
+						return err
+					}
+					if st.Accepted {
+						mu.Lock()
+						sum += n
+						mu.Unlock()
+					}
+				}
+				return nil
+			})
+			level := stateOf(t, stores[0], b.Key).Level
+			if level > c.capacity || level <= c.capacity-2*c.amounts[0] || sum < level-1e-6 || sum > level+1e-6 {
+				t.Errorf("capacity %v, amounts %v: level %v after %v was accepted", c.capacity, c.amounts, level, sum)
+			}
+		}
+	}
+}
+
+// Amounts from 1 to 50 for one bucket: nothing is refused that fits, and the sum is exact.
+func TestDifferingAmounts(t *testing.T) {
+	stores := pair(t)
+	for round := range 5 {
+		b := store.Limit{Capacity: 5_000}.For(fmt.Sprint(round))
+		var sum atomic.Int64
+		crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
+			for range 10 {
+				n := float64(1 + rnd.IntN(50))
+				st, err := ask(t, s, op(b, n, store.IfFits))
+				if err != nil {
+					return err
+				}
+				if st.Accepted {
+					sum.Add(int64(n))
+				}
+			}
+			return nil
+		})
+		if level := stateOf(t, stores[0], b.Key).Level; level != float64(sum.Load()) || level > 5_000 || level < 4_900 {
+			t.Errorf("level %v, and %d was accepted", level, sum.Load())
+		}
+	}
+}
+
+// Prefix sums round otherwise than one amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is more than 0.6, and 0.5 and 0.1 is not.
+// The last of three calls in one statement is not told to come back at once, but answered.
+func TestPrefixSumsRound(t *testing.T) {
+	for _, c := range []struct {
+		capacity, level, amount float64
+		calls                   int
+	}{
+		{0.6, 0.3, 0.1, 3},
+		{0.7, 0.1, 0.2, 3},
+		{1.2, 0.4, 0.2, 4},
+	} {
+		for _, present := range []bool{true, false} {
+			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+			s := over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 1})
+			b := store.Limit{Capacity: c.capacity}.For("k")
+			want := c.calls
+			if present {
+				fill(t, s, op(b, c.level, store.IfFits))
+			} else {
+				want = int(c.capacity/c.amount + 0.5)
+			}
+			taken, err := pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg, started sync.WaitGroup
+			var accepted atomic.Int64
+			started.Add(c.calls + 4)
+			for range c.calls + 4 {
+				wg.Go(func() {
+					started.Done()
+					st, err := ask(t, s, op(b, c.amount, store.IfFits))
+					if err != nil {
+						t.Error(err)
+					} else if st.Accepted {
+						accepted.Add(1)
+					}
+				})
+			}
+			started.Wait()
+			taken.Release()
+			wg.Wait()
+			if n := accepted.Load(); int(n) > want || int(n) < want-1 {
+				t.Errorf("%+v: %d accepted, want %d or, by rounding, one less", c, n, want)
+			}
+		}
+	}
+}

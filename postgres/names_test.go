@@ -1,0 +1,199 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// everything calls all that a store offers, from many goroutines too, and checks the answers: what must work whatever the
+// names, the mode of execution and the pooler.
+func everything(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	limit := store.Limit{Capacity: 100}
+	var accepted atomic.Int64
+	concurrently(t, 400, func(i int64) error {
+		st, err := s.Fill(t.Context(), op(limit.For("hot"), 1, store.IfFits))
+		if err == nil && st.Accepted {
+			accepted.Add(1)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = s.Fill(t.Context(), op(steady.For(fmt.Sprint("key ", i%10)), 1, store.Mode(1+i%2)))
+		return err
+	})
+	if accepted.Load() != 100 {
+		t.Errorf("%d accepted, want 100", accepted.Load())
+	}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for _, o := range []store.Op{
+				{Bucket: limit.For("held"), Hold: 2},
+				{Bucket: limit.For("held"), Hold: -2, Amount: 1, Mode: store.Always},
+			} {
+				if st, err := s.Fill(t.Context(), o); err != nil || !st.Accepted {
+					t.Errorf("hold: %+v, %v", st, err)
+				}
+			}
+			res, err := s.Apply(t.Context(), store.Txn{op(limit.For("one"), 7, store.IfFits), op(limit.For("two"), 8, store.IfFits)})
+			if err != nil || res[0].Err != nil {
+				t.Errorf("apply: %+v, %v", res, err)
+			}
+		})
+	}
+	wg.Wait()
+	// 12 times 8 is 96, and a thirteenth would be 104: the rest went into neither.
+	for key, want := range map[string]float64{"hot": 100, "key 3": 40, "held": 16, "one": 84, "two": 96} {
+		levelIs(t, s, key, want)
+	}
+	page, err := s.Scan(t.Context(), "key ", "key 3", 4)
+	if err != nil || len(page) != 4 || page[0].Key != "key 4" {
+		t.Errorf("scan: %d buckets, %v; want 4 from the one behind key 3", len(page), err)
+	}
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Errorf("prune: %v", err)
+	}
+	if err := s.Delete(t.Context(), "hot", "absent"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	levelIs(t, s, "hot", 0)
+	err = s.Update(t.Context(), func(in store.Store) error {
+		for _, n := range []float64{60, 60} {
+			if _, err := in.Fill(t.Context(), op(limit.For("hot"), n, store.IfFits)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("update: %v", err)
+	}
+	levelIs(t, s, "hot", 60)
+}
+
+// Schemas and tables may be called anything that PostgreSQL can be brought to accept: nothing unquoted is left.
+func TestOddNames(t *testing.T) {
+	pool := pgtest.Pool(t)
+	unique := pgtest.Schema(t) // for names that no other test has
+	for _, c := range []struct{ name, schema, table string }{
+		{"upper case", "Limits", "Buckets"},
+		{"spaces", "my limits ", " b u"},
+		{"double quotes", `li"mits`, `"b"`},
+		{"single quotes", "it's", "o'b''c"},
+		{"backslashes and dollars", `a\b$1`, `$brim$\`},
+		{"a dot", "a.b", "c.d"},
+		{"Unicode", "Grenzwerte für Кран", "桶🪣"},
+		{"keywords", "select", "table"},
+		{"like placeholders", "{{table}}", "{{schema}}"},
+		{"percent", "%s%I", "%L"},
+		{"as long as may be", strings.Repeat("s", 63-9), strings.Repeat("t", 48)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			schema := c.schema + unique[len(unique)-9:]
+			t.Cleanup(func() { execute(t, pool, "DROP SCHEMA IF EXISTS "+pgname.Quote(schema)+" CASCADE") })
+			if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema, Table: c.table}); err != nil {
+				t.Fatal(err)
+			}
+			everything(t, over(t, pool, postgres.Options{Schema: schema, Table: c.table}))
+			clean(t, pool)
+		})
+	}
+}
+
+// What pgx can be told about how to send statements changes no answer.
+func TestExecutionModes(t *testing.T) {
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec"} {
+		for _, isolation := range []string{"read%20committed", "serializable"} {
+			t.Run(mode+" "+isolation, func(t *testing.T) {
+				url := tune(pgtest.URL(t), "default_query_exec_mode="+mode, "default_transaction_isolation="+isolation)
+				pool := poolAt(t, url)
+				everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t))}))
+				clean(t, pool)
+			})
+		}
+	}
+}
+
+// A pool of one connection is enough for all lanes together: nobody waits for a second while holding the first.
+func TestOneConnection(t *testing.T) {
+	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+	everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 4, BatchSize: 7}))
+	clean(t, pool)
+}
+
+// Sessions with settings that change how values are written, and a search path that leads elsewhere, change no answer.
+func TestOddSettings(t *testing.T) {
+	for _, c := range []struct {
+		mode     string
+		settings []string
+	}{
+		{"cache_statement", []string{"datestyle=SQL,%20DMY", "extra_float_digits=-10"}},
+		{"exec", nil}, // where values travel as text, pgx reads dates in the ISO style only
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			pool := poolAt(t, tune(pgtest.URL(t), append(c.settings, "default_query_exec_mode="+c.mode, "timezone=Asia/Kathmandu",
+				"intervalstyle=iso_8601", "search_path=nowhere", "standard_conforming_strings=off", "client_min_messages=debug1")...))
+			everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t))}))
+			clean(t, pool)
+		})
+	}
+}
+
+// New and the table need not agree in time: a store that was made first works as soon as the table is there.
+func TestTableComesLater(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := pgtest.Schema(t)
+	s := over(t, pool, postgres.Options{Schema: schema})
+	for name, call := range calls(s, steady.For(secret)) {
+		if err := call(context.Background()); err == nil {
+			t.Errorf("%s works without a table", name)
+		}
+	}
+	migrateTo(t, pool, schema)
+	everything(t, s)
+	// Nor when it is made anew under the same connections, whose statements were prepared for the old one.
+	execute(t, pool, "DROP SCHEMA "+schema+" CASCADE")
+	migrateTo(t, pool, schema)
+	everything(t, s)
+	clean(t, pool)
+}
+
+// What New is given is checked, and answered with an error.
+func TestNewChecks(t *testing.T) {
+	pool := pgtest.Pool(t)
+	for _, c := range []struct {
+		name, word string
+		pool       *pgxpool.Pool
+		o          *postgres.Options
+	}{
+		{"no pool", "pool is nil", nil, nil},
+		{"negative lanes", "negative", pool, &postgres.Options{Lanes: -1}},
+		{"negative batch", "negative", pool, &postgres.Options{BatchSize: -1}},
+		{"negative timeout", "negative", pool, &postgres.Options{StatementTimeout: -1}},
+		{"negative interval", "negative", pool, &postgres.Options{PruneEvery: -1}},
+		{"negative skew", "negative", pool, &postgres.Options{MaxSkew: -1}},
+		{"long schema", "63", pool, &postgres.Options{Schema: strings.Repeat("s", 64)}},
+		{"system schema", "pg_", pool, &postgres.Options{Schema: "pg_limits"}},
+		{"NUL in table", "NUL", pool, &postgres.Options{Table: "a\x00b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := postgres.New(c.pool, c.o)
+			if err == nil || s != nil || !strings.Contains(err.Error(), c.word) || !strings.HasPrefix(err.Error(), "postgres: new: ") {
+				t.Errorf("New answers %v, %v; want an error with %q", s, err, c.word)
+			}
+		})
+	}
+}

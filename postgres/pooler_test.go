@@ -1,0 +1,137 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+)
+
+// pooler runs a pgbouncer in transaction mode before the shared server and returns a connection string that leads through it.
+func pooler(t *testing.T, prepared int) string {
+	t.Helper()
+	bin, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Fatal(`BRIM_TORTURE=1 needs pgbouncer: "apt-get install pgbouncer"`)
+	}
+	version, err := exec.Command(bin, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(string(version), "PgBouncer %d.%d", &major, &minor); err != nil {
+		t.Fatalf("%s: %v", version, err)
+	}
+	if prepared > 0 && major == 1 && minor < 21 {
+		t.Fatalf("prepared statements need pgbouncer 1.21 or later, and this is %d.%d: install it from apt.postgresql.org", major, minor)
+	}
+	u, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "brim-pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	conf := filepath.Join(dir, "pgbouncer.ini")
+	text := fmt.Sprintf(`[databases]
+postgres = host=%s port=%s dbname=postgres user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 200
+`, u.Hostname(), u.Port(), port)
+	if prepared > 0 {
+		text += fmt.Sprintf("max_prepared_statements = %d\n", prepared)
+	}
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "--quiet", conf)
+	if os.Geteuid() == 0 { // which pgbouncer refuses to run as
+		nobody, err := user.Lookup("nobody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	through := fmt.Sprintf("postgres://postgres@127.0.0.1:%s/postgres?sslmode=disable", port)
+	until(t, "pgbouncer to answer", func() bool {
+		conn, err := pgx.Connect(t.Context(), through)
+		return err == nil && conn.Close(context.Background()) == nil
+	})
+	return through
+}
+
+// Behind a pooler in transaction mode every statement may come to another session of the server's: nothing is left in one
+// that the next would need.
+func TestTransactionPooler(t *testing.T) {
+	if os.Getenv("BRIM_TORTURE") != "1" {
+		return // needs a program that not every machine has
+	}
+	for _, c := range []struct {
+		name     string
+		prepared int
+		settings []string
+	}{
+		{"with prepared statements", 200, nil},
+		{"without prepared statements", 0, []string{"default_query_exec_mode=exec"}},
+		{"without prepared statements, describing each", 0, []string{"default_query_exec_mode=cache_describe"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pool := poolAt(t, tune(pooler(t, c.prepared), append(c.settings, "pool_max_conns=16")...))
+			schema := migrated(t, pgtest.Pool(t))
+			everything(t, over(t, pool, postgres.Options{Schema: schema, Lanes: 4}))
+			everythingElse := over(t, pool, postgres.Options{Schema: schema})
+			if err := everythingElse.Delete(t.Context(), "hot", "held", "one", "two", "key 3"); err != nil {
+				t.Error(err)
+			}
+			clean(t, pool)
+			if n := scalar[int](t, pgtest.Pool(t), "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND application_name = ''"); n != 0 {
+				t.Errorf("%d sessions were left in a transaction", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,333 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// cut says what a proxy does to the next request.
+type cut int32
+
+const (
+	pass      cut = iota
+	before        // the connection breaks, and the server never sees the request
+	after         // the server answers, and the connection breaks before the answer arrives
+	swallowed     // the server answers, and nothing arrives: a partition
+)
+
+// proxy passes connections on to the shared server, until it is told to cut one.
+type proxy struct {
+	listener net.Listener
+	target   string
+	next     atomic.Int32 // a cut, for the first request that comes
+	skip     atomic.Int32 // requests to pass before it
+	cuts     atomic.Int32 // that have happened
+	wg       sync.WaitGroup
+	mu       sync.Mutex
+	open     []net.Conn
+}
+
+// newProxy returns a proxy and a connection string that leads through it.
+func newProxy(t *testing.T, server string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, target: u.Host}
+	p.wg.Go(p.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		for _, c := range p.open {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.wg.Wait()
+	})
+	u.Host = l.Addr().String()
+	return p, u.String()
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.open = append(p.open, client, server)
+		p.mu.Unlock()
+		link := &link{p: p, client: client, server: server}
+		p.wg.Go(link.requests)
+		p.wg.Go(link.answers)
+	}
+}
+
+// link is one connection through the proxy.
+type link struct {
+	p              *proxy
+	client, server net.Conn
+	doomed         atomic.Int32 // what will become of the answer
+}
+
+func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
+
+func (l *link) requests() {
+	defer l.close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := l.client.Read(buf)
+		if err != nil {
+			return
+		}
+		if l.p.next.Load() != int32(pass) && l.p.skip.Add(-1) < 0 {
+			switch c := cut(l.p.next.Swap(int32(pass))); c {
+			case before:
+				l.p.cuts.Add(1)
+				return
+			default:
+				l.doomed.Store(int32(c))
+			}
+		}
+		if _, err := l.server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) answers() {
+	defer l.close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := l.server.Read(buf)
+		if err != nil {
+			return
+		}
+		switch cut(l.doomed.Load()) {
+		case after:
+			l.p.cuts.Add(1)
+			return
+		case swallowed:
+			l.p.cuts.Add(1)
+			l.doomed.Store(int32(pass))
+			continue
+		}
+		if _, err := l.client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// arm makes the proxy cut a connection at the request that comes after skip others.
+func (p *proxy) arm(c cut, skip int32) {
+	p.skip.Store(skip)
+	p.next.Store(int32(c))
+}
+
+// A connection that breaks leaves an outcome that the caller cannot know; what is said about it is true, and the next call
+// goes through (trap 17).
+func TestConnectionCut(t *testing.T) {
+	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
+		return func(t *testing.T, s *postgres.Store) error { _, err := s.Fill(t.Context(), o); return err }
+	}
+	b := steady.For(secret)
+	try, fillup, hold := call(op(b, 1, store.IfFits)), call(op(b, 1, store.Clamp)), call(store.Op{Bucket: b, Hold: 1})
+	update := func(t *testing.T, s *postgres.Store) error {
+		return s.Update(t.Context(), func(in store.Store) error { _, err := in.Fill(t.Context(), op(b, 1, store.IfFits)); return err })
+	}
+	const unseen, committed = "the client cannot see how far the request came", "the server has committed"
+	const none, exec, described = "", "default_query_exec_mode=exec", "default_query_exec_mode=cache_describe"
+	const serializable = "default_transaction_isolation=serializable"
+	for _, c := range []struct {
+		name    string
+		setting string
+		call    func(*testing.T, *postgres.Store) error
+		cut     cut
+		skip    int32 // requests to pass before it
+		applied bool
+		why     string
+	}{
+		{"try, before the request passes", none, try, before, 0, false, unseen},
+		{"try, before the answer", none, try, after, 0, true, committed},
+		{"try, partitioned", none, try, swallowed, 0, true, "no answer is not a no"},
+		{"try in exec mode, before the answer", exec, try, after, 0, true, committed},
+		{"try in a transaction, before the request passes", serializable, try, before, 0, false, unseen},
+		{"try in a transaction, before the answer", serializable, try, after, 0, true, committed},
+		{"try in a transaction, partitioned", serializable, try, swallowed, 0, true, "no answer is not a no"},
+		{"try in a transaction in exec mode, before the request passes", serializable + "&" + exec, try, before, 0, false, unseen},
+		{"try in a transaction in exec mode, before the answer", serializable + "&" + exec, try, after, 0, true, committed},
+		{"fillup, before the request passes", none, fillup, before, 0, false, unseen},
+		{"fillup, before the answer", none, fillup, after, 0, true, committed},
+		{"hold, before the commit passes", none, hold, before, 1, false, unseen},
+		{"hold, before the commit's answer", none, hold, after, 1, true, committed},
+		{"hold in exec mode, before the commit passes", exec, hold, before, 1, false, unseen},
+		{"hold in exec mode, before the commit's answer", exec, hold, after, 1, true, committed},
+		{"hold in exec mode, partitioned", exec, hold, swallowed, 1, true, "no answer is not a no"},
+		{"hold with descriptions, before the commit's answer", described, hold, after, 1, true, committed},
+		{"update, before the commit passes", none, update, before, 2, false, unseen},
+		{"update, before the commit's answer", none, update, after, 2, true, committed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			leakFree(t)
+			direct := pgtest.Pool(t)
+			schema := migrated(t, direct)
+			p, url := newProxy(t, pgtest.URL(t))
+			url = tune(url, "pool_max_conns=1")
+			if c.setting != none {
+				url = tune(url, c.setting)
+			}
+			pool := poolAt(t, url)
+			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Second})
+			if strings.Contains(c.setting, serializable) { // the store notices by a failure
+				other := steady.For("other")
+				fill(t, s, op(other, 1, store.Clamp))
+				tx, err := direct.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				fill(t, over(t, direct, postgres.Options{Schema: schema}).With(tx), op(other, 1, store.Clamp))
+				done := make(chan error, 1)
+				go func() { _, err := s.Fill(t.Context(), op(other, 1, store.Clamp)); done <- err }()
+				waiters(t, direct, schema, 1)
+				end(t, tx, true)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			}
+			units := func() float64 {
+				st := stateOf(t, over(t, direct, postgres.Options{Schema: schema}), secret)
+				return st.Level + st.Held
+			}
+			if err := c.call(t, s); err != nil { // so that its statements are prepared, and the next request is the call itself
+				t.Fatal(err)
+			}
+
+			p.arm(c.cut, c.skip)
+			wantError(t, c.call(t, s), store.ErrUnknownOutcome)
+			want := 1.0
+			if c.applied {
+				want = 2
+			}
+			if got := units(); got != want {
+				t.Errorf("the bucket holds %v, want %v: %s", got, want, c.why)
+			}
+			if n := p.cuts.Load(); n != 1 {
+				t.Errorf("%d cuts, want 1", n)
+			}
+			if err := c.call(t, s); err != nil || units() != want+1 {
+				t.Errorf("the next call: %v, and the bucket holds %v", err, units())
+			}
+			clean(t, pool)
+		})
+	}
+}
+
+// A connection that broke before anything was sent costs the caller nothing: another is made.
+func TestConnectionFoundClosed(t *testing.T) {
+	leakFree(t)
+	direct := pgtest.Pool(t)
+	schema := migrated(t, direct)
+	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=doomed_"+schema))
+	s := over(t, pool, postgres.Options{Schema: schema})
+	b := steady.For(secret)
+	applied, unknown := 0.0, 0.0
+	for range 20 {
+		switch _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); {
+		case err == nil:
+			applied++
+		case errors.Is(err, store.ErrUnknownOutcome):
+			unknown++
+			wantError(t, err, store.ErrUnknownOutcome)
+		default:
+			wantError(t, err, store.ErrUnavailable)
+		}
+		scalar[int](t, direct, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1", "doomed_"+schema)
+	}
+	if got := stateOf(t, over(t, direct, postgres.Options{Schema: schema}), secret).Level; got < applied || got > applied+unknown {
+		t.Errorf("level %v; %v were acknowledged and %v are of unknown outcome", got, applied, unknown)
+	}
+	if applied < 10 {
+		t.Errorf("only %v of 20 calls went through", applied)
+	}
+}
+
+// A batch whose connection breaks while its calls are asked one by one, with no other connection to be had: each call gets an
+// answer of its own, and only what was in flight is of unknown outcome.
+func TestConnectionLostForGood(t *testing.T) {
+	for name, kind := range map[string]func(store.Bucket) store.Op{
+		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
+		"fillup": func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) },
+		"hold":   func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			leakFree(t)
+			direct := pgtest.Pool(t)
+			schema := migrated(t, direct)
+			p, url := newProxy(t, pgtest.URL(t))
+			pool := poolAt(t, tune(url, "pool_max_conns=1"))
+			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
+			fill(t, s, kind(steady.For(secret)))
+			taken, err := pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			const good = 30
+			var applied, unknown atomic.Int64
+			var wg, started sync.WaitGroup
+			started.Add(good)
+			wg.Go(func() {
+				_, err := s.Fill(t.Context(), kind(steady.For("\x00")))
+				wantError(t, err, store.ErrUnavailable, "22021")
+			})
+			for i := range good {
+				wg.Go(func() {
+					started.Done()
+					switch _, err := s.Fill(t.Context(), kind(steady.For(fmt.Sprint(i)))); {
+					case err == nil:
+						applied.Add(1)
+					case errors.Is(err, store.ErrUnknownOutcome):
+						wantError(t, err, store.ErrUnknownOutcome, "closed the connection")
+						unknown.Add(1)
+					default:
+						wantError(t, err, store.ErrUnavailable)
+					}
+				})
+			}
+			started.Wait()
+			if err := p.listener.Close(); err != nil {
+				t.Error(err)
+			}
+			p.arm(after, 25) // in the midst of them
+			taken.Release()
+			wg.Wait()
+			if n := unknown.Load(); n > 2 || p.cuts.Load() != 1 {
+				t.Errorf("%d outcomes are unknown after %d cuts", n, p.cuts.Load())
+			}
+			page, err := over(t, direct, postgres.Options{Schema: schema}).Scan(t.Context(), "", "", 100)
+			if n := int64(len(page)) - 1; err != nil || n < applied.Load() || n > applied.Load()+unknown.Load() {
+				t.Errorf("%d buckets, %v; %d were acknowledged and %d are of unknown outcome", n, err, applied.Load(), unknown.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// handClock is a clock that stands still until it is moved.
+type handClock struct{ us atomic.Int64 }
+
+func newHandClock() *handClock {
+	c := &handClock{}
+	c.us.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
+	return c
+}
+
+func (c *handClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
+func (c *handClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+func prune(t *testing.T, s store.Store, want int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it waits for nobody
+	defer cancel()
+	if n, err := s.Prune(ctx); n != want || err != nil {
+		t.Errorf("pruned %d, %v; want %d", n, err, want)
+	}
+}
+
+// Only a bucket that was empty MaxSkew ago, holds nothing, is not blocked and leaks at all is pruned (trap 8).
+func TestPruneRules(t *testing.T) {
+	const skew = 10 * time.Second
+	leaky := store.Limit{Capacity: 100, LeakRate: 1}
+	clock := newHandClock()
+	s := open(t, postgres.Options{Clock: clock.now, MaxSkew: skew})
+	for _, c := range []struct {
+		name string
+		op   store.Op
+		age  time.Duration
+		want int64
+		why  string
+	}{
+		{"empty for MaxSkew", op(leaky.For("k"), 10, store.Clamp), 20 * time.Second, 1, "nobody's answer depends on it"},
+		{"empty for less", op(leaky.For("k"), 10, store.Clamp), 20*time.Second - time.Microsecond, 0, "a clock that steps back finds units in it"},
+		{"not empty", op(leaky.For("k"), 100, store.Clamp), 99 * time.Second, 0, "its units count"},
+		{"written lately", op(leaky.For("k"), 1e-9, store.Clamp), skew - time.Microsecond, 0, "its time keeps a clock that steps back from leaking twice"},
+		{"held", store.Op{Bucket: leaky.For("k"), Hold: 1}, time.Hour, 0, "held units do not leak"},
+		{"blocked", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour, 0, "the block lasted until less than MaxSkew ago"},
+		{"blocked long ago", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour + skew, 1, "nothing is left of it"},
+		{"does not leak", op(store.Limit{Capacity: 100}.For("k"), 1, store.Clamp), 1000 * time.Hour, 0, "it never empties"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := s.Delete(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, s, c.op)
+			before := stateOf(t, s, "k")
+			clock.advance(c.age)
+			n, err := s.Prune(t.Context())
+			if n != c.want || err != nil {
+				t.Errorf("pruned %d, %v; want %d: %s", n, err, c.want, c.why)
+			}
+			clock.advance(-skew)
+			if after := stateOf(t, s, "k"); c.want == 1 && (after.Level != 0 || after.Held != 0) {
+				t.Errorf("%+v has become %+v", before, after)
+			}
+		})
+	}
+}
+
+// Pruning passes over a row that somebody has locked, at once, and takes it the next time.
+func TestPruneSkipsLocked(t *testing.T) {
+	clock := newHandClock()
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	for i := range 10 {
+		fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For(fmt.Sprint(i)), 1, store.Clamp))
+	}
+	clock.advance(time.Hour)
+	release := lockRow(t, pool, schema, "3")
+	prune(t, s, 9)
+	release()
+	prune(t, s, 1)
+	prune(t, s, 0)
+}
+
+// A table of more pages than one statement looks at is pruned to its end, and what is alive stays.
+func TestPruneManyPages(t *testing.T) {
+	const rows = 80_000
+	clock := newHandClock()
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	execute(t, pool, "INSERT INTO "+table(t, schema)+` (key, level, atime, capacity, leak_rate)
+		SELECT 'key ' || i, CASE WHEN i % 1000 = 0 THEN 1e9 ELSE 1 END, $1, 1e9, 1 FROM generate_series(1, $2) AS i`, clock.now(), rows)
+	if pages := scalar[int](t, pool, "SELECT pg_relation_size($1::text::regclass) / 8192", table(t, schema)); pages <= 1000 {
+		t.Fatalf("only %d pages", pages)
+	}
+	clock.advance(time.Hour)
+	prune(t, s, rows-rows/1000)
+	prune(t, s, 0)
+	if n := scalar[int](t, pool, "SELECT count(*) FROM "+table(t, schema)+" WHERE level = 1e9"); n != rows/1000 {
+		t.Errorf("%d buckets that were not empty are left of %d", n, rows/1000)
+	}
+}
+
+// While 32 callers fill, pruning changes no answer: each bucket takes exactly its capacity in each epoch, at whose start it
+// has leaked empty and may or may not have been pruned by the time that it is filled.
+func TestPruneChangesNoAnswer(t *testing.T) {
+	const epochs, keys, capacity = 8, 30, 10
+	clock := newHandClock()
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	limit := store.Limit{Capacity: capacity, LeakRate: 1}
+
+	stop := make(chan struct{})
+	var pruner sync.WaitGroup
+	var pruned atomic.Int64
+	pruner.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			n, err := s.Prune(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			pruned.Add(n)
+		}
+	})
+	for epoch := range epochs {
+		var accepted [keys]atomic.Int64
+		var callers sync.WaitGroup
+		for g := range 32 {
+			callers.Go(func() {
+				for i := range 2 * keys {
+					k := (i*7 + g) % keys
+					b := limit.For(fmt.Sprint("key ", k))
+					var st store.State
+					var err error
+					if g%4 == 0 {
+						var res []store.Result
+						if res, err = s.Apply(t.Context(), store.Txn{op(b, 1, store.IfFits)}); err == nil {
+							st = res[0].States[0]
+						}
+					} else {
+						st, err = s.Fill(t.Context(), op(b, 1, store.IfFits))
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if st.Accepted {
+						accepted[k].Add(1)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		for k := range accepted {
+			if n := accepted[k].Load(); n != capacity {
+				t.Errorf("epoch %d: a bucket of %d took %d", epoch, capacity, n)
+			}
+		}
+		clock.advance(time.Hour)
+	}
+	close(stop)
+	pruner.Wait()
+	if pruned.Load() < keys {
+		t.Errorf("only %d buckets were pruned meanwhile", pruned.Load())
+	}
+}
+
+// PruneEvery prunes by itself, says so, goes on after a failure, and ends with the store.
+func TestPruneEvery(t *testing.T) {
+	leakFree(t)
+	clock := newHandClock()
+	pool := poolAt(t, pgtest.URL(t))
+	schema := pgtest.Schema(t)
+	log := &records{}
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, PruneEvery: time.Millisecond, Logger: log.logger()})
+	until(t, "pruning to fail without a table", func() bool { return log.count("pruning failed") > 1 })
+	migrateTo(t, pool, schema)
+	fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For(secret), 1, store.Clamp))
+	clock.advance(time.Hour)
+	until(t, "the bucket to be pruned", func() bool { return log.count("pruned buckets") > 0 })
+	if n := scalar[int](t, pool, "SELECT count(*) FROM "+table(t, schema)); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+	if log.count(secret) != 0 {
+		t.Error("the key was logged")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	clean(t, pool)
+}
+
+// At a default isolation of REPEATABLE READ, pruning and deleting beside fills meet rows that have changed, and start again.
+func TestMaintenanceAtRepeatableRead(t *testing.T) {
+	clock := newHandClock()
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	b := store.Limit{Capacity: 1000, LeakRate: 1}.For("k")
+	for name, call := range map[string]func(s *postgres.Store) error{
+		"delete": func(s *postgres.Store) error { return s.Delete(t.Context(), "k") },
+		"try":    func(s *postgres.Store) error { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); return err },
+		"fillup": func(s *postgres.Store) error { _, err := s.Fill(t.Context(), op(b, 1, store.Clamp)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := poolAt(t, tune(pgtest.URL(t), "default_transaction_isolation=repeatable%20read"))
+			s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+			fill(t, s, op(b, 1, store.Clamp))
+			tx, err := admin.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, over(t, admin, postgres.Options{Schema: schema, Clock: clock.now}).With(tx), op(b, 1, store.Clamp))
+			done := make(chan error, 1)
+			go func() { done <- call(s) }()
+			waiters(t, admin, schema, 1)
+			end(t, tx, true)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			clock.advance(time.Hour)
+			if _, err := s.Prune(t.Context()); err != nil {
+				t.Error(err)
+			}
+			clean(t, pool)
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// A server that is restarted in good order, or is away for a while, costs errors while it is away, and nothing afterwards: the
+// store goes on by itself.
+func TestRestart(t *testing.T) {
+	leakFree(t)
+	server := pgtest.NewServer(t)
+	pool := server.Pool(t)
+	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
+	b := steady.For(secret)
+	acked, unknown := 0, 0
+	for range 2 {
+		concurrently(t, 64, func(int64) error { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); return err })
+		acked += 64
+		if err := server.Stop(false); err != nil {
+			t.Fatal(err)
+		}
+		for name, call := range calls(s, b) {
+			// Idle connections were told that the server stops; after that nobody answers.
+			switch err := call(t.Context()); {
+			case errors.Is(err, store.ErrUnknownOutcome):
+				wantError(t, err, store.ErrUnknownOutcome)
+				unknown++
+			default:
+				if err == nil {
+					t.Errorf("%s works without a server", name)
+				}
+				wantError(t, err, store.ErrUnavailable)
+			}
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the store to recover", func() bool { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); return err == nil })
+		acked++
+		for name, call := range calls(s, steady.For("another")) {
+			until(t, name+" to recover", func() bool { return call(t.Context()) == nil })
+		}
+		st := stateOf(t, s, secret)
+		if n := int(st.Level + st.Held); n < acked || n > acked+2*unknown {
+			t.Errorf("the bucket holds %d; %d was acknowledged, and at most %d more could be applied", n, acked, 2*unknown)
+		}
+		clean(t, pool)
+	}
+}
+
+// Update commits what it has done or nothing, and runs again after a deadlock.
+func TestUpdateRunsAgainAfterADeadlock(t *testing.T) {
+	leakFree(t)
+	server := pgtest.NewServer(t, "deadlock_timeout=10ms")
+	pool := server.Pool(t)
+	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
+	keys := []string{"a", "b"}
+	var both sync.WaitGroup // the first runs of both have their first row
+	both.Add(2)
+	runs := make([]int, 2)
+	var callers sync.WaitGroup
+	for g := range 2 {
+		callers.Go(func() {
+			err := s.Update(t.Context(), func(in store.Store) error {
+				runs[g]++
+				for i := range keys {
+					if _, err := in.Fill(t.Context(), op(steady.For(keys[(i+g)%2]), 1, store.Clamp)); err != nil {
+						return fmt.Errorf("charging: %w", err)
+					}
+					if i == 0 && runs[g] == 1 {
+						both.Done()
+						both.Wait()
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	levelIs(t, s, "a", 2)
+	levelIs(t, s, "b", 2)
+	if runs[0]+runs[1] < 3 {
+		t.Errorf("%d and %d runs: there was no deadlock", runs[0], runs[1])
+	}
+	clean(t, pool)
+}
+
+// Update's own errors, and what they leave behind.
+func TestUpdateErrors(t *testing.T) {
+	leakFree(t)
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+	s := over(t, pool, postgres.Options{Schema: schema})
+	b := steady.For(secret)
+	charge := func(in store.Store) error { _, err := in.Fill(t.Context(), op(b, 1, store.IfFits)); return err }
+
+	mine := errors.New("no such order")
+	if err := s.Update(t.Context(), func(in store.Store) error { return errors.Join(charge(in), mine) }); !errors.Is(err, mine) {
+		t.Errorf("the function's error became %v", err)
+	}
+	levelIs(t, s, secret, 0)
+
+	var kept store.Store
+	if err := s.Update(t.Context(), func(in store.Store) error { kept = in; return charge(in) }); err != nil {
+		t.Error(err)
+	}
+	if err := charge(kept); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a store that was kept answers %v", err)
+	}
+	levelIs(t, s, secret, 1)
+
+	func() { // a panic is the caller's, and the transaction ends
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = s.Update(t.Context(), func(in store.Store) error {
+			if err := charge(in); err != nil {
+				t.Error(err)
+			}
+			panic("bug")
+		})
+	}()
+	clean(t, pool)
+	levelIs(t, s, secret, 1)
+
+	taken, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	plainContext(t, s.Update(ctx, charge), context.DeadlineExceeded)
+	taken.Release()
+
+	wantError(t, over(t, poolAt(t, "postgres://127.0.0.1:1/x"), postgres.Options{}).Update(t.Context(), charge), store.ErrUnavailable, "127.0.0.1")
+
+	release := lockRow(t, admin, schema, secret)
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = s.Update(ctx, func(in store.Store) error { _, err := in.Fill(ctx, op(b, 1, store.IfFits)); return err })
+	plainContext(t, err, context.DeadlineExceeded) // nothing was committed, so nothing is unknown
+	release()
+	levelIs(t, s, secret, 1)
+	clean(t, pool)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Update(t.Context(), charge); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}

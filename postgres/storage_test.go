@@ -1,0 +1,161 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// concurrently calls f n times in all, from 64 goroutines.
+func concurrently(t *testing.T, n int64, f func(i int64) error) {
+	t.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= n; i = next.Add(1) {
+				if err := f(i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// updates are the server's counts of updated rows, and of those whose index entries stayed.
+func updates(t *testing.T, pool *pgxpool.Pool) (all, hot int64) {
+	t.Helper()
+	err := pool.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'buckets'").Scan(&all, &hot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, hot
+}
+
+// Updates are heap-only, on one hot key and on many, and a hot key does not make the table grow: an index on a column that
+// every fill changes would forbid the one and so cause the other (trap 20).
+func TestUpdatesAreHeapOnly(t *testing.T) {
+	const keys = 10_000
+	server := pgtest.NewServer(t)
+	pool := server.Pool(t)
+	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
+	strides := []int64{1, 7919, 3331, 6007, 1237} // prime to keys
+	for _, c := range []struct {
+		name  string
+		keys  int64
+		fills int64
+	}{
+		// The first fills insert, and those of each later round come to every key once, in another order.
+		{name: "10,000 keys", keys: keys, fills: 4 * keys},
+		{name: "hot key", keys: 1, fills: 20_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			watch := server.Pool(t)
+			beforeAll, beforeHot := updates(t, watch)
+			size := scalar[int64](t, watch, "SELECT pg_relation_size('brim.buckets')")
+			// Through a pool of its own, which reports its statistics when it ends.
+			pool := poolAt(t, tune(server.URL(), "application_name=measured"))
+			s := over(t, pool, postgres.Options{})
+			concurrently(t, c.fills, func(i int64) error {
+				st, err := s.Fill(t.Context(), op(steady.For(fmt.Sprint("key/", i*strides[i/keys%int64(len(strides))]%c.keys)), 1, store.Mode(i%3)))
+				if err == nil && !st.Accepted {
+					err = fmt.Errorf("refused: %+v", st)
+				}
+				return err
+			})
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			pool.Close()
+			reported(t, watch, "measured")
+			all, hot := updates(t, watch)
+			all, hot = all-beforeAll, hot-beforeHot
+			grown := scalar[int64](t, watch, "SELECT pg_relation_size('brim.buckets')") - size
+			t.Logf("%d fills: %d rows updated, %d of them heap-only; the table grew by %d bytes", c.fills, all, hot, grown)
+			if all < 50 || float64(hot) < 0.98*float64(all) {
+				t.Errorf("%d of %d updates were heap-only; want 0.98 of many", hot, all)
+			}
+			if c.keys == 1 && float64(grown) > 0.02*float64(size) {
+				t.Errorf("the table of %d bytes grew by %d under a hot key", size, grown)
+			}
+		})
+	}
+	if got := stateOf(t, s, "key/0").Level; got != 20_004 {
+		t.Errorf("the hot key holds %v, want 20004", got)
+	}
+}
+
+// quiet is a server on which nothing writes but what a test asks for.
+func quiet(t *testing.T) *pgtest.Server {
+	t.Helper()
+	return pgtest.NewServer(t, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")
+}
+
+// Calls that change nothing write nothing: no WAL, and no transaction id (trap 13).
+func TestRefusalsWriteNothing(t *testing.T) {
+	pool := quiet(t).Pool(t)
+	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
+	full := func(i int64) store.Bucket {
+		return store.Limit{Capacity: 100, LeakRate: 1e-6}.For(fmt.Sprint("full/", i%200))
+	}
+	for i := range int64(200) {
+		if st := fill(t, s, op(full(i), 100, store.IfFits)); !st.Full {
+			t.Fatalf("%+v", st)
+		}
+	}
+	refused := func(op store.Op) error {
+		st, err := s.Fill(t.Context(), op)
+		if err == nil && (st.Accepted || st.RetryAfter <= 0) {
+			err = fmt.Errorf("not refused: %+v", st)
+		}
+		return err
+	}
+	alone := func(t *testing.T, n int64, f func(i int64) error) {
+		for i := range n {
+			if err := f(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		calls func(t *testing.T, n int64, f func(i int64) error)
+		call  func(i int64) error
+	}{
+		{"one caller refused", alone, func(i int64) error { return refused(op(full(i), 1, store.IfFits)) }},
+		{"one caller refused for ever", alone, func(i int64) error { return refused(op(full(i), 101, store.IfFits)) }},
+		{"one caller refused for ever by an absent bucket", alone, func(int64) error { return refused(op(full(0).Limit.For("absent"), 101, store.IfFits)) }},
+		{"64 callers refused by one bucket", concurrently, func(int64) error { return refused(op(full(0), 1, store.IfFits)) }},
+		{"64 callers refused by many buckets", concurrently, func(i int64) error { return refused(op(full(i), 1, store.IfFits)) }},
+		{"reads", concurrently, func(i int64) error { _, err := s.Read(t.Context(), full(i), full(0).Limit.For("absent")); return err }},
+		{"fills of nothing", alone, func(i int64) error { _, err := s.Fill(t.Context(), op(full(i), 0, store.IfFits)); return err }},
+		{"drains of an empty bucket", concurrently, func(int64) error {
+			_, err := s.Fill(t.Context(), op(full(0).Limit.For("absent"), -1, store.Always))
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const n = 1000
+			c.calls(t, 100, c.call) // the first reader of a page may tidy it, which is not the refusal's doing
+			lsn := scalar[string](t, pool, "SELECT pg_current_wal_insert_lsn()::text")
+			xid := scalar[string](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+			c.calls(t, n, c.call)
+			wal := scalar[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::int8", lsn)
+			if after := scalar[string](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"); wal != 0 || after != xid {
+				t.Errorf("%d calls wrote %d bytes of WAL, and moved the next transaction id from %s to %s", n, wal, xid, after)
+			}
+		})
+	}
+	if n := scalar[int](t, pool, "SELECT count(*) FROM brim.buckets"); n != 200 {
+		t.Errorf("%d rows, want the 200 that were filled", n)
+	}
+}

@@ -1,0 +1,141 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// A row that somebody holds for too long. The server's own timeouts are a clear no; the store's is not: the statement may have
+// been at its commit (trap 17).
+func TestRowHeldForTooLong(t *testing.T) {
+	leakFree(t)
+	for _, c := range []struct {
+		name, settings string
+		o              postgres.Options
+		sentinel       error
+		words          []string
+	}{
+		{"lock_timeout", "lock_timeout=50", postgres.Options{}, store.ErrUnavailable, []string{"55P03", "another transaction holds the row"}},
+		{"statement_timeout", "statement_timeout=50", postgres.Options{}, store.ErrUnavailable, []string{"57014", "statement_timeout"}},
+		{"StatementTimeout", "", postgres.Options{StatementTimeout: 300 * time.Millisecond}, store.ErrUnknownOutcome, []string{"300ms", "Options.StatementTimeout"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			admin := pgtest.Pool(t)
+			schema := migrated(t, admin)
+			url := pgtest.URL(t)
+			if c.settings != "" {
+				url = tune(url, c.settings)
+			}
+			pool := poolAt(t, url)
+			log := &records{}
+			c.o.Schema, c.o.Logger = schema, log.logger()
+			s := over(t, pool, c.o)
+			b := steady.For(secret)
+			fill(t, over(t, admin, postgres.Options{Schema: schema}), op(b, 1, store.IfFits))
+			release := lockRow(t, admin, schema, secret)
+			all := calls(s, b)
+			for _, name := range []string{"try", "fillup", "drain", "hold", "apply"} {
+				wantError(t, all[name](t.Context()), c.sentinel, c.words...)
+			}
+			if c.sentinel == store.ErrUnavailable {
+				wantError(t, all["delete"](t.Context()), c.sentinel, c.words...)
+			}
+			for _, name := range []string{"nothing", "read", "scan", "prune"} { // these wait for no row
+				if err := all[name](t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			// Nothing of all that is applied afterwards: the server was asked to stop what the store gave up.
+			until(t, "the abandoned statements to end", func() bool { return waiting(t, admin, schema) == 0 })
+			release()
+			if st := fill(t, s, op(b, 1, store.IfFits)); st.Level != 2 || st.Held != 0 {
+				t.Errorf("level %v and %v held, want 2 and 0", st.Level, st.Held)
+			}
+			clean(t, pool)
+			if log.count(secret) != 0 {
+				t.Error("the key was logged")
+			}
+		})
+	}
+}
+
+// Of calls that go out in one statement, one that the server refuses fails alone (trap 26): a row that is locked for too long, and keys
+// that the validator would have kept out.
+func TestOneBadCallFailsAlone(t *testing.T) {
+	leakFree(t)
+	for _, c := range []struct {
+		name, key string
+		op        func(store.Bucket) store.Op
+		word      string
+	}{
+		{"locked, try", "locked", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "55P03"},
+		{"locked, fillup", "locked", func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) }, "55P03"},
+		{"locked, hold", "locked", func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} }, "55P03"},
+		{"NUL", secret + "\x00", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "22021"},
+		{"not UTF-8", secret + "\xff", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "22021"},
+		{"not UTF-8, fillup", secret + "\xff", func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) }, "22021"},
+		{"not UTF-8, hold", secret + "\xff", func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} }, "22021"},
+		{"too long for the index", incompressible(6000), func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "54000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const good = 63
+			admin := pgtest.Pool(t)
+			schema := migrated(t, admin)
+			pool := poolAt(t, tune(pgtest.URL(t), "lock_timeout=300", "pool_max_conns=1"))
+			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
+			peer := over(t, admin, postgres.Options{Schema: schema})
+			if c.key == "locked" {
+				fill(t, peer, op(steady.For(c.key), 1, store.IfFits))
+				lockRow(t, admin, schema, c.key)
+			}
+			// While the only connection is taken, all of them queue for the same statement.
+			taken, err := pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg, started sync.WaitGroup
+			started.Add(good)
+			var bad error
+			wg.Go(func() { _, bad = s.Fill(t.Context(), c.op(steady.For(c.key))) })
+			for i := range good {
+				wg.Go(func() {
+					started.Done()
+					if st, err := s.Fill(t.Context(), c.op(steady.For(fmt.Sprint("good", i/2)))); err != nil || !st.Accepted {
+						t.Errorf("a neighbour: %+v, %v", st, err)
+					}
+				})
+			}
+			started.Wait()
+			taken.Release()
+			wg.Wait()
+			wantError(t, bad, store.ErrUnavailable, c.word)
+			total := 0.0
+			for i := range good/2 + 1 {
+				st := stateOf(t, peer, fmt.Sprint("good", i))
+				total += st.Level + st.Held
+			}
+			if total != good {
+				t.Errorf("the neighbours' buckets hold %v, want %d", total, good)
+			}
+			clean(t, pool)
+		})
+	}
+}
+
+// incompressible is a key of n bytes that the server cannot make shorter.
+func incompressible(n int) string {
+	var b strings.Builder
+	x := uint32(1)
+	for range n {
+		x = x*1664525 + 1013904223
+		b.WriteByte('!' + byte(x>>24)%90)
+	}
+	return b.String()
+}

@@ -1,0 +1,254 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// charges is a store beside a table of the application's own.
+type charges struct {
+	pool   *pgxpool.Pool
+	schema string
+	s      *postgres.Store
+}
+
+func newCharges(t *testing.T, o postgres.Options) *charges {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	o.Schema = migrated(t, pool)
+	execute(t, pool, "CREATE TABLE "+o.Schema+".charges (units float8)")
+	return &charges{pool: pool, schema: o.Schema, s: over(t, pool, o)}
+}
+
+func (c *charges) begin(t *testing.T, level pgx.TxIsoLevel) pgx.Tx {
+	t.Helper()
+	tx, err := c.pool.BeginTx(context.Background(), pgx.TxOptions{IsoLevel: level})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+func (c *charges) insert(t *testing.T, tx pgx.Tx) {
+	t.Helper()
+	if _, err := tx.Exec(t.Context(), "INSERT INTO "+c.schema+".charges VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func end(t *testing.T, tx pgx.Tx, commit bool) {
+	t.Helper()
+	err := tx.Rollback
+	if commit {
+		err = tx.Commit
+	}
+	if err := err(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is filled in a caller's transaction commits, or rolls back, with the caller's rows, and is read there before.
+func TestWithCommitsTogether(t *testing.T) {
+	leakFree(t)
+	c := newCharges(t, postgres.Options{})
+	limit := store.Limit{Capacity: 10}
+	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+		for _, commit := range []bool{false, true} {
+			t.Run(string(level)+map[bool]string{false: ", rolled back", true: ", committed"}[commit], func(t *testing.T) {
+				execute(t, c.pool, "TRUNCATE "+c.schema+".charges")
+				if err := c.s.Delete(t.Context(), "old", "new", "pair"); err != nil {
+					t.Fatal(err)
+				}
+				fill(t, c.s, op(limit.For("old"), 1, store.IfFits))
+				tx := c.begin(t, level)
+				in := c.s.With(tx)
+				c.insert(t, tx)
+				if st := fill(t, in, op(limit.For("old"), 2, store.IfFits)); !st.Accepted || st.Level != 3 {
+					t.Errorf("%+v; want level 3", st)
+				}
+				if st := fill(t, in, op(limit.For("new"), 4, store.Clamp)); st.Level != 4 {
+					t.Errorf("%+v; want level 4", st)
+				}
+				if st := fill(t, in, op(limit.For("new"), 7, store.IfFits)); st.Accepted || st.RetryAfter != store.Never {
+					t.Errorf("%+v; 4 and 7 are more than 10", st)
+				}
+				res, err := in.Apply(t.Context(),
+					store.Txn{op(limit.For("pair"), 5, store.IfFits), op(limit.For("old"), 5, store.IfFits)},
+					store.Txn{op(limit.For("pair"), 1, store.IfFits), op(limit.For("old"), 5, store.IfFits)})
+				if err != nil || !res[0].Accepted || res[1].Accepted {
+					t.Errorf("apply: %+v, %v; want the first accepted and the second refused", res, err)
+				}
+				// The transaction reads its own fills, and nobody else does.
+				for key, want := range map[string]float64{"old": 8, "new": 4, "pair": 5} {
+					levelIs(t, in, key, want)
+				}
+				levelIs(t, c.s, "old", 1)
+				page, err := in.Scan(t.Context(), "", "", 10)
+				if err != nil || len(page) != 3 {
+					t.Errorf("scan: %d buckets, %v; want 3", len(page), err)
+				}
+				if _, err := in.Prune(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("prune: %v", err)
+				}
+				end(t, tx, commit)
+				want := map[string]float64{"old": 1, "new": 0, "pair": 0}
+				rows := 0
+				if commit {
+					want, rows = map[string]float64{"old": 8, "new": 4, "pair": 5}, 1
+				}
+				for key, want := range want {
+					levelIs(t, c.s, key, want)
+				}
+				if n := scalar[int](t, c.pool, "SELECT count(*) FROM "+c.schema+".charges"); n != rows {
+					t.Errorf("%d rows of the caller's, want %d", n, rows)
+				}
+			})
+		}
+	}
+	clean(t, c.pool)
+}
+
+// At REPEATABLE READ a bucket that somebody else has filled since the transaction began cannot be decided: the error has the
+// server's code, for those who run transactions again, and says to.
+func TestWithSerializationFailure(t *testing.T) {
+	c := newCharges(t, postgres.Options{})
+	for name, o := range map[string]func(store.Bucket) store.Op{
+		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
+		"fillup": func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) },
+		"hold":   func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := steady.For(secret + name)
+			fill(t, c.s, op(b, 1, store.IfFits))
+			tx := c.begin(t, pgx.RepeatableRead)
+			c.insert(t, tx) // takes the snapshot
+			fill(t, c.s, op(b, 1, store.IfFits))
+			_, err := c.s.With(tx).Fill(t.Context(), o(b))
+			wantError(t, err, store.ErrUnavailable, "40001", "run the whole transaction again")
+			if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "40001" {
+				t.Errorf("the code is not to be found in %v", err)
+			}
+			end(t, tx, false)
+			levelIs(t, c.s, b.Key, 2)
+		})
+	}
+}
+
+// A transaction keeps the buckets that it has filled locked until it ends; others wait for it, or give up honestly.
+func TestWithHoldsTheRow(t *testing.T) {
+	leakFree(t)
+	c := newCharges(t, postgres.Options{Lanes: 1})
+	b := store.Limit{Capacity: 3}.For(secret)
+	tx := c.begin(t, pgx.ReadCommitted)
+	fill(t, c.s.With(tx), op(b, 2, store.IfFits)) // the row is new, and only this transaction sees it
+
+	type answer struct {
+		st  store.State
+		err error
+	}
+	waits := make(chan answer, 1)
+	go func() { st, err := c.s.Fill(context.Background(), op(b, 1, store.IfFits)); waits <- answer{st, err} }()
+	waiters(t, c.pool, c.schema, 1)
+	impatient, giveUp := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	// Another store, so that it does not queue behind the first but waits for the row itself.
+	other := over(t, c.pool, postgres.Options{Schema: c.schema})
+	go func() { _, err := other.Fill(impatient, op(b, 1, store.IfFits)); given <- err }()
+	waiters(t, c.pool, c.schema, 2)
+	giveUp()
+	err := promptly(t, func() error { return <-given })
+	wantError(t, err, store.ErrUnknownOutcome)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error does not say that the context ended: %v", err)
+	}
+	select {
+	case a := <-waits:
+		t.Fatalf("a fill did not wait for the row: %+v", a)
+	default:
+	}
+	end(t, tx, true)
+	if a := <-waits; a.err != nil {
+		t.Errorf("the fill that waited: %v", a.err)
+	}
+	// One unit was left, and two asked for it.
+	until(t, "the fill that was given up to be decided", func() bool { return stateOf(t, c.s, secret).Level == 3 })
+	clean(t, c.pool)
+}
+
+// A fill that waited for a row has a clock that is older than what it finds there. The bucket is not rewound by that, neither
+// by a time that goes back (trap 4), nor by a wait longer than MaxSkew that looks as if the row's time were not to be believed
+// (trap 21): units would leak twice.
+func TestWaiterDoesNotRewind(t *testing.T) {
+	const wait = 100 * time.Millisecond
+	kinds := map[string]func(store.Bucket) store.Op{
+		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
+		"fillup": func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) },
+		"drain":  func(b store.Bucket) store.Op { return op(b, -1, store.Always) },
+		"hold":   func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
+	}
+	for _, skew := range []time.Duration{0, wait / 4} {
+		for name, kind := range kinds {
+			t.Run(fmt.Sprintf("%s, MaxSkew %v", name, skew), func(t *testing.T) {
+				log := &records{}
+				c := newCharges(t, postgres.Options{MaxSkew: skew, Logger: log.logger()})
+				b := store.Limit{Capacity: 1000, LeakRate: 1}.For(secret)
+				fill(t, c.s, op(b, 500, store.Clamp))
+				tx := c.begin(t, pgx.ReadCommitted)
+				fill(t, c.s.With(tx), op(b, 1, store.Clamp))
+				waits := make(chan error, 1)
+				go func() { _, err := c.s.Fill(context.Background(), kind(b)); waits <- err }()
+				waiters(t, c.pool, c.schema, 1)
+				// The waiter has read its clock by now. The row gets a later time.
+				time.Sleep(wait)
+				held := fill(t, c.s.With(tx), op(b, 1, store.Clamp))
+				end(t, tx, true)
+				if err := <-waits; err != nil {
+					t.Fatal(err)
+				}
+				at := scalar[time.Time](t, c.pool, "SELECT atime FROM "+table(t, c.schema))
+				if at.Before(held.At) {
+					t.Errorf("the time went back by %v", held.At.Sub(at))
+				}
+				if n := log.count("MaxSkew"); n != 0 {
+					t.Errorf("a wait was logged as skew %d times", n)
+				}
+			})
+		}
+	}
+}
+
+// A nil transaction, or one that has ended, is an error like any other.
+func TestWithNothing(t *testing.T) {
+	c := newCharges(t, postgres.Options{})
+	for _, call := range calls(c.s.With(nil), steady.For(secret)) {
+		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("without a transaction: %v", err)
+		}
+	}
+	tx := c.begin(t, pgx.ReadCommitted)
+	end(t, tx, true)
+	for name, call := range calls(c.s.With(tx), steady.For(secret)) {
+		if name != "prune" {
+			wantError(t, call(t.Context()), store.ErrUnavailable, "closed")
+		}
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range calls(c.s.With(c.begin(t, pgx.ReadCommitted)), steady.For(secret)) {
+		if name != "prune" {
+			plainContext(t, call(done), context.Canceled)
+		}
+	}
+}
