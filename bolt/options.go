@@ -42,6 +42,9 @@ type Options struct {
 
 	// Logger is told of damage, of times that are not believed, and of compaction; nil means silence.
 	Logger *slog.Logger
+
+	// Trace is told of each commit: how many callers shared it, how long it took, and why it failed.
+	Trace store.Trace
 }
 
 const defaultName = "brim"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -110,10 +111,22 @@ func newStore(o Options, l layout) (s *Store, err error) {
 	s.view.maxSkew, s.view.keepTime = o.MaxSkew, o.Clock == nil
 	s.combiner, err = combine.New(s.flush, &combine.Options{
 		// While somebody else writes, callers wait in the queue, where their contexts can still call them back.
-		Before: func(int) error { s.writer <- struct{}{}; return nil },
-		After:  func(int) { <-s.writer },
+		Before:  func(int) error { s.writer <- struct{}{}; return nil },
+		After:   func(int) { <-s.writer },
+		Flushed: s.flushed(),
 	})
 	return s, err
+}
+
+// flushed tells Options.Trace of a flush; nil where nobody wants to know.
+func (s *Store) flushed() func(int, time.Duration, error) {
+	tell := s.options.Trace.Flush
+	if tell == nil {
+		return nil
+	}
+	return func(requests int, took time.Duration, err error) {
+		tell(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
+	}
 }
 
 // Fill decides one operation. A lone caller's costs one commit; concurrent ones share it. A refusal commits nothing.

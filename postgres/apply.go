@@ -18,7 +18,7 @@ type txnRequest = combine.Request[[]store.Txn, []store.Result]
 
 // apply answers a batch of the combiner: the transactions of all its callers in one of the server's.
 func (l *lane) apply(batch []*txnRequest) {
-	ctx := l.context()
+	ctx := l.flushing()
 	var txns []store.Txn
 	for _, r := range batch {
 		txns = append(txns, r.In...)

@@ -16,7 +16,7 @@ const asks = 3
 
 // fill answers a batch of the combiner.
 func (l *lane) fill(batch []*fillRequest) {
-	l.decide(l.context(), batch)
+	l.decide(l.flushing(), batch)
 }
 
 // The share of refusals decides which statement the TryFillups of a lane take: try_fast.sql costs less where hardly any is
@@ -75,7 +75,7 @@ func (l *lane) fail(ctx context.Context, groups []group, err error) {
 	}
 	for i, r := range reqs {
 		if alone {
-			single := lane{s: l.s, conn: l.conn, until: l.until}
+			single := lane{s: l.s, conn: l.conn, watchdog: l.watchdog}
 			single.decide(ctx, reqs[i:i+1])
 			l.conn = single.conn
 		} else {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,8 +16,12 @@ type lane struct {
 	s    *Store
 	conn *pgxpool.Conn
 	groups
-	until   time.Time // when the flush is given up
-	careful int       // how many statements for TryFillups are still to look before they lock; see cautious
+	*watchdog
+	careful int // how many statements for TryFillups are still to look before they lock; see cautious
+}
+
+func (s *Store) newLane() *lane {
+	return &lane{s: s, watchdog: newWatchdog(s.timeout), careful: cautious}
 }
 
 // queryer is a connection, a pool or a transaction.
@@ -30,51 +33,42 @@ type queryer interface {
 
 // acquire takes a connection for the next flush. Callers can still take their requests back while it waits.
 func (l *lane) acquire() error {
-	l.until = time.Now().Add(l.s.timeout)
-	return l.connect(l.context())
-}
-
-// context is what a flush runs under.
-func (l *lane) context() context.Context { return flushContext{context.Background(), l.until} }
-
-// flushContext ends at a time, and does not say so by a channel: the driver would start a goroutine for every statement to
-// watch it. The connection's deadline, which is set beside it, ends what is in flight.
-type flushContext struct {
-	context.Context
-	until time.Time
-}
-
-func (c flushContext) Deadline() (time.Time, bool) { return c.until, true }
-
-func (c flushContext) Err() error {
-	if time.Now().Before(c.until) {
-		return nil
+	l.start()
+	err := l.connect()
+	if err != nil {
+		l.stop()
 	}
-	return context.DeadlineExceeded
+	return err
 }
 
 // connect takes a connection where the lane has none, or one that has broken.
-func (l *lane) connect(ctx context.Context) error {
+func (l *lane) connect() error {
 	if l.conn != nil && !l.conn.Conn().IsClosed() {
 		return nil
 	}
-	l.release()
-	ctx, cancel := context.WithDeadline(ctx, l.until)
-	defer cancel()
+	l.disconnect()
+	ctx := l.acquiring()
 	conn, err := l.s.pool.Acquire(ctx)
 	switch {
 	case err == nil:
 		l.conn = conn
-		return conn.Conn().PgConn().Conn().SetDeadline(l.until)
+		l.watch(conn.Conn().PgConn().Conn())
+		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size", store.ErrUnavailable, l.s.timeout)
 	}
 	return l.s.explain(unsent{err})
 }
 
+// release gives the connection back when the flush is done.
 func (l *lane) release() {
+	l.disconnect()
+	l.stop()
+}
+
+func (l *lane) disconnect() {
 	if l.conn != nil {
-		_ = l.conn.Conn().PgConn().Conn().SetDeadline(time.Time{}) // a connection that is closed needs none
+		l.unwatch()
 		l.conn.Release()
 		l.conn = nil
 	}
@@ -84,7 +78,7 @@ func (l *lane) release() {
 // retry may help.
 func (l *lane) attempt(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	for n := 0; ; n++ {
-		if err := l.connect(ctx); err != nil {
+		if err := l.connect(); err != nil {
 			return err
 		}
 		err := f(ctx, l.conn)
@@ -101,7 +95,7 @@ func (l *lane) attempt(ctx context.Context, f func(context.Context, *pgxpool.Con
 		case v == serialized && !l.s.explicit.Swap(true) && n < retries:
 			continue
 		case v == serialized && n < retries, v == retry && n < retries:
-			l.s.log.Info("postgres: retrying what was not applied", "attempt", n+1, "error", l.s.explain(err))
+			l.s.retrying(n+1, l.s.explain(err))
 		default:
 			return l.s.explain(err)
 		}

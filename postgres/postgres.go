@@ -22,7 +22,7 @@ const backend = "postgres"
 
 // Defaults of [Options].
 const (
-	DefaultLanes            = 2
+	DefaultLanes            = 3
 	DefaultBatchSize        = 1024
 	DefaultStatementTimeout = 10 * time.Second
 )
@@ -33,7 +33,7 @@ type Options struct {
 	// defaults are "brim" and "buckets".
 	Schema, Table string
 	// Lanes is how many combined statements may be in flight at once, each on a connection of the pool; 0 means
-	// [DefaultLanes]. Operations that the combined statement does not know (holds, ceilings, penalties, several buckets at
+	// [DefaultLanes]. As many are used as there are callers for: one statement for all costs less than two for half of them. Operations that the combined statement does not know (holds, ceilings, penalties, several buckets at
 	// once) have a lane of their own besides.
 	Lanes int
 	// BatchSize is the largest number of calls in one statement; 0 means [DefaultBatchSize].
@@ -51,6 +51,9 @@ type Options struct {
 	MaxSkew time.Duration
 	// Logger is told of clock skew, retries and pruning; nil is silent.
 	Logger *slog.Logger
+	// Trace is told of each combined statement, or transaction: how many callers shared it, how long it took, and why it
+	// failed; and of what is tried again.
+	Trace store.Trace
 }
 
 // Store is a [store.Store] in a PostgreSQL table. It may be used by any number of goroutines and processes at once.
@@ -61,6 +64,7 @@ type Store struct {
 	maxSkew time.Duration
 	timeout time.Duration
 	log     *slog.Logger
+	trace   store.Trace
 	seed    maphash.Seed
 	fills   *combine.Combiner[store.Op, store.State]
 	txns    *combine.Combiner[[]store.Txn, []store.Result]
@@ -81,7 +85,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{pool: pool, clock: o.Clock, maxSkew: o.MaxSkew, timeout: o.StatementTimeout, log: o.Logger, seed: maphash.MakeSeed()}
+	s := &Store{pool: pool, clock: o.Clock, maxSkew: o.MaxSkew, timeout: o.StatementTimeout, log: o.Logger, trace: o.Trace, seed: maphash.MakeSeed()}
 	names, err := pgname.New(o.Schema, o.Table)
 	switch {
 	case err != nil:
@@ -112,15 +116,16 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 		n = DefaultLanes
 	}
 	for range n {
-		s.lanes = append(s.lanes, &lane{s: s, careful: cautious})
+		s.lanes = append(s.lanes, s.newLane())
 	}
-	s.txnLane = &lane{s: s}
+	s.txnLane = s.newLane()
 	s.fills, err = combine.New(
 		func(i int, batch []*fillRequest) { s.lanes[i].fill(batch) },
 		&combine.Options{
-			Lanes: n, MaxBatch: batch,
-			Before: func(i int) error { return s.lanes[i].acquire() },
-			After:  func(i int) { s.lanes[i].release() },
+			Lanes: n, MaxBatch: batch, MinBatch: minBatch,
+			Before:  func(i int) error { return s.lanes[i].acquire() },
+			After:   func(i int) { s.lanes[i].release() },
+			Flushed: s.flushed(),
 		})
 	if err == nil {
 		s.txns, err = combine.New(
@@ -129,6 +134,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 				MaxBatch: batch,
 				Before:   func(int) error { return s.txnLane.acquire() },
 				After:    func(int) { s.txnLane.release() },
+				Flushed:  s.flushed(),
 			})
 	}
 	if err != nil {
@@ -158,6 +164,10 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	st, err := s.fills.Do(ctx, maphash.String(s.seed, op.Key), op)
 	return st, s.callError("fill", err)
 }
+
+// minBatch is how many calls must wait for a second statement to be sent beside one that is in flight. What a statement costs
+// beside its keys, most of it the commit, is as much as some dozens of keys cost.
+const minBatch = 24
 
 // fillNothing answers a fill of nothing, which is always accepted and writes nothing.
 func (s *Store) fillNothing(ctx context.Context, op store.Op) (store.State, error) {

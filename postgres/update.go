@@ -31,6 +31,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 		case ctx.Err() != nil, v != retry, n == retries:
 			return store.Wrap(backend, "update", s.changed(ctx, err))
 		}
+		s.retrying(n+1, s.explain(err))
 		if err := backoff(ctx, n); err != nil {
 			return store.Wrap(backend, "update", err)
 		}

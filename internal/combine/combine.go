@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/brimgo/brim/store"
 )
@@ -27,8 +28,11 @@ const DefaultMaxBatch = 4096
 
 // Options are the choices of [New]. A nil *Options means all defaults.
 type Options struct {
-	// Lanes is how many flushes may be in flight at once; requests of one lane are never in flight together. 0 means 1.
+	// Lanes is how many flushes may be in flight at once; 0 means 1. Requests of one hash are never in two of them.
 	Lanes int
+	// MinBatch is how many requests must have queued before another flush is sent beside those in flight; 0 means 1. What a
+	// flush costs beside its requests is paid twice where they are shared out.
+	MinBatch int
 	// MaxBatch is the largest number of requests in a flush; 0 means [DefaultMaxBatch]. What is left goes with the next.
 	MaxBatch int
 	// Before, if set, runs before a lane's requests are taken up: it may wait for what the flush needs, a connection for
@@ -37,6 +41,9 @@ type Options struct {
 	Before func(lane int) error
 	// After, if set, runs when each successful Before's batch has been flushed, or was found empty.
 	After func(lane int)
+	// Flushed, if set, is told of each flush when its callers have been answered: how many requests it had, how long it took,
+	// and why none of them succeeded, or nil if one did. The lane's next flush waits for it.
+	Flushed func(requests int, took time.Duration, err error)
 }
 
 // Request is one caller's question and its answer. A flush reads In and sets either Out or Err.
@@ -49,7 +56,8 @@ type Request[Q, A any] struct {
 	Err error
 
 	postponed  bool
-	state      state // guarded by the lane's mutex
+	slot       uint32 // of the hash
+	state      state  // guarded by the combiner's mutex
 	next, prev *Request[Q, A]
 	done       chan struct{} // one token when the answer is there
 }
@@ -72,10 +80,24 @@ type Combiner[Q, A any] struct {
 	flush    func(lane int, batch []*Request[Q, A])
 	before   func(lane int) error
 	after    func(lane int)
+	flushed  func(requests int, took time.Duration, err error)
 	maxBatch int
-	lanes    []*lane[Q, A]
+	minBatch int
 	pool     sync.Pool
+
+	mu      sync.Mutex
+	ended   sync.Cond // signalled when no lane runs any more
+	closed  bool      // no request may enter any more
+	idle    []*lane[Q, A]
+	lanes   int
+	queue   list[Q, A]
+	taking  int           // lanes that run and have nothing in flight: they take the queue next
+	free    int           // requests that have queued since the last take and could be in flight beside what is
+	flights [slots]uint32 // by slot: how many requests are in flight
 }
+
+// slots is how many groups of hashes are told apart. Two keys in one group merely wait for each other.
+const slots = 1024
 
 // New returns a combiner that hands batches to flush. For every request of a batch, flush sets Out or Err, or postpones it;
 // all of them are answered when flush returns. The batch and its requests are not flush's to keep. A flush of one lane never
@@ -87,10 +109,13 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	if o == nil {
 		o = &Options{}
 	}
-	if flush == nil || o.Lanes < 0 || o.MaxBatch < 0 {
+	if flush == nil || o.Lanes < 0 || o.MaxBatch < 0 || o.MinBatch < 0 {
 		return nil, errors.New("combine: New needs a flush function, and lanes and a batch size that are not negative")
 	}
-	c := &Combiner[Q, A]{flush: flush, before: o.Before, after: o.After, maxBatch: o.MaxBatch}
+	c := &Combiner[Q, A]{
+		flush: flush, before: o.Before, after: o.After, flushed: o.Flushed,
+		maxBatch: o.MaxBatch, minBatch: max(1, o.MinBatch), lanes: max(1, o.Lanes),
+	}
 	if c.before == nil {
 		c.before = func(int) error { return nil }
 	}
@@ -101,16 +126,15 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 		c.maxBatch = DefaultMaxBatch
 	}
 	c.pool.New = func() any { return &Request[Q, A]{done: make(chan struct{}, 1)} }
-	for i := range max(1, o.Lanes) {
-		l := &lane[Q, A]{c: c, index: i}
-		l.idle.L = &l.mu
-		c.lanes = append(c.lanes, l)
+	c.ended.L = &c.mu
+	for i := range c.lanes {
+		c.idle = append(c.idle, &lane[Q, A]{c: c, index: c.lanes - 1 - i}) // taken from the end: lane 0 first
 	}
 	return c, nil
 }
 
-// Do queues in on the lane that hash falls to, and waits for the answer or the end of ctx. It allocates nothing once warm,
-// if the context cannot end.
+// Do queues in and waits for the answer or the end of ctx. Requests that a flush has to decide together have one hash. Do
+// allocates nothing once warm, if the context cannot end.
 //
 // The error is the flush's, as it was set; ctx's error if ctx ended before the request was taken up; that and
 // [store.ErrUnknownOutcome] if ctx ended later; or [store.ErrClosed].
@@ -118,10 +142,9 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	if err := ctx.Err(); err != nil {
 		return out, err
 	}
-	l := c.lanes[hash%uint64(len(c.lanes))]
 	r := c.pool.Get().(*Request[Q, A])
-	r.In = in
-	led, err := l.enter(r, ctx.Done() == nil)
+	r.In, r.slot = in, uint32(hash%slots)
+	led, err := c.enter(r, ctx.Done() == nil)
 	if err != nil {
 		return out, err
 	}
@@ -129,7 +152,7 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 		select {
 		case <-r.done:
 		case <-ctx.Done():
-			if err := l.leave(ctx, r); err != nil {
+			if err := c.leave(ctx, r); err != nil {
 				return out, err
 			}
 		}
@@ -142,17 +165,11 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 // Close refuses further requests with [store.ErrClosed], and returns when those already queued have been flushed. It may be
 // called more than once, but not from within a flush.
 func (c *Combiner[Q, A]) Close() {
-	for _, l := range c.lanes {
-		l.mu.Lock()
-		l.closed = true
-		l.mu.Unlock()
-	}
-	for _, l := range c.lanes {
-		l.mu.Lock()
-		for l.busy {
-			l.idle.Wait()
-		}
-		l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for len(c.idle) < c.lanes {
+		c.ended.Wait()
 	}
 }
 

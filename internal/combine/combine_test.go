@@ -533,3 +533,71 @@ func TestBefore(t *testing.T) {
 		})
 	}
 }
+
+// doHash is do for a hash.
+func doHash(c *Combiner[int, int], hash uint64, in int) chan answer {
+	ch := make(chan answer, 1)
+	go func() {
+		out, err := c.Do(context.Background(), hash, in)
+		ch <- answer{out, err}
+	}()
+	return ch
+}
+
+func TestLanes(t *testing.T) {
+	t.Run("one hash is never in two flushes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			c := mustNew(t, g.flush, &Options{Lanes: 2})
+			one := doHash(c, 7, 1)
+			batchIs(t, <-g.started, 1)
+			two := doHash(c, 7, 2)
+			synctest.Wait()
+			select {
+			case b := <-g.started:
+				t.Fatalf("%v is in flight beside a request of its hash", b)
+			default:
+			}
+			three := doHash(c, 8, 3)
+			batchIs(t, <-g.started, 3) // past the one that must wait
+			g.proceed <- struct{}{}
+			g.proceed <- struct{}{}
+			batchIs(t, <-g.started, 2)
+			g.proceed <- struct{}{}
+			want(t, one, 2)
+			want(t, two, 4)
+			want(t, three, 6)
+			c.Close()
+		})
+	})
+	t.Run("a second flush waits for its batch, and the rest for the last lane", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			c := mustNew(t, g.flush, &Options{Lanes: 2, MinBatch: 3})
+			chs := []chan answer{doHash(c, 0, 0)}
+			batchIs(t, <-g.started, 0)
+			for i := 1; i <= 2; i++ {
+				chs = append(chs, doHash(c, uint64(i), i))
+				synctest.Wait()
+			}
+			select {
+			case b := <-g.started:
+				t.Fatalf("%v was sent, and is not worth a flush of its own", b)
+			default:
+			}
+			chs = append(chs, doHash(c, 3, 3))
+			batchIs(t, <-g.started, 1, 2, 3)
+			chs = append(chs, doHash(c, 4, 4))
+			synctest.Wait()
+			g.proceed <- struct{}{} // whichever ends first leaves what is too little to the other
+			synctest.Wait()
+			g.proceed <- struct{}{}
+			batchIs(t, <-g.started, 4)
+			g.proceed <- struct{}{}
+			for i, ch := range chs {
+				want(t, ch, 2*i)
+			}
+			c.Close()
+		})
+	})
+}

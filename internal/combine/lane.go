@@ -3,121 +3,152 @@ package combine
 import (
 	"context"
 	"fmt"
-	"sync"
+	"time"
 
 	"github.com/brimgo/brim/store"
 )
 
-// lane is a queue with at most one flush in flight.
+// lane is one flush in flight after another.
 type lane[Q, A any] struct {
 	c     *Combiner[Q, A]
 	index int
-
-	mu     sync.Mutex
-	idle   sync.Cond      // signalled when busy becomes false
-	closed bool           // no request may enter any more
-	busy   bool           // somebody flushes, and looks at the queue again afterwards
-	first  *Request[Q, A] // a list, so that one request is taken back in the same time however many wait
-	last   *Request[Q, A]
-
-	batch []*Request[Q, A] // of the flush in flight; whoever made the lane busy owns it
+	batch []*Request[Q, A] // of the flush in flight; whoever took the lane owns it
 }
 
-// enter queues r. A caller that cannot be called away by its context and finds the lane idle flushes its request itself,
+// enter queues r. A caller that cannot be called away by its context and finds nothing in flight flushes its request itself,
 // which saves handing it over; led then says that r is answered already.
-func (l *lane[Q, A]) enter(r *Request[Q, A], mayLead bool) (led bool, err error) {
-	l.mu.Lock()
-	switch {
-	case l.closed:
-		l.mu.Unlock()
-		l.c.release(r)
+func (c *Combiner[Q, A]) enter(r *Request[Q, A], mayLead bool) (led bool, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.release(r)
 		return false, store.ErrClosed
-	case l.busy:
-		l.push(r)
-		l.mu.Unlock()
-		return false, nil
 	}
-	l.busy = true
-	if !mayLead {
-		l.push(r)
-		l.mu.Unlock()
-		go l.run(false)
-		return false, nil
+	running := c.lanes - len(c.idle)
+	if running == 0 && mayLead {
+		l := c.lane()
+		r.state = inFlight
+		c.flights[r.slot]++
+		l.batch = append(l.batch[:0], r)
+		c.mu.Unlock()
+		l.lead()
+		<-r.done
+		return true, nil
 	}
-	r.state = inFlight
-	l.batch = append(l.batch[:0], r)
-	l.mu.Unlock()
-	l.lead()
-	<-r.done
-	return true, nil
+	c.queue.push(r)
+	if c.flights[r.slot] == 0 {
+		c.free++
+	}
+	// A lane that is about to take the queue leaves nothing for another.
+	if running == 0 || c.taking == 0 && len(c.idle) > 0 && c.free >= c.minBatch {
+		c.taking++
+		go c.lane().run(false)
+	}
+	c.mu.Unlock()
+	return false, nil
+}
+
+// lane takes a lane that is idle.
+func (c *Combiner[Q, A]) lane() *lane[Q, A] {
+	l := c.idle[len(c.idle)-1]
+	c.idle = c.idle[:len(c.idle)-1]
+	return l
 }
 
 // lead flushes the batch on the caller's goroutine and leaves what has queued meanwhile to one of its own: a caller works
 // for nobody else.
 func (l *lane[Q, A]) lead() {
 	defer func() {
-		if l.rest() {
+		if l.goOn(true) {
 			go l.run(true)
 		}
 	}()
 	l.flush(l.c.before(l.index))
 }
 
-// run flushes until the queue is empty.
+// run flushes until there is nothing for this lane.
 func (l *lane[Q, A]) run(behind bool) {
 	ended := false
 	defer func() {
-		if !ended && l.rest() { // a flush ended this goroutine with runtime.Goexit
+		if !ended && l.goOn(true) { // a flush ended this goroutine with runtime.Goexit
 			go l.run(true)
 		}
 	}()
 	if behind {
 		yield()
 	}
-	for l.rest() {
+	for took := true; l.goOn(took); {
 		err := l.c.before(l.index)
-		l.take()
+		took = l.take()
 		l.flush(err)
 		yield()
 	}
 	ended = true
 }
 
-// take moves the head of the queue into the batch.
-func (l *lane[Q, A]) take() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// take moves what has queued into the batch, from its head, but for what must not be in flight beside what other lanes have,
+// and reports whether there was anything.
+func (l *lane[Q, A]) take() bool {
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	l.batch = l.batch[:0]
-	for r := l.first; r != nil && len(l.batch) < l.c.maxBatch; r = l.first {
-		l.remove(r)
-		r.state = inFlight
-		l.batch = append(l.batch, r)
+	c.free = 0
+	for r := c.queue.first; r != nil && len(l.batch) < c.maxBatch; {
+		next := r.next
+		if c.flights[r.slot] == 0 {
+			c.queue.remove(r)
+			r.state = inFlight
+			l.batch = append(l.batch, r)
+		}
+		r = next
 	}
+	for _, r := range l.batch {
+		c.flights[r.slot]++
+	}
+	if len(l.batch) > 0 {
+		c.taking--
+	}
+	return len(l.batch) > 0
 }
 
-// rest reports whether something has queued; if not, the lane is idle from then on.
-func (l *lane[Q, A]) rest() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.first == nil {
-		l.busy = false
-		l.idle.Broadcast()
+// goOn reports whether there is something for this lane. If not, it is idle from then on. What is left in the queue is for
+// another that runs: it looks again when its flush is done, and the last that runs takes whatever there is.
+func (l *lane[Q, A]) goOn(took bool) bool {
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	others := c.lanes - len(c.idle) - 1
+	if c.queue.length > 0 && (others == 0 || took && c.queue.length >= c.minBatch) {
+		return true
 	}
-	return l.first != nil
+	c.taking--
+	c.idle = append(c.idle, l)
+	if others == 0 {
+		c.ended.Broadcast()
+	}
+	return false
 }
 
 // flush sends the batch and answers it, also when the flush function panics. What was prepared for it failed with err, if
 // that is not nil: then nothing is sent.
 func (l *lane[Q, A]) flush(err error) {
-	if err != nil {
+	switch {
+	case err != nil && len(l.batch) > 0:
 		l.answer(err)
+		return
+	case err != nil:
 		return
 	}
 	defer l.c.after(l.index)
-	if len(l.batch) == 0 { // everybody has left
+	if len(l.batch) == 0 { // everybody has left, or must wait for another lane
 		return
 	}
 	returned := false
+	var start time.Time
+	if l.c.flushed != nil {
+		start = time.Now()
+	}
 	defer func() {
 		var failed error
 		if !returned {
@@ -126,10 +157,29 @@ func (l *lane[Q, A]) flush(err error) {
 				failed = fmt.Errorf("%w: the flush panicked: %v", store.ErrUnknownOutcome, p)
 			}
 		}
+		if l.c.flushed == nil {
+			l.answer(failed)
+			return
+		}
+		took, outcome := time.Since(start), l.outcome(failed)
 		l.answer(failed)
+		l.c.flushed(len(l.batch), took, outcome)
 	}()
 	l.c.flush(l.index, l.batch)
 	returned = true
+}
+
+// outcome is why no request of the batch succeeded, or nil if one did.
+func (l *lane[Q, A]) outcome(failed error) error {
+	if failed != nil {
+		return failed
+	}
+	for _, r := range l.batch {
+		if r.Err == nil {
+			return nil
+		}
+	}
+	return l.batch[0].Err
 }
 
 // answer wakes the callers of the batch, with failed if it is not nil, and puts back what was postponed.
@@ -143,16 +193,18 @@ func (l *lane[Q, A]) answer(failed error) {
 	if failed == nil && postponed == len(l.batch) {
 		failed = errOverPostponed
 	}
-	l.mu.Lock()
+	l.c.mu.Lock()
+	l.c.taking++
 	// From the end, so that what is put back in front of the queue keeps its order.
 	for i := len(l.batch) - 1; i >= 0; i-- {
 		r := l.batch[i]
+		l.c.flights[r.slot]--
 		switch {
 		case r.state == abandoned:
 			l.batch[i] = nil
 		case failed == nil && r.postponed:
 			r.postponed, r.state = false, queued
-			l.pushFront(r)
+			l.c.queue.pushFront(r)
 			l.batch[i] = nil
 		default:
 			if failed != nil {
@@ -161,7 +213,7 @@ func (l *lane[Q, A]) answer(failed error) {
 			r.state = answered
 		}
 	}
-	l.mu.Unlock()
+	l.c.mu.Unlock()
 	for i, r := range l.batch {
 		if r != nil {
 			l.batch[i] = nil
@@ -171,54 +223,20 @@ func (l *lane[Q, A]) answer(failed error) {
 }
 
 // leave ends a caller's wait because ctx is done. A nil error means that the answer was there after all.
-func (l *lane[Q, A]) leave(ctx context.Context, r *Request[Q, A]) error {
-	l.mu.Lock()
+func (c *Combiner[Q, A]) leave(ctx context.Context, r *Request[Q, A]) error {
+	c.mu.Lock()
 	switch r.state {
 	case queued:
-		l.remove(r)
-		l.mu.Unlock()
-		l.c.release(r)
+		c.queue.remove(r)
+		c.mu.Unlock()
+		c.release(r)
 		return ctx.Err()
 	case inFlight:
 		r.state = abandoned // the flush may still write to r: it is left to the garbage collector, not used again
-		l.mu.Unlock()
+		c.mu.Unlock()
 		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	<-r.done
 	return nil
-}
-
-func (l *lane[Q, A]) push(r *Request[Q, A]) {
-	r.prev = l.last
-	if l.last != nil {
-		l.last.next = r
-	} else {
-		l.first = r
-	}
-	l.last = r
-}
-
-func (l *lane[Q, A]) pushFront(r *Request[Q, A]) {
-	r.next = l.first
-	if l.first != nil {
-		l.first.prev = r
-	} else {
-		l.last = r
-	}
-	l.first = r
-}
-
-func (l *lane[Q, A]) remove(r *Request[Q, A]) {
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		l.first = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	} else {
-		l.last = r.prev
-	}
-	r.next, r.prev = nil, nil
 }

@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// watchdog ends the flushes of a lane that take too long. A timer for each flush would cost a lone caller some microseconds, for
+// the runtime wakes a thread to look at it, and a context that ends has the driver start a goroutine; so one timer runs for as
+// long as the lane is in use, twice per timeout, and looks at what is in flight.
+type watchdog struct {
+	timeout time.Duration
+
+	mu      sync.Mutex
+	busy    bool // a flush is in flight, which until bounds
+	until   time.Time
+	conn    net.Conn      // of that flush, once it has one
+	late    bool          // until has passed: conn's deadline is set, expired is closed
+	expired chan struct{} // made anew after it was closed
+	used    bool          // there was a flush since the timer last ran
+	timer   *time.Timer   // nil while the lane is not in use
+}
+
+func newWatchdog(timeout time.Duration) *watchdog {
+	return &watchdog{timeout: timeout, expired: make(chan struct{})}
+}
+
+// start begins a flush.
+func (w *watchdog) start() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy, w.used, w.until = true, true, time.Now().Add(w.timeout)
+	if w.late {
+		w.late, w.expired = false, make(chan struct{})
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.timeout/2, w.look)
+	}
+}
+
+// watch says which connection the flush uses.
+func (w *watchdog) watch(conn net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conn = conn
+	if w.late {
+		w.cut()
+	}
+}
+
+// unwatch says that the flush has done with its connection, which is left without a deadline.
+func (w *watchdog) unwatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.late && w.conn != nil {
+		_ = w.conn.SetDeadline(time.Time{}) // one that is closed needs none
+	}
+	w.conn = nil
+}
+
+// stop ends the flush.
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	w.busy = false
+	w.mu.Unlock()
+}
+
+// look is what the timer calls.
+func (w *watchdog) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := time.Until(w.until)
+	switch {
+	case w.busy && !w.late && left <= 0:
+		w.late = true
+		close(w.expired)
+		w.cut()
+		left = w.timeout / 2
+	case w.busy && !w.late:
+	case w.busy || w.used:
+		left = w.timeout / 2
+	default:
+		w.timer = nil
+		return
+	}
+	w.used = false
+	w.timer.Reset(left)
+}
+
+// cut makes everything that waits for the connection fail at once.
+func (w *watchdog) cut() {
+	if w.conn != nil {
+		_ = w.conn.SetDeadline(time.Unix(1, 0)) // one that is closed waits for nothing
+	}
+}
+
+// acquiring is the context in which the flush waits for a connection.
+func (w *watchdog) acquiring() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return flushContext{Context: context.Background(), until: w.until, done: w.expired}
+}
+
+// flushing is the context in which the flush uses its connection. It says when it ends, but by no channel: the driver would watch
+// that with a goroutine, and the connection's deadline does the same.
+func (w *watchdog) flushing() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return flushContext{Context: context.Background(), until: w.until}
+}
+
+type flushContext struct {
+	context.Context
+	until time.Time
+	done  chan struct{}
+}
+
+func (c flushContext) Deadline() (time.Time, bool) { return c.until, true }
+func (c flushContext) Done() <-chan struct{}       { return c.done }
+
+func (c flushContext) Err() error {
+	if time.Now().Before(c.until) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
