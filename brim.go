@@ -2,7 +2,8 @@
 //
 // A bucket holds Capacity units and leaks LeakRate of them per second. [Limiter.TryFillup] puts a cost in if it fits wholly,
 // in one atomic step, wherever the bucket is kept: in PostgreSQL, in a bbolt file or in memory. Most programs need only that
-// method. [Limiter.Fillup] registers what has happened anyway, and [Limiter.AbleToAccept] only asks.
+// method. [Limiter.Fillup] registers what has happened anyway, and [Limiter.AbleToAccept] only asks. [Shaper] makes callers
+// wait for their turn instead of refusing them.
 //
 //	db, err := bolt.Open("limits.db", nil)
 //	...

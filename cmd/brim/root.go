@@ -102,7 +102,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON to stdout")
 	root.AddCommand(
-		a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(),
+		a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.resetCommand(), a.pruneCommand(), a.compactCommand(),
 		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(),
 	)

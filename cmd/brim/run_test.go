@@ -201,11 +201,16 @@ func TestHelp(t *testing.T) {
 	cli(t).want(t, exitOK, "Exit status", "")
 	known := map[string]bool{}
 	root := (&app{}).root()
-	for _, cmd := range append(root.Commands(), root) {
+	var learn func(cmd *cobra.Command)
+	learn = func(cmd *cobra.Command) {
 		for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 			set.VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 		}
+		for _, sub := range cmd.Commands() {
+			learn(sub)
+		}
 	}
+	learn(root)
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {

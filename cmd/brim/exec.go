@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+)
+
+// Exit statuses of a command that could not be run, as shells and env have them.
+const (
+	exitNotRunnable = 126
+	exitNotFound    = 127
+)
+
+func (a *app) execCommand() *cobra.Command {
+	var wait bool
+	var maxWait duration
+	cmd := &cobra.Command{
+		Use:   "exec KEY AMOUNT --capacity C (--leak-rate R | --over D) [--wait] [--max-wait D] -- CMD ARG...",
+		Short: "Run a command if, or when, an amount fits",
+		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, and then runs CMD; if it does not fit, CMD is not run. With --wait it
+waits until the amount fits; with --max-wait at most that long, and if that cannot be enough it gives up at once. The store is
+not held open while it waits or while CMD runs, so others can use it, CMD too.
+
+CMD has stdin, stdout and stderr to itself: a refusal is told on stderr, or with --json on stdout. Signals are passed on to
+CMD; an interrupt from the terminal reaches it by itself. What was put in stays in, whatever becomes of CMD.
+
+Exit status: CMD's, or 128 and more if a signal ended it; 75 the amount does not fit now, or not in time; 78 it can never fit
+this limit; 126 CMD cannot be run, or 127 there is no such command: then nothing was put in, if that could be seen before.`,
+		Example: `  brim exec mail:alice 1 --capacity 20 --over 24h -- sendmail alice@example.com
+  brim exec api 1 --capacity 10 --leak-rate 0.5 --max-wait 1m -- ./ask-the-api`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0:
+				return usagef("CMD goes behind --")
+			case dash == len(args):
+				return usagef("CMD is missing")
+			default:
+				return exactArgs("KEY", "AMOUNT")(cmd, args[:dash])
+			}
+		},
+	}
+	limit := addLimit(cmd)
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the amount fits")
+	cmd.Flags().Var(&maxWait, "max-wait", "the longest time to wait until it fits, as 90s, 15m, 24h or 30d")
+	cmd.Flags().Lookup("max-wait").DefValue = ""
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		b, n, err := limit.bucketArgs(args)
+		if err != nil {
+			return err
+		}
+		longest := time.Duration(0)
+		switch {
+		case cmd.Flags().Changed("max-wait"):
+			longest = maxWait.std()
+		case wait:
+			longest = brim.Never
+		}
+		path, err := exec.LookPath(args[2])
+		if err != nil {
+			return a.notRun(err)
+		}
+		if err := a.enter(cmd.Context(), b, n, longest); err != nil {
+			return err
+		}
+		return a.runCommand(cmd.Context(), path, args[2:])
+	}
+	return cmd
+}
+
+// enter puts the amount in, and waits for that if it may. A refusal is told, and is an exit status.
+func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.Duration) error {
+	deadline := time.Now().Add(longest)
+	for told := false; ; {
+		var st brim.State
+		err := a.with(ctx, opening{absent: create}, func(_ *opened, lim *brim.Limiter) (err error) {
+			st, err = lim.TryFillup(ctx, b, n)
+			return err
+		})
+		switch {
+		case err != nil || st.Accepted:
+			return err
+		case st.RetryAfter == brim.Never:
+			return a.refused(b.Key, n, st, exitNever)
+		case longest != brim.Never && st.RetryAfter > time.Until(deadline):
+			return a.refused(b.Key, n, st, exitRefused)
+		}
+		if !told && a.terminal() {
+			fmt.Fprintf(a.stderr, "brim: waiting: %s\n", a.comeBack(n, st))
+			told = true
+		}
+		// When it fits, somebody else may come first: then the bucket is asked again, and says when next.
+		timer := time.NewTimer(st.RetryAfter)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// refused tells that the command is not run.
+func (a *app) refused(key string, n float64, st brim.State, code int) error {
+	if !a.json {
+		fmt.Fprintf(a.stderr, "brim: refused: %s; %s\n", filling(st), a.comeBack(n, st))
+		return status(code)
+	}
+	if err := a.printJSON(newStateJSON(key, st)); err != nil {
+		return err
+	}
+	return status(code)
+}
+
+// runCommand runs the command to its end, passes signals on to it, and returns its exit status.
+func (a *app) runCommand(ctx context.Context, path string, args []string) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	if err := ctx.Err(); err != nil { // it came before there was anybody to pass it on to
+		return err
+	}
+	child := exec.Command(path)
+	child.Args = args
+	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
+	if out, ok := a.stdout.(*output); ok {
+		child.Stdout = out.w // the file itself, so that CMD sees whether it is a terminal
+	}
+	if err := child.Start(); err != nil {
+		return a.notRun(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	for {
+		select {
+		case sig := <-signals:
+			if !fromTerminal(sig) {
+				_ = child.Process.Signal(sig) // it has ended meanwhile, or will not hear it
+			}
+		case err := <-ended:
+			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+				return fmt.Errorf("exec: %w", err)
+			}
+			return childStatus(child.ProcessState)
+		}
+	}
+}
+
+// childStatus is the exit status of a process that has ended, as a shell would tell it.
+func childStatus(p *os.ProcessState) error {
+	code := p.ExitCode()
+	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		code = exitSignal + int(ws.Signal())
+	}
+	if code == 0 {
+		return nil
+	}
+	return status(code)
+}
+
+// notRun tells why a command was not run.
+func (a *app) notRun(err error) error {
+	fmt.Fprintln(a.stderr, "brim: exec:", err)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return status(exitNotFound)
+	}
+	return status(exitNotRunnable)
+}

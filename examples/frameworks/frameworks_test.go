@@ -1,0 +1,113 @@
+package frameworks
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/labstack/echo/v4"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/memory"
+)
+
+// three at once, and one a minute after that.
+var three = brim.Limit{Capacity: 3, LeakRate: 1.0 / 60}
+
+func limiter(t *testing.T) *brim.Limiter {
+	t.Helper()
+	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brim.New(db, nil)
+}
+
+func TestHTTP(t *testing.T) {
+	gin.SetMode(gin.TestMode)
+	for name, router := range map[string]func(limited func(http.Handler) http.Handler) http.Handler{
+		"chi": func(limited func(http.Handler) http.Handler) http.Handler {
+			r := chi.NewRouter()
+			r.Use(limited)
+			r.Get("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+			return r
+		},
+		"echo": func(limited func(http.Handler) http.Handler) http.Handler {
+			e := echo.New()
+			e.Use(echo.WrapMiddleware(limited))
+			e.GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+			return e
+		},
+		"gin": func(limited func(http.Handler) http.Handler) http.Handler {
+			g := gin.New()
+			g.Use(Gin(limited))
+			g.GET("/", func(c *gin.Context) { c.Status(http.StatusNoContent) })
+			return g
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limited, err := httplimit.New(limiter(t), three, httplimit.FailClosed, &httplimit.Options{Fields: httplimit.DraftFields})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := router(limited)
+			for i, want := range []int{204, 204, 204, 429, 429} {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				if w.Code != want || w.Header().Get("RateLimit") == "" || (w.Header().Get("Retry-After") == "60") != (want == 429) {
+					t.Errorf("request %d: status %d, %v; want %d", i+1, w.Code, w.Header(), want)
+				}
+			}
+		})
+	}
+}
+
+func TestUnary(t *testing.T) {
+	listener := bufconn.Listen(1 << 16)
+	srv := grpc.NewServer(grpc.UnaryInterceptor(Unary(limiter(t), three, func(_ context.Context, method string) string { return method })))
+	healthpb.RegisterHealthServer(srv, serving{})
+	go func() { _ = srv.Serve(listener) }()
+	defer srv.Stop()
+	conn, err := grpc.NewClient("passthrough:///buf", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := healthpb.NewHealthClient(conn)
+	for i, want := range []codes.Code{codes.OK, codes.OK, codes.OK, codes.ResourceExhausted} {
+		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		st := status.Convert(err)
+		if st.Code() != want {
+			t.Errorf("call %d: %v; want %v", i+1, err, want)
+		}
+		if want == codes.OK {
+			continue
+		}
+		if d := st.Details(); len(d) != 1 || d[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != time.Minute {
+			t.Errorf("details %v; want to be told to come back in a minute", d)
+		}
+	}
+}
+
+type serving struct {
+	healthpb.UnimplementedHealthServer
+}
+
+func (serving) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// How even it is depends on the machine; how many have a turn, and that they take as long as that takes, does not.
+func TestShaper(t *testing.T) {
+	for _, args := range [][]string{{}, {"-store", filepath.Join(t.TempDir(), "shaper.db")}} {
+		var out strings.Builder
+		began := time.Now()
+		if err := run(t.Context(), append(args, "-waiters", "40", "-rate", "200"), &out); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		if !strings.HasPrefix(out.String(), "40 turns in ") || took < 195*time.Millisecond {
+			t.Errorf("%q after %v: 40 turns take 39 times 5 ms", out.String(), took)
+		}
+	}
+	var out strings.Builder
+	if err := run(t.Context(), []string{"-waiters", "40", "-rate", "200", "-cancel", "0.5"}, &out); err != nil || strings.HasPrefix(out.String(), "40 turns") {
+		t.Errorf("%q, %v: half of the callers give up", out.String(), err)
+	}
+	if err := run(t.Context(), []string{"-rate", "0"}, &out); err == nil {
+		t.Error("a rate of 0 was accepted")
+	}
+}

@@ -1,0 +1,313 @@
+package httplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/store"
+)
+
+// ask has the handler answer a request whose cost is in its query.
+func ask(h http.Handler, cost string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?cost="+cost, nil))
+	return w
+}
+
+func costOf(r *http.Request) float64 {
+	n, err := strconv.ParseFloat(r.URL.Query().Get("cost"), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n
+}
+
+// problemOf reads the body of a refusal.
+func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p struct {
+	Type, Title, Detail string
+	Status              int
+	Violated            []string `json:"violated-policies"`
+},
+) {
+	t.Helper()
+	if ct := w.Result().Header.Get("Content-Type"); ct != "application/problem+json" {
+		t.Errorf("Content-Type %q", ct)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Status != w.Code || p.Title == "" {
+		t.Errorf("status %d of the body; the answer's is %d. %+v", p.Status, w.Code, p)
+	}
+	return p
+}
+
+func TestAnswers(t *testing.T) {
+	never := brim.Limit{Capacity: 10}
+	for _, tc := range []struct {
+		name, why string
+		limit     brim.Limit
+		before    float64
+		cost      string
+		status    int
+		after     string // Retry-After
+	}{
+		{name: "it fits", limit: tens, cost: "10", status: 200},
+		{name: "a whole second", limit: tens, before: 10, cost: "1", status: 429, after: "1"},
+		{name: "rounded up", why: "who comes back earlier is refused again (trap 11)", limit: tens, before: 9.75, cost: "2.5", status: 429, after: "3"},
+		{name: "under a second", why: "0 would invite a client to try again at once", limit: tens, before: 9.5, cost: "0.75", status: 429, after: "1"},
+		{name: "larger than the capacity", why: "no wait helps, so none is told (trap 9)", limit: tens, cost: "11", status: 413},
+		{name: "larger than can be counted", why: "any client can say so in Content-Length", limit: tens, cost: "1e300", status: 413},
+		{name: "infinite", why: "as much as larger", limit: tens, cost: "Inf", status: 413},
+		{name: "full for good", why: "it would fit an empty bucket, so it is not too large; but no wait helps", limit: never, before: 10, cost: "1", status: 429},
+		{name: "nothing", why: "nothing always fits", limit: tens, before: 10, cost: "0", status: 200},
+		{name: "negative", why: "the application's error", limit: tens, cost: "-1", status: 500},
+		{name: "NaN", why: "the application's error, and not a way past the limit", limit: tens, cost: "x", status: 500},
+	} {
+		for kind, fields := range []httplimit.Fields{httplimit.NoFields, httplimit.DraftFields, httplimit.HabitFields} {
+			t.Run(tc.name+"/"+[]string{"no fields", "draft", "habit"}[kind], func(t *testing.T) {
+				lim, _ := inMemory(t)
+				var told error
+				h := limited(t, lim, tc.limit, httplimit.FailOpen, &httplimit.Options{
+					Cost: costOf, Fields: fields, OnError: func(_ *http.Request, err error) { told = err },
+				})
+				if tc.before > 0 {
+					if w := ask(h, strconv.FormatFloat(tc.before, 'g', -1, 64)); w.Code != 200 {
+						t.Fatal(w.Code)
+					}
+				}
+				w := ask(h, tc.cost)
+				if got := w.Result().Header.Get("Retry-After"); w.Code != tc.status || got != tc.after {
+					t.Errorf("status %d, Retry-After %q; want %d, %q: %s", w.Code, got, tc.status, tc.after, tc.why)
+				}
+				if (told != nil) != (tc.status == 500) || told != nil && !errors.Is(told, brim.ErrInvalidAmount) {
+					t.Errorf("OnError was told %v", told)
+				}
+				if tc.status == 200 {
+					return
+				}
+				p := problemOf(t, w)
+				if draft := tc.status == 429 && fields == httplimit.DraftFields; draft != (len(p.Violated) == 1 && p.Violated[0] == "default") || draft != strings.HasSuffix(p.Type, "#quota-exceeded") {
+					t.Errorf("%+v: the draft's problem type is for its fields", p)
+				}
+			})
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		limit   brim.Limit
+		options httplimit.Options
+		penalty time.Duration
+		costs   []string // the last one's answer counts
+		want    map[string]string
+	}{
+		{
+			name: "none", limit: tens, costs: []string{"11"},
+			want: map[string]string{"RateLimit": "", "RateLimit-Policy": "", "X-RateLimit-Limit": "", "X-RateLimit-Remaining": ""},
+		},
+		{
+			name: "accepted", limit: brim.Limit{Capacity: 100, LeakRate: 0.5}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0.5"},
+			want: map[string]string{"RateLimit-Policy": `"default";q=100;w=200`, "RateLimit": `"default";r=99;t=1`},
+		},
+		{
+			name: "refused", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"9.5", "2"},
+			want: map[string]string{"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6"},
+		},
+		{
+			name: "Retry-After is not before t", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"10", "0.25"},
+			want: map[string]string{"RateLimit": `"default";r=0;t=1`, "Retry-After": "1"},
+		},
+		{
+			name: "fractions are rounded down", limit: brim.Limit{Capacity: 10.9, LeakRate: 1}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0"},
+			want: map[string]string{"RateLimit-Policy": `"default";q=10;w=11`, "RateLimit": `"default";r=10`},
+		},
+		{
+			name: "no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"4"},
+			want: map[string]string{"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=6`},
+		},
+		{
+			name: "name and unit", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields, Policy: `up"load\s`, Unit: "content-bytes"}, costs: []string{"1"},
+			want: map[string]string{"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`},
+		},
+		{
+			name: "a large limit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1e-12}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"2"},
+			want: map[string]string{"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`, "RateLimit": `"default";r=999999999999999;t=1000000000000`},
+		},
+		{
+			name: "blocked", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields}, penalty: time.Minute, costs: []string{"4", "7"},
+			want: map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
+		},
+		{
+			name: "habit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.HabitFields}, costs: []string{"9.5", "2"},
+			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38", "Retry-After": "6", "RateLimit": ""},
+		},
+		{
+			name: "habit, no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.HabitFields}, costs: []string{"4"},
+			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": ""},
+		},
+		{
+			name: "habit, blocked", limit: tens, options: httplimit.Options{Fields: httplimit.HabitFields}, penalty: time.Minute, costs: []string{"4", "7"},
+			want: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			lim, _ := inMemory(t)
+			tc.options.Cost = costOf
+			h := limited(t, lim.WithPenalty(tc.penalty), tc.limit, httplimit.FailClosed, &tc.options)
+			var w *httptest.ResponseRecorder
+			for _, cost := range tc.costs {
+				w = ask(h, cost)
+			}
+			for name, want := range tc.want {
+				if got := w.Result().Header.Get(name); got != want {
+					t.Errorf("%s: %s; want %s", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestJitter(t *testing.T) {
+	lim, _ := inMemory(t)
+	h := limited(t, lim, tens, httplimit.FailClosed, &httplimit.Options{Jitter: 10 * time.Second})
+	for range 10 {
+		ask(h, "")
+	}
+	seen := map[string]int{}
+	for range 300 {
+		after := ask(h, "").Result().Header.Get("Retry-After")
+		if s, err := strconv.Atoi(after); err != nil || s < 1 || s > 11 {
+			t.Fatalf("Retry-After %q; want 1 to 11", after)
+		}
+		seen[after]++
+	}
+	if len(seen) < 9 {
+		t.Errorf("%v: 300 refusals were told only %d different seconds of 11", seen, len(seen))
+	}
+}
+
+// broken is a store that fails, or does not answer.
+type broken struct {
+	store.Store
+	err error
+}
+
+func (s broken) Fill(ctx context.Context, _ store.Op) (store.State, error) {
+	if s.err != nil {
+		return store.State{}, s.err
+	}
+	<-ctx.Done()
+	return store.State{}, ctx.Err()
+}
+
+// What a failing store means was chosen, and the hook is told (trap 19).
+func TestStoreFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		err   error // nil hangs
+		open  bool
+		want  int
+		cause error
+	}{
+		{"closed", brim.ErrUnavailable, false, 503, brim.ErrUnavailable},
+		{"open", brim.ErrUnavailable, true, 200, brim.ErrUnavailable},
+		{"unknown outcome, closed", brim.ErrUnknownOutcome, false, 503, brim.ErrUnknownOutcome},
+		{"unknown outcome, open", brim.ErrUnknownOutcome, true, 200, brim.ErrUnknownOutcome},
+		{"hangs, closed", nil, false, 503, context.DeadlineExceeded},
+		{"hangs, open", nil, true, 200, context.DeadlineExceeded},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			choice := httplimit.FailClosed
+			if tc.open {
+				choice = httplimit.FailOpen
+			}
+			var told error
+			h := limited(t, brim.New(broken{err: tc.err}, nil), tens, choice, &httplimit.Options{
+				Timeout: 10 * time.Millisecond, OnError: func(_ *http.Request, err error) { told = err },
+			})
+			w := ask(h, "")
+			if w.Code != tc.want || !errors.Is(told, tc.cause) {
+				t.Errorf("status %d, OnError told %v; want %d, %v", w.Code, told, tc.want, tc.cause)
+			}
+			if tc.want == 503 {
+				problemOf(t, w)
+			}
+		})
+	}
+	h := limited(t, nil, tens, httplimit.FailClosed, nil)
+	if w := ask(h, ""); w.Code != 503 {
+		t.Errorf("a nil Limiter: status %d", w.Code)
+	}
+}
+
+func TestSkip(t *testing.T) {
+	lim, _ := inMemory(t)
+	h := limited(t, lim, brim.Limit{Capacity: 1}, httplimit.FailClosed, &httplimit.Options{
+		Skip: func(r *http.Request) bool { return r.URL.Path == "/health" },
+	})
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/health", nil))
+		if w.Code != 200 {
+			t.Errorf("status %d", w.Code)
+		}
+	}
+	if first, second := ask(h, ""), ask(h, ""); first.Code != 200 || second.Code != 429 {
+		t.Errorf("status %d, then %d", first.Code, second.Code)
+	}
+}
+
+func TestContentLength(t *testing.T) {
+	cost := httplimit.ContentLength(7)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("12345"))
+	if n := cost(r); n != 5 {
+		t.Errorf("5 bytes cost %v", n)
+	}
+	r.ContentLength = -1
+	if n := cost(r); n != 7 {
+		t.Errorf("a body of unknown length costs %v", n)
+	}
+	if n := cost(httptest.NewRequest(http.MethodGet, "/", nil)); n != 0 {
+		t.Errorf("no body costs %v", n)
+	}
+}
+
+func TestNewInvalid(t *testing.T) {
+	lim, _ := inMemory(t)
+	for _, tc := range []struct {
+		name    string
+		limit   brim.Limit
+		failure httplimit.Failure
+		options httplimit.Options
+		says    string
+	}{
+		{"no limit", brim.Limit{}, httplimit.FailOpen, httplimit.Options{}, "capacity is 0"},
+		{"no choice", tens, 0, httplimit.Options{}, "choose FailClosed or FailOpen"},
+		{"no such choice", tens, 3, httplimit.Options{}, "choose FailClosed or FailOpen"},
+		{"fields", tens, httplimit.FailOpen, httplimit.Options{Fields: 9}, "Fields is 9"},
+		{"jitter", tens, httplimit.FailOpen, httplimit.Options{Jitter: -1}, "Jitter is -1ns"},
+		{"timeout", tens, httplimit.FailOpen, httplimit.Options{Timeout: -1}, "Timeout -1ns"},
+		{"policy", tens, httplimit.FailOpen, httplimit.Options{Policy: "a\nb"}, "printable ASCII"},
+		{"unit", tens, httplimit.FailOpen, httplimit.Options{Unit: "€"}, "printable ASCII"},
+		{"network", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{{}}}, "TrustedProxies is invalid"},
+		{"all of IPv4", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}}, "write the IPv4 network"},
+	} {
+		if _, err := httplimit.New(lim, tc.limit, tc.failure, &tc.options); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v; want %q", tc.name, err, tc.says)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tens is a bucket of 10 that leaks one a second.
+var tens = brim.Limit{Capacity: 10, LeakRate: 1}
+
+// manual is a clock that stands still until it is told otherwise.
+type manual struct{ now time.Time }
+
+func (m *manual) Now() time.Time { return m.now }
+
+// inMemory returns a Limiter over an empty store, and its clock.
+func inMemory(t testing.TB) (*brim.Limiter, *manual) {
+	t.Helper()
+	clock := &manual{time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)}
+	s, err := memory.New(&memory.Options{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brim.New(s, nil), clock
+}
+
+// limited puts a limit in front of a handler that answers 200.
+func limited(t testing.TB, lim *brim.Limiter, l brim.Limit, f httplimit.Failure, o *httplimit.Options) http.Handler {
+	t.Helper()
+	wrap, err := httplimit.New(lim, l, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) }))
+}

@@ -1,0 +1,32 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/queue"
+)
+
+// Letters are sent 50 per second, in order, and one that would wait longer than a fifth of a second is dropped.
+func Example() {
+	letters, err := queue.New(brim.Smooth(50, 200*time.Millisecond), func(_ context.Context, to string) {
+		fmt.Println("to", to)
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, to := range []string{"alice", "bob", "carol"} {
+		if err := letters.Put(context.Background(), to); err != nil {
+			fmt.Println(to, err)
+		}
+	}
+	fmt.Println(letters.Close(context.Background()))
+	// Output:
+	// to alice
+	// to bob
+	// to carol
+	// <nil>
+}
