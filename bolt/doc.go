@@ -26,6 +26,8 @@
 //
 // # What is not
 //
+// [OpenRelaxed] promises less and is much faster: it answers before it writes, and a crash loses the last moments.
+//
 // One process has the file at a time; others wait for [Options.LockTimeout] and are refused. Processes that must share
 // buckets share them through package postgres. A file on a network file system is as safe as that system's locks and syncs.
 //

@@ -123,6 +123,7 @@ func child(role string) int {
 		"open":  childOpen,
 		"small": childSmallFile,
 		"eio":   childDiskFailure,
+		"relax": childRelaxed,
 	}[role]
 	if !ok {
 		fmt.Println("no such role:", role)

@@ -1,0 +1,376 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+const (
+	// DefaultWindow is how often a [Relaxed] store writes out where its options do not say otherwise.
+	DefaultWindow = 500 * time.Millisecond
+	// DefaultCached is how many buckets a Relaxed store keeps in memory where its options do not say otherwise.
+	DefaultCached = 1 << 20
+)
+
+// RelaxedOptions are the choices of [OpenRelaxed] beyond [Options]. A nil *RelaxedOptions means all defaults.
+type RelaxedOptions struct {
+	// Window is how often what has changed is written out; 0 means [DefaultWindow]. A crash loses at most what was
+	// acknowledged in two windows.
+	Window time.Duration
+	// Cached is about how many buckets stay in memory beyond those that wait to be written, at some 200 bytes each; 0 means
+	// [DefaultCached]. Others are read from the file when they are asked for.
+	Cached int
+}
+
+// Relaxed keeps buckets in a bbolt file and decides in memory: an answer is given before it is on the disk. It is for limits
+// that may forget the last moments when the machine, or the program, is killed: a hundred times as many decisions for
+// that.
+//
+// # What a crash loses
+//
+// At most what was acknowledged in two windows: of two fills in that time the earlier may be lost and
+// the later kept, but a transaction of several buckets is kept wholly or not at all. The file itself is as safe as
+// a [Store]'s: each commit is synced. What is lost is room that comes back: a bucket under a Relaxed store may let in what it
+// held of the last two windows once more.
+//
+// Where writing out takes longer than a window, or fails, calls that would change something wait for it, or fail with
+// [store.ErrUnavailable]: the bound above holds on a slow disk, too. [Relaxed.Sync] makes what was acknowledged durable now, and
+// Close does.
+//
+// Package spend does not take a Relaxed store: money is not what should be forgotten.
+//
+// Options.Trace is told of each write; its Requests are the buckets that were written. Any number of goroutines may use a
+// Relaxed store at once. It runs one of its own until Close.
+type Relaxed struct {
+	s        *Store
+	window   time.Duration
+	most     int // clean buckets in a section
+	seed     maphash.Seed
+	sections [sectionCount]section
+
+	// several is held for reading by what changes several buckets, and for writing while changes are collected: a commit has
+	// all of a transaction or nothing.
+	several sync.RWMutex
+
+	writing sync.Mutex // held to write out; guards view
+	view    view
+	stalled atomic.Pointer[stall] // set while changes must wait
+	end     chan struct{}         // closed to have the goroutine end
+	ended   chan struct{}
+	once    sync.Once
+	closed  atomic.Bool
+}
+
+// stall says what changes wait for, and why they may be refused instead.
+type stall struct {
+	over chan struct{} // closed when it is over
+	err  error         // of the write that failed; nil where it takes long
+}
+
+const sectionCount = 256
+
+// section is some of the buckets, under a lock of its own.
+type section struct {
+	mu      sync.Mutex
+	buckets map[string]*cached
+	changed []*cached
+	_       [24]byte
+}
+
+// cached is a bucket in memory. It is authoritative: the file may be older, by what has changed and waits to be written.
+type cached struct {
+	key     string
+	rec     store.Record
+	present bool // there is a record
+	changed bool // it waits to be collected
+	writing bool // it was collected and its commit is not known to have succeeded
+}
+
+// OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. Both options may be nil.
+func OpenRelaxed(path string, o *Options, ro *RelaxedOptions) (*Relaxed, error) {
+	if ro == nil {
+		ro = &RelaxedOptions{}
+	}
+	if ro.Window < 0 || ro.Cached < 0 {
+		return nil, store.Wrap(backend, "open", errors.New("Window or Cached is negative; it must be positive, or 0 for the default"))
+	}
+	s, err := Open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relaxed{s: s, window: ro.Window, seed: maphash.MakeSeed(), end: make(chan struct{}), ended: make(chan struct{})}
+	if r.window == 0 {
+		r.window = DefaultWindow
+	}
+	most := ro.Cached
+	if most == 0 {
+		most = DefaultCached
+	}
+	r.most = max(1, most/sectionCount)
+	r.view.maxSkew, r.view.keepTime = s.options.MaxSkew, s.options.Clock == nil
+	for i := range r.sections {
+		r.sections[i].buckets = make(map[string]*cached)
+	}
+	go r.run()
+	return r, nil
+}
+
+func (r *Relaxed) check(ctx context.Context) error {
+	if r == nil || r.closed.Load() {
+		return store.ErrClosed
+	}
+	return r.s.check(ctx)
+}
+
+func (r *Relaxed) section(key string) *section {
+	return &r.sections[maphash.String(r.seed, key)%sectionCount]
+}
+
+// get returns the bucket, read from the file if it is not in memory. The section is locked.
+func (r *Relaxed) get(p *section, key string) (*cached, error) {
+	if c := p.buckets[key]; c != nil {
+		return c, nil
+	}
+	rec, stored, err := r.s.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	c := &cached{key: strings.Clone(key), rec: rec, present: stored}
+	p.buckets[c.key] = c
+	return c, nil
+}
+
+// getOpen is get for what may change the bucket. A store that closes collects each section once more, under its lock: what comes
+// after that is too late.
+func (r *Relaxed) getOpen(p *section, key string) (*cached, error) {
+	if r.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	return r.get(p, key)
+}
+
+// at returns the record for a decision at now.
+func (c *cached) at(now int64) *store.Record {
+	if !c.present {
+		c.rec = store.Absent(now)
+	}
+	return &c.rec
+}
+
+// note notes what a decision did. The section is locked.
+func (r *Relaxed) note(p *section, c *cached, effect store.Effect) {
+	if effect&store.Write != 0 {
+		c.present = true
+		p.change(c)
+	}
+	if effect&store.Skewed != 0 {
+		r.s.options.Logger.Warn("bolt: buckets were dated further ahead of the clock than MaxSkew; their time was set to the clock",
+			"buckets", 1, "max_skew", r.s.options.MaxSkew)
+	}
+}
+
+func (p *section) change(c *cached) {
+	if !c.changed {
+		c.changed = true
+		p.changed = append(p.changed, c)
+	}
+}
+
+// admit lets a call pass that may change something, or says why not.
+func (r *Relaxed) admit(ctx context.Context) error {
+	for {
+		if err := r.check(ctx); err != nil {
+			return err
+		}
+		st := r.stalled.Load()
+		switch {
+		case st == nil:
+			return nil
+		case st.err != nil:
+			return fmt.Errorf("%w: what was acknowledged could not be written: %w", store.ErrUnavailable, st.err)
+		}
+		select {
+		case <-st.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Fill decides one operation in memory.
+func (r *Relaxed) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	if err := r.admit(ctx); err != nil {
+		return st, store.Wrap(backend, "fill", err)
+	}
+	p := r.section(op.Key)
+	p.mu.Lock()
+	c, err := r.getOpen(p, op.Key)
+	if err == nil {
+		now := r.s.clock.Now() // under the lock: a time from before it could be older than what was written under it
+		var effect store.Effect
+		st, effect, err = c.at(now).Fill(&op, now, r.s.options.MaxSkew)
+		r.note(p, c, effect)
+	}
+	p.mu.Unlock()
+	return st, store.Wrap(backend, "fill", err)
+}
+
+// Apply decides transactions in memory, each by itself.
+func (r *Relaxed) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+	results := make([]store.Result, len(txns))
+	for i, txn := range txns {
+		if err := r.admit(ctx); err != nil {
+			if i > 0 {
+				results[i].Err = store.Wrap(backend, "apply", err) // those before it are decided
+				continue
+			}
+			return nil, store.Wrap(backend, "apply", err)
+		}
+		results[i] = r.transact(txn)
+		results[i].Err = store.Wrap(backend, "apply", results[i].Err)
+	}
+	if len(txns) == 0 {
+		return nil, store.Wrap(backend, "apply", r.check(ctx))
+	}
+	return results, nil
+}
+
+func (r *Relaxed) transact(txn store.Txn) store.Result {
+	r.several.RLock()
+	defer r.several.RUnlock()
+	defer r.lock(txn)()
+	buckets, records := make([]*cached, len(txn)), make([]*store.Record, len(txn))
+	now := r.s.clock.Now()
+	for i := range txn {
+		c, err := r.getOpen(r.section(txn[i].Key), txn[i].Key)
+		if err != nil {
+			return store.Result{Err: err}
+		}
+		buckets[i], records[i] = c, c.at(now)
+	}
+	res, effects := store.Transact(txn, records, now, r.s.options.MaxSkew)
+	for i, c := range buckets {
+		r.note(r.section(c.key), c, effects[i])
+	}
+	return res
+}
+
+// lock locks the sections of a transaction in order, so that no two transactions wait for each other.
+func (r *Relaxed) lock(txn store.Txn) (unlock func()) {
+	var in [sectionCount]bool
+	for i := range txn {
+		in[maphash.String(r.seed, txn[i].Key)%sectionCount] = true
+	}
+	for i := range in {
+		if in[i] {
+			r.sections[i].mu.Lock()
+		}
+	}
+	return func() {
+		for i := range in {
+			if in[i] {
+				r.sections[i].mu.Unlock()
+			}
+		}
+	}
+}
+
+// Read reports states as of now, in memory or in the file. Each bucket is read by itself: several are not one snapshot.
+func (r *Relaxed) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
+	if err := r.check(ctx); err != nil {
+		return nil, store.Wrap(backend, "read", err)
+	}
+	states := make([]store.State, len(buckets))
+	for i, b := range buckets {
+		p := r.section(b.Key)
+		p.mu.Lock()
+		c, err := r.get(p, b.Key)
+		if err != nil {
+			p.mu.Unlock()
+			return nil, store.Wrap(backend, "read", err)
+		}
+		now := r.s.clock.Now()
+		states[i] = c.at(now).State(b.Limit, now, r.s.options.MaxSkew)
+		p.mu.Unlock()
+	}
+	return states, nil
+}
+
+// Delete removes buckets, also damaged ones. A crash within two windows may bring them back.
+func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
+	if err := r.admit(ctx); err != nil {
+		return store.Wrap(backend, "delete", err)
+	}
+	r.several.RLock()
+	defer r.several.RUnlock()
+	for _, key := range keys {
+		p := r.section(key)
+		p.mu.Lock()
+		if r.closed.Load() {
+			p.mu.Unlock()
+			return store.Wrap(backend, "delete", store.ErrClosed)
+		}
+		c := p.buckets[key]
+		if c == nil { // not read: it may be damaged
+			c = &cached{key: strings.Clone(key)}
+			p.buckets[c.key] = c
+		}
+		c.present = false
+		p.change(c)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// Scan writes out, and lists what is in the file then.
+func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
+	if err := r.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return r.s.Scan(ctx, prefix, after, limit)
+}
+
+// Prune writes out, and removes what has expired from the file and from memory.
+func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
+	if err := r.Sync(ctx); err != nil {
+		return 0, err
+	}
+	for i := range r.sections {
+		r.sections[i].evict(func(c *cached) bool { return !c.present || c.rec.Expired(r.s.clock.Now(), r.s.options.MaxSkew) })
+	}
+	return r.s.Prune(ctx)
+}
+
+// evict forgets those of the buckets that gone names and that are in the file as they are.
+func (p *section) evict(gone func(*cached) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, c := range p.buckets {
+		if !c.changed && !c.writing && gone(c) {
+			delete(p.buckets, key)
+		}
+	}
+}
+
+// Close writes out and closes the file. If that fails, Close says so, and what was acknowledged last is lost.
+func (r *Relaxed) Close() error {
+	if r == nil {
+		return store.Wrap(backend, "close", store.ErrClosed)
+	}
+	var err error
+	r.once.Do(func() {
+		r.closed.Store(true)
+		close(r.end)
+		<-r.ended
+		err = errors.Join(store.Wrap(backend, "close", r.write()), r.s.Close())
+	})
+	return err
+}

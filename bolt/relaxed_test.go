@@ -1,0 +1,347 @@
+package bolt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
+)
+
+func openRelaxed(t testing.TB, path string, o *Options, ro *RelaxedOptions) *Relaxed {
+	t.Helper()
+	r, err := OpenRelaxed(path, o, ro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// never is a window in which nothing is written but by Sync and Close.
+var never = &RelaxedOptions{Window: time.Hour}
+
+func TestRelaxedConformance(t *testing.T) {
+	for name, ro := range map[string]*RelaxedOptions{
+		"large cache":         {Window: 20 * time.Millisecond},
+		"hardly any in cache": {Window: time.Millisecond, Cached: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(t *testing.T, path string, clock func() time.Time) *Relaxed {
+				r := openRelaxed(t, path, &Options{Clock: clock}, ro)
+				if clock != nil {
+					unsynced(r.s)
+				}
+				return r
+			}
+			temp := func(t *testing.T, clock func() time.Time) store.Store {
+				return at(t, filepath.Join(t.TempDir(), "limits.db"), clock)
+			}
+			storetest.Run(t, func(t *testing.T) store.Store { return temp(t, nil) }, &storetest.Options{
+				OpenAt: temp,
+				Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+					closeStore(t, s)
+					return at(t, s.(*Relaxed).s.given, clock)
+				},
+				Nil:        (*Relaxed)(nil),
+				Operations: 3000,
+				Keys:       1000,
+			})
+		})
+	}
+}
+
+// childRelaxed fills pairs of buckets until it is killed, and says before each call how many were asked for and, on a line of
+// its own, how many were acknowledged a while ago.
+func childRelaxed(path string) error {
+	r, err := OpenRelaxed(path, nil, &RelaxedOptions{Window: relaxedWindow})
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		fmt.Printf("? %d\n", n)
+		if n%50 == 0 {
+			if err := r.Sync(context.Background()); err != nil {
+				return err
+			}
+			fmt.Printf("= %d\n", n-1) // all before this one are durable
+		}
+		a, b := fmt.Sprintf("a%d", n%7), fmt.Sprintf("b%d", n%7)
+		res, err := r.Apply(context.Background(), store.Txn{op(steady, a, 1, store.IfFits), op(steady, b, 1, store.IfFits)})
+		if err != nil || res[0].Err != nil || !res[0].Accepted {
+			return fmt.Errorf("%+v, %w", res, err)
+		}
+	}
+}
+
+const relaxedWindow = 20 * time.Millisecond
+
+// TestRelaxedKill kills a program at random moments: what was synced is there, nothing more than what was asked for is, and
+// each transaction is there wholly or not at all.
+func TestRelaxedKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	var before, lost float64
+	for range 20 {
+		synced, asked := killRelaxed(t, path)
+		r := openRelaxed(t, path, nil, never)
+		entries, err := r.Scan(t.Context(), "", "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := map[byte]float64{}
+		levels := map[string]float64{}
+		for _, e := range entries {
+			sums[e.Key[0]] += e.Level
+			levels[e.Key] = e.Level
+		}
+		for i := range 7 {
+			if a, b := levels[fmt.Sprint("a", i)], levels[fmt.Sprint("b", i)]; a != b {
+				t.Fatalf("half of a transaction is stored: %v in one bucket, %v in the other", a, b)
+			}
+		}
+		kept := sums['a'] - before
+		if kept < float64(synced) || kept > float64(asked) {
+			t.Fatalf("%v fills are stored; %d were synced, %d asked for", kept, synced, asked)
+		}
+		lost += float64(asked) - kept
+		before = sums['a']
+		closeStore(t, r)
+	}
+	t.Logf("%v kept, %v lost of the last windows", before, lost)
+	if before < 500 {
+		t.Errorf("only %v fills were kept in 20 runs: the test has not tested much", before)
+	}
+}
+
+// killRelaxed runs the program for a while and kills it. It returns how many of its fills were durable for certain, and how
+// many it asked for.
+func killRelaxed(t *testing.T, path string) (synced, asked int) {
+	t.Helper()
+	cmd := childCommand("relax", path)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	last, delay := rand.IntN(200), time.Duration(rand.IntN(10_000))*time.Microsecond
+	said := 0
+	for lines := bufio.NewScanner(out); lines.Scan(); said++ {
+		if said == last {
+			defer time.AfterFunc(delay, func() { _ = cmd.Process.Kill() }).Stop()
+		}
+		var what string
+		var n int
+		if _, err := fmt.Sscanf(lines.Text(), "%s %d", &what, &n); err != nil {
+			t.Fatalf("the program said %q", lines.Text())
+		}
+		if what == "=" {
+			synced = n
+		} else {
+			asked = n
+		}
+	}
+	_ = cmd.Wait()
+	return synced, asked
+}
+
+// TestRelaxedLosesWindows sees that a write is due once in a window, without Sync.
+func TestRelaxedLosesWindows(t *testing.T) {
+	flushed := make(chan store.Flush, 100)
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{Trace: store.Trace{Flush: func(f store.Flush) { flushed <- f }}},
+		&RelaxedOptions{Window: time.Millisecond})
+	for i := range 5 {
+		if st, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits)); err != nil || !st.Accepted {
+			t.Fatal(st, err)
+		}
+		f := <-flushed
+		if f.Err != nil || f.Requests != 1 {
+			t.Fatalf("%+v", f)
+		}
+		rec, stored, err := r.s.stored("k")
+		if err != nil || !stored || rec.Level != float64(i+1) {
+			t.Errorf("the file has %+v (%v, %v), want level %d", rec, stored, err, i+1)
+		}
+	}
+}
+
+// TestRelaxedSlowDisk holds the writer up: changes wait after a window, refusals and reads do not, and a caller may give up.
+func TestRelaxedSlowDisk(t *testing.T) {
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), nil, &RelaxedOptions{Window: 5 * time.Millisecond})
+	fill := func(ctx context.Context) error {
+		_, err := r.Fill(ctx, op(steady, "k", 1, store.IfFits))
+		return err
+	}
+	if err := fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.s.writer <- struct{}{} // the disk hangs
+	for r.stalled.Load() == nil {
+		if err := fill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // the write that will hang is due on the real clock
+	}
+	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level < 1 {
+		t.Errorf("reading meanwhile: %+v, %v", st, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := fill(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("a change that waits: %v, want the context's error: nothing was applied", err)
+	}
+	done := make(chan error)
+	go func() { done <- fill(t.Context()) }()
+	<-r.s.writer // the disk is back
+	if err := <-done; err != nil {
+		t.Errorf("a change after the disk came back: %v", err)
+	}
+}
+
+// TestRelaxedFailingDisk has writes fail: changes are refused until one succeeds, and nothing that was acknowledged is lost.
+func TestRelaxedFailingDisk(t *testing.T) {
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), nil, never)
+	fill := func() error {
+		_, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits))
+		return err
+	}
+	if err := fill(); err != nil {
+		t.Fatal(err)
+	}
+	db := r.s.db
+	size := db.MaxSize
+	db.MaxSize = 1 // as on a full disk
+	grow := func() error {
+		txns := make([]store.Txn, 20_000)
+		for i := range txns {
+			txns[i] = store.Txn{op(steady, fmt.Sprintf("more %d", i), 1, store.IfFits)}
+		}
+		_, err := r.Apply(t.Context(), txns...)
+		return err
+	}
+	if err := grow(); err != nil {
+		t.Fatal(err)
+	}
+	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
+	failsWith(t, fill(), store.ErrUnavailable, "could not be written")
+	_, err := r.Apply(t.Context(), store.Txn{op(steady, "k", 1, store.IfFits)})
+	failsWith(t, err, store.ErrUnavailable)
+	failsWith(t, r.Delete(t.Context(), "k"), store.ErrUnavailable)
+	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level != 1 {
+		t.Errorf("reading meanwhile: %+v, %v", st, err)
+	}
+	db.MaxSize = size
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(); err != nil {
+		t.Errorf("when the disk has room again: %v", err)
+	}
+	closeStore(t, r)
+	s := openAt(t, r.s.given, nil)
+	levelIs(t, s, "k", 2)
+	levelIs(t, s, "more 19999", 1)
+}
+
+// TestRelaxedClose closes under load: what was acknowledged is there.
+func TestRelaxedClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := openRelaxed(t, path, nil, &RelaxedOptions{Window: time.Millisecond, Cached: 10})
+	var acknowledged atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, uint64(g)))
+			for {
+				o := op(steady, fmt.Sprint("k", rnd.IntN(100)), 1, store.IfFits)
+				_, err := r.Fill(context.Background(), o)
+				if errors.Is(err, store.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				acknowledged.Add(1)
+			}
+		})
+	}
+	for acknowledged.Load() < 5000 {
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeStore(t, r)
+	wg.Wait()
+	s := openAt(t, path, nil)
+	entries, err := s.Scan(t.Context(), "", "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, e := range entries {
+		sum += int64(e.Level)
+	}
+	if sum != acknowledged.Load() {
+		t.Errorf("%d stored, %d acknowledged", sum, acknowledged.Load())
+	}
+}
+
+func TestRelaxedBadUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	for _, ro := range []*RelaxedOptions{{Window: -1}, {Cached: -1}} {
+		if _, err := OpenRelaxed(path, nil, ro); err == nil {
+			t.Errorf("%+v: no error", ro)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was made all the same")
+	}
+	r := openRelaxed(t, path, nil, never)
+	if _, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	levelIs(t, r.s, "k", 1)
+	closeStore(t, r)
+	for _, err := range []error{r.Sync(t.Context()), r.Verify(t.Context())} {
+		failsWith(t, err, store.ErrClosed)
+	}
+}
+
+// BenchmarkRelaxed reports decisions per second on 100,000 buckets: go test -run '^$' -bench Relaxed -benchtime 1x ./bolt
+func BenchmarkRelaxed(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "limits.db")
+	s := openAt(b, path, nil)
+	prefill(b, s, benchKeys)
+	closeStore(b, s)
+	r := openRelaxed(b, path, nil, nil)
+	var rates []float64
+	for b.Loop() {
+		for range 5 {
+			rate, _ := load(b, 16, time.Second, func(rnd *rand.Rand) error {
+				_, err := r.Fill(context.Background(), benchOp(benchKey(rnd.IntN(benchKeys))))
+				return err
+			})
+			rates = append(rates, rate)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(rates), "decisions/s")
+}

@@ -1,0 +1,61 @@
+package observability
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+// OpenTelemetry returns hooks that make a span of each call and feed metrics.
+func OpenTelemetry(tracer trace.Tracer, meter metric.Meter) (observe.Hooks, error) {
+	decisions, err := meter.Int64Counter("brim.decisions", metric.WithDescription("Operations decided."))
+	if err != nil {
+		return observe.Hooks{}, err
+	}
+	calls, err := meter.Float64Histogram("brim.call.duration", metric.WithUnit("s"), metric.WithDescription("Time that calls to the store took."))
+	if err != nil {
+		return observe.Hooks{}, err
+	}
+	flushes, err := meter.Int64Histogram("brim.flush.requests", metric.WithDescription("Callers that shared a commit."))
+	if err != nil {
+		return observe.Hooks{}, err
+	}
+	retries, err := meter.Int64Counter("brim.retries", metric.WithDescription("Attempts that were made again."))
+	if err != nil {
+		return observe.Hooks{}, err
+	}
+	return observe.Hooks{
+		Start: func(ctx context.Context, c observe.Call) context.Context {
+			ctx, _ = tracer.Start(ctx, "brim."+string(c.Method), trace.WithSpanKind(trace.SpanKindClient),
+				trace.WithAttributes(attribute.Int("brim.size", c.Size)))
+			return ctx
+		},
+		Decision: func(ctx context.Context, d observe.Decision) {
+			accepted := attribute.Bool("accepted", d.Accepted)
+			decisions.Add(ctx, 1, metric.WithAttributes(accepted, attribute.Bool("estimate", d.State.Estimate)))
+			trace.SpanFromContext(ctx).AddEvent("decision", trace.WithAttributes(accepted))
+		},
+		End: func(ctx context.Context, c observe.Call, e observe.End) {
+			calls.Record(ctx, e.Took.Seconds(), metric.WithAttributes(
+				attribute.String("method", string(c.Method)), attribute.String("outcome", outcome(e.Err))))
+			span := trace.SpanFromContext(ctx)
+			if e.Err != nil {
+				span.SetStatus(codes.Error, outcome(e.Err))
+				span.RecordError(e.Err) // errors hold no keys
+			}
+			span.End()
+		},
+		Flush: func(f store.Flush) {
+			flushes.Record(context.Background(), int64(f.Requests), metric.WithAttributes(attribute.String("backend", f.Backend)))
+		},
+		Retry: func(r store.Retry) {
+			retries.Add(context.Background(), 1, metric.WithAttributes(attribute.String("backend", r.Backend)))
+		},
+	}, nil
+}

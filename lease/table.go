@@ -1,0 +1,92 @@
+package lease
+
+import (
+	"hash/maphash"
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	shards  = 64
+	recents = 1 << 12
+)
+
+// table finds the pools. A lookup takes no lock: a shard's map is never changed, but replaced by one that differs.
+type table struct {
+	seed   maphash.Seed
+	most   int // pools in a shard
+	shards [shards]struct {
+		pools atomic.Pointer[map[string]*pool]
+		mu    sync.Mutex // held to replace it
+		_     [48]byte
+	}
+	// recent remembers of buckets without a pool when they were last asked, roughly: a bucket that is asked once in a while
+	// needs no pool.
+	recent [recents]atomic.Uint64
+}
+
+func (t *table) hash(key string) uint64 { return maphash.String(t.seed, key) }
+
+func (t *table) find(h uint64, key string) *pool {
+	if pools := t.shards[h%shards].pools.Load(); pools != nil {
+		return (*pools)[key]
+	}
+	return nil
+}
+
+// busy reports whether the bucket was asked within the last nanoseconds, and notes that it was now.
+func (t *table) busy(h uint64, now, within int64) bool {
+	const unit = 1 << 20 // about a millisecond
+	slot := &t.recent[h>>20%recents]
+	mark := h&0xffffff<<40 | uint64(now/unit)&(1<<40-1)
+	before := slot.Load()
+	if before != mark {
+		slot.Store(mark)
+	}
+	if before>>40 != mark>>40 {
+		return false
+	}
+	passed := int64(mark&(1<<40-1)) - int64(before&(1<<40-1))
+	return before != 0 && passed >= 0 && passed <= within/unit
+}
+
+// insert adds p, unless there is one for its key already. Where the shard is full, those that have nothing left go, or else
+// any one: what is dropped is lost, and nothing else comes of it.
+func (t *table) insert(h uint64, p *pool, now instant) {
+	sh := &t.shards[h%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	pools := make(map[string]*pool)
+	if old := sh.pools.Load(); old != nil {
+		if (*old)[p.key] != nil {
+			return
+		}
+		pools = maps.Clone(*old)
+	}
+	if len(pools) >= t.most {
+		maps.DeleteFunc(pools, func(_ string, other *pool) bool { return other.idle(now) })
+	}
+	for key, other := range pools {
+		if len(pools) < t.most {
+			break
+		}
+		other.kill()
+		delete(pools, key)
+	}
+	pools[p.key] = p
+	sh.pools.Store(&pools)
+}
+
+// drop takes p out of the table, with all that is left in it.
+func (t *table) drop(h uint64, p *pool) {
+	p.kill()
+	sh := &t.shards[h%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if old := sh.pools.Load(); old != nil && (*old)[p.key] == p {
+		pools := maps.Clone(*old)
+		delete(pools, p.key)
+		sh.pools.Store(&pools)
+	}
+}

@@ -1,0 +1,196 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	at := func(t *testing.T, clock func() time.Time) store.Store {
+		hooks := observe.Hooks{
+			Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
+			Decision: func(context.Context, observe.Decision) {},
+			End:      func(context.Context, observe.Call, observe.End) {},
+		}
+		return wrap(t, inMemory(t, clock), hooks, nil)
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
+		OpenAt: at, Nil: (*observe.Store)(nil), Operations: 5000, Keys: 1000,
+	})
+}
+
+func inMemory(t testing.TB, clock func() time.Time) store.Store {
+	t.Helper()
+	s, err := memory.New(&memory.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func wrap(t testing.TB, s store.Store, h observe.Hooks, o *observe.Options) *observe.Store {
+	t.Helper()
+	w, err := observe.New(s, h, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// told is what the hooks were told, in order.
+type told struct{ lines []string }
+
+func (w *told) say(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+}
+
+type mark struct{}
+
+func (w *told) hooks() observe.Hooks {
+	return observe.Hooks{
+		Start: func(ctx context.Context, c observe.Call) context.Context {
+			w.say("start %s %d", c.Method, c.Size)
+			return context.WithValue(ctx, mark{}, c.Method)
+		},
+		Decision: func(ctx context.Context, d observe.Decision) {
+			w.say("decision in %v: key %q, mode %d, amount %v, hold %v: %v of %d, level %v, wait %v",
+				ctx.Value(mark{}), d.Key, d.Mode, d.Amount, d.Hold, d.Accepted, d.Of, d.State.Level, d.State.RetryAfter)
+		},
+		End: func(ctx context.Context, c observe.Call, e observe.End) {
+			w.say("end %v %s: %v, failed %d, error %v", ctx.Value(mark{}), c.Method, e.Took, e.Failed, e.Err)
+		},
+	}
+}
+
+// TestHooks sees what each method tells.
+func TestHooks(t *testing.T) {
+	limit := store.Limit{Capacity: 10}
+	b := limit.For("secret")
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		name string
+		call func(ctx context.Context, s store.Store) error
+		want []string
+	}{
+		{"fill", func(ctx context.Context, s store.Store) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 4, Hold: 1})
+			return err
+		}, []string{
+			"start fill 1",
+			`decision in fill: key "", mode 0, amount 4, hold 1: true of 1, level 4, wait 0s`,
+			"end fill fill: 1s, failed 0, error <nil>",
+		}},
+		{"refused", func(ctx context.Context, s store.Store) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 11})
+			return err
+		}, []string{
+			"start fill 1",
+			`decision in fill: key "", mode 0, amount 11, hold 0: false of 1, level 0, wait 2562047h47m16.854775807s`,
+			"end fill fill: 1s, failed 0, error <nil>",
+		}},
+		{"failed", func(_ context.Context, s store.Store) error {
+			_, err := s.Fill(done, store.Op{Bucket: b, Amount: 1})
+			return err
+		}, []string{
+			"start fill 1",
+			"end fill fill: 1s, failed 0, error memory: fill: context canceled",
+		}},
+		{"apply", func(ctx context.Context, s store.Store) error {
+			_, err := s.Apply(ctx,
+				store.Txn{{Bucket: limit.For("a"), Amount: 9}, {Bucket: limit.For("b"), Amount: 11}},
+				store.Txn{{Bucket: limit.For("a"), Hold: -1, Mode: store.Always}},
+				store.Txn{{Bucket: limit.For("a"), Amount: 2}})
+			return err
+		}, []string{
+			"start apply 3",
+			`decision in apply: key "", mode 0, amount 9, hold 0: false of 2, level 0, wait 0s`,
+			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 0, wait 2562047h47m16.854775807s`,
+			`decision in apply: key "", mode 0, amount 2, hold 0: true of 1, level 2, wait 0s`,
+			"end apply apply: 1s, failed 1, error <nil>",
+		}},
+		{"read", func(ctx context.Context, s store.Store) error { _, err := s.Read(ctx, b, b); return err }, []string{
+			"start read 2", "end read read: 1s, failed 0, error <nil>",
+		}},
+		{"delete", func(ctx context.Context, s store.Store) error { return s.Delete(ctx, "a", "b", "c") }, []string{
+			"start delete 3", "end delete delete: 1s, failed 0, error <nil>",
+		}},
+		{"scan", func(ctx context.Context, s store.Store) error { _, err := s.Scan(ctx, "p", "", 7); return err }, []string{
+			"start scan 7", "end scan scan: 1s, failed 0, error <nil>",
+		}},
+		{"prune", func(ctx context.Context, s store.Store) error { _, err := s.Prune(ctx); return err }, []string{
+			"start prune 0", "end prune prune: 1s, failed 0, error <nil>",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var w told
+			now := time.Unix(0, 0)
+			s := wrap(t, inMemory(t, nil), w.hooks(), &observe.Options{Now: func() time.Time { now = now.Add(time.Second); return now }})
+			_ = c.call(t.Context(), s)
+			if got, want := strings.Join(w.lines, "\n"), strings.Join(c.want, "\n"); got != want {
+				t.Errorf("told:\n%s\nwant:\n%s", got, want)
+			}
+			if strings.Contains(strings.Join(w.lines, ""), "secret") {
+				t.Error("the hooks were told the key")
+			}
+		})
+	}
+}
+
+// TestContextOfStart sees that what Start returns goes on with the call.
+func TestContextOfStart(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := wrap(t, inMemory(t, nil), observe.Hooks{Start: func(context.Context, observe.Call) context.Context { return done }}, nil)
+	if _, err := s.Read(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the error of the context that Start returned", err)
+	}
+}
+
+func TestKey(t *testing.T) {
+	hash := observe.HashKey([]byte("0123456789abcdef0123456789abcdef"))
+	var w told
+	s := wrap(t, inMemory(t, nil), observe.Hooks{Decision: w.hooks().Decision}, &observe.Options{Key: hash})
+	if _, err := s.Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 1}.For("card:4711"), Amount: 1}); err != nil {
+		t.Fatal(err)
+	}
+	name := hash("card:4711")
+	if len(w.lines) != 1 || !strings.Contains(w.lines[0], fmt.Sprintf("key %q", name)) || strings.Contains(w.lines[0], "4711") {
+		t.Errorf("told %q, want the key as %s", w.lines, name)
+	}
+	if len(name) != 16 || name == hash("card:4712") || name == observe.HashKey([]byte("another"))("card:4711") {
+		t.Errorf("%s does not depend on key and secret", name)
+	}
+}
+
+func TestNoHooks(t *testing.T) {
+	s := wrap(t, inMemory(t, nil), observe.Hooks{}, nil)
+	op := store.Op{Bucket: store.Limit{Capacity: 1}.For("k"), Amount: 1}
+	ctx := t.Context()
+	if st, err := s.Fill(ctx, op); err != nil || !st.Accepted {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if res, err := s.Apply(ctx, store.Txn{op}); err != nil || res[0].Accepted {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if _, err := observe.New(nil, observe.Hooks{}, nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("no store: %v, want ErrClosed", err)
+	}
+	if allocs := testing.AllocsPerRun(100, func() {
+		if _, err := s.Fill(ctx, op); err != nil {
+			t.Error(err)
+		}
+	}); allocs != 0 {
+		t.Errorf("a call without hooks allocates %v times", allocs)
+	}
+}

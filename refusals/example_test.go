@@ -1,0 +1,40 @@
+package refusals_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/refusals"
+)
+
+// A store that is far away is spared the calls that it would refuse.
+func Example() {
+	far, err := memory.New(nil) // or postgres.New(pool, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := refusals.New(far, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close() // closes far, too
+	lim := brim.New(s, nil)
+
+	day := brim.Limit{Capacity: 100, LeakRate: 0.001}
+	for _, n := range []float64{100, 1, 101} {
+		st, err := lim.TryFillup(context.Background(), day.For("tenant:42"), n)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(n, st.Accepted, "from memory:", st.Estimate)
+	}
+	// Output:
+	// 100 true from memory: false
+	// 1 false from memory: true
+	// 101 false from memory: true
+}

@@ -1,0 +1,305 @@
+package refusals_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/store"
+)
+
+var limit = store.Limit{Capacity: 10, LeakRate: 2}
+
+func TestRefusedFromMemory(t *testing.T) {
+	clock := newManual()
+	inner := &counting{Store: inMemory(t, clock.now)}
+	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Minute})
+	b := limit.For("k")
+	if st := try(t, s, b, 10); !st.Accepted || st.Estimate {
+		t.Fatalf("10 into an empty bucket: %+v", st)
+	}
+	asked := inner.fills.Load()
+	for _, c := range []struct {
+		after    time.Duration
+		n, level float64
+		wait     time.Duration
+		why      string
+	}{
+		{0, 1, 10, 500 * time.Millisecond, "the bucket is known to be full: it accepted just now"},
+		{0, 10, 10, 5 * time.Second, "more has to wait longer"},
+		{0, 11, 10, store.Never, "more than the capacity never fits"},
+		{250 * time.Millisecond, 1, 9.5, 250 * time.Millisecond, "the wait counts down, the level leaks"},
+		{249_999 * time.Microsecond, 1, 9.000002, time.Microsecond, "to the microsecond"},
+	} {
+		clock.step(c.after)
+		st := try(t, s, b, c.n)
+		if st.Accepted || st.Full || !st.Estimate || st.RetryAfter != c.wait || !near(st.Level, c.level) ||
+			st.Capacity != 10 || st.LeakRate != 2 || !st.At.Equal(clock.now()) {
+			t.Errorf("%v: %+v, want level %v, wait %v\nwhy: %s", c.n, st, c.level, c.wait, c.why)
+		}
+	}
+	if n := inner.fills.Load(); n != asked {
+		t.Errorf("the store was asked %d times, want not once", n-asked)
+	}
+	clock.step(time.Microsecond)
+	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
+		t.Errorf("when the wait is over the store decides: %+v", st)
+	}
+}
+
+func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+
+// TestFlood has one bucket asked at a fixed rate of which it can let in a twentieth. Every decision must be the one that the
+// store alone would have made, and the store may see few of them.
+func TestFlood(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		n    func(*rand.Rand) float64
+		rate float64
+	}{
+		{"equal costs", func(*rand.Rand) float64 { return 1 }, 50},
+		{"mixed costs", func(r *rand.Rand) float64 { return float64(1 + r.IntN(4)) }, 125},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := newManual()
+			inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+			s := wrap(t, inner, &refusals.Options{Clock: clock.now})
+			b := store.Limit{Capacity: 16, LeakRate: c.rate}.For("hot")
+			r := rand.New(rand.NewPCG(1, 1))
+			accepted, decisions := 0, 20_000
+			for range decisions {
+				clock.step(time.Millisecond)
+				n := c.n(r)
+				got, want := try(t, s, b, n), try(t, alone, b, n)
+				if got.Accepted != want.Accepted || got.RetryAfter != want.RetryAfter {
+					t.Fatalf("%v: %+v, the store alone answers %+v", n, got, want)
+				}
+				if got.Accepted {
+					accepted++
+				}
+			}
+			share := float64(inner.fills.Load()) / float64(decisions)
+			t.Logf("%d of %d accepted, the store was asked for %.2f %%", accepted, decisions, 100*share)
+			if c.name == "equal costs" && share > 0.06 {
+				t.Errorf("the store was asked for %.1f %% of the decisions, want 6 %% at most\nwhy: 5 %% is what it lets in", 100*share)
+			}
+			if extra := inner.fills.Load() - int64(accepted); extra > int64(accepted)/20 {
+				t.Errorf("the store refused %d, want few: nearly all that it refuses is known beforehand", extra)
+			}
+		})
+	}
+}
+
+// TestBound has room made behind the wrapper's back.
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		remember, bound time.Duration
+	}{{0, time.Second}, {200 * time.Millisecond, 200 * time.Millisecond}} {
+		clock := newManual()
+		inner := inMemory(t, clock.now)
+		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: c.remember})
+		b := store.Limit{Capacity: 10}.For("k")
+		try(t, s, b, 10)
+		if st := try(t, s, b, 1); st.Accepted || st.RetryAfter != store.Never {
+			t.Fatalf("%+v", st)
+		}
+		if err := inner.Delete(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		clock.step(c.bound - 1)
+		if st := try(t, s, b, 1); st.Accepted {
+			t.Errorf("before %v: %+v, want refused from memory", c.bound, st)
+		}
+		clock.step(1)
+		if st := try(t, s, b, 11); st.Accepted || !st.Estimate || st.RetryAfter != store.Never {
+			t.Errorf("more than the capacity: %+v; that is never forgotten for its age", st)
+		}
+		if st := try(t, s, b, 1); !st.Accepted {
+			t.Errorf("after %v: %+v, want what another process made room for", c.bound, st)
+		}
+	}
+}
+
+// lowering is what makes room or changes the rule.
+var lowering = []struct {
+	name string
+	call func(t *testing.T, s store.Store, b store.Bucket, now time.Time)
+}{
+	{"drain", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		do(t, s, store.Op{Bucket: b, Amount: -5, Mode: store.Always})
+	}},
+	{"release", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		do(t, s, store.Op{Bucket: b, Hold: -5, Mode: store.Always})
+	}},
+	{"capture", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		do(t, s, store.Op{Bucket: b, Hold: -5, Amount: 1, Mode: store.Always})
+	}},
+	{"taken back", func(t *testing.T, s store.Store, b store.Bucket, now time.Time) {
+		do(t, s, store.Op{Bucket: b, Amount: -4, Ceiling: 20, CeilingAt: now})
+	}},
+	{"delete", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		if err := s.Delete(t.Context(), "other", b.Key); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"apply", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		if _, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: -5, Mode: store.Always}}); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		b.LeakRate = 5e6 // by which five units leak in a microsecond, once it is written
+		do(t, s, store.Op{Bucket: b, Amount: 1, Mode: store.Always})
+	}},
+}
+
+// TestForgetsAtOnce makes room through the wrapper, with a refusal remembered or still on its way.
+func TestForgetsAtOnce(t *testing.T) {
+	const why = "a refusal remembered for longer than it is true (trap 24)"
+	for _, l := range lowering {
+		for _, inFlight := range []bool{false, true} {
+			name := l.name
+			if inFlight {
+				name += ", refusal in flight"
+			}
+			t.Run(name, func(t *testing.T) {
+				clock := newManual()
+				hold := newHolding(inMemory(t, clock.now))
+				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+				b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
+				do(t, hold.Store, store.Op{Bucket: b, Amount: 4.5})
+				do(t, hold.Store, store.Op{Bucket: b, Hold: 5})
+				done := make(chan store.State, 1)
+				refused := func() {
+					st, err := s.Fill(keep(t.Context()), store.Op{Bucket: b, Amount: 3})
+					if err != nil {
+						t.Error(err)
+					}
+					done <- st
+				}
+				go refused()
+				if st := <-hold.decided; st.Accepted {
+					t.Fatalf("%+v", st)
+				}
+				if !inFlight {
+					hold.release <- nil
+					<-done
+					if st := try(t, s, b, 3); !st.Estimate {
+						t.Fatalf("%+v, want refused from memory", st)
+					}
+				}
+				clock.step(time.Microsecond)
+				l.call(t, s, b, clock.now())
+				if inFlight {
+					hold.release <- nil
+					if st := <-done; st.Accepted || st.Estimate {
+						t.Fatalf("the one in flight: %+v", st)
+					}
+				}
+				if st := try(t, s, b, 3); !st.Accepted {
+					t.Errorf("%+v, want accepted\nwhy: %s", st, why)
+				}
+			})
+		}
+	}
+}
+
+// TestBehindItsBucket plays random calls, by this process and past it, with a clock of the store that steps back, and sees that
+// whatever is refused from memory does not fit into the store either: the wrapper errs only towards asking.
+func TestBehindItsBucket(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	clock, own := newManual(), newManual()
+	inner := inMemory(t, clock.now)
+	s := wrap(t, inner, &refusals.Options{Clock: own.now, Remember: time.Hour})
+	estimates, behind, highest := 0, 0, clock.now()
+	for i := range 20_000 {
+		b := store.Limit{Capacity: 16, LeakRate: 0.5}.For(string(rune('a' + i/50%20)))
+		step := time.Duration(r.IntN(2000)) * time.Millisecond
+		own.step(step)
+		clock.step(step)
+		if highest = later(highest, clock.now()); r.IntN(50) == 0 && highest.Sub(clock.now()) < time.Minute { // within MaxSkew
+			clock.step(-time.Duration(r.IntN(100)) * time.Second)
+		}
+		op := store.Op{Bucket: b, Amount: float64(r.IntN(18)) / 2}
+		switch r.IntN(8) {
+		case 0:
+			op.Mode = store.Clamp
+		case 1:
+			op.Ceiling = float64(1 + r.IntN(20))
+		case 2:
+			op.Amount, op.Hold = op.Amount/2, op.Amount/2
+		case 3:
+			op.BlockFor = 3 * time.Second
+		case 4: // what is held is captured, or the bucket is full for good
+			st, err := inner.Read(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			op.Mode, op.Hold = store.Always, -st[0].Held
+		case 5: // another process fills
+			do(t, inner, store.Op{Bucket: b, Amount: 2})
+		}
+		before, err := inner.Read(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := do(t, s, op)
+		if !st.Estimate {
+			continue
+		}
+		estimates++
+		rim := op.Capacity
+		if op.Ceiling != 0 {
+			rim = min(rim, op.Ceiling)
+		}
+		now := before[0]
+		if now.At.After(clock.now()) {
+			behind++
+		}
+		if fits := now.Level+now.Held+op.Amount+op.Hold <= rim && now.BlockedUntil.IsZero(); fits || st.Level > now.Level+1e-9 {
+			t.Fatalf("call %d, %+v: refused from memory with %+v, but the bucket is %+v", i, op, st, now)
+		}
+	}
+	if estimates < 1000 || behind < 100 {
+		t.Errorf("%d refused from memory, %d of them behind the bucket's time: that proves little", estimates, behind)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func TestBadUse(t *testing.T) {
+	inner := inMemory(t, nil)
+	defer inner.Close()
+	if _, err := refusals.New(nil, nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("no store: %v, want ErrClosed", err)
+	}
+	for _, o := range []refusals.Options{{Remember: -1}, {MaxBuckets: -1}} {
+		if _, err := refusals.New(inner, &o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+func TestNothingAllocated(t *testing.T) {
+	s := wrap(t, inMemory(t, nil), &refusals.Options{Remember: time.Hour})
+	b := store.Limit{Capacity: 10, LeakRate: 1e-6}.For("tenant:42")
+	try(t, s, b, 10)
+	ctx := t.Context()
+	for _, n := range []float64{1, 7, 11} {
+		op := store.Op{Bucket: b, Amount: n}
+		if allocs := testing.AllocsPerRun(1000, func() {
+			if st, err := s.Fill(ctx, op); err != nil || !st.Estimate {
+				t.Errorf("%+v, %v, want refused from memory", st, err)
+			}
+		}); allocs != 0 {
+			t.Errorf("refusing %v allocates %v times", n, allocs)
+		}
+	}
+}
