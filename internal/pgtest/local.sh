@@ -1,7 +1,7 @@
 # Keeps one server of this machine, for whoever holds the other end of stdin: $1 is a directory of its own, $2 where the
 # programs are. When stdin ends, because its holder was done or was killed, the server is stopped and the directory removed.
-# Answers go to stdout, one line each.
-dir=$1 bin=$2
+# Answers go to stdout, one line each; "ended N" says that the server of the Nth start is gone, and may come before "start 0".
+dir=$1 bin=$2 run=0
 trap '' HUP INT QUIT TERM PIPE
 stop() {
     [ -s "$dir/pid" ] || return 0
@@ -17,12 +17,13 @@ while read -r word signal; do
         echo "init $?"
         ;;
     start)
+        run=$((run + 1))
         {
             "$bin/postgres" -D "$dir/data" -c "config_file=$dir/conf" >>"$dir/log" 2>&1 </dev/null &
             echo $! >"$dir/pid.new"
             mv "$dir/pid.new" "$dir/pid"
             wait $!
-            echo "ended $?"
+            echo "ended $run"
         } &
         # A stop must find the process it is to stop.
         while [ ! -s "$dir/pid" ]; do sleep 0.01; done

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,6 +19,8 @@ type supervisor struct {
 	stdout *os.File
 	lines  *bufio.Reader
 	line   string // the part of a line that was read so far
+	starts int    // how many were asked for
+	gone   int    // the last start whose server is known to have ended
 }
 
 // supervise runs script. prepare may change the command before it is started.
@@ -51,6 +54,9 @@ func (s *supervisor) ask(command string, timeout time.Duration) error {
 		return err
 	}
 	word, _, _ := strings.Cut(command, " ")
+	if word == "start" {
+		s.starts++
+	}
 	for deadline := time.Now().Add(timeout); ; {
 		line, err := s.read(time.Until(deadline))
 		switch {
@@ -66,8 +72,11 @@ func (s *supervisor) ask(command string, timeout time.Duration) error {
 
 // ended reports whether the server ended by itself, waiting for that as long as pause.
 func (s *supervisor) ended(pause time.Duration) bool {
-	line, err := s.read(pause)
-	return strings.HasPrefix(line, "ended ") || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	if s.gone == s.starts {
+		return true
+	}
+	_, err := s.read(pause)
+	return s.gone == s.starts || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (s *supervisor) read(timeout time.Duration) (string, error) {
@@ -81,6 +90,10 @@ func (s *supervisor) read(timeout time.Duration) (string, error) {
 	}
 	line := strings.TrimSuffix(s.line, "\n")
 	s.line = ""
+	// A server that ends at once can be gone before its start is confirmed.
+	if n, ok := strings.CutPrefix(line, "ended "); ok {
+		s.gone, _ = strconv.Atoi(n)
+	}
 	return line, nil
 }
 
