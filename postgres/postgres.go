@@ -124,6 +124,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 		&combine.Options{
 			Lanes: n, MaxBatch: batch, MinBatch: minBatch,
 			Before:  func(i int) error { return s.lanes[i].acquire() },
+			Cut:     func(i int) { s.lanes[i].end() },
 			After:   func(i int) { s.lanes[i].release() },
 			Flushed: s.flushed(),
 		})
@@ -133,6 +134,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 			&combine.Options{
 				MaxBatch: batch,
 				Before:   func(int) error { return s.txnLane.acquire() },
+				Cut:      func(int) { s.txnLane.end() },
 				After:    func(int) { s.txnLane.release() },
 				Flushed:  s.flushed(),
 			})

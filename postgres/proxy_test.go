@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -296,6 +297,9 @@ func TestConnectionLostForGood(t *testing.T) {
 			var applied, unknown atomic.Int64
 			var wg, started sync.WaitGroup
 			started.Add(good)
+			// One goes ahead with its own request, so that all the others are one batch.
+			wg.Go(func() { fill(t, s, kind(steady.For(secret))) })
+			until(t, "the first to wait for a connection", func() bool { return strings.Contains(stacks(), "postgres.(*lane).connect") })
 			wg.Go(func() {
 				_, err := s.Fill(t.Context(), kind(steady.For("\x00")))
 				wantError(t, err, store.ErrUnavailable, "22021")
@@ -330,4 +334,10 @@ func TestConnectionLostForGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stacks shows what every goroutine is doing.
+func stacks() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
 }

@@ -74,9 +74,7 @@ func (w *watchdog) look() {
 	left := time.Until(w.until)
 	switch {
 	case w.busy && !w.late && left <= 0:
-		w.late = true
-		close(w.expired)
-		w.cut()
+		w.expire()
 		left = w.timeout / 2
 	case w.busy && !w.late:
 	case w.busy || w.used:
@@ -87,6 +85,21 @@ func (w *watchdog) look() {
 	}
 	w.used = false
 	w.timer.Reset(left)
+}
+
+// end ends the flush in flight at once.
+func (w *watchdog) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy && !w.late {
+		w.expire()
+	}
+}
+
+func (w *watchdog) expire() {
+	w.late = true
+	close(w.expired)
+	w.cut()
 }
 
 // cut makes everything that waits for the connection fail at once.
@@ -100,29 +113,38 @@ func (w *watchdog) cut() {
 func (w *watchdog) acquiring() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return flushContext{Context: context.Background(), until: w.until, done: w.expired}
+	return flushContext{Context: context.Background(), expired: w.expired, until: w.until}
 }
 
-// flushing is the context in which the flush uses its connection. It says when it ends, but by no channel: the driver would watch
-// that with a goroutine, and the connection's deadline does the same.
+// flushing is the context in which the flush uses its connection. It says when it has ended, but by no channel: the driver would
+// watch that with a goroutine, and the connection's deadline does the same.
 func (w *watchdog) flushing() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return flushContext{Context: context.Background(), until: w.until}
+	return flushContext{Context: context.Background(), expired: w.expired, until: w.until, silent: true}
 }
 
 type flushContext struct {
 	context.Context
-	until time.Time
-	done  chan struct{}
+	expired chan struct{}
+	until   time.Time
+	silent  bool
 }
 
 func (c flushContext) Deadline() (time.Time, bool) { return c.until, true }
-func (c flushContext) Done() <-chan struct{}       { return c.done }
 
-func (c flushContext) Err() error {
-	if time.Now().Before(c.until) {
+func (c flushContext) Done() <-chan struct{} {
+	if c.silent {
 		return nil
 	}
-	return context.DeadlineExceeded
+	return c.expired
+}
+
+func (c flushContext) Err() error {
+	select {
+	case <-c.expired:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }

@@ -39,6 +39,10 @@ type Options struct {
 	// instance, while callers can still take their requests back. If it fails, the requests that are queued by then get its
 	// error and are not flushed. It must bound its own time.
 	Before func(lane int) error
+	// Cut, if set, ends what the lane's Before or flush is doing, as soon as it can be ended: they then return, with an error if
+	// they were not done. With it a caller that finds nothing in flight can flush its own request even if its context can end;
+	// nobody else's is cut off.
+	Cut func(lane int)
 	// After, if set, runs when each successful Before's batch has been flushed, or was found empty.
 	After func(lane int)
 	// Flushed, if set, is told of each flush when its callers have been answered: how many requests it had, how long it took,
@@ -79,6 +83,7 @@ const (
 type Combiner[Q, A any] struct {
 	flush    func(lane int, batch []*Request[Q, A])
 	before   func(lane int) error
+	cut      func(lane int)
 	after    func(lane int)
 	flushed  func(requests int, took time.Duration, err error)
 	maxBatch int
@@ -113,7 +118,7 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 		return nil, errors.New("combine: New needs a flush function, and lanes and a batch size that are not negative")
 	}
 	c := &Combiner[Q, A]{
-		flush: flush, before: o.Before, after: o.After, flushed: o.Flushed,
+		flush: flush, before: o.Before, cut: o.Cut, after: o.After, flushed: o.Flushed,
 		maxBatch: o.MaxBatch, minBatch: max(1, o.MinBatch), lanes: max(1, o.Lanes),
 	}
 	if c.before == nil {
@@ -144,7 +149,7 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	}
 	r := c.pool.Get().(*Request[Q, A])
 	r.In, r.slot = in, uint32(hash%slots)
-	led, err := c.enter(r, ctx.Done() == nil)
+	led, err := c.enter(ctx, r)
 	if err != nil {
 		return out, err
 	}
@@ -159,7 +164,18 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	}
 	out, err = r.Out, r.Err
 	c.release(r)
+	if led && err != nil && ctx.Err() != nil {
+		err = cutOff(ctx, err)
+	}
 	return out, err
+}
+
+// cutOff is the error of a caller whose context ended while it flushed its own request, and of what became of that.
+func cutOff(ctx context.Context, err error) error {
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
+	}
+	return ctx.Err()
 }
 
 // Close refuses further requests with [store.ErrClosed], and returns when those already queued have been flushed. It may be

@@ -601,3 +601,61 @@ func TestLanes(t *testing.T) {
 		})
 	})
 }
+
+// A caller whose context can end flushes its own request where a flush can be cut short, and nobody's but its own is.
+func TestCut(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		before bool  // it is cut in Before
+		fails  error // what was cut returns
+		plain  bool  // the caller's error is its context's alone
+	}{
+		{"waiting for what the flush needs: nothing was sent", true, store.ErrUnavailable, true},
+		{"in flight, and cannot be known", false, store.ErrUnknownOutcome, false},
+		{"in flight, and not applied", false, store.ErrUnavailable, true},
+		{"in flight, and done all the same", false, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cut, first := make(chan struct{}), true
+				c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+					if first && !test.before {
+						first = false
+						<-cut
+						batch[0].Err = test.fails
+						return
+					}
+					for _, r := range batch {
+						r.Out = 2 * r.In
+					}
+				}, &Options{
+					Before: func(int) error {
+						if first && test.before {
+							first = false
+							<-cut
+							return test.fails
+						}
+						return nil
+					},
+					Cut: func(int) { close(cut) },
+				})
+				ctx, cancel := cancellable(t)
+				one := do(ctx, c, 1)
+				synctest.Wait()
+				two := do(context.Background(), c, 2)
+				synctest.Wait()
+				cancel()
+				switch a := <-one; {
+				case test.fails == nil && a.err != nil:
+					t.Errorf("error %v for what was done", a.err)
+				case test.plain && a.err != context.Canceled:
+					t.Errorf("error %v, want context.Canceled alone", a.err)
+				case test.fails != nil && !test.plain && (!errors.Is(a.err, store.ErrUnknownOutcome) || !errors.Is(a.err, context.Canceled)):
+					t.Errorf("error %v, want both ErrUnknownOutcome and context.Canceled", a.err)
+				}
+				want(t, two, 4)
+				c.Close()
+			})
+		})
+	}
+}

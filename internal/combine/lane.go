@@ -3,6 +3,7 @@ package combine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -15,9 +16,9 @@ type lane[Q, A any] struct {
 	batch []*Request[Q, A] // of the flush in flight; whoever took the lane owns it
 }
 
-// enter queues r. A caller that cannot be called away by its context and finds nothing in flight flushes its request itself,
-// which saves handing it over; led then says that r is answered already.
-func (c *Combiner[Q, A]) enter(r *Request[Q, A], mayLead bool) (led bool, err error) {
+// enter queues r. A caller that finds nothing in flight flushes its request itself, which saves handing it over, unless its
+// context could call it away and nothing cuts a flush short; led then says that r is answered already.
+func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool, err error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -25,13 +26,13 @@ func (c *Combiner[Q, A]) enter(r *Request[Q, A], mayLead bool) (led bool, err er
 		return false, store.ErrClosed
 	}
 	running := c.lanes - len(c.idle)
-	if running == 0 && mayLead {
+	if running == 0 && (c.cut != nil || ctx.Done() == nil) {
 		l := c.lane()
 		r.state = inFlight
 		c.flights[r.slot]++
 		l.batch = append(l.batch[:0], r)
 		c.mu.Unlock()
-		l.lead()
+		l.lead(ctx)
 		<-r.done
 		return true, nil
 	}
@@ -57,12 +58,29 @@ func (c *Combiner[Q, A]) lane() *lane[Q, A] {
 
 // lead flushes the batch on the caller's goroutine and leaves what has queued meanwhile to one of its own: a caller works
 // for nobody else.
-func (l *lane[Q, A]) lead() {
+func (l *lane[Q, A]) lead(ctx context.Context) {
 	defer func() {
 		if l.goOn(true) {
 			go l.run(true)
 		}
 	}()
+	if ctx.Done() != nil {
+		var mu sync.Mutex
+		done := false // the lane may be flushing for others
+		stop := context.AfterFunc(ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if !done {
+				l.c.cut(l.index)
+			}
+		})
+		defer func() {
+			stop()
+			mu.Lock()
+			defer mu.Unlock()
+			done = true
+		}()
+	}
 	l.flush(l.c.before(l.index))
 }
 
