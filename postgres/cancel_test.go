@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,11 +134,29 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	schema := migrated(t, admin)
 	s := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("a"), 1, store.Clamp))
+	fill(t, s, op(steady.For("z"), 1, store.Clamp))
+	// A call that finds nothing in flight is cut off itself when its context ends. One that is sent for others as well goes on.
+	releaseFirst := lockRow(t, admin, schema, "z")
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.Apply(context.Background(), store.Txn{op(steady.For("z"), 1, store.IfFits)})
+		first <- err
+	}()
+	waiters(t, admin, schema, 1)
 	release := lockRow(t, admin, schema, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	txns := []store.Txn{{op(steady.For("a"), 1, store.IfFits), op(steady.For("b"), 1, store.IfFits)}}
 	result := make(chan error, 1)
 	go func() { _, err := s.Apply(ctx, txns...); result <- err }()
+	until(t, "the second call to queue", func() bool {
+		return slices.ContainsFunc(strings.Split(stacks(), "\n\n"), func(stack string) bool {
+			return strings.Contains(stack, " [select") && strings.Contains(stack, "combine.(*Combiner[")
+		})
+	})
+	releaseFirst()
+	if err := promptly(t, func() error { return <-first }); err != nil {
+		t.Fatal(err)
+	}
 	waiters(t, admin, schema, 1)
 	cancel()
 	wantError(t, promptly(t, func() error { return <-result }), store.ErrUnknownOutcome)

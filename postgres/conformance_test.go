@@ -78,10 +78,10 @@ func TestConformance(t *testing.T) {
 	}{
 		{name: "defaults"},
 		// A session's default isolation must not make a decision from an old snapshot, nor fail it.
-		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 5_000, Keys: 500}},
-		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 5_000, Keys: 500}},
+		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 2_000, Keys: 200}},
 		// What a pooler without prepared statements needs.
-		{name: "exec mode", settings: "default_query_exec_mode=exec", o: storetest.Options{Operations: 5_000, Keys: 500}},
+		{name: "exec mode", settings: "default_query_exec_mode=exec", o: storetest.Options{Operations: 2_000, Keys: 200}},
 	} {
 		t.Run(c.name, func(t *testing.T) { (&harness{settings: c.settings}).run(t, c.o) })
 	}
