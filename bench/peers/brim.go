@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/store"
+)
+
+// The limits of brim's buckets.
+var (
+	roomyLimit = brim.Limit{Capacity: roomy, LeakRate: roomyPerSecond}
+	fullLimit  = brim.Over(1, fullWindow)
+	rushLimit  = brim.Limit{Capacity: rushCapacity, LeakRate: 1 / rushWindow.Seconds()}
+)
+
+// limiter is what an application calls: validation, decision and state.
+func limiter(s store.Store) *target {
+	lim := brim.New(s, nil)
+	return &target{
+		rush: func(ctx context.Context, key string) (bool, error) {
+			st, err := lim.TryFillup(ctx, rushLimit.For(key), 1)
+			return st.Accepted, err
+		},
+		close: s.Close,
+	}
+}
+
+// onKeys has a target decide on the buckets of e, and brings them into being.
+func (t *target) onKeys(ctx context.Context, e *env, s store.Store, full int) (*target, error) {
+	lim := brim.New(s, nil)
+	t.decide = func(ctx context.Context, key int, full bool) (bool, error) {
+		b := roomyLimit.For(e.keys[key])
+		if full {
+			b = fullLimit.For(e.full[key])
+		}
+		st, err := lim.TryFillup(ctx, b, 1)
+		return st.Accepted, err
+	}
+	err := prefill(ctx, s, roomyLimit, e.keys)
+	if err == nil {
+		err = prefill(ctx, s, fullLimit, e.full[:full])
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return t, nil
+}
+
+// prefill puts one unit into each bucket, from as many callers as the store combines well.
+func prefill(ctx context.Context, s store.Store, limit brim.Limit, keys []string) error {
+	const callers = 256
+	errs := make([]error, callers)
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for i := c; i < len(keys) && errs[c] == nil; i += callers {
+				st, err := s.Fill(ctx, store.Op{Bucket: limit.For(keys[i]), Amount: 1})
+				if err == nil && !st.Accepted {
+					err = fmt.Errorf("the first unit was refused: %+v", st)
+				}
+				errs[c] = err
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// brims are brim's own stores.
+func brims() []*subject {
+	return []*subject{
+		{
+			name: "brim memory", keeps: "this process", against: "x/time/rate", inMemory: true,
+			open: func(ctx context.Context, e *env) (*target, error) {
+				s, err := memory.New(nil)
+				if err != nil {
+					return nil, err
+				}
+				return limiter(s).onKeys(ctx, e, s, fullCount)
+			},
+		},
+		{
+			name: "brim refusals over memory", keeps: "this process", against: "x/time/rate", inMemory: true,
+			open: func(ctx context.Context, e *env) (*target, error) {
+				m, err := memory.New(nil)
+				if err != nil {
+					return nil, err
+				}
+				// For as long as anything is measured: it is what a refusal from memory costs that is asked here.
+				s, err := refusals.New(m, &refusals.Options{Remember: time.Hour, MaxBuckets: fullCount})
+				if err != nil {
+					return nil, err
+				}
+				return limiter(s).onKeys(ctx, e, s, fullCount)
+			},
+		},
+		{
+			name: "brim bolt relaxed", keeps: "file, written twice a second", against: "x/time/rate", inMemory: true,
+			open: func(ctx context.Context, e *env) (*target, error) {
+				s, err := bolt.OpenRelaxed(filepath.Join(e.dir, "relaxed.db"), nil, nil)
+				if err != nil {
+					return nil, err
+				}
+				t := limiter(s)
+				t.settle = s.Sync
+				return t.onKeys(ctx, e, s, fullCount)
+			},
+		},
+		{
+			name: "brim bolt", keeps: "file, synced before the answer", against: "db.Update",
+			open: func(ctx context.Context, e *env) (*target, error) {
+				s, err := bolt.Open(filepath.Join(e.dir, "limits.db"), nil)
+				if err != nil {
+					return nil, err
+				}
+				return limiter(s).onKeys(ctx, e, s, fullOnServer)
+			},
+		},
+		{
+			name: "brim postgres", keeps: "PostgreSQL, synced before the answer", against: "bare UPDATE", server: postgresServer,
+			open: func(ctx context.Context, e *env) (*target, error) {
+				s, err := postgres.New(e.pool, nil)
+				if err != nil {
+					return nil, err
+				}
+				t := limiter(s)
+				t.written = e.logged
+				return t.onKeys(ctx, e, s, fullOnServer)
+			},
+		},
+		{
+			name: "brim refusals over postgres", keeps: "PostgreSQL, synced; refusals remembered for 1 s", against: "bare UPDATE", server: postgresServer,
+			open: func(ctx context.Context, e *env) (*target, error) {
+				p, err := postgres.New(e.pool, &postgres.Options{Schema: "remembered"})
+				if err != nil {
+					return nil, err
+				}
+				if err := e.migrate(ctx, "remembered"); err != nil {
+					return nil, err
+				}
+				s, err := refusals.New(p, nil)
+				if err != nil {
+					return nil, err
+				}
+				t := limiter(s)
+				t.written = e.logged
+				return t.onKeys(ctx, e, s, fullOnServer)
+			},
+		},
+	}
+}

@@ -1,0 +1,156 @@
+// Command peers measures brim beside its peers and the barest that its backends can do, in one run in which all take turns.
+//
+//	go run ./peers -out results
+//
+// It starts the servers that it needs, PostgreSQL and Redis, and stops them; a subject whose server is missing is skipped, and
+// said so. In the output directory are then results.json, results.md and plots. At the end it prints the figures that brim is
+// required to reach, and whether it does.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	out, dir, only string
+	quick, large   bool
+}
+
+func parse(args []string, stderr io.Writer) (*options, error) {
+	var o options
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.out, "out", "results", "directory for results.json, results.md and the plots; it is created")
+	flags.StringVar(&o.dir, "dir", "", "directory for bbolt's and Redis's files while measuring; the system's for temporary files by default")
+	flags.StringVar(&o.only, "only", "", "measure only subjects whose names contain one of these words, comma-separated, and what they are compared with")
+	flags.BoolVar(&o.quick, "quick", false, "two minutes for a first look, instead of ten; too little to judge by")
+	flags.BoolVar(&o.large, "large", false, "growth up to 10^7 buckets, which takes some gigabytes and minutes more")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("%q is no option; see -help", flags.Arg(0))
+	}
+	return &o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	subjects, err := choose(slices.Concat(brims(), references(), naives(), memoryPeers(), redisPeers()), o.only)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	e, err := newEnv(o.dir, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	r, err := e.measure(ctx, newPlan(o.quick, o.large), cells(runtime.GOMAXPROCS(0), o.quick), subjects)
+	if err != nil {
+		return err
+	}
+	if err := r.write(o.out); err != nil {
+		return err
+	}
+	e.say("written to %s", o.out)
+	_, err = io.WriteString(stdout, r.figureTable())
+	return err
+}
+
+// measure opens the subjects and measures everything there is to measure of them.
+func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subject) (r *results, err error) {
+	open, skipped, err := e.open(ctx, subjects)
+	defer func() { err = errors.Join(err, closeAll(open)) }()
+	if err != nil {
+		return nil, err
+	}
+	r = &results{Plan: p, Subjects: infos(open), Skipped: skipped}
+	if r.Machine, err = e.describe(ctx); err != nil {
+		return nil, err
+	}
+	named := func(name string) *opened {
+		if i := slices.IndexFunc(open, func(s *opened) bool { return s.name == name }); i >= 0 {
+			return open[i]
+		}
+		return nil
+	}
+	for i, c := range all {
+		e.say("%s (%d of %d)", c, i+1, len(all))
+		done, err := e.runCell(ctx, p, c, open)
+		if err != nil {
+			return nil, err
+		}
+		r.Measured = append(r.Measured, done...)
+	}
+	if r.Rushes, err = e.runRushes(ctx, p, open); err != nil {
+		return nil, err
+	}
+	if s := named(refusalsName); s != nil {
+		n, err := allocations(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		r.RefusedAllocations = &n
+	}
+	if update := named(updateName); update != nil && named(postgresName) != nil {
+		e.say("first inserts")
+		if r.Firsts, err = e.runFirsts(ctx, p, update); err != nil {
+			return nil, err
+		}
+		e.say("a hot key's table")
+		if r.Storage, err = e.runStorage(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if r.Growth, err = e.runGrowth(ctx, p, func(name string) bool { return named(name) != nil }); err != nil {
+		return nil, err
+	}
+	r.check(runtime.GOMAXPROCS(0))
+	return r, nil
+}
+
+// write writes all files of the results.
+func (r *results) write(dir string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	files := r.pictures()
+	files["results.json"], files["results.md"] = string(b)+"\n", r.markdown()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

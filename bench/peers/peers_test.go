@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/brimgo/brim/bench/internal/load"
+)
+
+func TestVerdict(t *testing.T) {
+	at := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		f    figure
+		want string
+		why  string
+	}{
+		{figure{Measured: at(0.85), Required: 0.85, Aim: 1}, "yes", "what is required is enough"},
+		{figure{Measured: at(0.849), Required: 0.85, Aim: 1}, "NO", "and less is not"},
+		{figure{Measured: at(1), Required: 0.85, Aim: 1}, "aim", "the aim is reached"},
+		{figure{Measured: at(151), Required: 250, Aim: 150, AtMost: true}, "yes", "of bytes, less is better"},
+		{figure{Measured: at(251), Required: 250, Aim: 150, AtMost: true}, "NO", "of bytes, less is better"},
+		{figure{Measured: at(0), AtMost: true}, "aim", "nothing is at most nothing"},
+		{figure{Required: 1, Aim: 1, AtMost: true}, "not measured", "what was not measured is not 0"},
+	} {
+		if got := c.f.verdict(); got != c.want {
+			t.Errorf("%+v: %s, want %s: %s", c.f, got, c.want, c.why)
+		}
+	}
+}
+
+func TestCheckPairsRounds(t *testing.T) {
+	c := cell{"uniform", 64, 0, false}
+	r := &results{Measured: []*measured{
+		{Subject: postgresName, Cell: c, Rates: []float64{30, 10, 90}, P99: []float64{1, 1, 1}, Written: []float64{200, 900, 210}},
+		{Subject: updateName, Cell: c, Rates: []float64{10, 5, 10}, P99: []float64{4, 2, 2}},
+	}, Machine: &machine{}}
+	r.check(2)
+	want := map[string]float64{
+		"PostgreSQL, uniform, 64 callers / bare UPDATE":        3, // of 3, 2 and 9
+		"PostgreSQL, uniform, 64 callers, p99 / bare UPDATE's": 0.5,
+		"WAL bytes per accepted decision, uniform, 64 callers": 210,
+	}
+	for _, f := range r.Figures {
+		v, ok := want[f.Name]
+		delete(want, f.Name)
+		if ok != (f.Measured != nil) || ok && *f.Measured != v {
+			t.Errorf("%s: %v, want %v (%v)", f.Name, f.Measured, v, ok)
+		}
+	}
+	if len(want) > 0 || len(r.Figures) < 30 {
+		t.Errorf("%d figures; missing %v", len(r.Figures), want)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	all := slices.Concat(brims(), references(), naives(), memoryPeers(), redisPeers())
+	seen := make(map[string]bool)
+	for _, s := range all {
+		if seen[s.name] {
+			t.Errorf("two subjects are called %s", s.name)
+		}
+		seen[s.name] = true
+	}
+	for _, s := range all {
+		if !seen[s.against] {
+			t.Errorf("%s is compared with %q, which is not there", s.name, s.against)
+		}
+	}
+	chosen, err := choose(all, "redis_rate, brim bolt relaxed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range chosen {
+		got = append(got, s.name)
+	}
+	if want := "brim bolt relaxed; bare UPDATE; x/time/rate; redis_rate, AOF always; redis_rate, AOF everysec"; strings.Join(got, "; ") != want {
+		t.Errorf("chosen: %s; want %s: what they are compared with is measured, too", strings.Join(got, "; "), want)
+	}
+	if _, err := choose(all, "memcached"); err == nil {
+		t.Error("a subject that is not there was chosen")
+	}
+}
+
+func TestCells(t *testing.T) {
+	all := cells(2, false)
+	for i, c := range all {
+		if slices.Contains(all[:i], c) {
+			t.Errorf("%s is measured twice", c)
+		}
+		if !slices.Contains(load.Distributions[:], c.Distribution) {
+			t.Errorf("%s cannot be drawn", c)
+		}
+	}
+	for _, c := range cells(2, true) {
+		if !slices.Contains(all, c) {
+			t.Errorf("%s is in the quick run only", c)
+		}
+	}
+}
+
+func TestRushFindsWhatIsTooMuch(t *testing.T) {
+	var n atomic.Int64
+	exact := func(context.Context, string) (bool, error) { return n.Add(1) <= rushCapacity, nil }
+	if beyond, err := rush(t.Context(), &target{rush: exact}, "k"); err != nil || beyond != 0 {
+		t.Errorf("an exact limiter: %d beyond, %v", beyond, err)
+	}
+	if n.Load() != rushTries {
+		t.Errorf("%d tries, want %d", n.Load(), rushTries)
+	}
+	all := func(context.Context, string) (bool, error) { return true, nil }
+	if beyond, err := rush(t.Context(), &target{rush: all}, "k"); err != nil || beyond != rushTries-rushCapacity {
+		t.Errorf("who lets all in: %d beyond, %v", beyond, err)
+	}
+	broken := func(context.Context, string) (bool, error) { return false, io.ErrUnexpectedEOF }
+	if _, err := rush(t.Context(), &target{rush: broken}, "k"); err == nil {
+		t.Error("an error was not told")
+	}
+}
+
+func TestSane(t *testing.T) {
+	for _, c := range []struct {
+		m      measured
+		strict bool
+		ok     bool
+	}{
+		{measured{Accepted: 100}, true, true},
+		{measured{Accepted: 1000, Refused: 1}, true, false},
+		{measured{Accepted: 1000, Refused: 1}, false, true},
+		{measured{Accepted: 10, Refused: 1}, false, false},
+		{measured{Cell: cell{Refused: 1}, Accepted: 1, Refused: 1000}, true, false},
+		{measured{Cell: cell{Refused: 0.5}, Accepted: 1, Refused: 1}, true, true},
+	} {
+		if err := c.m.sane(c.strict); (err == nil) != c.ok {
+			t.Errorf("%+v, strict %v: %v", c.m, c.strict, err)
+		}
+	}
+}
+
+// What needs no server is measured in full, in short turns, and written.
+func TestMeasureInMemory(t *testing.T) {
+	var log strings.Builder
+	e, err := newEnv(t.TempDir(), &log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	subjects, err := choose(slices.Concat(brims(), memoryPeers()), memoryName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan{Quick: true, Rounds: 2, Slice: 1e6, Warm: 1e6, Largest: 1000, Rushes: 1, memoryWork: 4}
+	r, err := e.measure(t.Context(), p, []cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Growth) != 1 || r.Growth[0].Bytes <= 0 || len(r.Growth[0].Rates) != 2 {
+		t.Errorf("growth %+v", r.Growth)
+	}
+	for _, rush := range r.Rushes {
+		if rush.Worst != 0 {
+			t.Errorf("%s admitted %d beyond the limit", rush.Subject, rush.Worst)
+		}
+	}
+	dir := t.TempDir()
+	if err := r.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read results
+	if err := json.Unmarshal(b, &read); err != nil || len(read.Measured) != len(r.Measured) {
+		t.Errorf("%d of %d read back: %v", len(read.Measured), len(r.Measured), err)
+	}
+	md, err := os.ReadFile(filepath.Join(dir, "results.md"))
+	if err != nil || !strings.Contains(string(md), "| brim memory") || !strings.Contains(string(md), "quick run") {
+		t.Errorf("%v:\n%s", err, md)
+	}
+	for _, name := range []string{"uniform.svg", "hot.svg", "growth.svg", "bytes.svg"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.HasSuffix(string(b), "</svg>\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatRedisAndLinuxSay(t *testing.T) {
+	if n, err := parseSize("# Persistence\r\naof_enabled:1\r\naof_current_size:12345\r\n"); err != nil || n != 12345 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := parseSize("# Persistence\r\naof_enabled:0\r\n"); err == nil {
+		t.Error("a size where there is no file")
+	}
+	if got := cpuModel(bufio.NewScanner(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU\n"))); got != "Some CPU" {
+		t.Errorf("CPU %q", got)
+	}
+	if got := cpuModel(bufio.NewScanner(strings.NewReader("processor: 0\n"))); got != "unknown" {
+		t.Errorf("CPU %q", got)
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// rowSize is the value of a reference's row in bbolt: a level, a time and a limit, as a bucket has.
+const rowSize = 48
+
+// references are the barest that each backend can do for a decision, and less. They accept whatever they are asked.
+func references() []*subject {
+	return []*subject{
+		{name: "db.Update", group: reference, keeps: "bbolt file, one transaction per decision", against: "db.Update", open: openUpdates},
+		{name: "bare UPDATE", group: reference, keeps: "PostgreSQL, one row per decision", against: "bare UPDATE", server: postgresServer, open: openUpdate},
+		{
+			name: "SELECT 1", group: reference, keeps: "PostgreSQL, nothing: a round trip", against: "bare UPDATE", server: postgresServer,
+			open: func(_ context.Context, e *env) (*target, error) {
+				return &target{
+					decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
+						var one int
+						err := e.pool.QueryRow(ctx, "SELECT 1").Scan(&one)
+						return err == nil, err
+					},
+					cannotRefuse: true, written: e.logged, close: func() error { return nil },
+				}, nil
+			},
+		},
+		{name: "fsync", group: reference, keeps: "file, one write and fsync per decision", against: "db.Update", open: openFsync},
+	}
+}
+
+func openUpdates(_ context.Context, e *env) (*target, error) {
+	db, err := bbolt.Open(filepath.Join(e.dir, "updates.db"), 0o600, &bbolt.Options{Timeout: time.Second})
+	if err != nil {
+		return nil, err
+	}
+	name := []byte("rows")
+	err = db.Update(func(tx *bbolt.Tx) error {
+		rows, err := tx.CreateBucket(name)
+		for i := 0; i < len(e.keys) && err == nil; i++ {
+			err = rows.Put([]byte(e.keys[i]), make([]byte, rowSize))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &target{
+		decide: func(_ context.Context, key int, _ bool) (bool, error) {
+			err := db.Update(func(tx *bbolt.Tx) error {
+				rows, key, row := tx.Bucket(name), []byte(e.keys[key]), make([]byte, rowSize)
+				copy(row, rows.Get(key))
+				binary.LittleEndian.PutUint64(row, binary.LittleEndian.Uint64(row)+1)
+				binary.LittleEndian.PutUint64(row[8:], uint64(time.Now().UnixMicro()))
+				return rows.Put(key, row)
+			})
+			return err == nil, err
+		},
+		cannotRefuse: true, close: db.Close,
+	}, nil
+}
+
+func openUpdate(ctx context.Context, e *env) (*target, error) {
+	// The columns and the room on each page are those of brim's table.
+	for _, sql := range []string{
+		`CREATE TABLE reference (
+			level float8 NOT NULL, atime timestamptz NOT NULL, pre float8 NOT NULL, held float8 NOT NULL, capacity float8 NOT NULL,
+			leak_rate float8 NOT NULL, blocked_until timestamptz, key text COLLATE "C" PRIMARY KEY) WITH (fillfactor = 85)`,
+		fmt.Sprintf(`INSERT INTO reference SELECT 0, now(), 0, 0, 1e9, 1, NULL, 'tenant:' || i FROM generate_series(0, %d) i ORDER BY random()`, keyCount-1),
+		`VACUUM ANALYZE reference`,
+	} {
+		if _, err := e.pool.Exec(ctx, sql); err != nil {
+			return nil, err
+		}
+	}
+	return &target{
+		decide: func(ctx context.Context, key int, _ bool) (bool, error) {
+			tag, err := e.pool.Exec(ctx, `UPDATE reference SET level = level + $2 WHERE key = $1`, e.keys[key], 1.0)
+			if err == nil && tag.RowsAffected() != 1 {
+				err = fmt.Errorf("%d rows updated, want 1", tag.RowsAffected())
+			}
+			return err == nil, err
+		},
+		cannotRefuse: true, written: e.logged, close: func() error { return nil },
+	}, nil
+}
+
+func openFsync(_ context.Context, e *env) (*target, error) {
+	f, err := os.Create(filepath.Join(e.dir, "fsync"))
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	row := make([]byte, rowSize)
+	return &target{
+		decide: func(context.Context, int, bool) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			_, err := f.WriteAt(row, 0)
+			if err == nil {
+				err = f.Sync()
+			}
+			return err == nil, err
+		},
+		cannotRefuse: true, close: f.Close,
+	}, nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/brimgo/brim/bench/internal/load"
+)
+
+// results are all that was measured; they are written as JSON.
+type results struct {
+	Machine  *machine      `json:"machine"`
+	Plan     plan          `json:"plan"`
+	Subjects []subjectInfo `json:"subjects"`
+	Skipped  []string      `json:"skipped"` // for want of a server
+	Measured []*measured   `json:"measured"`
+	Rushes   []rushes      `json:"rushes"` // units admitted beyond the limit
+	Firsts   []*measured   `json:"first_inserts,omitempty"`
+	Storage  *storage      `json:"storage,omitempty"`
+	// RefusedAllocations is what a refusal from memory allocates; nil where that was not measured.
+	RefusedAllocations *float64  `json:"refused_allocations,omitempty"`
+	Growth             []*grown  `json:"growth,omitempty"`
+	Figures            []*figure `json:"figures"`
+}
+
+// subjectInfo says what a subject is.
+type subjectInfo struct {
+	Name    string `json:"name"`
+	Group   string `json:"group"`
+	Keeps   string `json:"keeps"`
+	Against string `json:"ratio_to"`
+	group   group
+}
+
+func infos(subjects []*opened) []subjectInfo {
+	all := make([]subjectInfo, len(subjects))
+	for i, s := range subjects {
+		all[i] = subjectInfo{Name: s.name, Group: groupNames[s.group], Keeps: s.keeps, Against: s.against, group: s.group}
+	}
+	return all
+}
+
+// find returns what a subject did in a cell, nil if it was not there.
+func (r *results) find(subject string, c cell) *measured {
+	return find(r.Measured, subject, c)
+}
+
+func find(all []*measured, subject string, c cell) *measured {
+	i := slices.IndexFunc(all, func(m *measured) bool { return m.Subject == subject && m.Cell == c })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// ratio is that of two subjects' figures in a cell, round by round; of is what figure. It is false where one was not measured.
+func (r *results) ratio(ours, theirs string, c cell, of func(*measured) []float64) (float64, bool) {
+	a, b := r.find(ours, c), r.find(theirs, c)
+	if a == nil || b == nil {
+		return 0, false
+	}
+	return load.Ratio(of(a), of(b))
+}
+
+func rates(m *measured) []float64 { return m.Rates }
+func p99s(m *measured) []float64  { return m.P99 }
+
+// cells are those that were measured, in order.
+func (r *results) cells() []cell {
+	var all []cell
+	for _, m := range r.Measured {
+		if !slices.Contains(all, m.Cell) {
+			all = append(all, m.Cell)
+		}
+	}
+	return all
+}
+
+// grownTo returns a backend's measurement at a size, nil if there is none.
+func (r *results) grownTo(backend string, buckets int) *grown {
+	i := slices.IndexFunc(r.Growth, func(g *grown) bool { return g.Backend == backend && g.Buckets == buckets })
+	if i < 0 {
+		return nil
+	}
+	return r.Growth[i]
+}

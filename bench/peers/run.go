@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/migrations"
+)
+
+// plan is how long what is measured.
+type plan struct {
+	Quick      bool          `json:"quick"`
+	Rounds     int           `json:"rounds"`
+	Slice      time.Duration `json:"slice_ns"` // of one subject's turn
+	Warm       time.Duration `json:"warm_up_ns"`
+	HotFor     time.Duration `json:"hot_key_ns"` // how long a hot key is filled to see whether its table grows
+	Largest    int           `json:"largest"`    // number of buckets that growth goes up to
+	Rushes     int           `json:"rushes"`
+	memoryWork int           // decisions a caller makes in memory between two looks at the clock
+}
+
+func newPlan(quick, large bool) plan {
+	p := plan{Rounds: 5, Slice: 250 * time.Millisecond, Warm: 80 * time.Millisecond, HotFor: 30 * time.Second, Largest: 1_000_000, Rushes: 5, memoryWork: 64}
+	if quick {
+		p.Quick, p.Rounds, p.Slice, p.Warm, p.HotFor, p.Largest, p.Rushes = true, 3, 30*time.Millisecond, 10*time.Millisecond, 3*time.Second, 100_000, 2
+	}
+	if large {
+		p.Largest = 10_000_000
+	}
+	return p
+}
+
+// measured is what a subject did in a cell. The figures of its rounds are in the order in which they were run, so that those of
+// two subjects can be paired.
+type measured struct {
+	Subject string    `json:"subject"`
+	Cell    cell      `json:"cell"`
+	Rates   []float64 `json:"decisions_per_second"`
+	P50     []float64 `json:"p50_ms"`
+	P99     []float64 `json:"p99_ms"`
+	Written []float64 `json:"log_bytes_per_decision,omitempty"`
+	// Of all rounds: what was asked of full buckets and of those with room must be refused and accepted.
+	Accepted uint64 `json:"accepted"`
+	Refused  uint64 `json:"refused"`
+	Failed   uint64 `json:"failed,omitempty"` // gave up with an error, which is no decision
+	Error    string `json:"error,omitempty"`  // the first of those
+}
+
+// open opens the subjects, and starts the servers that they need. What cannot be had is skipped, and said so.
+func (e *env) open(ctx context.Context, subjects []*subject) (open []*opened, skipped []string, err error) {
+	missing := make(map[string]error)
+	for _, s := range subjects {
+		if _, tried := missing[s.server]; s.server != "" && !tried {
+			e.say("starting %s", s.server)
+			if missing[s.server] = e.start(ctx, s.server); missing[s.server] != nil {
+				e.say("NO %s: %v", s.server, missing[s.server])
+			}
+		}
+		if missing[s.server] != nil {
+			skipped = append(skipped, s.name)
+			e.say("SKIPPED: %s, which needs %s", s.name, s.server)
+			continue
+		}
+		t, err := s.open(ctx, e)
+		if err != nil {
+			return open, skipped, fmt.Errorf("%s: %w", s.name, err)
+		}
+		open = append(open, &opened{s, t})
+		e.say("opened %s", s.name)
+	}
+	return open, skipped, ctx.Err()
+}
+
+// choose keeps the subjects whose names contain one of the words, and those that their ratios are to.
+func choose(all []*subject, only string) ([]*subject, error) {
+	if only == "" {
+		return all, nil
+	}
+	wanted := make(map[string]bool)
+	for word := range strings.SplitSeq(only, ",") {
+		found := false
+		for _, s := range all {
+			if strings.Contains(s.name, strings.TrimSpace(word)) {
+				wanted[s.name], wanted[s.against], found = true, true, true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no subject's name contains %q", word)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s *subject) bool { return !wanted[s.name] }), nil
+}
+
+// runCell has all subjects take turns.
+func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) ([]*measured, error) {
+	order, err := c.order()
+	if err != nil {
+		return nil, err
+	}
+	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s *opened) bool { return !c.takes(s) })
+	all := make([]*measured, len(subjects))
+	for i, s := range subjects {
+		all[i] = &measured{Subject: s.name, Cell: c}
+		if err := e.turn(ctx, p, p.Warm, s, order, &measured{Subject: s.name, Cell: c}); err != nil {
+			return nil, err
+		}
+	}
+	for round := range p.Rounds {
+		for i := range subjects {
+			// Another one goes first in each round, and every other round goes backwards: nobody always runs in one's wake.
+			at := (i + round) % len(subjects)
+			if round%2 == 1 {
+				at = len(subjects) - 1 - at
+			}
+			if err := e.turn(ctx, p, p.Slice, subjects[at], order, all[at]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// turn is a subject's part of a round.
+func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, order load.Order, m *measured) error {
+	o := load.Options{Callers: m.Cell.Callers, For: d, Order: order, Tolerant: s.tolerant, Decide: s.decide}
+	if s.inMemory {
+		o.Burst = p.memoryWork
+	}
+	if m.Cell.InMemory {
+		runtime.GC() // what the others have left behind is not this one's to clear up
+	}
+	var before, after int64
+	var err error
+	if s.written != nil {
+		if before, err = s.written(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	res, err := load.Run(ctx, o)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	if s.written != nil {
+		if after, err = s.written(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		m.Written = append(m.Written, float64(after-before)/float64(max(1, res.Accepted+res.Refused)))
+	}
+	if s.settle != nil {
+		if err := s.settle(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	m.Rates = append(m.Rates, res.PerSecond())
+	m.P50, m.P99 = append(m.P50, res.Took.Quantile(0.50)), append(m.P99, res.Took.Quantile(0.99))
+	m.Accepted, m.Refused, m.Failed = m.Accepted+res.Accepted, m.Refused+res.Refused, m.Failed+res.Failed
+	if m.Error == "" && res.Err != nil {
+		m.Error = res.Err.Error()
+	}
+	return m.sane(s.group == ours)
+}
+
+// sane fails where a subject lets in what is full or refuses what has room: its speed would say nothing. A peer may be wrong once
+// in a hundred calls, which the report then tells; brim may not.
+func (m *measured) sane(strict bool) error {
+	wrong := m.wrong()
+	if wrong == 0 || !strict && 100*wrong <= m.Accepted+m.Refused {
+		return nil
+	}
+	if m.Cell.Refused == 0 {
+		return fmt.Errorf("%s refused %d of %d calls of buckets that have room", m.Subject, wrong, m.Accepted+m.Refused)
+	}
+	return fmt.Errorf("%s let %d of %d calls into full buckets", m.Subject, wrong, m.Accepted+m.Refused)
+}
+
+// wrong is how many decisions were certainly wrong.
+func (m *measured) wrong() uint64 {
+	switch m.Cell.Refused {
+	case 0:
+		return m.Refused
+	case 1:
+		return m.Accepted
+	default:
+		return 0
+	}
+}
+
+// rushes is how many a subject admitted beyond the limit, in the worst of several rushes.
+type rushes struct {
+	Subject string `json:"subject"`
+	Worst   int64  `json:"worst"`
+	Rushes  int    `json:"rushes"`
+}
+
+func (e *env) runRushes(ctx context.Context, p plan, subjects []*opened) ([]rushes, error) {
+	var all []rushes
+	for _, s := range subjects {
+		if s.rush == nil {
+			continue
+		}
+		e.say("rush: %s", s.name)
+		r := rushes{Subject: s.name, Rushes: p.Rushes}
+		for n := range p.Rushes {
+			beyond, err := rush(ctx, s.target, fmt.Sprintf("rush:%d", n))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			r.Worst = max(r.Worst, beyond)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// closeAll closes what was opened.
+func closeAll(open []*opened) error {
+	var errs []error
+	for _, s := range open {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (e *env) migrate(ctx context.Context, schema string) error {
+	return migrations.Up(ctx, e.pool, &migrations.Options{Schema: schema})
+}

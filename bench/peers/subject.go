@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/bench/internal/load"
+)
+
+const (
+	keyCount = 100_000 // buckets that have room
+	// Full buckets: as many where they are in this process's memory, fewer where each has to be filled through a server.
+	fullCount, fullOnServer = 100_000, 10_000
+
+	// A bucket that has room for as long as anything is measured, and one of which every call after the first is refused.
+	roomy, roomyPerSecond = 1 << 30, 1_000_000
+	fullWindow            = time.Hour
+
+	// The bucket that all callers rush: its capacity, and what it leaks is nothing while they do.
+	rushCapacity, rushWindow = 100, time.Hour
+)
+
+// group says what a subject is in the field: it is the colour of its bar.
+type group int
+
+const (
+	ours group = iota
+	reference
+	naive
+	peer
+)
+
+var groupNames = []string{"brim", "bare reference", "naive", "peer"}
+
+// subject is something that is measured. Its target is opened once and closed at the end.
+type subject struct {
+	name     string
+	group    group
+	keeps    string // where the buckets are, and what an answer waits for
+	against  string // the subject that its ratio is to
+	server   string // the server it needs, "" if none
+	inMemory bool   // decides in less time than the clock takes to be read
+	open     func(ctx context.Context, e *env) (*target, error)
+}
+
+// target is an open subject. decide is required.
+type target struct {
+	// decide asks for one unit of the bucket keys[key], or full[key].
+	decide func(ctx context.Context, key int, full bool) (bool, error)
+	// rush asks for one unit of the bucket called key, which holds rushCapacity; nil where the subject cannot refuse.
+	rush func(ctx context.Context, key string) (bool, error)
+	// cannotRefuse keeps the subject out of mixes with refusals.
+	cannotRefuse bool
+	// tolerant counts errors instead of ending the run: of a peer that gives up on a busy key that is its way of refusing.
+	tolerant bool
+	// written reports how many bytes the server has written to its log so far; nil where there is none.
+	written func(ctx context.Context) (int64, error)
+	// settle ends what a turn has left running, so that the next one's turn is its own; may be nil.
+	settle func(ctx context.Context) error
+	close  func() error
+}
+
+// opened is a subject with its target.
+type opened struct {
+	*subject
+	*target
+}
+
+// cell is one workload that all subjects run in turn.
+type cell struct {
+	Distribution string  `json:"distribution"`
+	Callers      int     `json:"callers"`
+	Refused      float64 `json:"refused"` // the share of decisions that fall on full buckets
+	InMemory     bool    `json:"in_memory,omitempty"`
+}
+
+func (c cell) String() string {
+	mix := "accepted"
+	switch {
+	case c.Refused == 1:
+		mix = "refused"
+	case c.Refused > 0:
+		mix = fmt.Sprintf("%.0f %% refused", 100*c.Refused)
+	}
+	s := fmt.Sprintf("%s, %d callers, %s", c.Distribution, c.Callers, mix)
+	if c.InMemory {
+		s += ", in memory"
+	}
+	return s
+}
+
+// takes reports whether a subject is measured in the cell.
+func (c cell) takes(s *opened) bool {
+	return (!c.InMemory || s.inMemory) && (c.Refused == 0 || !s.cannotRefuse)
+}
+
+func (c cell) order() (load.Order, error) {
+	full := fullOnServer
+	if c.InMemory {
+		full = fullCount
+	}
+	return load.Draw(c.Distribution, keyCount, full, c.Refused, 1)
+}
+
+// cells are the workloads. cores is how many callers can run at once: what decides in memory is measured with as many, because
+// more would measure how the scheduler takes turns.
+func cells(cores int, quick bool) []cell {
+	var all []cell
+	for _, distribution := range load.Distributions {
+		for _, callers := range []int{1, 16, 64, 256} {
+			if !quick || distribution != "zipf" || callers == 64 {
+				all = append(all, cell{distribution, callers, 0, false})
+			}
+		}
+	}
+	all = append(
+		all,
+		cell{"uniform", 64, 0.5, false}, cell{"hot", 64, 0.5, false},
+		cell{"uniform", 1, 1, false}, cell{"uniform", 64, 1, false}, cell{"hot", 64, 1, false},
+	)
+	for _, distribution := range []string{"uniform", "hot"} {
+		for _, refused := range []float64{0, 1} {
+			all = append(all, cell{distribution, cores, refused, true})
+		}
+	}
+	return all
+}
+
+const (
+	rushCallers = 64
+	rushTries   = 1000
+)
+
+// rush has many callers at one small, new bucket at once, and returns how many were admitted beyond what it holds.
+func rush(ctx context.Context, t *target, key string) (beyond int64, err error) {
+	var tries, admitted atomic.Int64
+	var all sync.WaitGroup
+	errs := make(chan error, rushCallers)
+	begin := make(chan struct{})
+	for range rushCallers {
+		all.Go(func() {
+			<-begin
+			for tries.Add(1) <= rushTries {
+				ok, err := t.rush(ctx, key)
+				if err != nil && !t.tolerant {
+					errs <- err
+					return
+				}
+				if ok {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	select {
+	case err := <-errs:
+		return 0, err
+	default:
+		return max(0, admitted.Load()-rushCapacity), ctx.Err()
+	}
+}
