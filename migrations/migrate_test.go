@@ -187,7 +187,7 @@ func TestKilledRun(t *testing.T) {
 	last := `UPDATE {{schema}}.{{versions}} SET dirty = true`
 	cases := []struct{ name, break_ string }{
 		{"up, applied", last},
-		{"up, half applied", last + `; COMMENT ON COLUMN {{schema}}.{{table}}.key IS NULL`},
+		{"up, half applied", first + `; COMMENT ON COLUMN {{schema}}.{{table}}.key IS NULL`},
 		{"up, not applied", first + `; DROP TABLE {{schema}}.{{table}}`},
 		{"up, before the version was written", `DROP TABLE {{schema}}.{{versions}}`},
 		{"up, schema alone", `DROP TABLE {{schema}}.{{versions}}; DROP TABLE {{schema}}.{{table}}`},

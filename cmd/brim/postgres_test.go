@@ -33,10 +33,10 @@ func TestMigrate(t *testing.T) {
 	s := server(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "0", "--store", s}
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitUnavailable, "", `run "brim migrate up"`)
-	cli(t, "migrate", "status", "--store", s).want(t, exitOK, `version 0 of 1: run "brim migrate up"`, "")
-	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 1 of 1: up to date", "schema migrated")
-	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 1 of 1: up to date", "")
-	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":1,"latest":1,"dirty":false}`, "")
+	cli(t, "migrate", "status", "--store", s).want(t, exitOK, `version 0 of 2: run "brim migrate up"`, "")
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "schema migrated")
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "")
+	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":2,"latest":2,"dirty":false}`, "")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
 	// The script does what up does.
@@ -45,7 +45,7 @@ func TestMigrate(t *testing.T) {
 	if _, err := pgtest.Pool(t).Exec(t.Context(), script.stdout); err != nil {
 		t.Fatal(err)
 	}
-	cli(t, "migrate", "status", "--store", other).want(t, exitOK, "version 1 of 1: up to date", "")
+	cli(t, "migrate", "status", "--store", other).want(t, exitOK, "version 2 of 2: up to date", "")
 }
 
 func TestMigrateWrongCalls(t *testing.T) {

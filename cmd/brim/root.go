@@ -105,6 +105,7 @@ func (a *app) root() *cobra.Command {
 		a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.resetCommand(), a.pruneCommand(), a.compactCommand(),
 		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(),
+		a.spendCommand(),
 	)
 	return root
 }

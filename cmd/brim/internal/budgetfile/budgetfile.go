@@ -1,0 +1,273 @@
+// Package budgetfile reads spend budgets from YAML. It is strict: a field that it does not know, or that does not belong to
+// its kind of rule, is an error that names the line.
+package budgetfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// ErrFormat is a file that is no budget. Its message begins with the line.
+var ErrFormat = errors.New("not a budget file")
+
+// File is what a budget file says: the budget, and with it those of the accounts that a request may name besides.
+type File struct {
+	Budget  spend.Budget
+	Options spend.Options
+}
+
+// maxSize is far more than any budget has rules.
+const maxSize = 1 << 20
+
+// Read reads a file. duration reads times such as 30d.
+func Read(r io.Reader, duration func(string) (time.Duration, error)) (*File, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxSize {
+		return nil, fmt.Errorf("%w: it is larger than a megabyte", ErrFormat)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrFormat, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) != 1 {
+		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
+	}
+	p := &parser{duration: duration}
+	file := &File{}
+	file.Budget = p.budget(doc.Content[0], map[string]func(*yaml.Node){
+		"hold_ttl": func(n *yaml.Node) { file.Options.HoldTTL = p.time(n) },
+		"keep_ids": func(n *yaml.Node) { file.Options.KeepIDs = p.time(n) },
+		"also": func(n *yaml.Node) {
+			for _, b := range p.list(n) {
+				file.Options.Also = append(file.Options.Also, p.budget(b, nil))
+			}
+		},
+	})
+	if p.err != nil {
+		return nil, p.err
+	}
+	return file, nil
+}
+
+// parser keeps the first error.
+type parser struct {
+	duration func(string) (time.Duration, error)
+	err      error
+}
+
+func (p *parser) fail(n *yaml.Node, format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%w: line %d: "+format, append([]any{ErrFormat, n.Line}, args...)...)
+	}
+}
+
+// fields calls what belongs to each field of a mapping.
+func (p *parser) fields(n *yaml.Node, known map[string]func(*yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		p.fail(n, "fields are written name: value")
+		return
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		set := known[key.Value]
+		switch {
+		case set == nil:
+			p.fail(key, "unknown field %.40q", key.Value)
+		case seen[key.Value]:
+			p.fail(key, "field %q comes twice", key.Value)
+		default:
+			seen[key.Value] = true
+			set(value)
+		}
+	}
+}
+
+func (p *parser) list(n *yaml.Node) []*yaml.Node {
+	if n.Kind != yaml.SequenceNode {
+		p.fail(n, "a list is written with a dash in front of each element")
+		return nil
+	}
+	return n.Content
+}
+
+// text reads a scalar as it is written: 1000.10 is not a float here.
+func (p *parser) text(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || n.Value == "" {
+		p.fail(n, "a value is missing")
+		return ""
+	}
+	return n.Value
+}
+
+func (p *parser) time(n *yaml.Node) time.Duration {
+	d, err := p.duration(p.text(n))
+	if err != nil {
+		p.fail(n, "%w", err)
+	}
+	return d
+}
+
+// budget reads a budget, with fields that only the file's own has.
+func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend.Budget) {
+	var rules *yaml.Node
+	known := map[string]func(*yaml.Node){
+		"budget":   func(n *yaml.Node) { b.Name = p.text(n) },
+		"currency": func(n *yaml.Node) { b.Currency = p.text(n) },
+		"rules":    func(n *yaml.Node) { rules = n },
+	}
+	for name, set := range more {
+		known[name] = set
+	}
+	p.fields(n, known)
+	if _, ok := spend.Exponent(b.Currency); !ok {
+		p.fail(n, "currency %.8q is no code of ISO 4217 with a minor unit; write it like EUR", b.Currency)
+		return b
+	}
+	if rules == nil {
+		p.fail(n, "rules are missing")
+		return b
+	}
+	for _, r := range p.list(rules) {
+		b.Rules = append(b.Rules, p.rule(r, b.Currency))
+	}
+	return b
+}
+
+// kinds are the fields that say what a rule is, and which others it has.
+var kinds = map[string][]string{
+	"leaky":           {"drains_in"},
+	"rolling":         {"window"},
+	"calendar":        {"period", "zone", "week_starts"},
+	"per_transaction": nil,
+	"lifetime":        nil,
+	"count":           {"window"},
+}
+
+var periods = map[string]spend.Period{"day": spend.Day, "week": spend.Week, "month": spend.Month, "year": spend.Year}
+
+func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
+	var name, kind string
+	var limit *yaml.Node
+	var where *yaml.Node
+	rest := make(map[string]*yaml.Node)
+	known := map[string]func(*yaml.Node){
+		"name":  func(n *yaml.Node) { name = p.text(n) },
+		"where": func(n *yaml.Node) { where = n },
+	}
+	for k, others := range kinds {
+		known[k] = func(n *yaml.Node) {
+			if kind != "" {
+				p.fail(n, "a rule is either %s or %s", kind, k)
+			}
+			kind, limit = k, n
+		}
+		for _, field := range others {
+			known[field] = func(n *yaml.Node) { rest[field] = n }
+		}
+	}
+	p.fields(n, known)
+	if limit == nil {
+		p.fail(n, "a rule needs one of leaky, rolling, calendar, per_transaction, lifetime and count, with its limit")
+		return rule
+	}
+	allowed := kinds[kind]
+	for field, at := range rest {
+		found := false
+		for _, a := range allowed {
+			found = found || a == field
+		}
+		if !found {
+			p.fail(at, "a %s rule has no %s", kind, field)
+		}
+	}
+	need := func(field string) *yaml.Node {
+		if rest[field] == nil {
+			p.fail(n, "a %s rule needs %s", kind, field)
+			return &yaml.Node{Kind: yaml.ScalarNode, Line: n.Line, Value: "?"}
+		}
+		return rest[field]
+	}
+	amount := func() spend.Money {
+		m, err := spend.Parse(p.text(limit), currency)
+		if err != nil {
+			p.fail(limit, "%w", err)
+		}
+		return m
+	}
+	switch kind {
+	case "leaky":
+		rule = spend.Leaky(name, amount(), p.time(need("drains_in")))
+	case "rolling":
+		rule = spend.Rolling(name, amount(), p.time(need("window")))
+	case "calendar":
+		rule = p.calendar(name, amount(), need("period"), need("zone"), rest["week_starts"])
+	case "per_transaction":
+		rule = spend.PerTransaction(name, amount())
+	case "lifetime":
+		rule = spend.Lifetime(name, amount())
+	case "count":
+		times, err := strconv.ParseInt(p.text(limit), 10, 64)
+		if err != nil {
+			p.fail(limit, "%.40q is no number of spends", limit.Value)
+		}
+		rule = spend.Count(name, times, p.time(need("window")))
+	}
+	if where != nil {
+		rule = p.where(rule, where)
+	}
+	return rule
+}
+
+func (p *parser) calendar(name string, amount spend.Money, period, zone, week *yaml.Node) spend.Rule {
+	length, ok := periods[p.text(period)]
+	if !ok {
+		p.fail(period, "period is %.40q; it must be day, week, month or year", period.Value)
+	}
+	place, err := time.LoadLocation(p.text(zone))
+	if err != nil || zone.Value == "Local" {
+		p.fail(zone, "zone %.60q is unknown; write it like Europe/Berlin", zone.Value)
+	}
+	rule := spend.Calendar(name, amount, length, place)
+	if week == nil {
+		return rule
+	}
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if strings.EqualFold(day.String(), p.text(week)) {
+			return rule.WeekStarting(day)
+		}
+	}
+	p.fail(week, "week_starts is %.40q; it must be a day of the week", week.Value)
+	return rule
+}
+
+// where reads what a rule is about: tags, each with a value or a list of them.
+func (p *parser) where(rule spend.Rule, n *yaml.Node) spend.Rule {
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		p.fail(n, "where is written tag: value, or tag: [value, value]")
+		return rule
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		var values []string
+		if v := n.Content[i+1]; v.Kind == yaml.SequenceNode {
+			for _, one := range v.Content {
+				values = append(values, p.text(one))
+			}
+		} else {
+			values = []string{p.text(v)}
+		}
+		rule = rule.Matching(n.Content[i].Value, values...)
+	}
+	return rule
+}

@@ -1,0 +1,108 @@
+package budgetfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // zones must be there on every machine
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
+)
+
+func read(t testing.TB, text string) (*File, error) {
+	t.Helper()
+	return Read(strings.NewReader(text), time.ParseDuration)
+}
+
+const good = `# what cards may spend
+budget: cards
+currency: EUR
+hold_ttl: 48h
+rules:
+  - name: month
+    rolling: 1000.00
+    window: 720h
+  - {name: day, calendar: 200, period: week, zone: Europe/Berlin, week_starts: sunday}
+  - name: smooth
+    leaky: 300.5
+    drains_in: 24h
+    where: {category: [travel, hotel], country: DE}
+  - {name: single, per_transaction: 500}
+  - {name: ever, lifetime: 10000}
+  - {name: often, count: 10, window: 1h}
+also:
+  - budget: team
+    currency: EUR
+    rules: [{name: ever, lifetime: 90000}]
+`
+
+func TestGood(t *testing.T) {
+	f, err := read(t, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour || len(f.Options.Also) != 1 {
+		t.Errorf("got %+v", f)
+	}
+	l, err := memledger.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := spend.New(l, f.Budget, &f.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Remaining(t.Context(), "card")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := list[2].Limit.String(); got != "300.50 EUR" {
+		t.Errorf("an amount is read as written: %s", got)
+	}
+}
+
+func TestBad(t *testing.T) {
+	for _, c := range []struct{ name, change, to, says string }{
+		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", `line 4: unknown field "hold_tll"`},
+		{"unknown field of a rule", "window: 720h", "windows: 720h", `line 8: unknown field "windows"`},
+		{"field of another rule", "per_transaction: 500", "per_transaction: 500, window: 1h", "line 14: a per_transaction rule has no window"},
+		{"two kinds", "lifetime: 10000}", "lifetime: 10000, rolling: 5}", "line 15: a rule is either"},
+		{"no kind", "lifetime: 10000}", "}", "line 15"},
+		{"missing window", "    window: 720h\n", "", "line 6: a rolling rule needs window"},
+		{"too many places", "1000.00", "1000.001", "line 7"},
+		{"a float", "1000.00", "1e3", "line 7"},
+		{"no number", "count: 10", "count: ten", "line 16"},
+		{"zone", "Europe/Berlin", "Europe/Atlantis", "line 9"},
+		{"this machine's zone", "Europe/Berlin", "Local", "line 9"},
+		{"period", "period: week", "period: fortnight", "line 9"},
+		{"week", "sunday", "someday", "line 9"},
+		{"duration", "24h", "24 hours", "line 12"},
+		{"currency", "currency: EUR\nhold", "currency: EUROS\nhold", "EUROS"},
+		{"twice", "hold_ttl: 48h", "budget: other", "line 4"},
+		{"no YAML", "budget: cards", "budget: [", "line"},
+		{"nothing", good, "", "empty"},
+		{"a list", good, "- 1\n", "line 1"},
+		{"no rules", good, "budget: a\ncurrency: EUR\n", "rules are missing"},
+	} {
+		text := strings.Replace(good, c.change, c.to, 1)
+		if text == good {
+			t.Fatalf("%s changes nothing", c.name)
+		}
+		if _, err := read(t, text); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want %q", c.name, err, c.says)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(good)
+	f.Add("a: &a [*a]")
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := read(t, text)
+		if (file == nil) == (err == nil) {
+			t.Errorf("%+v, %v", file, err)
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package cards
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// Clock shows the time of the event that is replayed.
+type Clock struct{ us atomic.Int64 }
+
+// Now is for a ledger's options.
+func (c *Clock) Now() time.Time { return time.UnixMicro(c.us.Load()).UTC() }
+
+// Report is what a replay found.
+type Report struct {
+	Events    int64            `json:"events"`
+	ByKind    map[string]int64 `json:"by_kind"`
+	Approved  int64            `json:"approved"` // of what can be declined
+	Declined  int64            `json:"declined"`
+	Replayed  int64            `json:"replayed"`     // sent again, with the first answer again
+	Failed    map[string]int64 `json:"failed"`       // calls that make no sense, by what was wrong
+	ByRule    map[string]int64 `json:"declined_by"`  // one decline may have several
+	Spent     spend.Money      `json:"spent"`        // approved, captured and recorded, less refunds
+	Accounts  int64            `json:"accounts"`     // all of them proven against their entries
+	Unparsed  int64            `json:"unparsed"`     // lines that are no events
+	Bad       []string         `json:"bad"`          // the first few of them
+	Top       []Top            `json:"top_declined"` // accounts
+	Synthetic bool             `json:"synthetic"`    // the log says that it was generated
+	Seconds   float64          `json:"seconds"`
+}
+
+// Top is an account that was often declined.
+type Top struct {
+	Account  string `json:"account"`
+	Declined int64  `json:"declined"`
+	Approved int64  `json:"approved"`
+}
+
+// Replay decides a log's events in order, by the time that each has. top is how many of the most declined accounts to report.
+func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top int) (*Report, error) {
+	rep := &Report{ByKind: map[string]int64{}, Failed: map[string]int64{}, ByRule: map[string]int64{}, Bad: []string{}, Top: []Top{}, Synthetic: r.synthetic}
+	accounts := make(map[string]*Top)
+	owner := make(map[string]string) // of spends
+	start := time.Now()
+	for {
+		e, _, err := r.Read()
+		var line *LineError
+		switch {
+		case err == io.EOF:
+			if rep.Events == 0 {
+				return rep, fmt.Errorf("%w: no line in it is an event", ErrFormat)
+			}
+			return rep, rep.end(ctx, b, accounts, top, start)
+		case errors.As(err, &line):
+			rep.bad(line)
+			continue
+		case err != nil:
+			return rep, err
+		}
+		rep.Events++
+		rep.ByKind[e.Kind]++
+		clock.us.Store(e.Time.UnixMicro())
+		d, err := send(ctx, b, &e)
+		if err != nil {
+			reason := reasonOf(err)
+			if reason == "" {
+				return rep, err
+			}
+			rep.Failed[reason]++
+			continue
+		}
+		account := e.Account
+		if account == "" {
+			account = owner[e.Ref]
+		} else {
+			owner[e.ID] = account
+		}
+		if accounts[account] == nil {
+			accounts[account] = &Top{Account: account}
+		}
+		rep.count(&e, d, accounts[account])
+	}
+}
+
+// send asks the budget what the event asks.
+func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, error) {
+	amount, err := e.money()
+	if err != nil {
+		return spend.Decision{}, err
+	}
+	request := spend.Request{ID: e.ID, Account: e.Account, Amount: amount, Tags: e.Tags}
+	switch e.Kind {
+	case "spend":
+		return b.Spend(ctx, request)
+	case "authorize":
+		return b.Authorize(ctx, request)
+	case "record":
+		return b.Record(ctx, request)
+	case "increase":
+		return b.Increase(ctx, spend.IncreaseRequest{ID: e.ID, Hold: e.Ref, Amount: amount})
+	case "capture":
+		return b.Capture(ctx, spend.CaptureRequest{ID: e.ID, Hold: e.Ref, Amount: amount, Final: e.Final, Force: e.Force})
+	case "void":
+		return b.Void(ctx, spend.VoidRequest{ID: e.ID, Hold: e.Ref})
+	case "refund":
+		return b.Refund(ctx, spend.RefundRequest{ID: e.ID, Spend: e.Ref, Amount: amount})
+	}
+	return spend.Decision{}, errKind
+}
+
+var errKind = errors.New("unknown kind")
+
+// reasonOf names the errors that are an event's own; others end the replay.
+func reasonOf(err error) string {
+	for _, known := range []error{
+		errKind, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
+		spend.ErrIDReused, spend.ErrAmount, spend.ErrCurrency, spend.ErrRequest,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return ""
+}
+
+func (rep *Report) count(e *Event, d spend.Decision, account *Top) {
+	switch {
+	case d.Replayed:
+		rep.Replayed++
+	case !d.Approved:
+		rep.Declined++
+		account.Declined++
+		for _, x := range d.Declines {
+			rep.ByRule[x.Rule]++
+		}
+	case e.Kind == "spend" || e.Kind == "authorize" || e.Kind == "increase":
+		rep.Approved++
+		account.Approved++
+	}
+}
+
+const maxBad = 5
+
+func (rep *Report) bad(err *LineError) {
+	rep.Unparsed++
+	if len(rep.Bad) < maxBad {
+		rep.Bad = append(rep.Bad, err.Error())
+	}
+}
+
+// end proves all accounts against their entries, and adds up what is in them.
+func (rep *Report) end(ctx context.Context, b *spend.Budgets, accounts map[string]*Top, top int, start time.Time) error {
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		if name == "" {
+			continue
+		}
+		if err := b.Verify(ctx, name); err != nil {
+			return err
+		}
+		rep.Accounts++
+		for e, err := range b.History(ctx, name, nil) {
+			if err != nil {
+				return err
+			}
+			if rep.Spent.Currency == "" {
+				rep.Spent.Currency = e.Used.Currency
+			}
+			sum, err := rep.Spent.Add(e.Used)
+			if err != nil {
+				return err
+			}
+			rep.Spent = sum
+		}
+		if accounts[name].Declined > 0 {
+			rep.Top = append(rep.Top, *accounts[name])
+		}
+	}
+	slices.SortStableFunc(rep.Top, func(a, b Top) int {
+		return cmp.Or(cmp.Compare(b.Declined, a.Declined), cmp.Compare(a.Account, b.Account))
+	})
+	rep.Top = rep.Top[:min(top, len(rep.Top))]
+	rep.Seconds = time.Since(start).Seconds()
+	return nil
+}

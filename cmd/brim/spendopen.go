@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/spend/pgledger"
+)
+
+// openedLedger is a ledger and what was opened for it.
+type openedLedger struct {
+	ledger.Ledger
+	close []func() error
+}
+
+// end closes the ledger, and then what is below it.
+func (l *openedLedger) end() error {
+	err := l.Ledger.Close()
+	for _, f := range l.close {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+// openLedger opens the ledger in the store that --store names.
+func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, error) {
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	scheme, _, hasScheme := strings.Cut(a.store, "://")
+	switch {
+	case a.store == "":
+		return nil, usagef("--store is empty; give a file, memory: or postgres://...")
+	case a.store == "memory:":
+		return memoryLedger()
+	case isPostgres(a.store):
+		return postgresLedger(ctx, a.store, log)
+	case hasScheme:
+		return nil, usagef("stores of kind %q are unknown; give a file, memory: or postgres://...", scheme)
+	}
+	if absent != create {
+		if _, err := os.Stat(a.store); errors.Is(err, fs.ErrNotExist) {
+			if absent == fail {
+				return nil, openError{err}
+			}
+			fmt.Fprintf(a.stderr, "brim: %s does not exist: nothing was spent in it\n", a.store)
+			return memoryLedger()
+		}
+	}
+	s, err := bolt.Open(a.store, &bolt.Options{Logger: log})
+	if err != nil {
+		return nil, openError{err}
+	}
+	l, err := boltledger.New(s, nil)
+	if err != nil {
+		return nil, openError{errors.Join(err, s.Close())}
+	}
+	return &openedLedger{Ledger: l, close: []func() error{s.Close}}, nil
+}
+
+func memoryLedger() (*openedLedger, error) {
+	l, err := memledger.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &openedLedger{Ledger: l}, nil
+}
+
+func postgresLedger(ctx context.Context, value string, log *slog.Logger) (*openedLedger, error) {
+	p, err := parsePlace(value)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := p.connect(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	l, err := pgledger.New(pool, &pgledger.Options{Schema: p.schema, Table: p.table, Logger: log})
+	if err == nil {
+		// A server that is not there, or has no tables, is to show before any work is done.
+		_, err = l.Accounts(ctx, "", "", 1)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, openError{err}
+	}
+	return &openedLedger{Ledger: l, close: []func() error{func() error { pool.Close(); return nil }}}, nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/cmd/brim/internal/cards"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
+)
+
+func (a *app) spendReplayCommand(f *spendFlags) *cobra.Command {
+	top := 10
+	cmd := &cobra.Command{
+		Use:   "replay CSV --budget FILE",
+		Short: "Run a log of card transactions against a budget",
+		Long: `Runs the requests of CSV, or of stdin where it is -, through a budget, and says what would have been declined, by which
+rules and whose. The first line names the columns, in any order:
+
+  time      RFC 3339
+  kind      spend, authorize, increase, capture, void, refund or record
+  id        the request's ID; a line that comes again with the same is a retry
+  account   of spend, authorize and record
+  ref       of the others: the ID that they are about
+  amount    like 30.00; empty for a void
+  currency  the budget's
+  final, force   true or empty, of a capture
+
+Every other column is a tag that rules can filter by. Lines that begin with # are comments.
+
+The log's time is the clock, and it decides in memory: --store does not count. At its end it proves all accounts against
+their entries.
+
+Exit status: 0, whatever was declined; 65 if CSV cannot be read or no line in it is an event.`,
+		Example: `  brim spend generate --cards 100 --days 90 > cards.csv
+  brim spend replay cards.csv --budget cards.yaml`,
+		Args: exactArgs("CSV"),
+	}
+	cmd.Flags().IntVar(&top, "top", top, "how many of the most declined accounts to show")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if top < 0 {
+			return usagef("--top is %d; it must be 0 or more", top)
+		}
+		if cmd.Flags().Changed("store") {
+			return usagef("a replay decides in memory: leave --store out")
+		}
+		return a.spendReplay(cmd.Context(), f, args[0], top)
+	}
+	return cmd
+}
+
+func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top int) error {
+	file, err := f.file()
+	if err != nil {
+		return err
+	}
+	in, err := a.input(path)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	clock := new(cards.Clock)
+	l, err := memledger.New(&memledger.Options{Clock: clock.Now})
+	if err != nil {
+		return err
+	}
+	b, err := spend.New(l, file.Budget, &file.Options)
+	if err != nil {
+		return dataError{fmt.Errorf("%s: %w", f.budget, err)}
+	}
+	r, err := cards.NewReader(in)
+	var rep *cards.Report
+	if err == nil {
+		rep, err = cards.Replay(ctx, r, b, clock, top)
+	}
+	if errors.Is(err, cards.ErrFormat) {
+		err = dataError{fmt.Errorf("%s: %w", in.name, err)}
+	}
+	if err != nil {
+		return err
+	}
+	for _, bad := range rep.Bad {
+		fmt.Fprintf(a.stderr, "brim: %s: %s\n", in.name, bad)
+	}
+	if a.json {
+		return a.printJSON(rep)
+	}
+	return a.describeSpendReplay(rep)
+}
+
+func (a *app) describeSpendReplay(rep *cards.Report) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%d\t  events on %d accounts, all of them proven against their entries\n", rep.Events, rep.Accounts)
+	fmt.Fprintf(w, "%d\t  approved\n%d\t  declined\n%d\t  sent again, and answered as before\n", rep.Approved, rep.Declined, rep.Replayed)
+	fmt.Fprintf(w, "%d\t  lines that are no events\n%s\t  %s spent\n", rep.Unparsed, rep.Spent.Decimal(), rep.Spent.Currency)
+	for _, rule := range slices.Sorted(maps.Keys(rep.ByRule)) {
+		fmt.Fprintf(w, "%d\t  declined by %s\n", rep.ByRule[rule], printable(rule))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(rep.Failed)) {
+		fmt.Fprintf(w, "%d\t  failed: %s\n", rep.Failed[reason], reason)
+	}
+	if err := w.Flush(); err != nil || len(rep.Top) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nDECLINED\tAPPROVED\t  ACCOUNT")
+	for _, t := range rep.Top {
+		fmt.Fprintf(w, "%d\t%d\t  %s\n", t.Declined, t.Approved, printable(t.Account))
+	}
+	return w.Flush()
+}
+
+func (a *app) spendGenerateCommand() *cobra.Command {
+	g := cards.Generation{Seed: 1, Cards: 100, Days: 90, Currency: "EUR"}
+	start := "2026-01-01"
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Make a log of synthetic card transactions",
+		Long: `Writes a log of card transactions for brim spend replay to stdout: salaries, a few merchants that take most, bursts,
+refunds, retries, tips, late captures. It is synthetic, and says so. The same flags always give the same log.
+
+Exit status: 0.`,
+		Example: `  brim spend generate --seed 7 --cards 1000 --days 365 > cards.csv`,
+		Args:    exactArgs(),
+	}
+	cmd.Flags().Uint64Var(&g.Seed, "seed", g.Seed, "what makes one log differ from another")
+	cmd.Flags().IntVar(&g.Cards, "cards", g.Cards, "how many cards")
+	cmd.Flags().IntVar(&g.Days, "days", g.Days, "how many days")
+	cmd.Flags().StringVar(&start, "start", start, "the first day")
+	cmd.Flags().StringVar(&g.Currency, "currency", g.Currency, "ISO 4217")
+	cmd.RunE = func(*cobra.Command, []string) (err error) {
+		if g.Start, err = time.Parse(time.DateOnly, start); err != nil {
+			return usagef("--start is %.20q; write it like 2026-01-01", start)
+		}
+		if err := cards.Generate(a.stdout, g); err != nil {
+			if strings.HasPrefix(err.Error(), "it takes") {
+				return usageError{err}
+			}
+			return err
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
+	"github.com/brimgo/brim/spend"
+)
+
+func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "remaining ACCOUNT --budget FILE",
+		Short: "Say what is left of each rule",
+		Long: `Says for each rule what is used, held and left of it, and when more will be left if nothing is spent. Writes nothing.
+
+Exit status: 0.`,
+		Example: `  brim spend remaining card:7 --budget cards.yaml`,
+		Args:    exactArgs("ACCOUNT"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+			list, err := b.Remaining(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				for _, u := range list {
+					if err := a.printJSON(u); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+			fmt.Fprintln(w, "REMAINING\tUSED\tHELD\tLIMIT\tGROWS AT\t  RULE")
+			for _, u := range list {
+				grows := "-"
+				if !u.GrowsAt.IsZero() {
+					grows = clockTime(u.GrowsAt, a.now())
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit, grows, printable(u.Rule))
+			}
+			return w.Flush()
+		})
+	}
+	return cmd
+}
+
+func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
+	limit := 20
+	cmd := &cobra.Command{
+		Use:   "history ACCOUNT --budget FILE",
+		Short: "Show an account's ledger, newest first",
+		Long: `Shows what happened on ACCOUNT, newest first: when, what it changed, and which rules declined it.
+
+Exit status: 0.`,
+		Example: `  brim spend history card:7 --budget cards.yaml --limit 50`,
+		Args:    exactArgs("ACCOUNT"),
+	}
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many entries to show; 0 shows all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if limit < 0 {
+			return usagef("--limit is %d; it must be 0 or more", limit)
+		}
+		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: limit}) {
+				if err != nil {
+					return err
+				}
+				if a.json {
+					if err := a.printJSON(e); err != nil {
+						return err
+					}
+					continue
+				}
+				note := ""
+				if len(e.Refused) > 0 {
+					note = "by " + strings.Join(e.Refused, ", ")
+				}
+				if !e.Dated.Equal(e.At) {
+					note = "dated " + e.Dated.Format(time.RFC3339)
+				}
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\tused %s\theld %s\t%s\t%s\n", e.Seq, e.At.Format(time.RFC3339), e.Kind, e.Amount,
+					e.Used.Decimal(), e.Held.Decimal(), printable(e.ID), note)
+			}
+			return w.Flush()
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAgent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.db")
+	for _, c := range []struct {
+		task string
+		says []string
+	}{
+		{"a", []string{"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed", "buy a license: declined by step", "project: 99.48 USD of 100.00 USD left"}},
+		{"a", []string{"ask the large model: paid for already", "project: 99.48 USD"}},
+		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96 USD"}},
+	} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"-file", path, "-task", c.task}, &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("task %s says %q; want %q in it", c.task, out.String(), text)
+			}
+		}
+	}
+}

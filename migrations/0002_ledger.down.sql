@@ -1,0 +1,5 @@
+-- All spends are gone after this.
+DROP TABLE IF EXISTS {{schema}}.{{holds}};
+DROP TABLE IF EXISTS {{schema}}.{{requests}};
+DROP TABLE IF EXISTS {{schema}}.{{entries}};
+DROP TABLE IF EXISTS {{schema}}.{{accounts}};

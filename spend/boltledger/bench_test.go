@@ -1,0 +1,92 @@
+package boltledger_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/spendtest"
+)
+
+// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against one db.Update per decision in a
+// file of its own, in turn. Both sync every commit.
+func BenchmarkAuthorize(b *testing.B) {
+	const accounts = 10_000
+	dir := b.TempDir()
+	s, err := bolt.Open(filepath.Join(dir, "spend.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	l, err := boltledger.New(s, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	plain, err := bbolt.Open(filepath.Join(dir, "plain.db"), 0o600, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer plain.Close()
+	update := func(r *rand.Rand) error {
+		return plain.Update(func(tx *bbolt.Tx) error {
+			bucket, err := tx.CreateBucketIfNotExists([]byte("plain"))
+			if err != nil {
+				return err
+			}
+			key := binary.BigEndian.AppendUint64(nil, uint64(r.IntN(accounts)))
+			return bucket.Put(key, binary.BigEndian.AppendUint64(nil, r.Uint64()))
+		})
+	}
+	authorize := spendtest.Authorizer(b, l, 30*24*time.Hour, accounts)
+	spendtest.Rate(b, 2*time.Second, authorize)
+	for b.Loop() {
+		var ratios, ours, bare []float64
+		for range 5 {
+			u, a := spendtest.Rate(b, time.Second, update), spendtest.Rate(b, time.Second, authorize)
+			ratios, ours, bare = append(ratios, a/u), append(ours, a), append(bare, u)
+		}
+		b.ReportMetric(spendtest.Median(ratios), "x-db.Update")
+		b.ReportMetric(spendtest.Median(ours), "authorize/s")
+		b.ReportMetric(spendtest.Median(bare), "update/s")
+	}
+}
+
+// BenchmarkFlat measures whether a decision's cost grows with what is in the window. The files are filled without syncing, and
+// measured with.
+func BenchmarkFlat(b *testing.B) {
+	dir := b.TempDir()
+	var files []*bbolt.DB
+	open := func(clock func() time.Time) ledger.Ledger {
+		db, err := bbolt.Open(filepath.Join(dir, string(rune('a'+len(files)))), 0o600, &bbolt.Options{NoSync: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = db.Close() })
+		files = append(files, db)
+		s, err := bolt.New(db, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return l
+	}
+	spendtest.Flat(b, open, func() {
+		for _, db := range files {
+			if err := db.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			db.NoSync = false
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package boltledger
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Values begin with the number of their format and end with the CRC-32C of their key and what is before it: bbolt has no
+// checksums of its own.
+const format = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+}
+
+// encoder writes a value: integers of variable length, strings with their length in front.
+type encoder struct{ b []byte }
+
+func newEncoder() *encoder { return &encoder{b: append(make([]byte, 0, 256), format)} }
+
+func (e *encoder) int(v int64) { e.b = binary.AppendVarint(e.b, v) }
+
+func (e *encoder) bytes(b []byte) {
+	e.int(int64(len(b)))
+	e.b = append(e.b, b...)
+}
+
+func (e *encoder) string(s string) {
+	e.int(int64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) strings(list []string) {
+	e.int(int64(len(list)))
+	for _, s := range list {
+		e.string(s)
+	}
+}
+
+// seal ends the value that is put under key.
+func (e *encoder) seal(key []byte) []byte {
+	return binary.BigEndian.AppendUint32(e.b, checksum(key, e.b))
+}
+
+// decoder reads what encoder wrote. It copies, because pages are bbolt's.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+// open checks a value.
+func open(what string, key, value []byte) *decoder {
+	d := &decoder{}
+	n := len(value) - 4
+	switch {
+	case n < 1 || checksum(key, value[:n]) != binary.BigEndian.Uint32(value[n:]):
+		d.err = fmt.Errorf("%w: %s does not match its checksum", store.ErrCorrupt, what)
+	case value[0] != format:
+		d.err = fmt.Errorf("%w: %s has format %d; this version of brim reads format %d", store.ErrCorrupt, what, value[0], format)
+	default:
+		d.b = value[1:n]
+	}
+	return d
+}
+
+func (d *decoder) int() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) fail() {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: a value ends too early", store.ErrCorrupt)
+	}
+	d.b = nil
+}
+
+func (d *decoder) take() []byte {
+	n := d.int()
+	if n < 0 || n > int64(len(d.b)) {
+		d.fail()
+		return nil
+	}
+	b := d.b[:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *decoder) bytes() []byte {
+	if b := d.take(); len(b) > 0 {
+		return slices.Clone(b)
+	}
+	return nil
+}
+
+func (d *decoder) string() string { return string(d.take()) }
+
+func (d *decoder) strings() (list []string) {
+	n := d.int()
+	if n < 0 || n > int64(len(d.b)) {
+		d.fail()
+		return nil
+	}
+	for range n {
+		list = append(list, d.string())
+	}
+	return list
+}
+
+// All that belongs to an account is in one bucket, under its name, a NUL, which is in no name, and one of these; numbers follow
+// that sort as bytes. The working set stands behind the newest entry, so that a decision mostly changes one page.
+const (
+	ofDates   = 'd' // dated, number: when a correction happened, to find what corrects a date
+	ofEntries = 'e' // at, number: an entry
+	ofState   = 's' // the working set
+	ofHolds   = 't' // expiry, ID: nothing
+	ofNone    = 'z' // after all that an account has
+)
+
+func prefix(account string, what byte) []byte { return append([]byte(account), 0, what) }
+
+func number(key []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(key, uint64(v)^1<<63)
+}
+
+func numberAt(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
+
+func entryKey(account string, what byte, at, seq int64) []byte {
+	return number(number(prefix(account, what), at), seq)
+}
+
+func encodeAccount(a *ledger.Account) *encoder {
+	e := newEncoder()
+	e.bytes(a.State)
+	e.int(a.NextExpiry)
+	return e
+}
+
+func decodeAccount(account string, key, value []byte) (ledger.Account, error) {
+	d := open("an account", key, value)
+	a := ledger.Account{Key: account, State: d.bytes(), NextExpiry: d.int()}
+	return a, d.err
+}
+
+func encodeRequest(r *ledger.Request) *encoder {
+	e := newEncoder()
+	e.int(r.At)
+	e.strings(r.Accounts)
+	e.bytes(r.Content)
+	e.bytes(r.Answer)
+	e.bytes(r.Spend)
+	return e
+}
+
+func decodeRequest(key, value []byte) (*ledger.Request, error) {
+	d := open("a request", key, value)
+	r := &ledger.Request{ID: string(key), At: d.int(), Accounts: d.strings(), Content: d.bytes(), Answer: d.bytes(), Spend: d.bytes()}
+	return r, d.err
+}
+
+func encodeEntry(n *ledger.Entry) *encoder {
+	e := newEncoder()
+	e.int(n.Dated)
+	e.string(n.Kind)
+	e.string(n.ID)
+	e.string(n.Spend)
+	e.string(n.Currency)
+	for _, v := range [...]int64{n.Part, n.Amount, n.Used, n.Held, n.Count} {
+		e.int(v)
+	}
+	e.int(int64(len(n.Tags)))
+	for _, tag := range slices.Sorted(maps.Keys(n.Tags)) {
+		e.string(tag)
+		e.string(n.Tags[tag])
+	}
+	e.strings(n.Refused)
+	return e
+}
+
+// decodeEntry reads an entry. Its account, time and number are in its key, at whose end the numbers are.
+func decodeEntry(key, value []byte) (ledger.Entry, error) {
+	d := open("an entry", key, value)
+	end := len(key) - 18
+	if d.err != nil || end < 0 {
+		d.fail()
+		return ledger.Entry{}, d.err
+	}
+	n := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
+	n.Dated, n.Kind, n.ID, n.Spend, n.Currency = d.int(), d.string(), d.string(), d.string(), d.string()
+	for _, v := range [...]*int64{&n.Part, &n.Amount, &n.Used, &n.Held, &n.Count} {
+		*v = d.int()
+	}
+	if tags := d.int(); tags > 0 && tags <= int64(len(d.b)) {
+		n.Tags = make(map[string]string, tags)
+		for range tags {
+			tag := d.string()
+			n.Tags[tag] = d.string()
+		}
+	}
+	n.Refused = d.strings()
+	return n, d.err
+}

@@ -1,0 +1,65 @@
+package boltledger_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/spendtest"
+)
+
+// harness keeps ledgers in one database that does not sync: what a crash leaves is another test's matter.
+func harness(t *testing.T) spendtest.Harness {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return spendtest.Harness{
+		New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
+			l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		},
+		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
+			tx, err := db.Begin(true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback() }()
+			f(l.(*boltledger.Ledger).With(tx))
+		},
+		Workers: 1, Together: 64,
+		Rarely: true,
+	}
+}
+
+func TestRandom(t *testing.T) {
+	n := 10_000
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		n = 100_000
+	}
+	spendtest.Random(t, harness(t), n)
+}
+
+func TestConformance(t *testing.T) { spendtest.Run(t, harness(t)) }

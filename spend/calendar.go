@@ -1,0 +1,105 @@
+package spend
+
+import "time"
+
+// Period is the length of a [Calendar] rule's periods.
+type Period uint8
+
+// The periods of a [Calendar] rule.
+const (
+	Day Period = iota + 1
+	Week
+	Month
+	Year
+)
+
+// date is a local date.
+type date struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+func dateOf(t time.Time) date {
+	y, m, d := t.Date()
+	return date{y, m, d}
+}
+
+// utc is the date's midnight as if the place were on UTC; it normalizes.
+func (d date) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC) }
+
+// first returns the first date of the period that d is in.
+func (p Period) first(d date, week time.Weekday) date {
+	switch p {
+	case Week:
+		back := (int(d.utc().Weekday()) - int(week) + 7) % 7
+		return dateOf(date{d.year, d.month, d.day - back}.utc())
+	case Month:
+		return date{d.year, d.month, 1}
+	case Year:
+		return date{d.year, time.January, 1}
+	}
+	return d
+}
+
+// next returns the first date of the period after the one that starts on d.
+func (p Period) next(d date) date {
+	switch p {
+	case Week:
+		d.day += 7
+	case Month:
+		d.month++
+	case Year:
+		d.year++
+	default:
+		d.day++
+	}
+	return dateOf(d.utc())
+}
+
+// begins returns the first instant from which on the local date is d or later, for good.
+//
+// Midnight is not it where clocks jump over midnight (the date begins later), and not where they are set back across it: then
+// the date is entered, left, and entered again. So this looks at every stretch of one offset around the day, and takes the
+// last instant that still belongs to an earlier date.
+func (d date) begins(zone *time.Location) time.Time {
+	const far = 50 * time.Hour // farther than any offset from UTC, and any jump
+	midnight := d.utc()
+	end := midnight.Add(far)
+	begins := midnight.Add(-far)
+	for t := begins; t.Before(end); {
+		local := t.In(zone)
+		_, offset := local.Zone()
+		_, until := local.ZoneBounds()
+		if until.IsZero() || until.After(end) {
+			until = end
+		}
+		// In this stretch, what is before that is of an earlier date.
+		if reached := midnight.Add(-time.Duration(offset) * time.Second); reached.After(t) {
+			begins = reached
+			if until.Before(reached) {
+				begins = until
+			}
+		}
+		t = until
+	}
+	return begins
+}
+
+// periodAt returns when the period that holds now, in microseconds, began, and when the next one begins.
+func (r *Rule) periodAt(now int64) (start, end int64) {
+	d := r.period.first(dateOf(time.UnixMicro(now).In(r.zone)), r.week)
+	start = d.begins(r.zone).UnixMicro()
+	for start > now { // the date has been entered, but will be left again
+		before := date{d.year, d.month, d.day - 1}
+		d = r.period.first(dateOf(before.utc()), r.week)
+		start = d.begins(r.zone).UnixMicro()
+	}
+	for {
+		d = r.period.next(d)
+		if end = d.begins(r.zone).UnixMicro(); end > now {
+			return start, end
+		}
+		start = end // a date that the place has skipped
+	}
+}

@@ -1,0 +1,33 @@
+package spend
+
+// Exponent reports how many decimal places the minor unit of a currency has, by ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It
+// is false for a code that is not on the list, or has no minor unit there, as gold has none.
+func Exponent(code string) (places int, ok bool) {
+	if len(code) != 3 {
+		return 0, false
+	}
+	for places, codes := range minorUnits {
+		for rest := codes; len(rest) >= 3; rest = rest[min(4, len(rest)):] {
+			if rest[:3] == code {
+				return places, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// minorUnits are the codes of ISO 4217 by the number of their decimal places. The source is list one of the standard's
+// maintenance agency, SIX Financial Information, as published on 2026-01-01: active codes, funds codes with a minor unit
+// among them. A code that has been withdrawn since stays, because ledgers keep it.
+var minorUnits = [...]string{
+	0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+	1: "",
+	2: "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF CHW CNY COP COU " +
+		"CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES " +
+		"KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR " +
+		"NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP " +
+		"TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XAD XCD XCG YER ZAR ZMW ZWG " +
+		"ANG BGN CUC", // withdrawn in 2025 and 2026
+	3: "BHD IQD JOD KWD LYD OMR TND",
+	4: "CLF UYW",
+}

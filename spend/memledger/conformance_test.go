@@ -1,0 +1,35 @@
+package memledger_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/spend/spendtest"
+)
+
+var harness = spendtest.Harness{
+	New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
+		l, err := memledger.New(&memledger.Options{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	},
+	Workers: 2, Together: 4,
+	Rarely: true,
+}
+
+func TestRandom(t *testing.T) {
+	n := 10_000
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		n = 100_000
+	}
+	spendtest.Random(t, harness, n)
+}
+
+func TestConformance(t *testing.T) { spendtest.Run(t, harness) }
+
+func TestRaces(t *testing.T) { spendtest.Races(t, []ledger.Ledger{harness.New(t, time.Now)}) }

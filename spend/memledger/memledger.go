@@ -1,0 +1,228 @@
+// Package memledger keeps spends in the process that makes them. It forgets everything when the process ends: it is for
+// tests, for replaying logs, and for limits that may be forgotten.
+package memledger
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+const backend = "memledger"
+
+// Options adjust a [Ledger]. A nil *Options means all defaults.
+type Options struct {
+	// Clock replaces the system's clock, for tests and for replaying logs; it must be safe for concurrent use. The default
+	// is wall time at New carried forward by the monotonic clock.
+	Clock func() time.Time
+}
+
+// Ledger is a [ledger.Ledger] in memory. It may be used by any number of goroutines at once.
+type Ledger struct {
+	clock *clock.Clock
+
+	mu       sync.Mutex
+	closed   bool
+	accounts map[string]*account
+	requests map[string]*ledger.Request
+}
+
+var _ ledger.Ledger = (*Ledger)(nil)
+
+// account is a working set with its entries, whose numbers have no gaps, and what it holds.
+type account struct {
+	ledger.Account
+	entries     []ledger.Entry
+	corrections map[int64][]int64 // numbers of those that correct an entry of a date
+	holds       []ledger.Hold     // in order of expiry, then of ID
+}
+
+// New returns an empty ledger. o may be nil.
+func New(o *Options) (*Ledger, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	return &Ledger{clock: clock.New(o.Clock), accounts: make(map[string]*account), requests: make(map[string]*ledger.Request)}, nil
+}
+
+// enter locks the ledger, unless the call is over before it began.
+func (l *Ledger) enter(ctx context.Context) error {
+	if l == nil {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// Decide runs a job. See [ledger.Ledger].
+func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
+	if err := l.enter(ctx); err != nil {
+		return store.Wrap(backend, "decide", err)
+	}
+	defer l.mu.Unlock()
+	changes, err := job.Run(l.snapshot(job))
+	if err != nil || changes == nil {
+		return err
+	}
+	l.apply(changes)
+	return nil
+}
+
+// View runs a job and drops its changes. See [ledger.Ledger].
+func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
+	if err := l.enter(ctx); err != nil {
+		return store.Wrap(backend, "view", err)
+	}
+	defer l.mu.Unlock()
+	_, err := job.Run(l.snapshot(job))
+	return err
+}
+
+func (l *Ledger) apply(c *ledger.Changes) {
+	for i := range c.Accounts {
+		a := l.accounts[c.Accounts[i].Key]
+		if a == nil {
+			a = &account{corrections: make(map[int64][]int64)}
+			l.accounts[c.Accounts[i].Key] = a
+		}
+		a.Account = c.Accounts[i]
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		a := l.accounts[e.Account]
+		a.entries = append(a.entries, *e)
+		if e.Part != e.Seq {
+			a.corrections[e.Dated] = append(a.corrections[e.Dated], e.Seq)
+		}
+	}
+	for i := range c.Requests {
+		l.requests[c.Requests[i].ID] = &c.Requests[i]
+	}
+	for _, s := range c.Spends {
+		changed := *l.requests[s.ID]
+		changed.Spend = s.Spend
+		l.requests[s.ID] = &changed
+	}
+	for _, h := range c.Opened {
+		a := l.accounts[h.Account]
+		i, _ := slices.BinarySearchFunc(a.holds, h, order)
+		a.holds = slices.Insert(a.holds, i, h)
+	}
+	for _, h := range c.Closed {
+		a := l.accounts[h.Account]
+		if i, found := slices.BinarySearchFunc(a.holds, h, order); found {
+			a.holds = slices.Delete(a.holds, i, i+1)
+		}
+	}
+	for _, d := range c.Drop {
+		l.accounts[d.Account].drop(d.At)
+	}
+}
+
+func order(a, b ledger.Hold) int {
+	if a.Expires != b.Expires {
+		return int(max(-1, min(1, a.Expires-b.Expires)))
+	}
+	return strings.Compare(a.Spend, b.Spend)
+}
+
+// drop removes the entries up to a time. A copy, so that their memory is given back.
+func (a *account) drop(at int64) {
+	n := a.after(at)
+	if n == 0 {
+		return
+	}
+	a.entries = slices.Clone(a.entries[n:])
+	for date, seqs := range a.corrections {
+		seqs = slices.DeleteFunc(seqs, func(seq int64) bool { return len(a.entries) == 0 || seq < a.entries[0].Seq })
+		if a.corrections[date] = seqs; len(seqs) == 0 {
+			delete(a.corrections, date)
+		}
+	}
+}
+
+// after is the index of the first entry after a time.
+func (a *account) after(at int64) int {
+	return sort.Search(len(a.entries), func(i int) bool { return a.entries[i].At > at })
+}
+
+// History lists entries, newest first. See [ledger.Ledger].
+func (l *Ledger) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, store.Wrap(backend, "history", err)
+	}
+	defer l.mu.Unlock()
+	a := l.accounts[key]
+	if a == nil {
+		return nil, nil
+	}
+	end := len(a.entries)
+	if before.Seq != 0 {
+		end = sort.Search(end, func(i int) bool { return a.entries[i].Seq >= before.Seq })
+	}
+	page := slices.Clone(a.entries[max(0, end-limit):end])
+	slices.Reverse(page)
+	return page, nil
+}
+
+// Accounts lists accounts. It passes over all of them for each page. See [ledger.Ledger].
+func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, store.Wrap(backend, "accounts", err)
+	}
+	defer l.mu.Unlock()
+	var list []ledger.Account
+	for key, a := range l.accounts {
+		if strings.HasPrefix(key, prefix) && key > after {
+			list = append(list, a.Account)
+		}
+	}
+	slices.SortFunc(list, func(a, b ledger.Account) int { return strings.Compare(a.Key, b.Key) })
+	return list[:min(limit, len(list))], nil
+}
+
+// PruneRequests forgets requests. See [ledger.Ledger].
+func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
+	if err := l.enter(ctx); err != nil {
+		return 0, store.Wrap(backend, "prune", err)
+	}
+	defer l.mu.Unlock()
+	held := make(map[string]bool)
+	for _, a := range l.accounts {
+		for _, h := range a.holds {
+			held[h.Spend] = true
+		}
+	}
+	for id, r := range l.requests {
+		if r.At < before && strings.HasPrefix(r.Accounts[0], prefix) && !held[id] {
+			delete(l.requests, id)
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Close ends the ledger and forgets what is in it.
+func (l *Ledger) Close() error {
+	if l == nil {
+		return store.Wrap(backend, "close", store.ErrClosed)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed, l.accounts, l.requests = true, nil, nil
+	return nil
+}

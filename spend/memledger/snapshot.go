@@ -1,0 +1,89 @@
+package memledger
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// snapshot is the ledger itself, which is locked while a job runs.
+type snapshot struct {
+	l      *Ledger
+	now    int64
+	locked []string
+}
+
+func (l *Ledger) snapshot(job *ledger.Job) *snapshot {
+	s := &snapshot{l: l, now: l.clock.Now(), locked: job.Accounts}
+	if r := l.requests[job.Spend]; r != nil {
+		s.locked = append(slices.Clone(s.locked), r.Accounts...)
+	}
+	return s
+}
+
+func (s *snapshot) Now() int64                 { return s.now }
+func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
+
+func (s *snapshot) Account(key string) (ledger.Account, error) {
+	if a := s.l.accounts[key]; a != nil {
+		return a.Account, nil
+	}
+	return ledger.Account{Key: key}, nil
+}
+
+func (s *snapshot) Request(id string) (*ledger.Request, error) { return s.l.requests[id], nil }
+
+func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
+	a := s.l.accounts[key]
+	if a == nil {
+		return nil, upto, nil
+	}
+	for i := a.after(after); i < len(a.entries) && a.entries[i].At <= upto; {
+		date, start := a.entries[i].At, len(page)
+		for ; i < len(a.entries) && a.entries[i].At == date; i++ {
+			if a.entries[i].Part == a.entries[i].Seq {
+				page = append(page, a.entries[i])
+			}
+		}
+		// A correction has the date of what it corrects, and so stands beside it.
+		for _, seq := range a.corrections[date] {
+			page = append(page, a.entries[seq-a.entries[0].Seq])
+		}
+		slices.SortFunc(page[start:], func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
+		if len(page) >= limit && i < len(a.entries) {
+			return page, date, nil
+		}
+	}
+	return page, upto, nil
+}
+
+func (s *snapshot) Since(key string, after ledger.Position) ([]ledger.Entry, error) {
+	a := s.l.accounts[key]
+	if a == nil {
+		return nil, nil
+	}
+	first := a.after(after.At - 1)
+	if after.At == math.MinInt64 {
+		first = 0
+	}
+	for first < len(a.entries) && a.entries[first].Seq <= after.Seq {
+		first++
+	}
+	return a.entries[first:], nil
+}
+
+func (s *snapshot) Holds(key string, upto int64) (held []ledger.Request, next int64, err error) {
+	a := s.l.accounts[key]
+	if a == nil {
+		return nil, 0, nil
+	}
+	for _, h := range a.holds {
+		if h.Expires > upto {
+			return held, h.Expires, nil
+		}
+		held = append(held, *s.l.requests[h.Spend])
+	}
+	return held, 0, nil
+}

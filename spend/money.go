@@ -1,0 +1,146 @@
+package spend
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Money is an amount in the minor unit of its currency: {1234, "EUR"} is 12.34 euros. It is exact: nothing here computes with
+// floating point, and nothing converts between currencies.
+//
+// A Money without a currency is a plain number; the figures of a [Count] rule are of that kind.
+type Money struct {
+	Minor    int64
+	Currency string // ISO 4217, upper case
+}
+
+// Parse reads a decimal amount such as "12.34" in a currency. It wants no more decimal places than the currency has, and takes
+// fewer: "12" and "12.3" are euros too. Signs of currency, spaces, exponents and separators of thousands are refused.
+func Parse(amount, currency string) (Money, error) {
+	places, ok := Exponent(currency)
+	if !ok {
+		return Money{}, unknownCurrency(currency)
+	}
+	minor, err := parseMinor(amount, places)
+	if err != nil {
+		return Money{}, fmt.Errorf("spend: %w: %w", ErrAmount, err)
+	}
+	return Money{minor, currency}, nil
+}
+
+func parseMinor(s string, places int) (int64, error) {
+	digits, negative := strings.CutPrefix(s, "-")
+	whole, fraction, point := strings.Cut(digits, ".")
+	switch {
+	case whole == "" || point && fraction == "":
+		return 0, fmt.Errorf("%.40q is no decimal number; write it like 12.34", s)
+	case len(fraction) > places:
+		return 0, fmt.Errorf("%.40q has more than %d decimal places, which is what the currency has", s, places)
+	}
+	var n int64
+	for _, c := range whole + fraction + strings.Repeat("0", places-len(fraction)) {
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%.40q is no decimal number; write it like 12.34", s)
+		}
+		// Counted downwards, because the lowest number has no positive twin.
+		if n < math.MinInt64/10 || n*10 < math.MinInt64+int64(c-'0') {
+			return 0, fmt.Errorf("%.40q is out of range", s)
+		}
+		n = n*10 - int64(c-'0')
+	}
+	if negative {
+		return n, nil
+	}
+	if n == math.MinInt64 {
+		return 0, fmt.Errorf("%.40q is out of range", s)
+	}
+	return -n, nil
+}
+
+// Decimal returns the amount without its currency, with all decimal places that the currency has: "12.34", "0.05", "1234" in
+// JPY. An unknown currency has none.
+func (m Money) Decimal() string {
+	places, _ := Exponent(m.Currency)
+	digits := strconv.FormatInt(m.Minor, 10)
+	sign := ""
+	if m.Minor < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	if places == 0 {
+		return sign + digits
+	}
+	if len(digits) <= places {
+		digits = strings.Repeat("0", places-len(digits)+1) + digits
+	}
+	point := len(digits) - places
+	return sign + digits[:point] + "." + digits[point:]
+}
+
+// String returns the amount with its currency: "12.34 EUR".
+func (m Money) String() string {
+	if m.Currency == "" {
+		return m.Decimal()
+	}
+	return m.Decimal() + " " + m.Currency
+}
+
+// Add returns m + n. It is [ErrCurrency] if the currencies differ, and [ErrAmount] if the sum is out of range.
+func (m Money) Add(n Money) (Money, error) {
+	if m.Currency != n.Currency {
+		return Money{}, fmt.Errorf("spend: %w: %.8q and %.8q do not add up", ErrCurrency, m.Currency, n.Currency)
+	}
+	sum, ok := add(m.Minor, n.Minor)
+	if !ok {
+		return Money{}, fmt.Errorf("spend: %w: the sum is out of range", ErrAmount)
+	}
+	return Money{sum, m.Currency}, nil
+}
+
+// Sub returns m - n, with the errors of Add.
+func (m Money) Sub(n Money) (Money, error) {
+	if n.Minor == math.MinInt64 {
+		return Money{}, fmt.Errorf("spend: %w: the difference is out of range", ErrAmount)
+	}
+	return m.Add(Money{-n.Minor, n.Currency})
+}
+
+// add is a + b, and false where it overflows.
+func add(a, b int64) (sum int64, ok bool) {
+	sum = a + b
+	return sum, (sum > a) == (b > 0)
+}
+
+// moneyJSON is Money on the wire: the amount is a string, because readers of JSON make doubles of numbers.
+type moneyJSON struct {
+	Amount   string `json:"amount"`
+	Currency string `json:"currency,omitempty"`
+}
+
+// MarshalJSON writes {"amount":"12.34","currency":"EUR"}.
+func (m Money) MarshalJSON() ([]byte, error) {
+	return json.Marshal(moneyJSON{m.Decimal(), m.Currency})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (m *Money) UnmarshalJSON(b []byte) error {
+	var j moneyJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return fmt.Errorf(`spend: money is written {"amount":"12.34","currency":"EUR"}: %w`, err)
+	}
+	if j.Currency == "" {
+		n, err := parseMinor(j.Amount, 0)
+		if err != nil {
+			return fmt.Errorf("spend: %w: %w", ErrAmount, err)
+		}
+		*m = Money{Minor: n}
+		return nil
+	}
+	parsed, err := Parse(j.Amount, j.Currency)
+	if err == nil {
+		*m = parsed
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package spend_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/spend"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		amount, currency string
+		minor            int64
+		want             error
+		why              string
+	}{
+		{"12.34", "EUR", 1234, nil, "two decimal places"},
+		{"12", "EUR", 1200, nil, "fewer places than the currency has are exact too"},
+		{"12.3", "EUR", 1230, nil, "the same"},
+		{"-0.05", "EUR", -5, nil, "a correction"},
+		{"0", "EUR", 0, nil, "zero is a number"},
+		{"1234", "JPY", 1234, nil, "the yen has no minor unit"},
+		{"1.234", "KWD", 1234, nil, "the dinar has three places"},
+		{"0.0001", "CLF", 1, nil, "four places"},
+		{"92233720368547758.07", "EUR", math.MaxInt64, nil, "the largest"},
+		{"-92233720368547758.08", "EUR", math.MinInt64, nil, "the lowest, which has no positive twin"},
+		{"92233720368547758.08", "EUR", 0, spend.ErrAmount, "one beyond the largest"},
+		{"-92233720368547758.09", "EUR", 0, spend.ErrAmount, "one beyond the lowest"},
+		{"99999999999999999999999999", "EUR", 0, spend.ErrAmount, "far beyond"},
+		{"1.5", "JPY", 0, spend.ErrAmount, "half a yen does not exist"},
+		{"1.234", "EUR", 0, spend.ErrAmount, "a tenth of a cent must not be rounded away"},
+		{"1.230", "EUR", 0, spend.ErrAmount, "neither if it is zero: the writer means another currency"},
+		{"", "EUR", 0, spend.ErrAmount, "nothing"},
+		{".5", "EUR", 0, spend.ErrAmount, "no whole part"},
+		{"5.", "EUR", 0, spend.ErrAmount, "no fraction"},
+		{"+5", "EUR", 0, spend.ErrAmount, "one way to write a number"},
+		{"--5", "EUR", 0, spend.ErrAmount, "no number"},
+		{"1e3", "EUR", 0, spend.ErrAmount, "no exponents"},
+		{"1,000.00", "EUR", 0, spend.ErrAmount, "no separators"},
+		{" 1", "EUR", 0, spend.ErrAmount, "no spaces"},
+		{"١٢", "EUR", 0, spend.ErrAmount, "digits of one kind"},
+		{"1", "eur", 0, spend.ErrCurrency, "codes are upper case"},
+		{"1", "XAU", 0, spend.ErrCurrency, "gold has no minor unit"},
+		{"1", "ZZZ", 0, spend.ErrCurrency, "no such code"},
+		{"1", " BH", 0, spend.ErrCurrency, "a part of the list is not a code"},
+	} {
+		m, err := spend.Parse(c.amount, c.currency)
+		if !errors.Is(err, c.want) || (err != nil) != (c.want != nil) || m.Minor != c.minor {
+			t.Errorf("%q %s: %v, %v; want %d, %v: %s", c.amount, c.currency, m, err, c.minor, c.want, c.why)
+		}
+	}
+}
+
+func TestMoneyText(t *testing.T) {
+	for _, c := range []struct {
+		m    spend.Money
+		text string
+	}{
+		{spend.Money{Minor: 1234, Currency: "EUR"}, "12.34 EUR"},
+		{spend.Money{Minor: 5, Currency: "EUR"}, "0.05 EUR"},
+		{spend.Money{Minor: -5, Currency: "EUR"}, "-0.05 EUR"},
+		{spend.Money{Minor: 100, Currency: "EUR"}, "1.00 EUR"},
+		{spend.Money{Minor: 1234, Currency: "JPY"}, "1234 JPY"},
+		{spend.Money{Minor: 5, Currency: "KWD"}, "0.005 KWD"},
+		{spend.Money{Minor: math.MinInt64, Currency: "EUR"}, "-92233720368547758.08 EUR"},
+		{spend.Money{Minor: 7}, "7"},
+	} {
+		if got := c.m.String(); got != c.text {
+			t.Errorf("%#v reads %q; want %q", c.m, got, c.text)
+		}
+		text, err := json.Marshal(c.m)
+		var back spend.Money
+		if err == nil {
+			err = json.Unmarshal(text, &back)
+		}
+		if err != nil || back != c.m {
+			t.Errorf("%s comes back from %s as %v, %v", c.m, text, back, err)
+		}
+	}
+	if text, _ := json.Marshal(spend.Money{Minor: 1234, Currency: "EUR"}); string(text) != `{"amount":"12.34","currency":"EUR"}` {
+		t.Errorf("JSON is %s", text)
+	}
+	for _, bad := range []string{`{"amount":12.34,"currency":"EUR"}`, `{"amount":"12.345","currency":"EUR"}`, `{"amount":"1.5"}`, `12`, `{"amount":"1","currency":"XXX"}`} {
+		m := spend.Money{Minor: 42}
+		if err := json.Unmarshal([]byte(bad), &m); err == nil || m.Minor != 42 {
+			t.Errorf("%s is read as %v", bad, m)
+		}
+	}
+}
+
+func TestMoneyArithmetic(t *testing.T) {
+	eur := func(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
+	if m, err := eur(2).Add(eur(3)); err != nil || m != eur(5) {
+		t.Errorf("2 + 3 = %v, %v", m, err)
+	}
+	if m, err := eur(2).Sub(eur(3)); err != nil || m != eur(-1) {
+		t.Errorf("2 - 3 = %v, %v", m, err)
+	}
+	for _, c := range []struct {
+		a, b int64
+	}{{math.MaxInt64, 1}, {math.MinInt64, -1}, {math.MinInt64, math.MinInt64}} {
+		if m, err := eur(c.a).Add(eur(c.b)); !errors.Is(err, spend.ErrAmount) {
+			t.Errorf("%d + %d = %v, %v; want ErrAmount", c.a, c.b, m, err)
+		}
+	}
+	if m, err := eur(-1).Sub(eur(math.MinInt64)); !errors.Is(err, spend.ErrAmount) {
+		t.Errorf("%v, %v; want ErrAmount", m, err)
+	}
+	if _, err := eur(1).Add(spend.Money{Minor: 1, Currency: "USD"}); !errors.Is(err, spend.ErrCurrency) {
+		t.Errorf("euros and dollars: %v; want ErrCurrency", err)
+	}
+}
+
+func TestExponents(t *testing.T) {
+	for code, want := range map[string]int{"EUR": 2, "JPY": 0, "KWD": 3, "CLF": 4, "USD": 2, "BIF": 0, "XPF": 0, "TND": 3, "UYW": 4, "ZWG": 2, "XCG": 2} {
+		if got, ok := spend.Exponent(code); !ok || got != want {
+			t.Errorf("%s has %d places, %t; want %d", code, got, ok, want)
+		}
+	}
+	for _, code := range []string{"", "EU", "EURO", "eur", "XXX", "XAU", "F C", " CL"} {
+		if got, ok := spend.Exponent(code); ok {
+			t.Errorf("%q has %d places; want none", code, got)
+		}
+	}
+}
+
+// What is parsed is written the same way, but for places that were left out; and what is written is parsed.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"12.34", "-0.05", "0", "92233720368547758.07", "1.5", ".", "-", "00.10"} {
+		f.Add(s, int64(1234))
+	}
+	currencies := []string{"EUR", "JPY", "KWD", "CLF"}
+	f.Fuzz(func(t *testing.T, s string, n int64) {
+		for _, currency := range currencies {
+			m := spend.Money{Minor: n, Currency: currency}
+			if back, err := spend.Parse(m.Decimal(), currency); err != nil || back != m {
+				t.Errorf("%v is written %s and read %v, %v", n, m.Decimal(), back, err)
+			}
+			m, err := spend.Parse(s, currency)
+			if err != nil {
+				if m != (spend.Money{}) {
+					t.Errorf("%q fails and is %v", s, m)
+				}
+				continue
+			}
+			places, _ := spend.Exponent(currency)
+			whole, fraction, _ := strings.Cut(s, ".")
+			want := strings.TrimLeft(strings.TrimPrefix(whole, "-"), "0")
+			if want == "" {
+				want = "0"
+			}
+			if fraction += strings.Repeat("0", places-len(fraction)); places > 0 {
+				want += "." + fraction
+			}
+			if got := strings.TrimPrefix(m.Decimal(), "-"); got != want {
+				t.Errorf("%q is written %s; want %s", s, got, want)
+			}
+		}
+	})
+}

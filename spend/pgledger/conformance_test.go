@@ -1,0 +1,70 @@
+package pgledger_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/spendtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// migrated makes the tables in a schema of the test's own.
+func migrated(t testing.TB, pool *pgxpool.Pool) string {
+	t.Helper()
+	schema := pgtest.Schema(t)
+	if err := migrations.Up(context.Background(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func harness(t *testing.T) spendtest.Harness {
+	t.Helper()
+	cfg := pgtest.Pool(t).Config()
+	cfg.MaxConns = 12
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // what a crash leaves is another test's matter
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	schema := migrated(t, pool)
+	return spendtest.Harness{
+		New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
+			l, err := pgledger.New(pool, &pgledger.Options{Schema: schema, Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		},
+		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
+			tx, err := pool.Begin(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = tx.Rollback(context.Background()) }()
+			f(l.(*pgledger.Ledger).With(tx))
+		},
+		Workers: 2, Together: 64, Rarely: true,
+	}
+}
+
+func TestRandom(t *testing.T) {
+	n := 10_000
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		n = 100_000
+	}
+	spendtest.Random(t, harness(t), n)
+}
+
+func TestConformance(t *testing.T) { spendtest.Run(t, harness(t)) }

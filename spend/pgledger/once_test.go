@@ -1,0 +1,273 @@
+package pgledger_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/spendtest"
+	"github.com/brimgo/brim/store"
+)
+
+// cutter passes connections on to the server and cuts them by chance, in either direction and in the middle of messages.
+type cutter struct {
+	net.Listener
+	cuts atomic.Int64
+	stop atomic.Bool
+}
+
+func newCutter(t *testing.T, host string, port uint16) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{Listener: l}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			network, address := "tcp", net.JoinHostPort(host, fmt.Sprint(port))
+			if strings.HasPrefix(host, "/") {
+				network, address = "unix", fmt.Sprintf("%s/.s.PGSQL.%d", host, port)
+			}
+			server, err := net.Dial(network, address)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			wg.Go(func() { c.pass(server, client) })
+			wg.Go(func() { c.pass(client, server) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	return c
+}
+
+func (c *cutter) pass(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if !c.stop.Load() && rand.IntN(1200) == 0 {
+			c.cuts.Add(1)
+			_, _ = to.Write(buf[:rand.IntN(n+1)])
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// 10,000 requests, each sent three times over connections that are cut at random: one effect each. Whoever gets no answer sends
+// again.
+func TestExactlyOnceOverCutConnections(t *testing.T) {
+	direct := pgtest.Pool(t)
+	schema := migrated(t, direct)
+	cfg := direct.Config()
+	cut := newCutter(t, cfg.ConnConfig.Host, cfg.ConnConfig.Port)
+	address := cut.Addr().(*net.TCPAddr)
+	cfg.ConnConfig.Host, cfg.ConnConfig.Port = "127.0.0.1", uint16(address.Port)
+	cfg.MaxConns = 4
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	once := spendtest.Once{Requests: 10_000, Times: 3}
+	b, err := once.Budgets(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(map[int]string)
+	var mu sync.Mutex
+	var next, unknown, unsent atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for n := int(next.Add(1)) - 1; n < once.Sends(); n = int(next.Add(1)) - 1 {
+				for {
+					answer, err := once.Send(context.Background(), b, n)
+					if err == nil {
+						mu.Lock()
+						answers[n] = answer
+						mu.Unlock()
+						break
+					}
+					switch {
+					case errors.Is(err, store.ErrUnknownOutcome):
+						unknown.Add(1)
+					case errors.Is(err, store.ErrUnavailable):
+						unsent.Add(1)
+					default:
+						t.Errorf("send %d: %v", n, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d connections were cut; %d calls ended with an unknown outcome, %d with none", cut.cuts.Load(), unknown.Load(), unsent.Load())
+	if cut.cuts.Load() < 20 || unknown.Load() == 0 {
+		t.Error("too few connections were cut: the test has not tested much")
+	}
+	cut.stop.Store(true)
+	direct2, err := pgledger.New(direct, &pgledger.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct2.Close()
+	once.Check(t, direct2, answers)
+}
+
+// childEnv, in the environment, makes this test binary a second process: a connection string and a schema.
+const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
+
+// 64 goroutines of two processes spend 1.00 against 100.00, by ledgers of their own and by shared ones.
+func TestRaces(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	var ledgers []ledger.Ledger
+	for range 3 {
+		l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ledgers = append(ledgers, l)
+	}
+	spendtest.Races(t, ledgers)
+}
+
+func TestProcesses(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	const processes = 2
+	for round := range 3 {
+		approved, over := 0, 0
+		var outs []*bufio.Reader
+		var ins []io.WriteCloser
+		var cmds []*exec.Cmd
+		for range processes {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", childEnv, pgtest.URL(t), schema, round))
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			outs, ins, cmds = append(outs, bufio.NewReader(out)), append(ins, in), append(cmds, cmd)
+		}
+		for _, out := range outs { // all are connected
+			if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
+				t.Fatalf("a process said %q, %v", line, err)
+			}
+		}
+		for _, in := range ins {
+			in.Close()
+		}
+		for i, out := range outs {
+			var ones, random int
+			line, err := out.ReadString('\n')
+			if err == nil {
+				_, err = fmt.Sscan(line, &ones, &random)
+			}
+			if err != nil {
+				t.Fatalf("a process said %q, %v", line, err)
+			}
+			approved, over = approved+ones, over+random
+			if err := cmds[i].Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		if approved != 100 {
+			t.Errorf("%d of 400 spends of 1.00 were approved; want exactly 100", approved)
+		}
+		if over > 100_00 || over < 90_00 {
+			t.Errorf("%d were spent of %d", over, 100_00)
+		}
+	}
+}
+
+func init() {
+	v := os.Getenv(childEnv)
+	if v == "" {
+		return
+	}
+	if err := processChild(v); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func processChild(args string) error {
+	var url, schema string
+	var round int
+	if _, err := fmt.Sscan(args, &url, &schema, &round); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := pool.Ping(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	ones, err := spendtest.Race(l, fmt.Sprint("ones:", round), 32, 200, 1_00, 1_00)
+	if err != nil {
+		return err
+	}
+	random, err := spendtest.Race(l, fmt.Sprint("random:", round), 32, 200, 1, 90)
+	if err != nil {
+		return err
+	}
+	fmt.Println(ones/1_00, random)
+	return nil
+}

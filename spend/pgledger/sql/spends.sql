@@ -1,0 +1,4 @@
+-- Replaces what is known of spends. All of their accounts are locked, so nobody else does.
+UPDATE {{schema}}.{{requests}} AS r SET spend = u.spend
+FROM (SELECT $1::text[] AS i, $2::bytea[] AS s OFFSET 0) AS p CROSS JOIN LATERAL unnest(p.i, p.s) AS u (id, spend)
+WHERE r.id = u.id

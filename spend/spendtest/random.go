@@ -1,0 +1,344 @@
+package spendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// Harness gives the suite ledgers to test.
+type Harness struct {
+	// New returns a ledger that goes by clock. Several may share one place, each with a clock of its own: the suite gives
+	// them different accounts and IDs. The suite closes it.
+	New func(t testing.TB, clock func() time.Time) ledger.Ledger
+	// Crash, if set, calls f with a ledger whose transaction is then lost, as by a crash before its commit.
+	Crash func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger))
+	// Workers is how many groups of sequences run at a time, each with a ledger of its own; 0 means 1.
+	Workers int
+	// Together is how many sequences use one ledger at the same time, so that their decisions meet; 0 means 1.
+	Together int
+	// Rarely compares all figures now and then, and at the end of each sequence, instead of after every step: for ledgers that
+	// are far away.
+	Rarely bool
+}
+
+// tick divides all times of the suite: doubles hold its multiples, in seconds, exactly.
+const tick = int64(time.Second/time.Microsecond) / 64
+
+// steps is how many requests a random sequence has.
+const steps = 10
+
+// Random runs so many random sequences of requests against the model: authorizations, increases, captures, voids, refunds,
+// records, expiry, retries, lost transactions and changes of rules. After every step all figures are compared.
+func Random(t *testing.T, h Harness, sequences int) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	together := max(1, h.Together)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range max(1, h.Workers) {
+		clock := &testClock{}
+		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+		l := h.New(t, clock.now)
+		defer func() {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		wg.Go(func() {
+			for n := next.Add(int64(together)); n-int64(together) < int64(sequences) && !t.Failed(); n = next.Add(int64(together)) {
+				var group []*sequence
+				for i := range int64(together) {
+					group = append(group, &sequence{
+						t: t, h: h, l: l, clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))),
+						name: fmt.Sprintf("m%d-%d", seed, n-i), model: newModel(),
+					})
+				}
+				run(t, seed, group)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// run runs sequences in step: they share a clock, which stands still while they decide.
+func run(t *testing.T, seed uint64, group []*sequence) {
+	each := func(f func(*sequence) error) {
+		var wg sync.WaitGroup
+		for _, s := range group {
+			wg.Go(func() {
+				if err := f(s); err != nil {
+					t.Errorf("seed %d, sequence %s: %v\n%s", seed, s.name, err, s.story())
+				}
+			})
+		}
+		wg.Wait()
+	}
+	each((*sequence).begin)
+	for range steps {
+		if t.Failed() {
+			return
+		}
+		group[0].advance()
+		each((*sequence).step)
+		each((*sequence).compare)
+	}
+	each((*sequence).end)
+}
+
+// testClock is a clock that stands still until it is moved.
+type testClock struct{ us atomic.Int64 }
+
+func (c *testClock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+
+// sequence is one random sequence. Its budget's name is its own, so that sequences share no account.
+type sequence struct {
+	t        testing.TB
+	h        Harness
+	l        ledger.Ledger
+	clock    *testClock
+	r        *rand.Rand
+	name     string
+	model    *model
+	all      []mrule // of which those in use change
+	rules    []mrule
+	budgets  *spend.Budgets
+	accounts []string
+	ids      int
+	sent     []sent
+	told     []string
+}
+
+// sent is a request that was answered.
+type sent struct {
+	again func(*spend.Budgets) (spend.Decision, error)
+	first spend.Decision
+}
+
+func (s *sequence) begin() error {
+	s.accounts = []string{"a", "b"}
+	s.all = s.someRules()
+	s.rules = slices.Clone(s.all)
+	return s.use()
+}
+
+func (s *sequence) end() error {
+	for _, a := range s.accounts {
+		if err := s.budgets.Verify(context.Background(), a); err != nil {
+			return err
+		}
+	}
+	return s.compareAll()
+}
+
+func (s *sequence) story() (text string) {
+	for _, r := range s.all {
+		text += fmt.Sprintf("  rule %+v\n", r)
+	}
+	for _, line := range s.told {
+		text += "  " + line + "\n"
+	}
+	return text
+}
+
+func (s *sequence) tell(format string, args ...any) {
+	s.told = append(s.told, fmt.Sprintf("%d ", s.clock.us.Load()/tick)+fmt.Sprintf(format, args...))
+}
+
+func (s *sequence) someRules() (rules []mrule) {
+	limit := func() int64 { return 20 + s.r.Int64N(100) }
+	width := func() int64 { return tick * (1 + s.r.Int64N(64*40)) }
+	possible := []mrule{
+		{kind: "rolling", name: "rolling", limit: limit(), width: width()},
+		{kind: "rolling", name: "travel", limit: limit(), width: width(), tag: "category", value: "travel"},
+		{kind: "day", name: "day", limit: limit(), offset: 3600e6},
+		{kind: "single", name: "single", limit: 10 + s.r.Int64N(60)},
+		{kind: "lifetime", name: "lifetime", limit: 2 * limit()},
+		{kind: "count", name: "count", limit: 1 + s.r.Int64N(6), width: width()},
+		{kind: "leaky", name: "leaky", limit: 64, width: int64(time.Second/time.Microsecond) << s.r.IntN(6)},
+	}
+	for _, i := range s.r.Perm(len(possible))[:1+s.r.IntN(4)] {
+		rules = append(rules, possible[i])
+	}
+	return rules
+}
+
+// use makes the budget of the rules in use.
+func (s *sequence) use() (err error) {
+	b := spend.Budget{Name: s.name, Currency: "EUR"}
+	for _, r := range s.rules {
+		b.Rules = append(b.Rules, r.rule())
+	}
+	s.budgets, err = spend.New(s.l, b, nil)
+	return err
+}
+
+func (s *sequence) advance() {
+	switch s.r.IntN(4) {
+	case 0:
+	case 1, 2:
+		s.clock.us.Add(tick * s.r.Int64N(64*8))
+	case 3:
+		s.clock.us.Add(tick * s.r.Int64N(64*60))
+	}
+	if s.r.IntN(20) == 0 {
+		s.clock.us.Add(dayLength / 2)
+	}
+}
+
+// change changes the rules in use: an amount, or which there are. Those that leak stay: they start empty, by design.
+func (s *sequence) change() error {
+	s.rules = nil
+	for i := range s.all {
+		r := &s.all[i]
+		if r.kind != "leaky" && s.r.IntN(3) == 0 {
+			r.limit = max(1, r.limit+s.r.Int64N(21)-10)
+		}
+		if r.kind == "leaky" || s.r.IntN(3) > 0 {
+			s.rules = append(s.rules, *r)
+		}
+	}
+	if len(s.rules) == 0 {
+		s.rules = []mrule{s.all[0]}
+	}
+	s.tell("rules are now %+v", s.rules)
+	return s.use()
+}
+
+// compare asks for everything that can be asked, or does not if it shall rarely.
+func (s *sequence) compare() error {
+	if s.h.Rarely && s.r.IntN(8) > 0 {
+		return nil
+	}
+	return s.compareAll()
+}
+
+func (s *sequence) compareAll() error {
+	now := s.clock.us.Load()
+	for _, account := range s.accounts {
+		shown, err := s.budgets.Remaining(context.Background(), account)
+		if err != nil {
+			return fmt.Errorf("remaining: %w", err)
+		}
+		for i, u := range shown {
+			r := s.rules[i]
+			used, held, _ := s.model.usage(r, account, now)
+			room := s.model.room(r, account, now)
+			if u.Used.Minor != used || u.Held.Minor != held || u.Remaining.Minor != room || u.Limit.Minor != r.limit {
+				return fmt.Errorf("account %s, rule %s: %d used, %d held, %d remaining; want %d, %d, %d",
+					account, r.name, u.Used.Minor, u.Held.Minor, u.Remaining.Minor, used, held, room)
+			}
+			if err := s.grows(r, account, now, u.GrowsAt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const year = 366 * dayLength
+
+// grows checks that there is more room at a time, and not a moment before.
+func (s *sequence) grows(r mrule, account string, now int64, at time.Time) error {
+	room := func(t int64) int64 { return s.model.room(r, account, t) }
+	switch {
+	case at.IsZero():
+		if later := room(now + year); later > room(now) {
+			return fmt.Errorf("account %s, rule %s: room never grows; want %d from %d", account, r.name, later, room(now))
+		}
+	case room(at.UnixMicro()) <= room(now) || at.UnixMicro() > now && room(at.UnixMicro()-1) > room(now):
+		return fmt.Errorf("account %s, rule %s: room of %d grows at +%d; want another time", account, r.name, room(now), at.UnixMicro()-now)
+	}
+	return nil
+}
+
+// judge checks a decision about n more of a spend that then has total, and returns whether it was approved.
+func (s *sequence) judge(d spend.Decision, sp *mspend, n, total, spends int64) error {
+	now := s.clock.us.Load()
+	if d.Replayed || d.At.UnixMicro() != now {
+		return fmt.Errorf("a first decision is marked as replayed, or has another time: %+v", d)
+	}
+	refused, wait := 0, time.Duration(0)
+	for _, account := range sp.accounts {
+		for _, r := range s.rules {
+			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool { return x.Rule == r.name && x.Account.Name == account })
+			fits := func(t int64) bool { return s.model.fits(r, account, t, n, total, spends, sp.tags) }
+			if fits(now) != (at < 0) {
+				return fmt.Errorf("rule %s of %s: declined is %t; want the opposite", r.name, account, at >= 0)
+			}
+			if at < 0 {
+				continue
+			}
+			refused++
+			after := d.Declines[at].RetryAfter
+			wait = max(wait, after)
+			switch {
+			case after == spend.Never:
+				if fits(now + year) {
+					return fmt.Errorf("rule %s of %s: never fits; want an end", r.name, account)
+				}
+			case !fits(now + after.Microseconds()), after > 0 && fits(now+after.Microseconds()-1):
+				return fmt.Errorf("rule %s of %s: fits after %v; want another time", r.name, account, after)
+			}
+		}
+	}
+	if d.Approved != (refused == 0) || len(d.Declines) != refused || d.RetryAfter != wait {
+		return fmt.Errorf("approved is %t with %d declines of %d, and RetryAfter is %v of %v", d.Approved, len(d.Declines), refused, d.RetryAfter, wait)
+	}
+	return nil
+}
+
+// send sends a request, now and then first into a transaction that is lost, and remembers it for retries.
+func (s *sequence) send(call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
+	if s.h.Crash != nil && s.r.IntN(8) == 0 {
+		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = call(s.budgets.With(l)) })
+		s.tell("lost")
+	}
+	d, err := call(s.budgets)
+	if err == nil {
+		s.sent = append(s.sent, sent{call, d})
+	}
+	return d, err
+}
+
+// again sends an earlier request once more.
+func (s *sequence) again() error {
+	if len(s.sent) == 0 {
+		return nil
+	}
+	x := s.sent[s.r.IntN(len(s.sent))]
+	d, err := x.again(s.budgets)
+	if err != nil {
+		return fmt.Errorf("retry: %w", err)
+	}
+	want := x.first
+	want.Replayed = true
+	if !reflect.DeepEqual(d, want) {
+		return fmt.Errorf("retry: got %+v; want %+v", d, want)
+	}
+	return nil
+}
+
+// refuses checks that a call failed as it should; nil of want means that it should not.
+func refuses(err, want error) error {
+	if want == nil && err == nil || want != nil && errors.Is(err, want) {
+		return nil
+	}
+	switch {
+	case err == nil:
+		return fmt.Errorf("no error; want: %w", want)
+	case want == nil:
+		return fmt.Errorf("want no error: %w", err)
+	}
+	return fmt.Errorf("got another error than %q: %w", want.Error(), err)
+}

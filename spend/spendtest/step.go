@@ -1,0 +1,227 @@
+package spendtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// step makes one random request and checks its answer against the model.
+func (s *sequence) step() error {
+	switch n := s.r.IntN(100); {
+	case n < 22:
+		return s.charge("spend")
+	case n < 44:
+		return s.charge("authorize")
+	case n < 50:
+		return s.charge("record")
+	case n < 58:
+		return s.increase()
+	case n < 72:
+		return s.capture()
+	case n < 79:
+		return s.void()
+	case n < 86:
+		return s.refund()
+	case n < 94:
+		return s.again()
+	}
+	return s.change()
+}
+
+func (s *sequence) id() string {
+	s.ids++
+	return fmt.Sprintf("%s-%d", s.name, s.ids)
+}
+
+func (s *sequence) amount() int64 {
+	if s.r.IntN(3) == 0 { // an exact fit, as far as one rule is concerned
+		r, account := s.rules[s.r.IntN(len(s.rules))], s.accounts[0]
+		if room := s.model.room(r, account, s.clock.us.Load()); room > 0 && r.kind != "count" {
+			return room
+		}
+	}
+	return 1 + s.r.Int64N(40)
+}
+
+func (s *sequence) charge(how string) error {
+	r := spend.Request{ID: s.id(), Account: s.accounts[s.r.IntN(2)], Amount: money(s.amount())}
+	if s.r.IntN(2) == 0 {
+		r.Tags = map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
+	}
+	sp := &mspend{accounts: []string{r.Account}, tags: r.Tags}
+	if s.r.IntN(4) == 0 {
+		other := s.accounts[0]
+		if r.Account == other {
+			other = s.accounts[1]
+		}
+		r.Also = []spend.Account{{Budget: s.name, Name: other}}
+		sp.accounts = append(sp.accounts, other)
+	}
+	now := s.clock.us.Load()
+	if how == "authorize" {
+		r.TTL = time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
+		sp.expires = now + r.TTL.Microseconds()
+	}
+	n := r.Amount.Minor
+	if !s.h.Rarely || s.r.IntN(8) == 0 {
+		asked, err := s.budgets.Check(context.Background(), r)
+		if err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+		if err := s.judge(asked, sp, n, n, 1); err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+	}
+	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) {
+		switch how {
+		case "spend":
+			return b.Spend(context.Background(), r)
+		case "record":
+			return b.Record(context.Background(), r)
+		}
+		return b.Authorize(context.Background(), r)
+	})
+	s.tell("%s %s %v %v of %d: %t %v", how, r.ID, sp.accounts, r.Tags, n, d.Approved, err)
+	if err != nil {
+		return err
+	}
+	switch {
+	case how == "record" && !d.Approved:
+		return fmt.Errorf("a record was declined")
+	case how != "record":
+		if err := s.judge(d, sp, n, n, 1); err != nil {
+			return err
+		}
+	}
+	if d.Approved {
+		s.model.charge(s.rules, r.ID, sp, how == "authorize", n, now)
+	}
+	return nil
+}
+
+// some returns an earlier spend, mostly one that may still hold something.
+func (s *sequence) some() (string, *mspend) {
+	if len(s.model.order) == 0 {
+		return "", nil
+	}
+	ids := s.model.order
+	if s.r.IntN(4) > 0 {
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.model.spends[id].alive(s.clock.us.Load()) })
+		if len(ids) == 0 {
+			ids = s.model.order
+		}
+	}
+	id := ids[s.r.IntN(len(ids))]
+	return id, s.model.spends[id]
+}
+
+// usable is the error that a call on a hold must have.
+func (s *sequence) usable(sp *mspend) error {
+	switch {
+	case sp.ended || sp.expires == 0:
+		return spend.ErrHoldEnded
+	case !sp.alive(s.clock.us.Load()):
+		return spend.ErrHoldExpired
+	}
+	return nil
+}
+
+func (s *sequence) increase() error {
+	id, sp := s.some()
+	if sp == nil {
+		return nil
+	}
+	r := spend.IncreaseRequest{ID: s.id(), Hold: id, Amount: money(s.amount())}
+	n, now := r.Amount.Minor, s.clock.us.Load()
+	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
+	s.tell("increase %s of %s by %d: %t %v", r.ID, id, n, d.Approved, err)
+	want := s.usable(sp)
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
+	}
+	if err := s.judge(d, sp, n, sp.gross+n, 0); err != nil {
+		return err
+	}
+	if d.Approved {
+		sp.gross += n
+		sp.parts = append(sp.parts, mpart{at: now, held: n})
+	}
+	return nil
+}
+
+func (s *sequence) capture() error {
+	id, sp := s.some()
+	if sp == nil {
+		return nil
+	}
+	now := s.clock.us.Load()
+	r := spend.CaptureRequest{ID: s.id(), Hold: id, Amount: money(1 + s.r.Int64N(40)), Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0}
+	if held := sp.held(now); held > 0 && s.r.IntN(2) == 0 {
+		r.Amount = money(1 + s.r.Int64N(held))
+	}
+	if r.Final && s.r.IntN(8) == 0 {
+		r.Amount = money(0)
+	}
+	n := r.Amount.Minor
+	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
+	s.tell("capture %s of %s, %d, final %t, force %t: %v", r.ID, id, n, r.Final, r.Force, err)
+	want := s.usable(sp)
+	switch {
+	case want == nil && n > sp.held(now):
+		want = spend.ErrNotHeld
+	}
+	if r.Force && n > 0 {
+		want = nil
+	}
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
+	}
+	if !d.Approved {
+		return fmt.Errorf("a capture was declined")
+	}
+	s.model.capture(s.rules, sp, n, now, r.Final)
+	return nil
+}
+
+func (s *sequence) void() error {
+	id, sp := s.some()
+	if sp == nil {
+		return nil
+	}
+	r := spend.VoidRequest{ID: s.id(), Hold: id}
+	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Void(context.Background(), r) })
+	s.tell("void %s of %s: %v", r.ID, id, err)
+	want := s.usable(sp)
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
+	}
+	s.model.end(sp)
+	return nil
+}
+
+func (s *sequence) refund() error {
+	id, sp := s.some()
+	if sp == nil {
+		return nil
+	}
+	n := 1 + s.r.Int64N(40)
+	if left := sp.refundable(); left > 0 && s.r.IntN(3) > 0 {
+		n = 1 + s.r.Int64N(left)
+	}
+	r := spend.RefundRequest{ID: s.id(), Spend: id, Amount: money(n)}
+	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
+	s.tell("refund %s of %s, %d: %v", r.ID, id, n, err)
+	var want error
+	if n > sp.refundable() {
+		want = spend.ErrNotCaptured
+	}
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
+	}
+	s.model.refund(s.rules, sp, n, s.clock.us.Load())
+	return nil
+}
