@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/postgres"
+)
+
+// childEnv, in the environment, makes this program one of the processes that share a bucket. It is a connection string.
+const childEnv = "BRIM_ACCEPT_CHILD"
+
+// child connects, says so, does what it is told, and answers.
+func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	db, err := postgres.New(pool, nil)
+	if err != nil {
+		return err
+	}
+	s, err := lease.New(db, nil)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	clock, err := ask(ctx, pool)
+	if err != nil {
+		return err
+	}
+	answers := gob.NewEncoder(out)
+	if err := answers.Encode(true); err != nil {
+		return err
+	}
+	var o order
+	if err := gob.NewDecoder(in).Decode(&o); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil // another process failed
+		}
+		return err
+	}
+	found, err := work(ctx, brim.New(s, nil), clock, &o)
+	if err != nil {
+		return err
+	}
+	return answers.Encode(found)
+}
+
+// serverClock is the server's clock, carried forward by this process's monotonic clock.
+type serverClock struct {
+	local, server time.Time     // read at the same moment
+	unsure        time.Duration // give or take this
+}
+
+// ask reads the server's clock. The answer that comes soonest is the best: the server has read its clock within the time that
+// the question took.
+func ask(ctx context.Context, pool *pgxpool.Pool) (c serverClock, err error) {
+	c.unsure = time.Hour
+	for range 200 {
+		var server time.Time
+		before := time.Now()
+		if err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&server); err != nil {
+			return c, err
+		}
+		half := time.Since(before) / 2
+		if unsure := half + time.Microsecond; unsure < c.unsure { // the server tells whole microseconds
+			c = serverClock{before.Add(half), server, unsure}
+		}
+	}
+	return c, nil
+}
+
+// work has all callers ask for one unit after the other, until the time is up.
+func work(ctx context.Context, lim *brim.Limiter, clock serverClock, o *order) (*outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begin := clock.local.Add(o.Begin.Sub(clock.server)) // on this process's clock
+	found := &outcome{Admitted: admitted{}, Unsure: clock.unsure}
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	time.Sleep(time.Until(begin))
+	for range leaseCallers {
+		callers.Go(func() {
+			// Each counts for itself: a counter that all share would be what is measured.
+			c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, unsure: clock.unsure, spans: admitted{}}
+			c.slots = make([]uint32, (o.For+time.Second)/slot)
+			if err := c.work(ctx, o.For); err != nil {
+				cancel(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			found.Refused += c.refused
+			found.Estimates += c.estimates
+			found.Admitted.add(c.all())
+		})
+	}
+	callers.Wait()
+	found.Elapsed = time.Since(begin)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return found, nil
+}
+
+// caller is one of them.
+type caller struct {
+	lim                *brim.Limiter
+	bucket             brim.Bucket
+	begin              time.Time
+	unsure             time.Duration
+	slots              []uint32 // units of calls that began and ended in one slot
+	spans              admitted // of the others
+	refused, estimates uint64
+}
+
+func (c *caller) work(ctx context.Context, length time.Duration) error {
+	for before := time.Since(c.begin); before < length; {
+		st, err := c.lim.TryFillup(ctx, c.bucket, 1)
+		if err != nil {
+			return err
+		}
+		after := time.Since(c.begin)
+		if st.Estimate {
+			c.estimates++
+		}
+		if st.Accepted {
+			c.note(before, after)
+		} else {
+			c.refused++
+		}
+		before = after
+	}
+	return nil
+}
+
+// note counts a unit that was let in between two times.
+func (c *caller) note(before, after time.Duration) {
+	first, last := int(max(0, before-c.unsure)/slot), int((after+c.unsure)/slot)
+	if first == last && first < len(c.slots) {
+		c.slots[first]++
+	} else {
+		c.spans[span{first, last}]++
+	}
+}
+
+func (c *caller) all() admitted {
+	for i, n := range c.slots {
+		if n > 0 {
+			c.spans[span{i, i}] += uint64(n)
+		}
+	}
+	return c.spans
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+)
+
+const (
+	leaseProcesses = 2
+	leaseCallers   = 64 // in each process
+	leaseRequired  = 1e6
+)
+
+// leaseRun is one bucket under leases, of which all callers of all processes want one unit after the other.
+type leaseRun struct {
+	name  string
+	limit brim.Limit
+	rate  bool // whether the rate of decisions is required
+}
+
+var leaseRuns = []leaseRun{
+	{"a bucket with room", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, true},
+	// What leaks is less than the callers want, and more than they get by single fills: those and slices mix, and what counts is
+	// that the bound holds while both processes press against it.
+	{"a small bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e5}, false},
+	// Here most is refused, by the store.
+	{"a full bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false},
+}
+
+// order is what a process is told to do.
+type order struct {
+	Key   string
+	Limit brim.Limit
+	Begin time.Time // on the server's clock; slots count from it
+	For   time.Duration
+}
+
+// outcome is what a process did.
+type outcome struct {
+	Admitted  admitted
+	Refused   uint64
+	Estimates uint64        // of both, those that were served from a slice
+	Elapsed   time.Duration // from Begin to the last answer
+	Unsure    time.Duration // how well the process knew the server's clock; its spans are wider by that on both sides
+}
+
+// run has the processes work on a new bucket.
+func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string, length time.Duration) (_ []figure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, length+time.Minute)
+	defer cancel()
+	var all []*process
+	defer func() {
+		for _, p := range all {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for range leaseProcesses {
+		p, err := startProcess(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	for _, p := range all {
+		if err := p.ready(); err != nil {
+			return nil, err
+		}
+	}
+	o := order{Key: "hot: " + l.name, Limit: l.limit, For: length}
+	if err := pool.QueryRow(ctx, `SELECT clock_timestamp() + interval '200 ms'`).Scan(&o.Begin); err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if err := p.orders.Encode(&o); err != nil {
+			return nil, err
+		}
+	}
+	together := outcome{Admitted: admitted{}}
+	for _, p := range all {
+		var one outcome
+		if err := p.outcomes.Decode(&one); err != nil {
+			return nil, fmt.Errorf("a process gave no answer: %w", err)
+		}
+		together.Admitted.add(one.Admitted)
+		together.Refused += one.Refused
+		together.Estimates += one.Estimates
+		together.Elapsed = max(together.Elapsed, one.Elapsed)
+		together.Unsure = max(together.Unsure, one.Unsure)
+	}
+	closest, err := within(together.Admitted, l.limit)
+	if err != nil {
+		return nil, err
+	}
+	let := together.Admitted.total()
+	calls := let + together.Refused
+	rate := float64(calls) / together.Elapsed.Seconds()
+	name := fmt.Sprintf("leases, %s (%g, %g/s), %d processes of %d callers: ", l.name, l.limit.Capacity, l.limit.LeakRate, leaseProcesses, leaseCallers)
+	decisions := figure{name: name + "decisions/s", measured: fmt.Sprintf("%.0f", rate)}
+	if l.rate {
+		decisions.required, decisions.reached = fmt.Sprintf("≥ %.0f", leaseRequired), rate >= leaseRequired
+	}
+	return []figure{
+		decisions,
+		{name: "… accepted; served from slices", measured: fmt.Sprintf("%.1f %%; %.1f %%", percent(let, calls), percent(together.Estimates, calls))},
+		{
+			name:     "… let in / (capacity + rate × length), the window of all that comes closest",
+			measured: fmt.Sprintf("%.4f", closest), required: "≤ 1", reached: closest <= 1, bound: true,
+		},
+		{
+			name:     "… let in / (capacity + rate × length), the whole run",
+			measured: fmt.Sprintf("%.4f", float64(let)/(l.limit.Capacity+l.limit.LeakRate*together.Elapsed.Seconds())),
+		},
+		{name: "… the server's clock was known to", measured: together.Unsure.Round(time.Microsecond).String()},
+	}, nil
+}
+
+func percent(part, whole uint64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
+
+// process is one of the others.
+type process struct {
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	orders   *gob.Encoder
+	outcomes *gob.Decoder
+}
+
+func startProcess(ctx context.Context, url string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env, cmd.Stderr = append(os.Environ(), childEnv+"="+url), os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &process{cmd, in, gob.NewEncoder(in), gob.NewDecoder(out)}, cmd.Start()
+}
+
+// ready waits until the process is connected.
+func (p *process) ready() error {
+	var ok bool
+	if err := p.outcomes.Decode(&ok); err != nil {
+		return fmt.Errorf("a process did not become ready: %w", err)
+	}
+	return nil
+}
+
+// close waits for the process, which ends when it has answered, or when there is nothing left to read.
+func (p *process) close() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }

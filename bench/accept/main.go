@@ -1,0 +1,117 @@
+// Command accept measures what packages refusals and lease promise over PostgreSQL.
+//
+//	go run ./accept
+//
+// It starts a PostgreSQL of its own, and for the leases two processes like itself. It prints what it has measured beside what
+// is required, and exits with 1 where a bound was broken: where more was let in than a bucket allows, or more was asked of the
+// server than refusals may ask. A machine that is too slow for a rate breaks no bound.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/bench/internal/chart"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if url := os.Getenv(childEnv); url != "" {
+		err = child(ctx, url, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "accept:", err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+// errBroken ends a run that has found a broken bound.
+var errBroken = errors.New("a bound was broken; see the table")
+
+// figure is a line of the table.
+type figure struct {
+	name               string
+	measured, required string
+	reached            bool
+	bound              bool // of correctness: no slow machine excuses it
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	flags := flag.NewFlagSet("accept", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	length := flags.Duration("for", 5*time.Second, "how long each of the four runs takes")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("%q is no option; see -help", flags.Arg(0))
+	case *length < time.Second || *length > time.Minute:
+		return fmt.Errorf("-for is %v; it must be from 1s to 1m", *length)
+	}
+	server, err := pgtest.Launch()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	pool, err := pgxpool.New(ctx, server.URL())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := migrations.Up(ctx, pool, nil); err != nil {
+		return err
+	}
+	var figures []figure
+	for _, l := range leaseRuns {
+		found, err := l.run(ctx, pool, server.URL(), *length)
+		if err != nil {
+			return fmt.Errorf("leases, %s: %w", l.name, err)
+		}
+		figures = append(figures, found...)
+	}
+	found, err := runRefusals(ctx, server.URL(), *length)
+	if err != nil {
+		return fmt.Errorf("refusals: %w", err)
+	}
+	figures = append(figures, found...)
+	return report(stdout, figures)
+}
+
+// report prints the table, and fails where a bound is broken.
+func report(w io.Writer, figures []figure) (err error) {
+	t := chart.Table{Header: []string{"figure", "measured", "required", "reached"}}
+	for _, f := range figures {
+		reached := "yes"
+		switch {
+		case f.required == "":
+			reached = ""
+		case !f.reached:
+			reached = "no"
+			if f.bound {
+				reached, err = "BROKEN", errBroken
+			}
+		}
+		t.Add(f.name, f.measured, f.required, reached)
+	}
+	_, printErr := io.WriteString(w, t.Markdown())
+	return errors.Join(err, printErr)
+}

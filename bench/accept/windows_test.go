@@ -1,0 +1,53 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/brimgo/brim"
+)
+
+func TestWithin(t *testing.T) {
+	limit := brim.Limit{Capacity: 100, LeakRate: 1000} // one unit a slot
+	for _, c := range []struct {
+		name string
+		all  admitted
+		want float64
+		why  string
+	}{
+		{name: "nothing", want: 0, why: "an empty record breaks nothing"},
+		{
+			name: "full in one slot", all: admitted{{7, 7}: 101}, want: 1,
+			why: "a slot leaks as much as it is long",
+		},
+		{
+			name: "one too many", all: admitted{{7, 7}: 102}, want: 102.0 / 101,
+			why: "more than the capacity and the leak of the shortest window",
+		},
+		{
+			name: "over two slots", all: admitted{{3, 3}: 60, {4, 4}: 60}, want: 120.0 / 102,
+			why: "each slot keeps to the bound; the two together do not",
+		},
+		{
+			name: "in the middle", all: admitted{{0, 0}: 1, {50, 50}: 80, {52, 52}: 80, {99, 99}: 1}, want: 160.0 / 103,
+			why: "the window that is broken is neither the first nor the longest",
+		},
+		{
+			name: "long calls", all: admitted{{0, 9}: 60, {5, 14}: 60}, want: 120.0 / 115,
+			why: "both are certain to be in only where the window holds both calls",
+		},
+		{
+			name: "refilled", all: admitted{{0, 0}: 101, {100, 100}: 99}, want: 1,
+			why: "what has leaked may go in again",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := within(c.all, limit)
+			if err != nil || got != c.want {
+				t.Errorf("%v, %v; want %v\nwhy: %s", got, err, c.want, c.why)
+			}
+		})
+	}
+	if _, err := within(admitted{{3, 2}: 1}, limit); err == nil {
+		t.Error("a call that ends before it begins is no evidence, and must be refused")
+	}
+}
