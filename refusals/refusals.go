@@ -184,12 +184,25 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.inner.Scan(ctx, prefix, after, limit)
 }
 
-// Prune asks the store: what is remembered stays true. See [store.Store].
-func (s *Store) Prune(ctx context.Context) (int64, error) {
+// Prune asks the store, and forgets everything if that removed, or may have removed, a bucket: once a bucket is gone, a store's
+// clock that is set back by more than MaxSkew shows an empty bucket where memory would still find the old one leaking. See
+// [store.Store].
+func (s *Store) Prune(ctx context.Context) (n int64, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
+	defer func() {
+		if n > 0 || err != nil {
+			s.clear()
+		}
+	}()
 	return s.inner.Prune(ctx)
+}
+
+func (s *Store) clear() {
+	for i := range s.sets {
+		s.sets[i].clear()
+	}
 }
 
 // Close closes the store that was given to [New], and forgets everything.
@@ -200,9 +213,7 @@ func (s *Store) Close() error {
 	closed := s.closed.Swap(true)
 	err := s.inner.Close()
 	if !closed {
-		for i := range s.sets {
-			s.sets[i].clear()
-		}
+		s.clear()
 	}
 	if closed && errors.Is(err, store.ErrClosed) {
 		return nil // closing twice is allowed

@@ -71,7 +71,7 @@ func (c *cutter) pass(to, from net.Conn) {
 		if err != nil {
 			return
 		}
-		if !c.stop.Load() && rand.IntN(1200) == 0 {
+		if !c.stop.Load() && rand.IntN(250) == 0 {
 			c.cuts.Add(1)
 			_, _ = to.Write(buf[:rand.IntN(n+1)])
 			return

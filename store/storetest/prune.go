@@ -193,6 +193,7 @@ func (s *suite) pruneTwins(t *testing.T) {
 		}
 		a, errA := pruned.Fill(t.Context(), op)
 		b, errB := whole.Fill(t.Context(), op)
+		a.Estimate, b.Estimate = false, false // a wrapper may forget what was pruned; where an answer comes from is no part of it
 		if (errA == nil) != (errB == nil) || !sameState(a, b) {
 			t.Fatalf("step %d, %+v:\n   pruned: %+v, %v\nnot pruned: %+v, %v\nwhy: %s", i, op, a, errA, b, errB, why)
 		}
