@@ -185,6 +185,7 @@ func (e *entry) outdates(old *entry) bool {
 	return e.rec.Level+e.rec.Held >= old.rec.Level+old.rec.Held
 }
 
-// overlaps reports whether nobody can tell which of two questions was answered first. One that ended before the other began
-// and comes later all the same was asked after our clock, an injected one, was put back.
-func (e *entry) overlaps(old *entry) bool { return e.sent < old.got && e.got >= old.sent }
+// overlaps reports whether nobody can tell which of two questions was answered first: a clock that has not moved between them
+// does not tell either. One that ended before the other began and comes later all the same was asked after our clock, an
+// injected one, was put back.
+func (e *entry) overlaps(old *entry) bool { return e.sent <= old.got && e.got >= old.sent }
