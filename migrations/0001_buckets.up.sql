@@ -17,10 +17,14 @@ $brim$;
 --
 -- What a fill changes stands together at the front, and what it repeats behind it: an update's WAL holds only what lies between
 -- the first byte that differs and the last.
+--
+-- pre is there in a new row and null from its first update on, unless that needs it: rows so become 8 bytes shorter. With the
+-- fillfactor alone each update takes its page just below the free space at which the next visitor cleans it; with what the rows
+-- gave back, one visitor in seven does.
 CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
     level         double precision NOT NULL,
     atime         timestamptz      NOT NULL,
-    pre           double precision NOT NULL DEFAULT 0,
+    pre           double precision,
     held          double precision NOT NULL DEFAULT 0,
     capacity      double precision NOT NULL,
     leak_rate     double precision NOT NULL,
@@ -47,7 +51,7 @@ COMMENT ON COLUMN {{schema}}.{{table}}.capacity IS
 COMMENT ON COLUMN {{schema}}.{{table}}.leak_rate IS
     'Units per second that leak, by the limit last written. 0 never leaks.';
 COMMENT ON COLUMN {{schema}}.{{table}}.pre IS
-    'Scratch: the level that the last statement found, for its RETURNING. Says nothing afterwards.';
+    'Scratch: the level that the last statement found, for its RETURNING, or null. Says nothing afterwards.';
 COMMENT ON COLUMN {{schema}}.{{table}}.blocked_until IS
     'Nothing fits before then. NULL where no penalty was ever given.';
 COMMENT ON COLUMN {{schema}}.{{table}}.key IS

@@ -95,10 +95,10 @@ type statement struct {
 type form uint8
 
 const (
-	single   form = iota // whether it was written
+	single   form = iota // whether it was written; and no level before
 	numbered             // the key's number, and whether it was written
 	keyed                // the key: only what was written is returned, in the order of the keys
-	updated              // one key, returned only if it was written: level, time, held units and clock
+	updated              // nothing: one key, returned only if it was written
 )
 
 // send sends one statement for the groups and answers their requests; it returns those that have to be asked again.
@@ -134,7 +134,7 @@ func (s *Store) decisions(ctx context.Context, q queryer, st statement, groups [
 		number := int64(1)
 		switch st.form {
 		case single:
-			err = r.Scan(&written, &c.level, &c.atime, &c.pre, &c.held, &c.blocked, &c.now)
+			err = r.Scan(&written, &c.level, &c.atime, &c.held, &c.blocked, &c.now)
 		case numbered:
 			err = r.Scan(&number, &written, &c.level, &c.atime, &c.pre, &c.held, &c.blocked, &c.now)
 		case keyed:
@@ -146,7 +146,7 @@ func (s *Store) decisions(ctx context.Context, q queryer, st statement, groups [
 			number = int64(next)
 			err = r.Scan(nil, &c.level, &c.atime, &c.pre, &c.held, &c.now)
 		case updated:
-			err = r.Scan(&c.level, &c.atime, &c.held, &c.now)
+			err = r.Scan(&c.level, &c.atime, &c.pre, &c.held, &c.now)
 		}
 		switch {
 		case err != nil:
@@ -170,10 +170,10 @@ func (l *lane) tryStatement(groups []group) statement {
 	switch {
 	case len(groups) == 0:
 		return statement{}
-	case len(groups) == 1 && len(groups[0].reqs) == 1 && l.careful > 0:
-		return l.s.tryOne(groups[0].op())
+	case len(groups) == 1 && l.careful == 0:
+		return l.s.tryUpdate(groups[0])
 	case len(groups) == 1 && len(groups[0].reqs) == 1:
-		return statement{sql: l.s.sql.tryUpdate, args: l.s.tryOne(groups[0].op()).args, form: updated}
+		return l.s.tryOne(groups[0].op())
 	case l.careful > 0:
 		return statement{sql: l.s.sql.tryMany, args: l.s.tryArgs(groups), form: numbered}
 	}
@@ -182,6 +182,16 @@ func (l *lane) tryStatement(groups []group) statement {
 
 func (s *Store) tryOne(op *store.Op) statement {
 	return statement{sql: s.sql.tryOne, args: []any{op.Key, op.Amount, op.Capacity, op.LeakRate, s.now(), s.maxSkew}, form: single}
+}
+
+func (s *Store) tryUpdate(g group) statement {
+	op := g.op()
+	sum := 0.0
+	for _, r := range g.reqs {
+		sum += r.In.Amount
+	}
+	args := []any{op.Key, sum, op.Capacity, op.LeakRate, s.now(), s.maxSkew, len(g.reqs) > 1}
+	return statement{sql: s.sql.tryUpdate, args: args, form: updated}
 }
 
 func (s *Store) tryArgs(groups []group) []any {

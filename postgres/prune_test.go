@@ -94,7 +94,7 @@ func TestPruneSkipsLocked(t *testing.T) {
 
 // A table of more pages than one statement looks at is pruned to its end, and what is alive stays.
 func TestPruneManyPages(t *testing.T) {
-	const rows = 80_000
+	const rows = 90_000
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)

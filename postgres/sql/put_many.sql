@@ -37,6 +37,6 @@ WITH c AS MATERIALIZED (
       AND t.atime - EXCLUDED.atime <= $9::interval
     RETURNING level, atime, pre, held, key
 )
-SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), COALESCE(w.pre, 0), COALESCE(w.held, a.held),
+SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), w.pre, COALESCE(w.held, a.held),
        a.blocked_until, c.now
 FROM c, asked AS a LEFT JOIN written AS w ON w.key = a.key

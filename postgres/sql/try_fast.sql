@@ -19,8 +19,7 @@ WITH c AS MATERIALIZED (
                       FROM unnest(($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4] : ($7::int4[])[(-EXCLUDED.pre)::int4] - 1]) AS p
                       WHERE GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6))
                             + t.held + p <= EXCLUDED.capacity) END,
-        -- Where one caller asked, the new level says what went in.
-        pre = CASE WHEN EXCLUDED.pre = -1 THEN 0 ELSE GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)) END,
+        pre = CASE WHEN EXCLUDED.pre < -1 THEN GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)) END,
         atime = CASE WHEN t.level > 0 AND EXCLUDED.leak_rate > 0
                       AND t.level = t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)
                      THEN t.atime ELSE GREATEST(EXCLUDED.atime, t.atime) END,

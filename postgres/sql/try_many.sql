@@ -5,7 +5,8 @@
 -- $8 per group the sums of its amounts in ascending order: the longest prefix that fits is what goes in
 -- $9 the clock, or null for the server's  $10 how far ahead a stored time may be
 --
--- See try_one.sql for the arithmetic. A group's number travels in pre, which a new row shows as negative.
+-- See try_one.sql for the arithmetic. A group's number travels in pre, which a new row shows as negative. Of an old row it shows
+-- what was in it before, where the answers need that: RETURNING knows only the new row before PostgreSQL 18.
 WITH c AS MATERIALIZED (
     SELECT COALESCE($9::timestamptz, clock_timestamp()) AS now
 ), asked AS MATERIALIZED (
@@ -33,7 +34,7 @@ WITH c AS MATERIALIZED (
                       FROM unnest(($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4] : ($7::int4[])[(-EXCLUDED.pre)::int4] - 1]) AS p
                       WHERE GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6))
                             + t.held + p <= EXCLUDED.capacity) END,
-        pre = GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)),
+        pre = CASE WHEN EXCLUDED.pre < -1 THEN GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)) END,
         atime = CASE WHEN t.level > 0 AND EXCLUDED.leak_rate > 0
                       AND t.level = t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)
                      THEN t.atime ELSE GREATEST(EXCLUDED.atime, t.atime) END,
@@ -47,6 +48,6 @@ WITH c AS MATERIALIZED (
           <= EXCLUDED.capacity
     RETURNING level, atime, pre, held, key
 )
-SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), COALESCE(w.pre, 0), COALESCE(w.held, a.held),
+SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), w.pre, COALESCE(w.held, a.held),
        a.blocked_until, c.now
 FROM c, asked AS a LEFT JOIN written AS w ON w.key = a.key

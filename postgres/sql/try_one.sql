@@ -20,8 +20,7 @@ WITH c AS MATERIALIZED (
     ON CONFLICT (key) DO UPDATE SET
         level = GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6))
                 + EXCLUDED.level,
-        -- What was in it before, for the answer: RETURNING knows only the new row before PostgreSQL 18.
-        pre = GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6)),
+        pre = NULL,
         -- A waiter's clock is older than what the holder of the row lock wrote: time must not go back. And where the leak was
         -- too small to change the level the time stays, so that small leaks add up.
         atime = CASE WHEN t.level > 0 AND EXCLUDED.leak_rate > 0
@@ -34,10 +33,10 @@ WITH c AS MATERIALIZED (
       AND t.atime - EXCLUDED.atime <= $6::interval
       AND GREATEST(0, t.level - EXCLUDED.leak_rate * (round(date_part('epoch', GREATEST(EXCLUDED.atime, t.atime) - t.atime) * 1e6) / 1e6))
           + t.held + EXCLUDED.level <= EXCLUDED.capacity
-    RETURNING level, atime, pre, held, blocked_until
+    RETURNING level, atime, held, blocked_until
 )
-SELECT true AS written, w.level, w.atime, w.pre, w.held, w.blocked_until, c.now FROM c, written AS w
+SELECT true AS written, w.level, w.atime, w.held, w.blocked_until, c.now FROM c, written AS w
 UNION ALL
-SELECT false, s.level, s.atime, 0, s.held, s.blocked_until, c.now
+SELECT false, s.level, s.atime, s.held, s.blocked_until, c.now
 FROM c LEFT JOIN {{schema}}.{{table}} AS s ON s.key = $1::text
 WHERE NOT EXISTS (SELECT FROM written)
