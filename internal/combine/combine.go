@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -99,6 +100,8 @@ type Combiner[Q, A any] struct {
 	taking  int           // lanes that run and have nothing in flight: they take the queue next
 	free    int           // requests that have queued since the last take and could be in flight beside what is
 	flights [slots]uint32 // by slot: how many requests are in flight
+
+	came atomic.Uint64 // requests so far
 }
 
 // slots is how many groups of hashes are told apart. Two keys in one group merely wait for each other.
@@ -195,13 +198,24 @@ func (c *Combiner[Q, A]) release(r *Request[Q, A]) {
 	c.pool.Put(r)
 }
 
-// yields is how often the flusher lets others run before it takes the queue again. Without that, half of the callers that it
-// has just answered would miss the next flush, and batches would be half full; three rounds of the scheduler's queue are
-// enough for an answered caller to come back with its next request.
-const yields = 3
+// The flusher lets others run before it takes the queue again. Without that, half of the callers that it has just answered would
+// miss the next flush, and batches would be half full. Three rounds of the scheduler's queue are enough for an answered caller
+// to come back with its next request, where this thread runs it; those that others run are waited for as long as more of them
+// come, and patience rounds more, which take a few microseconds.
+const (
+	yields   = 3
+	patience = 16
+)
 
-func yield() {
+// gather lets the n callers come back that were answered when c.came was at. It returns when they have, or nobody comes any more.
+func (c *Combiner[Q, A]) gather(at uint64, n int) {
 	for range yields {
+		runtime.Gosched()
+	}
+	for quiet, seen := 0, uint64(0); quiet < patience && seen < uint64(n); quiet++ {
+		if now := c.came.Load() - at; now != seen {
+			quiet, seen = 0, now
+		}
 		runtime.Gosched()
 	}
 }

@@ -14,6 +14,7 @@ type lane[Q, A any] struct {
 	c     *Combiner[Q, A]
 	index int
 	batch []*Request[Q, A] // of the flush in flight; whoever took the lane owns it
+	came  uint64           // what c.came was when the last batch was answered
 }
 
 // enter queues r. A caller that finds nothing in flight flushes its request itself, which saves handing it over, unless its
@@ -36,6 +37,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 		<-r.done
 		return true, nil
 	}
+	c.came.Add(1)
 	c.queue.push(r)
 	if c.flights[r.slot] == 0 {
 		c.free++
@@ -93,13 +95,13 @@ func (l *lane[Q, A]) run(behind bool) {
 		}
 	}()
 	if behind {
-		yield()
+		l.c.gather(l.came, 1)
 	}
 	for took := true; l.goOn(took); {
 		err := l.c.before(l.index)
 		took = l.take()
 		l.flush(err)
-		yield()
+		l.c.gather(l.came, len(l.batch))
 	}
 	ended = true
 }
@@ -212,6 +214,7 @@ func (l *lane[Q, A]) answer(failed error) {
 		failed = errOverPostponed
 	}
 	l.c.mu.Lock()
+	l.came = l.c.came.Load()
 	l.c.taking++
 	// From the end, so that what is put back in front of the queue keeps its order.
 	for i := len(l.batch) - 1; i >= 0; i-- {
