@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -36,8 +38,8 @@ func main() {
 
 // options are the command line.
 type options struct {
-	out, dir, only string
-	quick, large   bool
+	out, dir, only, cell string
+	quick, large         bool
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
@@ -47,6 +49,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.out, "out", "results", "directory for results.json, results.md and the plots; it is created")
 	flags.StringVar(&o.dir, "dir", "", "directory for bbolt's and Redis's files while measuring; the system's for temporary files by default")
 	flags.StringVar(&o.only, "only", "", "measure only subjects whose names contain one of these words, comma-separated, and what they are compared with")
+	flags.StringVar(&o.cell, "cell", "", "measure only the cells whose names contain this, such as \"hot, 64 callers\", and nothing that is no cell")
 	flags.BoolVar(&o.quick, "quick", false, "two minutes for a first look, instead of ten; too little to judge by")
 	flags.BoolVar(&o.large, "large", false, "growth up to 10^7 buckets, which takes some gigabytes and minutes more")
 	if err := flags.Parse(args); err != nil {
@@ -75,7 +78,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	r, err := e.measure(ctx, newPlan(o.quick, o.large), cells(runtime.GOMAXPROCS(0), o.quick), subjects)
+	all := cells(runtime.GOMAXPROCS(0), o.quick)
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c cell) bool { return !strings.Contains(c.String(), o.cell) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("no cell's name contains %q; there are: %s", o.cell, joined(all))
+	}
+	r, err := e.measure(ctx, newPlan(o.quick, o.large), chosen, subjects, o.cell == "")
 	if err != nil {
 		return err
 	}
@@ -87,8 +95,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return err
 }
 
-// measure opens the subjects and measures everything there is to measure of them.
-func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subject) (r *results, err error) {
+// joined lists cells' names.
+func joined(all []cell) string {
+	var names []string
+	for _, c := range all {
+		names = append(names, strconv.Quote(c.String()))
+	}
+	return strings.Join(names, ", ")
+}
+
+// measure opens the subjects and measures them in the cells, and everything else there is to measure of them if whole is set.
+func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subject, whole bool) (r *results, err error) {
 	open, skipped, err := e.open(ctx, subjects)
 	defer func() { err = errors.Join(err, closeAll(open)) }()
 	if err != nil {
@@ -98,12 +115,6 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 	if r.Machine, err = e.describe(ctx); err != nil {
 		return nil, err
 	}
-	named := func(name string) *opened {
-		if i := slices.IndexFunc(open, func(s *opened) bool { return s.name == name }); i >= 0 {
-			return open[i]
-		}
-		return nil
-	}
 	for i, c := range all {
 		e.say("%s (%d of %d)", c, i+1, len(all))
 		done, err := e.runCell(ctx, p, c, open)
@@ -112,31 +123,46 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 		}
 		r.Measured = append(r.Measured, done...)
 	}
-	if r.Rushes, err = e.runRushes(ctx, p, open); err != nil {
+	if whole {
+		err = e.measureRest(ctx, p, r, open)
+	}
+	if err != nil {
 		return nil, err
+	}
+	r.check(runtime.GOMAXPROCS(0))
+	return r, nil
+}
+
+// measureRest measures what is no cell.
+func (e *env) measureRest(ctx context.Context, p plan, r *results, open []*opened) (err error) {
+	named := func(name string) *opened {
+		if i := slices.IndexFunc(open, func(s *opened) bool { return s.name == name }); i >= 0 {
+			return open[i]
+		}
+		return nil
+	}
+	if r.Rushes, err = e.runRushes(ctx, p, open); err != nil {
+		return err
 	}
 	if s := named(refusalsName); s != nil {
 		n, err := allocations(ctx, s)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.RefusedAllocations = &n
 	}
 	if update := named(updateName); update != nil && named(postgresName) != nil {
 		e.say("first inserts")
 		if r.Firsts, err = e.runFirsts(ctx, p, update); err != nil {
-			return nil, err
+			return err
 		}
 		e.say("a hot key's table")
 		if r.Storage, err = e.runStorage(ctx, p); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if r.Growth, err = e.runGrowth(ctx, p, func(name string) bool { return named(name) != nil }); err != nil {
-		return nil, err
-	}
-	r.check(runtime.GOMAXPROCS(0))
-	return r, nil
+	r.Growth, err = e.runGrowth(ctx, p, func(name string) bool { return named(name) != nil })
+	return err
 }
 
 // write writes all files of the results.

@@ -162,7 +162,7 @@ func TestMeasureInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan{Quick: true, Rounds: 2, Slice: 1e6, Warm: 1e6, Largest: 1000, Rushes: 1, memoryWork: 4}
-	r, err := e.measure(t.Context(), p, []cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects)
+	r, err := e.measure(t.Context(), p, []cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,6 +105,8 @@ func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) (
 		return nil, err
 	}
 	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s *opened) bool { return !c.takes(s) })
+	// Those with one reference stand together: what else the machine does then weighs on both sides of a ratio.
+	slices.SortStableFunc(subjects, func(a, b *opened) int { return cmp.Compare(a.against, b.against) })
 	all := make([]*measured, len(subjects))
 	for i, s := range subjects {
 		all[i] = &measured{Subject: s.name, Cell: c}
@@ -132,9 +135,7 @@ func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, orde
 	if s.inMemory {
 		o.Burst = p.memoryWork
 	}
-	if m.Cell.InMemory {
-		runtime.GC() // what the others have left behind is not this one's to clear up
-	}
+	runtime.GC() // what the others have left behind is not this one's to clear up
 	var before, after int64
 	var err error
 	if s.written != nil {
