@@ -8,23 +8,21 @@ GO ?= go
 TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
+# Modules of their own, for what they need; internal/itest's tests need Docker.
+NESTED := bench internal/itest docs/observability httplimit/sfvtest examples/frameworks
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## every test that needs no Docker, with the race detector; starts a PostgreSQL of its own
 	$(PGTEST) $(GO) test -race -timeout 10m $(TESTFLAGS) ./...
-	cd httplimit/sfvtest && $(GO) test -race ./...
-	cd examples/frameworks && $(GO) test ./...
-	cd docs/observability && $(GO) test ./...
+	for module in $(filter-out internal/itest,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
 
 lint: ## formatting, vet, staticcheck, golangci-lint, with the versions that internal/tools pins
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [[ -n "$$unformatted" ]]; then echo "not formatted; run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	for module in bench internal/itest docs/observability httplimit/sfvtest examples/frameworks; do (cd $$module && $(GO) vet ./...); done
 	$(TOOL) staticcheck ./...
-	$(TOOL) golangci-lint run ./...
+	for module in . $(NESTED); do (cd $$module && $(GO) vet ./... && $(TOOL) golangci-lint run ./...); done
 
 # What each of these tests of its own package must reach, in percent.
 COVERED := . ./store ./memory ./bolt

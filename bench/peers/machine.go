@@ -44,7 +44,7 @@ func (e *env) describe(ctx context.Context) (*machine, error) {
 	}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		m.CPU = cpuModel(bufio.NewScanner(f))
-		f.Close()
+		_ = f.Close() // it was only read
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {

@@ -124,16 +124,16 @@ func (r *results) mixes(wanted func(cell) bool) string {
 		t.Header = append(t.Header, strings.TrimSuffix(c.String(), ", in memory"))
 	}
 	for _, s := range r.Subjects {
-		row, any := []string{s.Name}, false
+		row, measured := []string{s.Name}, false
 		for _, c := range cells {
 			text := r.number(s.Name, c, rates)
-			any = any || text != ""
+			measured = measured || text != ""
 			if bytes := r.number(s.Name, c, written); bytes != "" {
 				text += " (" + bytes + " B)"
 			}
 			row = append(row, text)
 		}
-		if any {
+		if measured {
 			t.Add(row...)
 		}
 	}

@@ -93,10 +93,10 @@ brim_retries_total{backend="bolt"} 1
 func TestOpenTelemetry(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	defer tp.Shutdown(context.Background())
+	defer func() { _ = tp.Shutdown(context.Background()) }()
 	reader := sdkmetric.NewManualReader()
 	mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	defer mp.Shutdown(context.Background())
+	defer func() { _ = mp.Shutdown(context.Background()) }()
 	h, err := OpenTelemetry(tp.Tracer("brim"), mp.Meter("brim"))
 	if err != nil {
 		t.Fatal(err)
