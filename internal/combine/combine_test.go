@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,96 +371,5 @@ func TestBadOptions(t *testing.T) {
 		if _, err := New(flush, o); err == nil {
 			t.Errorf("%+v: no error", *o)
 		}
-	}
-}
-
-// TestStorm cancels at random moments: a request object that were used again while a flush still has it would answer
-// somebody with another's result, and the race detector would see it.
-func TestStorm(t *testing.T) {
-	var inFlight [3]atomic.Int32
-	c := mustNew(t, func(lane int, batch []*Request[int, int]) {
-		if inFlight[lane].Add(1) != 1 {
-			t.Error("two flushes of one lane at once")
-		}
-		runtime.Gosched()
-		for _, r := range batch {
-			r.Out = 2 * r.In
-		}
-		inFlight[lane].Add(-1)
-	}, &Options{Lanes: 3, MaxBatch: 7})
-	var wg sync.WaitGroup
-	var withdrawn, unknown, done atomic.Int32
-	for g := range 32 {
-		wg.Go(func() {
-			for i := range 200 {
-				in := g*1000 + i
-				ctx, cancel := context.WithCancel(context.Background())
-				if i%3 == 0 {
-					go cancel()
-				}
-				out, err := c.Do(ctx, uint64(in), in)
-				switch {
-				case err == nil && out == 2*in:
-					done.Add(1)
-				case errors.Is(err, store.ErrUnknownOutcome) && errors.Is(err, context.Canceled):
-					unknown.Add(1)
-				case err == context.Canceled:
-					withdrawn.Add(1)
-				default:
-					t.Errorf("answer %d, %v", out, err)
-				}
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	c.Close()
-	if done.Load() < 32*133 { // those with i%3 != 0 were never cancelled
-		t.Errorf("%d of %d answered, %d withdrawn, %d unknown", done.Load(), 32*200, withdrawn.Load(), unknown.Load())
-	}
-}
-
-func TestNoAllocation(t *testing.T) {
-	c := mustNew(t, func(_ int, batch []*Request[int, int]) { batch[0].Out = 1 }, nil)
-	defer c.Close()
-	ctx := context.Background()
-	if n := testing.AllocsPerRun(1000, func() { _, _ = c.Do(ctx, 0, 1) }); n >= 1 && !raceEnabled {
-		t.Errorf("%v allocations for a lone request, want 0", n)
-	}
-}
-
-func BenchmarkDo(b *testing.B) {
-	flush := func(_ int, batch []*Request[int, int]) {
-		for _, r := range batch {
-			r.Out = r.In
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for name, ctx := range map[string]context.Context{"led": context.Background(), "handed over": ctx} {
-		b.Run("lone "+name, func(b *testing.B) {
-			c := mustNew(b, flush, nil)
-			defer c.Close()
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c.Do(ctx, 0, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("64 callers "+name, func(b *testing.B) {
-			c := mustNew(b, flush, nil)
-			defer c.Close()
-			b.ReportAllocs()
-			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := c.Do(ctx, 0, 1); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
 	}
 }
