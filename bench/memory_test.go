@@ -24,7 +24,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			named := names(keys)
-			pairs(b, keys, 2_000_000, limiter(b, named), xrate(named))
+			pairs(b, named, 2_000_000, limiter(b, named), xrate(named))
 		})
 	}
 }

@@ -25,7 +25,7 @@ func BenchmarkRefusals(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			named := names(keys)
-			pairs(b, keys, 2_000_000, refusing(b, named), xrefusing(named))
+			pairs(b, named, 2_000_000, refusing(b, named), xrefusing(named))
 		})
 	}
 }

@@ -45,9 +45,12 @@ func newEnv(dir string, log io.Writer) (*env, error) {
 		return nil, err
 	}
 	e := &env{log: log, dir: dir, began: time.Now(), redis: make(map[string]*redisServer)}
-	e.keys, e.full = names("tenant:%d", keyCount), names("full:%d", fullCount)
+	e.name()
 	return e, nil
 }
+
+// name makes the names of buckets anew.
+func (e *env) name() { e.keys, e.full = names("tenant:%d", keyCount), names("full:%d", fullCount) }
 
 func names(format string, n int) []string {
 	all := make([]string, n)

@@ -123,27 +123,39 @@ func shuffled(n int) []string {
 }
 
 func growMemory(ctx context.Context, _ *env, n int) (*grown, error) {
+	bytes, err := memoryPerBucket(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	s, err := memory.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	g := &grown{store: s, names: shuffled(n), close: s.Close}
+	g := &grown{Bytes: bytes, store: s, names: shuffled(n), close: s.Close}
+	if err := prefill(ctx, s, roomyNever, g.names); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return g, g.pruned(ctx)
+}
+
+// memoryPerBucket reports the bytes that a bucket takes in memory beside its key. The keys are too long for the entry of a
+// bucket, so that theirs can be taken off.
+func memoryPerBucket(ctx context.Context, n int) (bytes float64, err error) {
+	s, err := memory.New(nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	before := inUse()
 	keyBytes := 0
 	for i := range n {
-		// The store is given a name that nobody else keeps, so that its bytes, which are taken off again, are counted where it
-		// keeps it.
-		key := fmt.Sprintf("account:%032d", i)
+		key := fmt.Sprintf("account:%032d", i) // nobody else keeps it
 		keyBytes += len(key)
 		if _, err := s.Fill(ctx, store.Op{Bucket: roomyNever.For(key), Amount: 1}); err != nil {
-			return nil, errors.Join(err, s.Close())
+			return 0, err
 		}
 	}
-	g.Bytes = float64(inUse()-before-int64(keyBytes)) / float64(n)
-	for i := range g.names {
-		g.names[i] = fmt.Sprintf("account:%032d", i)
-	}
-	return g, g.pruned(ctx)
+	return float64(inUse()-before-int64(keyBytes)) / float64(n), nil
 }
 
 // roomyNever is a limit under which nothing expires.

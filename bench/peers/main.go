@@ -111,6 +111,8 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 	if err != nil {
 		return nil, err
 	}
+	// A request brings its own copy of a key. The very string that a map keeps would be found by its address, unread.
+	e.name()
 	r = &results{Plan: p, Subjects: infos(open), Skipped: skipped}
 	if r.Machine, err = e.describe(ctx); err != nil {
 		return nil, err
