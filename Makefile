@@ -42,7 +42,7 @@ bench-memory: ## decisions in memory against golang.org/x/time/rate behind a syn
 bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./bolt
 
-bench-peers: ## brim beside its peers and bare references in one run of ten minutes; starts the servers; PEERSFLAGS=-quick
+bench-peers: ## brim beside its peers and bare references in one run of a quarter of an hour; starts the servers; PEERSFLAGS=-quick
 	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results $(PEERSFLAGS)
 
 bench-accept: ## what leases and remembered refusals promise over PostgreSQL, checked while they run at full load

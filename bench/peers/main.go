@@ -50,7 +50,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.dir, "dir", "", "directory for bbolt's and Redis's files while measuring; the system's for temporary files by default")
 	flags.StringVar(&o.only, "only", "", "measure only subjects whose names contain one of these words, comma-separated, and what they are compared with")
 	flags.StringVar(&o.cell, "cell", "", "measure only the cells whose names contain this, such as \"hot, 64 callers\", and nothing that is no cell")
-	flags.BoolVar(&o.quick, "quick", false, "two minutes for a first look, instead of ten; too little to judge by")
+	flags.BoolVar(&o.quick, "quick", false, "two minutes for a first look, instead of fourteen; too little to judge by")
 	flags.BoolVar(&o.large, "large", false, "growth up to 10^7 buckets, which takes some gigabytes and minutes more")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
