@@ -20,6 +20,7 @@ import (
 type subject struct {
 	store store.Store
 	disk  func(testing.TB) int64 // bytes
+	step  int64                  // by how much at once disk may grow
 	// tidy is what an operator does now and then besides pruning; nil is nothing.
 	tidy func() error
 	// remembers says that some calls, of the accepted and of the refused, have to be answered from memory.
@@ -61,13 +62,16 @@ func wrapped(t *testing.T, w *work) *subject {
 	return &subject{store: s, disk: noDisk, remembers: true}
 }
 
+// fileStep is by how much package bolt has a file grow beyond its first mebibyte.
+const fileStep = 1 << 20
+
 func inFile(t *testing.T, w *work) *subject {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := bolt.Open(path, &bolt.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: sizeOf(path)}
+	return &subject{store: s, disk: sizeOf(path), step: fileStep}
 }
 
 func inRelaxedFile(t *testing.T, w *work) *subject {
@@ -76,7 +80,7 @@ func inRelaxedFile(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: sizeOf(path)}
+	return &subject{store: s, disk: sizeOf(path), step: fileStep}
 }
 
 func sizeOf(path string) func(testing.TB) int64 {
@@ -101,6 +105,7 @@ func inPostgres(t *testing.T, w *work) *subject {
 	}
 	return &subject{
 		store: s,
+		step:  1 << 18,
 		disk: func(t testing.TB) (n int64) {
 			if err := pool.QueryRow(t.Context(), `SELECT pg_total_relation_size('`+schema+`.buckets')`).Scan(&n); err != nil {
 				t.Fatal(err)
