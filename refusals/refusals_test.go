@@ -206,6 +206,27 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
+// A bucket that was pruned is gone, also for a clock that is then set back by more than MaxSkew, to when it would not be empty.
+func TestPruneForgets(t *testing.T) {
+	clock := newManual()
+	count := &counting{Store: inMemory(t, clock.now)}
+	s := wrap(t, count, &refusals.Options{Clock: clock.now, Remember: 1000 * time.Hour})
+	b := store.Limit{Capacity: 4, LeakRate: 1}.For("k")
+	do(t, s, store.Op{Bucket: b, Amount: 15, Mode: store.Always})
+	if try(t, s, b, 1).Accepted || !try(t, s, b, 1).Estimate {
+		t.Fatal("a full bucket was not refused from memory")
+	}
+	clock.step(time.Hour)
+	if n, err := s.Prune(t.Context()); n != 1 || err != nil {
+		t.Fatalf("%d pruned, %v", n, err)
+	}
+	clock.step(time.Second - time.Hour)
+	asked := count.fills.Load()
+	if st := try(t, s, b, 1); !st.Accepted || count.fills.Load() != asked+1 {
+		t.Errorf("%+v, want it accepted, as the store sees it", st)
+	}
+}
+
 // TestBehindItsBucket plays random calls, by this process and past it, with a clock of the store that steps back, and sees that
 // whatever is refused from memory does not fit into the store either: the wrapper errs only towards asking.
 func TestBehindItsBucket(t *testing.T) {
