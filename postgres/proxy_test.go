@@ -295,8 +295,7 @@ func TestConnectionLostForGood(t *testing.T) {
 			}
 			const good = 30
 			var applied, unknown atomic.Int64
-			var wg, started sync.WaitGroup
-			started.Add(good)
+			var wg sync.WaitGroup
 			// One goes ahead with its own request, so that all the others are one batch.
 			wg.Go(func() { fill(t, s, kind(steady.For(secret))) })
 			until(t, "the first to wait for a connection", func() bool { return strings.Contains(stacks(), "postgres.(*lane).connect") })
@@ -304,9 +303,9 @@ func TestConnectionLostForGood(t *testing.T) {
 				_, err := s.Fill(t.Context(), kind(steady.For("\x00")))
 				wantError(t, err, store.ErrUnavailable, "22021")
 			})
+			until(t, "the one that the server refuses to queue", queued(1)) // it is asked before the connection is lost
 			for i := range good {
 				wg.Go(func() {
-					started.Done()
 					switch _, err := s.Fill(t.Context(), kind(steady.For(fmt.Sprint(i)))); {
 					case err == nil:
 						applied.Add(1)
@@ -318,7 +317,7 @@ func TestConnectionLostForGood(t *testing.T) {
 					}
 				})
 			}
-			started.Wait()
+			until(t, "all others to queue", queued(good+1))
 			if err := p.listener.Close(); err != nil {
 				t.Error(err)
 			}
@@ -334,6 +333,12 @@ func TestConnectionLostForGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// queued says whether so many callers wait for an answer.
+func queued(callers int) func() bool {
+	const waiting = "[select]:\ngithub.com/brimgo/brim/internal/combine.(*Combiner[...]).Do("
+	return func() bool { return strings.Count(stacks(), waiting) == callers }
 }
 
 // stacks shows what every goroutine is doing.
