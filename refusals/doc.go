@@ -18,7 +18,8 @@
 // deleting, go unnoticed. What is more than the bucket's capacity is refused for as long as the bucket is remembered: no
 // change to the bucket can make room for it, and a call with another limit is not refused by what was said of this one.
 // A Drain, Capture, Release, Reset or call with another limit that goes through the same Store ends what it remembers of the
-// bucket at once, also where a refusal from before is still on its way back.
+// bucket at once, also where a refusal from before is still on its way back. A Prune through it that removed a bucket ends all
+// that it remembers.
 //
 // # States
 //
