@@ -77,28 +77,35 @@ func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (State, error
 	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.Clamp}, n)
 }
 
-// AbleToAccept reports whether n units would fit into b now. It writes nothing and reserves nothing: by the time that the
-// answer arrives another caller may have filled b. To decide and fill at once, use [Limiter.TryFillup].
-func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (bool, error) {
+// AbleToAccept asks whether n units would fit into b now: State.Accepted is the answer, and RetryAfter says when n would fit.
+// It writes nothing and reserves nothing: another caller may fill b before the answer arrives. To decide and fill in one
+// step, use [Limiter.TryFillup].
+func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (State, error) {
 	if err := b.Limit.Validate(); err != nil {
-		return false, err
+		return State{}, err
 	}
 	if err := b.ValidateAmount(n); err != nil {
-		return false, err
+		return State{}, err
 	}
 	st, err := l.read(ctx, b)
 	if err != nil {
-		return false, err
+		return State{}, err
 	}
-	return n == 0 || (st.BlockedUntil.IsZero() && st.Level+st.Held+n <= st.Capacity), nil
+	found := store.Record{Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: b.Limit}
+	if !st.BlockedUntil.IsZero() {
+		found.BlockedUntil = st.BlockedUntil.UnixMicro()
+	}
+	would, _, err := found.Fill(&store.Op{Bucket: b, Amount: n, Mode: store.IfFits}, found.Time, store.DefaultMaxSkew)
+	st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
+	return st, err
 }
 
 // State reports what b holds now. It writes nothing; Accepted and Full are false. A bucket that was never filled is empty.
 func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) { return l.read(ctx, b) }
 
-// LastState reports what the bucket of that key holds now by the limit last written with it, for tools that do not know the
+// StateOf reports what the bucket of that key holds now by the limit last written with it, for tools that do not know the
 // limit. A Capacity of 0 says that there is no such bucket. It writes nothing.
-func (l *Limiter) LastState(ctx context.Context, key string) (State, error) {
+func (l *Limiter) StateOf(ctx context.Context, key string) (State, error) {
 	key = l.full(key)
 	if err := store.ValidateKey(key); err != nil {
 		return State{}, err

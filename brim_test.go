@@ -162,14 +162,14 @@ func TestMethods(t *testing.T) {
 			want: brim.State{Capacity: 10, LeakRate: 1, At: at},
 		},
 		{
-			name: "LastState", why: "an operator knows the key and not the limit",
+			name: "StateOf", why: "an operator knows the key and not the limit",
 			setup: func(t *testing.T, l *brim.Limiter, _ *manual) { must(t)(l.TryFillup(ctx, b, 5)) },
-			call:  func(l *brim.Limiter) (brim.State, error) { return l.LastState(ctx, "b") },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.StateOf(ctx, "b") },
 			want:  brim.State{Level: 5, Capacity: 10, LeakRate: 1, At: at},
 		},
 		{
-			name: "LastState of no bucket", why: "a capacity of 0 says that there is none",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.LastState(ctx, "b") },
+			name: "StateOf of no bucket", why: "a capacity of 0 says that there is none",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.StateOf(ctx, "b") },
 			want: brim.State{At: at},
 		},
 	} {
@@ -195,8 +195,8 @@ func TestAbleToAccept(t *testing.T) {
 	able := func(n float64, want bool, why string) {
 		t.Helper()
 		got, err := l.AbleToAccept(ctx, b, n)
-		if err != nil || got != want {
-			t.Errorf("AbleToAccept(%v) = %v, %v; want %v: %s", n, got, err, want, why)
+		if err != nil || got.Accepted != want || (got.RetryAfter > 0) == want {
+			t.Errorf("AbleToAccept(%v) = %+v, %v; want %v: %s", n, got, err, want, why)
 		}
 	}
 	able(10, true, "an empty bucket takes its capacity")
@@ -221,6 +221,30 @@ func TestAbleToAccept(t *testing.T) {
 	able(0, true, "but nothing always does")
 	clock.Advance(time.Minute)
 	able(1, true, "the block has ended")
+}
+
+// AbleToAccept must answer as a TryFillup at the same time does, RetryAfter included.
+func TestAbleToAcceptAnswersLikeTryFillup(t *testing.T) {
+	ctx := t.Context()
+	l, _, clock := open(t, nil)
+	b := brim.Limit{Capacity: 1, LeakRate: 0.1}.For("k")
+	answers := map[bool]int{}
+	for i := range 200 {
+		if i == 150 {
+			must(t)(l.WithPenalty(3*time.Second).TryFillup(ctx, b, 1))
+		}
+		n := float64(i%11) / 10
+		asked := must(t)(l.AbleToAccept(ctx, b, n))
+		st := must(t)(l.TryFillup(ctx, b, n))
+		if asked.Accepted != st.Accepted || asked.RetryAfter != st.RetryAfter || asked.BlockedUntil != st.BlockedUntil {
+			t.Fatalf("step %d, %v units: AbleToAccept answers %+v and TryFillup %+v", i, n, asked, st)
+		}
+		answers[st.Accepted]++
+		clock.Advance(700 * time.Millisecond)
+	}
+	if answers[true] < 20 || answers[false] < 20 {
+		t.Errorf("%d accepted, %d refused; both answers must be compared", answers[true], answers[false])
+	}
 }
 
 func TestNotHeld(t *testing.T) {
@@ -255,10 +279,10 @@ var calls = map[string]func(ctx context.Context, l *brim.Limiter) error{
 		_, err := l.AbleToAccept(ctx, tens.For("k"), 1)
 		return err
 	},
-	"State":     func(ctx context.Context, l *brim.Limiter) error { _, err := l.State(ctx, tens.For("k")); return err },
-	"LastState": func(ctx context.Context, l *brim.Limiter) error { _, err := l.LastState(ctx, "k"); return err },
-	"Drain":     func(ctx context.Context, l *brim.Limiter) error { _, err := l.Drain(ctx, tens.For("k"), 1); return err },
-	"Hold":      func(ctx context.Context, l *brim.Limiter) error { _, err := l.Hold(ctx, tens.For("k"), 1); return err },
+	"State":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.State(ctx, tens.For("k")); return err },
+	"StateOf": func(ctx context.Context, l *brim.Limiter) error { _, err := l.StateOf(ctx, "k"); return err },
+	"Drain":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.Drain(ctx, tens.For("k"), 1); return err },
+	"Hold":    func(ctx context.Context, l *brim.Limiter) error { _, err := l.Hold(ctx, tens.For("k"), 1); return err },
 	"Capture": func(ctx context.Context, l *brim.Limiter) error {
 		_, err := l.Capture(ctx, tens.For("k"), 1, 1)
 		return err

@@ -106,12 +106,12 @@ func ExampleLimiter_AbleToAccept() {
 		fmt.Println(err)
 	}
 	for _, recipients := range []float64{30, 31} {
-		able, err := lim.AbleToAccept(ctx, mails, recipients)
-		fmt.Println(recipients, able, err)
+		st, err := lim.AbleToAccept(ctx, mails, recipients)
+		fmt.Println(recipients, st.Accepted, st.RetryAfter, err)
 	}
 	// Output:
-	// 30 true <nil>
-	// 31 false <nil>
+	// 30 true 0s <nil>
+	// 31 false 14m24s <nil>
 }
 
 // A card payment is authorised first and settled later, for another sum: hold what it may cost, then capture what it did.

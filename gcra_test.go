@@ -41,7 +41,7 @@ func TestGCRA(t *testing.T) {
 		limit, cost := brim.GCRA(time.Duration(interval), time.Duration(tolerance))
 		reference := tat{interval: interval, tolerance: tolerance}
 		now := start.UnixMicro()
-		rec, bare := store.Absent(now), store.Absent(now)
+		rec, bare := store.NewRecord(now), store.NewRecord(now)
 		op := store.Op{Bucket: limit.For("k"), Amount: cost}
 		for range 30 {
 			us := now * 1000

@@ -75,7 +75,7 @@ func TestHierarchy(t *testing.T) {
 			}
 		}
 		for key, b := range model {
-			st, err := lim.LastState(t.Context(), key)
+			st, err := lim.StateOf(t.Context(), key)
 			b.leak(now)
 			if err != nil || st.Level != float64(b.level)/64 {
 				t.Errorf("%s: level %v, %v; want %v", key, st.Level, err, float64(b.level)/64)

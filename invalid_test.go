@@ -109,7 +109,7 @@ func TestInvalid(t *testing.T) {
 					_, byMethod["State"] = l.State(ctx, b)
 				}
 				if errors.Is(test.want, brim.ErrInvalidKey) {
-					_, byMethod["LastState"] = l.LastState(ctx, b.Key)
+					_, byMethod["StateOf"] = l.StateOf(ctx, b.Key)
 					byMethod["Reset"] = l.Reset(ctx, b.Key)
 				}
 				if errors.Is(test.want, brim.ErrInvalidKey) && b.Key != "" { // an empty prefix lists everything

@@ -36,7 +36,7 @@ func TestPenalty(t *testing.T) {
 				{try: 3, blocked: 60 * s, retry: 60 * s},
 				{advance: 30 * s},
 				{try: 1, blocked: 90 * s, retry: 60 * s},
-				{able: true, blocked: 90 * s},
+				{able: true, blocked: 90 * s, retry: 60 * s},
 				{advance: 60 * s},
 				{able: true, accepted: true},
 				{try: 1, accepted: true},
@@ -116,9 +116,7 @@ func TestPenalty(t *testing.T) {
 						clock.Advance(step.advance)
 						continue
 					case step.able:
-						if st, err = lim.State(ctx, b); err == nil {
-							st.Accepted, err = lim.AbleToAccept(ctx, b, 1)
-						}
+						st, err = lim.AbleToAccept(ctx, b, 1)
 					case step.all > 0:
 						var states []brim.State
 						other := tens.For("other")

@@ -11,13 +11,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Smooth returns the limit of a queue that lets rate units per second out and keeps none of them longer than maxDelay: its
-// capacity is rate times maxDelay. A rate or delay that is not positive gives a limit that every call refuses with
+// Smooth returns the limit of a queue that lets rate units per second out and keeps none of them longer than maxWait: its
+// capacity is rate times maxWait. A rate or delay that is not positive gives a limit that every call refuses with
 // [ErrInvalidLimit].
 //
-// Choose maxDelay below the timeout of whoever waits: see [Shaper.CheckTimeout].
-func Smooth(rate float64, maxDelay time.Duration) Limit {
-	return Limit{Capacity: rate * maxDelay.Seconds(), LeakRate: rate}
+// Choose maxWait below the timeout of whoever waits: see [Shaper.CheckTimeout].
+func Smooth(rate float64, maxWait time.Duration) Limit {
+	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
 }
 
 // Shaper makes callers wait for their turn, so that what a bucket lets through is spaced evenly: the leaky bucket as a queue.
@@ -65,7 +65,7 @@ func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 	if err := flows(l); err != nil {
 		return err
 	}
-	longest := l.MaxDelay()
+	longest := l.MaxWait()
 	if s.maxWait > 0 {
 		longest = min(longest, s.maxWait)
 	}

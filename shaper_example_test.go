@@ -106,12 +106,12 @@ func ExampleLimiter_WithPenalty() {
 		}
 	}
 	clock.now = clock.now.Add(30 * time.Minute) // the bucket has long been empty
-	able, err := lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
-	fmt.Println(able, err)
+	st, err := lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
+	fmt.Println(st.Accepted, err)
 
 	fmt.Println(lim.Reset(context.Background(), "login:alice")) // an operator lifts it
-	able, err = lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
-	fmt.Println(able, err)
+	st, err = lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
+	fmt.Println(st.Accepted, err)
 	// Output:
 	// locked until 13:00:00
 	// false <nil>

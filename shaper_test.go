@@ -280,11 +280,11 @@ func (s *failingCancel) Fill(ctx context.Context, op store.Op) (store.State, err
 }
 
 func TestSmooth(t *testing.T) {
-	if l := brim.Smooth(5, 2*time.Second); l != (brim.Limit{Capacity: 10, LeakRate: 5}) || l.MaxDelay() != 2*time.Second {
-		t.Errorf("got %+v, MaxDelay %v", l, l.MaxDelay())
+	if l := brim.Smooth(5, 2*time.Second); l != (brim.Limit{Capacity: 10, LeakRate: 5}) || l.MaxWait() != 2*time.Second {
+		t.Errorf("got %+v, MaxWait %v", l, l.MaxWait())
 	}
-	if d := (brim.Limit{Capacity: 1}).MaxDelay(); d != brim.Never {
-		t.Errorf("what never leaks has MaxDelay %v", d)
+	if d := (brim.Limit{Capacity: 1}).MaxWait(); d != brim.Never {
+		t.Errorf("what never leaks has MaxWait %v", d)
 	}
 	for _, l := range []brim.Limit{brim.Smooth(0, time.Second), brim.Smooth(1, 0), brim.Smooth(-1, -time.Second), brim.Smooth(math.NaN(), time.Second)} {
 		if err := l.Validate(); !errors.Is(err, brim.ErrInvalidLimit) {

@@ -15,7 +15,7 @@ import (
 //	}
 //
 //	func (l Limit) For(key string) Bucket
-//	func (l Limit) MaxDelay() time.Duration // how long a full bucket takes to drain
+//	func (l Limit) MaxWait() time.Duration // how long a full bucket takes to drain
 //
 // It comes with each call, so it can change at any time: a lowered capacity refuses until enough has leaked, and a changed
 // leak rate applies to the time since the last fill as well.

@@ -70,7 +70,7 @@ func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err
 	k := []byte(key)
 	value := records.Get(k)
 	if value == nil {
-		return store.Absent(now), nil
+		return store.NewRecord(now), nil
 	}
 	rec, _, err = decodeRecord(k, value)
 	return rec, err

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// DefaultWindow is how often a [Relaxed] store writes out where its options do not say otherwise.
-	DefaultWindow = 500 * time.Millisecond
-	// DefaultCached is how many buckets a Relaxed store keeps in memory where its options do not say otherwise.
-	DefaultCached = 1 << 20
+	// DefaultRelaxedWindow is how often a [Relaxed] store writes out where its options do not say otherwise.
+	DefaultRelaxedWindow = 500 * time.Millisecond
+	// DefaultRelaxedCached is how many buckets a Relaxed store keeps in memory where its options do not say otherwise.
+	DefaultRelaxedCached = 1 << 20
 )
 
 // RelaxedOptions are the choices of [OpenRelaxed] beyond [Options]. A nil *RelaxedOptions means all defaults.
@@ -108,11 +108,11 @@ func OpenRelaxed(path string, o *Options, ro *RelaxedOptions) (*Relaxed, error) 
 	}
 	r := &Relaxed{s: s, window: ro.Window, seed: maphash.MakeSeed(), end: make(chan struct{}), ended: make(chan struct{})}
 	if r.window == 0 {
-		r.window = DefaultWindow
+		r.window = DefaultRelaxedWindow
 	}
 	most := ro.Cached
 	if most == 0 {
-		most = DefaultCached
+		most = DefaultRelaxedCached
 	}
 	r.most = max(1, most/sectionCount)
 	r.view.maxSkew, r.view.keepTime = s.options.MaxSkew, s.options.Clock == nil
@@ -160,7 +160,7 @@ func (r *Relaxed) getOpen(p *section, key string) (*cached, error) {
 // at returns the record for a decision at now.
 func (c *cached) at(now int64) *store.Record {
 	if !c.present {
-		c.rec = store.Absent(now)
+		c.rec = store.NewRecord(now)
 	}
 	return &c.rec
 }
@@ -256,7 +256,7 @@ func (r *Relaxed) transact(txn store.Txn) store.Result {
 		}
 		buckets[i], records[i] = c, c.at(now)
 	}
-	res, effects := store.Transact(txn, records, now, r.s.options.MaxSkew)
+	res, effects := store.Decide(txn, records, now, r.s.options.MaxSkew)
 	for i, c := range buckets {
 		r.note(r.section(c.key), c, effects[i])
 	}

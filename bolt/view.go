@@ -99,7 +99,7 @@ func (v *view) load(e *entry) {
 // at returns the record of e for a decision at now.
 func (e *entry) at(now int64) *store.Record {
 	if !e.present {
-		e.rec = store.Absent(now)
+		e.rec = store.NewRecord(now)
 	}
 	return &e.rec
 }
@@ -149,7 +149,7 @@ func (v *view) transact(txn store.Txn, now int64) store.Result {
 		}
 		entries[i], records[i] = e, e.at(now)
 	}
-	res, effects := store.Transact(txn, records, now, v.maxSkew)
+	res, effects := store.Decide(txn, records, now, v.maxSkew)
 	for i, e := range entries {
 		v.changed(e, effects[i])
 	}

@@ -41,8 +41,8 @@ type fields struct {
 }
 
 func newFields(l brim.Limit, o *Options) (f fields, err error) {
-	if o.Fields > HabitFields {
-		return f, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or HabitFields", o.Fields)
+	if o.Fields > XRateLimitFields {
+		return f, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or XRateLimitFields", o.Fields)
 	}
 	f = fields{kind: o.Fields, name: o.Policy}
 	if f.name == "" {
@@ -64,7 +64,7 @@ func newFields(l brim.Limit, o *Options) (f fields, err error) {
 		if l.LeakRate > 0 {
 			f.policy += ";w=" + integer(math.Ceil(l.Capacity/l.LeakRate))
 		}
-	case HabitFields:
+	case XRateLimitFields:
 		f.policy = integer(l.Capacity)
 	}
 	return f, nil
@@ -81,7 +81,7 @@ func (f *fields) set(h http.Header, st brim.State) {
 			value += ";t=" + integer(more)
 		}
 		h["Ratelimit"] = []string{value}
-	case HabitFields:
+	case XRateLimitFields:
 		left, _ := quota(st)
 		h["X-Ratelimit-Limit"] = []string{f.policy}
 		h["X-Ratelimit-Remaining"] = []string{integer(left)}

@@ -43,9 +43,9 @@ const (
 	// DraftFields sends RateLimit-Policy and RateLimit as draft-ietf-httpapi-ratelimit-headers-10 has them; revision 11 did not
 	// change their form. The problem type of refusals is that draft's, too.
 	DraftFields
-	// HabitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which no document defines. Reset is in
+	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which no document defines. Reset is in
 	// seconds from now, until the bucket is empty.
-	HabitFields
+	XRateLimitFields
 )
 
 // Options adjust the handlers that [New] makes. The zero value is the default.

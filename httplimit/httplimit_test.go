@@ -75,7 +75,7 @@ func TestAnswers(t *testing.T) {
 		{name: "negative", why: "the application's error", limit: tens, cost: "-1", status: 500},
 		{name: "NaN", why: "the application's error, and not a way past the limit", limit: tens, cost: "x", status: 500},
 	} {
-		for kind, fields := range []httplimit.Fields{httplimit.NoFields, httplimit.DraftFields, httplimit.HabitFields} {
+		for kind, fields := range []httplimit.Fields{httplimit.NoFields, httplimit.DraftFields, httplimit.XRateLimitFields} {
 			t.Run(tc.name+"/"+[]string{"no fields", "draft", "habit"}[kind], func(t *testing.T) {
 				lim, _ := inMemory(t)
 				var told error
@@ -152,15 +152,15 @@ func TestFields(t *testing.T) {
 			want: map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
 		},
 		{
-			name: "habit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.HabitFields}, costs: []string{"9.5", "2"},
+			name: "habit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"9.5", "2"},
 			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38", "Retry-After": "6", "RateLimit": ""},
 		},
 		{
-			name: "habit, no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.HabitFields}, costs: []string{"4"},
+			name: "habit, no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"4"},
 			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": ""},
 		},
 		{
-			name: "habit, blocked", limit: tens, options: httplimit.Options{Fields: httplimit.HabitFields}, penalty: time.Minute, costs: []string{"4", "7"},
+			name: "habit, blocked", limit: tens, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, penalty: time.Minute, costs: []string{"4", "7"},
 			want: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
 		},
 	} {

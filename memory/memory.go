@@ -101,7 +101,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		return st, store.Wrap(backend, "fill", err)
 	}
 	now = s.clock.Now() // again: the first reading could be older than what pruning has seen
-	r := store.Absent(now)
+	r := store.NewRecord(now)
 	st, effect, err := r.Fill(&op, now, s.maxSkew)
 	if effect&store.Write != 0 {
 		s.tidy(sh, now)
@@ -127,7 +127,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 		sh, hash := s.shard(b.Key)
 		sh.mu.Lock()
 		now := s.clock.Now()
-		r := store.Absent(now)
+		r := store.NewRecord(now)
 		if found := sh.find(hash, b.Key); found != nil {
 			r = *found
 		}

@@ -116,14 +116,14 @@ func (s *Store) apply(txn store.Txn) store.Result {
 		sh, hash := s.shard(key)
 		if recs[i] = sh.find(hash, key); recs[i] == nil {
 			if created[key] == nil {
-				r := store.Absent(now)
+				r := store.NewRecord(now)
 				created[key] = &r
 			}
 			recs[i] = created[key]
 		}
 		before[i] = *recs[i]
 	}
-	res, effects := store.Transact(txn, recs, now, s.maxSkew)
+	res, effects := store.Decide(txn, recs, now, s.maxSkew)
 	skewed := 0
 	var inserted []string
 	for i, effect := range effects {

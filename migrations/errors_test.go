@@ -187,7 +187,7 @@ func TestUnreachableAndClosed(t *testing.T) {
 	if err := Up(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("up: %v, want ErrUnavailable", err)
 	}
-	if _, err := Version(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := CurrentStatus(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("version: %v, want ErrUnavailable", err)
 	}
 	if err := Up(t.Context(), nil, nil); !errors.Is(err, store.ErrClosed) {

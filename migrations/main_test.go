@@ -105,7 +105,7 @@ func up(t *testing.T, pool *pgxpool.Pool, o *Options) {
 // checkCurrent fails the test unless the schema is current and a bucket can be kept in it.
 func checkCurrent(t *testing.T, pool *pgxpool.Pool, o *Options) {
 	t.Helper()
-	got, err := Version(t.Context(), pool, o)
+	got, err := CurrentStatus(t.Context(), pool, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestUpAndDown(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
 
-	got, err := Version(t.Context(), pool, o)
+	got, err := CurrentStatus(t.Context(), pool, o)
 	if err != nil || got != (Status{Latest: latest(t)}) {
 		t.Errorf("before anything: %+v, %v", got, err)
 	}
@@ -34,7 +34,7 @@ func TestUpAndDown(t *testing.T) {
 			WHERE nspname = {{'schema'}} AND relkind = 'r'`); n != 1 {
 			t.Errorf("%d tables after down, want 1, of versions", n)
 		}
-		if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
+		if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
 			t.Errorf("after down: %+v, %v", got, err)
 		}
 		idle(t, pool)
@@ -151,7 +151,7 @@ func TestNewerSchema(t *testing.T) {
 	if !strings.Contains(log.String(), "9999") {
 		t.Errorf("the log does not say so: %q", log.String())
 	}
-	if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 9999 || got.Latest != latest(t) {
+	if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got.Version != 9999 || got.Latest != latest(t) {
 		t.Errorf("status %+v, %v", got, err)
 	}
 	if err := Down(t.Context(), pool, o); !errors.Is(err, ErrNewer) {
@@ -208,7 +208,7 @@ func TestKilledRun(t *testing.T) {
 			if err := Down(t.Context(), pool, o); err != nil {
 				t.Fatalf("down: %v", err)
 			}
-			if got, err := Version(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
+			if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got.Version != 0 || got.Dirty {
 				t.Errorf("after down: %+v, %v", got, err)
 			}
 		})

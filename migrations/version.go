@@ -18,8 +18,8 @@ type Status struct {
 	Dirty   bool // Version is being changed at this moment, or a run was cut short; Up repairs the latter
 }
 
-// Version reports how far the schema is. It needs SELECT on the table of applied migrations, and changes nothing.
-func Version(ctx context.Context, pool *pgxpool.Pool, o *Options) (Status, error) {
+// CurrentStatus reports how far the schema is. It needs SELECT on the table of applied migrations, and changes nothing.
+func CurrentStatus(ctx context.Context, pool *pgxpool.Pool, o *Options) (Status, error) {
 	p, err := newPlan(o)
 	if err != nil {
 		return Status{}, fail("status", err)

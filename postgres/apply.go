@@ -119,7 +119,7 @@ func (s *Store) lock(ctx context.Context, q queryer, w *working, own bool) error
 	}
 	for _, k := range w.buckets {
 		if k.created {
-			k.rec = store.Absent(w.clock)
+			k.rec = store.NewRecord(w.clock)
 		}
 	}
 	return err
@@ -182,7 +182,7 @@ func (w *working) decide(txn store.Txn, maxSkew time.Duration) store.Result {
 	for i := range txn {
 		recs[i] = &w.buckets[txn[i].Key].rec
 	}
-	res, effects := store.Transact(txn, recs, w.clock, maxSkew)
+	res, effects := store.Decide(txn, recs, w.clock, maxSkew)
 	for i, effect := range effects {
 		if effect&store.Write != 0 {
 			w.buckets[txn[i].Key].write = true

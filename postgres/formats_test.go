@@ -79,7 +79,7 @@ func writeFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := migrations.Version(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: pgtest.Schema(t)})
+	status, err := migrations.CurrentStatus(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: pgtest.Schema(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

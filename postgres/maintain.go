@@ -54,7 +54,7 @@ func (s *Store) readFrom(ctx context.Context, q queryer, buckets []store.Bucket)
 	for i, b := range buckets {
 		rec, ok := found[b.Key]
 		if !ok {
-			rec = store.Absent(clock)
+			rec = store.NewRecord(clock)
 		}
 		states[i] = rec.State(b.Limit, clock, s.maxSkew)
 	}

@@ -39,7 +39,7 @@ func (c *columns) decided(written bool) row {
 		rec: store.Record{Level: c.level.Float64, Held: c.held.Float64, Time: micros(c.atime), BlockedUntil: micros(c.blocked)},
 	}
 	if r.absent {
-		r.rec = store.Absent(r.clock)
+		r.rec = store.NewRecord(r.clock)
 	}
 	return r
 }

@@ -30,9 +30,9 @@ type Budget struct {
 
 // Options adjust [New]. A nil *Options means all defaults.
 type Options struct {
-	// Also are further budgets in the same ledger, whose accounts a request may name besides: the team's and the company's
+	// Budgets are further budgets in the same ledger, whose accounts a request may name besides: the team's and the company's
 	// beside the card's. Captures and refunds of such a spend need them too.
-	Also []Budget
+	Budgets []Budget
 	// HoldTTL is how long a hold lasts whose request does not say; 0 means [DefaultHoldTTL].
 	HoldTTL time.Duration
 	// KeepIDs is how long [Budgets.Prune] keeps what was answered to an ID, and with it what can be captured and refunded;
@@ -76,7 +76,7 @@ func New(l ledger.Ledger, b Budget, o *Options) (*Budgets, error) {
 		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; they must be positive, up to 100 years, and IDs kept at least as long as holds",
 			ErrBudget, s.holdTTL, s.keepIDs)
 	}
-	for _, b := range append([]Budget{b}, o.Also...) {
+	for _, b := range append([]Budget{b}, o.Budgets...) {
 		checked, err := b.check()
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func (b Budget) check() (*budget, error) {
 	if !validName(b.Name) || strings.Contains(b.Name, "/") {
 		return nil, fmt.Errorf("spend: %w: the budget's name has to be 1 to 64 bytes of UTF-8 without control characters and without /", ErrBudget)
 	}
-	if _, ok := Exponent(b.Currency); !ok {
+	if _, ok := MinorUnits(b.Currency); !ok {
 		return nil, fmt.Errorf("%w (%w)", unknownCurrency(b.Currency), ErrBudget)
 	}
 	if len(b.Rules) == 0 {
@@ -118,11 +118,11 @@ func (b Budget) check() (*budget, error) {
 	return checked, nil
 }
 
-// Of returns the same for another of the budgets, which New was given in Options.Also: to ask what remains in it, say.
+// Of returns the same for another of the budgets, which New was given in Options.Budgets: to ask what remains in it, say.
 func (s *Budgets) Of(budget string) (*Budgets, error) {
 	b := s.all[budget]
 	if b == nil {
-		return nil, fmt.Errorf("spend: %w: no budget is called %.64q; give it to New in Options.Also", ErrRequest, budget)
+		return nil, fmt.Errorf("spend: %w: no budget is called %.64q; give it to New in Options.Budgets", ErrRequest, budget)
 	}
 	other := *s
 	other.main = b

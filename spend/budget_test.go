@@ -17,10 +17,7 @@ func TestBadBudgets(t *testing.T) {
 	budget := func(rules ...spend.Rule) spend.Budget {
 		return spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}
 	}
-	l, err := memledger.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := memledger.New(nil)
 	for _, c := range []struct {
 		name string
 		b    spend.Budget
@@ -45,7 +42,7 @@ func TestBadBudgets(t *testing.T) {
 		{name: "no period", b: budget(spend.Calendar("r", eur(1), 0, time.UTC)), says: "Day, Week"},
 		{name: "no day", b: budget(spend.Calendar("r", eur(1), spend.Week, time.UTC).WeekStarting(9)), says: "day of the week"},
 		{name: "a filter of nothing", b: budget(ok.Matching("category")), says: "at least one value"},
-		{name: "two budgets of one name", b: budget(ok), o: &spend.Options{Also: []spend.Budget{budget(ok)}}, says: "two budgets"},
+		{name: "two budgets of one name", b: budget(ok), o: &spend.Options{Budgets: []spend.Budget{budget(ok)}}, says: "two budgets"},
 		{name: "IDs forgotten before holds", b: budget(ok), o: &spend.Options{HoldTTL: time.Hour, KeepIDs: time.Minute}, says: "kept at least"},
 		{name: "negative times", b: budget(ok), o: &spend.Options{HoldTTL: -1}, says: "positive"},
 	} {

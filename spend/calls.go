@@ -7,7 +7,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Spend charges the account if every rule agrees, and changes nothing if one does not: authorization and capture in one.
+// Charge charges the account if every rule agrees, and changes nothing if one does not: authorization and capture in one.
 //
 // The decision is atomic and durable on the ledger's terms, and uses its clock. A decline is not an error. Sent again with the
 // same ID and content, it returns the first decision; with other content it is [ErrIDReused].
@@ -16,7 +16,7 @@ import (
 // same ID, and learn what it was. Any other error means that nothing was changed.
 //
 // [store.ErrUnknownOutcome]: https://pkg.go.dev/github.com/brimgo/brim/store#ErrUnknownOutcome
-func (s *Budgets) Spend(ctx context.Context, r Request) (Decision, error) {
+func (s *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 	return s.charged(ctx, kindSpend, r)
 }
 
@@ -52,7 +52,7 @@ func (s *Budgets) decide(ctx context.Context, act *action) (Decision, error) {
 // Increase holds more on an open hold, if every rule agrees with the more; a [PerTransaction] rule is asked about the total.
 // The more counts from now, and expires with the hold.
 func (s *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
-	act, err := s.follow(kindIncrease, r.ID, r.Hold, r.Amount, false)
+	act, err := s.follow(kindIncrease, r.ID, r.HoldID, r.Amount, false)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -65,7 +65,7 @@ func (s *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // More than is held is [ErrNotHeld], and a hold that has ended [ErrHoldEnded] or [ErrHoldExpired], unless Force is set: then
 // the money is taken all the same, and what was not held counts from now, whatever the rules say.
 func (s *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
-	act, err := s.follow(kindCapture, r.ID, r.Hold, r.Amount, r.Final)
+	act, err := s.follow(kindCapture, r.ID, r.HoldID, r.Amount, r.Final)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -75,7 +75,7 @@ func (s *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, erro
 
 // Void releases what a hold still holds, and ends it.
 func (s *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
-	act, err := s.follow(kindVoid, r.ID, r.Hold, Money{}, false)
+	act, err := s.follow(kindVoid, r.ID, r.HoldID, Money{}, false)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -85,21 +85,16 @@ func (s *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // Refund gives back what was captured, spent or recorded, never more in total; that is [ErrNotCaptured]. It lowers what
 // counts at the date of the spend; in a [Leaky] rule it drains the bucket, of what has not leaked by itself.
 func (s *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
-	act, err := s.follow(kindRefund, r.ID, r.Spend, r.Amount, false)
+	act, err := s.follow(kindRefund, r.ID, r.SpendID, r.Amount, false)
 	if err != nil {
 		return Decision{}, err
 	}
 	return s.decide(ctx, act)
 }
 
-// AbleToAccept asks whether a spend of that amount without tags would be approved, and writes nothing. By the time that the
-// answer is there somebody else may have spent: to decide, call Spend or Authorize.
-func (s *Budgets) AbleToAccept(ctx context.Context, account string, amount Money) (Decision, error) {
-	return s.Check(ctx, Request{Account: account, Amount: amount})
-}
-
-// Check is AbleToAccept for a request with tags or several accounts. Its ID may be missing, and is not looked at.
-func (s *Budgets) Check(ctx context.Context, r Request) (Decision, error) {
+// AbleToAccept asks whether r would be approved, and writes nothing. Its ID may be empty and is ignored. Another caller may
+// spend before the answer arrives: to decide, call Charge or Authorize.
+func (s *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error) {
 	r.ID = "-"
 	act, err := s.charge(kindSpend, r)
 	if err != nil {

@@ -1,8 +1,8 @@
 package spend
 
-// Exponent reports how many decimal places the minor unit of a currency has, by ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It
+// MinorUnits reports how many decimal places the minor unit of a currency has, by ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It
 // is false for a code that is not on the list, or has no minor unit there, as gold has none.
-func Exponent(code string) (places int, ok bool) {
+func MinorUnits(code string) (places int, ok bool) {
 	if len(code) != 3 {
 		return 0, false
 	}

@@ -111,7 +111,7 @@ func (x *decision) load(keys []string) error {
 	for _, key := range keys {
 		b := x.s.all[split(key).Budget]
 		if b == nil {
-			return requestErr("no budget is called %.64q; give it to New in Options.Also", split(key).Budget)
+			return requestErr("no budget is called %.64q; give it to New in Options.Budgets", split(key).Budget)
 		}
 		a, err := b.load(x.snap, key)
 		if err != nil {

@@ -10,9 +10,9 @@
 //			spend.Calendar("day", spend.Money{Minor: 200_00, Currency: "EUR"}, spend.Day, berlin),
 //		},
 //	}, nil)
-//	d, err := cards.Spend(ctx, spend.Request{ID: id, Account: "card:7", Amount: spend.Money{Minor: 30_00, Currency: "EUR"}})
+//	d, err := cards.Charge(ctx, spend.Request{ID: id, Account: "card:7", Amount: spend.Money{Minor: 30_00, Currency: "EUR"}})
 //
-// [Budgets.Spend] is what most programs need. Card payments use [Budgets.Authorize], which holds an amount, and then
+// [Budgets.Charge] is what most programs need. Card payments use [Budgets.Authorize], which holds an amount, and then
 // [Budgets.Capture] or [Budgets.Void]. [Budgets.Record] notes what was spent anyway, and [Budgets.AbleToAccept] only asks.
 //
 // # Exactly once

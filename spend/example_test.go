@@ -11,7 +11,7 @@ import (
 )
 
 func eur(s string) spend.Money {
-	m, err := spend.Parse(s, "EUR")
+	m, err := spend.ParseMoney(s, "EUR")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -20,10 +20,7 @@ func eur(s string) spend.Money {
 
 // newCards returns budgets of 1,000.00 in any 30 days, of which no spend may be more than 990.00.
 func newCards() *spend.Budgets {
-	l, err := memledger.New(nil) // boltledger.New or pgledger.New where it has to last
-	if err != nil {
-		log.Fatal(err)
-	}
+	l := memledger.New(nil) // boltledger.New or pgledger.New where it has to last
 	cards, err := spend.New(l, spend.Budget{
 		Name: "cards", Currency: "EUR",
 		Rules: []spend.Rule{
@@ -37,7 +34,7 @@ func newCards() *spend.Budgets {
 	return cards
 }
 
-func ExampleBudgets_Spend() {
+func ExampleBudgets_Charge() {
 	ctx, cards := context.Background(), newCards()
 	for _, r := range []spend.Request{
 		{ID: "coffee", Account: "card:7", Amount: eur("30.00")},
@@ -45,7 +42,7 @@ func ExampleBudgets_Spend() {
 		{ID: "coffee", Account: "card:7", Amount: eur("30.00")}, // sent again
 		{ID: "flight", Account: "card:7", Amount: eur("970.00")},
 	} {
-		d, err := cards.Spend(ctx, r)
+		d, err := cards.Charge(ctx, r)
 		if err != nil { // nothing was approved: send the same request again
 			log.Fatal(err)
 		}
@@ -76,11 +73,11 @@ func ExampleBudgets_Capture() {
 	}
 	d, err := cards.Authorize(ctx, spend.Request{ID: "hotel", Account: "card:7", Amount: eur("400.00")})
 	show("authorized", d, err)
-	d, err = cards.Capture(ctx, spend.CaptureRequest{ID: "night-1", Hold: "hotel", Amount: eur("150.00")})
+	d, err = cards.Capture(ctx, spend.CaptureRequest{ID: "night-1", HoldID: "hotel", Amount: eur("150.00")})
 	show("captured", d, err)
-	d, err = cards.Capture(ctx, spend.CaptureRequest{ID: "checkout", Hold: "hotel", Amount: eur("170.00"), Final: true})
+	d, err = cards.Capture(ctx, spend.CaptureRequest{ID: "checkout", HoldID: "hotel", Amount: eur("170.00"), Final: true})
 	show("checked out", d, err)
-	d, err = cards.Refund(ctx, spend.RefundRequest{ID: "broken-shower", Spend: "hotel", Amount: eur("50.00")})
+	d, err = cards.Refund(ctx, spend.RefundRequest{ID: "broken-shower", SpendID: "hotel", Amount: eur("50.00")})
 	show("refunded", d, err)
 	// Output:
 	// authorized: 0.00 EUR used, 400.00 EUR held

@@ -88,8 +88,8 @@ func show(e *ledger.Entry) Entry {
 	}
 }
 
-// Pruned is what a [Budgets.Prune] did.
-type Pruned struct {
+// PruneResult is what a [Budgets.Prune] did.
+type PruneResult struct {
 	Expired  int64 // holds that were ended because nobody had asked about their account
 	Requests int64 // IDs that were forgotten
 }
@@ -101,8 +101,8 @@ type Pruned struct {
 //
 // Accounts of a budget with a [Lifetime] rule keep all of their entries. Archive what you need before; see the documentation
 // for how. Only the accounts of the main budget are pruned.
-func (s *Budgets) Prune(ctx context.Context) (Pruned, error) {
-	var done Pruned
+func (s *Budgets) Prune(ctx context.Context) (PruneResult, error) {
+	var done PruneResult
 	prefix := s.main.key("")
 	for after := ""; ; {
 		accounts, err := s.ledger.Accounts(ctx, prefix, after, historyPage)

@@ -17,10 +17,10 @@ type Money struct {
 	Currency string // ISO 4217, upper case
 }
 
-// Parse reads a decimal amount such as "12.34" in a currency. It wants no more decimal places than the currency has, and takes
+// ParseMoney reads a decimal amount such as "12.34" in a currency. It wants no more decimal places than the currency has, and takes
 // fewer: "12" and "12.3" are euros too. Signs of currency, spaces, exponents and separators of thousands are refused.
-func Parse(amount, currency string) (Money, error) {
-	places, ok := Exponent(currency)
+func ParseMoney(amount, currency string) (Money, error) {
+	places, ok := MinorUnits(currency)
 	if !ok {
 		return Money{}, unknownCurrency(currency)
 	}
@@ -63,7 +63,7 @@ func parseMinor(s string, places int) (int64, error) {
 // Decimal returns the amount without its currency, with all decimal places that the currency has: "12.34", "0.05", "1234" in
 // JPY. An unknown currency has none.
 func (m Money) Decimal() string {
-	places, _ := Exponent(m.Currency)
+	places, _ := MinorUnits(m.Currency)
 	digits := strconv.FormatInt(m.Minor, 10)
 	sign := ""
 	if m.Minor < 0 {
@@ -138,7 +138,7 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 		*m = Money{Minor: n}
 		return nil
 	}
-	parsed, err := Parse(j.Amount, j.Currency)
+	parsed, err := ParseMoney(j.Amount, j.Currency)
 	if err == nil {
 		*m = parsed
 	}

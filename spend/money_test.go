@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		{"1", "ZZZ", 0, spend.ErrCurrency, "no such code"},
 		{"1", " BH", 0, spend.ErrCurrency, "a part of the list is not a code"},
 	} {
-		m, err := spend.Parse(c.amount, c.currency)
+		m, err := spend.ParseMoney(c.amount, c.currency)
 		if !errors.Is(err, c.want) || (err != nil) != (c.want != nil) || m.Minor != c.minor {
 			t.Errorf("%q %s: %v, %v; want %d, %v: %s", c.amount, c.currency, m, err, c.minor, c.want, c.why)
 		}
@@ -114,14 +114,14 @@ func TestMoneyArithmetic(t *testing.T) {
 	}
 }
 
-func TestExponents(t *testing.T) {
+func TestMinorUnits(t *testing.T) {
 	for code, want := range map[string]int{"EUR": 2, "JPY": 0, "KWD": 3, "CLF": 4, "USD": 2, "BIF": 0, "XPF": 0, "TND": 3, "UYW": 4, "ZWG": 2, "XCG": 2} {
-		if got, ok := spend.Exponent(code); !ok || got != want {
+		if got, ok := spend.MinorUnits(code); !ok || got != want {
 			t.Errorf("%s has %d places, %t; want %d", code, got, ok, want)
 		}
 	}
 	for _, code := range []string{"", "EU", "EURO", "eur", "XXX", "XAU", "F C", " CL"} {
-		if got, ok := spend.Exponent(code); ok {
+		if got, ok := spend.MinorUnits(code); ok {
 			t.Errorf("%q has %d places; want none", code, got)
 		}
 	}
@@ -136,17 +136,17 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, n int64) {
 		for _, currency := range currencies {
 			m := spend.Money{Minor: n, Currency: currency}
-			if back, err := spend.Parse(m.Decimal(), currency); err != nil || back != m {
+			if back, err := spend.ParseMoney(m.Decimal(), currency); err != nil || back != m {
 				t.Errorf("%v is written %s and read %v, %v", n, m.Decimal(), back, err)
 			}
-			m, err := spend.Parse(s, currency)
+			m, err := spend.ParseMoney(s, currency)
 			if err != nil {
 				if m != (spend.Money{}) {
 					t.Errorf("%q fails and is %v", s, m)
 				}
 				continue
 			}
-			places, _ := spend.Exponent(currency)
+			places, _ := spend.MinorUnits(currency)
 			whole, fraction, _ := strings.Cut(s, ".")
 			want := strings.TrimLeft(strings.TrimPrefix(whole, "-"), "0")
 			if want == "" {

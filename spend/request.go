@@ -36,14 +36,14 @@ type Request struct {
 // IncreaseRequest asks for more on a hold.
 type IncreaseRequest struct {
 	ID     string
-	Hold   string // ID of the Request that was authorized
+	HoldID string // ID of the Request that was authorized
 	Amount Money  // by how much
 }
 
 // CaptureRequest takes money that is held.
 type CaptureRequest struct {
 	ID     string
-	Hold   string // ID of the Request that was authorized
+	HoldID string // ID of the Request that was authorized
 	Amount Money  // may be zero if Final
 	Final  bool   // release what is still held after this
 	Force  bool   // take more than is held, and from a hold that has ended or expired: the money is gone already
@@ -51,15 +51,15 @@ type CaptureRequest struct {
 
 // VoidRequest releases all that is still held.
 type VoidRequest struct {
-	ID   string
-	Hold string // ID of the Request that was authorized
+	ID     string
+	HoldID string // ID of the Request that was authorized
 }
 
 // RefundRequest gives back what was captured, spent or recorded.
 type RefundRequest struct {
-	ID     string
-	Spend  string // ID of the Request
-	Amount Money
+	ID      string
+	SpendID string // ID of the Request
+	Amount  Money
 }
 
 // Decision is the answer to a request. It is a value.
@@ -72,7 +72,7 @@ type Decision struct {
 	// Remaining is every rule of every account concerned, as it was left. GrowsAt is zero here where finding it means
 	// reading the ledger; see [Budgets.Remaining].
 	Remaining []Usage `json:"remaining"`
-	// RetryAfter is when the amount would fit all rules if nobody else came: 0 if approved, or [Never].
+	// RetryAfter is when the amount would fit all rules if nobody else came: 0 if approved, or [store.Never].
 	RetryAfter time.Duration `json:"-"`
 	// At is the accounts' time at the decision: the ledger's clock, or the last decision where the clock is behind that.
 	At time.Time `json:"at"`
@@ -81,7 +81,7 @@ type Decision struct {
 // Decline is a rule that refused, as it stood.
 type Decline struct {
 	Usage
-	RetryAfter time.Duration `json:"-"` // when the amount would fit this rule, or [Never]
+	RetryAfter time.Duration `json:"-"` // when the amount would fit this rule, or [store.Never]
 }
 
 // Usage is how much of a rule is used. In a [Count] rule the amounts are numbers of spends, without a currency; in a
@@ -95,9 +95,6 @@ type Usage struct {
 	Remaining Money     `json:"remaining"` // negative where money was spent past the rules: by Record, Force or a lowered amount
 	GrowsAt   time.Time `json:"grows_at,omitzero"`
 }
-
-// Never is the RetryAfter of an amount that waiting alone cannot make room for.
-const Never = store.Never
 
 // action is one request of any kind, as it is decided and digested.
 type action struct {
@@ -167,7 +164,7 @@ func (s *Budgets) charge(kind string, r Request) (*action, error) {
 		b := s.all[acc.Budget]
 		switch {
 		case b == nil:
-			return nil, requestErr("no budget is called %.64q; give it to New in Options.Also", acc.Budget)
+			return nil, requestErr("no budget is called %.64q; give it to New in Options.Budgets", acc.Budget)
 		case b.Currency != a.currency:
 			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q", ErrCurrency, a.currency, b.Name, b.Currency)
 		case b.leaky && a.amount > store.MaxAmount:
@@ -214,7 +211,7 @@ func (s *Budgets) follow(kind, id, spend string, amount Money, mayBeZero bool) (
 		if amount.Minor > store.MaxAmount && s.anyLeaky() {
 			return nil, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units", ErrAmount)
 		}
-		if _, ok := Exponent(amount.Currency); !ok {
+		if _, ok := MinorUnits(amount.Currency); !ok {
 			return nil, unknownCurrency(amount.Currency)
 		}
 	}

@@ -81,7 +81,7 @@ func (u *usage) settle(a *account, last, now int64) error {
 func (u *usage) begin(a *account, now int64) error {
 	switch u.rule.kind {
 	case leaky:
-		u.since, u.bucket = a.seq+1, store.Absent(now)
+		u.since, u.bucket = a.seq+1, store.NewRecord(now)
 		return nil
 	case rolling, count:
 		u.edge = now - u.rule.length.Microseconds()
@@ -213,9 +213,9 @@ func (u *usage) report(a *account, now int64) Usage {
 	return show
 }
 
-// after is a time that far from now; zero for Never.
+// after is a time that far from now; zero for [store.Never].
 func after(now int64, d time.Duration) time.Time {
-	if d == Never {
+	if d == store.Never {
 		return time.Time{}
 	}
 	return time.UnixMicro(now).Add(d).UTC()

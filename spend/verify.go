@@ -40,7 +40,7 @@ func (a *account) verify(entries []ledger.Entry) error {
 		if !whole && (u.rule.kind == leaky || u.rule.kind == lifetime) {
 			continue
 		}
-		plain := usage{name: u.name, rule: u.rule, edge: u.edge, since: u.since, bucket: store.Absent(0)}
+		plain := usage{name: u.name, rule: u.rule, edge: u.edge, since: u.since, bucket: store.NewRecord(0)}
 		for i := range entries {
 			if entries[i].Seq > u.upto {
 				break

@@ -57,7 +57,7 @@ func (u *usage) expiries(a *account, now int64) ([]expiry, error) {
 func (u *usage) wait(a *account, n, now int64) (time.Duration, error) {
 	r := u.rule
 	if n > r.limit.Minor || r.kind == perTransaction {
-		return Never, nil
+		return store.Never, nil
 	}
 	holds, err := u.expiries(a, now)
 	if err != nil {
@@ -98,10 +98,10 @@ func (u *usage) freed(a *account, holds []expiry, need, now int64) (time.Duratio
 		if at, enough := until(forever); enough {
 			return waitFor(at, now), nil
 		}
-		return Never, nil
+		return store.Never, nil
 	case calendar:
 		if u.used+u.held <= 0 {
-			return Never, nil
+			return store.Never, nil
 		}
 		_, end := u.rule.periodAt(now)
 		if at, enough := until(end); enough {
@@ -141,7 +141,7 @@ func (u *usage) freed(a *account, holds []expiry, need, now int64) (time.Duratio
 		leave()
 	}
 	if err != nil || !found {
-		return Never, err
+		return store.Never, err
 	}
 	return waitFor(at, now), nil
 }
@@ -153,7 +153,7 @@ func (u *usage) leakWait(holds []expiry, n, now int64) time.Duration {
 	for i := 0; ; i++ {
 		// Times are the bucket's own: what has leaked at a time follows from its record, whoever reads it when.
 		at := int64(forever)
-		if d := bucket.Refusal(&op, from, believe).RetryAfter; d != Never {
+		if d := bucket.Refusal(&op, from, believe).RetryAfter; d != store.Never {
 			at = from + d.Microseconds()
 		}
 		if i == len(holds) || at <= holds[i].at {
@@ -183,8 +183,8 @@ func (u *usage) grows(a *account, now int64) (time.Time, error) {
 
 func waitFor(at, now int64) time.Duration {
 	us := at - now
-	if at == forever || us > int64(Never)/1000 {
-		return Never
+	if at == forever || us > int64(store.Never)/1000 {
+		return store.Never
 	}
 	return time.Duration(max(0, us)) * time.Microsecond
 }

@@ -24,9 +24,9 @@ func Over(capacity float64, period time.Duration) Limit {
 	return Limit{Capacity: capacity, LeakRate: capacity / period.Seconds()}
 }
 
-// MaxDelay reports how long a bucket that was filled to its capacity takes to drain: what is put in as into a queue has left
+// MaxWait reports how long a bucket that was filled to its capacity takes to drain: what is put in as into a queue has left
 // it after that. It is [Never] where the bucket does not leak.
-func (l Limit) MaxDelay() time.Duration { return seconds(l.Capacity / l.LeakRate) }
+func (l Limit) MaxWait() time.Duration { return seconds(l.Capacity / l.LeakRate) }
 
 // For names the bucket that this limit applies to. Two limits with one key are one bucket: the key alone says which.
 func (l Limit) For(key string) Bucket { return Bucket{Key: key, Limit: l} }

@@ -3,7 +3,7 @@
 //
 // Applications import package brim and one backend. This package is for those who write a backend or a wrapper around
 // one: it holds the types that both sides need ([Limit], [Bucket], [State]), the interface that a backend fulfils
-// ([Store]), what a bucket does when something is put into it ([Record.Fill] and [Transact]), the one validator that runs
+// ([Store]), what a bucket does when something is put into it ([Record.Fill] and [Decide]), the one validator that runs
 // before any backend is called ([Op.Validate] and its like), and the errors.
 //
 // A backend that is written in Go keeps a [Record] per key and calls [Record.Fill]; one that decides elsewhere, in SQL for

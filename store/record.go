@@ -29,8 +29,8 @@ const (
 	Skewed
 )
 
-// Absent returns the record of a bucket that is not there: empty, at clock.
-func Absent(clock int64) Record { return Record{Time: clock} }
+// NewRecord returns the record of a bucket that is not there: empty, at clock.
+func NewRecord(clock int64) Record { return Record{Time: clock} }
 
 // Fill decides op on the record at clock and changes the record accordingly. The backend stores it if the Effect holds
 // [Write]; after an error, which is [ErrNotHeld] or [errors.ErrUnsupported], the record is as it was.

@@ -225,11 +225,11 @@ func TestRefusal(t *testing.T) {
 }
 
 func TestReadAbsent(t *testing.T) {
-	got := Absent(noon).State(Limit{Capacity: 3, LeakRate: 2}, noon, DefaultMaxSkew)
+	got := NewRecord(noon).State(Limit{Capacity: 3, LeakRate: 2}, noon, DefaultMaxSkew)
 	if want := (State{Capacity: 3, LeakRate: 2, At: toTime(noon)}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := Absent(noon).State(Limit{}, noon, DefaultMaxSkew); got != (State{At: toTime(noon)}) {
+	if got := NewRecord(noon).State(Limit{}, noon, DefaultMaxSkew); got != (State{At: toTime(noon)}) {
 		t.Errorf("without a limit: %+v, want capacity 0", got)
 	}
 }

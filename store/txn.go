@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Transact decides a transaction at clock on the records of its operations: recs[i] is that of txn[i], and operations on one
+// Decide decides a transaction at clock on the records of its operations: recs[i] is that of txn[i], and operations on one
 // key share one record. All of them go in, or none does. The backend stores the records whose element of effects holds
 // [Write].
 //
@@ -10,7 +10,7 @@ import "time"
 //
 // A refused transaction leaves the records as they were, but for the blocks of the operations that refused it and for times
 // that were not believed; see [Record.Fill].
-func Transact(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
+func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	before := make([]Record, len(txn))
 	for i, r := range recs {
 		before[i] = *r

@@ -12,12 +12,12 @@ func transact(t *testing.T, kept map[string]*Record, txn Txn, clock int64) (Resu
 	recs := make([]*Record, len(txn))
 	for i, op := range txn {
 		if kept[op.Key] == nil {
-			r := Absent(clock)
+			r := NewRecord(clock)
 			kept[op.Key] = &r
 		}
 		recs[i] = kept[op.Key]
 	}
-	res, effects := Transact(txn, recs, clock, DefaultMaxSkew)
+	res, effects := Decide(txn, recs, clock, DefaultMaxSkew)
 	if len(effects) != len(txn) {
 		t.Fatalf("%d effects for %d operations", len(effects), len(txn))
 	}

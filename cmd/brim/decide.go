@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/store"
 )
 
 func (a *app) tryCommand() *cobra.Command {
@@ -92,10 +91,7 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 			return err
 		}
 		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
-			st, err := lim.State(cmd.Context(), b)
-			if err == nil {
-				st, err = ask(b, n, st)
-			}
+			st, err := lim.AbleToAccept(cmd.Context(), b, n)
 			if err != nil {
 				return err
 			}
@@ -110,17 +106,6 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 		})
 	}
 	return cmd
-}
-
-// ask says what a state that was read would answer to n units: the same as AbleToAccept, and also when they would fit.
-func ask(b brim.Bucket, n float64, st brim.State) (brim.State, error) {
-	r := store.Record{Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: b.Limit}
-	if !st.BlockedUntil.IsZero() {
-		r.BlockedUntil = st.BlockedUntil.UnixMicro()
-	}
-	answer, _, err := r.Fill(&store.Op{Bucket: b, Amount: n}, r.Time, store.DefaultMaxSkew)
-	st.Accepted, st.RetryAfter = answer.Accepted, answer.RetryAfter
-	return st, err
 }
 
 // change is a command that changes one bucket.

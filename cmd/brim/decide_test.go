@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/store"
 )
 
 // Each step is a run of the command on one file.
@@ -121,53 +119,6 @@ func TestStateJSON(t *testing.T) {
 	r.want(t, exitOK, `"capacity":0`, "")
 	if got := members(t, r.stdout); !slices.Equal(got, stateMembers) {
 		t.Errorf("members %v; want %v", got, stateMembers)
-	}
-}
-
-// able is computed from a state that was read, so that it can say when to come back; it must agree with the Limiter.
-func TestAbleAgreesWithTheLimiter(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	s, err := memory.New(&memory.Options{Clock: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	lim := brim.New(s, nil)
-	b := brim.Limit{Capacity: 1, LeakRate: 0.1}.For("k")
-	blocked := store.Op{Bucket: b, Amount: 1, BlockFor: 3 * time.Second}
-	for i := range 200 {
-		n := float64(i%11) / 10
-		if i%3 == 0 {
-			if _, err := lim.TryFillup(t.Context(), b, n/3); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if i == 150 {
-			if _, err := s.Fill(t.Context(), blocked); err != nil {
-				t.Fatal(err)
-			}
-		}
-		st, err := lim.State(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked, err := ask(b, n, st)
-		if err != nil {
-			t.Fatal(err)
-		}
-		able, err := lim.AbleToAccept(t.Context(), b, n)
-		if err != nil || able != asked.Accepted {
-			t.Fatalf("step %d, %v units: able %v, %v; the command says %v", i, n, able, err, asked.Accepted)
-		}
-		if !able {
-			then := now
-			now = now.Add(asked.RetryAfter)
-			if able, _ := lim.AbleToAccept(t.Context(), b, n); !able {
-				t.Fatalf("step %d: %v units do not fit after the %v that the command says", i, n, asked.RetryAfter)
-			}
-			now = then
-		}
-		now = now.Add(70 * time.Millisecond)
 	}
 }
 

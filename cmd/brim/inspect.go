@@ -48,7 +48,7 @@ Exit status: 0, whether or not the bucket is there.`,
 			if limit.given() {
 				st, err = lim.State(cmd.Context(), l.For(key))
 			} else {
-				st, err = lim.LastState(cmd.Context(), key)
+				st, err = lim.StateOf(cmd.Context(), key)
 			}
 			switch {
 			case err != nil:

@@ -129,7 +129,7 @@ func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context
 }
 
 func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrations.Options) error {
-	st, err := migrations.Version(ctx, pool, o)
+	st, err := migrations.CurrentStatus(ctx, pool, o)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
 	"github.com/brimgo/brim/spend"
 )
@@ -168,7 +169,7 @@ func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	switch {
 	case d.Approved:
 		return nil
-	case d.RetryAfter == spend.Never:
+	case d.RetryAfter == brim.Never:
 		return status(exitNever)
 	}
 	return status(exitRefused)
@@ -186,7 +187,7 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, x := range d.Declines {
 		when := "never fits by waiting"
-		if x.RetryAfter != spend.Never {
+		if x.RetryAfter != brim.Never {
 			now := a.now()
 			when = fmt.Sprintf("would fit in %s, at %s", span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
 		}
@@ -237,7 +238,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
 			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.std()}
 			var err error
-			if r.Amount, err = spend.Parse(args[1], file.Budget.Currency); err != nil {
+			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
 				return err
 			}
 			if r.Tags, err = parseTags(tags); err != nil {
@@ -251,7 +252,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 				r.Also = append(r.Also, spend.Account{Budget: budget, Name: name})
 			}
 			call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
-				"charge": b.Spend, "authorize": b.Authorize, "record": b.Record,
+				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record,
 			}[kind]
 			d, err := call(cmd.Context(), r)
 			if err != nil {
@@ -298,12 +299,12 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`
 	cmd.Flags().BoolVar(&force, "force", false, "take more than is held, or from a hold that is no more: the money is gone already")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, file *budgetfile.File) error {
-			amount, err := spend.Parse(args[1], file.Budget.Currency)
+			amount, err := spend.ParseMoney(args[1], file.Budget.Currency)
 			if err != nil {
 				return err
 			}
 			id := f.requestID()
-			d, err := b.Capture(cmd.Context(), spend.CaptureRequest{ID: id, Hold: args[0], Amount: amount, Final: final, Force: force})
+			d, err := b.Capture(cmd.Context(), spend.CaptureRequest{ID: id, HoldID: args[0], Amount: amount, Final: final, Force: force})
 			if err != nil {
 				return err
 			}
@@ -327,7 +328,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, _ *budgetfile.File) error {
 			id := f.requestID()
-			d, err := b.Void(cmd.Context(), spend.VoidRequest{ID: id, Hold: args[0]})
+			d, err := b.Void(cmd.Context(), spend.VoidRequest{ID: id, HoldID: args[0]})
 			if err != nil {
 				return err
 			}
@@ -350,12 +351,12 @@ Exit status: 0; 65 if the spend is unknown, or less was taken.`,
 	f.addID(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, file *budgetfile.File) error {
-			amount, err := spend.Parse(args[1], file.Budget.Currency)
+			amount, err := spend.ParseMoney(args[1], file.Budget.Currency)
 			if err != nil {
 				return err
 			}
 			id := f.requestID()
-			d, err := b.Refund(cmd.Context(), spend.RefundRequest{ID: id, Spend: args[0], Amount: amount})
+			d, err := b.Refund(cmd.Context(), spend.RefundRequest{ID: id, SpendID: args[0], Amount: amount})
 			if err != nil {
 				return err
 			}

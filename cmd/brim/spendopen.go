@@ -39,7 +39,7 @@ func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, er
 	case a.store == "":
 		return nil, usagef("--store is empty; give a file, memory: or postgres://...")
 	case a.store == "memory:":
-		return memoryLedger()
+		return memoryLedger(), nil
 	case isPostgres(a.store):
 		return postgresLedger(ctx, a.store, log)
 	case hasScheme:
@@ -51,7 +51,7 @@ func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, er
 				return nil, openError{err}
 			}
 			fmt.Fprintf(a.stderr, "brim: %s does not exist: nothing was spent in it\n", a.store)
-			return memoryLedger()
+			return memoryLedger(), nil
 		}
 	}
 	s, err := bolt.Open(a.store, &bolt.Options{Logger: log})
@@ -65,13 +65,7 @@ func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, er
 	return &openedLedger{Ledger: l, close: []func() error{s.Close}}, nil
 }
 
-func memoryLedger() (*openedLedger, error) {
-	l, err := memledger.New(nil)
-	if err != nil {
-		return nil, err
-	}
-	return &openedLedger{Ledger: l}, nil
-}
+func memoryLedger() *openedLedger { return &openedLedger{Ledger: memledger.New(nil)} }
 
 func postgresLedger(ctx context.Context, value string, log *slog.Logger) (*openedLedger, error) {
 	p, err := parsePlace(value)

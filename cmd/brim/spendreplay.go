@@ -68,10 +68,7 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 	}
 	defer in.close()
 	clock := new(cards.Clock)
-	l, err := memledger.New(&memledger.Options{Clock: clock.Now})
-	if err != nil {
-		return err
-	}
+	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	b, err := spend.New(l, file.Budget, &file.Options)
 	if err != nil {
 		return dataError{fmt.Errorf("%s: %w", f.budget, err)}

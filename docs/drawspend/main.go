@@ -32,10 +32,7 @@ const (
 // spent is what has been let through by the end of each hour, in minor units.
 func spent(rule spend.Rule) ([]int64, error) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	l, err := memledger.New(&memledger.Options{Clock: func() time.Time { return now }})
-	if err != nil {
-		return nil, err
-	}
+	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }})
 	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
 	if err != nil {
 		return nil, err
@@ -48,7 +45,7 @@ func spent(rule spend.Rule) ([]int64, error) {
 			return nil, err
 		}
 		if room := list[0].Remaining; room.Minor > 0 {
-			d, err := b.Spend(context.Background(), spend.Request{ID: fmt.Sprint(hour), Account: "card", Amount: room})
+			d, err := b.Charge(context.Background(), spend.Request{ID: fmt.Sprint(hour), Account: "card", Amount: room})
 			if err != nil || !d.Approved {
 				return nil, fmt.Errorf("what remains was declined: %w", err)
 			}

@@ -113,11 +113,11 @@ func (a *agent) take(ctx context.Context, n int, s step) error {
 	}
 	if s.fails {
 		fmt.Fprintf(a.out, "%s: failed, and costs nothing\n", s.what)
-		_, err = a.budget.Void(ctx, spend.VoidRequest{ID: id + "/void", Hold: id})
+		_, err = a.budget.Void(ctx, spend.VoidRequest{ID: id + "/void", HoldID: id})
 		return err
 	}
 	fmt.Fprintf(a.out, "%s: %v of at most %v\n", s.what, usd(s.costs), usd(s.most))
-	_, err = a.budget.Capture(ctx, spend.CaptureRequest{ID: id + "/capture", Hold: id, Amount: usd(s.costs), Final: true})
+	_, err = a.budget.Capture(ctx, spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: usd(s.costs), Final: true})
 	return err
 }
 

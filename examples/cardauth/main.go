@@ -28,6 +28,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/pgledger"
@@ -130,13 +131,13 @@ func (s *service) capture(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d, err := s.cards.Capture(r.Context(), spend.CaptureRequest{
-		ID: key(r), Hold: r.PathValue("id"), Amount: body.Amount, Final: body.Final, Force: body.Force,
+		ID: key(r), HoldID: r.PathValue("id"), Amount: body.Amount, Final: body.Final, Force: body.Force,
 	})
 	answer(w, http.StatusOK, key(r), d, err)
 }
 
 func (s *service) void(w http.ResponseWriter, r *http.Request) {
-	d, err := s.cards.Void(r.Context(), spend.VoidRequest{ID: key(r), Hold: r.PathValue("id")})
+	d, err := s.cards.Void(r.Context(), spend.VoidRequest{ID: key(r), HoldID: r.PathValue("id")})
 	answer(w, http.StatusOK, key(r), d, err)
 }
 
@@ -176,7 +177,7 @@ func answer(w http.ResponseWriter, status int, id string, d spend.Decision, err 
 	case err != nil:
 		failed(w, err)
 	case !d.Approved:
-		if d.RetryAfter != spend.Never {
+		if d.RetryAfter != brim.Never {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.RetryAfter.Seconds())), 10))
 		}
 		write(w, http.StatusPaymentRequired, "application/problem+json", problem{

@@ -45,11 +45,11 @@ type account struct {
 }
 
 // New returns an empty ledger. o may be nil.
-func New(o *Options) (*Ledger, error) {
+func New(o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	return &Ledger{clock: clock.New(o.Clock), accounts: make(map[string]*account), requests: make(map[string]*ledger.Request)}, nil
+	return &Ledger{clock: clock.New(o.Clock), accounts: make(map[string]*account), requests: make(map[string]*ledger.Request)}
 }
 
 // enter locks the ledger, unless the call is over before it began.

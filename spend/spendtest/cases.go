@@ -20,8 +20,8 @@ type stand struct {
 	ids   int
 }
 
-// kase is a case of the suite: what must be, and why.
-type kase struct {
+// testCase is a case of the suite: what must be, and why.
+type testCase struct {
 	name, why string
 	rules     []spend.Rule
 	run       func(s *stand, b *spend.Budgets)
@@ -29,7 +29,7 @@ type kase struct {
 
 // Run runs the cases that give a reason against the harness's ledgers.
 func Run(t *testing.T, h Harness) {
-	for _, group := range [][]kase{ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases()} {
+	for _, group := range [][]testCase{ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases()} {
 		for i, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				clock := &testClock{}
@@ -150,7 +150,7 @@ func closed(t *testing.T, h Harness) {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	request := spend.Request{ID: "closed/" + t.Name(), Account: "card", Amount: money(1)}
-	if _, err := b.Spend(over, request); !errors.Is(err, context.Canceled) {
+	if _, err := b.Charge(over, request); !errors.Is(err, context.Canceled) {
 		t.Errorf("spend with a context that is over: %v", err)
 	}
 	if _, err := b.Remaining(over, "card"); !errors.Is(err, context.Canceled) {
@@ -164,7 +164,7 @@ func closed(t *testing.T, h Harness) {
 			t.Errorf("close: %v", err)
 		}
 	}
-	if _, err := b.Spend(ctx, request); err == nil {
+	if _, err := b.Charge(ctx, request); err == nil {
 		t.Error("a closed ledger decides")
 	}
 }

@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 // holdCases are about holds and what becomes of them.
-func holdCases() []kase {
+func holdCases() []testCase {
 	window := []spend.Rule{spend.Rolling("month", money(1000), 30*days)}
-	return []kase{
+	return []testCase{
 		{
 			name: "held money counts", why: "what is reserved is not there to be spent", rules: window,
 			run: func(s *stand, b *spend.Budgets) {
 				s.yes(b.Authorize(ctx, s.request(600)))
 				s.shows(b, 0, 600, 400)
-				s.no(7*days, "month")(b.Spend(ctx, s.request(401)))
-				s.yes(b.Spend(ctx, s.request(400)))
+				s.no(7*days, "month")(b.Charge(ctx, s.request(401)))
+				s.yes(b.Charge(ctx, s.request(400)))
 			},
 		},
 		{
@@ -26,7 +27,7 @@ func holdCases() []kase {
 				hold := s.request(600)
 				s.yes(b.Authorize(ctx, hold))
 				capture := func(n int64, final bool) (spend.Decision, error) {
-					return b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(n), Final: final})
+					return b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(n), Final: final})
 				}
 				s.yes(capture(100, false))
 				s.shows(b, 100, 500, 400)
@@ -34,7 +35,7 @@ func holdCases() []kase {
 				s.yes(capture(200, true))
 				s.shows(b, 300, 0, 700)
 				s.fails(spend.ErrHoldEnded)(capture(1, false))
-				s.fails(spend.ErrHoldEnded)(b.Void(ctx, spend.VoidRequest{ID: s.id(), Hold: hold.ID}))
+				s.fails(spend.ErrHoldEnded)(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: hold.ID}))
 			},
 		},
 		{
@@ -45,14 +46,14 @@ func holdCases() []kase {
 				hold.TTL = time.Hour
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(time.Hour - time.Microsecond)
-				s.no(time.Microsecond, "month", "leaky")(b.Spend(ctx, s.request(100)))
+				s.no(time.Microsecond, "month", "leaky")(b.Charge(ctx, s.request(100)))
 				s.advance(time.Microsecond)
 				s.shows(b, 0, 0, 1000, "month")
 				s.shows(b, 0, 0, 1024, "leaky")
-				s.fails(spend.ErrHoldExpired)(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(1)}))
-				s.fails(spend.ErrHoldExpired)(b.Void(ctx, spend.VoidRequest{ID: s.id(), Hold: hold.ID}))
-				s.fails(spend.ErrHoldExpired)(b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), Hold: hold.ID, Amount: money(1)}))
-				s.yes(b.Spend(ctx, s.request(900)))
+				s.fails(spend.ErrHoldExpired)(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1)}))
+				s.fails(spend.ErrHoldExpired)(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: hold.ID}))
+				s.fails(spend.ErrHoldExpired)(b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1)}))
+				s.yes(b.Charge(ctx, s.request(900)))
 				s.shows(b, 900, 0, 100, "month")
 				ends := 0
 				for e, err := range b.History(ctx, "card", nil) {
@@ -77,12 +78,12 @@ func holdCases() []kase {
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(2 * time.Hour)
 				s.shows(b, 0, 0, 5, "often")
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(1500), Force: true}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1500), Force: true}))
 				s.shows(b, 1500, 0, -500, "month")
 				s.shows(b, 1, 0, 4, "often")
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(1), Force: true}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1), Force: true}))
 				s.shows(b, 1, 0, 4, "often")
-				s.fails(spend.ErrHoldEnded)(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(1)}))
+				s.fails(spend.ErrHoldEnded)(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1)}))
 				s.advance(30*days - 2*time.Hour)
 				s.shows(b, 1501, 0, -501, "month")
 				s.advance(2 * time.Hour)
@@ -96,7 +97,7 @@ func holdCases() []kase {
 				hold.TTL = 20 * days
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(10 * days)
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(1100), Force: true}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1100), Force: true}))
 				s.shows(b, 1100, 0, -100)
 				s.advance(20 * days)
 				s.shows(b, 200, 0, 800)
@@ -111,9 +112,9 @@ func holdCases() []kase {
 				hold := s.request(900)
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(1 * days)
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(900)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(900)}))
 				s.shows(b, 0, 0, 1000)
-				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: hold.ID, Amount: money(900)}))
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: hold.ID, Amount: money(900)}))
 				s.shows(b, 0, 0, 1000)
 			},
 		},
@@ -125,17 +126,17 @@ func holdCases() []kase {
 				hold.TTL = 60 * days
 				s.yes(b.Authorize(ctx, hold))
 				increase := func(n int64) (spend.Decision, error) {
-					return b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), Hold: hold.ID, Amount: money(n)})
+					return b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), HoldID: hold.ID, Amount: money(n)})
 				}
-				s.no(spend.Never, "single")(increase(301))
+				s.no(store.Never, "single")(increase(301))
 				s.advance(10 * days)
 				s.yes(increase(300))
-				s.no(spend.Never, "single")(increase(1))
-				s.yes(b.Spend(ctx, s.request(300)))
+				s.no(store.Never, "single")(increase(1))
+				s.yes(b.Charge(ctx, s.request(300)))
 				s.advance(20 * days)
 				s.shows(b, 300, 300, 400, "month")
 				// The oldest part is captured first: what is left is the increase's.
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(400)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(400)}))
 				s.shows(b, 300, 300, 400, "month")
 			},
 		},
@@ -147,10 +148,10 @@ func holdCases() []kase {
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(time.Hour)
 				s.shows(b, 0, 1000, 24)
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(600)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(600)}))
 				s.advance(100 * time.Second)
 				s.shows(b, 500, 400, 124)
-				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: hold.ID, Amount: money(600)}))
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: hold.ID, Amount: money(600)}))
 				s.shows(b, 0, 400, 624)
 			},
 		},
@@ -160,10 +161,10 @@ func holdCases() []kase {
 				hold := s.request(500)
 				s.yes(b.Authorize(ctx, hold))
 				refund := func(id string, n int64) (spend.Decision, error) {
-					return b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: id, Amount: money(n)})
+					return b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: id, Amount: money(n)})
 				}
 				s.fails(spend.ErrNotCaptured)(refund(hold.ID, 1))
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(300), Final: true}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(300), Final: true}))
 				s.yes(refund(hold.ID, 200))
 				s.fails(spend.ErrNotCaptured)(refund(hold.ID, 101))
 				s.yes(refund(hold.ID, 100))
@@ -181,7 +182,7 @@ func holdCases() []kase {
 			run: func(s *stand, _ *spend.Budgets) {
 				team := spend.Budget{Name: "team-" + fmt.Sprint(s.clock.us.Load()), Currency: "EUR", Rules: []spend.Rule{spend.Rolling("team", money(500), 30*days)}}
 				card := spend.Budget{Name: "card-" + team.Name, Currency: "EUR", Rules: []spend.Rule{spend.Rolling("card", money(1000), 30*days)}}
-				b, err := spend.New(s.l, card, &spend.Options{Also: []spend.Budget{team}})
+				b, err := spend.New(s.l, card, &spend.Options{Budgets: []spend.Budget{team}})
 				if err != nil {
 					s.Fatal(err)
 				}
@@ -195,21 +196,21 @@ func holdCases() []kase {
 					r.TTL = time.Hour
 					return r
 				}
-				s.no(30*days, "team")(func() (spend.Decision, error) { s.yes(b.Spend(ctx, with(100))); return b.Spend(ctx, with(401)) }())
+				s.no(30*days, "team")(func() (spend.Decision, error) { s.yes(b.Charge(ctx, with(100))); return b.Charge(ctx, with(401)) }())
 				s.shows(b, 100, 0, 900)
 				s.shows(teams, 100, 0, 400)
 				hold := with(400)
 				s.yes(b.Authorize(ctx, hold))
 				s.shows(teams, 100, 400, 0)
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(150)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(150)}))
 				s.shows(teams, 250, 250, 0)
 				// Each account ends its own part of the hold, whenever it is asked.
 				s.advance(2 * time.Hour)
-				s.yes(b.Spend(ctx, s.request(1)))
+				s.yes(b.Charge(ctx, s.request(1)))
 				s.shows(b, 251, 0, 749)
 				s.shows(teams, 250, 0, 250)
-				s.yes(teams.Spend(ctx, s.request(250)))
-				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: hold.ID, Amount: money(150)}))
+				s.yes(teams.Charge(ctx, s.request(250)))
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: hold.ID, Amount: money(150)}))
 				s.shows(teams, 350, 0, 150)
 			},
 		},

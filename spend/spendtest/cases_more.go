@@ -13,15 +13,15 @@ import (
 )
 
 // requestCases are about IDs, and about requests that make no sense.
-func requestCases() []kase {
+func requestCases() []testCase {
 	window := []spend.Rule{spend.Rolling("month", money(1000), 30*days)}
-	return []kase{
+	return []testCase{
 		{
 			name: "a retry gets the first answer", why: "whoever does not know whether a request arrived sends it again", rules: window,
 			run: func(s *stand, b *spend.Budgets) {
 				approved, declined := s.request(600, "a", "1"), s.request(500)
 				calls := []func() (spend.Decision, error){
-					func() (spend.Decision, error) { return b.Spend(ctx, approved) },
+					func() (spend.Decision, error) { return b.Charge(ctx, approved) },
 					func() (spend.Decision, error) { return b.Authorize(ctx, declined) },
 				}
 				var firsts []spend.Decision
@@ -61,8 +61,8 @@ func requestCases() []kase {
 				other = r
 				other.TTL = time.Hour
 				s.fails(spend.ErrIDReused)(b.Authorize(ctx, other))
-				s.fails(spend.ErrIDReused)(b.Spend(ctx, r))
-				s.fails(spend.ErrIDReused)(b.Capture(ctx, spend.CaptureRequest{ID: r.ID, Hold: r.ID, Amount: money(1)}))
+				s.fails(spend.ErrIDReused)(b.Charge(ctx, r))
+				s.fails(spend.ErrIDReused)(b.Capture(ctx, spend.CaptureRequest{ID: r.ID, HoldID: r.ID, Amount: money(1)}))
 				s.shows(b, 0, 100, 900)
 			},
 		},
@@ -72,8 +72,8 @@ func requestCases() []kase {
 				hold := s.request(100)
 				s.yes(b.Authorize(ctx, hold))
 				id := s.id()
-				s.fails(spend.ErrNotHeld)(b.Capture(ctx, spend.CaptureRequest{ID: id, Hold: hold.ID, Amount: money(101)}))
-				d := s.yes(b.Capture(ctx, spend.CaptureRequest{ID: id, Hold: hold.ID, Amount: money(100)}))
+				s.fails(spend.ErrNotHeld)(b.Capture(ctx, spend.CaptureRequest{ID: id, HoldID: hold.ID, Amount: money(101)}))
+				d := s.yes(b.Capture(ctx, spend.CaptureRequest{ID: id, HoldID: hold.ID, Amount: money(100)}))
 				if d.Replayed {
 					s.Error("the failed request was remembered")
 				}
@@ -118,7 +118,7 @@ func requestCases() []kase {
 				s.fails(spend.ErrCurrency)(func() (spend.Decision, error) {
 					hold := s.request(5)
 					s.yes(b.Authorize(ctx, hold))
-					return b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: spend.Money{Minor: 5, Currency: "USD"}})
+					return b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: spend.Money{Minor: 5, Currency: "USD"}})
 				}())
 			},
 		},
@@ -126,8 +126,8 @@ func requestCases() []kase {
 			name: "sums do not overflow", why: "a sum that wraps around would be room that is not there",
 			rules: []spend.Rule{spend.Lifetime("ever", money(math.MaxInt64))},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(math.MaxInt64)))
-				s.no(spend.Never, "ever")(b.Spend(ctx, s.request(math.MaxInt64)))
+				s.yes(b.Charge(ctx, s.request(math.MaxInt64)))
+				s.no(store.Never, "ever")(b.Charge(ctx, s.request(math.MaxInt64)))
 				s.fails(spend.ErrAmount)(b.Record(ctx, s.request(1)))
 				s.shows(b, math.MaxInt64, 0, 0)
 			},
@@ -136,8 +136,8 @@ func requestCases() []kase {
 }
 
 // changeCases are about rules that change.
-func changeCases() []kase {
-	return []kase{
+func changeCases() []testCase {
+	return []testCase{
 		{
 			name: "a changed amount resets nothing", why: "what was used stays used", rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
 			run: func(s *stand, b *spend.Budgets) {
@@ -145,7 +145,7 @@ func changeCases() []kase {
 				name = strings.ReplaceAll(name, "/", "-")
 				name = name[max(0, len(name)-60):]
 				before := s.budget(name, spend.Rolling("r", money(1000), 30*days), spend.Leaky("l", money(1024), 1024*time.Second))
-				s.yes(before.Spend(ctx, s.request(600)))
+				s.yes(before.Charge(ctx, s.request(600)))
 				lower := s.budget(name, spend.Rolling("r", money(500), 30*days), spend.Leaky("l", money(512), 1024*time.Second))
 				s.shows(lower, 600, 0, -100, "r")
 				s.shows(lower, 600, 0, -88, "l")
@@ -165,7 +165,7 @@ func changeCases() []kase {
 				hold := s.request(300, "category", "travel")
 				s.yes(before.Authorize(ctx, hold))
 				s.advance(2 * days)
-				s.yes(before.Spend(ctx, s.request(500)))
+				s.yes(before.Charge(ctx, s.request(500)))
 				after := s.budget(
 					name, spend.Rolling("week", money(1000), 7*days), spend.Rolling("day", money(1000), 1*days),
 					spend.Lifetime("travel", money(1000)).Matching("category", "travel"), spend.Count("often", 10, 7*days),
@@ -178,7 +178,7 @@ func changeCases() []kase {
 				s.shows(after, 500, 300, 200, "month")
 				s.shows(after, 0, 0, 1024, "leaky")
 				// The capture of a hold from before the bucket neither fills it nor takes what is not held there.
-				s.yes(after.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(300)}))
+				s.yes(after.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(300)}))
 				s.shows(after, 0, 0, 1024, "leaky")
 				s.yes(after.Authorize(ctx, s.request(24)))
 				s.shows(after, 0, 24, 1000, "leaky")
@@ -194,12 +194,12 @@ func changeCases() []kase {
 				single := spend.PerTransaction("single", money(1000))
 				older := s.budget(name, single)
 				newer := s.budget(name, single, spend.Rolling("week", money(1000), 7*days), spend.Leaky("leaky", money(1024), 1024*time.Second))
-				s.yes(newer.Spend(ctx, s.request(100)))
+				s.yes(newer.Charge(ctx, s.request(100)))
 				s.advance(10 * time.Second)
 				hold := s.request(200)
 				s.yes(older.Authorize(ctx, hold))
 				s.advance(10 * time.Second)
-				s.yes(older.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(150), Final: true}))
+				s.yes(older.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(150), Final: true}))
 				s.advance(10 * time.Second)
 				s.shows(newer, 250, 0, 750, "week")
 				s.shows(newer, 220, 0, 1024-220, "leaky") // 100, 20 s later 150 more, 10 s after that; one leaks each second
@@ -209,8 +209,8 @@ func changeCases() []kase {
 }
 
 // maintenanceCases are about history, proof and pruning.
-func maintenanceCases() []kase {
-	return []kase{
+func maintenanceCases() []testCase {
+	return []testCase{
 		{
 			name: "history explains", why: "every decision is in the ledger, newest first, with what it changed and who declined it",
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
@@ -219,8 +219,8 @@ func maintenanceCases() []kase {
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(time.Second)
 				declined := s.request(500)
-				s.no(7*days-time.Second, "month")(b.Spend(ctx, declined))
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(200), Final: true}))
+				s.no(7*days-time.Second, "month")(b.Charge(ctx, declined))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(200), Final: true}))
 				var got []string
 				var last spend.Entry
 				for e, err := range b.History(ctx, "card", nil) {
@@ -254,7 +254,7 @@ func maintenanceCases() []kase {
 				const n = 450
 				for range n {
 					s.advance(time.Minute)
-					s.yes(b.Spend(ctx, s.request(1)))
+					s.yes(b.Charge(ctx, s.request(1)))
 				}
 				next := int64(n)
 				for e, err := range b.History(ctx, "card", nil) {
@@ -273,7 +273,7 @@ func maintenanceCases() []kase {
 					s.Error(err)
 				}
 				s.advance(7 * days)
-				s.yes(b.Spend(ctx, s.request(1)))
+				s.yes(b.Charge(ctx, s.request(1)))
 				s.shows(b, 1, 0, 99_999)
 				if err := b.Verify(ctx, "card"); err != nil {
 					s.Error(err)
@@ -286,14 +286,14 @@ func maintenanceCases() []kase {
 			run: func(s *stand, b *spend.Budgets) {
 				early, hold := s.request(400), s.request(300)
 				hold.TTL = 200 * days
-				s.yes(b.Spend(ctx, early))
+				s.yes(b.Charge(ctx, early))
 				s.yes(b.Authorize(ctx, hold))
 				abandoned := s.request(1)
 				abandoned.Account = "abandoned"
 				s.yes(b.Authorize(ctx, abandoned))
 				s.advance(60 * days)
 				late := s.request(200)
-				s.yes(b.Spend(ctx, late))
+				s.yes(b.Charge(ctx, late))
 				prune := func(expired, ids int64) {
 					s.Helper()
 					done, err := b.Prune(ctx)
@@ -307,18 +307,18 @@ func maintenanceCases() []kase {
 				prune(0, 2)
 				s.shows(b, 600, 300, 4100, "year")
 				s.shows(b, 0, 0, 1000, "month")
-				s.fails(spend.ErrUnknownSpend)(b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: early.ID, Amount: money(1)}))
-				d, err := b.Spend(ctx, late)
+				s.fails(spend.ErrUnknownSpend)(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: early.ID, Amount: money(1)}))
+				d, err := b.Charge(ctx, late)
 				if err != nil || !d.Replayed {
 					s.Errorf("an ID that is kept: %+v, %v", d, err)
 				}
-				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), Hold: hold.ID, Amount: money(300)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(300)}))
 				s.shows(b, 900, 0, 4100, "year")
 				if err := b.Verify(ctx, "card"); err != nil {
 					s.Error(err)
 				}
 				s.advance(300 * days) // in another year nothing of that is needed
-				s.yes(b.Spend(ctx, s.request(5)))
+				s.yes(b.Charge(ctx, s.request(5)))
 				s.advance(100 * days)
 				if _, err := b.Prune(ctx); err != nil {
 					s.Fatal(err)
@@ -343,12 +343,12 @@ func maintenanceCases() []kase {
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
 			run: func(s *stand, b *spend.Budgets) {
 				s.shows(b, 0, 0, 1000)
-				s.yes(b.AbleToAccept(ctx, "card", money(1000)))
-				s.no(spend.Never, "month")(b.AbleToAccept(ctx, "card", money(1001)))
+				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(1000)}))
+				s.no(store.Never, "month")(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(1001)}))
 				for e, err := range b.History(ctx, "card", nil) {
 					s.Errorf("asking left %+v, %v", e, err)
 				}
-				if done, err := b.Prune(ctx); err != nil || done != (spend.Pruned{}) {
+				if done, err := b.Prune(ctx); err != nil || done != (spend.PruneResult{}) {
 					s.Errorf("pruned %+v, %v", done, err)
 				}
 				s.fails(store.ErrClosed)(func() (spend.Decision, error) {

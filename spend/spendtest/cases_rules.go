@@ -4,24 +4,25 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 const days = 24 * time.Hour
 
 // ruleCases are about what each rule allows.
-func ruleCases() []kase {
-	return []kase{
+func ruleCases() []testCase {
+	return []testCase{
 		{
 			name: "the seed example", why: "1,000.00 in 30 days: after 30.00 a 990.00 is declined, others are unscathed, and 970.00 fits exactly",
 			rules: []spend.Rule{spend.Rolling("month", money(1000_00), 30*days)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(30_00)))
-				s.no(30*days, "month")(b.AbleToAccept(ctx, "card", money(990_00)))
-				s.no(30*days, "month")(b.Spend(ctx, s.request(990_00)))
+				s.yes(b.Charge(ctx, s.request(30_00)))
+				s.no(30*days, "month")(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(990_00)}))
+				s.no(30*days, "month")(b.Charge(ctx, s.request(990_00)))
 				s.shows(b, 30_00, 0, 970_00)
-				s.yes(b.AbleToAccept(ctx, "other card", money(990_00)))
-				s.yes(b.AbleToAccept(ctx, "card", money(970_00)))
-				s.yes(b.Spend(ctx, s.request(970_00)))
+				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "other card", Amount: money(990_00)}))
+				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(970_00)}))
+				s.yes(b.Charge(ctx, s.request(970_00)))
 				s.shows(b, 1000_00, 0, 0)
 			},
 		},
@@ -29,12 +30,12 @@ func ruleCases() []kase {
 			name: "the seed example, leaking", why: "the same in a bucket: 970.00 fits where nothing has leaked, and 990.00 as soon as 20.00 has",
 			rules: []spend.Rule{spend.Leaky("month", money(1000_00), 100_000*time.Second)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(30_00)))
-				s.no(2000*time.Second, "month")(b.AbleToAccept(ctx, "card", money(990_00)))
-				s.no(2000*time.Second, "month")(b.Spend(ctx, s.request(990_00)))
-				s.yes(b.AbleToAccept(ctx, "card", money(970_00)))
+				s.yes(b.Charge(ctx, s.request(30_00)))
+				s.no(2000*time.Second, "month")(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(990_00)}))
+				s.no(2000*time.Second, "month")(b.Charge(ctx, s.request(990_00)))
+				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(970_00)}))
 				s.advance(2000 * time.Second)
-				s.yes(b.Spend(ctx, s.request(990_00)))
+				s.yes(b.Charge(ctx, s.request(990_00)))
 				s.shows(b, 1000_00, 0, 0)
 			},
 		},
@@ -42,18 +43,18 @@ func ruleCases() []kase {
 			name: "a window ends to the microsecond", why: "what is dated now - window is no longer in (now - window, now]",
 			rules: []spend.Rule{spend.Rolling("hour", money(100), time.Hour)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(100)))
+				s.yes(b.Charge(ctx, s.request(100)))
 				s.advance(time.Hour - time.Microsecond)
-				s.no(time.Microsecond, "hour")(b.Spend(ctx, s.request(1)))
+				s.no(time.Microsecond, "hour")(b.Charge(ctx, s.request(1)))
 				s.advance(time.Microsecond)
-				s.yes(b.Spend(ctx, s.request(100)))
+				s.yes(b.Charge(ctx, s.request(100)))
 			},
 		},
 		{
 			name: "leaky rounds against the spender", why: "used rounds up and remaining down, and what remains can be spent",
 			rules: []spend.Rule{spend.Leaky("hour", money(3600), time.Hour)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(10)))
+				s.yes(b.Charge(ctx, s.request(10)))
 				s.advance(500 * time.Millisecond)
 				s.shows(b, 10, 0, 3590)
 				s.advance(750 * time.Millisecond)
@@ -61,17 +62,17 @@ func ruleCases() []kase {
 				if want := s.clock.now().Add(750 * time.Millisecond); !u.GrowsAt.Equal(want) {
 					s.Errorf("grows at %v; want %v", u.GrowsAt, want.UTC())
 				}
-				s.yes(b.Spend(ctx, s.request(3591)))
+				s.yes(b.Charge(ctx, s.request(3591)))
 			},
 		},
 		{
 			name: "a leaky rule lets twice its amount through", why: "the documentation says so: it must be true",
 			rules: []spend.Rule{spend.Leaky("hour", money(3600), time.Hour)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(3600)))
+				s.yes(b.Charge(ctx, s.request(3600)))
 				for range 60 {
 					s.advance(time.Minute)
-					s.yes(b.Spend(ctx, s.request(60)))
+					s.yes(b.Charge(ctx, s.request(60)))
 				}
 			},
 		},
@@ -82,9 +83,9 @@ func ruleCases() []kase {
 				spend.Lifetime("ever", money(5000)), spend.Count("often", 1, 2*time.Hour),
 			},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(60)))
-				s.no(2*time.Hour, "hour", "often")(b.Spend(ctx, s.request(50)))
-				s.no(spend.Never, "hour", "single", "often")(b.Spend(ctx, s.request(1001)))
+				s.yes(b.Charge(ctx, s.request(60)))
+				s.no(2*time.Hour, "hour", "often")(b.Charge(ctx, s.request(50)))
+				s.no(store.Never, "hour", "single", "often")(b.Charge(ctx, s.request(1001)))
 				s.shows(b, 0, 0, 1000, "single")
 				s.shows(b, 60, 0, 4940, "ever")
 				s.shows(b, 1, 0, 0, "often")
@@ -97,10 +98,10 @@ func ruleCases() []kase {
 				spend.Rolling("all", money(1000), time.Hour),
 			},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(100, "category", "hotel", "country", "DE")))
-				s.no(time.Hour, "travel")(b.Spend(ctx, s.request(1, "category", "flight", "country", "DE")))
-				s.yes(b.Spend(ctx, s.request(200, "category", "flight", "country", "FR")))
-				s.yes(b.Spend(ctx, s.request(200)))
+				s.yes(b.Charge(ctx, s.request(100, "category", "hotel", "country", "DE")))
+				s.no(time.Hour, "travel")(b.Charge(ctx, s.request(1, "category", "flight", "country", "DE")))
+				s.yes(b.Charge(ctx, s.request(200, "category", "flight", "country", "FR")))
+				s.yes(b.Charge(ctx, s.request(200)))
 				s.shows(b, 100, 0, 0, "travel")
 				s.shows(b, 500, 0, 500, "all")
 			},
@@ -113,14 +114,14 @@ func ruleCases() []kase {
 				second.TTL = time.Minute
 				s.yes(b.Authorize(ctx, first))
 				s.yes(b.Authorize(ctx, second))
-				s.no(time.Minute, "often")(b.Spend(ctx, s.request(1)))
-				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), Hold: first.ID}))
+				s.no(time.Minute, "often")(b.Charge(ctx, s.request(1)))
+				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: first.ID}))
 				third := s.request(1)
-				s.yes(b.Spend(ctx, third))
-				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), Spend: third.ID, Amount: money(1)}))
-				s.no(time.Minute, "often")(b.Spend(ctx, s.request(1)))
+				s.yes(b.Charge(ctx, third))
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: third.ID, Amount: money(1)}))
+				s.no(time.Minute, "often")(b.Charge(ctx, s.request(1)))
 				s.advance(time.Minute)
-				s.yes(b.Spend(ctx, s.request(1)))
+				s.yes(b.Charge(ctx, s.request(1)))
 				s.shows(b, 2, 0, 0)
 			},
 		},
@@ -128,25 +129,25 @@ func ruleCases() []kase {
 			name: "a calendar day resets at local midnight", why: "the boundary is the place's, not UTC's",
 			rules: []spend.Rule{spend.Calendar("day", money(100), spend.Day, time.FixedZone("east", 3*3600))},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(100)))
-				s.no(9*time.Hour, "day")(b.Spend(ctx, s.request(1)))
+				s.yes(b.Charge(ctx, s.request(100)))
+				s.no(9*time.Hour, "day")(b.Charge(ctx, s.request(1)))
 				s.advance(9 * time.Hour)
-				s.yes(b.Spend(ctx, s.request(100)))
+				s.yes(b.Charge(ctx, s.request(100)))
 			},
 		},
 		{
 			name: "time never runs back", why: "a clock that is set back must not open a window again, nor close one twice",
 			rules: []spend.Rule{spend.Rolling("hour", money(100), time.Hour)},
 			run: func(s *stand, b *spend.Budgets) {
-				s.yes(b.Spend(ctx, s.request(100)))
+				s.yes(b.Charge(ctx, s.request(100)))
 				at := s.yes(b.Record(ctx, s.request(1))).At
 				s.advance(-30 * time.Minute)
-				d, err := b.Spend(ctx, s.request(1))
+				d, err := b.Charge(ctx, s.request(1))
 				if err != nil || d.Approved || !d.At.Equal(at) {
 					s.Errorf("after a step back: %+v, %v; want a decline at %v", d, err, at)
 				}
 				s.advance(30*time.Minute + time.Hour)
-				s.yes(b.Spend(ctx, s.request(100)))
+				s.yes(b.Charge(ctx, s.request(100)))
 			},
 		},
 	}

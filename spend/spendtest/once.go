@@ -44,7 +44,7 @@ func (o Once) request(n int) spend.Request {
 
 // Send sends the n-th request, and returns its answer in a line.
 func (o Once) Send(ctx context.Context, b *spend.Budgets, n int) (answer string, err error) {
-	d, err := b.Spend(ctx, o.request(n))
+	d, err := b.Charge(ctx, o.request(n))
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func Race(l ledger.Ledger, account string, goroutines, tries int, least, most in
 			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 			for tried.Add(1) <= int64(tries) {
 				n := least + r.Int64N(most-least+1)
-				d, err := b.Spend(ctx, spend.Request{ID: fmt.Sprintf("races-%x", r.Uint64()), Account: account, Amount: money(n)})
+				d, err := b.Charge(ctx, spend.Request{ID: fmt.Sprintf("races-%x", r.Uint64()), Account: account, Amount: money(n)})
 				switch {
 				case err != nil:
 					errs <- err
@@ -176,12 +176,12 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 			continue
 		}
 		for n, want := range map[int64]bool{left + 1: false, left: true} {
-			d, err := b.AbleToAccept(ctx, account, money(n))
+			d, err := b.AbleToAccept(ctx, spend.Request{Account: account, Amount: money(n)})
 			if err != nil || d.Approved != want {
 				t.Errorf("%d of %d that are left: approved is %t, %v", n, left, d.Approved, err)
 			}
 		}
-		if d, err := b.Spend(ctx, spend.Request{ID: fmt.Sprint("fit-", account, sum), Account: account, Amount: money(left)}); err != nil || !d.Approved {
+		if d, err := b.Charge(ctx, spend.Request{ID: fmt.Sprint("fit-", account, sum), Account: account, Amount: money(left)}); err != nil || !d.Approved {
 			t.Errorf("what is left exactly: %+v, %v", d, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // Harness gives the suite ledgers to test.
@@ -283,7 +284,7 @@ func (s *sequence) judge(d spend.Decision, sp *mspend, n, total, spends int64) e
 			after := d.Declines[at].RetryAfter
 			wait = max(wait, after)
 			switch {
-			case after == spend.Never:
+			case after == store.Never:
 				if fits(now + year) {
 					return fmt.Errorf("rule %s of %s: never fits; want an end", r.name, account)
 				}

@@ -68,18 +68,18 @@ func (s *sequence) charge(how string) error {
 	}
 	n := r.Amount.Minor
 	if !s.h.Rarely || s.r.IntN(8) == 0 {
-		asked, err := s.budgets.Check(context.Background(), r)
+		asked, err := s.budgets.AbleToAccept(context.Background(), r)
 		if err != nil {
-			return fmt.Errorf("check: %w", err)
+			return fmt.Errorf("asking: %w", err)
 		}
 		if err := s.judge(asked, sp, n, n, 1); err != nil {
-			return fmt.Errorf("check: %w", err)
+			return fmt.Errorf("asking: %w", err)
 		}
 	}
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) {
 		switch how {
 		case "spend":
-			return b.Spend(context.Background(), r)
+			return b.Charge(context.Background(), r)
 		case "record":
 			return b.Record(context.Background(), r)
 		}
@@ -135,7 +135,7 @@ func (s *sequence) increase() error {
 	if sp == nil {
 		return nil
 	}
-	r := spend.IncreaseRequest{ID: s.id(), Hold: id, Amount: money(s.amount())}
+	r := spend.IncreaseRequest{ID: s.id(), HoldID: id, Amount: money(s.amount())}
 	n, now := r.Amount.Minor, s.clock.us.Load()
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
 	s.tell("increase %s of %s by %d: %t %v", r.ID, id, n, d.Approved, err)
@@ -159,7 +159,7 @@ func (s *sequence) capture() error {
 		return nil
 	}
 	now := s.clock.us.Load()
-	r := spend.CaptureRequest{ID: s.id(), Hold: id, Amount: money(1 + s.r.Int64N(40)), Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0}
+	r := spend.CaptureRequest{ID: s.id(), HoldID: id, Amount: money(1 + s.r.Int64N(40)), Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0}
 	if held := sp.held(now); held > 0 && s.r.IntN(2) == 0 {
 		r.Amount = money(1 + s.r.Int64N(held))
 	}
@@ -192,7 +192,7 @@ func (s *sequence) void() error {
 	if sp == nil {
 		return nil
 	}
-	r := spend.VoidRequest{ID: s.id(), Hold: id}
+	r := spend.VoidRequest{ID: s.id(), HoldID: id}
 	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Void(context.Background(), r) })
 	s.tell("void %s of %s: %v", r.ID, id, err)
 	want := s.usable(sp)
@@ -212,7 +212,7 @@ func (s *sequence) refund() error {
 	if left := sp.refundable(); left > 0 && s.r.IntN(3) > 0 {
 		n = 1 + s.r.Int64N(left)
 	}
-	r := spend.RefundRequest{ID: s.id(), Spend: id, Amount: money(n)}
+	r := spend.RefundRequest{ID: s.id(), SpendID: id, Amount: money(n)}
 	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
 	s.tell("refund %s of %s, %d: %v", r.ID, id, n, err)
 	var want error

@@ -60,7 +60,7 @@ func (s *refStore) load(key string, now int64) store.Record {
 	if r, ok := s.disk.records[s.keyed(key)]; ok {
 		return r
 	}
-	return store.Absent(now)
+	return store.NewRecord(now)
 }
 
 func (s *refStore) save(key string, r store.Record) { s.disk.records[s.keyed(key)] = s.kept(key, r) }
@@ -109,7 +109,7 @@ func (s *refStore) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result
 			}
 			recs[j] = held[op.Key]
 		}
-		res, effects := store.Transact(txn, recs, now, s.maxSkew())
+		res, effects := store.Decide(txn, recs, now, s.maxSkew())
 		for j, op := range txn {
 			if effects[j]&store.Write != 0 {
 				s.save(op.Key, *recs[j])

@@ -50,7 +50,7 @@ func Read(r io.Reader, duration func(string) (time.Duration, error)) (*File, err
 		"keep_ids": func(n *yaml.Node) { file.Options.KeepIDs = p.time(n) },
 		"also": func(n *yaml.Node) {
 			for _, b := range p.list(n) {
-				file.Options.Also = append(file.Options.Also, p.budget(b, nil))
+				file.Options.Budgets = append(file.Options.Budgets, p.budget(b, nil))
 			}
 		},
 	})
@@ -131,7 +131,7 @@ func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend
 		known[name] = set
 	}
 	p.fields(n, known)
-	if _, ok := spend.Exponent(b.Currency); !ok {
+	if _, ok := spend.MinorUnits(b.Currency); !ok {
 		p.fail(n, "currency %.8q is no code of ISO 4217 with a minor unit; write it like EUR", b.Currency)
 		return b
 	}
@@ -200,7 +200,7 @@ func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 		return rest[field]
 	}
 	amount := func() spend.Money {
-		m, err := spend.Parse(p.text(limit), currency)
+		m, err := spend.ParseMoney(p.text(limit), currency)
 		if err != nil {
 			p.fail(limit, "%w", err)
 		}

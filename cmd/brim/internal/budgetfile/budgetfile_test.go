@@ -43,13 +43,10 @@ func TestGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour || len(f.Options.Also) != 1 {
+	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour || len(f.Options.Budgets) != 1 {
 		t.Errorf("got %+v", f)
 	}
-	l, err := memledger.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := memledger.New(nil)
 	b, err := spend.New(l, f.Budget, &f.Options)
 	if err != nil {
 		t.Fatal(err)

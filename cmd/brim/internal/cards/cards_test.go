@@ -24,10 +24,7 @@ func generated(t testing.TB, g Generation) []byte {
 
 func budgets(t testing.TB, clock *Clock) *spend.Budgets {
 	t.Helper()
-	l, err := memledger.New(&memledger.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	eur := func(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("month", eur(2000_00), 30*24*time.Hour), spend.Count("burst", 4, 10*time.Minute),

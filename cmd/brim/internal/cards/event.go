@@ -143,5 +143,5 @@ func (e *Event) money() (spend.Money, error) {
 	if e.Kind == "void" {
 		return spend.Money{}, nil
 	}
-	return spend.Parse(e.Amount, e.Currency)
+	return spend.ParseMoney(e.Amount, e.Currency)
 }

@@ -55,7 +55,7 @@ var countries = []string{"DE", "DE", "DE", "DE", "FR", "NL", "US", "BR"}
 // in bursts, some are refunded, some requests are sent twice, and some captures come late. The same Generation always gives the
 // same log.
 func Generate(w io.Writer, g Generation) error {
-	places, ok := spend.Exponent(g.Currency)
+	places, ok := spend.MinorUnits(g.Currency)
 	if g.Cards < 1 || g.Days < 1 || g.Cards > 1_000_000 || g.Days > 3660 || !ok {
 		return errors.New("it takes 1 to 1,000,000 cards, 1 to 3,660 days, and a currency of ISO 4217")
 	}

@@ -100,19 +100,19 @@ func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, erro
 	request := spend.Request{ID: e.ID, Account: e.Account, Amount: amount, Tags: e.Tags}
 	switch e.Kind {
 	case "spend":
-		return b.Spend(ctx, request)
+		return b.Charge(ctx, request)
 	case "authorize":
 		return b.Authorize(ctx, request)
 	case "record":
 		return b.Record(ctx, request)
 	case "increase":
-		return b.Increase(ctx, spend.IncreaseRequest{ID: e.ID, Hold: e.Ref, Amount: amount})
+		return b.Increase(ctx, spend.IncreaseRequest{ID: e.ID, HoldID: e.Ref, Amount: amount})
 	case "capture":
-		return b.Capture(ctx, spend.CaptureRequest{ID: e.ID, Hold: e.Ref, Amount: amount, Final: e.Final, Force: e.Force})
+		return b.Capture(ctx, spend.CaptureRequest{ID: e.ID, HoldID: e.Ref, Amount: amount, Final: e.Final, Force: e.Force})
 	case "void":
-		return b.Void(ctx, spend.VoidRequest{ID: e.ID, Hold: e.Ref})
+		return b.Void(ctx, spend.VoidRequest{ID: e.ID, HoldID: e.Ref})
 	case "refund":
-		return b.Refund(ctx, spend.RefundRequest{ID: e.ID, Spend: e.Ref, Amount: amount})
+		return b.Refund(ctx, spend.RefundRequest{ID: e.ID, SpendID: e.Ref, Amount: amount})
 	}
 	return spend.Decision{}, errKind
 }
