@@ -124,8 +124,9 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	h := s.table.hash(op.Key)
 	p := s.table.find(h, op.Key)
 	if p == nil {
-		if now := s.read(); s.table.busy(h, now.mono, int64(s.ahead*1e9)) {
-			s.table.insert(h, newPool(op.Bucket, now), now)
+		ahead := int64(s.ahead * 1e9)
+		if now := s.read(); s.table.busy(h, now.mono, ahead) {
+			s.table.insert(h, op.Bucket, now, ahead)
 		}
 		return s.inner.Fill(ctx, op)
 	}

@@ -15,6 +15,7 @@ import (
 type pool struct {
 	key   string
 	limit store.Limit
+	born  instant
 	slice atomic.Pointer[slice]
 
 	mu        sync.Mutex
@@ -28,7 +29,7 @@ type pool struct {
 }
 
 func newPool(b store.Bucket, now instant) *pool {
-	return &pool{key: strings.Clone(b.Key), limit: b.Limit, since: now} // the key may be part of a large buffer
+	return &pool{key: strings.Clone(b.Key), limit: b.Limit, born: now, since: now} // the key may be part of a large buffer
 }
 
 // kill ends the pool's slice, and what is being taken will be lost. The account of a pool that comes after starts anew: it

@@ -3,8 +3,11 @@ package lease
 import (
 	"hash/maphash"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/brimgo/brim/store"
 )
 
 const (
@@ -19,7 +22,9 @@ type table struct {
 	shards [shards]struct {
 		pools atomic.Pointer[map[string]*pool]
 		mu    sync.Mutex // held to replace it
-		_     [48]byte
+		// full is a reading of the monotonic clock. Before it, no pool of the shard gives its place to another.
+		full atomic.Int64
+		_    [40]byte
 	}
 	// recent remembers of buckets without a pool when they were last asked, roughly: a bucket that is asked once in a while
 	// needs no pool.
@@ -51,29 +56,45 @@ func (t *table) busy(h uint64, now, within int64) bool {
 	return before != 0 && passed >= 0 && passed <= within/unit
 }
 
-// insert adds p, unless there is one for its key already. Where the shard is full, those that have nothing left go, or else
-// any one: what is dropped is lost, and nothing else comes of it.
-func (t *table) insert(h uint64, p *pool, now instant) {
+// insert adds a pool for b, unless there is one already. In a full shard, a pool keeps its place for stay nanoseconds: if
+// every newcomer pushed one out, no pool would live long enough to see its bucket's demand, and no bucket would get a slice.
+// After that time, the pools without a slice go, or else any one. A dropped pool loses its slice and nothing else.
+func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 	sh := &t.shards[h%shards]
+	if now.mono < sh.full.Load() {
+		return
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	pools := make(map[string]*pool)
 	if old := sh.pools.Load(); old != nil {
-		if (*old)[p.key] != nil {
+		if (*old)[b.Key] != nil {
 			return
 		}
 		pools = maps.Clone(*old)
 	}
 	if len(pools) >= t.most {
-		maps.DeleteFunc(pools, func(_ string, other *pool) bool { return other.idle(now) })
+		wait := int64(math.MaxInt64) // nanoseconds until a pool may go
+		maps.DeleteFunc(pools, func(_ string, other *pool) bool {
+			age := now.since(other.born)
+			wait = min(wait, stay-age)
+			return age >= stay && other.idle(now)
+		})
+		if len(pools) >= t.most && wait > 0 {
+			sh.full.Store(now.mono + wait)
+			return
+		}
 	}
 	for key, other := range pools {
 		if len(pools) < t.most {
 			break
 		}
-		other.kill()
-		delete(pools, key)
+		if now.since(other.born) >= stay {
+			other.kill()
+			delete(pools, key)
+		}
 	}
+	p := newPool(b, now)
 	pools[p.key] = p
 	sh.pools.Store(&pools)
 }
