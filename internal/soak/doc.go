@@ -1,4 +1,6 @@
-// Package soak runs stores for long, and sees that what they take stays the same: memory, files and tables, goroutines. It has
-// tests only. One is an hour of injected time in some seconds; with BRIM_TORTURE=1 there is a minute of real time at full load
-// besides, for each backend.
+// Package soak runs stores for a long time and checks that they take no more memory, files, tables
+// and goroutines as time passes. It holds only tests.
+//
+// TestHour compresses an hour of injected time into some seconds. With BRIM_TORTURE=1, TestMinute
+// adds a minute of real time at full load for each backend.
 package soak

@@ -22,7 +22,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An hour of injected time, a minute a round: what has leaked empty is pruned while the callers go on.
+// ample never refuses a call of these tests.
+var ample = brim.Limit{Capacity: 1e7, LeakRate: 1e7}
+
+// TestHour runs an hour of injected time, a minute a round. Buckets that have leaked empty are
+// pruned while the callers go on.
 func TestHour(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -30,23 +34,23 @@ func TestHour(t *testing.T) {
 		calls int // in a round
 		why   string
 	}{
-		{name: "memory", open: inMemory, calls: 2000, why: "buckets that are empty leave nothing behind"},
-		{name: "wrapped", open: wrapped, calls: 3000, why: "what wrappers remember is bounded, and slices end"},
-		{name: "bolt", open: inFile, calls: 500, why: "pages of pruned buckets are used again"},
-		{name: "relaxed bolt", open: inRelaxedFile, calls: 600, why: "what waits to be written is bounded, too"},
+		{"memory", inMemory, 2000, "an empty bucket leaves nothing behind"},
+		{"wrapped", wrapped, 6000, "wrappers remember a bounded number of buckets, and slices end"},
+		{"bolt", inFile, 500, "the file uses the pages of pruned buckets again"},
+		{"relaxed bolt", inRelaxedFile, 600, "the window of unwritten changes is bounded, too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			soak(t, c.open, plan{
 				why: c.why, rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
-				// The hot bucket has room for half of those who want it.
 				limit: brim.Limit{Capacity: 100, LeakRate: 1},
-				hot:   brim.Limit{Capacity: 100, LeakRate: float64(c.calls) / hotShare / 2 / 60},
+				// Leaks half of what the callers ask for.
+				scarce: brim.Limit{Capacity: 100, LeakRate: float64(c.calls) * hotShare / 2 / 60},
 			})
 		})
 	}
 }
 
-// A minute of real time, as fast as it goes.
+// TestMinute runs a minute of real time at full load.
 func TestMinute(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		t.Log("BRIM_TORTURE=1 adds a minute of real time for each of memory, wrappers, bolt and PostgreSQL")
@@ -57,51 +61,53 @@ func TestMinute(t *testing.T) {
 		open opener
 		why  string
 	}{
-		{"memory", inMemory, "buckets that are empty leave nothing behind"},
-		{"wrapped", wrapped, "what wrappers remember is bounded, and slices end"},
-		{"bolt", inFile, "pages of pruned buckets are used again"},
-		{"relaxed bolt", inRelaxedFile, "what waits to be written is bounded, too"},
-		{"postgres", inPostgres, "a vacuumed table has room for new rows where the pruned ones were"},
+		{"memory", inMemory, "an empty bucket leaves nothing behind"},
+		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and slices end"},
+		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
+		{"relaxed bolt", inRelaxedFile, "the window of unwritten changes is bounded, too"},
+		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			soak(t, c.open, plan{
 				why: c.why, rounds: 60, round: time.Second, keys: 3000, pace: 500, real: true,
-				limit: brim.Limit{Capacity: 100, LeakRate: 100},
-				hot:   brim.Limit{Capacity: 1000, LeakRate: 100},
+				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
+				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
 			})
 		})
 	}
 }
 
-// plan is how to soak.
+// plan says how to soak a store.
 type plan struct {
-	why        string
-	rounds     int
-	round      time.Duration
-	calls      int        // in a round; as many as the time is enough for, where it is real
-	keys       int        // in use at once
-	pace       int        // keys that go out of use in a round, and as many new ones come
-	limit, hot brim.Limit // of the bucket that everybody wants
-	real       bool       // time is not injected
+	why    string
+	rounds int
+	round  time.Duration
+	calls  int        // in a round; unused in real time, where the callers make as many as they can
+	keys   int        // in use at once
+	pace   int        // in each round, so many keys go out of use and so many new ones come
+	limit  brim.Limit // of a tenant's bucket
+	scarce brim.Limit // of a bucket that everybody wants and that refuses many
+	real   bool       // real time passes; otherwise, the calls drive an injected clock
 }
 
-// sample is what a store takes.
+// sample holds the resources that a store takes.
 type sample struct {
 	Heap, Disk int64 // bytes
 	Goroutines int
 }
 
-// What is taken after the warm-up, a third of the rounds, may differ from one third to the next by this share. It depends on
-// which keys were drawn, and a collector or a file works in steps, which come on top.
+// After the warm-up, which is the first third of the rounds, resources may grow by this share from
+// the second third to the last. They depend on the keys that were drawn. A collector works in steps,
+// and so does a file: the step comes on top.
 const (
 	growth   = 0.25
 	heapStep = 1 << 17
 )
 
-// soak runs the plan, and compares the most that was taken in the second third of the rounds with the most in the last.
+// soak runs the plan. It compares the peaks in the second third of the rounds with those in the last.
 func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // first, so it comes after the pool was closed
+	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // registered first, so that it runs after the pool was closed
 	w := newWork(p)
 	s := open(t, w)
 	w.use(s)
@@ -116,7 +122,7 @@ func soak(t *testing.T, open opener, p plan) {
 	w.check(t)
 	second, last := most(samples[p.rounds/3:2*p.rounds/3]), most(samples[2*p.rounds/3:])
 	for _, c := range []struct {
-		what         string
+		resource     string
 		second, last int64
 		step         int64
 	}{
@@ -125,21 +131,23 @@ func soak(t *testing.T, open opener, p plan) {
 		{"goroutines between rounds", int64(second.Goroutines), int64(last.Goroutines), 2},
 	} {
 		if float64(c.last) > (1+growth)*float64(c.second)+float64(c.step) {
-			t.Errorf("%s: %d at most in the last third, %d in the one before; want no growth\nwhy: %s", c.what, c.last, c.second, p.why)
+			t.Errorf("%s: the peak was %d in the second third and %d in the last; want no growth\nwhy: %s",
+				c.resource, c.second, c.last, p.why)
 		}
 	}
-	t.Logf("%d calls, %d pruned; second third %+v, last third %+v; the hot bucket let in %.3f of what it may, %d units from slices",
-		w.calls.Load(), w.pruned.Load(), second, last, w.hotShareOfBound(), w.leased.Load())
+	t.Logf("%d calls, %d pruned; second third %+v, last third %+v", w.calls.Load(), w.pruned.Load(), second, last)
+	t.Logf("the scarce bucket admitted %.3f of its bound; slices served %d of %d calls on the ample bucket",
+		w.shareOfBound(), w.leased.Load(), w.asked.Load())
 	if err := s.store.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// take looks at a store between two rounds, when no call is in flight.
+// take measures a store between two rounds, while no call is in flight.
 func take(t *testing.T, s *subject) sample {
 	t.Helper()
 	runtime.GC()
-	runtime.GC() // what had a finalizer goes the second time
+	runtime.GC() // the second run frees the values that had finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return sample{Heap: int64(m.HeapAlloc), Disk: s.disk(t), Goroutines: runtime.NumGoroutine()}

@@ -16,23 +16,23 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// subject is a store that is soaked.
+// subject is a store under test.
 type subject struct {
 	store store.Store
 	disk  func(testing.TB) int64 // bytes
-	step  int64                  // by how much at once disk may grow
-	// tidy is what an operator does now and then besides pruning; nil is nothing.
+	step  int64                  // bytes by which disk may grow at once
+	// tidy does the operator's periodic work besides pruning. It may be nil.
 	tidy func() error
-	// remembers says that some calls, of the accepted and of the refused, have to be answered from memory.
+	// remembers is set if the store must answer some calls from memory: accepted ones and refused ones.
 	remembers bool
 }
 
-// opener opens a store by the clock of w.
+// opener opens a store that uses the clock of w.
 type opener func(t *testing.T, w *work) *subject
 
 func noDisk(testing.TB) int64 { return 0 }
 
-// maxSkew is so short in real time that a bucket that is empty expires within the minute.
+// maxSkew is short in real time, so that an empty bucket expires within the minute.
 func maxSkew(w *work) time.Duration {
 	if w.real {
 		return time.Second
@@ -48,9 +48,10 @@ func inMemory(t *testing.T, w *work) *subject {
 	return &subject{store: s, disk: noDisk}
 }
 
-// wrapped has all wrappers that remember something, with less room than there are buckets.
+// wrapped puts both wrappers that remember buckets in front of a store in memory. Each has room for
+// fewer buckets than are in use.
 func wrapped(t *testing.T, w *work) *subject {
-	// As long as an injected clock lets a caller wait: it goes on by some milliseconds with each call.
+	// An injected clock advances by 10 ms with each call, so a slice must last longer than by default.
 	l, err := lease.New(inMemory(t, w).store, &lease.Options{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func wrapped(t *testing.T, w *work) *subject {
 	return &subject{store: s, disk: noDisk, remembers: true}
 }
 
-// fileStep is by how much package bolt has a file grow beyond its first mebibyte.
+// fileStep is the number of bytes by which package bolt grows a file beyond its first mebibyte.
 const fileStep = 1 << 20
 
 func inFile(t *testing.T, w *work) *subject {
@@ -112,7 +113,7 @@ func inPostgres(t *testing.T, w *work) *subject {
 			}
 			return n
 		},
-		// The server's own vacuum comes once a minute, which is as long as all of this takes.
+		// By default, the server itself vacuums once a minute, and the test takes a minute.
 		tidy: func() error {
 			_, err := pool.Exec(t.Context(), `VACUUM `+schema+`.buckets`)
 			return err
