@@ -152,12 +152,7 @@ func (e *entry) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 }
 
 // level is what is left of the level when the store's clock shows clock.
-func (e *entry) level(clock int64) float64 {
-	if clock <= e.rec.Time {
-		return e.rec.Level
-	}
-	return max(0, e.rec.Level-float64(e.rec.LeakRate*(float64(clock-e.rec.Time)/1e6)))
-}
+func (e *entry) level(clock int64) float64 { return e.rec.LevelAt(e.rec.LeakRate, clock) }
 
 // least is what the store's clock shows at least at now on ours.
 func (e *entry) least(now int64) int64 { return e.at + max(0, now-e.got)/1000 }

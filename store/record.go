@@ -57,23 +57,26 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	}
 	effect = r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
-	leaked, last := r.leak(op.LeakRate, now)
+	before, last := r.LevelAt(op.LeakRate, now), now
+	if before == r.Level && before > 0 && op.LeakRate > 0 {
+		last = r.Time // the leak was lost in rounding: it goes on from where it began
+	}
 	n, rim := op.Amount+op.Hold, op.rim(now)
 	blocked := r.BlockedUntil > now
-	room := leaked+r.Held+n <= rim
+	room := before+r.Held+n <= rim
 	accepted := op.Mode == Always || (room && !blocked)
 
 	var spilled float64
-	level := leaked
+	level := before
 	switch {
 	case op.Mode == Clamp && !room:
-		level = max(leaked, rim-r.Held)
-		spilled = leaked + n - level
+		level = max(before, rim-r.Held)
+		spilled = before + n - level
 	case accepted, op.Mode == Clamp: // a block does not keep out what Fillup says has happened
-		level = max(0, leaked+op.Amount)
+		level = max(0, before+op.Amount)
 	}
 	// A drain of an empty bucket changes nothing.
-	idle := op.Amount < 0 && op.Hold == 0 && leaked == 0
+	idle := op.Amount < 0 && op.Hold == 0 && before == 0
 	if (accepted || op.Mode == Clamp) && !idle {
 		r.Level, r.Time, r.Limit = level, last, op.Limit
 		r.Held += op.Hold
@@ -107,8 +110,10 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	}
 	r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
-	leaked, _ := r.leak(limit.LeakRate, now)
-	st := State{Level: leaked, Held: r.Held, Capacity: limit.Capacity, LeakRate: limit.LeakRate, At: toTime(now)}
+	st := State{
+		Level: r.LevelAt(limit.LeakRate, now), Held: r.Held,
+		Capacity: limit.Capacity, LeakRate: limit.LeakRate, At: toTime(now),
+	}
 	if r.BlockedUntil > now {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
@@ -132,22 +137,28 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 	if r.LeakRate == 0 || r.Held > 0 || r.BlockedUntil > past || r.Time > past {
 		return false
 	}
-	leaked, _ := r.leak(r.LeakRate, past)
-	return leaked == 0
+	return r.LevelAt(r.LeakRate, past) == 0
 }
 
-// leak returns the level at now, and the time to store with it.
-func (r *Record) leak(rate float64, now int64) (leaked float64, last int64) {
-	if now == r.Time {
-		return r.Level, now // a key in heavy use is asked several times in a microsecond: no division
+// LevelAt reports the units that are left of r.Level at the time now, in
+// microseconds on the store's clock, if the bucket leaks rate units per second.
+// The level never falls below zero. A now before r.Time leaks nothing.
+//
+// All Go code of this module computes a leak by this method. A backend that
+// computes it elsewhere must carry out the same operations in the same order:
+//
+//	max(0, Level - rate * ((now - Time) / 1e6))
+func (r *Record) LevelAt(rate float64, now int64) float64 {
+	if now <= r.Time {
+		return r.Level // a busy key is often asked twice in a microsecond: skip the division
 	}
-	// The product is converted so that no compiler fuses it with the subtraction: SQL would compute other bits.
-	leaked = max(0, r.Level-float64(rate*(float64(now-r.Time)/1e6)))
-	if leaked == r.Level && leaked > 0 && rate > 0 {
-		return leaked, r.Time
-	}
-	return leaked, now
+	return max(0, r.Level-leaked(rate, now-r.Time))
 }
+
+// leaked returns the units that leak in us microseconds. The conversion keeps
+// the compiler from fusing the product with the caller's subtraction: a fused
+// multiply-add rounds once where SQL rounds twice.
+func leaked(rate float64, us int64) float64 { return float64(rate * (float64(us) / 1e6)) }
 
 // unskew sets a time that is not believed to clock. What was left of a block at the stored time is still left.
 func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
@@ -165,8 +176,7 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
-		leaked, _ := r.leak(op.LeakRate, now)
-		d = State{Level: leaked, LeakRate: op.LeakRate}.TimeToEmpty()
+		d = State{Level: r.LevelAt(op.LeakRate, now), LeakRate: op.LeakRate}.TimeToEmpty()
 	}
 	until := now + d.Microseconds()
 	if until <= max(r.BlockedUntil, now) {
@@ -187,7 +197,7 @@ func (o *Op) rim(now int64) float64 {
 	ceiling := o.Ceiling
 	if !o.CeilingAt.IsZero() {
 		// A clock that jumped forward and was set right can be behind CeilingAt: a ceiling does not rise.
-		ceiling -= float64(o.LeakRate * (float64(max(0, now-o.CeilingAt.UnixMicro())) / 1e6))
+		ceiling -= leaked(o.LeakRate, max(0, now-o.CeilingAt.UnixMicro()))
 	}
 	return min(o.Capacity, ceiling)
 }
@@ -214,8 +224,7 @@ func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration
 // now; -1 if they never will. The estimate by division can be off by rounding, so it is checked against the rule itself.
 func (r *Record) roomAfter(rate, n, rim float64, elapsed int64) int64 {
 	fits := func(us int64) bool {
-		leaked, _ := r.leak(rate, r.Time+us)
-		return leaked+r.Held+n <= rim
+		return r.LevelAt(rate, r.Time+us)+r.Held+n <= rim
 	}
 	if fits(elapsed) {
 		return 0

@@ -224,6 +224,31 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+func TestLevelAt(t *testing.T) {
+	rate, micros, million := 0.7, float64(123_457), 1e6 // variables: the compiler folds constants exactly
+	seconds := micros / million
+	product := rate * seconds
+	for _, c := range []struct {
+		name  string
+		level float64
+		rate  float64
+		now   int64
+		want  float64
+	}{
+		{"part of the level leaks", 8, 2, at(3), 2},
+		{"a level never falls below zero", 8, 2, at(5), 0},
+		{"nothing leaks at rate 0", 8, 0, at(1e6), 8},
+		{"nothing leaks at the time of the write", 8, 2, noon, 8},
+		{"nothing leaks before the time of the write", 8, 2, at(-3), 8},
+		{"the seconds are rounded before the product", 1, rate, noon + 123_457, 1 - product},
+	} {
+		r := Record{Level: c.level, Time: noon}
+		if got := r.LevelAt(c.rate, c.now); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestReadAbsent(t *testing.T) {
 	got := NewRecord(noon).State(Limit{Capacity: 3, LeakRate: 2}, noon, DefaultMaxSkew)
 	if want := (State{Capacity: 3, LeakRate: 2, At: toTime(noon)}); got != want {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
 )
 
 // rowSize is the value of the reference's rows: a level, a time and a limit, as a bucket has.
@@ -64,9 +66,11 @@ func BoltReference(ctx context.Context, dir string, keys int) (_ *Reference, err
 
 // fillRow adds a unit to a row's level after what has leaked.
 func fillRow(row []byte, now int64) []byte {
-	level := math.Float64frombits(binary.LittleEndian.Uint64(row))
-	at := int64(binary.LittleEndian.Uint64(row[8:]))
-	level = max(0, level-float64(limit.LeakRate*(float64(now-at)/1e6))) + 1
+	r := store.Record{
+		Level: math.Float64frombits(binary.LittleEndian.Uint64(row)),
+		Time:  int64(binary.LittleEndian.Uint64(row[8:])),
+	}
+	level := r.LevelAt(limit.LeakRate, now) + 1
 	next := make([]byte, rowSize)
 	binary.LittleEndian.PutUint64(next, math.Float64bits(level))
 	binary.LittleEndian.PutUint64(next[8:], uint64(now))
