@@ -119,7 +119,7 @@ func (a *account) settle(now int64) error {
 		if err := sp.release(a, kindExpire, sp.id); err != nil {
 			return err
 		}
-		a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, Spend: sp.id})
+		a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
 	}
 	a.next = next
 	return nil
@@ -142,14 +142,14 @@ func (a *account) add(e ledger.Entry) (seq int64, err error) {
 }
 
 func (a *account) open(expires int64, spend string) {
-	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, Spend: spend})
+	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spend})
 	if a.next == 0 || expires < a.next {
 		a.next = expires
 	}
 }
 
 func (a *account) end(expires int64, spend string) {
-	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: expires, Spend: spend})
+	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: expires, SpendID: spend})
 }
 
 // stored is the account as the ledger keeps it.

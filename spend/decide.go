@@ -28,7 +28,7 @@ type decline struct {
 // job makes a decision of an action. Nothing of out counts before the ledger says that the job was done.
 func (s *Budgets) job(act *action, out *Decision) *ledger.Job {
 	return &ledger.Job{
-		Accounts: act.keys, Requests: []string{act.id}, Spend: act.spend,
+		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spend,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			prior, err := snap.Request(act.id)
 			if err != nil {
@@ -152,7 +152,7 @@ func (x *decision) refuse(tags map[string]string) error {
 		refused[d.account] = append(refused[d.account], x.accounts[d.account].rules[d.rule].name)
 	}
 	for i, a := range x.accounts {
-		e := ledger.Entry{Kind: kindDecline, ID: x.act.id, Spend: x.act.spend, Amount: x.act.amount, Tags: tags, Refused: refused[i]}
+		e := ledger.Entry{Kind: kindDecline, RequestID: x.act.id, SpendID: x.act.spend, Amount: x.act.amount, Tags: tags, Refused: refused[i]}
 		if _, err := a.add(e); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (x *decision) charge() error {
 			a.open(x.spend.expires, act.id)
 		}
 	}
-	return x.spend.begin(x.accounts, ledger.Entry{Kind: act.kind, ID: act.id, Amount: act.amount}, held, used, 1)
+	return x.spend.begin(x.accounts, ledger.Entry{Kind: act.kind, RequestID: act.id, Amount: act.amount}, held, used, 1)
 }
 
 // increase reserves more on a hold.
@@ -199,7 +199,7 @@ func (x *decision) increase() error {
 	if !x.ask(n, total, 0, sp.tags) {
 		return x.refuse(sp.tags)
 	}
-	return sp.begin(x.accounts, ledger.Entry{Kind: kindIncrease, ID: x.act.id, Amount: n}, n, 0, 0)
+	return sp.begin(x.accounts, ledger.Entry{Kind: kindIncrease, RequestID: x.act.id, Amount: n}, n, 0, 0)
 }
 
 // capture takes what is held, and where it is forced more than that.
@@ -220,7 +220,7 @@ func (x *decision) capture() error {
 		return err
 	}
 	if rest > 0 {
-		if err := sp.begin(x.accounts, ledger.Entry{Kind: kindCapture, ID: act.id, Amount: rest}, 0, rest, 0); err != nil {
+		if err := sp.begin(x.accounts, ledger.Entry{Kind: kindCapture, RequestID: act.id, Amount: rest}, 0, rest, 0); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (x *decision) late() error {
 	if !sp.counted {
 		sp.counted, spends = true, 1
 	}
-	return sp.begin(x.accounts, ledger.Entry{Kind: kindRecord, ID: act.id, Amount: act.amount}, 0, act.amount, spends)
+	return sp.begin(x.accounts, ledger.Entry{Kind: kindRecord, RequestID: act.id, Amount: act.amount}, 0, act.amount, spends)
 }
 
 func (x *decision) void() error {

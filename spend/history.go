@@ -18,8 +18,8 @@ type Entry struct {
 	At      time.Time         `json:"at"`    // when it happened, on the ledger's clock
 	Dated   time.Time         `json:"dated"` // the date that it counts at
 	Kind    string            `json:"kind"`  // spend, record, authorize, increase, capture, release, void, expire, refund or decline
-	ID      string            `json:"id"`    // the request that caused it; of an expiry the one that was authorized
-	Spend   string            `json:"spend"` // the request that began the spend; empty where it was declined
+	RequestID      string            `json:"id"`    // the request that caused it; of an expiry the one that was authorized
+	SpendID   string            `json:"spend"` // the request that began the spend; empty where it was declined
 	Part    int64             `json:"part"`  // Seq of the entry that it corrects, or its own
 	Amount  Money             `json:"amount"`
 	Used    Money             `json:"used"`  // change of what is spent
@@ -83,7 +83,7 @@ func (s *Budgets) History(ctx context.Context, account string, o *HistoryOptions
 func show(e *ledger.Entry) Entry {
 	in := func(n int64) Money { return Money{n, e.Currency} }
 	return Entry{
-		Seq: e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(), Kind: e.Kind, ID: e.ID, Spend: e.Spend,
+		Seq: e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(), Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID,
 		Part: e.Part, Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count, Tags: e.Tags, Refused: e.Refused,
 	}
 }

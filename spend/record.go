@@ -136,7 +136,7 @@ func (sp *record) begin(accounts []*account, e ledger.Entry, held, used, spends 
 	sp.total = total
 	p := part{at: accounts[0].time, held: held, taken: used}
 	for _, a := range accounts {
-		e.Spend, e.Held, e.Used, e.Count, e.Tags = sp.id, held, used, spends, sp.tags
+		e.SpendID, e.Held, e.Used, e.Count, e.Tags = sp.id, held, used, spends, sp.tags
 		seq, err := a.add(e)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (sp *record) begin(accounts []*account, e ledger.Entry, held, used, spends 
 // correct writes a correction of a part into an account.
 func (sp *record) correct(a *account, i int, e ledger.Entry) error {
 	p := &sp.parts[i]
-	e.Spend, e.Tags, e.Dated, e.Part = sp.id, sp.tags, p.at, p.seqs[sp.leg(a.key)]
+	e.SpendID, e.Tags, e.Dated, e.Part = sp.id, sp.tags, p.at, p.seqs[sp.leg(a.key)]
 	_, err := a.add(e)
 	return err
 }
@@ -164,7 +164,7 @@ func (sp *record) take(accounts []*account, id string, n int64) (rest int64, err
 			continue
 		}
 		for _, a := range accounts {
-			if err := sp.correct(a, i, ledger.Entry{Kind: kindCapture, ID: id, Amount: k, Used: k, Held: -k}); err != nil {
+			if err := sp.correct(a, i, ledger.Entry{Kind: kindCapture, RequestID: id, Amount: k, Used: k, Held: -k}); err != nil {
 				return 0, err
 			}
 		}
@@ -186,7 +186,7 @@ func (sp *record) release(a *account, kind, id string) error {
 		if held == 0 {
 			continue
 		}
-		e := ledger.Entry{Kind: kind, ID: id, Amount: held, Held: -held}
+		e := ledger.Entry{Kind: kind, RequestID: id, Amount: held, Held: -held}
 		if i == 0 {
 			e.Count = uncounted
 		}
@@ -230,7 +230,7 @@ func (sp *record) refund(accounts []*account, id string, n int64) error {
 			continue
 		}
 		for _, a := range accounts {
-			if err := sp.correct(a, i, ledger.Entry{Kind: kindRefund, ID: id, Amount: k, Used: -k}); err != nil {
+			if err := sp.correct(a, i, ledger.Entry{Kind: kindRefund, RequestID: id, Amount: k, Used: -k}); err != nil {
 				return err
 			}
 		}

@@ -87,7 +87,7 @@ Exit status: 0.`,
 					note = "dated " + e.Dated.Format(time.RFC3339)
 				}
 				fmt.Fprintf(w, "%d\t%s\t%s\t%s\tused %s\theld %s\t%s\t%s\n", e.Seq, e.At.Format(time.RFC3339), e.Kind, e.Amount,
-					e.Used.Decimal(), e.Held.Decimal(), printable(e.ID), note)
+					e.Used.Decimal(), e.Held.Decimal(), printable(e.RequestID), note)
 			}
 			return w.Flush()
 		})

@@ -107,7 +107,7 @@ func (b *buckets) apply(c *ledger.Changes) error {
 }
 
 func holdKey(h ledger.Hold) []byte {
-	return append(number(prefix(h.Account, ofHolds), h.Expires), h.Spend...)
+	return append(number(prefix(h.Account, ofHolds), h.Expires), h.SpendID...)
 }
 
 // drop removes an account's entries up to a time.
@@ -243,9 +243,9 @@ type snapshot struct {
 
 func (b *buckets) snapshot(job *ledger.Job, now int64) *snapshot {
 	s := &snapshot{buckets: b, now: now, locked: job.Accounts}
-	if job.Spend != "" {
+	if job.SpendID != "" {
 		// What cannot be read is told when it is asked for.
-		if r, err := s.Request(job.Spend); err == nil && r != nil {
+		if r, err := s.Request(job.SpendID); err == nil && r != nil {
 			s.locked = append(slices.Clone(s.locked), r.Accounts...)
 		}
 	}

@@ -175,8 +175,8 @@ func encodeEntry(n *ledger.Entry) *encoder {
 	e := newEncoder()
 	e.int(n.Dated)
 	e.string(n.Kind)
-	e.string(n.ID)
-	e.string(n.Spend)
+	e.string(n.RequestID)
+	e.string(n.SpendID)
 	e.string(n.Currency)
 	for _, v := range [...]int64{n.Part, n.Amount, n.Used, n.Held, n.Count} {
 		e.int(v)
@@ -199,7 +199,7 @@ func decodeEntry(key, value []byte) (ledger.Entry, error) {
 		return ledger.Entry{}, d.err
 	}
 	n := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
-	n.Dated, n.Kind, n.ID, n.Spend, n.Currency = d.int(), d.string(), d.string(), d.string(), d.string()
+	n.Dated, n.Kind, n.RequestID, n.SpendID, n.Currency = d.int(), d.string(), d.string(), d.string(), d.string()
 	for _, v := range [...]*int64{&n.Part, &n.Amount, &n.Used, &n.Held, &n.Count} {
 		*v = d.int()
 	}

@@ -52,8 +52,8 @@ type Job struct {
 	Accounts []string
 	// Requests are IDs that the job looks up. A ledger may read them ahead.
 	Requests []string
-	// Spend, if not empty, is a request whose accounts are locked too, and which the job looks up.
-	Spend string
+	// SpendID, if not empty, is a request whose accounts are locked too, and which the job looks up.
+	SpendID string
 	// Run decides. It must not use the snapshot after it has returned, and must not keep what it has changed in variables
 	// that a repetition would read.
 	Run func(Snapshot) (*Changes, error)
@@ -122,8 +122,8 @@ type Entry struct {
 	At       int64  // when it was decided; never lower than that of the entry before
 	Dated    int64  // the date that it counts at: At, or for a correction that of the entry it corrects
 	Kind     string // see package spend
-	ID       string // the request that caused it
-	Spend    string // the request that began the spend
+	RequestID       string // the request that caused it
+	SpendID    string // the request that began the spend
 	Part     int64  // the number of the entry that it corrects, or its own
 	Amount   int64  // what was asked, in minor units
 	Currency string
@@ -141,7 +141,7 @@ type Position struct{ At, Seq int64 }
 type Hold struct {
 	Account string
 	Expires int64
-	Spend   string // ID of the request that began it
+	SpendID   string // ID of the request that began it
 }
 
 // Drop says that an account's entries up to and including At are not needed any more.

@@ -137,7 +137,7 @@ func order(a, b ledger.Hold) int {
 	if a.Expires != b.Expires {
 		return int(max(-1, min(1, a.Expires-b.Expires)))
 	}
-	return strings.Compare(a.Spend, b.Spend)
+	return strings.Compare(a.SpendID, b.SpendID)
 }
 
 // drop removes the entries up to a time. A copy, so that their memory is given back.
@@ -204,7 +204,7 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 	held := make(map[string]bool)
 	for _, a := range l.accounts {
 		for _, h := range a.holds {
-			held[h.Spend] = true
+			held[h.SpendID] = true
 		}
 	}
 	for id, r := range l.requests {

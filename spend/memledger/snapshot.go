@@ -17,7 +17,7 @@ type snapshot struct {
 
 func (l *Ledger) snapshot(job *ledger.Job) *snapshot {
 	s := &snapshot{l: l, now: l.clock.Now(), locked: job.Accounts}
-	if r := l.requests[job.Spend]; r != nil {
+	if r := l.requests[job.SpendID]; r != nil {
 		s.locked = append(slices.Clone(s.locked), r.Accounts...)
 	}
 	return s
@@ -83,7 +83,7 @@ func (s *snapshot) Holds(key string, upto int64) (held []ledger.Request, next in
 		if h.Expires > upto {
 			return held, h.Expires, nil
 		}
-		held = append(held, *s.l.requests[h.Spend])
+		held = append(held, *s.l.requests[h.SpendID])
 	}
 	return held, 0, nil
 }

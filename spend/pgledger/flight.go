@@ -124,8 +124,8 @@ func (f *flight) read(ctx context.Context, jobs []*ledger.Job, lock bool) error 
 	for _, job := range jobs {
 		keys = append(keys, job.Accounts...)
 		ids = append(ids, job.Requests...)
-		if job.Spend != "" {
-			spends = append(spends, job.Spend)
+		if job.SpendID != "" {
+			spends = append(spends, job.SpendID)
 		}
 	}
 	ids = append(ids, spends...)
@@ -257,8 +257,8 @@ func (r *entryRow) fields() []any {
 
 func (r *entryRow) entry(account string) ledger.Entry {
 	return ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(), Kind: r.kind.String, ID: r.id.String,
-		Spend: r.spend.String, Part: r.part, Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
+		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(), Kind: r.kind.String, RequestID: r.id.String,
+		SpendID: r.spend.String, Part: r.part, Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
 		Tags: r.tags, Refused: r.refused,
 	}
 }

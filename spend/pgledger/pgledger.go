@@ -106,7 +106,7 @@ func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	if l == nil {
 		return store.Wrap(backend, "decide", store.ErrClosed)
 	}
-	about := job.Spend // decisions about one thing meet in one lane, and do not wait for each other's locks
+	about := job.SpendID // decisions about one thing meet in one lane, and do not wait for each other's locks
 	if len(job.Accounts) > 0 {
 		about = job.Accounts[0]
 	}

@@ -153,14 +153,14 @@ func (f *flight) Holds(account string, upto int64) ([]ledger.Request, int64, err
 		switch {
 		case h.Account != account:
 		case h.Expires <= upto:
-			open = append(open, hold{h.Expires, h.Spend})
+			open = append(open, hold{h.Expires, h.SpendID})
 		case next == 0 || h.Expires < next:
 			next = h.Expires
 		}
 	}
 	for _, h := range f.closed {
 		if h.Account == account {
-			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.Spend })
+			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID })
 		}
 	}
 	slices.SortFunc(open, func(a, b hold) int { return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id)) })

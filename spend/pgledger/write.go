@@ -120,7 +120,7 @@ func (f *flight) storeEntries(b *pgx.Batch) {
 			for j, v := range [...]int64{e.Seq, e.Part, e.Amount, e.Used, e.Held, e.Count} {
 				numbers[j] = append(numbers[j], v)
 			}
-			for j, v := range [...]string{e.Currency, e.Kind, e.Account, e.ID, e.Spend} {
+			for j, v := range [...]string{e.Currency, e.Kind, e.Account, e.RequestID, e.SpendID} {
 				texts[j] = append(texts[j], v)
 			}
 			if len(e.Tags) > 0 {
@@ -181,7 +181,7 @@ func (f *flight) storeHolds(b *pgx.Batch) {
 		var accounts, spends []string
 		var expires []time.Time
 		for _, h := range list {
-			accounts, expires, spends = append(accounts, h.Account), append(expires, timestamp(h.Expires)), append(spends, h.Spend)
+			accounts, expires, spends = append(accounts, h.Account), append(expires, timestamp(h.Expires)), append(spends, h.SpendID)
 		}
 		b.Queue(sql, accounts, expires, spends)
 	}

@@ -234,7 +234,7 @@ func maintenanceCases() []testCase {
 				if !reflect.DeepEqual(got, want) {
 					s.Errorf("history is %q; want %q", got, want)
 				}
-				if last.ID != hold.ID || last.Spend != hold.ID || last.Tags["merchant"] != "m" {
+				if last.RequestID != hold.ID || last.SpendID != hold.ID || last.Tags["merchant"] != "m" {
 					s.Errorf("the first entry is %+v", last)
 				}
 				n := 0

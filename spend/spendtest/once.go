@@ -80,12 +80,12 @@ func (o Once) Check(t *testing.T, l ledger.Ledger, answers map[int]string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if seen[e.ID] {
-				t.Fatalf("request %s had two effects", e.ID)
+			if seen[e.RequestID] {
+				t.Fatalf("request %s had two effects", e.RequestID)
 			}
-			seen[e.ID] = true
-			if yes := e.Kind == "spend"; fmt.Sprintf("%t/%d", yes, e.At.UnixMicro()) != byID[e.ID][:len(byID[e.ID])-2] {
-				t.Fatalf("request %s was answered %s, and the ledger says %s at %d", e.ID, byID[e.ID], e.Kind, e.At.UnixMicro())
+			seen[e.RequestID] = true
+			if yes := e.Kind == "spend"; fmt.Sprintf("%t/%d", yes, e.At.UnixMicro()) != byID[e.RequestID][:len(byID[e.RequestID])-2] {
+				t.Fatalf("request %s was answered %s, and the ledger says %s at %d", e.RequestID, byID[e.RequestID], e.Kind, e.At.UnixMicro())
 			}
 			if e.Kind == "spend" {
 				approved++
