@@ -11,8 +11,8 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/spend/spendtest"
 )
 
 // BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against one db.Update per decision in a
@@ -45,17 +45,17 @@ func BenchmarkAuthorize(b *testing.B) {
 			return bucket.Put(key, binary.BigEndian.AppendUint64(nil, r.Uint64()))
 		})
 	}
-	authorize := spendtest.Authorizer(b, l, 30*24*time.Hour, accounts)
-	spendtest.Rate(b, 2*time.Second, authorize)
+	authorize := spendload.Authorizer(b, l, 30*24*time.Hour, accounts)
+	spendload.Rate(b, 2*time.Second, authorize)
 	for b.Loop() {
 		var ratios, ours, bare []float64
 		for range 5 {
-			u, a := spendtest.Rate(b, time.Second, update), spendtest.Rate(b, time.Second, authorize)
+			u, a := spendload.Rate(b, time.Second, update), spendload.Rate(b, time.Second, authorize)
 			ratios, ours, bare = append(ratios, a/u), append(ours, a), append(bare, u)
 		}
-		b.ReportMetric(spendtest.Median(ratios), "x-db.Update")
-		b.ReportMetric(spendtest.Median(ours), "authorize/s")
-		b.ReportMetric(spendtest.Median(bare), "update/s")
+		b.ReportMetric(spendload.Median(ratios), "x-db.Update")
+		b.ReportMetric(spendload.Median(ours), "authorize/s")
+		b.ReportMetric(spendload.Median(bare), "update/s")
 	}
 }
 
@@ -81,7 +81,7 @@ func BenchmarkFlat(b *testing.B) {
 		}
 		return l
 	}
-	spendtest.Flat(b, open, func() {
+	spendload.Flat(b, open, func() {
 		for _, db := range files {
 			if err := db.Sync(); err != nil {
 				b.Fatal(err)

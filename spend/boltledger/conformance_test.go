@@ -49,8 +49,8 @@ func harness(t *testing.T) spendtest.Harness {
 			defer func() { _ = tx.Rollback() }()
 			f(l.(*boltledger.Ledger).With(tx))
 		},
-		Workers: 1, Together: 64,
-		Rarely: true,
+		Ledgers: 1, PerLedger: 64,
+		CompareRarely: true,
 	}
 }
 

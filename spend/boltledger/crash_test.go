@@ -16,8 +16,8 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/spend/spendtest"
 )
 
 // childEnv, in the environment, makes this test binary a program that spends and can be killed: a file, and the number of the
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var once = spendtest.Once{Requests: 10_000, Times: 3}
+var once = spendload.Once{Requests: 10_000, Times: 3}
 
 // child sends requests from one on, from many goroutines, and prints each answer: a line is one write of the system, so what
 // was printed survives a kill.
@@ -140,5 +140,5 @@ func compacted(t *testing.T, s *bolt.Store, l ledger.Ledger, answers map[int]str
 
 func TestRaces(t *testing.T) {
 	h := harness(t)
-	spendtest.Races(t, []ledger.Ledger{h.New(t, time.Now), h.New(t, time.Now)})
+	spendload.Races(t, []ledger.Ledger{h.New(t, time.Now), h.New(t, time.Now)})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/spendtest"
@@ -14,8 +15,8 @@ var harness = spendtest.Harness{
 	New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return memledger.New(&memledger.Options{Clock: clock})
 	},
-	Workers: 2, Together: 4,
-	Rarely: true,
+	Ledgers: 2, PerLedger: 4,
+	CompareRarely: true,
 }
 
 func TestRandom(t *testing.T) {
@@ -28,4 +29,4 @@ func TestRandom(t *testing.T) {
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness) }
 
-func TestRaces(t *testing.T) { spendtest.Races(t, []ledger.Ledger{harness.New(t, time.Now)}) }
+func TestRaces(t *testing.T) { spendload.Races(t, []ledger.Ledger{harness.New(t, time.Now)}) }

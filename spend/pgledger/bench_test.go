@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/spend/spendtest"
 )
 
 func benchPool(b *testing.B) *pgxpool.Pool {
@@ -54,30 +54,30 @@ func BenchmarkAuthorize(b *testing.B) {
 	execute(b, pool, `CREATE TABLE `+schema+`.reference
 		(key text COLLATE "C" PRIMARY KEY, level float8 NOT NULL, atime timestamptz NOT NULL) WITH (fillfactor = 85)`)
 	execute(b, pool, fmt.Sprintf(`INSERT INTO `+schema+`.reference SELECT 'account:' || i, 0, now() FROM generate_series(0, %d) AS i`, accounts-1))
-	authorize := spendtest.Authorizer(b, l, 30*24*time.Hour, accounts)
+	authorize := spendload.Authorizer(b, l, 30*24*time.Hour, accounts)
 	update := func(r *rand.Rand) error {
 		_, err := pool.Exec(context.Background(), `UPDATE `+schema+`.reference SET level = level + 1, atime = clock_timestamp() WHERE key = $1`,
 			fmt.Sprint("account:", r.IntN(accounts)))
 		return err
 	}
-	spendtest.Rate(b, 2*time.Second, authorize)
+	spendload.Rate(b, 2*time.Second, authorize)
 	execute(b, pool, `VACUUM ANALYZE`)
 	for b.Loop() {
 		var ratios, ours, bare []float64
 		for range 5 {
-			u, a := spendtest.Rate(b, 1500*time.Millisecond, update), spendtest.Rate(b, 1500*time.Millisecond, authorize)
+			u, a := spendload.Rate(b, 1500*time.Millisecond, update), spendload.Rate(b, 1500*time.Millisecond, authorize)
 			ratios, ours, bare = append(ratios, a/u), append(ours, a), append(bare, u)
 		}
-		b.ReportMetric(spendtest.Median(ratios), "x-bare-update")
-		b.ReportMetric(spendtest.Median(ours), "authorize/s")
-		b.ReportMetric(spendtest.Median(bare), "update/s")
+		b.ReportMetric(spendload.Median(ratios), "x-bare-update")
+		b.ReportMetric(spendload.Median(ours), "authorize/s")
+		b.ReportMetric(spendload.Median(bare), "update/s")
 	}
 }
 
 // BenchmarkFlat measures whether a decision's cost grows with what is in the window. Filling the tables takes minutes.
 func BenchmarkFlat(b *testing.B) {
 	pool := benchPool(b)
-	spendtest.Flat(b,
+	spendload.Flat(b,
 		func(clock func() time.Time) ledger.Ledger { return benchLedger(b, pool, migrated(b, pool), clock) },
 		func() { execute(b, pool, `VACUUM ANALYZE`) })
 }

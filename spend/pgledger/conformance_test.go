@@ -55,7 +55,7 @@ func harness(t *testing.T) spendtest.Harness {
 			defer func() { _ = tx.Rollback(context.Background()) }()
 			f(l.(*pgledger.Ledger).With(tx))
 		},
-		Workers: 2, Together: 64, Rarely: true,
+		Ledgers: 2, PerLedger: 64, CompareRarely: true,
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/spend/spendtest"
 	"github.com/brimgo/brim/store"
 )
 
@@ -102,7 +102,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	once := spendtest.Once{Requests: 10_000, Times: 3}
+	once := spendload.Once{Requests: 10_000, Times: 3}
 	b, err := once.Budgets(l)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestRaces(t *testing.T) {
 		defer l.Close()
 		ledgers = append(ledgers, l)
 	}
-	spendtest.Races(t, ledgers)
+	spendload.Races(t, ledgers)
 }
 
 func TestProcesses(t *testing.T) {
@@ -260,11 +260,11 @@ func processChild(args string) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	ones, err := spendtest.Race(l, fmt.Sprint("ones:", round), 32, 200, 1_00, 1_00)
+	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), 32, 200, 1_00, 1_00)
 	if err != nil {
 		return err
 	}
-	random, err := spendtest.Race(l, fmt.Sprint("random:", round), 32, 200, 1, 90)
+	random, err := spendload.Race(l, fmt.Sprint("random:", round), 32, 200, 1, 90)
 	if err != nil {
 		return err
 	}

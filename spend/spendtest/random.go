@@ -17,20 +17,24 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Harness gives the suite ledgers to test.
+// Harness tells the suite how to make the ledgers that it tests.
 type Harness struct {
-	// New returns a ledger that goes by clock. Several may share one place, each with a clock of its own: the suite gives
-	// them different accounts and IDs. The suite closes it.
+	// New returns a ledger that reads clock. Several ledgers may share one place
+	// for their data, although each has a clock of its own: the suite gives them
+	// different accounts and IDs. The suite closes the ledger.
 	New func(t testing.TB, clock func() time.Time) ledger.Ledger
-	// Crash, if set, calls f with a ledger whose transaction is then lost, as by a crash before its commit.
+	// Crash, if set, calls f with a ledger whose transaction is lost afterwards,
+	// as if the process had crashed before the commit. l is a ledger of New.
 	Crash func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger))
-	// Workers is how many groups of sequences run at a time, each with a ledger of its own; 0 means 1.
-	Workers int
-	// Together is how many sequences use one ledger at the same time, so that their decisions meet; 0 means 1.
-	Together int
-	// Rarely compares all figures now and then, and at the end of each sequence, instead of after every step: for ledgers that
-	// are far away.
-	Rarely bool
+	// Ledgers is the number of ledgers that [Random] uses at a time; 0 means 1.
+	Ledgers int
+	// PerLedger is the number of sequences that use one ledger at the same time,
+	// so that their decisions meet; 0 means 1.
+	PerLedger int
+	// CompareRarely makes [Random] compare all figures after about one step in
+	// eight and at the end of each sequence, instead of after every step. Set it
+	// for a ledger behind a network.
+	CompareRarely bool
 }
 
 // tick divides all times of the suite: doubles hold its multiples, in seconds, exactly.
@@ -44,10 +48,10 @@ const steps = 10
 func Random(t *testing.T, h Harness, sequences int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	together := max(1, h.Together)
+	together := max(1, h.PerLedger)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range max(1, h.Workers) {
+	for range max(1, h.Ledgers) {
 		clock := &testClock{}
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		l := h.New(t, clock.now)
@@ -218,7 +222,7 @@ func (s *sequence) change() error {
 
 // compare asks for everything that can be asked, or does not if it shall rarely.
 func (s *sequence) compare() error {
-	if s.h.Rarely && s.r.IntN(8) > 0 {
+	if s.h.CompareRarely && s.r.IntN(8) > 0 {
 		return nil
 	}
 	return s.compareAll()

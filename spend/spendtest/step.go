@@ -67,7 +67,7 @@ func (s *sequence) charge(how string) error {
 		sp.expires = now + r.TTL.Microseconds()
 	}
 	n := r.Amount.Minor
-	if !s.h.Rarely || s.r.IntN(8) == 0 {
+	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
 		asked, err := s.budgets.AbleToAccept(context.Background(), r)
 		if err != nil {
 			return fmt.Errorf("asking: %w", err)

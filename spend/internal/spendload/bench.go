@@ -1,4 +1,4 @@
-package spendtest
+package spendload
 
 import (
 	"context"
@@ -14,25 +14,28 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Callers is how many goroutines decide at the same time in benchmarks.
-const Callers = 64
+// callers is the number of goroutines that decide at the same time in a
+// benchmark.
+const callers = 64
 
-// ThreeRules is the budget that benchmarks decide by: one rolling window, one calendar month, one ceiling.
-func ThreeRules(window time.Duration) spend.Budget {
+// benchBudget is the budget of the benchmarks: a rolling window, a calendar
+// month and a ceiling for one spend. No amount of a benchmark reaches a limit.
+func benchBudget(window time.Duration) spend.Budget {
 	return spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-		spend.Rolling("rolling", money(1<<50), window),
-		spend.Calendar("month", money(1<<50), spend.Month, time.UTC),
-		spend.PerTransaction("single", money(1<<40)),
+		spend.Rolling("rolling", euros(1<<50), window),
+		spend.Calendar("month", euros(1<<50), spend.Month, time.UTC),
+		spend.PerTransaction("single", euros(1<<40)),
 	}}
 }
 
-// Rate is how many times per second [Callers] together get through f within d.
+// Rate runs f from 64 goroutines for d and returns the calls per second of all
+// of them together.
 func Rate(b *testing.B, d time.Duration, f func(r *rand.Rand) error) float64 {
 	b.Helper()
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range Callers {
+	for range callers {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 			for time.Since(start) < d {
@@ -48,16 +51,17 @@ func Rate(b *testing.B, d time.Duration, f func(r *rand.Rand) error) float64 {
 	return float64(done.Load()) / time.Since(start).Seconds()
 }
 
-// Median is the one in the middle.
+// Median sorts list and returns its middle element.
 func Median(list []float64) float64 {
 	slices.Sort(list)
 	return list[len(list)/2]
 }
 
-// Authorizer returns what authorizes 1.00 on one of so many accounts.
+// Authorizer returns a function that authorizes 1.00 EUR on a random one of
+// the given number of accounts.
 func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration, accounts int) func(r *rand.Rand) error {
 	b.Helper()
-	cards, err := spend.New(l, ThreeRules(window), nil)
+	cards, err := spend.New(l, benchBudget(window), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,7 +69,9 @@ func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration, accounts in
 	run := time.Now().UnixNano()
 	return func(r *rand.Rand) error {
 		d, err := cards.Authorize(context.Background(), spend.Request{
-			ID: fmt.Sprintf("%x-%x", run, ids.Add(1)), Account: fmt.Sprint("account:", r.IntN(accounts)), Amount: money(100),
+			ID:      fmt.Sprintf("%x-%x", run, ids.Add(1)),
+			Account: fmt.Sprint("account:", r.IntN(accounts)),
+			Amount:  euros(1_00),
 		})
 		if err == nil && !d.Approved {
 			err = fmt.Errorf("declined: %+v", d)
@@ -74,27 +80,38 @@ func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration, accounts in
 	}
 }
 
-// Flat compares what an authorization costs with 10 entries in the window and with 10,000, over 100 accounts, while as many
-// leave the window as come. open returns a new ledger that goes by a clock, and settle is called when it has been filled.
+// manualClock stands still until a goroutine moves it. Its unit is the
+// microsecond.
+type manualClock struct{ us atomic.Int64 }
+
+func (c *manualClock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+
+// Flat compares the cost of an authorization with 10 entries in the window to
+// the cost with 10,000 entries, over 100 accounts. During the measurement one
+// entry leaves a window for each entry that comes.
+//
+// open returns a new ledger that reads clock. Flat calls settle after it has
+// filled both ledgers and before it measures.
 func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle func()) {
 	const accounts = 100
 	const second = int64(time.Second / time.Microsecond)
 	type side struct {
-		clock     *testClock
+		clock     *manualClock
 		authorize func(*rand.Rand) error
 	}
 	var sides []side
 	for _, entries := range []int{10, 10_000} {
-		clock := &testClock{}
+		clock := &manualClock{}
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		l := open(clock.now)
 		b.Cleanup(func() { _ = l.Close() })
-		// One decision a second and account: the window holds as many as it has seconds.
+		// Each account gets one decision a second, so the window holds as many
+		// entries as it has seconds.
 		authorize := Authorizer(b, l, time.Duration(entries)*time.Second, accounts)
 		var left atomic.Int64
 		left.Store(int64(entries * accounts * 11 / 10))
 		var wg sync.WaitGroup
-		for range 4 * Callers {
+		for range 4 * callers {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 				for left.Add(-1) >= 0 {

@@ -1,0 +1,115 @@
+package spendload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// raceBudgets allows 100.00 EUR in any 30 days.
+func raceBudgets(l ledger.Ledger) (*spend.Budgets, error) {
+	return spend.New(l, spend.Budget{Name: "races", Currency: "EUR", Rules: []spend.Rule{
+		spend.Rolling("month", euros(100_00), 30*24*time.Hour),
+	}}, nil)
+}
+
+// Race has goroutines charge random amounts from least to most, in cents, to
+// one account of 100.00 EUR a month. It stops after the given number of tries
+// and returns the sum of the approved amounts.
+func Race(l ledger.Ledger, account string, goroutines, tries int, least, most int64) (approved int64, err error) {
+	b, err := raceBudgets(l)
+	if err != nil {
+		return 0, err
+	}
+	var tried, sum atomic.Int64
+	errs := make(chan error, goroutines)
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			for tried.Add(1) <= int64(tries) {
+				n := least + r.Int64N(most-least+1)
+				d, err := b.Charge(context.Background(), spend.Request{
+					ID: fmt.Sprintf("races-%x", r.Uint64()), Account: account, Amount: euros(n),
+				})
+				switch {
+				case err != nil:
+					errs <- err
+					return
+				case d.Approved:
+					sum.Add(n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err = <-errs:
+	default:
+	}
+	return sum.Load(), err
+}
+
+// Races has 64 goroutines race for accounts of 100.00 EUR a month, through
+// ledgers that share their data. Charges of 1.00 are approved exactly 100
+// times. Charges of random amounts never exceed 100.00, and the remainder
+// still fits exactly.
+func Races(t *testing.T, ledgers []ledger.Ledger) {
+	b, err := raceBudgets(ledgers[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if sum := race(t, ledgers, fmt.Sprint("ones:", i), 1_00, 1_00); sum != 100_00 {
+			t.Errorf("%d charges of 1.00 were approved; want exactly 100", sum/1_00)
+		}
+		account := fmt.Sprint("random:", i)
+		sum := race(t, ledgers, account, 1, 90)
+		if sum > 100_00 || sum < 90_00 {
+			t.Errorf("charges of %d cents were approved; want 9000 to 10000", sum)
+		}
+		left := 100_00 - sum
+		if left == 0 {
+			continue
+		}
+		for n, want := range map[int64]bool{left + 1: false, left: true} {
+			d, err := b.AbleToAccept(context.Background(), spend.Request{Account: account, Amount: euros(n)})
+			if err != nil || d.Approved != want {
+				t.Errorf("%d cents of a remainder of %d: approved is %t, %v; want %t", n, left, d.Approved, err, want)
+			}
+		}
+		d, err := b.Charge(context.Background(), spend.Request{
+			ID: fmt.Sprint("fit-", account, sum), Account: account, Amount: euros(left),
+		})
+		if err != nil || !d.Approved {
+			t.Errorf("charging the exact remainder of %d cents: %+v, %v; want an approval", left, d, err)
+		}
+	}
+}
+
+// race shares 64 goroutines and 400 tries among the ledgers.
+func race(t *testing.T, ledgers []ledger.Ledger, account string, least, most int64) (sum int64) {
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for _, l := range ledgers {
+		wg.Go(func() {
+			n, err := Race(l, account, 64/len(ledgers), 400/len(ledgers), least, most)
+			if err != nil {
+				t.Error(err)
+			}
+			total.Add(n)
+		})
+	}
+	wg.Wait()
+	return total.Load()
+}
+
+// euros returns an amount of euros in cents.
+func euros(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
