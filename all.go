@@ -59,10 +59,7 @@ func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 		if !ok {
 			at = len(txn)
 			seen[f.Bucket] = at
-			op := store.Op{Bucket: f.Bucket, Mode: store.IfFits}
-			if l != nil {
-				op.BlockFor = l.penalty
-			}
+			op := store.Op{Bucket: f.Bucket, Mode: store.IfFits, BlockFor: l.penalty}
 			txn = append(txn, op)
 		}
 		txn[at].Amount += f.Amount

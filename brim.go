@@ -36,7 +36,8 @@ import (
 )
 
 // Limiter asks and fills buckets in one store. It holds no state of its own: any number of goroutines may share one, and
-// any number of Limiters one store. A nil Limiter, and one over a nil store, answer [ErrClosed].
+// any number of Limiters one store. Over a nil store it answers
+// [ErrClosed].
 type Limiter struct {
 	store   store.Store
 	prefix  string
@@ -151,7 +152,7 @@ func (l *Limiter) fill(ctx context.Context, op *store.Op, least float64) (State,
 		return State{}, fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release", ErrInvalidAmount, least)
 	}
 	op.Key = l.full(op.Key)
-	if l != nil && op.Mode != store.Always {
+	if op.Mode != store.Always {
 		op.BlockFor = l.penalty
 	}
 	if err := op.Validate(); err != nil {
@@ -179,7 +180,7 @@ func first(states []State, err error) (State, error) {
 // full is the key as the store knows it. An empty key stays empty, so that the validator refuses it under a prefix too: all
 // callers who forgot theirs would share one bucket.
 func (l *Limiter) full(key string) string {
-	if l == nil || l.prefix == "" || key == "" {
+	if l.prefix == "" || key == "" {
 		return key
 	}
 	return l.prefix + key
@@ -187,7 +188,7 @@ func (l *Limiter) full(key string) string {
 
 // backend is the store, or one that answers ErrClosed.
 func (l *Limiter) backend() store.Store {
-	if l == nil || l.store == nil {
+	if l.store == nil {
 		return none{}
 	}
 	return l.store

@@ -312,13 +312,10 @@ func TestClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var none *memory.Store
 	for name, l := range map[string]*brim.Limiter{
-		"a nil Limiter":             nil,
 		"a Limiter over nil":        brim.New(nil, nil),
 		"a Limiter over nil, named": brim.New(nil, &brim.Options{Prefix: "p:"}),
 		"a closed store":            closed,
-		"a nil *memory.Store":       brim.New(none, nil),
 	} {
 		for method, call := range calls {
 			if err := call(t.Context(), l); !errors.Is(err, brim.ErrClosed) {

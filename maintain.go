@@ -15,10 +15,7 @@ const listPage = 10_000
 // while it goes on. An error ends it.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		own := ""
-		if l != nil {
-			own = l.prefix
-		}
+		own := l.prefix
 		if own+prefix != "" {
 			if err := store.ValidateKey(own + prefix); err != nil {
 				yield(Entry{}, err)

@@ -20,9 +20,6 @@ const UntilEmpty = store.UntilEmpty
 //
 // A refusal that blocks is written, so it costs what an accepted call costs.
 func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
-	if l == nil {
-		return nil
-	}
 	with := *l
 	with.penalty = d
 	return &with

@@ -170,8 +170,8 @@ func TestPenaltyInvalid(t *testing.T) {
 			t.Errorf("a penalty of %v, several buckets: %v", d, err)
 		}
 	}
-	if _, err := (*brim.Limiter)(nil).WithPenalty(time.Second).TryFillup(context.Background(), tens.For("k"), 1); !errors.Is(err, brim.ErrClosed) {
-		t.Errorf("a nil Limiter: %v", err)
+	if _, err := brim.New(nil, nil).WithPenalty(time.Second).TryFillup(context.Background(), tens.For("k"), 1); !errors.Is(err, brim.ErrClosed) {
+		t.Errorf("a Limiter without a store: %v", err)
 	}
 	must(t)(l.TryFillup(t.Context(), tens.For("k"), 10))
 	if st := must(t)(l.TryFillup(t.Context(), tens.For("k"), 1)); !st.BlockedUntil.IsZero() {

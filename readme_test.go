@@ -121,7 +121,7 @@ func TestReadmeCodeWorks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	closed := handler(nil, nil)
+	closed := handler(brim.New(nil, nil), nil)
 	w := httptest.NewRecorder()
 	closed(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("[]")))
 	if w.Code != http.StatusServiceUnavailable {

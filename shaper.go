@@ -137,7 +137,7 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 // is to it.
 func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 	longest := Never
-	if s != nil && s.maxWait > 0 {
+	if s.maxWait > 0 {
 		longest = s.maxWait
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -151,11 +151,8 @@ func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 	return ceiling
 }
 
-// limiter is the Shaper's, or that of a nil Shaper, without its penalty.
+// limiter is the Shaper's, without its penalty.
 func (s *Shaper) limiter() *Limiter {
-	if s == nil {
-		return nil
-	}
 	return s.lim.WithPenalty(0)
 }
 

@@ -204,7 +204,6 @@ func TestShaperInvalid(t *testing.T) {
 		{"NaN with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.NaN(), brim.ErrInvalidAmount},
 		{"infinite with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.Inf(1), brim.ErrInvalidAmount},
 		{"context done", sh, ended, tens.For("k"), 1, context.Canceled},
-		{"nil Shaper", nil, ctx, tens.For("k"), 1, brim.ErrClosed},
 		{"no store", shaper(t, nil, time.Second), ctx, tens.For("k"), 1, brim.ErrClosed},
 		{"an estimate", shaper(t, estimating{s}, 0), ctx, tens.For("estimate"), 1, errors.ErrUnsupported},
 	} {

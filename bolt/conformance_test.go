@@ -31,7 +31,6 @@ func TestConformance(t *testing.T) {
 			}
 			return again
 		},
-		Nil: (*Store)(nil),
 	})
 }
 

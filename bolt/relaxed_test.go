@@ -52,7 +52,6 @@ func TestRelaxedConformance(t *testing.T) {
 					closeStore(t, s)
 					return at(t, s.(*Relaxed).s.given, clock)
 				},
-				Nil:        (*Relaxed)(nil),
 				Operations: 3000,
 				Keys:       1000,
 			})

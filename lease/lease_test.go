@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 		return wrap(t, inMemory(t, clock), &lease.Options{Share: 1e-30})
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-		OpenAt: at, Nil: (*lease.Store)(nil), Operations: 5000, Keys: 1000,
+		OpenAt: at, Operations: 5000, Keys: 1000,
 	})
 }
 

@@ -19,6 +19,5 @@ func TestConformance(t *testing.T) {
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
 		OpenAt: at,
-		Nil:    (*memory.Store)(nil),
 	})
 }

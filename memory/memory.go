@@ -167,9 +167,6 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 
 // Close ends the store and forgets its buckets.
 func (s *Store) Close() error {
-	if s == nil {
-		return store.Wrap(backend, "close", store.ErrClosed)
-	}
 	if s.closed.Swap(true) {
 		return nil
 	}
@@ -184,7 +181,7 @@ func (s *Store) Close() error {
 
 // ready is what every call asks first.
 func (s *Store) ready(ctx context.Context) error {
-	if s == nil || s.closed.Load() {
+	if s.closed.Load() {
 		return store.ErrClosed
 	}
 	return ctx.Err()

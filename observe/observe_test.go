@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 		return wrap(t, inMemory(t, clock), hooks, nil)
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-		OpenAt: at, Nil: (*observe.Store)(nil), Operations: 5000, Keys: 1000,
+		OpenAt: at, Operations: 5000, Keys: 1000,
 	})
 }
 

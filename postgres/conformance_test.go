@@ -67,7 +67,6 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 		return h.over(t, h.schema(s), clock)
 	}
 	o.Peer = func(t *testing.T, s store.Store) store.Store { return h.over(t, h.schema(s), nil) }
-	o.Nil = (*postgres.Store)(nil)
 	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &o)
 }
 

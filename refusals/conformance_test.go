@@ -66,7 +66,6 @@ func TestConformance(t *testing.T) {
 					o.Clock = s.own
 					return wrap(t, s, o)
 				},
-				Nil:        (*refusals.Store)(nil),
 				Operations: c.ops,
 				Keys:       2000,
 			})

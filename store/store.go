@@ -11,8 +11,8 @@ import (
 // [Bucket.Validate] or [ValidateKey]; a store need not look again, but must answer [errors.ErrUnsupported] to a [Mode] or a
 // field that it does not know, never ignore it.
 //
-// Every method answers a context that is already done with the context's error and does nothing; after Close, and on a nil
-// pointer to a backend's type, it answers [ErrClosed]. An error other than [ErrUnknownOutcome] means that nothing was applied.
+// Every method answers a context that is already done with the context's error and does nothing; after Close it
+// answers [ErrClosed]. An error other than [ErrUnknownOutcome] means that nothing was applied.
 // A refusal is a [State], never an error.
 //
 // A wrapper around a Store is a Store.
@@ -20,7 +20,7 @@ type Store interface {
 	// Fill decides one operation on one bucket, atomically. It is the hot path.
 	Fill(ctx context.Context, op Op) (State, error)
 
-	// Apply decides transactions in order, each on its own and all or none of its operations: see [Transact]. It answers
+	// Apply decides transactions in order, each on its own and all or none of its operations: see [Decide]. It answers
 	// with one Result per transaction. Backends that commit do so once for all of them, so that a caller with much to do
 	// pays for one commit.
 	Apply(ctx context.Context, txns ...Txn) ([]Result, error)

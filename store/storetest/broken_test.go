@@ -176,7 +176,7 @@ func (s *refStore) neighbour(ctx context.Context, flag func(*faultState) *bool, 
 
 // brokenApply is an Apply that is wrong from the start.
 func (s *refStore) brokenApply(ctx context.Context, txns []store.Txn) (res []store.Result, err error, done bool) {
-	if s == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return nil, nil, false
 	}
 	switch s.fault {

@@ -41,20 +41,6 @@ func calling(ctx context.Context, m method, st store.Store) (err error) {
 	return m.call(ctx, st)
 }
 
-// nilStore sees that a nil pointer of the backend's type is a store that is closed.
-func (s *suite) nilStore(t *testing.T) {
-	const why = "a store that was never opened answers ErrClosed, and does not panic (trap 19)"
-	for _, m := range methods() {
-		if err := calling(t.Context(), m, s.o.Nil); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s: %v, want ErrClosed\nwhy: %s", m.name, err, why)
-		}
-	}
-	closes := method{"Close", func(_ context.Context, st store.Store) error { return st.Close() }}
-	if err := calling(t.Context(), closes, s.o.Nil); err != nil && !errors.Is(err, store.ErrClosed) {
-		t.Errorf("Close: %v, want nil or ErrClosed\nwhy: %s", err, why)
-	}
-}
-
 // closingInFlight closes a store under racing callers: what was acknowledged is there after reopening, what failed is not.
 func (s *suite) closingInFlight(t *testing.T) {
 	const why = "calls in flight end first, or fail with ErrClosed: what was acknowledged is stored, what failed is not (trap 17)"

@@ -3,7 +3,7 @@
 // A backend's own test calls [Run] with a function that opens an empty store:
 //
 //	func TestConformance(t *testing.T) {
-//		storetest.Run(t, openReal, &storetest.Options{OpenAt: openAt, Reopen: reopen, Nil: (*mine.DB)(nil)})
+//		storetest.Run(t, openReal, &storetest.Options{OpenAt: openAt, Reopen: reopen})
 //	}
 //
 // What a store answers is checked three times over: against vectors, scripts whose every number is exact; against cases,

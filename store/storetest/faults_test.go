@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/brimgo/brim/store"
-
 // fault is what a broken store does wrong.
 type fault string
 
@@ -54,7 +52,6 @@ const (
 	ignoresContext       fault = "ignores the context"
 	usableAfterClose     fault = "works after Close"
 	closesOnce           fault = "fails the second Close"
-	panicsOnNilPointer   fault = "panics on a nil pointer"
 	shortensBlocks       fault = "shortens blocks"
 	ignoresBlocks        fault = "ignores blocks"
 	deleteKeepsBlock     fault = "keeps the block on Delete"
@@ -91,11 +88,7 @@ const (
 type brokenStore struct {
 	fault      fault
 	part, test string
-	nilStore   store.Store
 }
-
-// forgetful is a store without a nil check.
-type forgetful struct{ store.Store }
 
 var broken = []brokenStore{
 	{fault: decidesFromSnapshot, part: "races", test: "exactly the capacity"},
@@ -143,7 +136,6 @@ var broken = []brokenStore{
 	{fault: ignoresContext, part: "contexts", test: "already done"},
 	{fault: usableAfterClose, part: "closing"},
 	{fault: closesOnce, part: "closing"},
-	{fault: panicsOnNilPointer, part: "nil", nilStore: (*forgetful)(nil)},
 	{fault: shortensBlocks, part: "cases", test: "a block is never shortened"},
 	{fault: ignoresBlocks, part: "cases", test: "penalty"},
 	{fault: deleteKeepsBlock, part: "cases", test: "Delete lifts a block"},

@@ -40,9 +40,6 @@ func (s *refStore) peer(now func() time.Time) *refStore {
 
 // enter takes the lock; the caller must leave unless an error comes back.
 func (s *refStore) enter(ctx context.Context) error {
-	if s == nil {
-		return store.ErrClosed
-	}
 	if err := ctx.Err(); err != nil && s.fault != ignoresContext {
 		return err
 	}
@@ -66,9 +63,6 @@ func (s *refStore) load(key string, now int64) store.Record {
 func (s *refStore) save(key string, r store.Record) { s.disk.records[s.keyed(key)] = s.kept(key, r) }
 
 func (s *refStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if s == nil {
-		return store.State{}, store.ErrClosed
-	}
 	early := s.now()
 	if st, err, done := s.brokenFill(ctx, op, early); done {
 		return st, err
@@ -178,9 +172,6 @@ func (s *refStore) Prune(ctx context.Context) (int64, error) {
 }
 
 func (s *refStore) Close() error {
-	if s == nil {
-		return store.ErrClosed
-	}
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	if s.closed && s.fault == closesOnce {

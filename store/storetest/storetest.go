@@ -25,10 +25,6 @@ type Options struct {
 	// the data has one owner: callers then race through one handle only.
 	Peer func(t *testing.T, s store.Store) store.Store
 
-	// Nil is a nil pointer of the backend's type. It must answer every call with [store.ErrClosed]. Leave it nil for a
-	// backend that is no pointer.
-	Nil store.Store
-
 	// Unsupported reports whether the backend answers op with [errors.ErrUnsupported]. The suite then demands that error
 	// and leaves out what cannot be had without the operation. Nil means that everything is supported.
 	Unsupported func(op store.Op) bool
@@ -69,7 +65,6 @@ const (
 	openAt need = 1 << iota
 	reopen
 	peer
-	nilStore
 )
 
 // lacks names the first option that the part needs and o does not have.
@@ -81,8 +76,6 @@ func (p part) lacks(o *Options) string {
 		return "Reopen"
 	case p.needs&peer != 0 && o.Peer == nil:
 		return "Peer"
-	case p.needs&nilStore != 0 && o.Nil == nil:
-		return "Nil"
 	}
 	return ""
 }
@@ -104,7 +97,6 @@ var parts = []part{
 	{"contexts", 0, (*suite).contexts},
 	{"closing", 0, (*suite).closing},
 	{"closing in flight", reopen, (*suite).closingInFlight},
-	{"nil", nilStore, (*suite).nilStore},
 	{"restart", openAt | reopen, (*suite).restart},
 	{"restart on the real clock", reopen, (*suite).restartReal},
 	{"conservation", openAt, (*suite).conservation},

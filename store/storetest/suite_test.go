@@ -24,7 +24,6 @@ func refOptions(f fault) *Options {
 			return s.(*refStore).reopened(clock)
 		},
 		Peer: func(_ *testing.T, s store.Store) store.Store { return s.(*refStore).peer(nil) },
-		Nil:  (*refStore)(nil),
 	}
 }
 
@@ -120,9 +119,6 @@ func runBroken(t *testing.T) {
 			t.Parallel()
 			o := refOptions(b.fault)
 			o.Keys, o.Operations = 1000, 100_000
-			if b.nilStore != nil {
-				o.Nil = b.nilStore
-			}
 			s := newSuite(openRef(b.fault), o)
 			s.patience = time.Second
 			for _, part := range parts {
