@@ -6,21 +6,23 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// patience is for how many answers to others' questions a caller waits before it asks itself.
-const patience = 3
+// maxWaits is the number of answers to other callers' questions that a caller waits for before it
+// asks by itself.
+const maxWaits = 3
 
-// ask puts the question to the store and learns from the answer.
-func (s *Store) ask(ctx context.Context, op *store.Op, b *set, h uint64) (store.State, error) {
+// ask decides an op that memory did not refuse at first sight: from the answer that another caller
+// is waiting for, or by a question of its own.
+func (s *Store) ask(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
 	counted := false
 	if refusable(op) {
-		for round := 0; b.find(h, op.Key) != nil; round++ {
-			st, news, verdict := s.turn(b, h, op, round)
-			if verdict == refuse {
+		for waits := 0; cs.find(h, op.Key) != nil; waits++ {
+			st, changed, next := s.next(cs, h, op, waits)
+			if next == refuse {
 				return st, nil
 			}
-			if verdict == wait {
+			if next == wait {
 				select {
-				case <-news:
+				case <-changed:
 				case <-ctx.Done():
 					return store.State{}, store.Wrap(backend, "fill", ctx.Err())
 				}
@@ -29,89 +31,93 @@ func (s *Store) ask(ctx context.Context, op *store.Op, b *set, h uint64) (store.
 				}
 				continue
 			}
-			counted = verdict == goCounted
+			counted = next == sendCounted
 			break
 		}
 	}
-	return s.send(ctx, op, b, h, counted)
+	return s.send(ctx, op, cs, h, counted)
 }
 
-type verdict uint8
+// step is the next thing that a caller does.
+type step uint8
 
 const (
-	goUncounted verdict = iota
-	goCounted
-	wait
-	refuse
+	send        step = iota // send the question
+	sendCounted             // send the question, which the snapshot counts as pending
+	wait                    // wait for the answer to another caller's question
+	refuse                  // return the refusal
 )
 
-// turn says what a caller does whose bucket is known, or was a moment ago.
-func (s *Store) turn(b *set, h uint64, op *store.Op, round int) (st store.State, news <-chan struct{}, v verdict) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.find(h, op.Key)
+// next returns what a caller of a remembered bucket does next. With step wait, changed is closed
+// when the caller should try again.
+func (s *Store) next(cs *cacheSet, h uint64, op *store.Op, waits int) (st store.State, changed <-chan struct{}, _ step) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	e := cs.find(h, op.Key)
 	if e == nil || e.rec.Limit != op.Limit {
-		return st, nil, goUncounted
+		return st, nil, send
 	}
 	now := s.now()
 	if e.refuse(op, now, s.remember, &st) {
 		return st, nil, refuse
 	}
-	if e.asking > 0 && round < patience && !e.beside(op, now, s.remember) {
+	if e.calls > 0 && waits < maxWaits && !e.fitsBesidePending(op, now, s.remember) {
 		if e.changed == nil {
 			e.changed = make(chan struct{})
 		}
 		return st, e.changed, wait
 	}
-	e.asking++
+	e.calls++
 	e.units += op.Amount + op.Hold
-	return st, nil, goCounted
+	return st, nil, sendCounted
 }
 
-// send asks the store, whatever is known.
-func (s *Store) send(ctx context.Context, op *store.Op, b *set, h uint64, counted bool) (st store.State, err error) {
+// send asks the wrapped store and learns from the answer. counted reports whether the bucket's
+// snapshot counts the question as pending.
+func (s *Store) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint64, counted bool) (st store.State, err error) {
 	defer func() {
-		if counted { // also after a panic, or others would wait for ever
-			b.mu.Lock()
-			b.answered(h, op)
-			b.mu.Unlock()
+		if counted { // after an error, or a panic: other callers must not wait for ever
+			cs.mu.Lock()
+			cs.settle(h, op)
+			cs.mu.Unlock()
 		}
 	}()
-	gen := b.begin(op.Limit)
+	generation := cs.begin(op.Limit)
 	sent := s.now()
 	st, err = s.inner.Fill(ctx, *op)
 	if err != nil {
-		if !b.by(op.Limit) {
-			b.forget(h, op.Key) // it may have gone in by its own limit
+		if !cs.lastLimitIs(op.Limit) {
+			cs.forget(h, op.Key) // the fill may have gone in under its own limit
 		}
 		return st, err
 	}
 	refused := op.Mode == store.IfFits && !st.Accepted
-	if !refused && b.by(op.Limit) && st.BlockedUntil.IsZero() && st.Level+st.Held+op.Amount+op.Hold <= op.Capacity && b.find(h, op.Key) == nil {
-		return st, nil // there is room, and nothing to correct
+	fitsAgain := st.BlockedUntil.IsZero() && st.Level+st.Held+op.Amount+op.Hold <= op.Capacity
+	if !refused && fitsAgain && cs.lastLimitIs(op.Limit) && cs.find(h, op.Key) == nil {
+		return st, nil // the bucket has room, and no snapshot has to be corrected
 	}
-	e := learned(op, &st, sent, s.now())
-	b.mu.Lock()
+	e := newSnapshot(op, &st, sent, s.now())
+	cs.mu.Lock()
 	if counted {
-		b.answered(h, op) // in one with what it taught, so that those who wait wake to both
+		cs.settle(h, op) // under the same lock as learn, so that waiting callers wake to the new snapshot
 		counted = false
 	}
-	b.learn(h, op.Key, e, refused, gen, s.remember)
-	b.mu.Unlock()
+	cs.learn(h, op.Key, e, refused, generation, s.remember)
+	cs.mu.Unlock()
 	return st, nil
 }
 
-// answered ends a counted question. The set is locked.
-func (b *set) answered(h uint64, op *store.Op) {
-	e := b.find(h, op.Key)
+// settle ends a pending question. The set is locked.
+func (cs *cacheSet) settle(h uint64, op *store.Op) {
+	e := cs.find(h, op.Key)
 	if e == nil {
 		return
 	}
-	// The entry may be younger than the question, which then was not counted in it.
-	e.asking = max(0, e.asking-1)
+	// If the snapshot is younger than the question, it never counted the question.
+	e.calls = max(0, e.calls-1)
 	e.units = max(0, e.units-op.Amount-op.Hold)
-	if e.asking == 0 {
-		e.units = 0 // what rounding left
+	if e.calls == 0 {
+		e.units = 0 // removes a remainder that rounding left
 	}
-	e.wake()
+	e.notify()
 }

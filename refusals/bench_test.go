@@ -11,8 +11,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// BenchmarkRefusedAgain measures a call that is refused from memory, on one bucket and on 100,000, from as many goroutines
-// as -cpu says. The module in bench compares it with what else there is.
+// BenchmarkRefusedAgain measures a call that is refused from memory, on one bucket and on 100,000
+// buckets. The flag -cpu sets the number of goroutines. The module in bench compares the result with
+// other libraries.
 func BenchmarkRefusedAgain(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {

@@ -16,10 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// skewed watches a store for fills that were decided while the clock was behind the bucket's time. What it then says of a
-// bucket in which there is room does not tell by how far, so that an estimate from it errs: it lets the bucket leak too
-// early, and asks too soon. That is on the safe side, see TestBehindItsBucket, but not the exact answer that the suite
-// demands. So each such fill puts the wrapper's clock back, which makes it forget.
+// skewed watches a store for fills that were decided while the clock was behind the bucket's time.
+// If such a fill is accepted, or can never fit, its answer does not tell how far the clock was
+// behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks the store
+// too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact answers. So
+// each such fill puts the wrapper's clock back, and the wrapper then believes no older answer.
 type skewed struct {
 	store.Store
 	clock  func() time.Time
@@ -28,26 +29,28 @@ type skewed struct {
 
 func (s *skewed) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	st, err := s.Store.Fill(ctx, op)
-	if unsaid := st.Accepted || st.RetryAfter == store.Never; err == nil && unsaid && st.At.After(s.clock()) {
+	lagUnknown := st.Accepted || st.RetryAfter == store.Never
+	if err == nil && lagUnknown && st.At.After(s.clock()) {
 		s.behind.Add(1)
 	}
 	return st, err
 }
 
-// own is the wrapper's clock.
-func (s *skewed) own() time.Time {
+// wrapperClock is the clock of the wrapper.
+func (s *skewed) wrapperClock() time.Time {
 	return s.clock().Add(-time.Duration(s.behind.Load()) * 10_000 * time.Hour)
 }
 
-// TestConformance runs the whole suite: with refusals that are believed for as long as the suite plays, so that as much as
-// possible is answered from memory; as they come by default; and in a table so small that buckets push each other out.
+// TestConformance runs the whole suite with three options. A long Remember makes the wrapper answer
+// from memory as often as it can; the second case is the default; in the smallest table, buckets
+// evict each other.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    refusals.Options
 		ops  int
 	}{
-		{"believed for long", refusals.Options{Remember: 1000 * time.Hour}, 20_000},
+		{"long memory", refusals.Options{Remember: 1000 * time.Hour}, 20_000},
 		{"default", refusals.Options{}, 5000},
 		{"few buckets", refusals.Options{Remember: 1000 * time.Hour, MaxBuckets: 1}, 5000},
 	} {
@@ -63,7 +66,7 @@ func TestConformance(t *testing.T) {
 				OpenAt: func(t *testing.T, clock func() time.Time) store.Store {
 					s := &skewed{Store: inMemory(t, clock), clock: clock}
 					o := c.o
-					o.Clock = s.own
+					o.Clock = s.wrapperClock
 					return wrap(t, s, o)
 				},
 				Operations: c.ops,

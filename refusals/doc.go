@@ -1,5 +1,5 @@
-// Package refusals remembers what a store has just refused, so that a flood of calls that cannot be let in does not become a
-// flood of calls to the store.
+// Package refusals answers repeated refusals from memory. A flood of calls that a bucket cannot
+// admit then stays away from the store.
 //
 //	db, err := postgres.New(pool, nil)
 //	...
@@ -7,30 +7,42 @@
 //	...
 //	lim := brim.New(s, nil)
 //
-// Once the store has said that n units do not fit into a bucket for another T, the [Store] refuses n or more from memory,
-// without asking, until T has passed since the question was sent, on this machine's monotonic clock. It learns from what
-// was accepted as well: a fill that leaves less room than it took says when the next of its size can fit. It only ever
-// refuses from memory; whatever is let in, the store has let in.
+// When the store answers that n units fit after a wait of T at the earliest, the [Store] refuses n
+// units or more by itself until T has passed. It counts T from the moment at which it sent the
+// question, on this machine's monotonic clock. It also learns from fills that the store accepted:
+// the answer shows the level, and the level tells when the next fill of the same size can fit. The
+// Store refuses from memory and never accepts from memory: every unit that goes in, the wrapped
+// store has accepted.
 //
-// # How long a refusal is believed
+// # Room that a remembered refusal hides
 //
-// At most Options.Remember, a second by default: so long can room that another process gave back, by draining, releasing or
-// deleting, go unnoticed. What is more than the bucket's capacity is refused for as long as the bucket is remembered: no
-// change to the bucket can make room for it, and a call with another limit is not refused by what was said of this one.
-// A Drain, Capture, Release, Reset or call with another limit that goes through the same Store ends what it remembers of the
-// bucket at once, also where a refusal from before is still on its way back. A Prune through it that removed a bucket ends all
-// that it remembers.
+// If another process makes room, this process may go on refusing for up to Options.Remember after
+// it sent its last question; the default is one second. Another process makes room when it drains,
+// captures, releases or resets the bucket, or fills it under a limit that leaks faster. A store
+// whose clock is set forward makes room, too.
+//
+// Room made through the same Store is used at once. A Drain, Capture, Release or Reset, and a call
+// with another limit, end all memory of the bucket, even if an older refusal is still on its way
+// back from the wrapped store. A Prune that removes a bucket, or fails, ends the memory of all
+// buckets.
+//
+// Remember does not bound the refusal of an amount above the bucket's capacity. No room is hidden
+// by that: no change to the bucket makes such an amount fit, and a call with another limit is
+// decided anew.
 //
 // # States
 //
-// A State that was answered from memory has Estimate set. RetryAfter counts down. Level is the least that the bucket can
-// hold unless somebody has given back units since; At is the least that the store's clock can show.
+// A State that was answered from memory has Estimate set. RetryAfter counts down. Level is a lower
+// bound of the bucket's level, and At is a lower bound of the store's clock; Level assumes that no
+// other process has given units back.
 //
-// # What goes to the store
+// # Calls that reach the store
 //
-// Only calls that a bucket may refuse without a trace are refused from memory: mode IfFits, no penalty ([store.Op].BlockFor
-// writes), no sinking ceiling (CeilingAt). Apply, Read and the rest always ask.
+// A call is refused from memory only if its refusal would leave no trace in the store: its mode is
+// IfFits, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling does not sink
+// (CeilingAt). Apply, Read, Delete, Scan and Prune always reach the store.
 //
-// Callers of one bucket who come while one of them is asking whether there is room again wait for that answer, if what is
-// known says that there is not room for them beside it. Nobody waits for more than three answers.
+// While one caller asks the store whether a bucket has room again, other callers of the bucket wait
+// for that answer, unless the Store knows that their amounts may fit beside the first. A caller
+// waits for at most three answers; then it asks by itself.
 package refusals

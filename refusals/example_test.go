@@ -9,24 +9,24 @@ import (
 	"github.com/brimgo/brim/refusals"
 )
 
-// A store that is far away is spared the calls that it would refuse.
+// A store across the network is not asked again for amounts that it would refuse.
 func Example() {
-	far, err := memory.New(nil) // or postgres.New(pool, nil)
+	db, err := memory.New(nil) // or postgres.New(pool, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s, err := refusals.New(far, nil)
+	s, err := refusals.New(db, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close() // closes far, too
+	defer s.Close() // closes db, too
 	lim := brim.New(s, nil)
 
-	day := brim.Limit{Capacity: 100, LeakRate: 0.001}
+	limit := brim.Limit{Capacity: 100, LeakRate: 0.001}
 	for _, n := range []float64{100, 1, 101} {
-		st, err := lim.TryFillup(context.Background(), day.For("tenant:42"), n)
+		st, err := lim.TryFillup(context.Background(), limit.For("tenant:42"), n)
 		if err != nil {
 			fmt.Println(err)
 			return

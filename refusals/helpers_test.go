@@ -21,23 +21,23 @@ func (c *counting) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return c.Store.Fill(ctx, op)
 }
 
-// holding keeps answers back until the test lets them go.
+// holding delays answers until the test releases them.
 type holding struct {
 	store.Store
-	decided chan store.State // what was answered, and is now kept back
-	release chan error       // lets one go, with an error if not nil
+	decided chan store.State // receives each answer that is delayed
+	release chan error       // each value releases one answer; a non-nil error replaces it
 }
 
 func newHolding(s store.Store) *holding {
 	return &holding{Store: s, decided: make(chan store.State), release: make(chan error)}
 }
 
-type kept struct{}
+type delayed struct{}
 
-// Fill keeps back the answers of calls whose context says so.
+// Fill delays the answer if the context comes from delay.
 func (h *holding) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	st, err := h.Store.Fill(ctx, op)
-	if ctx.Value(kept{}) != nil {
+	if ctx.Value(delayed{}) != nil {
 		h.decided <- st
 		if failed := <-h.release; failed != nil {
 			return store.State{}, failed
@@ -46,9 +46,9 @@ func (h *holding) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return st, err
 }
 
-func keep(ctx context.Context) context.Context { return context.WithValue(ctx, kept{}, true) }
+func delay(ctx context.Context) context.Context { return context.WithValue(ctx, delayed{}, true) }
 
-// manual is a clock that only the test moves.
+// manual is a clock that moves only by step.
 type manual struct{ ns atomic.Int64 }
 
 func newManual() *manual {

@@ -27,11 +27,11 @@ func TestRefusedFromMemory(t *testing.T) {
 		wait     time.Duration
 		why      string
 	}{
-		{0, 1, 10, 500 * time.Millisecond, "the bucket is known to be full: it accepted just now"},
-		{0, 10, 10, 5 * time.Second, "more has to wait longer"},
-		{0, 11, 10, store.Never, "more than the capacity never fits"},
-		{250 * time.Millisecond, 1, 9.5, 250 * time.Millisecond, "the wait counts down, the level leaks"},
-		{249_999 * time.Microsecond, 1, 9.000002, time.Microsecond, "to the microsecond"},
+		{0, 1, 10, 500 * time.Millisecond, "the fill that was just accepted has filled the bucket"},
+		{0, 10, 10, 5 * time.Second, "a larger amount waits longer"},
+		{0, 11, 10, store.Never, "an amount above the capacity never fits"},
+		{250 * time.Millisecond, 1, 9.5, 250 * time.Millisecond, "the wait counts down and the level leaks"},
+		{249_999 * time.Microsecond, 1, 9.000002, time.Microsecond, "the wait is exact to the microsecond"},
 	} {
 		clock.step(c.after)
 		st := try(t, s, b, c.n)
@@ -41,18 +41,18 @@ func TestRefusedFromMemory(t *testing.T) {
 		}
 	}
 	if n := inner.fills.Load(); n != asked {
-		t.Errorf("the store was asked %d times, want not once", n-asked)
+		t.Errorf("the store was asked %d times, want 0", n-asked)
 	}
 	clock.step(time.Microsecond)
 	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
-		t.Errorf("when the wait is over the store decides: %+v", st)
+		t.Errorf("after the wait: %+v, want accepted by the store", st)
 	}
 }
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// TestFlood has one bucket asked at a fixed rate of which it can let in a twentieth. Every decision must be the one that the
-// store alone would have made, and the store may see few of them.
+// TestFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every decision
+// must be the decision of the store alone, and few calls may reach the store.
 func TestFlood(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -74,25 +74,26 @@ func TestFlood(t *testing.T) {
 				n := c.n(r)
 				got, want := try(t, s, b, n), try(t, alone, b, n)
 				if got.Accepted != want.Accepted || got.RetryAfter != want.RetryAfter {
-					t.Fatalf("%v: %+v, the store alone answers %+v", n, got, want)
+					t.Fatalf("%v units: %+v, but the store alone answers %+v", n, got, want)
 				}
 				if got.Accepted {
 					accepted++
 				}
 			}
 			share := float64(inner.fills.Load()) / float64(decisions)
-			t.Logf("%d of %d accepted, the store was asked for %.2f %%", accepted, decisions, 100*share)
+			t.Logf("%d of %d accepted; %.2f %% of the calls reached the store", accepted, decisions, 100*share)
 			if c.name == "equal costs" && share > 0.06 {
-				t.Errorf("the store was asked for %.1f %% of the decisions, want 6 %% at most\nwhy: 5 %% is what it lets in", 100*share)
+				t.Errorf("%.1f %% of the calls reached the store, want 6 %% at most\nwhy: the store accepts 5 %%", 100*share)
 			}
-			if extra := inner.fills.Load() - int64(accepted); extra > int64(accepted)/20 {
-				t.Errorf("the store refused %d, want few: nearly all that it refuses is known beforehand", extra)
+			if refused := inner.fills.Load() - int64(accepted); refused > int64(accepted)/20 {
+				t.Errorf("the store refused %d calls, want %d at most\nwhy: the wrapper knows nearly all refusals beforehand",
+					refused, accepted/20)
 			}
 		})
 	}
 }
 
-// TestBound has room made behind the wrapper's back.
+// TestBound resets a bucket past the wrapper. The wrapper must notice within Remember.
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		remember, bound time.Duration
@@ -110,20 +111,20 @@ func TestBound(t *testing.T) {
 		}
 		clock.step(c.bound - 1)
 		if st := try(t, s, b, 1); st.Accepted {
-			t.Errorf("before %v: %+v, want refused from memory", c.bound, st)
+			t.Errorf("just before %v: %+v, want refused from memory", c.bound, st)
 		}
 		clock.step(1)
 		if st := try(t, s, b, 11); st.Accepted || !st.Estimate || st.RetryAfter != store.Never {
-			t.Errorf("more than the capacity: %+v; that is never forgotten for its age", st)
+			t.Errorf("more than the capacity: %+v, want refused from memory at any age", st)
 		}
 		if st := try(t, s, b, 1); !st.Accepted {
-			t.Errorf("after %v: %+v, want what another process made room for", c.bound, st)
+			t.Errorf("after %v: %+v, want accepted into the room that the reset made", c.bound, st)
 		}
 	}
 }
 
-// lowering is what makes room or changes the rule.
-var lowering = []struct {
+// makesRoom lists the calls that make room in a bucket or change its limit.
+var makesRoom = []struct {
 	name string
 	call func(t *testing.T, s store.Store, b store.Bucket, now time.Time)
 }{
@@ -150,17 +151,17 @@ var lowering = []struct {
 		}
 	}},
 	{"another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
-		b.LeakRate = 5e6 // by which five units leak in a microsecond, once it is written
+		b.LeakRate = 5e6 // five units leak in a microsecond, once the limit is written
 		do(t, s, store.Op{Bucket: b, Amount: 1, Mode: store.Always})
 	}},
 }
 
-// TestForgetsAtOnce makes room through the wrapper, with a refusal remembered or still on its way.
+// TestForgetsAtOnce makes room through the wrapper while a refusal is remembered or still in flight.
 func TestForgetsAtOnce(t *testing.T) {
-	const why = "a refusal remembered for longer than it is true (trap 24)"
-	for _, l := range lowering {
+	const why = "a refusal must not be believed after the call that made room for the amount"
+	for _, c := range makesRoom {
 		for _, inFlight := range []bool{false, true} {
-			name := l.name
+			name := c.name
 			if inFlight {
 				name += ", refusal in flight"
 			}
@@ -173,7 +174,7 @@ func TestForgetsAtOnce(t *testing.T) {
 				do(t, hold.Store, store.Op{Bucket: b, Hold: 5})
 				done := make(chan store.State, 1)
 				refused := func() {
-					st, err := s.Fill(keep(t.Context()), store.Op{Bucket: b, Amount: 3})
+					st, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 3})
 					if err != nil {
 						t.Error(err)
 					}
@@ -191,11 +192,11 @@ func TestForgetsAtOnce(t *testing.T) {
 					}
 				}
 				clock.step(time.Microsecond)
-				l.call(t, s, b, clock.now())
+				c.call(t, s, b, clock.now())
 				if inFlight {
 					hold.release <- nil
 					if st := <-done; st.Accepted || st.Estimate {
-						t.Fatalf("the one in flight: %+v", st)
+						t.Fatalf("the call in flight: %+v, want the store's refusal", st)
 					}
 				}
 				if st := try(t, s, b, 3); !st.Accepted {
@@ -206,7 +207,8 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// A bucket that was pruned is gone, also for a clock that is then set back by more than MaxSkew, to when it would not be empty.
+// TestPruneForgets prunes a bucket. Then it sets the clock back by more than MaxSkew, to a time at
+// which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
 func TestPruneForgets(t *testing.T) {
 	clock := newManual()
 	count := &counting{Store: inMemory(t, clock.now)}
@@ -223,12 +225,13 @@ func TestPruneForgets(t *testing.T) {
 	clock.step(time.Second - time.Hour)
 	asked := count.fills.Load()
 	if st := try(t, s, b, 1); !st.Accepted || count.fills.Load() != asked+1 {
-		t.Errorf("%+v, want it accepted, as the store sees it", st)
+		t.Errorf("%+v, want accepted by the store", st)
 	}
 }
 
-// TestBehindItsBucket plays random calls, by this process and past it, with a clock of the store that steps back, and sees that
-// whatever is refused from memory does not fit into the store either: the wrapper errs only towards asking.
+// TestBehindItsBucket makes random calls through the wrapper and past it while the store's clock
+// steps back. An amount that the wrapper refuses must not fit into the store's bucket either. The
+// opposite error, a question that the store then refuses, is allowed.
 func TestBehindItsBucket(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	clock, own := newManual(), newManual()
@@ -240,7 +243,8 @@ func TestBehindItsBucket(t *testing.T) {
 		step := time.Duration(r.IntN(2000)) * time.Millisecond
 		own.step(step)
 		clock.step(step)
-		if highest = later(highest, clock.now()); r.IntN(50) == 0 && highest.Sub(clock.now()) < time.Minute { // within MaxSkew
+		highest = later(highest, clock.now())
+		if r.IntN(50) == 0 && highest.Sub(clock.now()) < time.Minute { // stays within MaxSkew
 			clock.step(-time.Duration(r.IntN(100)) * time.Second)
 		}
 		op := store.Op{Bucket: b, Amount: float64(r.IntN(18)) / 2}
@@ -253,7 +257,7 @@ func TestBehindItsBucket(t *testing.T) {
 			op.Amount, op.Hold = op.Amount/2, op.Amount/2
 		case 3:
 			op.BlockFor = 3 * time.Second
-		case 4: // what is held is captured, or the bucket is full for good
+		case 4: // captures the held units, or they would fill the bucket for good
 			st, err := inner.Read(t.Context(), b)
 			if err != nil {
 				t.Fatal(err)
@@ -279,12 +283,13 @@ func TestBehindItsBucket(t *testing.T) {
 		if now.At.After(clock.now()) {
 			behind++
 		}
-		if fits := now.Level+now.Held+op.Amount+op.Hold <= rim && now.BlockedUntil.IsZero(); fits || st.Level > now.Level+1e-9 {
+		fits := now.Level+now.Held+op.Amount+op.Hold <= rim && now.BlockedUntil.IsZero()
+		if fits || st.Level > now.Level+1e-9 {
 			t.Fatalf("call %d, %+v: refused from memory with %+v, but the bucket is %+v", i, op, st, now)
 		}
 	}
 	if estimates < 1000 || behind < 100 {
-		t.Errorf("%d refused from memory, %d of them behind the bucket's time: that proves little", estimates, behind)
+		t.Errorf("%d refused from memory, %d of them behind the bucket's time; want 1000 and 100 at least", estimates, behind)
 	}
 }
 
@@ -317,7 +322,7 @@ func TestNothingAllocated(t *testing.T) {
 		op := store.Op{Bucket: b, Amount: n}
 		if allocs := testing.AllocsPerRun(1000, func() {
 			if st, err := s.Fill(ctx, op); err != nil || !st.Estimate {
-				t.Errorf("%+v, %v, want refused from memory", st, err)
+				t.Errorf("%+v, %v; want refused from memory", st, err)
 			}
 		}); allocs != 0 {
 			t.Errorf("refusing %v allocates %v times", n, allocs)

@@ -9,181 +9,198 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// set is a small part of the table: the buckets whose hash falls to it compete for its ways. A lookup reads its first cache
-// line and the entry that this points to, and writes nothing. The second line is for those who go to the store.
-type set struct {
-	tags atomic.Uint64 // a byte of the hash for each way, so that the other entries need not be looked at; 0: free
-	ways [ways]atomic.Pointer[entry]
+// cacheSet is one set of a set-associative cache. The low bits of a key's hash choose the set; the
+// buckets of one set compete for its ways.
+//
+// A lookup reads the first cache line of the set and the snapshot that a way points to, and writes
+// nothing. Only callers that go to the store use the second cache line.
+type cacheSet struct {
+	tags atomic.Uint64 // one byte of the hash for each way, so that a lookup skips other keys; 0: free
+	ways [ways]atomic.Pointer[snapshot]
 
-	mu  sync.Mutex    // held to change anything
-	gen atomic.Uint64 // changes when something may have made room, or changed the rule, in any bucket of the set
-	// The limit of the last call that went to the store: two limits for one key mean two rules, and what was learned by one
-	// says nothing of the other.
-	capacity, rate atomic.Uint64 // bits
-	_              [32]byte
+	mu sync.Mutex // held to change the set
+	// generation changes with each event that may have made room in a bucket of the set, or that
+	// came with another limit.
+	generation atomic.Uint64
+	// The limit of the set's last call to the store, as float64 bits. Two limits for one key are two
+	// rules: an answer under one limit tells nothing about the other.
+	capacity, leakRate atomic.Uint64
+	_                  [32]byte
 }
 
 const ways = 7
 
-// setsFor is a power of two: room for twice as many buckets, so that hardly any set has more than its share.
+// maxSets bounds the table. It holds more buckets than fit into the memory of any machine.
+const maxSets = 1 << 30
+
+// setsFor returns the number of sets for that many buckets: a power of two that leaves room for
+// twice as many buckets, so that hardly any set has to evict one.
 func setsFor(buckets int) int {
 	n := 1
-	for n*ways/2 < buckets && n < 1<<40 {
+	for n < maxSets && int64(n)*ways/2 < int64(buckets) {
 		n *= 2
 	}
 	return n
 }
 
-// tag is the byte for the hash, never 0. The lower bits choose the set.
+// tag returns the highest byte of the hash, or 1 if that is 0: a tag is never 0.
 func tag(hash uint64) uint64 { return max(1, hash>>56) }
 
-// find returns the entry of key, or nil.
-func (b *set) find(hash uint64, key string) *entry {
+// find returns the snapshot of key, or nil.
+func (cs *cacheSet) find(hash uint64, key string) *snapshot {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	x := b.tags.Load() ^ tag(hash)*ones
-	// A byte that was equal is zero now, and becomes a high bit. Bytes above one may, too: the entry has the last word.
+	x := cs.tags.Load() ^ tag(hash)*ones
+	// A byte that matched the tag is zero in x, and its high bit is set in m. The byte above a
+	// match may be flagged by mistake, so the snapshot's key decides.
 	for m := (x - ones) &^ x & highs; m != 0; m &= m - 1 {
 		w := bits.TrailingZeros64(m) / 8
 		if w >= ways {
 			break
 		}
-		if e := b.ways[w].Load(); e != nil && e.hash == hash && e.is(key) {
+		if e := cs.ways[w].Load(); e != nil && e.hash == hash && e.hasKey(key) {
 			return e
 		}
 	}
 	return nil
 }
 
-// put publishes e in way w, or frees the way if e is nil. The set is locked.
-func (b *set) put(w int, e *entry) {
-	if old := b.ways[w].Load(); old != nil {
-		old.wake()
+// put publishes e in way w. A nil e frees the way. The set is locked.
+func (cs *cacheSet) put(w int, e *snapshot) {
+	if old := cs.ways[w].Load(); old != nil {
+		old.notify()
 	}
 	var t uint64
 	if e != nil {
 		t = tag(e.hash)
 	}
-	b.ways[w].Store(e)
-	b.tags.Store(b.tags.Load()&^(0xff<<(8*w)) | t<<(8*w))
+	cs.ways[w].Store(e)
+	cs.tags.Store(cs.tags.Load()&^(0xff<<(8*w)) | t<<(8*w))
 }
 
-// way is where e is. The set is locked.
-func (b *set) way(e *entry) int {
+// wayOf returns the way that holds e, or -1. The set is locked.
+func (cs *cacheSet) wayOf(e *snapshot) int {
 	for w := range ways {
-		if b.ways[w].Load() == e {
+		if cs.ways[w].Load() == e {
 			return w
 		}
 	}
 	return -1
 }
 
-// victim is the way that a new entry takes: a free one, or that of the entry that will be of no use the soonest. The set is
-// locked.
-func (b *set) victim(remember int64) int {
-	least, at := int64(math.MaxInt64), 0
+// victim returns the way for a new snapshot: a free way, or the way of the snapshot that expires
+// first. The set is locked.
+func (cs *cacheSet) victim(remember int64) int {
+	earliest, victim := int64(math.MaxInt64), 0
 	for w := range ways {
-		e := b.ways[w].Load()
+		e := cs.ways[w].Load()
 		if e == nil {
 			return w
 		}
-		if useless := e.sent + min(e.wait, remember); useless < least {
-			least, at = useless, w
+		if expires := e.sent + min(e.wait, remember); expires < earliest {
+			earliest, victim = expires, w
 		}
 	}
-	return at
+	return victim
 }
 
-// remove forgets the entry of key. The set is locked.
-func (b *set) remove(hash uint64, key string) {
-	if e := b.find(hash, key); e != nil {
-		b.put(b.way(e), nil)
+// remove drops the snapshot of key. The set is locked.
+func (cs *cacheSet) remove(hash uint64, key string) {
+	if e := cs.find(hash, key); e != nil {
+		cs.put(cs.wayOf(e), nil)
 	}
 }
 
-// forget ends what is known of key, and what answers that are on their way would have taught.
-func (b *set) forget(hash uint64, key string) {
-	b.mu.Lock()
-	b.remove(hash, key)
-	b.gen.Add(1)
-	b.mu.Unlock()
+// forget drops the snapshot of key. Answers that are on their way to the set teach nothing.
+func (cs *cacheSet) forget(hash uint64, key string) {
+	cs.mu.Lock()
+	cs.remove(hash, key)
+	cs.generation.Add(1)
+	cs.mu.Unlock()
 }
 
-// clear forgets everything.
-func (b *set) clear() {
-	b.mu.Lock()
-	if b.tags.Load() != 0 { // most sets are empty
+// clear drops all snapshots. Answers that are on their way to the set teach nothing.
+func (cs *cacheSet) clear() {
+	cs.mu.Lock()
+	if cs.tags.Load() != 0 { // most sets are empty
 		for w := range ways {
-			b.put(w, nil)
+			cs.put(w, nil)
 		}
 	}
-	b.gen.Add(1)
-	b.mu.Unlock()
+	cs.generation.Add(1)
+	cs.mu.Unlock()
 }
 
-// begin is called before a question is sent. It returns the generation by which its answer is judged.
-func (b *set) begin(limit store.Limit) (gen uint64) {
-	gen = b.gen.Load() // first: a change of the limit after this must show
-	if !b.by(limit) {
-		b.mu.Lock()
-		b.capacity.Store(math.Float64bits(limit.Capacity))
-		b.rate.Store(math.Float64bits(limit.LeakRate))
-		gen = b.gen.Add(1)
-		b.mu.Unlock()
+// begin records that a question with limit is about to be sent. It returns the generation that
+// learn compares when the answer has come.
+func (cs *cacheSet) begin(limit store.Limit) (generation uint64) {
+	generation = cs.generation.Load() // first, so that a later change of the limit shows
+	if !cs.lastLimitIs(limit) {
+		cs.mu.Lock()
+		cs.capacity.Store(math.Float64bits(limit.Capacity))
+		cs.leakRate.Store(math.Float64bits(limit.LeakRate))
+		generation = cs.generation.Add(1)
+		cs.mu.Unlock()
 	}
-	return gen
+	return generation
 }
 
-// by reports whether the set's last question came with limit.
-func (b *set) by(limit store.Limit) bool {
-	return b.capacity.Load() == math.Float64bits(limit.Capacity) && b.rate.Load() == math.Float64bits(limit.LeakRate)
+// lastLimitIs reports whether the set's last question came with limit.
+func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
+	return cs.capacity.Load() == math.Float64bits(limit.Capacity) &&
+		cs.leakRate.Load() == math.Float64bits(limit.LeakRate)
 }
 
-// learn keeps what an answer says, if it was asked in generation gen and nothing better is known. The set is locked.
-func (b *set) learn(hash uint64, key string, e entry, refused bool, gen uint64, remember int64) {
-	old := b.find(hash, key)
-	if !b.by(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
-		// The bucket was asked with another limit meanwhile: which of the answers came first, nobody can tell.
-		b.remove(hash, key)
-		b.gen.Add(1)
+// learn publishes the snapshot e of an answer, unless the generation has changed since the question
+// or the set holds a better snapshot. The set is locked.
+func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, generation uint64, remember int64) {
+	old := cs.find(hash, key)
+	if !cs.lastLimitIs(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
+		// A question with another limit crossed this one. Nobody can tell which the store answered
+		// first, so the set believes neither.
+		cs.remove(hash, key)
+		cs.generation.Add(1)
 		return
 	}
-	if b.gen.Load() != gen || old != nil && !e.outdates(old) {
+	if cs.generation.Load() != generation || old != nil && !e.supersedes(old) {
 		return
 	}
 	if !refused && e.wait == 0 {
-		// The same again would fit. What is known to be too large may still be.
-		if old == nil || !e.remember(old.n) {
-			b.remove(hash, key)
+		// The same amount would fit again. The amount that the old snapshot refuses may still not.
+		if old == nil || !e.precompute(old.amount) {
+			cs.remove(hash, key)
 			return
 		}
 	}
 	var w int
 	if old != nil {
-		w = b.way(old)
+		w = cs.wayOf(old)
 		if e.overlaps(old) {
-			e.at = max(e.at, old.least(e.got))
+			e.minClock = max(e.minClock, old.minClockAt(e.received))
 		}
-		e.name, e.long, e.asking, e.units = old.name, old.long, old.asking, old.units
+		e.key, e.longKey, e.calls, e.units = old.key, old.longKey, old.calls, old.units
 	} else {
-		w = b.victim(remember)
-		e.call(key)
+		w = cs.victim(remember)
+		e.setKey(key)
 	}
 	e.hash = hash
-	b.put(w, &e)
+	cs.put(w, &e)
 }
 
-// expect makes n the amount that e answers fast, once: what a flood asks for is not always what filled the bucket.
-func (b *set) expect(e *entry, n float64) {
-	if !b.mu.TryLock() {
+// adopt replaces the provisional amount of e by n, an amount that a caller was refused. The calls
+// of a flood often ask for another amount than the fill that left the bucket full.
+//
+// The replacement only saves time, so adopt gives up if another caller holds the set's lock.
+func (cs *cacheSet) adopt(e *snapshot, n float64) {
+	if !cs.mu.TryLock() {
 		return
 	}
-	defer b.mu.Unlock()
-	if w := b.way(e); w >= 0 {
-		sure := *e
-		sure.changed = nil // put wakes those who wait at e
-		if sure.remember(n) {
-			sure.guess = false
-			b.put(w, &sure)
+	defer cs.mu.Unlock()
+	if w := cs.wayOf(e); w >= 0 {
+		adopted := *e
+		adopted.changed = nil // put notifies the callers that wait at e
+		if adopted.precompute(n) {
+			adopted.provisional = false
+			cs.put(w, &adopted)
 		}
 	}
 }

@@ -11,34 +11,35 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestOneAsks has a bucket whose wait is over, one caller asking the store, and others who come meanwhile.
+// TestOneAsks waits until a bucket has room again. One caller then asks the store, and others call
+// while its question is in flight.
 func TestOneAsks(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
 		name     string
-		room     time.Duration // for how long the bucket leaks, a unit a second, before the first asks for 1
-		past     float64       // units that another process fills in before that
-		err      error         // what becomes of the first
-		others   int
-		accepted int   // of the others
-		fills    int64 // that reach the store, the first included
+		leaks    time.Duration // how long the full bucket leaks, at a unit a second, before the first call
+		past     float64       // units that another process puts in before the first call
+		err      error         // the error of the first call
+		others   int           // callers that come while the first is in flight; each asks for 1 unit
+		accepted int           // how many of the others are accepted
+		fills    int64         // fills that reach the store, the first included
 		why      string
 	}{
 		{
-			name: "room for one", room: time.Second, others: 8, fills: 1,
-			why: "the answer says that there is no room for the others: they are not sent at all",
+			name: "room for one", leaks: time.Second, others: 8, fills: 1,
+			why: "the first answer shows that the others do not fit, so they are not sent",
 		},
 		{
-			name: "room for three", room: 3 * time.Second, others: 8, accepted: 2, fills: 3,
-			why: "who is known to fit beside the first is not kept waiting",
+			name: "room for three", leaks: 3 * time.Second, others: 8, accepted: 2, fills: 3,
+			why: "a caller that is known to fit beside the first does not wait",
 		},
 		{
-			name: "refused", room: time.Second, past: 1, others: 8, fills: 1,
-			why: "the first learns for all that somebody else was there",
+			name: "refused", leaks: time.Second, past: 1, others: 8, fills: 1,
+			why: "the refusal of the first tells all others that the bucket is full",
 		},
 		{
-			name: "failed", room: time.Second, err: boom, others: 1, fills: 2,
-			why: "what failed says nothing: the next one asks",
+			name: "failed", leaks: time.Second, err: boom, others: 1, fills: 2,
+			why: "an error tells nothing about the bucket, so the next caller asks",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,14 +50,14 @@ func TestOneAsks(t *testing.T) {
 				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 				try(t, s, b, 10)
-				clock.step(c.room)
+				clock.step(c.leaks)
 				if c.past > 0 {
 					try(t, count.Store, b, c.past)
 				}
 				asked := count.fills.Load()
 				first := make(chan error, 1)
 				go func() {
-					_, err := s.Fill(keep(t.Context()), store.Op{Bucket: b, Amount: 1})
+					_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
 					first <- err
 				}()
 				<-hold.decided
@@ -73,7 +74,7 @@ func TestOneAsks(t *testing.T) {
 				synctest.Wait()
 				hold.release <- c.err
 				if err := <-first; err != c.err {
-					t.Errorf("the first: %v, want %v", err, c.err)
+					t.Errorf("the first call: %v, want %v", err, c.err)
 				}
 				accepted := 0
 				for range c.others {
@@ -82,14 +83,15 @@ func TestOneAsks(t *testing.T) {
 					}
 				}
 				if fills := count.fills.Load() - asked; fills != c.fills || accepted != c.accepted {
-					t.Errorf("%d sent, %d of the others accepted; want %d and %d\nwhy: %s", fills, accepted, c.fills, c.accepted, c.why)
+					t.Errorf("%d sent, %d of the others accepted; want %d and %d\nwhy: %s",
+						fills, accepted, c.fills, c.accepted, c.why)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitingIsBounded ends waits otherwise than by an answer.
+// TestWaitingIsBounded ends the waits of callers before the answer that they wait for has come.
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
@@ -100,7 +102,7 @@ func TestWaitingIsBounded(t *testing.T) {
 		clock.step(time.Second)
 		first := make(chan error, 1)
 		go func() {
-			_, err := s.Fill(keep(t.Context()), store.Op{Bucket: b, Amount: 1})
+			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
 			first <- err
 		}()
 		<-hold.decided
@@ -113,7 +115,7 @@ func TestWaitingIsBounded(t *testing.T) {
 			synctest.Wait()
 			select {
 			case err := <-done:
-				t.Fatalf("answered while the first is in flight: %v", err)
+				t.Fatalf("answered while the first call was in flight: %v", err)
 			default:
 			}
 			return done
@@ -122,14 +124,14 @@ func TestWaitingIsBounded(t *testing.T) {
 		gone := fill(ctx)
 		cancel()
 		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
-			t.Errorf("a caller whose context ended while it waited: %v, want the context's error alone: nothing was sent", err)
+			t.Errorf("the caller's context ended while it waited: %v, want context.Canceled alone, since nothing was sent", err)
 		}
 		freed := fill(t.Context())
 		if err := s.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-freed; err != nil {
-			t.Errorf("a caller who waited when the bucket was reset: %v", err)
+			t.Errorf("a caller waited while the bucket was reset: %v", err)
 		}
 		hold.release <- nil
 		if err := <-first; err != nil {
@@ -138,7 +140,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	})
 }
 
-// TestCloseWakes sees that whoever waits learns that the store was closed.
+// TestCloseWakes checks that Close wakes a waiting caller and that the caller gets ErrClosed.
 func TestCloseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
@@ -149,7 +151,7 @@ func TestCloseWakes(t *testing.T) {
 		clock.step(time.Second)
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() {
-			_, err := s.Fill(keep(t.Context()), store.Op{Bucket: b, Amount: 1})
+			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
 			first <- err
 		}()
 		<-hold.decided
@@ -162,11 +164,11 @@ func TestCloseWakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-second; !errors.Is(err, store.ErrClosed) {
-			t.Errorf("the one who waited: %v, want ErrClosed", err)
+			t.Errorf("the caller that waited: %v, want ErrClosed", err)
 		}
 		hold.release <- nil
 		if err := <-first; err != nil {
-			t.Errorf("the one in flight, which was decided: %v", err)
+			t.Errorf("the call in flight, which the store had decided: %v", err)
 		}
 	})
 }
