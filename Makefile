@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test lint cover bench bench-memory bench-bolt bench-peers bench-accept torture demo itest vuln
+.PHONY: help test lint cover pictures bench bench-memory bench-bolt bench-peers bench-accept torture demo itest vuln
 
 GO ?= go
 # Pinned in internal/tools/go.mod, built on first use, kept in Go's build cache.
@@ -44,9 +44,13 @@ bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 
 bench-peers: ## brim beside its peers and bare references in one run of a quarter of an hour; starts the servers; PEERSFLAGS=-quick
 	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results $(PEERSFLAGS)
+	$(GO) run ./internal/draw -results bench/results
 
 bench-accept: ## what leases and remembered refusals promise over PostgreSQL, checked while they run at full load
 	cd bench && $(GO) run ./accept
+
+pictures: ## draw every picture of docs anew
+	$(GO) run ./internal/draw
 
 torture: ## hours, not minutes: 10^6 random operations per store, a million keys, a thousand kills
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...

@@ -1,0 +1,79 @@
+// Command draw makes every picture of the documentation. Run it in the root of the module:
+//
+//	go run ./internal/draw
+//
+// The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that the program moves. The pictures
+// in docs/bench show the figures of docs/bench/results.md. With -results DIR the program draws those of DIR/results.md instead,
+// into DIR, and no other picture. The test of this package fails if a picture in docs differs from the one that the program makes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "draw:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("draw", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	docs := flags.String("docs", "docs", "folder of the documentation")
+	results := flags.String("results", "", "draw only the measurement in the results.md of this folder")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is not an option; see -help", flags.Arg(0))
+	}
+	if *results != "" {
+		return write(resultPictures(*results))
+	}
+	return write(allPictures(ctx, *docs))
+}
+
+// guides are the pictures of the guides by file name in docs.
+var guides = map[string]func(context.Context) (string, error){
+	"shaper-or-policer.svg":  shaperOrPolicer,
+	"twice-the-capacity.svg": twiceTheCapacity,
+	"depth-and-timeout.svg":  depthAndTimeout,
+	"spend.svg":              leakyOrRolling,
+}
+
+// allPictures returns all pictures of the documentation by path.
+func allPictures(ctx context.Context, docs string) (map[string]string, error) {
+	all, err := resultPictures(filepath.Join(docs, "bench"))
+	if err != nil {
+		return nil, err
+	}
+	pictures := maps.Clone(all)
+	for name, draw := range guides {
+		path := filepath.Join(docs, name)
+		if pictures[path], err = draw(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return pictures, nil
+}
+
+// write writes pictures to their paths.
+func write(pictures map[string]string, err error) error {
+	if err != nil {
+		return err
+	}
+	for path, svg := range pictures {
+		if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

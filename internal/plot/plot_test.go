@@ -1,0 +1,419 @@
+package plot
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// element is an element of a picture with its attributes and the text directly inside it.
+type element struct {
+	name string
+	attr map[string]string
+	text string
+}
+
+// parse reads a picture as XML and returns its elements in the order of their start tags.
+func parse(t *testing.T, svg string) []*element {
+	t.Helper()
+	var all, open []*element
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("the picture is not XML: %v", err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attr: make(map[string]string)}
+			for _, a := range token.Attr {
+				e.attr[a.Name.Local] = a.Value
+			}
+			all, open = append(all, e), append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			if len(open) > 0 {
+				open[len(open)-1].text += string(token)
+			}
+		}
+	}
+}
+
+// named returns the elements with a name.
+func named(all []*element, name string) (found []*element) {
+	for _, e := range all {
+		if e.name == name {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// number returns the value of a numeric attribute.
+func (e *element) number(t *testing.T, attribute string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(e.attr[attribute], 64)
+	if err != nil {
+		t.Fatalf("%s of <%s>: %v", attribute, e.name, err)
+	}
+	return v
+}
+
+// curvesOf returns the points of the curves of a picture, in pixels.
+func curvesOf(t *testing.T, svg string) (curves [][]Point) {
+	t.Helper()
+	for _, e := range named(parse(t, svg), "polyline") {
+		if e.attr["stroke-width"] != "2" {
+			continue
+		}
+		var points []Point
+		for pair := range strings.FieldsSeq(e.attr["points"]) {
+			x, y, _ := strings.Cut(pair, ",")
+			px, errX := strconv.ParseFloat(x, 64)
+			py, errY := strconv.ParseFloat(y, 64)
+			if err := errors.Join(errX, errY); err != nil {
+				t.Fatal(err)
+			}
+			points = append(points, Point{px, py})
+		}
+		curves = append(curves, points)
+	}
+	return curves
+}
+
+// extent returns the lowest and highest Y of a line at a given X, both NaN where the line does not reach. They differ where
+// the line is vertical.
+func extent(points []Point, x float64) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for i := range len(points) - 1 {
+		p, q := points[i], points[i+1]
+		switch {
+		case p.X == q.X && p.X == x:
+			low, high = min(low, p.Y, q.Y), max(high, p.Y, q.Y)
+		case p.X < q.X && p.X <= x && x <= q.X:
+			y := p.Y + (q.Y-p.Y)*(x-p.X)/(q.X-p.X)
+			low, high = min(low, y), max(high, y)
+		}
+	}
+	if low > high {
+		return math.NaN(), math.NaN()
+	}
+	return low, high
+}
+
+// bucket is a leaky bucket that is computed step by step, as the oracle of TestLevelIsExact.
+type bucket struct {
+	changes []Point
+	rate    float64
+}
+
+// at returns the level just after X.
+func (b *bucket) at(x float64) float64 {
+	level := 0.0
+	for _, c := range b.changes {
+		if c.X > x {
+			break
+		}
+		level = max(0, c.Y-b.rate*(x-c.X))
+	}
+	return level
+}
+
+// extent returns the lowest and highest level from one X to another.
+func (b *bucket) extent(from, to float64) (low, high float64) {
+	low, high = min(b.at(from), b.at(to)), max(b.at(from), b.at(to))
+	before := Point{}
+	for _, c := range b.changes {
+		if from <= c.X && c.X <= to {
+			fallen := max(0, before.Y-b.rate*(c.X-before.X))
+			low, high = min(low, fallen, c.Y), max(high, fallen, c.Y)
+		}
+		before = c
+	}
+	return low, high
+}
+
+// randomBucket returns a bucket of capacity 100 with n changes in the first 1000 units of X.
+func randomBucket(r *rand.Rand, n int) *bucket {
+	b := &bucket{rate: math.Exp(10*r.Float64() - 5), changes: []Point{{}}}
+	for x := 0.0; n > 0; n-- {
+		x += r.ExpFloat64() * 1000 / float64(n+1) / 2
+		if x >= 1000 {
+			break
+		}
+		b.changes = append(b.changes, Point{x, min(100, b.at(x)+100*r.Float64()*r.Float64())})
+	}
+	return b
+}
+
+func TestLevelIsExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const width, height, until = 500.0, 200.0, 1000.0
+	for range 60 {
+		b := randomBucket(r, 1+r.IntN(2000))
+		f := Figure{
+			Width: width, Height: height, X: Axis{Max: until}, Y: Axis{Max: 100},
+			Curves: []Curve{{Points: Level(b.changes, b.rate, until)}},
+		}
+		d := f.layout()
+		drawn := curvesOf(t, f.SVG())[0]
+		for px := 0.0; px <= width; px += 0.5 {
+			low, high := extent(drawn, d.left+px)
+			// A coordinate is written to a hundredth of a pixel. A level may jump or fall steeply within that much of X,
+			// so every level within it is true.
+			from, to := max(0, (px-0.01)/width*until), min(until, (px+0.01)/width*until)
+			lowest, highest := b.extent(from, to)
+			if trueLow, trueHigh := d.y.at(highest), d.y.at(lowest); !(low >= trueLow-1 && high <= trueHigh+1) {
+				t.Fatalf("pixel %v: the level is drawn from %v to %v, and truly from %v to %v; leak rate %v, %d changes",
+					px, low, high, trueLow, trueHigh, b.rate, len(b.changes))
+			}
+		}
+	}
+}
+
+func TestLevelCorners(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		changes []Point
+		rate    float64
+		until   float64
+		want    []Point
+	}{
+		{"no change", nil, 1, 10, nil},
+		{"falls to the end", []Point{{0, 10}}, 1, 4, []Point{{0, 10}, {4, 6}}},
+		{"is empty before the end", []Point{{0, 3}}, 1, 10, []Point{{0, 3}, {3, 0}, {10, 0}}},
+		{"is filled while it falls", []Point{{0, 3}, {1, 5}}, 1, 2, []Point{{0, 3}, {1, 2}, {1, 5}, {2, 4}}},
+		{"two changes at once", []Point{{1, 1}, {1, 2}}, 1, 1, []Point{{1, 1}, {1, 1}, {1, 2}}},
+		{"does not leak", []Point{{0, 3}, {1, 5}}, 0, 2, []Point{{0, 3}, {1, 3}, {1, 5}, {2, 5}}},
+		{"ends at the last change", []Point{{0, 3}, {9, 5}}, 0, 2, []Point{{0, 3}, {9, 3}, {9, 5}}},
+	} {
+		got := Level(c.changes, c.rate, c.until)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: corners %v, want %v", c.name, got, c.want)
+			continue
+		}
+		for i, p := range got {
+			if p != c.want[i] {
+				t.Errorf("%s: corners %v, want %v", c.name, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+func TestSimplify(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var points []Point
+		p, roughness := Point{}, math.Exp(6*r.Float64()-4)
+		for range 1 + r.IntN(500) {
+			points = append(points, p)
+			if r.IntN(3) > 0 {
+				p.X += r.Float64()
+			}
+			p.Y += roughness * (r.Float64() - 0.5)
+		}
+		kept := simplify(points)
+		if kept[0] != points[0] || kept[len(kept)-1] != points[len(points)-1] {
+			t.Fatalf("the line from %v to %v became one from %v to %v", points[0], points[len(points)-1], kept[0], kept[len(kept)-1])
+		}
+		if len(points) == 1 || points[0].X == points[len(points)-1].X {
+			continue
+		}
+		for _, p := range points {
+			if low, high := extent(kept, p.X); !(low-tolerance-1e-6 <= p.Y && p.Y <= high+tolerance+1e-6) {
+				t.Fatalf("the simplified line is at %v to %v at the point %v", low, high, p)
+			}
+		}
+	}
+	const many = 100_000
+	long := make([]Point, many)
+	for i := range long {
+		x := float64(i) / many * 500
+		long[i] = Point{x, 100 + 50*math.Sin(x/50)}
+	}
+	if kept := simplify(long); len(kept) > 200 {
+		t.Errorf("%d points of a smooth curve are kept; a hundred draw it", len(kept))
+	}
+}
+
+func TestLogLog(t *testing.T) {
+	f := Figure{
+		Width: 300, Height: 200, X: Axis{Label: "buckets", Log: true}, Y: Axis{Label: "µs", Log: true},
+		Curves: []Curve{
+			{Name: "a", Dots: true, Points: []Point{{1e3, 10}, {1e6, 10}}},
+			{Name: "b", Color: Orange, Points: []Point{{1e3, 10}, {1e4, 100}, {1e6, 11}}},
+			{Name: "none"},
+		},
+	}
+	all := parse(t, f.SVG())
+	curves, d := curvesOf(t, f.SVG()), f.layout()
+	if len(curves) != 2 {
+		t.Fatalf("%d curves; want two, as one has no points", len(curves))
+	}
+	if got, want := curves[1][1], (Point{d.left + 100, d.top}); got != want {
+		t.Errorf("10^4 of 10^3 to 10^6 and 100 of 10 to 100 are drawn at %v, want %v", got, want)
+	}
+	var texts []*element
+	for _, e := range named(all, "text") {
+		if e.text == "none" {
+			t.Error("a curve without points has a name")
+		}
+		if e.text == "a" || e.text == "b" {
+			texts = append(texts, e)
+		}
+	}
+	if len(texts) != 2 || math.Abs(texts[0].number(t, "y")-texts[1].number(t, "y")) < lineStep {
+		t.Errorf("the names of curves that end side by side overlap: %+v", texts)
+	}
+	if dots := named(all, "rect"); len(dots) != 1+2 {
+		t.Errorf("%d rectangles; want the ground and two dots", len(dots))
+	}
+}
+
+func TestRowsAndMarks(t *testing.T) {
+	f := Figure{
+		Height: 300, X: Axis{Max: 10}, Y: Axis{Rows: []string{"top", "middle", "bottom"}},
+		Marks:  []Mark{{At: Point{5, 0}}, {At: Point{5, 2}, Shape: Cross, Color: Orange}},
+		Guides: []Guide{{At: 5, Vertical: true, Label: "half"}},
+		Notes:  []Note{{At: Point{1, 1}, Text: "here", Color: Green}},
+	}
+	d, all := f.layout(), parse(t, f.SVG())
+	bar, cross := named(all, "rect")[1], named(all, "path")[0]
+	if x, y := bar.number(t, "x"), bar.number(t, "y"); x != d.left+280-1.5 || y != head+50-10 {
+		t.Errorf("the bar in the top row is at %v, %v", x, y)
+	}
+	if want := "M" + pixels(d.left+280-3) + " " + pixels(head+250-3); !strings.HasPrefix(cross.attr["d"], want) {
+		t.Errorf("the cross in the bottom row is drawn by %s, want %s", cross.attr["d"], want)
+	}
+	rows := make(map[string]float64)
+	for _, e := range named(all, "text") {
+		if e.text != "" {
+			rows[e.text] = e.number(t, "y")
+		}
+	}
+	for name, want := range map[string]float64{"top": 50, "middle": 150, "bottom": 250, "here": 150} {
+		if got := rows[name] - head - baseline; got != want {
+			t.Errorf("%s is at %v of the plotted area, want %v", name, got, want)
+		}
+	}
+	if _, ok := rows["half"]; !ok {
+		t.Error("the guide has no label")
+	}
+}
+
+func TestBars(t *testing.T) {
+	b := Bars{
+		Title: "Decisions", Axis: "per second", Groups: []string{"ours", "theirs"},
+		Rows: []Row{{"fast", 1e6, 0}, {"slow", 1e3, 1}, {"nothing", 0, 1}},
+	}
+	all := parse(t, b.SVG())
+	rects := named(all, "rect")
+	if len(rects) != 1+2+3 {
+		t.Fatalf("%d rectangles; want the ground, a key of two and three bars", len(rects))
+	}
+	for i, want := range []float64{480, 1, 1} {
+		if got := rects[3+i].number(t, "width"); got != want {
+			t.Errorf("bar %d is %v wide, want %v: the longest fills the plot from 1k to 1M, and the shortest is visible", i, got, want)
+		}
+	}
+	if rects[3].attr["class"] == rects[4].attr["class"] || rects[4].attr["class"] != rects[5].attr["class"] {
+		t.Error("the colours of the bars do not follow the groups")
+	}
+	var texts []string
+	for _, e := range named(all, "text") {
+		texts = append(texts, e.text)
+	}
+	for _, want := range []string{"Decisions", "fast", "1M", "ours", "per second"} {
+		if !strings.Contains(strings.Join(texts, "\n"), want) {
+			t.Errorf("the picture does not contain the text %q", want)
+		}
+	}
+}
+
+func TestTextIsEscapedAndRead(t *testing.T) {
+	const hostile = "a < b & \"c\" </svg><script>\x00\xff"
+	want := "a < b & \"c\" </svg><script>\uFFFD\uFFFD"
+	figure := Figure{
+		Title: hostile, Description: hostile, X: Axis{Label: hostile}, Y: Axis{Label: hostile, Rows: []string{hostile}},
+		Curves: []Curve{{Name: hostile, Points: []Point{{1, 0}}}}, Guides: []Guide{{Label: hostile}}, Notes: []Note{{Text: hostile}},
+	}
+	bars := Bars{Title: hostile, Description: hostile, Axis: hostile, Groups: []string{hostile}, Rows: []Row{{Name: hostile}}}
+	for kind, picture := range map[string]struct {
+		svg   string
+		times int
+	}{"figure": {figure.SVG(), 9}, "bars": {bars.SVG(), 6}} {
+		all := parse(t, picture.svg)
+		if all[0].attr["role"] != "img" || all[1].name != "title" || all[2].name != "desc" {
+			t.Errorf("%s: a picture begins with its title and description for screen readers", kind)
+		}
+		times := 0
+		for _, e := range all {
+			if e.name == "script" {
+				t.Errorf("%s: text became an element", kind)
+			}
+			if e.text == want {
+				times++
+			}
+		}
+		if times != picture.times {
+			t.Errorf("%s: %d texts of %d are as given", kind, times, picture.times)
+		}
+	}
+}
+
+func TestEmptyPicturesAreXML(t *testing.T) {
+	for _, svg := range []string{
+		(&Figure{}).SVG(), (&Bars{}).SVG(), (&Figure{X: Axis{Log: true}, Y: Axis{Log: true}}).SVG(),
+		(&Figure{Curves: []Curve{{Points: []Point{{math.NaN(), 1}, {1, math.Inf(1)}}}}}).SVG(),
+	} {
+		if all := parse(t, svg); len(all) == 0 || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Errorf("the picture is not drawn: %s", svg)
+		}
+	}
+}
+
+func TestColoursAreReadable(t *testing.T) {
+	for scheme, p := range map[string]*palette{"light": &light, "dark": &dark} {
+		for i, colour := range append([]string{p.ink}, p.colors[:]...) {
+			if got := contrast(t, colour, p.ground); got < 4.5 {
+				t.Errorf("%s: colour %d has a contrast of %.2f against the ground, want 4.5", scheme, i, got)
+			}
+		}
+	}
+	svg := (&Figure{}).SVG()
+	for _, want := range []string{"@media (prefers-color-scheme:dark)", light.ground, dark.ground} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the picture's style does not contain %s", want)
+		}
+	}
+}
+
+// contrast returns the contrast of two colours as WCAG 2 defines it, from 1 to 21.
+func contrast(t *testing.T, a, b string) float64 {
+	t.Helper()
+	luminance := func(colour string) float64 {
+		rgb, err := strconv.ParseUint(colour[1:], 16, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		linear := func(shift int) float64 {
+			v := float64(rgb>>shift&255) / 255
+			if v <= 0.04045 {
+				return v / 12.92
+			}
+			return math.Pow((v+0.055)/1.055, 2.4)
+		}
+		return 0.2126*linear(16) + 0.7152*linear(8) + 0.0722*linear(0)
+	}
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
