@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/load"
 )
 
 // side is one of the two things compared: a name and what makes one decision on the key of that number.
@@ -66,15 +67,9 @@ func pairs(b *testing.B, named []string, decisions int, ours, theirs side) {
 		a, z, ratios = append(a, x), append(z, y), append(ratios, y/x)
 	}
 	b.ReportMetric(0, "ns/op") // of a pair: it says nothing
-	b.ReportMetric(median(a), ours.name+"-ns")
-	b.ReportMetric(median(z), theirs.name+"-ns")
-	b.ReportMetric(median(ratios), "times-as-fast")
-}
-
-func median(v []float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return v[len(v)/2]
+	b.ReportMetric(load.Median(a), ours.name+"-ns")
+	b.ReportMetric(load.Median(z), theirs.name+"-ns")
+	b.ReportMetric(load.Median(ratios), "times-as-fast")
 }
 
 func names(n int) []string {

@@ -20,8 +20,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/brimgo/brim/bench/internal/chart"
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/migrations"
 )
 
@@ -57,15 +58,16 @@ type figure struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("accept", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	length := flags.Duration("for", 5*time.Second, "how long each of the four runs takes")
+	length := duration.Value(5 * time.Second)
+	flags.Var(&length, "for", "how long each of the four runs takes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("%q is no option; see -help", flags.Arg(0))
-	case *length < time.Second || *length > time.Minute:
-		return fmt.Errorf("-for is %v; it must be from 1s to 1m", *length)
+	case length.Std() < time.Second || length.Std() > time.Minute:
+		return fmt.Errorf("-for is %v; it must be from 1s to 1m", length.Std())
 	}
 	server, err := pgtest.Launch()
 	if err != nil {
@@ -82,13 +84,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	var figures []figure
 	for _, l := range leaseRuns {
-		found, err := l.run(ctx, pool, server.URL(), *length)
+		found, err := l.run(ctx, pool, server.URL(), length.Std())
 		if err != nil {
 			return fmt.Errorf("leases, %s: %w", l.name, err)
 		}
 		figures = append(figures, found...)
 	}
-	found, err := runRefusals(ctx, server.URL(), *length)
+	found, err := runRefusals(ctx, server.URL(), length.Std())
 	if err != nil {
 		return fmt.Errorf("refusals: %w", err)
 	}
@@ -98,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // report prints the table, and fails where a bound is broken.
 func report(w io.Writer, figures []figure) (err error) {
-	t := chart.Table{Header: []string{"figure", "measured", "required", "reached"}}
+	t := table.Numeric("figure", "measured", "required", "reached")
 	for _, f := range figures {
 		reached := "yes"
 		switch {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
 )
 
 // figure is one of those that must be reached.

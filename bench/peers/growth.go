@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/brimgo/brim/bench/internal/load"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"

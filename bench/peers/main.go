@@ -3,7 +3,7 @@
 //	go run ./peers -out results
 //
 // It starts the servers that it needs, PostgreSQL and Redis, and stops them; a subject whose server is missing is skipped, and
-// said so. In the output directory are then results.json, results.md and plots. At the end it prints the figures that brim is
+// said so. In the output directory are then results.json and results.md; internal/draw makes the pictures. At the end it prints the figures that brim is
 // required to reach, and whether it does.
 package main
 
@@ -46,7 +46,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.out, "out", "results", "directory for results.json, results.md and the plots; it is created")
+	flags.StringVar(&o.out, "out", "results", "directory for results.json and results.md; it is created")
 	flags.StringVar(&o.dir, "dir", "", "directory for bbolt's and Redis's files while measuring; the system's for temporary files by default")
 	flags.StringVar(&o.only, "only", "", "measure only subjects whose names contain one of these words, comma-separated, and what they are compared with")
 	flags.StringVar(&o.cell, "cell", "", "measure only the cells whose names contain this, such as \"hot, 64 callers\", and nothing that is no cell")
@@ -173,8 +173,7 @@ func (r *results) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	files := r.pictures()
-	files["results.json"], files["results.md"] = string(b)+"\n", r.markdown()
+	files := map[string]string{"results.json": string(b) + "\n", "results.md": r.markdown()}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err

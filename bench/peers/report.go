@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/brimgo/brim/bench/internal/chart"
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/internal/plot"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // markdown writes the results for people.
@@ -23,9 +24,11 @@ func (r *results) markdown() string {
 	for _, distribution := range load.Distributions {
 		fmt.Fprintf(&b, "\n## Decisions per second, all accepted, %s\n\n", distribution)
 		b.WriteString(r.throughput(distribution))
+		b.WriteString(r.picture(distribution, cell{distribution, 64, 0, false}))
 	}
 	b.WriteString("\n## Mixes with refusals\n\nDecisions per second, and bytes that the server writes to its log per decision.\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.Refused > 0 && !c.InMemory }))
+	b.WriteString(r.picture("refused", cell{"hot", 64, 1, false}))
 	b.WriteString("\n## In memory, one caller per core\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.InMemory }))
 	b.WriteString("\n## Admitted beyond the limit\n\n")
@@ -34,9 +37,11 @@ func (r *results) markdown() string {
 	if len(r.Growth) > 0 {
 		b.WriteString("\n## Growth\n\nPruning finds nothing that has expired. PostgreSQL's time to open is that of a new pool's first answer.\n\n")
 		b.WriteString(r.growthTable())
+		b.WriteString("\n![time per decision against the number of buckets](growth.svg)\n")
+		b.WriteString("![bytes per bucket against the number of buckets](bytes.svg)\n")
 	}
 	b.WriteString("\n## Subjects\n\n")
-	t := chart.Table{Header: []string{"subject", "what it is", "where its buckets are, and what an answer waits for", "ratio to"}}
+	t := table.Numeric("subject", "kind", "where its buckets are, and what an answer waits for", "ratio to")
 	for _, s := range r.Subjects {
 		t.Add(s.Name, s.Group, s.Keeps, s.Against)
 	}
@@ -45,6 +50,14 @@ func (r *results) markdown() string {
 		b.WriteString("\n## Calls that failed, or were decided wrongly\n\n" + failed)
 	}
 	return b.String()
+}
+
+// picture shows the picture that internal/draw makes of a cell, if the cell was measured.
+func (r *results) picture(name string, c cell) string {
+	if !slices.Contains(r.cells(), c) {
+		return ""
+	}
+	return fmt.Sprintf("\n![decisions per second: %s](%s.svg)\n", c, name)
 }
 
 func (r *results) writeMachine(b *strings.Builder) {
@@ -66,16 +79,16 @@ func (r *results) writeMachine(b *strings.Builder) {
 }
 
 func (r *results) figureTable() string {
-	t := chart.Table{Header: []string{"figure", "measured", "required", "aim", "reached"}}
+	t := table.Numeric("figure", "measured", "required", "aim", "reached")
 	for _, f := range r.Figures {
 		measured, than := "", "≥ "
 		if f.Measured != nil {
-			measured = chart.Number(*f.Measured)
+			measured = plot.Number(*f.Measured)
 		}
 		if f.AtMost {
 			than = "≤ "
 		}
-		t.Add(f.Name, measured, than+chart.Number(f.Required), than+chart.Number(f.Aim), f.verdict())
+		t.Add(f.Name, measured, than+plot.Number(f.Required), than+plot.Number(f.Aim), f.verdict())
 	}
 	return t.Markdown()
 }
@@ -83,11 +96,11 @@ func (r *results) figureTable() string {
 // throughput is what every subject does under each number of callers, and more of what it does under 64.
 func (r *results) throughput(distribution string) string {
 	cells := slices.DeleteFunc(r.cells(), func(c cell) bool { return c.Distribution != distribution || c.Refused > 0 || c.InMemory })
-	t := chart.Table{Header: []string{"subject"}}
+	t := table.Numeric("subject")
 	for _, c := range cells {
-		t.Header = append(t.Header, fmt.Sprintf("%d callers", c.Callers))
+		t.AddColumns(fmt.Sprintf("%d callers", c.Callers))
 	}
-	t.Header = append(t.Header, "p50 ms at 64", "p99 ms at 64", "log bytes at 64", "ratio at 64", "to")
+	t.AddColumns("p50 ms at 64", "p99 ms at 64", "log bytes at 64", "ratio at 64", "to")
 	at64 := cell{distribution, 64, 0, false}
 	for _, s := range r.Subjects {
 		row := []string{s.Name}
@@ -96,7 +109,7 @@ func (r *results) throughput(distribution string) string {
 		}
 		ratio := ""
 		if v, ok := r.ratio(s.Name, s.Against, at64, rates); ok {
-			ratio = chart.Number(v)
+			ratio = plot.Number(v)
 		}
 		row = append(row, r.number(s.Name, at64, func(m *measured) []float64 { return m.P50 }), r.number(s.Name, at64, p99s),
 			r.number(s.Name, at64, written), ratio, s.Against)
@@ -113,15 +126,15 @@ func (r *results) number(subject string, c cell, of func(*measured) []float64) s
 	if m == nil || len(of(m)) == 0 {
 		return ""
 	}
-	return chart.Number(load.Median(of(m)))
+	return plot.Number(load.Median(of(m)))
 }
 
 // mixes is one column per cell.
 func (r *results) mixes(wanted func(cell) bool) string {
 	cells := slices.DeleteFunc(r.cells(), func(c cell) bool { return !wanted(c) })
-	t := chart.Table{Header: []string{"subject"}}
+	t := table.Numeric("subject")
 	for _, c := range cells {
-		t.Header = append(t.Header, strings.TrimSuffix(c.String(), ", in memory"))
+		t.AddColumns(strings.TrimSuffix(c.String(), ", in memory"))
 	}
 	for _, s := range r.Subjects {
 		row, measured := []string{s.Name}, false
@@ -141,7 +154,7 @@ func (r *results) mixes(wanted func(cell) bool) string {
 }
 
 func (r *results) rushTable() string {
-	t := chart.Table{Header: []string{"subject", "rushes", "worst: admitted beyond the limit"}}
+	t := table.Numeric("subject", "rushes", "worst: admitted beyond the limit")
 	for _, rush := range r.Rushes {
 		t.Add(rush.Subject, fmt.Sprint(rush.Rushes), fmt.Sprint(rush.Worst))
 	}
@@ -149,20 +162,20 @@ func (r *results) rushTable() string {
 }
 
 func (r *results) growthTable() string {
-	t := chart.Table{Header: []string{"backend", "buckets", "µs per decision", "bytes per bucket", "open ms", "prune ms"}}
+	t := table.Numeric("backend", "buckets", "µs per decision", "bytes per bucket", "open ms", "prune ms")
 	for _, g := range r.Growth {
 		open := ""
 		if g.Open > 0 {
-			open = chart.Number(g.Open)
+			open = plot.Number(g.Open)
 		}
-		t.Add(g.Backend, chart.Number(float64(g.Buckets)), chart.Number(1e6/load.Median(g.Rates)), chart.Number(g.Bytes), open, chart.Number(g.Prune))
+		t.Add(g.Backend, plot.Number(float64(g.Buckets)), plot.Number(1e6/load.Median(g.Rates)), plot.Number(g.Bytes), open, plot.Number(g.Prune))
 	}
 	return t.Markdown()
 }
 
 // failures says which subjects gave up on calls, and with what error, or decided wrongly.
 func (r *results) failures() string {
-	t := chart.Table{Header: []string{"subject", "workload", "failed", "wrong", "of", "first error"}}
+	t := table.Numeric("subject", "workload", "failed", "wrong", "of", "first error")
 	for _, m := range r.Measured {
 		if m.Failed > 0 || m.wrong() > 0 {
 			t.Add(m.Subject, m.Cell.String(), fmt.Sprint(m.Failed), fmt.Sprint(m.wrong()), fmt.Sprint(m.Accepted+m.Refused+m.Failed), m.Error)
@@ -172,46 +185,4 @@ func (r *results) failures() string {
 		return ""
 	}
 	return t.Markdown()
-}
-
-// pictures are the plots by file name.
-func (r *results) pictures() map[string]string {
-	all := make(map[string]string)
-	for _, p := range []struct {
-		file, title string
-		c           cell
-	}{
-		{"uniform.svg", "100,000 buckets, uniform, 64 callers, all accepted", cell{"uniform", 64, 0, false}},
-		{"zipf.svg", "100,000 buckets, by Zipf's law, 64 callers, all accepted", cell{"zipf", 64, 0, false}},
-		{"hot.svg", "One hot bucket, 64 callers, all accepted", cell{"hot", 64, 0, false}},
-		{"refused.svg", "One hot bucket, 64 callers, all refused", cell{"hot", 64, 1, false}},
-	} {
-		var bars []chart.Bar
-		for _, s := range r.Subjects {
-			if m := r.find(s.Name, p.c); m != nil {
-				bars = append(bars, chart.Bar{Name: s.Name, Value: load.Median(m.Rates), Group: int(s.group)})
-			}
-		}
-		if len(bars) > 0 {
-			slices.SortStableFunc(bars, func(a, b chart.Bar) int { return int(b.Value) - int(a.Value) })
-			all[p.file] = chart.Bars(p.title, "decisions per second", groupNames, bars)
-		}
-	}
-	if len(r.Growth) > 0 {
-		all["growth.svg"] = r.growthPlot("Time per decision as buckets grow in number", "µs per decision", func(g *grown) float64 { return 1e6 / load.Median(g.Rates) })
-		all["bytes.svg"] = r.growthPlot("What a bucket takes as buckets grow in number", "bytes per bucket", func(g *grown) float64 { return g.Bytes })
-	}
-	return all
-}
-
-func (r *results) growthPlot(title, axis string, of func(*grown) float64) string {
-	var lines []chart.Line
-	for _, g := range r.Growth {
-		if len(lines) == 0 || lines[len(lines)-1].Name != g.Backend {
-			lines = append(lines, chart.Line{Name: g.Backend})
-		}
-		last := &lines[len(lines)-1]
-		last.Points = append(last.Points, [2]float64{float64(g.Buckets), of(g)})
-	}
-	return chart.Lines(title, "buckets", axis, lines)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"slices"
 
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
 )
 
 // results are all that was measured; they are written as JSON.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/migrations"
 )
 
@@ -114,19 +114,9 @@ func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) (
 			return nil, err
 		}
 	}
-	for round := range p.Rounds {
-		for i := range subjects {
-			// Another one goes first in each round, and every other round goes backwards: nobody always runs in one's wake.
-			at := (i + round) % len(subjects)
-			if round%2 == 1 {
-				at = len(subjects) - 1 - at
-			}
-			if err := e.turn(ctx, p, p.Slice, subjects[at], order, all[at]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return all, nil
+	return all, load.Interleave(p.Rounds, len(subjects), func(_, i int) error {
+		return e.turn(ctx, p, p.Slice, subjects[i], order, all[i])
+	})
 }
 
 // turn is a subject's part of a round.

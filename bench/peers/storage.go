@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/brimgo/brim/bench/internal/load"
+	"github.com/brimgo/brim/internal/load"
 )
 
 const (

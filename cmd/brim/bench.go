@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,8 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/cmd/brim/internal/bench"
 	"github.com/brimgo/brim/cmd/brim/internal/scratch"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // Bounds of a benchmark, so that a slip of the finger does not fill the memory.
@@ -21,7 +22,7 @@ const (
 
 func (a *app) benchCommand() *cobra.Command {
 	o := bench.Options{}
-	length := duration(5 * time.Second)
+	length := duration.Value(5 * time.Second)
 	var reference bool
 	cmd := &cobra.Command{
 		Use:   "bench [--callers N] [--keys N] [--duration D] [--refused SHARE] [--reference]",
@@ -49,7 +50,7 @@ Exit status: 0; 70 if more was admitted than the limit allows.`,
 	cmd.Flags().Float64Var(&o.Refused, "refused", 0, "share of the decisions that are refused, from 0 to 1")
 	cmd.Flags().BoolVar(&reference, "reference", false, "measure the backend's bare reference as well")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o.Duration = length.std()
+		o.Duration = length.Std()
 		switch {
 		case o.Callers < 1 || o.Callers > maxCallers:
 			return usagef("--callers is %d; it must be from 1 to %d", o.Callers, maxCallers)
@@ -114,14 +115,18 @@ func (a *app) describeBench(rep *bench.Report) error {
 	if a.json {
 		return a.printJSON(rep)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "store\t%s\ncallers\t%d\nkeys\t%d\n", rep.Store, rep.Callers, rep.Keys)
-	fmt.Fprintf(w, "decisions per second\t%.0f\nhalf answered within\t%.3g ms\n99%% answered within\t%.3g ms\n",
-		rep.DecisionsPerSecond, rep.P50, rep.P99)
+	t := table.New(table.Left(""), table.Left(""))
+	t.Add("store", rep.Store)
+	t.Add("callers", fmt.Sprint(rep.Callers))
+	t.Add("keys", fmt.Sprint(rep.Keys))
+	t.Add("decisions per second", fmt.Sprintf("%.0f", rep.DecisionsPerSecond))
+	t.Add("half answered within", fmt.Sprintf("%.3g ms", rep.P50))
+	t.Add("99% answered within", fmt.Sprintf("%.3g ms", rep.P99))
 	if rep.Ratio != nil {
-		fmt.Fprintf(w, "reference per second\t%.0f\nreference, 99%% within\t%.3g ms\nratio to the reference\t%.2f\n",
-			*rep.ReferencePerSecond, *rep.ReferenceP99, *rep.Ratio)
+		t.Add("reference per second", fmt.Sprintf("%.0f", *rep.ReferencePerSecond))
+		t.Add("reference, 99% within", fmt.Sprintf("%.3g ms", *rep.ReferenceP99))
+		t.Add("ratio to the reference", fmt.Sprintf("%.2f", *rep.Ratio))
 	}
-	fmt.Fprintf(w, "admitted beyond limit\t%s\n", units(rep.AdmittedBeyondLimit))
-	return w.Flush()
+	t.Add("admitted beyond limit", units(rep.AdmittedBeyondLimit))
+	return a.printTables(t)
 }

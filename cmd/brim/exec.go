@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/duration"
 )
 
 // Exit statuses of a command that could not be run, as shells and env have them.
@@ -24,7 +25,7 @@ const (
 
 func (a *app) execCommand() *cobra.Command {
 	var wait bool
-	var maxWait duration
+	var maxWait duration.Value
 	cmd := &cobra.Command{
 		Use:   "exec KEY AMOUNT --capacity C (--leak-rate R | --over D) [--wait] [--max-wait D] -- CMD ARG...",
 		Short: "Run a command if, or when, an amount fits",
@@ -62,7 +63,7 @@ this limit; 126 CMD cannot be run, or 127 there is no such command: then nothing
 		longest := time.Duration(0)
 		switch {
 		case cmd.Flags().Changed("max-wait"):
-			longest = maxWait.std()
+			longest = maxWait.Std()
 		case wait:
 			longest = brim.Never
 		}

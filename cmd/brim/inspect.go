@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/store"
 )
 
@@ -155,20 +155,21 @@ func (a *app) list(ctx context.Context, lim *brim.Limiter, prefix string, order 
 	return out.end()
 }
 
-// listing prints buckets as JSON lines, or as a table whose columns are aligned page by page, so that a long one begins at once.
+// listing prints buckets as JSON lines or as a table. It aligns the columns of a table page by page, so that a long table
+// begins at once.
 type listing struct {
-	json  *json.Encoder
-	table *tabwriter.Writer
-	out   *bufio.Writer
-	rows  int
+	json *json.Encoder
+	page *table.Table
+	out  *bufio.Writer
 }
+
+// pageRows is the number of rows of a page.
+const pageRows = 1000
 
 func (a *app) newListing() *listing {
 	l := &listing{out: bufio.NewWriter(a.stdout)}
 	if a.json {
 		l.json = json.NewEncoder(l.out)
-	} else {
-		l.table = tabwriter.NewWriter(l.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	}
 	return l
 }
@@ -180,20 +181,33 @@ func (l *listing) add(e brim.Entry) error {
 			Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()), At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
 		})
 	}
-	if l.rows == 0 {
-		fmt.Fprintln(l.table, "LEVEL\tHELD\tCAPACITY\tSHARE\tEMPTY IN\t  KEY")
+	if l.page == nil {
+		l.page = table.New(table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
+			table.Right("EMPTY IN"), table.Left("KEY"))
 	}
-	fmt.Fprintf(l.table, "%s\t%s\t%s\t%.1f%%\t%s\t  %s\n",
-		units(e.Level), units(e.Held), units(e.Capacity), 100*share(e.State), span(e.TimeToEmpty()), printable(e.Key))
-	if l.rows++; l.rows%1000 == 0 {
-		return l.table.Flush()
+	l.page.Add(units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
+		span(e.TimeToEmpty()), printable(e.Key))
+	if len(l.page.Rows) < pageRows {
+		return nil
 	}
+	return l.turn()
+}
+
+// turn prints the page and begins another one, without a header.
+func (l *listing) turn() error {
+	if _, err := l.out.WriteString(l.page.Text()); err != nil {
+		return err
+	}
+	for i := range l.page.Columns {
+		l.page.Columns[i].Name = ""
+	}
+	l.page.Rows = l.page.Rows[:0]
 	return nil
 }
 
 func (l *listing) end() error {
-	if l.table != nil {
-		if err := l.table.Flush(); err != nil {
+	if l.page != nil {
+		if err := l.turn(); err != nil {
 			return err
 		}
 	}

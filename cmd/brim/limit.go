@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/store"
 )
 
 // limitFlags are the flags that give a limit.
 type limitFlags struct {
 	capacity, leakRate number
-	over               duration
+	over               duration.Value
 	cmd                *cobra.Command
 }
 
@@ -49,7 +50,7 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 		if l.over <= 0 {
 			return brim.Limit{}, usagef("--over is the time in which a full bucket drains; it must be positive")
 		}
-		limit = brim.Over(float64(l.capacity), l.over.std())
+		limit = brim.Over(float64(l.capacity), l.over.Std())
 	}
 	if err := limit.Validate(); err != nil {
 		return brim.Limit{}, usageError{err}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/migrations"
 )
 
@@ -35,7 +36,7 @@ table of buckets are brim.buckets, or what the URL's parameters brim_schema and 
 
 func (a *app) migrateUpCommand() *cobra.Command {
 	var o migrations.Options
-	wait := duration(migrations.DefaultLockTimeout)
+	wait := duration.Value(migrations.DefaultLockTimeout)
 	cmd := &cobra.Command{
 		Use:   "up [--lock-timeout D] [--unlogged]",
 		Short: "Apply the migrations that are missing",
@@ -51,7 +52,7 @@ Exit status: 0; 69 if the server cannot be reached, or the lock was not granted 
 	cmd.Flags().Var(&wait, "lock-timeout", "how long to wait for another process that migrates")
 	cmd.Flags().BoolVar(&o.Unlogged, "unlogged", false, "make the table of buckets UNLOGGED: faster, and empty after a crash of the server")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o.LockTimeout = wait.std()
+		o.LockTimeout = wait.Std()
 		o.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 		return a.migrate(cmd.Context(), &o, func(ctx context.Context, pool *pgxpool.Pool) error {
 			if err := migrations.Up(ctx, pool, &o); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/replay"
 	"github.com/brimgo/brim/cmd/brim/internal/scratch"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // replayFlags are the flags of replay.
@@ -78,7 +78,7 @@ Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it 
 		}
 		f.limit = l
 		if cmd.Flags().Changed("over") {
-			f.over = limit.over.std()
+			f.over = limit.over.Std()
 		}
 		return a.replay(cmd.Context(), args[0], o, f)
 	}
@@ -131,19 +131,16 @@ func (a *app) replay(ctx context.Context, path string, o trace.Options, f replay
 }
 
 func (a *app) describeReplay(rep *replay.Report) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := table.New(table.Right(""), table.Left(""))
 	share := func(n int64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(rep.Requests)) }
-	fmt.Fprintf(w, "%d\t  requests by %d keys\n", rep.Requests, rep.Keys)
-	fmt.Fprintf(w, "%d\t  accepted, %s, with %s units\n", rep.Accepted, share(rep.Accepted), units(rep.UnitsAccepted))
-	fmt.Fprintf(w, "%d\t  refused, %s\n", rep.Refused, share(rep.Refused))
-	fmt.Fprintf(w, "%d\t  lines that are no requests\n", rep.Unparsed)
-	fmt.Fprintf(w, "%.0f\t  decisions per second, for %.3f s\n", rep.DecisionsPerSecond, rep.Seconds)
-	if err := w.Flush(); err != nil || len(rep.TopRefused) == 0 {
-		return err
-	}
-	fmt.Fprintln(w, "\nREFUSED\tACCEPTED\t  KEY")
+	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %d keys", rep.Keys))
+	t.Add(fmt.Sprint(rep.Accepted), fmt.Sprintf("accepted, %s, with %s units", share(rep.Accepted), units(rep.UnitsAccepted)))
+	t.Add(fmt.Sprint(rep.Refused), fmt.Sprintf("refused, %s", share(rep.Refused)))
+	t.Add(fmt.Sprint(rep.Unparsed), "lines that are no requests")
+	t.Add(fmt.Sprintf("%.0f", rep.DecisionsPerSecond), fmt.Sprintf("decisions per second, for %.3f s", rep.Seconds))
+	top := table.New(table.Right("REFUSED"), table.Right("ACCEPTED"), table.Left("KEY"))
 	for _, k := range rep.TopRefused {
-		fmt.Fprintf(w, "%d\t%d\t  %s\n", k.Refused, k.Accepted, printable(k.Key))
+		top.Add(fmt.Sprint(k.Refused), fmt.Sprint(k.Accepted), printable(k.Key))
 	}
-	return w.Flush()
+	return a.printTables(t, top)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/cmd/brim/internal/replay"
+	"github.com/brimgo/brim/internal/duration"
 )
 
 func TestReplayOfADay(t *testing.T) {
@@ -56,7 +57,7 @@ func topMembers(t *testing.T, object string) []string {
 func TestReplayLeavesTheClockAlone(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "0.001", "--store", path, "--json"}
-	for _, shift := range []time.Duration{4 * time.Minute, 100 * 365 * day, -100 * 365 * day} { // four minutes would be believed
+	for _, shift := range []time.Duration{4 * time.Minute, 100 * 365 * duration.Day, -100 * 365 * duration.Day} { // four minutes would be believed
 		log := fmt.Sprintf("time,key\n%d,k\n%d,k\n", time.Now().Add(shift).Unix(), time.Now().Add(shift).Unix()+1)
 		cliIn(t, t.Context(), log, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, `"requests":2`, "")
 		before := time.Now()

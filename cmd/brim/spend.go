@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 	_ "time/tzdata" // a budget's days must not depend on what is installed where it is decided
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -82,7 +83,7 @@ func (f *spendFlags) file() (*budgetfile.File, error) {
 		return nil, dataError{err}
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	file, err := budgetfile.Read(r, parseDuration)
+	file, err := budgetfile.Read(r)
 	if err != nil {
 		return nil, dataError{fmt.Errorf("%s: %w", f.budget, err)}
 	}
@@ -163,8 +164,8 @@ func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 		if err := a.printJSON(out); err != nil {
 			return err
 		}
-	} else {
-		a.describeSpend(id, d, done)
+	} else if err := a.describeSpend(id, d, done); err != nil {
+		return err
 	}
 	switch {
 	case d.Approved:
@@ -175,7 +176,7 @@ func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	return status(exitRefused)
 }
 
-func (a *app) describeSpend(id string, d spend.Decision, done string) {
+func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 	again := ""
 	if d.Replayed {
 		again = ", as it was answered before"
@@ -184,23 +185,23 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) {
 		done = "declined"
 	}
 	fmt.Fprintf(a.stdout, "%s%s: %s\n", done, again, printable(id))
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	t := table.New(make([]table.Column, 3)...)
 	for _, x := range d.Declines {
 		when := "never fits by waiting"
 		if x.RetryAfter != brim.Never {
 			now := a.now()
 			when = fmt.Sprintf("would fit in %s, at %s", span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
 		}
-		fmt.Fprintf(w, "  %s\t%s of %s used, %s held\t%s\n", printable(x.Rule), x.Used.Decimal(), x.Limit, x.Held.Decimal(), when)
+		t.Add("  "+printable(x.Rule), fmt.Sprintf("%s of %s used, %s held", x.Used.Decimal(), x.Limit, x.Held.Decimal()), when)
 	}
-	_ = w.Flush() // the command notices what cannot be written
+	return a.printTables(t)
 }
 
 // spendChargeCommand is charge, authorize and record: they ask alike.
 func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	var (
 		tags, also []string
-		ttl        duration
+		ttl        duration.Value
 	)
 	words := map[string]struct{ short, long, done, example string }{
 		"charge": {
@@ -236,7 +237,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
-			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.std()}
+			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std()}
 			var err error
 			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
 				return err

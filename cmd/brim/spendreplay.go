@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/cmd/brim/internal/cards"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )
@@ -94,24 +94,24 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 }
 
 func (a *app) describeSpendReplay(rep *cards.Report) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%d\t  events on %d accounts, all of them proven against their entries\n", rep.Events, rep.Accounts)
-	fmt.Fprintf(w, "%d\t  approved\n%d\t  declined\n%d\t  sent again, and answered as before\n", rep.Approved, rep.Declined, rep.Replayed)
-	fmt.Fprintf(w, "%d\t  lines that are no events\n%s\t  %s spent\n", rep.Unparsed, rep.Spent.Decimal(), rep.Spent.Currency)
+	t := table.New(table.Right(""), table.Left(""))
+	t.Add(fmt.Sprint(rep.Events), fmt.Sprintf("events on %d accounts, all of them proven against their entries", rep.Accounts))
+	t.Add(fmt.Sprint(rep.Approved), "approved")
+	t.Add(fmt.Sprint(rep.Declined), "declined")
+	t.Add(fmt.Sprint(rep.Replayed), "sent again, and answered as before")
+	t.Add(fmt.Sprint(rep.Unparsed), "lines that are no events")
+	t.Add(rep.Spent.Decimal(), rep.Spent.Currency+" spent")
 	for _, rule := range slices.Sorted(maps.Keys(rep.ByRule)) {
-		fmt.Fprintf(w, "%d\t  declined by %s\n", rep.ByRule[rule], printable(rule))
+		t.Add(fmt.Sprint(rep.ByRule[rule]), "declined by "+printable(rule))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(rep.Failed)) {
-		fmt.Fprintf(w, "%d\t  failed: %s\n", rep.Failed[reason], reason)
+		t.Add(fmt.Sprint(rep.Failed[reason]), "failed: "+reason)
 	}
-	if err := w.Flush(); err != nil || len(rep.Top) == 0 {
-		return err
+	top := table.New(table.Right("DECLINED"), table.Right("APPROVED"), table.Left("ACCOUNT"))
+	for _, account := range rep.Top {
+		top.Add(fmt.Sprint(account.Declined), fmt.Sprint(account.Approved), printable(account.Account))
 	}
-	fmt.Fprintln(w, "\nDECLINED\tAPPROVED\t  ACCOUNT")
-	for _, t := range rep.Top {
-		fmt.Fprintf(w, "%d\t%d\t  %s\n", t.Declined, t.Approved, printable(t.Account))
-	}
-	return w.Flush()
+	return a.printTables(t, top)
 }
 
 func (a *app) spendGenerateCommand() *cobra.Command {

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -36,16 +36,16 @@ Exit status: 0.`,
 				}
 				return nil
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-			fmt.Fprintln(w, "REMAINING\tUSED\tHELD\tLIMIT\tGROWS AT\t  RULE")
+			t := table.New(table.Right("REMAINING"), table.Right("USED"), table.Right("HELD"), table.Right("LIMIT"),
+				table.Right("GROWS AT"), table.Left("RULE"))
 			for _, u := range list {
 				grows := "-"
 				if !u.GrowsAt.IsZero() {
 					grows = clockTime(u.GrowsAt, a.now())
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit, grows, printable(u.Rule))
+				t.Add(u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit.String(), grows, printable(u.Rule))
 			}
-			return w.Flush()
+			return a.printTables(t)
 		})
 	}
 	return cmd
@@ -68,7 +68,7 @@ Exit status: 0.`,
 			return usagef("--limit is %d; it must be 0 or more", limit)
 		}
 		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			t := table.New(make([]table.Column, 8)...)
 			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: limit}) {
 				if err != nil {
 					return err
@@ -86,10 +86,10 @@ Exit status: 0.`,
 				if !e.Dated.Equal(e.At) {
 					note = "dated " + e.Dated.Format(time.RFC3339)
 				}
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\tused %s\theld %s\t%s\t%s\n", e.Seq, e.At.Format(time.RFC3339), e.Kind, e.Amount,
-					e.Used.Decimal(), e.Held.Decimal(), printable(e.RequestID), note)
+				t.Add(fmt.Sprint(e.Seq), e.At.Format(time.RFC3339), fmt.Sprint(e.Kind), e.Amount.String(),
+					"used "+e.Used.Decimal(), "held "+e.Held.Decimal(), printable(e.RequestID), note)
 			}
-			return w.Flush()
+			return a.printTables(t)
 		})
 	}
 	return cmd

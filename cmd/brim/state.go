@@ -3,14 +3,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // stateJSON is a state as --json prints it.
@@ -76,14 +77,29 @@ func (a *app) comeBack(n float64, st brim.State) string {
 
 // describe prints a state for people.
 func (a *app) describe(st brim.State) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "level\t%s\nheld\t%s\n", units(st.Level), units(st.Held))
-	fmt.Fprintf(w, "capacity\t%s\nleak rate\t%s per second\n", units(st.Capacity), units(st.LeakRate))
-	fmt.Fprintf(w, "remaining\t%s\nempty in\t%s\n", units(st.Remaining()), span(st.TimeToEmpty()))
+	t := table.New(table.Left(""), table.Left(""))
+	t.Add("level", units(st.Level))
+	t.Add("held", units(st.Held))
+	t.Add("capacity", units(st.Capacity))
+	t.Add("leak rate", units(st.LeakRate)+" per second")
+	t.Add("remaining", units(st.Remaining()))
+	t.Add("empty in", span(st.TimeToEmpty()))
 	if !st.BlockedUntil.IsZero() {
-		fmt.Fprintf(w, "blocked until\t%s\n", clockTime(st.BlockedUntil, a.now()))
+		t.Add("blocked until", clockTime(st.BlockedUntil, a.now()))
 	}
-	return w.Flush()
+	return a.printTables(t)
+}
+
+// printTables prints tables with an empty line between two of them. It leaves out tables without rows.
+func (a *app) printTables(tables ...*table.Table) error {
+	var texts []string
+	for _, t := range tables {
+		if len(t.Rows) > 0 {
+			texts = append(texts, t.Text())
+		}
+	}
+	_, err := io.WriteString(a.stdout, strings.Join(texts, "\n"))
+	return err
 }
 
 // units writes an amount for people: whole numbers in full, others to six decimals.

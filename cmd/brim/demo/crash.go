@@ -9,11 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // callers is how many fill at once. Each has a bucket of its own, and at most one unit that was sent and not acknowledged.
@@ -108,19 +108,18 @@ func compare(ctx context.Context, file string, kills int, counts [callers]int64)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	lim := brim.New(db, nil)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nBUCKET\tACKNOWLEDGED\tIN THE FILE\t")
+	t := table.New(table.Right("BUCKET"), table.Right("ACKNOWLEDGED"), table.Right("IN THE FILE"))
 	var missing, tooMany int64
 	for caller, acknowledged := range counts {
 		st, err := lim.State(ctx, limit.For(keyOf(caller)))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t\n", keyOf(caller), acknowledged, st.Level)
+		t.Add(keyOf(caller), fmt.Sprint(acknowledged), fmt.Sprintf("%.0f", st.Level))
 		missing += max(0, acknowledged-int64(st.Level))
 		tooMany += max(0, int64(st.Level)-acknowledged-int64(kills))
 	}
-	if err := w.Flush(); err != nil {
+	if _, err := fmt.Print("\n", t.Text()); err != nil {
 		return err
 	}
 	switch total := sum(counts); {

@@ -17,12 +17,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/brimgo/brim/internal/duration"
 )
 
 func main() {
 	fill := flag.String("fill", "", "fill buckets in this file until killed: what the demo starts itself with")
 	kills := flag.Int("kills", 3, "how many times to kill a process that fills")
-	after := flag.Duration("after", 500*time.Millisecond, "how long it may fill before it is killed")
+	after := duration.Value(500 * time.Millisecond)
+	flag.Var(&after, "after", "how long it may fill before it is killed")
 	log := flag.String("log", "cmd/brim/testdata/nasa-1995-08-01.log.gz", "log to replay")
 	flag.Parse()
 	ctx := context.Background()
@@ -30,7 +33,7 @@ func main() {
 	if *fill != "" {
 		err = fillUntilKilled(ctx, *fill, os.Stdout)
 	} else {
-		err = demo(ctx, *log, *kills, *after)
+		err = demo(ctx, *log, *kills, after.Std())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -8,12 +8,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/store"
 )
 
@@ -130,90 +130,123 @@ func (b *bench) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) decide(ctx context.Context, r *rand.Rand) error {
-	key, amount := r.IntN(len(b.keys)), 1.0
-	if b.Refused > 0 && r.Float64() < b.Refused {
+// decide asks for one unit of a bucket or, if full is set, for more than the bucket has room for.
+func (b *bench) decide(ctx context.Context, key int, full bool) (bool, error) {
+	amount := 1.0
+	if full {
 		amount = tooBig
 	}
 	st, err := b.lim.TryFillup(ctx, limit.For(b.keys[key]), amount)
 	if st.Accepted {
 		b.admitted[key].Add(int64(amount))
 	}
-	return err
+	return st.Accepted, err
+}
+
+// subject is the store or the reference, and its figures by round.
+type subject struct {
+	load  load.Options
+	rates []float64 // decisions per second
+	took  load.Histogram
+}
+
+func (s *subject) turn(ctx context.Context) error {
+	res, err := load.Run(ctx, s.load)
+	if err != nil {
+		return err
+	}
+	s.rates = append(s.rates, res.PerSecond())
+	s.took.Add(&res.Took)
+	return nil
+}
+
+// subjects returns the store and, if there is one, the reference. Each turn of them takes the time each.
+func (b *bench) subjects(each time.Duration) ([]*subject, error) {
+	order, err := load.Draw("uniform", b.Keys, b.Keys, b.Refused, rand.Uint64())
+	if err != nil {
+		return nil, err
+	}
+	all := []*subject{{load: load.Options{Callers: b.Callers, For: each, Order: order, Decide: b.decide}}}
+	if b.Reference == nil {
+		return all, nil
+	}
+	if order, err = load.Draw("uniform", b.Keys, b.Keys, 0, rand.Uint64()); err != nil {
+		return nil, err
+	}
+	o := load.Options{Callers: b.Callers, For: each, Order: order}
+	o.Decide = func(ctx context.Context, key int, _ bool) (bool, error) {
+		return true, b.Reference.Decide(ctx, key)
+	}
+	return append(all, &subject{load: o}), nil
 }
 
 // measure runs the store, and the reference in turn with it.
 func (b *bench) measure(ctx context.Context) error {
-	subjects := []func(context.Context, *rand.Rand) error{b.decide}
 	n := 1
 	if b.Reference != nil {
 		n = rounds
-		subjects = append(subjects, func(ctx context.Context, r *rand.Rand) error {
-			return b.Reference.Decide(ctx, r.IntN(len(b.keys)))
-		})
 	}
 	each := b.Duration / time.Duration(n)
-	for _, decide := range subjects {
-		if _, err := run(ctx, b.Callers, min(warmUp, each/5), decide); err != nil {
+	subjects, err := b.subjects(each)
+	if err != nil {
+		return err
+	}
+	for _, s := range subjects {
+		warm := s.load
+		warm.For = min(warmUp, each/5)
+		if _, err := load.Run(ctx, warm); err != nil {
 			return err
 		}
 	}
-	var rates [2][]float64
-	var took [2]histogram
-	for round := range n {
-		for i := range subjects {
-			// The order changes from round to round, so that neither always runs in the other's wake.
-			subject := (i + round) % len(subjects)
-			res, err := run(ctx, b.Callers, each, subjects[subject])
-			if err != nil {
-				return err
-			}
-			rates[subject] = append(rates[subject], float64(res.took.count())/res.elapsed.Seconds())
-			took[subject].add(&res.took)
-			if b.Progress != nil {
-				b.Progress(float64(round*len(subjects)+i+1) / float64(n*len(subjects)))
-			}
+	done := 0
+	err = load.Interleave(n, len(subjects), func(_, i int) error {
+		if err := subjects[i].turn(ctx); err != nil {
+			return err
 		}
+		if done++; b.Progress != nil {
+			b.Progress(float64(done) / float64(n*len(subjects)))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	rep := &b.report
-	rep.DecisionsPerSecond = median(rates[0])
-	rep.P50, rep.P99 = took[0].quantile(0.50), took[0].quantile(0.99)
+	rep, ours := &b.report, subjects[0]
+	rep.DecisionsPerSecond = load.Median(ours.rates)
+	rep.P50, rep.P99 = ours.took.Quantile(0.50), ours.took.Quantile(0.99)
 	if b.Reference != nil {
-		ratios := make([]float64, n)
-		for i := range ratios {
-			ratios[i] = rates[0][i] / rates[1][i]
+		theirs := subjects[1]
+		perSecond, p99 := load.Median(theirs.rates), theirs.took.Quantile(0.99)
+		rep.ReferencePerSecond, rep.ReferenceP99 = &perSecond, &p99
+		if ratio, ok := load.Ratio(ours.rates, theirs.rates); ok {
+			rep.Ratio = &ratio
 		}
-		perSecond, p99, ratio := median(rates[1]), took[1].quantile(0.99), median(ratios)
-		rep.ReferencePerSecond, rep.ReferenceP99, rep.Ratio = &perSecond, &p99, &ratio
 	}
 	return nil
 }
 
-// rush lets all callers at one small bucket at once.
+// rush has all callers ask for units of one small bucket at once.
 func (b *bench) rush(ctx context.Context) error {
-	var admitted atomic.Int64
-	start := time.Now()
-	_, err := run(ctx, b.Callers, min(longest, b.Duration/5), func(ctx context.Context, _ *rand.Rand) error {
-		st, err := b.lim.TryFillup(ctx, rushed.For("rush"), 1)
-		if st.Accepted {
-			admitted.Add(1)
-		}
+	order, err := load.Draw("hot", 1, 1, 0, 0)
+	if err != nil {
 		return err
-	})
-	b.report.AdmittedBeyondLimit += beyond(rushed, admitted.Load(), time.Since(start))
-	return err
+	}
+	o := load.Options{Callers: b.Callers, For: min(longest, b.Duration/5), Order: order}
+	o.Decide = func(ctx context.Context, _ int, _ bool) (bool, error) {
+		st, err := b.lim.TryFillup(ctx, rushed.For("rush"), 1)
+		return st.Accepted, err
+	}
+	start := time.Now()
+	res, err := load.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	b.report.AdmittedBeyondLimit += beyond(rushed, int64(res.Accepted), time.Since(start))
+	return nil
 }
 
 // beyond returns the units admitted over what a bucket that was empty can have taken in elapsed. All amounts are whole.
 func beyond(l store.Limit, admitted int64, elapsed time.Duration) float64 {
 	allowed := int64(l.Capacity + float64(l.LeakRate*elapsed.Seconds()))
 	return float64(max(0, admitted-allowed))
-}
-
-func median(s []float64) float64 {
-	s = slices.Sorted(slices.Values(s))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }

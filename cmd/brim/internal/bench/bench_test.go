@@ -162,38 +162,3 @@ func TestFailureEndsTheRun(t *testing.T) {
 		t.Errorf("got %v; want the interrupt", err)
 	}
 }
-
-func TestHistogram(t *testing.T) {
-	var h histogram
-	if h.quantile(0.5) != 0 {
-		t.Error("nothing took any time")
-	}
-	for _, d := range []time.Duration{0, 1, 127, 128, 1000, time.Millisecond, time.Hour, math.MaxInt64, -1} {
-		var one histogram
-		one.observe(d)
-		got, want := one.quantile(0.5), float64(max(0, d))/1e6
-		if math.Abs(got-want) > 0.02*want {
-			t.Errorf("%v reads as %v ms; want %v within 2 %%", d, got, want)
-		}
-	}
-	for i := 1; i <= 1000; i++ {
-		h.observe(time.Duration(i) * time.Microsecond)
-	}
-	for q, want := range map[float64]float64{0.5: 0.5, 0.99: 0.99, 0: 0.001} {
-		if got := h.quantile(q); math.Abs(got-want) > 0.02*want {
-			t.Errorf("quantile %v of 1 to 1000 us is %v ms; want %v", q, got, want)
-		}
-	}
-	if h.count() != 1000 {
-		t.Errorf("%d counted; want 1000", h.count())
-	}
-}
-
-func TestMedian(t *testing.T) {
-	if got := median([]float64{3, 1, 2}); got != 2 {
-		t.Errorf("odd: %v", got)
-	}
-	if got := median([]float64{4, 1, 3, 2}); got != 2.5 {
-		t.Errorf("even: %v", got)
-	}
-}

@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -27,8 +28,8 @@ type File struct {
 // maxSize is far more than any budget has rules.
 const maxSize = 1 << 20
 
-// Read reads a file. duration reads times such as 30d.
-func Read(r io.Reader, duration func(string) (time.Duration, error)) (*File, error) {
+// Read reads a budget file.
+func Read(r io.Reader) (*File, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func Read(r io.Reader, duration func(string) (time.Duration, error)) (*File, err
 	if len(doc.Content) != 1 {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
-	p := &parser{duration: duration}
+	p := &parser{}
 	file := &File{}
 	file.Budget = p.budget(doc.Content[0], map[string]func(*yaml.Node){
 		"hold_ttl": func(n *yaml.Node) { file.Options.HoldTTL = p.time(n) },
@@ -61,10 +62,7 @@ func Read(r io.Reader, duration func(string) (time.Duration, error)) (*File, err
 }
 
 // parser keeps the first error.
-type parser struct {
-	duration func(string) (time.Duration, error)
-	err      error
-}
+type parser struct{ err error }
 
 func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 	if p.err == nil {
@@ -112,7 +110,7 @@ func (p *parser) text(n *yaml.Node) string {
 }
 
 func (p *parser) time(n *yaml.Node) time.Duration {
-	d, err := p.duration(p.text(n))
+	d, err := duration.Parse(p.text(n))
 	if err != nil {
 		p.fail(n, "%w", err)
 	}

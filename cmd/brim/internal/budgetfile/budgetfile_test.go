@@ -13,7 +13,7 @@ import (
 
 func read(t testing.TB, text string) (*File, error) {
 	t.Helper()
-	return Read(strings.NewReader(text), time.ParseDuration)
+	return Read(strings.NewReader(text))
 }
 
 const good = `# what cards may spend

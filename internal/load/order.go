@@ -9,7 +9,7 @@ import (
 // It is drawn before the clock runs, so that drawing costs the measurement nothing and all subjects get the same.
 type Order []int32
 
-// turns is the length of an order: enough that callers who start at random places do not walk in step.
+// turns is the least length of an order. Callers who start at random places of it do not walk in step.
 const turns = 1 << 20
 
 // Distributions are the names that [Draw] knows.
@@ -40,7 +40,7 @@ func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64)
 	default:
 		return nil, fmt.Errorf("load: no distribution %q; want one of %q", distribution, Distributions)
 	}
-	order := make(Order, turns)
+	order := make(Order, max(turns, keys))
 	for i := range order {
 		if refused > 0 && r.Float64() < refused {
 			order[i] = ^int32(next(fullKeys))

@@ -202,3 +202,47 @@ func unlessDone(f func(context.Context, int, bool) (bool, error)) func(context.C
 		return f(ctx, key, full)
 	}
 }
+
+func TestInterleave(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		first := make([]int, n)     // how often each subject begins a round
+		follows := map[[2]int]int{} // how often the second runs right after the first within a round
+		var last, all int
+		turns := 0
+		const rounds = 60 // all of n divide it
+		err := Interleave(rounds, n, func(round, subject int) error {
+			if turns%n == 0 {
+				first[subject]++
+				all = 0
+			} else {
+				follows[[2]int{last, subject}]++
+			}
+			if round != turns/n || all&(1<<subject) != 0 {
+				t.Fatalf("%d subjects: subject %d runs again in round %d", n, subject, round)
+			}
+			all |= 1 << subject
+			last = subject
+			turns++
+			return nil
+		})
+		if err != nil || turns != rounds*n {
+			t.Fatalf("%d subjects: %d turns in %d rounds, %v", n, turns, rounds, err)
+		}
+		for pair, times := range follows {
+			if back := follows[[2]int{pair[1], pair[0]}]; n > 1 && back == 0 {
+				t.Errorf("%d subjects: %d runs after %d in %d rounds, and never before it", n, pair[1], pair[0], times)
+			}
+		}
+		for subject, times := range first {
+			if n <= 2 && times != rounds/n {
+				t.Errorf("%d subjects: %d begins %d of %d rounds", n, subject, times, rounds)
+			}
+		}
+	}
+	broken := errors.New("broken")
+	turns := 0
+	err := Interleave(2, 2, func(int, int) error { turns++; return broken })
+	if !errors.Is(err, broken) || turns != 1 {
+		t.Errorf("%v after %d turns; want the first error at once", err, turns)
+	}
+}

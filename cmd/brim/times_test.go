@@ -1,0 +1,49 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/duration"
+)
+
+func TestSpan(t *testing.T) {
+	for _, tc := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0s"},
+		{time.Microsecond, "1µs"},
+		{1500100 * time.Microsecond, "1.501s"}, // rounded up: whoever waits that long has waited enough
+		{time.Minute + time.Millisecond, "1m1s"},
+		{2 * time.Hour, "2h"},
+		{90 * time.Minute, "1h30m"},
+		{47*time.Hour + 59*time.Minute + 59*time.Second, "47h59m59s"},
+		{2 * duration.Day, "2d"},
+		{3*duration.Day + 4*time.Hour + time.Second, "3d4h1m"},
+		{3*duration.Day - time.Second, "3d"},
+		{math.MaxInt64 - 1, "106751d23h47m16.854775806s"},
+		{math.MaxInt64, "never"},
+	} {
+		if got := span(tc.d); got != tc.want {
+			t.Errorf("%d: got %q; want %q", tc.d, got, tc.want)
+		}
+	}
+}
+
+func TestClockTime(t *testing.T) {
+	now := time.Date(2024, 2, 29, 10, 0, 0, 0, time.Local)
+	for _, tc := range []struct {
+		at   time.Time
+		want string
+	}{
+		{now.Add(1500 * time.Millisecond), "10:00:02"},
+		{now.Add(14 * time.Hour), "2024-03-01 00:00:00"},
+		{now.AddDate(1, 0, 0), "2025-03-01 10:00:00"},
+	} {
+		if got := clockTime(tc.at, now); got != tc.want {
+			t.Errorf("%v: got %q; want %q", tc.at, got, tc.want)
+		}
+	}
+}
