@@ -12,10 +12,11 @@ import (
 	"syscall"
 )
 
-// detach keeps the terminal's signals from cmd: who is interrupted is the test, and its end is what cmd waits for.
+// detach keeps the terminal's signals from cmd: an interrupt ends the test, and cmd notices that end.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// unprivileged gives dir to a user who may run PostgreSQL, and makes cmd that user: the server refuses to run as root.
+// unprivileged makes cmd run as a user who may run PostgreSQL, and gives dir to that user. It does so
+// only for root, as whom the server refuses to run.
 func unprivileged(cmd *exec.Cmd, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
