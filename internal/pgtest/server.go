@@ -100,7 +100,7 @@ func (s *Server) initLocal(bin string) error {
 		return err
 	}
 	s.dir, s.log = dir, filepath.Join(dir, "log")
-	prepare := func(cmd *exec.Cmd) error { return unprivileged(cmd, dir) }
+	prepare := func(cmd *exec.Cmd) error { return Unprivileged(cmd, dir) }
 	if s.super, err = supervise(localScript, prepare, dir, bin); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
