@@ -117,21 +117,21 @@ type Request struct {
 
 // Entry is one line of an account's ledger. It never changes.
 type Entry struct {
-	Account  string
-	Seq      int64  // 1, 2, 3 ... in each account
-	At       int64  // when it was decided; never lower than that of the entry before
-	Dated    int64  // the date that it counts at: At, or for a correction that of the entry it corrects
-	Kind     string // see package spend
-	RequestID       string // the request that caused it
-	SpendID    string // the request that began the spend
-	Part     int64  // the number of the entry that it corrects, or its own
-	Amount   int64  // what was asked, in minor units
-	Currency string
-	Used     int64 // change of what is spent
-	Held     int64 // change of what is reserved
-	Count    int64 // change of the number of spends
-	Tags     map[string]string
-	Refused  []string // names of the rules that declined it
+	Account   string
+	Seq       int64  // 1, 2, 3 ... in each account
+	At        int64  // when it was decided; never lower than that of the entry before
+	Dated     int64  // the date that it counts at: At, or for a correction that of the entry it corrects
+	Kind      string // see package spend
+	RequestID string // the request that caused it
+	SpendID   string // the request that began the spend
+	Part      int64  // the number of the entry that it corrects, or its own
+	Amount    int64  // what was asked, in minor units
+	Currency  string
+	Used      int64 // change of what is spent
+	Held      int64 // change of what is reserved
+	Count     int64 // change of the number of spends
+	Tags      map[string]string
+	Refused   []string // names of the rules that declined it
 }
 
 // Position is a place in an account's ledger.
@@ -141,7 +141,7 @@ type Position struct{ At, Seq int64 }
 type Hold struct {
 	Account string
 	Expires int64
-	SpendID   string // ID of the request that began it
+	SpendID string // ID of the request that began it
 }
 
 // Drop says that an account's entries up to and including At are not needed any more.
