@@ -158,7 +158,7 @@ func TestReserve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wait := r.Turn().Sub(r.State.At)
+			wait := r.Wait
 			if !tc.accepted {
 				wait = r.State.RetryAfter
 			}

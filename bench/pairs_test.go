@@ -11,21 +11,24 @@ import (
 	"github.com/brimgo/brim/internal/load"
 )
 
-// side is one of the two things compared: a name and what makes one decision on the key of that number.
+// side is one of two limiters that are compared. decide makes one decision on the key with the
+// given number.
 type side struct {
 	name   string
 	decide func(key int)
 }
 
-// pairs runs both sides in turn, b.N times, and reports the median of the pairwise ratios: what else the machine does
-// meanwhile befalls both. Each turn makes decisions from one goroutine per core that the benchmark was given.
+// pairs runs both sides in turn, b.N times, and reports the median of the pairwise ratios. Other
+// work of the machine then slows both sides alike. Each turn makes decisions from one goroutine
+// per core that the benchmark may use.
 //
-// The keys are those in named, which both sides read. Once they have been created, copies of them are there: a request brings
-// its own, and the very string that a map keeps would be found by its address, unread.
+// Both sides read the keys from named. After pairs has created the buckets, it replaces the keys
+// by copies, because a request brings its own copy of a key. A map would find its very own string
+// by the address, without reading it.
 func pairs(b *testing.B, named []string, decisions int, ours, theirs side) {
 	b.Helper()
 	keys := len(named)
-	// The order of keys is drawn before the clock runs, and is the same for both.
+	// The order of the keys is drawn before the clock runs, and is the same for both sides.
 	order := make([]int32, 1<<20)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range order {
@@ -59,14 +62,14 @@ func pairs(b *testing.B, named []string, decisions int, ours, theirs side) {
 	var a, z, ratios []float64
 	for i := range b.N {
 		var x, y float64
-		if i%2 == 0 { // neither always goes first
+		if i%2 == 0 { // neither side always runs first
 			x, y = turn(ours), turn(theirs)
 		} else {
 			y, x = turn(theirs), turn(ours)
 		}
 		a, z, ratios = append(a, x), append(z, y), append(ratios, y/x)
 	}
-	b.ReportMetric(0, "ns/op") // of a pair: it says nothing
+	b.ReportMetric(0, "ns/op") // the time of a pair of turns means nothing
 	b.ReportMetric(load.Median(a), ours.name+"-ns")
 	b.ReportMetric(load.Median(z), theirs.name+"-ns")
 	b.ReportMetric(load.Median(ratios), "times-as-fast")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/brimgo/brim/store"
@@ -48,7 +49,7 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(s.path)
-	if info.Mode().Perm() != mode || root && owner(info) != uid {
+	if info.Mode().Perm() != mode || root && info.Sys().(*syscall.Stat_t).Uid != uid {
 		t.Errorf("mode %v, %+v: want them unchanged", info.Mode(), info.Sys())
 	}
 	if err != nil || info.Size() != sizes.After || sizes.After > sizes.Before/4 {

@@ -115,17 +115,16 @@ func bytesOf(t testing.TB, path string) []byte {
 	return b
 }
 
-// roles are the main functions of child processes. Each takes the path of a file.
-var roles = map[string]func(path string) error{
-	"load":  childLoad,
-	"open":  childOpen,
-	"relax": childRelaxed,
-}
-
-// child runs one of the roles.
+// child runs one of the roles below.
 func child(role string) int {
 	path := os.Getenv("BRIM_BOLT_TEST_PATH")
-	run, ok := roles[role]
+	run, ok := map[string]func(string) error{
+		"load":  childLoad,
+		"open":  childOpen,
+		"small": childSmallFile,
+		"eio":   childDiskFailure,
+		"relax": childRelaxed,
+	}[role]
 	if !ok {
 		fmt.Println("no such role:", role)
 		return 64

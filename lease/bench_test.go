@@ -6,8 +6,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// BenchmarkServe measures calls on one bucket that are served from allotments. The flag -cpu sets
-// the number of goroutines.
+// BenchmarkServe measures calls that a slice serves, on one bucket, from as many goroutines as -cpu says.
 func BenchmarkServe(b *testing.B) {
 	inner := &watched{Store: inMemory(b, nil)}
 	s := wrap(b, inner, nil)

@@ -9,19 +9,19 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// Each of several processes makes many calls on one bucket of a store across the network.
+// Many calls on one bucket of a store that is far away.
 func Example() {
-	db, err := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
+	far, err := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s, err := lease.New(db, nil)
+	s, err := lease.New(far, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close() // closes db, too
+	defer s.Close() // closes far, too
 	lim := brim.New(s, nil)
 
 	events := brim.Limit{Capacity: 1_000_000, LeakRate: 100_000}

@@ -16,12 +16,12 @@ func TestNote(t *testing.T) {
 		want          span
 		why           string
 	}{
-		{name: "within a slot", before: 5200 * us, after: 5300 * us, want: span{5, 5}, why: "what is served from memory is over at once"},
-		{name: "over a border", before: 5900 * us, after: 6200 * us, want: span{5, 6}, why: "the unit may have gone in on either side"},
-		{name: "near the end of a slot", before: 5800 * us, after: 5950 * us, want: span{5, 6}, why: "the server may have been in the next one already"},
-		{name: "near its beginning", before: 6050 * us, after: 6100 * us, want: span{5, 6}, why: "the server may have been in the one before"},
-		{name: "at the beginning of all", before: 0, after: 10 * us, want: span{0, 0}, why: "nothing comes before the bucket is there"},
-		{name: "after the end of the slots", before: 9500 * us, after: 9600 * us, want: span{9, 9}, why: "an answer that came late counts, too"},
+		{name: "within a slot", before: 5200 * us, after: 5300 * us, want: span{5, 5}, why: "a call that is served from memory ends at once"},
+		{name: "over a border", before: 5900 * us, after: 6200 * us, want: span{5, 6}, why: "the unit may have been admitted on either side"},
+		{name: "near the end of a slot", before: 5800 * us, after: 5950 * us, want: span{5, 6}, why: "the server's clock may have been in the next slot already"},
+		{name: "near its beginning", before: 6050 * us, after: 6100 * us, want: span{5, 6}, why: "the server's clock may have been in the slot before"},
+		{name: "at the beginning of the run", before: 0, after: 10 * us, want: span{0, 0}, why: "no slot comes before the first"},
+		{name: "after the end of the slots", before: 9500 * us, after: 9600 * us, want: span{9, 9}, why: "a late answer counts, too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			caller := caller{unsure: 100 * us, slots: make([]uint32, 8), spans: admitted{}}
@@ -41,9 +41,9 @@ func TestReport(t *testing.T) {
 		word   string
 		why    string
 	}{
-		{"reached", figure{required: "≤ 1", reached: true, bound: true}, nil, "yes", "what keeps to its bound is fine"},
-		{"slow", figure{required: "≥ 2"}, nil, "no", "a slow machine breaks nothing"},
-		{"broken", figure{required: "≤ 1", bound: true}, errBroken, "BROKEN", "the exit code must tell"},
+		{"reached", figure{required: "≤ 1", reached: true, bound: true}, nil, "yes", "a kept bound is no error"},
+		{"slow", figure{required: "≥ 2"}, nil, "no", "a slow machine breaks no bound"},
+		{"broken", figure{required: "≤ 1", bound: true}, errBroken, "BROKEN", "the exit status must report a broken bound"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

@@ -15,10 +15,12 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// childEnv, in the environment, makes this program one of the processes that share a bucket. It is a connection string.
+// childEnv is the environment variable that makes this program one of the processes that share a
+// bucket. Its value is the connection string of the server.
 const childEnv = "BRIM_ACCEPT_CHILD"
 
-// child connects, says so, does what it is told, and answers.
+// child connects to the server, reports that it is ready, reads its order, works, and returns its
+// outcome.
 func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -45,7 +47,7 @@ func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err er
 	var o order
 	if err := gob.NewDecoder(in).Decode(&o); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil // another process failed
+			return nil // the parent has given up, because another process failed
 		}
 		return err
 	}
@@ -56,14 +58,15 @@ func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err er
 	return answers.Encode(found)
 }
 
-// serverClock is the server's clock, carried forward by this process's monotonic clock.
+// serverClock is a reading of the server's clock, which the monotonic clock of this process
+// carries forward.
 type serverClock struct {
 	local, server time.Time     // read at the same moment
-	unsure        time.Duration // give or take this
+	unsure        time.Duration // the largest error
 }
 
-// ask reads the server's clock. The answer that comes soonest is the best: the server has read its clock within the time that
-// the question took.
+// ask reads the server's clock many times, and keeps the quickest answer. The server has read its
+// clock within the time of the question, so the quickest answer is the most exact.
 func ask(ctx context.Context, pool *pgxpool.Pool) (c serverClock, err error) {
 	c.unsure = time.Hour
 	for range 200 {
@@ -73,25 +76,26 @@ func ask(ctx context.Context, pool *pgxpool.Pool) (c serverClock, err error) {
 			return c, err
 		}
 		half := time.Since(before) / 2
-		if unsure := half + time.Microsecond; unsure < c.unsure { // the server tells whole microseconds
+		if unsure := half + time.Microsecond; unsure < c.unsure { // the server returns whole microseconds
 			c = serverClock{before.Add(half), server, unsure}
 		}
 	}
 	return c, nil
 }
 
-// work has all callers ask for one unit after the other, until the time is up.
+// work lets all callers ask for one unit after the other until the time is up.
 func work(ctx context.Context, lim *brim.Limiter, clock serverClock, o *order) (*outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	begin := clock.local.Add(o.Begin.Sub(clock.server)) // on this process's clock
+	begin := clock.local.Add(o.Begin.Sub(clock.server)) // on the clock of this process
 	found := &outcome{Admitted: admitted{}, Unsure: clock.unsure}
 	var mu sync.Mutex
 	var callers sync.WaitGroup
 	time.Sleep(time.Until(begin))
 	for range leaseCallers {
 		callers.Go(func() {
-			// Each counts for itself: a counter that all share would be what is measured.
+			// Each caller has counters of its own. The measurement would otherwise measure shared
+			// counters.
 			c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, unsure: clock.unsure, spans: admitted{}}
 			c.slots = make([]uint32, (o.For+time.Second)/slot)
 			if err := c.work(ctx, o.For); err != nil {
@@ -112,14 +116,14 @@ func work(ctx context.Context, lim *brim.Limiter, clock serverClock, o *order) (
 	return found, nil
 }
 
-// caller is one of them.
+// caller is one caller with its counters.
 type caller struct {
 	lim                *brim.Limiter
 	bucket             brim.Bucket
 	begin              time.Time
 	unsure             time.Duration
 	slots              []uint32 // units of calls that began and ended in one slot
-	spans              admitted // of the others
+	spans              admitted // units of the other calls
 	refused, estimates uint64
 }
 
@@ -143,7 +147,7 @@ func (c *caller) work(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// note counts a unit that was let in between two times.
+// note counts a unit that was admitted between two times.
 func (c *caller) note(before, after time.Duration) {
 	first, last := int(max(0, before-c.unsure)/slot), int((after+c.unsure)/slot)
 	if first == last && first < len(c.slots) {
@@ -153,6 +157,7 @@ func (c *caller) note(before, after time.Duration) {
 	}
 }
 
+// all returns all admitted units.
 func (c *caller) all() admitted {
 	for i, n := range c.slots {
 		if n > 0 {

@@ -21,41 +21,45 @@ const (
 	leaseRequired  = 1e6
 )
 
-// leaseRun is one bucket under leases, of which all callers of all processes want one unit after the other.
+// leaseRun is one bucket under leases. All callers of all processes ask it for one unit after the
+// other.
 type leaseRun struct {
 	name  string
 	limit brim.Limit
-	rate  bool // whether the rate of decisions is required
+	rate  bool // a rate of decisions is required
 }
 
 var leaseRuns = []leaseRun{
 	{"a bucket with room", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, true},
-	// What leaks is less than the callers want, and more than they get by single fills: those and slices mix, and what counts is
-	// that the bound holds while both processes press against it.
+	// The bucket leaks less than the callers ask for, and more than they get by single fills.
+	// Single fills and leases mix here. The bound must hold while both processes press against
+	// it.
 	{"a small bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e5}, false},
-	// Here most is refused, by the store.
+	// The store refuses most calls.
 	{"a full bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false},
 }
 
-// order is what a process is told to do.
+// order is the task of a process.
 type order struct {
 	Key   string
 	Limit brim.Limit
-	Begin time.Time // on the server's clock; slots count from it
+	Begin time.Time // on the server's clock; the slots count from here
 	For   time.Duration
 }
 
-// outcome is what a process did.
+// outcome is the figures of a process.
 type outcome struct {
 	Admitted  admitted
 	Refused   uint64
-	Estimates uint64        // of both, those that were served from a slice
+	Estimates uint64        // admitted or refused units that were decided from a lease
 	Elapsed   time.Duration // from Begin to the last answer
-	Unsure    time.Duration // how well the process knew the server's clock; its spans are wider by that on both sides
+	Unsure    time.Duration // uncertainty of the process about the server's clock; it widens each span on both sides
 }
 
-// run has the processes work on a new bucket.
-func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string, length time.Duration) (_ []figure, err error) {
+// run lets the processes work on a new bucket, and returns the figures.
+func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string,
+	length time.Duration,
+) (_ []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, length+time.Minute)
 	defer cancel()
 	var all []*process
@@ -89,7 +93,7 @@ func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string, leng
 	for _, p := range all {
 		var one outcome
 		if err := p.outcomes.Decode(&one); err != nil {
-			return nil, fmt.Errorf("a process gave no answer: %w", err)
+			return nil, fmt.Errorf("a process returned no outcome: %w", err)
 		}
 		together.Admitted.add(one.Admitted)
 		together.Refused += one.Refused
@@ -104,29 +108,33 @@ func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string, leng
 	let := together.Admitted.total()
 	calls := let + together.Refused
 	rate := float64(calls) / together.Elapsed.Seconds()
-	name := fmt.Sprintf("leases, %s (%g, %g/s), %d processes of %d callers: ", l.name, l.limit.Capacity, l.limit.LeakRate, leaseProcesses, leaseCallers)
+	name := fmt.Sprintf("leases, %s (%g, %g/s), %d processes of %d callers: ", l.name, l.limit.Capacity,
+		l.limit.LeakRate, leaseProcesses, leaseCallers)
 	decisions := figure{name: name + "decisions/s", measured: fmt.Sprintf("%.0f", rate)}
 	if l.rate {
 		decisions.required, decisions.reached = fmt.Sprintf("≥ %.0f", leaseRequired), rate >= leaseRequired
 	}
 	return []figure{
 		decisions,
-		{name: "… accepted; served from slices", measured: fmt.Sprintf("%.1f %%; %.1f %%", percent(let, calls), percent(together.Estimates, calls))},
 		{
-			name:     "… let in / (capacity + rate × length), the window of all that comes closest",
+			name:     "… accepted; decided from leases",
+			measured: fmt.Sprintf("%.1f %%; %.1f %%", percent(let, calls), percent(together.Estimates, calls)),
+		},
+		{
+			name:     "… admitted / (capacity + rate × length), in the window that comes closest",
 			measured: fmt.Sprintf("%.4f", closest), required: "≤ 1", reached: closest <= 1, bound: true,
 		},
 		{
-			name:     "… let in / (capacity + rate × length), the whole run",
+			name:     "… admitted / (capacity + rate × length), in the whole run",
 			measured: fmt.Sprintf("%.4f", float64(let)/(l.limit.Capacity+l.limit.LeakRate*together.Elapsed.Seconds())),
 		},
-		{name: "… the server's clock was known to", measured: together.Unsure.Round(time.Microsecond).String()},
+		{name: "… uncertainty about the server's clock", measured: together.Unsure.Round(time.Microsecond).String()},
 	}, nil
 }
 
 func percent(part, whole uint64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 
-// process is one of the others.
+// process is another process of this program.
 type process struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
@@ -161,5 +169,5 @@ func (p *process) ready() error {
 	return nil
 }
 
-// close waits for the process, which ends when it has answered, or when there is nothing left to read.
+// close waits for the process. The process ends after its outcome, or when its input ends.
 func (p *process) close() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }

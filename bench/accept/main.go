@@ -1,10 +1,12 @@
-// Command accept measures what packages refusals and lease promise over PostgreSQL.
+// Command accept checks the promises of packages refusals and lease over PostgreSQL, under full
+// load.
 //
 //	go run ./accept
 //
-// It starts a PostgreSQL of its own, and for the leases two processes like itself. It prints what it has measured beside what
-// is required, and exits with 1 where a bound was broken: where more was let in than a bucket allows, or more was asked of the
-// server than refusals may ask. A machine that is too slow for a rate breaks no bound.
+// The command starts a PostgreSQL server and, for the leases, two processes of itself. It prints
+// each measured figure beside the required one. It exits with 1 if a bound was broken: if a
+// bucket admitted more than its limit allows, or if package refusals asked the server more often
+// than it may. A machine that is too slow for a required rate breaks no bound.
 package main
 
 import (
@@ -44,7 +46,7 @@ func main() {
 	}
 }
 
-// errBroken ends a run that has found a broken bound.
+// errBroken is the error of a run that has found a broken bound.
 var errBroken = errors.New("a bound was broken; see the table")
 
 // figure is a line of the table.
@@ -52,20 +54,20 @@ type figure struct {
 	name               string
 	measured, required string
 	reached            bool
-	bound              bool // of correctness: no slow machine excuses it
+	bound              bool // a bound of correctness, which a slow machine keeps, too
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("accept", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	length := duration.Value(5 * time.Second)
-	flags.Var(&length, "for", "how long each of the four runs takes")
+	flags.Var(&length, "for", "length of each of the four runs, from 1s to 1m")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("%q is no option; see -help", flags.Arg(0))
+		return fmt.Errorf("%q is not an option; see -help", flags.Arg(0))
 	case length.Std() < time.Second || length.Std() > time.Minute:
 		return fmt.Errorf("-for is %v; it must be from 1s to 1m", length.Std())
 	}
@@ -98,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return report(stdout, figures)
 }
 
-// report prints the table, and fails where a bound is broken.
+// report prints the figures as a table, and returns errBroken if a bound was broken.
 func report(w io.Writer, figures []figure) (err error) {
 	t := table.Numeric("figure", "measured", "required", "reached")
 	for _, f := range figures {

@@ -26,10 +26,10 @@ const (
 	leastRefused = 0.945
 )
 
-// refusalLimit lets one of twenty in that arrive at a key, once its bucket is full.
+// refusalLimit admits one in twenty of the calls that arrive at a key whose bucket is full.
 var refusalLimit = brim.Limit{Capacity: 10, LeakRate: float64(arrivals) / refusalKeys / 20}
 
-// statements counts what is sent to the server: it is told by pgx of each statement, alone or in a batch.
+// statements counts the statements that pgx sends to the server, alone or in a batch.
 type statements struct{ n atomic.Int64 }
 
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -45,7 +45,8 @@ func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { s.n.Add(1) }
 func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// counting counts what refusals asks of the store: several of its calls may share a statement.
+// counting counts the calls that package refusals makes of the store. Several of its calls may
+// share a statement.
 type counting struct {
 	*postgres.Store
 	fills atomic.Int64
@@ -56,7 +57,8 @@ func (c *counting) Fill(ctx context.Context, op store.Op) (brim.State, error) {
 	return c.Store.Fill(ctx, op)
 }
 
-// runRefusals has calls arrive at a fixed rate, whether or not those before them are answered.
+// runRefusals lets calls arrive at a fixed rate, whether or not earlier calls have been answered,
+// and returns the figures.
 func runRefusals(ctx context.Context, url string, length time.Duration) (_ []figure, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -119,7 +121,8 @@ func runRefusals(ctx context.Context, url string, length time.Duration) (_ []fig
 	}
 	most := 0.0
 	for i := range let {
-		// The bucket was filled between the two times: since the earlier at most so much has leaked.
+		// The bucket was filled after the time since, so it has leaked at most for the time from
+		// since to the end.
 		room := refusalLimit.Capacity - filled[i].level + refusalLimit.LeakRate*end.Sub(filled[i].since).Seconds()
 		most = max(most, float64(let[i].Load())/room)
 	}
@@ -131,23 +134,36 @@ func runRefusals(ctx context.Context, url string, length time.Duration) (_ []fig
 	name := fmt.Sprintf("refusals, %d calls/s over %d keys: ", arrivals, refusalKeys)
 	rate := n / end.Sub(begin).Seconds()
 	return []figure{
-		{name: name + "decisions/s", measured: fmt.Sprintf("%.0f", rate), required: fmt.Sprintf("≥ %.0f", 0.98*arrivals), reached: rate >= 0.98*arrivals},
-		{name: "… refused", measured: fmt.Sprintf("%.2f %%", 100*refused), required: fmt.Sprintf("≥ %.1f %%", 100*leastRefused), reached: refused >= leastRefused},
+		{
+			name:     name + "decisions/s",
+			measured: fmt.Sprintf("%.0f", rate),
+			required: fmt.Sprintf("≥ %.0f", 0.98*arrivals),
+			reached:  rate >= 0.98*arrivals,
+		},
+		{
+			name:     "… refused",
+			measured: fmt.Sprintf("%.2f %%", 100*refused),
+			required: fmt.Sprintf("≥ %.1f %%", 100*leastRefused),
+			reached:  refused >= leastRefused,
+		},
 		{
 			name: "… statements / decisions", measured: fmt.Sprintf("%.2f %%", 100*statementsPer),
 			required: fmt.Sprintf("≤ %.0f %%", 100*mostAsked), reached: statementsPer <= mostAsked, bound: true,
 		},
-		{name: "… calls that reached the store / decisions", measured: fmt.Sprintf("%.2f %%", 100*float64(inner.fills.Load()-asked)/n)},
+		{
+			name:     "… calls of the store / decisions",
+			measured: fmt.Sprintf("%.2f %%", 100*float64(inner.fills.Load()-asked)/n),
+		},
 		{name: "… answered from memory", measured: fmt.Sprintf("%.2f %%", 100*float64(estimates.Load())/n)},
 		{
-			name: "… let in / room and leak, the key that comes closest", measured: fmt.Sprintf("%.4f", most),
+			name: "… admitted / room and leak, for the key that comes closest", measured: fmt.Sprintf("%.4f", most),
 			required: "≤ 1", reached: most <= 1, bound: true,
 		},
 		{name: "… from arrival to answer, p50; p99", measured: at(0.5) + "; " + at(0.99)},
 	}, nil
 }
 
-// arrive draws the keys in the order in which they are asked for.
+// arrive draws the keys of all calls, in their order.
 func arrive(length time.Duration) []int {
 	r := rand.New(rand.NewPCG(4, 95))
 	order := make([]int, int(arrivals*length.Seconds()))
@@ -157,18 +173,19 @@ func arrive(length time.Duration) []int {
 	return order
 }
 
-// due is when call i arrives.
+// due returns the time at which call i arrives.
 func due(begin time.Time, i int) time.Time {
 	return begin.Add(time.Duration(i) * time.Second / arrivals)
 }
 
-// filling is how full a bucket was made, after the time since.
+// filling is the level to which a bucket was filled after the time since.
 type filling struct {
 	level float64
 	since time.Time
 }
 
-// fullBuckets makes buckets so full that each has room for one more within the time in which one leaks, but not all at once.
+// fullBuckets fills buckets almost to the capacity. Each bucket has room for a unit within the
+// time in which a unit leaks, but not all of them at the same moment.
 func fullBuckets(ctx context.Context, lim *brim.Limiter) ([]brim.Bucket, []filling, error) {
 	r := rand.New(rand.NewPCG(4, 5))
 	buckets, filled := make([]brim.Bucket, refusalKeys), make([]filling, refusalKeys)
@@ -181,7 +198,7 @@ func fullBuckets(ctx context.Context, lim *brim.Limiter) ([]brim.Bucket, []filli
 	}
 	states, err := lim.TryFillupAll(ctx, fills...)
 	if err == nil && !states[0].Accepted {
-		err = errors.New("the buckets were there already")
+		err = errors.New("the buckets existed already")
 	}
 	return buckets, filled, err
 }

@@ -7,27 +7,28 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// slot is how finely admissions are placed in time.
+// slot is the resolution of the times of admissions.
 const slot = time.Millisecond
 
-// span is the slots in which a call began and ended, the same for most.
+// span is the slots in which a call began and ended. Most calls begin and end in the same slot.
 type span struct{ First, Last int }
 
-// admitted is the units that were let in, by the spans of the calls that put them in.
+// admitted is the number of admitted units by the spans of their calls.
 type admitted map[span]uint64
 
-// within reports whether the admissions keep to l in every window of whole slots, and which share of what l allows they took in
-// the window that comes closest to it.
+// within returns the largest share of its bound that any window of whole slots has admitted. The
+// bound of a window is capacity + leak rate x length. A share above 1 is a broken bound.
 //
-// A unit was let in at some moment of its call, so it counts in a window that holds the call wholly, and in no other: what is
-// counted in a window was certainly let in within it. A window that has more than capacity + rate x length is therefore a
-// broken bound, and no alarm is false. Little escapes: a call that is served from memory is over within its slot.
+// A unit was admitted at some moment of its call. The unit therefore counts in the windows that
+// contain the whole call, and in no other: every unit that counts in a window was certainly
+// admitted within that window, and no alarm is false. The check misses little, because a call
+// that is served from memory ends within its slot.
 func within(all admitted, l brim.Limit) (closest float64, err error) {
 	slots := 0
 	from := map[int][]span{} // by first slot
 	for s := range all {
 		if s.First < 0 || s.Last < s.First {
-			return 0, fmt.Errorf("a call from slot %d to %d", s.First, s.Last)
+			return 0, fmt.Errorf("a call lasts from slot %d to slot %d", s.First, s.Last)
 		}
 		slots = max(slots, s.Last+1)
 		from[s.First] = append(from[s.First], s)
@@ -47,7 +48,7 @@ func within(all admitted, l brim.Limit) (closest float64, err error) {
 	return closest, nil
 }
 
-// total is the units of all.
+// total returns the number of all units.
 func (all admitted) total() (units uint64) {
 	for _, n := range all {
 		units += n
@@ -55,7 +56,7 @@ func (all admitted) total() (units uint64) {
 	return units
 }
 
-// add puts the admissions of others to these.
+// add adds the admissions of others.
 func (all admitted) add(others admitted) {
 	for s, n := range others {
 		all[s] += n

@@ -7,37 +7,37 @@ import (
 )
 
 func TestWithin(t *testing.T) {
-	limit := brim.Limit{Capacity: 100, LeakRate: 1000} // one unit a slot
+	limit := brim.Limit{Capacity: 100, LeakRate: 1000} // one unit per slot
 	for _, c := range []struct {
 		name string
 		all  admitted
 		want float64
 		why  string
 	}{
-		{name: "nothing", want: 0, why: "an empty record breaks nothing"},
+		{name: "nothing", want: 0, why: "an empty record breaks no bound"},
 		{
 			name: "full in one slot", all: admitted{{7, 7}: 101}, want: 1,
-			why: "a slot leaks as much as it is long",
+			why: "a slot leaks for its own length",
 		},
 		{
 			name: "one too many", all: admitted{{7, 7}: 102}, want: 102.0 / 101,
-			why: "more than the capacity and the leak of the shortest window",
+			why: "the shortest window has more than the capacity and its leak",
 		},
 		{
 			name: "over two slots", all: admitted{{3, 3}: 60, {4, 4}: 60}, want: 120.0 / 102,
-			why: "each slot keeps to the bound; the two together do not",
+			why: "each slot keeps the bound, and the two together break it",
 		},
 		{
 			name: "in the middle", all: admitted{{0, 0}: 1, {50, 50}: 80, {52, 52}: 80, {99, 99}: 1}, want: 160.0 / 103,
-			why: "the window that is broken is neither the first nor the longest",
+			why: "the broken window is neither the first nor the longest",
 		},
 		{
 			name: "long calls", all: admitted{{0, 9}: 60, {5, 14}: 60}, want: 120.0 / 115,
-			why: "both are certain to be in only where the window holds both calls",
+			why: "both calls count only in a window that contains both",
 		},
 		{
 			name: "refilled", all: admitted{{0, 0}: 101, {100, 100}: 99}, want: 1,
-			why: "what has leaked may go in again",
+			why: "leaked units may be admitted again",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,6 +48,6 @@ func TestWithin(t *testing.T) {
 		})
 	}
 	if _, err := within(admitted{{3, 2}: 1}, limit); err == nil {
-		t.Error("a call that ends before it begins is no evidence, and must be refused")
+		t.Error("a call that ends before it begins passes as evidence")
 	}
 }

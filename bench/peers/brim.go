@@ -23,7 +23,8 @@ var (
 	rushLimit  = brim.Limit{Capacity: rushCapacity, LeakRate: 1 / rushWindow.Seconds()}
 )
 
-// limiter is what an application calls: validation, decision and state.
+// limiter returns a target that decides as an application does: through a Limiter, which
+// validates the call.
 func limiter(s store.Store) *target {
 	lim := brim.New(s, nil)
 	return &target{
@@ -35,7 +36,8 @@ func limiter(s store.Store) *target {
 	}
 }
 
-// onKeys has a target decide on the buckets of e, and brings them into being.
+// onKeys creates the buckets of e, and makes the target decide on them. full is the number of
+// full buckets.
 func (t *target) onKeys(ctx context.Context, e *env, s store.Store, full int) (*target, error) {
 	lim := brim.New(s, nil)
 	t.decide = func(ctx context.Context, key int, full bool) (bool, error) {
@@ -46,7 +48,11 @@ func (t *target) onKeys(ctx context.Context, e *env, s store.Store, full int) (*
 		st, err := lim.TryFillup(ctx, b, 1)
 		return st.Accepted, err
 	}
-	err := prefillTwice(ctx, s, roomyLimit, e.keys)
+	// Most buckets have been filled more than once when a decision finds them.
+	err := prefill(ctx, s, roomyLimit, e.keys)
+	if err == nil {
+		err = prefill(ctx, s, roomyLimit, e.keys)
+	}
 	if err == nil {
 		err = prefill(ctx, s, fullLimit, e.full[:full])
 	}
@@ -56,8 +62,9 @@ func (t *target) onKeys(ctx context.Context, e *env, s store.Store, full int) (*
 	return t, nil
 }
 
-// onTable is for targets that keep their buckets in a table, which it vacuums as the reference's is: no autovacuum shall work
-// on what filling it has left behind while it is measured.
+// onTable completes a target that keeps its buckets in a table of PostgreSQL. It vacuums the
+// table, as the reference's table is vacuumed. Otherwise an autovacuum would clean up after the
+// filling while the target is measured.
 func (t *target) onTable(ctx context.Context, e *env, table string, err error) (*target, error) {
 	if err != nil {
 		return nil, err
@@ -69,27 +76,26 @@ func (t *target) onTable(ctx context.Context, e *env, table string, err error) (
 	return t, nil
 }
 
-// prefillTwice leaves buckets as most are found: filled more than once.
-func prefillTwice(ctx context.Context, s store.Store, limit brim.Limit, keys []string) error {
-	if err := prefill(ctx, s, limit, keys); err != nil {
-		return err
-	}
-	return prefill(ctx, s, limit, keys)
-}
-
 // prefill puts one unit into each bucket, from as many callers as the store combines well.
 func prefill(ctx context.Context, s store.Store, limit brim.Limit, keys []string) error {
-	const callers = 256
+	return forEach(256, len(keys), func(i int) error {
+		st, err := s.Fill(ctx, store.Op{Bucket: limit.For(keys[i]), Amount: 1})
+		if err == nil && !st.Accepted {
+			err = fmt.Errorf("the first unit was refused: %+v", st)
+		}
+		return err
+	})
+}
+
+// forEach calls do for each number below n, from several callers at once. A caller stops at its
+// first error.
+func forEach(callers, n int, do func(i int) error) error {
 	errs := make([]error, callers)
 	var all sync.WaitGroup
 	for c := range callers {
 		all.Go(func() {
-			for i := c; i < len(keys) && errs[c] == nil; i += callers {
-				st, err := s.Fill(ctx, store.Op{Bucket: limit.For(keys[i]), Amount: 1})
-				if err == nil && !st.Accepted {
-					err = fmt.Errorf("the first unit was refused: %+v", st)
-				}
-				errs[c] = err
+			for i := c; i < n && errs[c] == nil; i += callers {
+				errs[c] = do(i)
 			}
 		})
 	}
@@ -97,7 +103,7 @@ func prefill(ctx context.Context, s store.Store, limit brim.Limit, keys []string
 	return errors.Join(errs...)
 }
 
-// brims are brim's own stores.
+// brims returns brim's own stores.
 func brims() []*subject {
 	return []*subject{
 		{
@@ -117,7 +123,8 @@ func brims() []*subject {
 				if err != nil {
 					return nil, err
 				}
-				// For as long as anything is measured: it is what a refusal from memory costs that is asked here.
+				// A refusal is remembered for the whole run, so the cost of a refusal from memory
+				// is measured.
 				s, err := refusals.New(m, &refusals.Options{Remember: time.Hour, MaxBuckets: fullCount})
 				if err != nil {
 					return nil, err
@@ -148,7 +155,8 @@ func brims() []*subject {
 			},
 		},
 		{
-			name: "brim postgres", keeps: "PostgreSQL, synced before the answer", against: "bare UPDATE", server: postgresServer,
+			name: "brim postgres", keeps: "PostgreSQL, synced before the answer",
+			against: "bare UPDATE", server: postgresServer,
 			open: func(ctx context.Context, e *env) (*target, error) {
 				s, err := postgres.New(e.pool, nil)
 				if err != nil {
@@ -159,7 +167,8 @@ func brims() []*subject {
 			},
 		},
 		{
-			name: "brim refusals over postgres", keeps: "PostgreSQL, synced; refusals remembered for 1 s", against: "bare UPDATE", server: postgresServer,
+			name: "brim refusals over postgres", keeps: "PostgreSQL, synced; refusals remembered for 1 s",
+			against: "bare UPDATE", server: postgresServer,
 			open: func(ctx context.Context, e *env) (*target, error) {
 				p, err := postgres.New(e.pool, &postgres.Options{Schema: "remembered"})
 				if err != nil {

@@ -4,16 +4,16 @@ import (
 	"github.com/brimgo/brim/internal/load"
 )
 
-// figure is one of those that must be reached.
+// figure is one of the figures that brim must reach.
 type figure struct {
 	Name     string   `json:"figure"`
-	Measured *float64 `json:"measured"` // nil: not in this run
+	Measured *float64 `json:"measured"` // nil if not measured in this run
 	Required float64  `json:"required"`
 	Aim      float64  `json:"aim"`
-	AtMost   bool     `json:"at_most"` // less is better
+	AtMost   bool     `json:"at_most"` // a smaller value is better
 }
 
-// reached says whether what was measured is as good as want.
+// reached reports whether the measured value is at least as good as want.
 func (f *figure) reached(want float64) bool {
 	switch {
 	case f.Measured == nil:
@@ -25,7 +25,7 @@ func (f *figure) reached(want float64) bool {
 	}
 }
 
-// verdict is "aim", "yes", "NO" or "not measured".
+// verdict returns "aim", "yes", "NO" or "not measured".
 func (f *figure) verdict() string {
 	switch {
 	case f.Measured == nil:
@@ -46,7 +46,8 @@ const (
 	redisRateName                                   = "redis_rate, AOF always"
 )
 
-// check collects the figures that must be reached. cores is the number of callers of the cells in memory.
+// check collects the figures that brim must reach. cores is the number of callers of the cells in
+// memory.
 func (r *results) check(cores int) {
 	accepted := func(distribution string, callers int) cell { return cell{distribution, callers, 0, false} }
 	refused := func(distribution string, callers int) cell { return cell{distribution, callers, 1, false} }
@@ -69,8 +70,10 @@ func (r *results) check(cores int) {
 	ratio("PostgreSQL, uniform, 256 callers / bare UPDATE", postgresName, updateName, accepted("uniform", 256), 3.8, 8)
 	ratio("PostgreSQL, hot, 64 callers / bare UPDATE", postgresName, updateName, accepted("hot", 64), 40, 100)
 	ratio("PostgreSQL, hot, 256 callers / bare UPDATE", postgresName, updateName, accepted("hot", 256), 90, 250)
-	ratio("PostgreSQL, uniform, 256 callers / redis_rate, AOF always", postgresName, redisRateName, accepted("uniform", 256), 1.8, 3)
-	ratio("PostgreSQL, hot, 64 callers / redis_rate, AOF always", postgresName, redisRateName, accepted("hot", 64), 3.5, 10)
+	ratio("PostgreSQL, uniform, 256 callers / redis_rate, AOF always", postgresName, redisRateName,
+		accepted("uniform", 256), 1.8, 3)
+	ratio("PostgreSQL, hot, 64 callers / redis_rate, AOF always", postgresName, redisRateName,
+		accepted("hot", 64), 3.5, 10)
 
 	wal := func(name string, required, aim float64, in ...cell) {
 		worst, ok := 0.0, true
@@ -85,17 +88,19 @@ func (r *results) check(cores int) {
 	wal("WAL bytes per accepted decision, uniform, 64 callers", 250, 150, accepted("uniform", 64))
 	wal("WAL bytes per accepted decision, hot, 64 callers", 10, 5, accepted("hot", 64))
 	wal("WAL bytes per refused decision, lone caller", 0, 0, refused("uniform", 1))
-	wal("WAL bytes per refused decision, 64 callers, uniform and hot", 10, 0, refused("uniform", 64), refused("hot", 64))
+	wal("WAL bytes per refused decision, 64 callers, uniform and hot", 10, 0, refused("uniform", 64),
+		refused("hot", 64))
 
 	var s storage
 	if r.Storage != nil {
 		s = *r.Storage
 	}
 	add("PostgreSQL, share of heap-only updates", 0.98, 1, false, s.HeapOnly, r.Storage != nil && s.Updated > 0)
-	add("PostgreSQL, heap growth in 30 s of a hot key", 0.02, 0.001, true, s.HotGrowth, r.Storage != nil && !r.Plan.Quick)
+	add("PostgreSQL, heap growth in 30 s of a hot key", 0.02, 0.001, true, s.HotGrowth,
+		r.Storage != nil && !r.Plan.Quick)
 
 	for distribution, required := range inOrder("hot", 1.2, "uniform", 1.0) {
-		// Time is the inverse of decisions per second.
+		// The time of a decision is the inverse of the decisions per second.
 		v, ok := r.ratio(rateName, refusalsName, inMemory(distribution, 1), rates)
 		add("refused again from memory, "+distribution+", time / x/time/rate's", required, 0.5, true, v, ok)
 	}
@@ -153,7 +158,7 @@ func (r *results) check(cores int) {
 	}
 }
 
-// inOrder yields two pairs in the order given, which a map would not.
+// inOrder yields two pairs in the given order. A map would yield them in any order.
 func inOrder(a string, x float64, b string, y float64) func(yield func(string, float64) bool) {
 	return func(yield func(string, float64) bool) {
 		_ = yield(a, x) && yield(b, y)

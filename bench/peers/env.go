@@ -14,21 +14,23 @@ import (
 	"github.com/brimgo/brim/migrations"
 )
 
-// The servers that subjects can need.
+// The servers that a subject can need.
 const (
 	postgresServer = "PostgreSQL"
 	redisAlways    = "Redis, AOF always"
 	redisEverysec  = "Redis, AOF everysec"
 )
 
-// connections is how many each pool has, for brim, for the references and for the clients of Redis.
+// connections is the size of each pool of connections: brim's, the references' and those of the
+// clients of Redis.
 const connections = 64
 
-// postgresConf keeps checkpoints, which write whole pages to the log, out of the measurement: a run is shorter than the time
-// between two on a server with room for its log. All else is as initdb leaves it.
+// postgresConf keeps checkpoints out of the measurement, because the pages that change after a
+// checkpoint are written to the log as a whole. A run is shorter than the time between two
+// checkpoints. All other settings are those of initdb.
 var postgresConf = []string{"max_wal_size=16GB", "checkpoint_timeout=1h"}
 
-// env is what the subjects share.
+// env is the environment that the subjects share.
 type env struct {
 	log        io.Writer
 	dir        string   // for files
@@ -49,7 +51,7 @@ func newEnv(dir string, log io.Writer) (*env, error) {
 	return e, nil
 }
 
-// name makes the names of buckets anew.
+// name makes new strings for the names of the buckets.
 func (e *env) name() { e.keys, e.full = names("tenant:%d", keyCount), names("full:%d", fullCount) }
 
 func names(format string, n int) []string {
@@ -64,7 +66,7 @@ func (e *env) say(format string, args ...any) {
 	fmt.Fprintf(e.log, "%5.0f s  %s\n", time.Since(e.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// start starts a server.
+// start starts one of the servers.
 func (e *env) start(ctx context.Context, server string) (err error) {
 	switch server {
 	case postgresServer:
@@ -83,11 +85,11 @@ func (e *env) start(ctx context.Context, server string) (err error) {
 		e.redis[server], err = startRedis(ctx, e.dir, fsync)
 		return err
 	default:
-		return fmt.Errorf("no server is called %q", server)
+		return fmt.Errorf("unknown server %q", server)
 	}
 }
 
-// connect makes a pool of its own; name, if any, is what the server calls its connections.
+// connect makes a new pool. name, unless it is "", becomes the application_name of its connections.
 func (e *env) connect(ctx context.Context, conns int32, name string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(e.pg.URL())
 	if err != nil {
@@ -100,7 +102,7 @@ func (e *env) connect(ctx context.Context, conns int32, name string) (*pgxpool.P
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// logged reports the bytes of WAL that the server has written.
+// logged returns the number of bytes that the server has written to its write-ahead log.
 func (e *env) logged(ctx context.Context) (n int64, err error) {
 	err = e.pool.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::int8`).Scan(&n)
 	return n, err

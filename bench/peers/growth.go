@@ -17,13 +17,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// grown is a store with a number of buckets.
+// grown is the figures of a store with a number of buckets.
 type grown struct {
 	Backend string    `json:"backend"`
 	Buckets int       `json:"buckets"`
-	Bytes   float64   `json:"bytes_per_bucket"`  // of file, of table and index, or of memory without the key
-	Open    float64   `json:"open_ms,omitempty"` // until the first answer
-	Prune   float64   `json:"prune_ms"`          // where nothing has expired
+	Bytes   float64   `json:"bytes_per_bucket"`  // of the file, of table and index, or of memory without the keys
+	Open    float64   `json:"open_ms,omitempty"` // time until the first answer
+	Prune   float64   `json:"prune_ms"`          // time of a pass that finds no expired bucket
 	Rates   []float64 `json:"decisions_per_second"`
 
 	store store.Store
@@ -31,10 +31,10 @@ type grown struct {
 	close func() error
 }
 
-// The sizes that growth from one to the other is judged at.
+// Growth is judged by the figures at these two numbers of buckets.
 const growthFrom, growthTo = 10_000, 1_000_000
 
-// growers open a backend with n buckets and say what those take.
+// growers open a backend with n buckets, and measure the space of the buckets.
 var growers = []struct {
 	backend string
 	grow    func(ctx context.Context, e *env, n int) (*grown, error)
@@ -42,7 +42,7 @@ var growers = []struct {
 	{"brim memory", growMemory}, {"brim bolt", growBolt}, {"brim postgres", growPostgres},
 }
 
-// runGrowth measures each backend at sizes a power of ten apart, the sizes in turn.
+// runGrowth measures each backend with numbers of buckets that are ten times apart, in turn.
 func (e *env) runGrowth(ctx context.Context, p plan, wanted func(name string) bool) ([]*grown, error) {
 	var all []*grown
 	for _, g := range growers {
@@ -96,7 +96,7 @@ func grownInTurn(ctx context.Context, p plan, sizes []*grown) error {
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first warms up
+			if round > 0 { // the first round warms up
 				s.Rates = append(s.Rates, res.PerSecond())
 			}
 		}
@@ -104,7 +104,7 @@ func grownInTurn(ctx context.Context, p plan, sizes []*grown) error {
 	return nil
 }
 
-// pruned times a pass over buckets of which none has expired.
+// pruned measures the time of a pass over buckets of which none has expired.
 func (g *grown) pruned(ctx context.Context) error {
 	start := time.Now()
 	n, err := g.store.Prune(ctx)
@@ -115,7 +115,8 @@ func (g *grown) pruned(ctx context.Context) error {
 	return err
 }
 
-// shuffled are n names in random order: buckets seldom come in the order of their keys.
+// shuffled returns n names in random order, because buckets are seldom created in the order of
+// their keys.
 func shuffled(n int) []string {
 	all := names("tenant:%d", n)
 	rand.New(rand.NewPCG(4, 4)).Shuffle(n, func(i, k int) { all[i], all[k] = all[k], all[i] })
@@ -138,8 +139,8 @@ func growMemory(ctx context.Context, _ *env, n int) (*grown, error) {
 	return g, g.pruned(ctx)
 }
 
-// memoryPerBucket reports the bytes that a bucket takes in memory beside its key. The keys are too long for the entry of a
-// bucket, so that theirs can be taken off.
+// memoryPerBucket returns the bytes that a bucket takes in memory, without its key. The keys are
+// too long to stand within the entry of a bucket, so their bytes can be subtracted.
 func memoryPerBucket(ctx context.Context, n int) (bytes float64, err error) {
 	s, err := memory.New(nil)
 	if err != nil {
@@ -149,7 +150,7 @@ func memoryPerBucket(ctx context.Context, n int) (bytes float64, err error) {
 	before := inUse()
 	keyBytes := 0
 	for i := range n {
-		key := fmt.Sprintf("account:%032d", i) // nobody else keeps it
+		key := fmt.Sprintf("account:%032d", i) // the store alone refers to it
 		keyBytes += len(key)
 		if _, err := s.Fill(ctx, store.Op{Bucket: roomyNever.For(key), Amount: 1}); err != nil {
 			return 0, err
@@ -161,7 +162,7 @@ func memoryPerBucket(ctx context.Context, n int) (bytes float64, err error) {
 // roomyNever is a limit under which nothing expires.
 var roomyNever = store.Limit{Capacity: roomy}
 
-// inUse is the memory that is in use.
+// inUse returns the bytes of the heap that are in use.
 func inUse() int64 {
 	runtime.GC()
 	runtime.GC()

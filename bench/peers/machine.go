@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// machine is what the figures were measured on and with.
+// machine describes the machine and the versions that the figures were measured with.
 type machine struct {
 	OS       string            `json:"os"`
 	Kernel   string            `json:"kernel"`
@@ -23,20 +23,25 @@ type machine struct {
 	Settings []string          `json:"settings"`
 }
 
-// compared are the modules whose versions matter.
+// compared are the modules whose versions the report shows.
 var compared = []string{
-	"github.com/jackc/pgx/v5", "go.etcd.io/bbolt", "golang.org/x/time", "github.com/throttled/throttled/v2", "github.com/go-redis/redis_rate/v10",
-	"github.com/redis/go-redis/v9", "github.com/ulule/limiter/v3", "go.uber.org/ratelimit", "github.com/sethvargo/go-limiter",
+	"github.com/jackc/pgx/v5", "go.etcd.io/bbolt", "golang.org/x/time",
+	"github.com/throttled/throttled/v2", "github.com/go-redis/redis_rate/v10", "github.com/redis/go-redis/v9",
+	"github.com/ulule/limiter/v3", "go.uber.org/ratelimit", "github.com/sethvargo/go-limiter",
 }
 
-// describe says where this program runs. What the system does not tell is "unknown".
+// describe collects the machine and the versions. A value that the system does not tell is
+// "unknown".
 func (e *env) describe(ctx context.Context) (*machine, error) {
 	m := &machine{
-		OS: runtime.GOOS + "/" + runtime.GOARCH, Kernel: "unknown", CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version(),
+		OS: runtime.GOOS + "/" + runtime.GOARCH, Kernel: "unknown", CPU: "unknown",
+		Cores: runtime.NumCPU(), Go: runtime.Version(),
 		Modules: make(map[string]string), Servers: make(map[string]string),
 		Settings: []string{
-			fmt.Sprintf("%d buckets with room, uniform, by Zipf's law with exponent 1.1, or one of them; client and servers on the same machine", keyCount),
-			fmt.Sprintf("up to %d connections in each pool; PostgreSQL's and Redis's over the loopback interface", connections),
+			fmt.Sprintf("%d buckets with room, uniform, by Zipf's law with exponent 1.1, or one of them", keyCount) +
+				"; client and servers on the same machine",
+			fmt.Sprintf("up to %d connections in each pool; PostgreSQL's and Redis's over the loopback interface",
+				connections),
 		},
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -44,7 +49,7 @@ func (e *env) describe(ctx context.Context) (*machine, error) {
 	}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		m.CPU = cpuModel(bufio.NewScanner(f))
-		_ = f.Close() // it was only read
+		_ = f.Close() // only read from
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {
@@ -54,7 +59,9 @@ func (e *env) describe(ctx context.Context) (*machine, error) {
 		}
 	}
 	if e.pool != nil {
-		for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "checkpoint_timeout"} {
+		for _, name := range []string{
+			"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "checkpoint_timeout",
+		} {
 			value, err := e.show(ctx, name)
 			if err != nil {
 				return nil, err
@@ -75,7 +82,8 @@ func (e *env) describe(ctx context.Context) (*machine, error) {
 			return nil, err
 		}
 		m.Servers[name] = version
-		m.Settings = append(m.Settings, "Redis: appendonly=yes appendfsync="+r.fsync+", no snapshots, the file is never rewritten")
+		m.Settings = append(m.Settings,
+			"Redis: appendonly=yes appendfsync="+r.fsync+", no snapshots, the file is never rewritten")
 	}
 	slices.Sort(m.Settings[2:])
 	return m, nil
@@ -86,7 +94,7 @@ func (e *env) show(ctx context.Context, setting string) (value string, err error
 	return value, err
 }
 
-// cpuModel finds the model's name in what Linux says of its processors.
+// cpuModel returns the name of the processor from the lines of Linux's /proc/cpuinfo.
 func cpuModel(lines *bufio.Scanner) string {
 	for lines.Scan() {
 		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {

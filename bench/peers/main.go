@@ -1,10 +1,12 @@
-// Command peers measures brim beside its peers and the barest that its backends can do, in one run in which all take turns.
+// Command peers measures brim beside its peers and beside bare references to its backends. All of
+// them take turns in one run.
 //
 //	go run ./peers -out results
 //
-// It starts the servers that it needs, PostgreSQL and Redis, and stops them; a subject whose server is missing is skipped, and
-// said so. In the output directory are then results.json and results.md; internal/draw makes the pictures. At the end it prints the figures that brim is
-// required to reach, and whether it does.
+// The command starts the servers that it needs, PostgreSQL and Redis, and stops them at the end.
+// It skips a subject whose server is missing, and reports that. It writes results.json and
+// results.md into the output directory, and prints the figures that brim is required to reach.
+// internal/draw makes pictures of results.md.
 package main
 
 import (
@@ -47,16 +49,21 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.out, "out", "results", "directory for results.json and results.md; it is created")
-	flags.StringVar(&o.dir, "dir", "", "directory for bbolt's and Redis's files while measuring; the system's for temporary files by default")
-	flags.StringVar(&o.only, "only", "", "measure only subjects whose names contain one of these words, comma-separated, and what they are compared with")
-	flags.StringVar(&o.cell, "cell", "", "measure only the cells whose names contain this, such as \"hot, 64 callers\", and nothing that is no cell")
-	flags.BoolVar(&o.quick, "quick", false, "two minutes for a first look, instead of fourteen; too little to judge by")
-	flags.BoolVar(&o.large, "large", false, "growth up to 10^7 buckets, which takes some gigabytes and minutes more")
+	flags.StringVar(&o.dir, "dir", "",
+		"directory for the files of bbolt and Redis; the default is the system's directory for temporary files")
+	flags.StringVar(&o.only, "only", "",
+		"measure only subjects whose names contain one of these words, with commas between, and their references")
+	flags.StringVar(&o.cell, "cell", "",
+		"measure only the cells whose names contain this text, such as \"hot, 64 callers\", and nothing else")
+	flags.BoolVar(&o.quick, "quick", false,
+		"measure for two minutes instead of fourteen, as a first look; too short to judge by")
+	flags.BoolVar(&o.large, "large", false,
+		"measure growth up to 10^7 buckets, which takes some more gigabytes and minutes")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q is no option; see -help", flags.Arg(0))
+		return nil, fmt.Errorf("%q is not an option; see -help", flags.Arg(0))
 	}
 	return &o, nil
 }
@@ -81,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	all := cells(runtime.GOMAXPROCS(0), o.quick)
 	chosen := slices.DeleteFunc(slices.Clone(all), func(c cell) bool { return !strings.Contains(c.String(), o.cell) })
 	if len(chosen) == 0 {
-		return fmt.Errorf("no cell's name contains %q; there are: %s", o.cell, joined(all))
+		return fmt.Errorf("no cell has a name that contains %q; the cells are: %s", o.cell, joined(all))
 	}
 	r, err := e.measure(ctx, newPlan(o.quick, o.large), chosen, subjects, o.cell == "")
 	if err != nil {
@@ -95,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return err
 }
 
-// joined lists cells' names.
+// joined lists the names of cells.
 func joined(all []cell) string {
 	var names []string
 	for _, c := range all {
@@ -104,14 +111,18 @@ func joined(all []cell) string {
 	return strings.Join(names, ", ")
 }
 
-// measure opens the subjects and measures them in the cells, and everything else there is to measure of them if whole is set.
-func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subject, whole bool) (r *results, err error) {
+// measure opens the subjects and measures them in the cells. If whole is set, it also makes the
+// measurements that are not cells.
+func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subject,
+	whole bool,
+) (r *results, err error) {
 	open, skipped, err := e.open(ctx, subjects)
 	defer func() { err = errors.Join(err, closeAll(open)) }()
 	if err != nil {
 		return nil, err
 	}
-	// A request brings its own copy of a key. The very string that a map keeps would be found by its address, unread.
+	// A request brings its own copy of a key. A map would find its very own string by the
+	// address, without reading it.
 	e.name()
 	r = &results{Plan: p, Subjects: infos(open), Skipped: skipped}
 	if r.Machine, err = e.describe(ctx); err != nil {
@@ -135,7 +146,7 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 	return r, nil
 }
 
-// measureRest measures what is no cell.
+// measureRest makes the measurements that are not cells.
 func (e *env) measureRest(ctx context.Context, p plan, r *results, open []*opened) (err error) {
 	named := func(name string) *opened {
 		if i := slices.IndexFunc(open, func(s *opened) bool { return s.name == name }); i >= 0 {

@@ -10,12 +10,34 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// memoryPeers are limiters that live in the process. Those that know one limit each are kept in a sync.Map, as their users do.
+// memoryPeers returns limiters that keep their state in the process. A limiter that has no keys
+// is kept in a sync.Map with one limiter per key, as programs commonly do.
 func memoryPeers() []*subject {
 	return []*subject{
-		{name: "x/time/rate", group: peer, keeps: "this process, in a sync.Map", against: "x/time/rate", inMemory: true, open: openTimeRate},
-		{name: "uber/ratelimit", group: peer, keeps: "this process, in a sync.Map", against: "x/time/rate", inMemory: true, open: openUber},
-		{name: "sethvargo/go-limiter", group: peer, keeps: "this process", against: "x/time/rate", inMemory: true, open: openSethvargo},
+		{
+			name:     "x/time/rate",
+			group:    peer,
+			keeps:    "this process, in a sync.Map",
+			against:  "x/time/rate",
+			inMemory: true,
+			open:     openTimeRate,
+		},
+		{
+			name:     "uber/ratelimit",
+			group:    peer,
+			keeps:    "this process, in a sync.Map",
+			against:  "x/time/rate",
+			inMemory: true,
+			open:     openUber,
+		},
+		{
+			name:     "sethvargo/go-limiter",
+			group:    peer,
+			keeps:    "this process",
+			against:  "x/time/rate",
+			inMemory: true,
+			open:     openSethvargo,
+		},
 	}
 }
 
@@ -44,8 +66,8 @@ func openTimeRate(_ context.Context, e *env) (*target, error) {
 	return t, t.touchAll(e)
 }
 
-// openUber measures a limiter that never refuses: it has its callers sleep. Here its rate is so high that nobody has to, so
-// what is measured is what it costs to be let through.
+// openUber opens a limiter that never refuses, and lets its callers sleep instead. Its rate is so
+// high here that no caller sleeps: the cost of an admission is measured.
 func openUber(_ context.Context, e *env) (*target, error) {
 	var limiters sync.Map
 	t := &target{
@@ -67,10 +89,11 @@ func openUber(_ context.Context, e *env) (*target, error) {
 	return t, nil
 }
 
-// openSethvargo opens a store for each of the limits, because a store has one.
+// openSethvargo opens one store for each of the limits, because a store has a single limit.
 func openSethvargo(ctx context.Context, e *env) (*target, error) {
 	open := func(tokens uint64, window time.Duration) (func(context.Context, string) (bool, error), func() error, error) {
-		s, err := memorystore.New(&memorystore.Config{Tokens: tokens, Interval: window, SweepMinTTL: 2 * time.Hour, InitialAlloc: keyCount})
+		s, err := memorystore.New(
+			&memorystore.Config{Tokens: tokens, Interval: window, SweepMinTTL: 2 * time.Hour, InitialAlloc: keyCount})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -111,7 +134,8 @@ func openSethvargo(ctx context.Context, e *env) (*target, error) {
 	return t, t.touchAll(e)
 }
 
-// touchAll asks once for every bucket in memory, so that creating them is not measured, and those that are to be full are.
+// touchAll asks once for every bucket in memory. The measurement then creates no bucket, and the
+// full buckets are full.
 func (t *target) touchAll(e *env) error {
 	ctx := context.Background()
 	for key := range e.keys {

@@ -5,11 +5,14 @@ import (
 	"fmt"
 )
 
-// naives count rows: each request that is let in is a row, and a request is let in where fewer than the limit are in the
-// window. The count and the insert are two statements, as most programs write it; between them others count, too.
+// naives returns a limiter that counts rows. It inserts a row for each accepted request, and
+// accepts a request if fewer rows than the limit lie in the window. The count and the insert are
+// two statements, as in most programs. Other callers count between the two, so the limiter admits
+// too many.
 func naives() []*subject {
 	return []*subject{{
-		name: "row per request", group: naive, keeps: "PostgreSQL, a row per accepted request", against: "bare UPDATE", server: postgresServer,
+		name: "row per request", group: naive, keeps: "PostgreSQL, a row per accepted request",
+		against: "bare UPDATE", server: postgresServer,
 		open: func(ctx context.Context, e *env) (*target, error) {
 			for _, sql := range []string{
 				`CREATE TABLE requests (key text COLLATE "C" NOT NULL, at timestamptz NOT NULL DEFAULT now())`,
@@ -22,8 +25,9 @@ func naives() []*subject {
 				}
 			}
 			try := func(ctx context.Context, key string, limit int64) (bool, error) {
+				const count = `SELECT count(*) FROM requests WHERE key = $1 AND at > now() - interval '1 hour'`
 				var n int64
-				err := e.pool.QueryRow(ctx, `SELECT count(*) FROM requests WHERE key = $1 AND at > now() - interval '1 hour'`, key).Scan(&n)
+				err := e.pool.QueryRow(ctx, count, key).Scan(&n)
 				if err != nil || n >= limit {
 					return false, err
 				}

@@ -22,13 +22,13 @@ func TestVerdict(t *testing.T) {
 		want string
 		why  string
 	}{
-		{figure{Measured: at(0.85), Required: 0.85, Aim: 1}, "yes", "what is required is enough"},
-		{figure{Measured: at(0.849), Required: 0.85, Aim: 1}, "NO", "and less is not"},
+		{figure{Measured: at(0.85), Required: 0.85, Aim: 1}, "yes", "the required value is enough"},
+		{figure{Measured: at(0.849), Required: 0.85, Aim: 1}, "NO", "less than the required value is not enough"},
 		{figure{Measured: at(1), Required: 0.85, Aim: 1}, "aim", "the aim is reached"},
-		{figure{Measured: at(151), Required: 250, Aim: 150, AtMost: true}, "yes", "of bytes, less is better"},
-		{figure{Measured: at(251), Required: 250, Aim: 150, AtMost: true}, "NO", "of bytes, less is better"},
-		{figure{Measured: at(0), AtMost: true}, "aim", "nothing is at most nothing"},
-		{figure{Required: 1, Aim: 1, AtMost: true}, "not measured", "what was not measured is not 0"},
+		{figure{Measured: at(151), Required: 250, Aim: 150, AtMost: true}, "yes", "a smaller number of bytes is better"},
+		{figure{Measured: at(251), Required: 250, Aim: 150, AtMost: true}, "NO", "a larger number of bytes is worse"},
+		{figure{Measured: at(0), AtMost: true}, "aim", "0 is at most 0"},
+		{figure{Required: 1, Aim: 1, AtMost: true}, "not measured", "a missing value is not 0"},
 	} {
 		if got := c.f.verdict(); got != c.want {
 			t.Errorf("%+v: %s, want %s: %s", c.f, got, c.want, c.why)
@@ -39,7 +39,13 @@ func TestVerdict(t *testing.T) {
 func TestCheckPairsRounds(t *testing.T) {
 	c := cell{"uniform", 64, 0, false}
 	r := &results{Measured: []*measured{
-		{Subject: postgresName, Cell: c, Rates: []float64{30, 10, 90}, P99: []float64{1, 1, 1}, Written: []float64{200, 900, 210}},
+		{
+			Subject: postgresName,
+			Cell:    c,
+			Rates:   []float64{30, 10, 90},
+			P99:     []float64{1, 1, 1},
+			Written: []float64{200, 900, 210},
+		},
 		{Subject: updateName, Cell: c, Rates: []float64{10, 5, 10}, P99: []float64{4, 2, 2}},
 	}, Machine: &machine{}}
 	r.check(2)
@@ -71,7 +77,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, s := range all {
 		if !seen[s.against] {
-			t.Errorf("%s is compared with %q, which is not there", s.name, s.against)
+			t.Errorf("%s is compared with %q, which does not exist", s.name, s.against)
 		}
 	}
 	chosen, err := choose(all, "redis_rate, brim bolt relaxed")
@@ -82,11 +88,18 @@ func TestChoose(t *testing.T) {
 	for _, s := range chosen {
 		got = append(got, s.name)
 	}
-	if want := "brim bolt relaxed; bare UPDATE; x/time/rate; redis_rate, AOF always; redis_rate, AOF everysec"; strings.Join(got, "; ") != want {
-		t.Errorf("chosen: %s; want %s: what they are compared with is measured, too", strings.Join(got, "; "), want)
+	want := []string{
+		"brim bolt relaxed",
+		"bare UPDATE",
+		"x/time/rate",
+		"redis_rate, AOF always",
+		"redis_rate, AOF everysec",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("chosen: %q; want %q: the subjects that they are compared with are measured, too", got, want)
 	}
 	if _, err := choose(all, "memcached"); err == nil {
-		t.Error("a subject that is not there was chosen")
+		t.Error("a word that no name contains passes")
 	}
 }
 
@@ -102,12 +115,12 @@ func TestCells(t *testing.T) {
 	}
 	for _, c := range cells(2, true) {
 		if !slices.Contains(all, c) {
-			t.Errorf("%s is in the quick run only", c)
+			t.Errorf("%s is measured in the quick run only", c)
 		}
 	}
 }
 
-func TestRushFindsWhatIsTooMuch(t *testing.T) {
+func TestRushFindsUnitsBeyondTheLimit(t *testing.T) {
 	var n atomic.Int64
 	exact := func(context.Context, string) (bool, error) { return n.Add(1) <= rushCapacity, nil }
 	if beyond, err := rush(t.Context(), &target{rush: exact}, "k"); err != nil || beyond != 0 {
@@ -118,11 +131,11 @@ func TestRushFindsWhatIsTooMuch(t *testing.T) {
 	}
 	all := func(context.Context, string) (bool, error) { return true, nil }
 	if beyond, err := rush(t.Context(), &target{rush: all}, "k"); err != nil || beyond != rushTries-rushCapacity {
-		t.Errorf("who lets all in: %d beyond, %v", beyond, err)
+		t.Errorf("a limiter that admits every call: %d beyond, %v", beyond, err)
 	}
 	broken := func(context.Context, string) (bool, error) { return false, io.ErrUnexpectedEOF }
 	if _, err := rush(t.Context(), &target{rush: broken}, "k"); err == nil {
-		t.Error("an error was not told")
+		t.Error("the error of a limiter is lost")
 	}
 }
 
@@ -145,7 +158,7 @@ func TestSane(t *testing.T) {
 	}
 }
 
-// What needs no server is measured in full, in short turns, and written.
+// Subjects that need no server are measured in full, in short turns, and the results are written.
 func TestMeasureInMemory(t *testing.T) {
 	var log strings.Builder
 	e, err := newEnv(t.TempDir(), &log)
@@ -162,7 +175,8 @@ func TestMeasureInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan{Quick: true, Rounds: 2, Slice: 1e6, Warm: 1e6, Largest: 1000, Rushes: 1, memoryWork: 4}
-	r, err := e.measure(t.Context(), p, []cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects, true)
+	r, err := e.measure(t.Context(), p,
+		[]cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,12 +206,12 @@ func TestMeasureInMemory(t *testing.T) {
 	}
 }
 
-func TestWhatRedisAndLinuxSay(t *testing.T) {
+func TestAnswersOfRedisAndLinux(t *testing.T) {
 	if n, err := parseSize("# Persistence\r\naof_enabled:1\r\naof_current_size:12345\r\n"); err != nil || n != 12345 {
 		t.Errorf("%d, %v", n, err)
 	}
 	if _, err := parseSize("# Persistence\r\naof_enabled:0\r\n"); err == nil {
-		t.Error("a size where there is no file")
+		t.Error("a Redis without an append-only file has a size of it")
 	}
 	if got := cpuModel(bufio.NewScanner(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU\n"))); got != "Some CPU" {
 		t.Errorf("CPU %q", got)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -14,13 +13,15 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// tries are what a limiter over Redis does for one unit of a roomy, a full and a rushed bucket.
+// tries are the calls of a limiter over Redis that ask for one unit of a roomy, a full and a
+// rushed bucket.
 type tries struct {
 	roomy, full, rush func(ctx context.Context, key string) (bool, error)
 	tolerant          bool
 }
 
-// redisPeers are limiters over Redis, each with both settings of its log.
+// redisPeers returns limiters over Redis. Each of them is measured with both settings of Redis's
+// append-only file.
 func redisPeers() []*subject {
 	var all []*subject
 	for _, server := range []string{redisAlways, redisEverysec} {
@@ -57,23 +58,15 @@ func redisPeers() []*subject {
 	return all
 }
 
-// fillFull makes full what is to be full.
+// fillFull fills the buckets that are full during the measurement.
 func (t *target) fillFull(ctx context.Context) error {
-	errs := make([]error, connections)
-	var all sync.WaitGroup
-	for c := range connections {
-		all.Go(func() {
-			for key := c; key < fullOnServer && errs[c] == nil; key += connections {
-				ok, err := t.decide(ctx, key, true)
-				if err == nil && !ok {
-					err = errors.New("the first call was refused")
-				}
-				errs[c] = err
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return forEach(connections, fullOnServer, func(key int) error {
+		ok, err := t.decide(ctx, key, true)
+		if err == nil && !ok {
+			err = errors.New("the first call was refused")
+		}
+		return err
+	})
 }
 
 func redisRate(r *redisServer) (tries, error) {
@@ -94,8 +87,8 @@ func redisRate(r *redisServer) (tries, error) {
 	}, nil
 }
 
-// throttle opens throttled with its defaults: on a key that is busier than it likes it gives up after ten attempts, with an
-// error that is neither yes nor no.
+// throttle opens throttled with its defaults. On a busy key throttled gives up after ten
+// attempts, with an error that is neither an acceptance nor a refusal.
 func throttle(r *redisServer) (tries, error) {
 	st, err := goredisstore.NewCtx(r.client, "throttled:")
 	if err != nil {
@@ -113,7 +106,7 @@ func throttle(r *redisServer) (tries, error) {
 	t := tries{
 		roomy:    try(throttled.PerSec(roomyPerSecond), roomyPerSecond),
 		full:     try(throttled.PerDuration(1, fullWindow), 0),
-		rush:     try(throttled.PerDuration(1, rushWindow), rushCapacity-1), // the burst is on top of the one that is always let in
+		rush:     try(throttled.PerDuration(1, rushWindow), rushCapacity-1), // throttled accepts the burst and one more
 		tolerant: true,
 	}
 	return t, errs
@@ -130,5 +123,9 @@ func fixedWindow(r *redisServer) (tries, error) {
 			return err == nil && !c.Reached, err
 		}
 	}
-	return tries{roomy: try("roomy", roomy, time.Minute), full: try("full", 1, fullWindow), rush: try("rush", rushCapacity, rushWindow)}, errs
+	return tries{
+		roomy: try("roomy", roomy, time.Minute),
+		full:  try("full", 1, fullWindow),
+		rush:  try("rush", rushCapacity, rushWindow),
+	}, errs
 }

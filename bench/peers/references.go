@@ -13,16 +13,32 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// rowSize is the value of a reference's row in bbolt: a level, a time and a limit, as a bucket has.
+// rowSize is the size in bytes of a reference's row in bbolt. It has room for a level, a time and
+// a limit, like a bucket.
 const rowSize = 48
 
-// references are the barest that each backend can do for a decision, and less. They accept whatever they are asked.
+// references returns the cheapest durable change that each backend can make for a decision, and
+// operations that do even less. References accept every call.
 func references() []*subject {
 	return []*subject{
-		{name: "db.Update", group: reference, keeps: "bbolt file, one transaction per decision", against: "db.Update", open: openUpdates},
-		{name: "bare UPDATE", group: reference, keeps: "PostgreSQL, one row per decision", against: "bare UPDATE", server: postgresServer, open: openUpdate},
 		{
-			name: "SELECT 1", group: reference, keeps: "PostgreSQL, nothing: a round trip", against: "bare UPDATE", server: postgresServer,
+			name:    "db.Update",
+			group:   reference,
+			keeps:   "bbolt file, one transaction per decision",
+			against: "db.Update",
+			open:    openUpdates,
+		},
+		{
+			name:    "bare UPDATE",
+			group:   reference,
+			keeps:   "PostgreSQL, one row per decision",
+			against: "bare UPDATE",
+			server:  postgresServer,
+			open:    openUpdate,
+		},
+		{
+			name: "SELECT 1", group: reference, keeps: "PostgreSQL, nothing: a round trip",
+			against: "bare UPDATE", server: postgresServer,
 			open: func(_ context.Context, e *env) (*target, error) {
 				return &target{
 					decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
@@ -34,7 +50,13 @@ func references() []*subject {
 				}, nil
 			},
 		},
-		{name: "fsync", group: reference, keeps: "file, one write and fsync per decision", against: "db.Update", open: openFsync},
+		{
+			name:    "fsync",
+			group:   reference,
+			keeps:   "file, one write and fsync per decision",
+			against: "db.Update",
+			open:    openFsync,
+		},
 	}
 }
 
@@ -70,12 +92,14 @@ func openUpdates(_ context.Context, e *env) (*target, error) {
 }
 
 func openUpdate(ctx context.Context, e *env) (*target, error) {
-	// The columns and the room on each page are those of brim's table.
+	// The columns and the fill factor are those of brim's table.
 	for _, sql := range []string{
 		`CREATE TABLE reference (
-			level float8 NOT NULL, atime timestamptz NOT NULL, pre float8 NOT NULL, held float8 NOT NULL, capacity float8 NOT NULL,
-			leak_rate float8 NOT NULL, blocked_until timestamptz, key text COLLATE "C" PRIMARY KEY) WITH (fillfactor = 85)`,
-		fmt.Sprintf(`INSERT INTO reference SELECT 0, now(), 0, 0, 1e9, 1, NULL, 'tenant:' || i FROM generate_series(0, %d) i ORDER BY random()`, keyCount-1),
+			level float8 NOT NULL, atime timestamptz NOT NULL, pre float8 NOT NULL, held float8 NOT NULL,
+			capacity float8 NOT NULL, leak_rate float8 NOT NULL, blocked_until timestamptz,
+			key text COLLATE "C" PRIMARY KEY) WITH (fillfactor = 85)`,
+		fmt.Sprintf(`INSERT INTO reference
+			SELECT 0, now(), 0, 0, 1e9, 1, NULL, 'tenant:' || i FROM generate_series(0, %d) i ORDER BY random()`, keyCount-1),
 		`VACUUM ANALYZE reference`,
 	} {
 		if _, err := e.pool.Exec(ctx, sql); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/brimgo/brim/internal/table"
 )
 
-// markdown writes the results for people.
+// markdown returns the results as a Markdown document.
 func (r *results) markdown() string {
 	var b strings.Builder
 	b.WriteString("# brim and its peers\n\n")
 	r.writeMachine(&b)
-	b.WriteString("\n## What must be reached\n\n")
+	b.WriteString("\n## Required figures\n\n")
 	if r.Plan.Quick {
-		b.WriteString("This was a quick run: too few and too short rounds to judge by.\n\n")
+		b.WriteString("This was a quick run. Its rounds are too few and too short to judge by.\n\n")
 	}
 	b.WriteString(r.figureTable())
 	for _, distribution := range load.Distributions {
@@ -26,28 +26,31 @@ func (r *results) markdown() string {
 		b.WriteString(r.throughput(distribution))
 		b.WriteString(r.picture(distribution, cell{distribution, 64, 0, false}))
 	}
-	b.WriteString("\n## Mixes with refusals\n\nDecisions per second, and bytes that the server writes to its log per decision.\n\n")
+	b.WriteString("\n## Mixes with refusals\n\n")
+	b.WriteString("Decisions per second, and bytes that the server writes to its log per decision.\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.Refused > 0 && !c.InMemory }))
 	b.WriteString(r.picture("refused", cell{"hot", 64, 1, false}))
 	b.WriteString("\n## In memory, one caller per core\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.InMemory }))
 	b.WriteString("\n## Admitted beyond the limit\n\n")
-	fmt.Fprintf(&b, "%d callers at once at a new bucket of %d, %d tries in all.\n\n", rushCallers, rushCapacity, rushTries)
+	fmt.Fprintf(&b, "%d callers ask for units of a new bucket of %d at once, %d times in all.\n\n", rushCallers,
+		rushCapacity, rushTries)
 	b.WriteString(r.rushTable())
 	if len(r.Growth) > 0 {
-		b.WriteString("\n## Growth\n\nPruning finds nothing that has expired. PostgreSQL's time to open is that of a new pool's first answer.\n\n")
+		b.WriteString("\n## Growth\n\nPruning finds no expired bucket. ")
+		b.WriteString("For PostgreSQL, the time to open is the time until the first answer through a new pool.\n\n")
 		b.WriteString(r.growthTable())
 		b.WriteString("\n![time per decision against the number of buckets](growth.svg)\n")
 		b.WriteString("![bytes per bucket against the number of buckets](bytes.svg)\n")
 	}
 	b.WriteString("\n## Subjects\n\n")
-	t := table.Numeric("subject", "kind", "where its buckets are, and what an answer waits for", "ratio to")
+	t := table.Numeric("subject", "kind", "place of its buckets, and the event that an answer waits for", "ratio to")
 	for _, s := range r.Subjects {
 		t.Add(s.Name, s.Group, s.Keeps, s.Against)
 	}
 	b.WriteString(t.Markdown())
 	if failed := r.failures(); failed != "" {
-		b.WriteString("\n## Calls that failed, or were decided wrongly\n\n" + failed)
+		b.WriteString("\n## Failed calls and wrong decisions\n\n" + failed)
 	}
 	return b.String()
 }
@@ -63,7 +66,9 @@ func (r *results) picture(name string, c cell) string {
 func (r *results) writeMachine(b *strings.Builder) {
 	m := r.Machine
 	fmt.Fprintf(b, "%d cores, %s, %s, kernel %s, %s.\n", m.Cores, m.CPU, m.OS, m.Kernel, m.Go)
-	fmt.Fprintf(b, "Medians of %d rounds of %v each, in which the subjects take turns; ratios are medians of those of each round.\n\n", r.Plan.Rounds, r.Plan.Slice)
+	fmt.Fprintf(b, "Figures are medians of %d rounds of %v each, in which the subjects take turns. ",
+		r.Plan.Rounds, r.Plan.Slice)
+	b.WriteString("A ratio is the median of the ratios of the rounds.\n\n")
 	for _, name := range slices.Sorted(maps.Keys(m.Servers)) {
 		fmt.Fprintf(b, "- %s: %s\n", name, m.Servers[name])
 	}
@@ -74,7 +79,7 @@ func (r *results) writeMachine(b *strings.Builder) {
 		fmt.Fprintf(b, "- %s\n", s)
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintf(b, "- **Skipped: %s**, because its server is not to be had here\n", s)
+		fmt.Fprintf(b, "- **Skipped: %s**, because its server is missing\n", s)
 	}
 }
 
@@ -93,9 +98,11 @@ func (r *results) figureTable() string {
 	return t.Markdown()
 }
 
-// throughput is what every subject does under each number of callers, and more of what it does under 64.
+// throughput returns the table of decisions per second of each subject under each number of
+// callers, with further figures for 64 callers.
 func (r *results) throughput(distribution string) string {
-	cells := slices.DeleteFunc(r.cells(), func(c cell) bool { return c.Distribution != distribution || c.Refused > 0 || c.InMemory })
+	cells := slices.DeleteFunc(r.cells(),
+		func(c cell) bool { return c.Distribution != distribution || c.Refused > 0 || c.InMemory })
 	t := table.Numeric("subject")
 	for _, c := range cells {
 		t.AddColumns(fmt.Sprintf("%d callers", c.Callers))
@@ -111,8 +118,8 @@ func (r *results) throughput(distribution string) string {
 		if v, ok := r.ratio(s.Name, s.Against, at64, rates); ok {
 			ratio = plot.Number(v)
 		}
-		row = append(row, r.number(s.Name, at64, func(m *measured) []float64 { return m.P50 }), r.number(s.Name, at64, p99s),
-			r.number(s.Name, at64, written), ratio, s.Against)
+		row = append(row, r.number(s.Name, at64, func(m *measured) []float64 { return m.P50 }),
+			r.number(s.Name, at64, p99s), r.number(s.Name, at64, written), ratio, s.Against)
 		t.Add(row...)
 	}
 	return t.Markdown()
@@ -120,7 +127,7 @@ func (r *results) throughput(distribution string) string {
 
 func written(m *measured) []float64 { return m.Written }
 
-// number is a subject's median in a cell, "" if it was not measured there.
+// number returns the median of a figure of a subject in a cell, "" if it was not measured there.
 func (r *results) number(subject string, c cell, of func(*measured) []float64) string {
 	m := r.find(subject, c)
 	if m == nil || len(of(m)) == 0 {
@@ -129,7 +136,7 @@ func (r *results) number(subject string, c cell, of func(*measured) []float64) s
 	return plot.Number(load.Median(of(m)))
 }
 
-// mixes is one column per cell.
+// mixes returns a table with one column per wanted cell.
 func (r *results) mixes(wanted func(cell) bool) string {
 	cells := slices.DeleteFunc(r.cells(), func(c cell) bool { return !wanted(c) })
 	t := table.Numeric("subject")
@@ -168,17 +175,20 @@ func (r *results) growthTable() string {
 		if g.Open > 0 {
 			open = plot.Number(g.Open)
 		}
-		t.Add(g.Backend, plot.Number(float64(g.Buckets)), plot.Number(1e6/load.Median(g.Rates)), plot.Number(g.Bytes), open, plot.Number(g.Prune))
+		t.Add(g.Backend, plot.Number(float64(g.Buckets)), plot.Number(1e6/load.Median(g.Rates)),
+			plot.Number(g.Bytes), open, plot.Number(g.Prune))
 	}
 	return t.Markdown()
 }
 
-// failures says which subjects gave up on calls, and with what error, or decided wrongly.
+// failures returns the table of subjects with failed calls or wrong decisions, "" if there are
+// none.
 func (r *results) failures() string {
 	t := table.Numeric("subject", "workload", "failed", "wrong", "of", "first error")
 	for _, m := range r.Measured {
 		if m.Failed > 0 || m.wrong() > 0 {
-			t.Add(m.Subject, m.Cell.String(), fmt.Sprint(m.Failed), fmt.Sprint(m.wrong()), fmt.Sprint(m.Accepted+m.Refused+m.Failed), m.Error)
+			t.Add(m.Subject, m.Cell.String(), fmt.Sprint(m.Failed), fmt.Sprint(m.wrong()),
+				fmt.Sprint(m.Accepted+m.Refused+m.Failed), m.Error)
 		}
 	}
 	if len(t.Rows) == 0 {

@@ -6,23 +6,24 @@ import (
 	"github.com/brimgo/brim/internal/load"
 )
 
-// results are all that was measured; they are written as JSON.
+// results are all figures of a run. They are written as JSON.
 type results struct {
 	Machine  *machine      `json:"machine"`
 	Plan     plan          `json:"plan"`
 	Subjects []subjectInfo `json:"subjects"`
-	Skipped  []string      `json:"skipped"` // for want of a server
+	Skipped  []string      `json:"skipped"` // because their servers are missing
 	Measured []*measured   `json:"measured"`
 	Rushes   []rushes      `json:"rushes"` // units admitted beyond the limit
 	Firsts   []*measured   `json:"first_inserts,omitempty"`
 	Storage  *storage      `json:"storage,omitempty"`
-	// RefusedAllocations is what a refusal from memory allocates; nil where that was not measured.
+	// RefusedAllocations is the number of allocations of a refusal from memory; nil if it was not
+	// measured.
 	RefusedAllocations *float64  `json:"refused_allocations,omitempty"`
 	Growth             []*grown  `json:"growth,omitempty"`
 	Figures            []*figure `json:"figures"`
 }
 
-// subjectInfo says what a subject is.
+// subjectInfo describes a subject in the results.
 type subjectInfo struct {
 	Name    string `json:"name"`
 	Group   string `json:"group"`
@@ -34,12 +35,18 @@ type subjectInfo struct {
 func infos(subjects []*opened) []subjectInfo {
 	all := make([]subjectInfo, len(subjects))
 	for i, s := range subjects {
-		all[i] = subjectInfo{Name: s.name, Group: groupNames[s.group], Keeps: s.keeps, Against: s.against, group: s.group}
+		all[i] = subjectInfo{
+			Name:    s.name,
+			Group:   groupNames[s.group],
+			Keeps:   s.keeps,
+			Against: s.against,
+			group:   s.group,
+		}
 	}
 	return all
 }
 
-// find returns what a subject did in a cell, nil if it was not there.
+// find returns the figures of a subject in a cell, nil if it was not measured there.
 func (r *results) find(subject string, c cell) *measured {
 	return find(r.Measured, subject, c)
 }
@@ -52,8 +59,9 @@ func find(all []*measured, subject string, c cell) *measured {
 	return all[i]
 }
 
-// ratio is that of two subjects' figures in a cell, round by round; of is what figure. It is false where one was not measured.
-func (r *results) ratio(ours, theirs string, c cell, of func(*measured) []float64) (float64, bool) {
+// ratio returns the median ratio of a figure of two subjects in a cell, paired by round. of
+// selects the figure. ok is false if one of the subjects was not measured.
+func (r *results) ratio(ours, theirs string, c cell, of func(*measured) []float64) (ratio float64, ok bool) {
 	a, b := r.find(ours, c), r.find(theirs, c)
 	if a == nil || b == nil {
 		return 0, false
@@ -64,7 +72,7 @@ func (r *results) ratio(ours, theirs string, c cell, of func(*measured) []float6
 func rates(m *measured) []float64 { return m.Rates }
 func p99s(m *measured) []float64  { return m.P99 }
 
-// cells are those that were measured, in order.
+// cells returns the cells that were measured, in their order.
 func (r *results) cells() []cell {
 	var all []cell
 	for _, m := range r.Measured {
@@ -75,7 +83,7 @@ func (r *results) cells() []cell {
 	return all
 }
 
-// grownTo returns a backend's measurement at a size, nil if there is none.
+// grownTo returns the measurement of a backend with a number of buckets, nil if there is none.
 func (r *results) grownTo(backend string, buckets int) *grown {
 	i := slices.IndexFunc(r.Growth, func(g *grown) bool { return g.Backend == backend && g.Buckets == buckets })
 	if i < 0 {

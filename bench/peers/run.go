@@ -14,22 +14,31 @@ import (
 	"github.com/brimgo/brim/migrations"
 )
 
-// plan is how long what is measured.
+// plan is the length of each part of a run.
 type plan struct {
 	Quick      bool          `json:"quick"`
 	Rounds     int           `json:"rounds"`
 	Slice      time.Duration `json:"slice_ns"` // of one subject's turn
 	Warm       time.Duration `json:"warm_up_ns"`
-	HotFor     time.Duration `json:"hot_key_ns"` // how long a hot key is filled to see whether its table grows
-	Largest    int           `json:"largest"`    // number of buckets that growth goes up to
+	HotFor     time.Duration `json:"hot_key_ns"` // time for which one bucket is filled
+	Largest    int           `json:"largest"`    // number of buckets at which growth ends
 	Rushes     int           `json:"rushes"`
-	memoryWork int           // decisions a caller makes in memory between two looks at the clock
+	memoryWork int           // decisions in memory that a caller makes between two looks at the clock
 }
 
 func newPlan(quick, large bool) plan {
-	p := plan{Rounds: 5, Slice: 250 * time.Millisecond, Warm: 80 * time.Millisecond, HotFor: 30 * time.Second, Largest: 1_000_000, Rushes: 5, memoryWork: 64}
+	p := plan{
+		Rounds:     5,
+		Slice:      250 * time.Millisecond,
+		Warm:       80 * time.Millisecond,
+		HotFor:     30 * time.Second,
+		Largest:    1_000_000,
+		Rushes:     5,
+		memoryWork: 64,
+	}
 	if quick {
-		p.Quick, p.Rounds, p.Slice, p.Warm, p.HotFor, p.Largest, p.Rushes = true, 3, 30*time.Millisecond, 10*time.Millisecond, 3*time.Second, 100_000, 2
+		p.Quick, p.Rounds, p.Slice, p.Warm = true, 3, 30*time.Millisecond, 10*time.Millisecond
+		p.HotFor, p.Largest, p.Rushes = 3*time.Second, 100_000, 2
 	}
 	if large {
 		p.Largest = 10_000_000
@@ -37,8 +46,8 @@ func newPlan(quick, large bool) plan {
 	return p
 }
 
-// measured is what a subject did in a cell. The figures of its rounds are in the order in which they were run, so that those of
-// two subjects can be paired.
+// measured is the figures of a subject in a cell. They are in the order of the rounds, so that
+// the figures of two subjects can be paired.
 type measured struct {
 	Subject string    `json:"subject"`
 	Cell    cell      `json:"cell"`
@@ -46,14 +55,16 @@ type measured struct {
 	P50     []float64 `json:"p50_ms"`
 	P99     []float64 `json:"p99_ms"`
 	Written []float64 `json:"log_bytes_per_decision,omitempty"`
-	// Of all rounds: what was asked of full buckets and of those with room must be refused and accepted.
+	// The decisions of all rounds. Calls on full buckets must be refused, and calls on buckets
+	// with room accepted.
 	Accepted uint64 `json:"accepted"`
 	Refused  uint64 `json:"refused"`
-	Failed   uint64 `json:"failed,omitempty"` // gave up with an error, which is no decision
-	Error    string `json:"error,omitempty"`  // the first of those
+	Failed   uint64 `json:"failed,omitempty"` // calls that ended with an error, and so without a decision
+	Error    string `json:"error,omitempty"`  // the first error
 }
 
-// open opens the subjects, and starts the servers that they need. What cannot be had is skipped, and said so.
+// open opens the subjects, and starts the servers that they need. It skips a subject whose server
+// does not start, and reports that.
 func (e *env) open(ctx context.Context, subjects []*subject) (open []*opened, skipped []string, err error) {
 	missing := make(map[string]error)
 	for _, s := range subjects {
@@ -78,7 +89,8 @@ func (e *env) open(ctx context.Context, subjects []*subject) (open []*opened, sk
 	return open, skipped, ctx.Err()
 }
 
-// choose keeps the subjects whose names contain one of the words, and those that their ratios are to.
+// choose returns the subjects whose names contain one of the words in only, and the subjects that
+// they are compared with. It returns all subjects if only is "".
 func choose(all []*subject, only string) ([]*subject, error) {
 	if only == "" {
 		return all, nil
@@ -92,20 +104,21 @@ func choose(all []*subject, only string) ([]*subject, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no subject's name contains %q", word)
+			return nil, fmt.Errorf("no subject has a name that contains %q", word)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(s *subject) bool { return !wanted[s.name] }), nil
 }
 
-// runCell has all subjects take turns.
+// runCell measures all subjects of a cell in turns.
 func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) ([]*measured, error) {
 	order, err := c.order()
 	if err != nil {
 		return nil, err
 	}
 	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s *opened) bool { return !c.takes(s) })
-	// Those with one reference stand together: what else the machine does then weighs on both sides of a ratio.
+	// Subjects that are compared with the same subject run one after the other, so that other
+	// work of the machine weighs on both sides of a ratio.
 	slices.SortStableFunc(subjects, func(a, b *opened) int { return cmp.Compare(a.against, b.against) })
 	all := make([]*measured, len(subjects))
 	for i, s := range subjects {
@@ -119,13 +132,13 @@ func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) (
 	})
 }
 
-// turn is a subject's part of a round.
+// turn runs the part of a subject in a round.
 func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, order load.Order, m *measured) error {
 	o := load.Options{Callers: m.Cell.Callers, For: d, Order: order, Tolerant: s.tolerant, Decide: s.decide}
 	if s.inMemory {
 		o.Burst = p.memoryWork
 	}
-	runtime.GC() // what the others have left behind is not this one's to clear up
+	runtime.GC() // the subject must not clear up the garbage of others
 	var before, after int64
 	var err error
 	if s.written != nil {
@@ -157,20 +170,21 @@ func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, orde
 	return m.sane(s.group == ours)
 }
 
-// sane fails where a subject lets in what is full or refuses what has room: its speed would say nothing. A peer may be wrong once
-// in a hundred calls, which the report then tells; brim may not.
+// sane returns an error if the subject has accepted calls on full buckets, or refused calls on
+// buckets with room. Its speed would mean nothing. A peer, for which strict is not set, may be
+// wrong once in a hundred calls, and the report then shows it.
 func (m *measured) sane(strict bool) error {
 	wrong := m.wrong()
 	if wrong == 0 || !strict && 100*wrong <= m.Accepted+m.Refused {
 		return nil
 	}
 	if m.Cell.Refused == 0 {
-		return fmt.Errorf("%s refused %d of %d calls of buckets that have room", m.Subject, wrong, m.Accepted+m.Refused)
+		return fmt.Errorf("%s refused %d of %d calls on buckets with room", m.Subject, wrong, m.Accepted+m.Refused)
 	}
-	return fmt.Errorf("%s let %d of %d calls into full buckets", m.Subject, wrong, m.Accepted+m.Refused)
+	return fmt.Errorf("%s accepted %d of %d calls on full buckets", m.Subject, wrong, m.Accepted+m.Refused)
 }
 
-// wrong is how many decisions were certainly wrong.
+// wrong returns the number of decisions that were certainly wrong.
 func (m *measured) wrong() uint64 {
 	switch m.Cell.Refused {
 	case 0:
@@ -182,7 +196,8 @@ func (m *measured) wrong() uint64 {
 	}
 }
 
-// rushes is how many a subject admitted beyond the limit, in the worst of several rushes.
+// rushes is the number of units that a subject admitted beyond the limit, in the worst of several
+// rushes.
 type rushes struct {
 	Subject string `json:"subject"`
 	Worst   int64  `json:"worst"`
@@ -209,7 +224,7 @@ func (e *env) runRushes(ctx context.Context, p plan, subjects []*opened) ([]rush
 	return all, nil
 }
 
-// closeAll closes what was opened.
+// closeAll closes the subjects.
 func closeAll(open []*opened) error {
 	var errs []error
 	for _, s := range open {

@@ -13,15 +13,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// storage is what fills do to a table of PostgreSQL.
+// storage is the effect of fills on a table of PostgreSQL.
 type storage struct {
 	Updated  int64   `json:"rows_updated"`
 	HeapOnly float64 `json:"heap_only_share"`
-	// HotGrowth is by what share the table grew while one of its buckets was filled for HotFor.
+	// HotGrowth is the share by which the table grew while one of its buckets was filled for
+	// plan.HotFor.
 	HotGrowth float64 `json:"hot_key_growth"`
 }
 
-// runStorage fills the buckets of a new table, many of them and then one.
+// runStorage fills the buckets of a new table: first many of them, then a single one.
 func (e *env) runStorage(ctx context.Context, p plan) (_ *storage, err error) {
 	const schema, name = "storage", "brim-bench-storage"
 	if err := e.migrate(ctx, schema); err != nil {
@@ -66,24 +67,31 @@ func (e *env) runStorage(ctx context.Context, p plan) (_ *storage, err error) {
 		return nil, err
 	}
 	pool.Close() // a connection reports its counts when it ends
-	var all, hot int64
+	const ended = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1)`
 	for gone := false; !gone; time.Sleep(20 * time.Millisecond) {
-		err := e.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1)`, name).Scan(&gone)
+		err := e.pool.QueryRow(ctx, ended, name).Scan(&gone)
 		if err != nil {
 			return nil, err
 		}
 	}
-	err = e.pool.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'storage.buckets'::regclass`).Scan(&all, &hot)
+	const updates = `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'storage.buckets'::regclass`
+	var all, hot int64
+	err = e.pool.QueryRow(ctx, updates).Scan(&all, &hot)
 	if err != nil {
 		return nil, err
 	}
-	return &storage{Updated: all, HeapOnly: float64(hot) / float64(max(1, all)), HotGrowth: float64(after-before) / float64(before)}, nil
+	return &storage{
+		Updated:   all,
+		HeapOnly:  float64(hot) / float64(max(1, all)),
+		HotGrowth: float64(after-before) / float64(before),
+	}, nil
 }
 
 // firsts is the name of the subject that fills a new bucket each time.
 const firsts = "brim postgres, first inserts"
 
-// runFirsts has the store create a bucket with each decision, in turn with the bare UPDATE of rows that are there.
+// runFirsts measures decisions that each create a bucket, in turn with the bare UPDATE of
+// existing rows.
 func (e *env) runFirsts(ctx context.Context, p plan, update *opened) ([]*measured, error) {
 	if err := e.migrate(ctx, "firsts"); err != nil {
 		return nil, err
@@ -96,7 +104,8 @@ func (e *env) runFirsts(ctx context.Context, p plan, update *opened) ([]*measure
 	inserting := &opened{&subject{name: firsts, against: update.name}, &target{
 		written: e.logged,
 		decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
-			// Multiplying by an odd number scatters the keys over the index, as those of new customers would be.
+			// The multiplication by an odd number scatters the keys over the index, like the keys
+			// of new customers.
 			key := fmt.Sprintf("%016x", uint64(next.Add(1))*0x9e3779b97f4a7c15)
 			st, err := s.Fill(ctx, store.Op{Bucket: roomyLimit.For(key), Amount: 1})
 			return st.Accepted, err
@@ -106,8 +115,8 @@ func (e *env) runFirsts(ctx context.Context, p plan, update *opened) ([]*measure
 	return all, errors.Join(err, s.Close())
 }
 
-// allocations counts what a refusal from memory allocates, on one caller. The least of three counts is what the refusal does: the
-// rest is done meanwhile by goroutines of clients and servers' pools.
+// allocations returns the allocations of a refusal from memory, counted on one caller. It returns
+// the least of three counts, because goroutines of the clients and pools allocate meanwhile.
 func allocations(ctx context.Context, s *opened) (float64, error) {
 	const calls = 100_000
 	least := -1.0

@@ -12,18 +12,21 @@ import (
 
 const (
 	keyCount = 100_000 // buckets that have room
-	// Full buckets: as many where they are in this process's memory, fewer where each has to be filled through a server.
+	// The number of full buckets in the memory of this process, and on a server, where filling
+	// them takes longer.
 	fullCount, fullOnServer = 100_000, 10_000
 
-	// A bucket that has room for as long as anything is measured, and one of which every call after the first is refused.
+	// A roomy bucket has room during the whole run. A full bucket refuses every call after the
+	// first.
 	roomy, roomyPerSecond = 1 << 30, 1_000_000
 	fullWindow            = time.Hour
 
-	// The bucket that all callers rush: its capacity, and what it leaks is nothing while they do.
+	// The bucket that all callers rush leaks one unit per rushWindow, which is nothing during a
+	// rush.
 	rushCapacity, rushWindow = 100, time.Hour
 )
 
-// group says what a subject is in the field: it is the colour of its bar.
+// group is the kind of a subject. The pictures show it as the colour of a bar.
 type group int
 
 const (
@@ -35,30 +38,35 @@ const (
 
 var groupNames = []string{"brim", "bare reference", "naive", "peer"}
 
-// subject is something that is measured. Its target is opened once and closed at the end.
+// subject is a limiter or reference that is measured. Its target is opened once and closed at the
+// end.
 type subject struct {
 	name     string
 	group    group
-	keeps    string // where the buckets are, and what an answer waits for
-	against  string // the subject that its ratio is to
-	server   string // the server it needs, "" if none
-	inMemory bool   // decides in less time than the clock takes to be read
+	keeps    string // the place of the buckets, and the event that an answer waits for
+	against  string // the name of the subject that it is compared with
+	server   string // the server that it needs, "" for none
+	inMemory bool   // a decision takes less time than a look at the clock
 	open     func(ctx context.Context, e *env) (*target, error)
 }
 
 // target is an open subject. decide is required.
 type target struct {
-	// decide asks for one unit of the bucket keys[key], or full[key].
+	// decide asks for one unit of the bucket keys[key] or, if full is set, of full[key].
 	decide func(ctx context.Context, key int, full bool) (bool, error)
-	// rush asks for one unit of the bucket called key, which holds rushCapacity; nil where the subject cannot refuse.
+	// rush asks for one unit of the bucket called key, which has the capacity rushCapacity. It is
+	// nil if the subject cannot refuse.
 	rush func(ctx context.Context, key string) (bool, error)
 	// cannotRefuse keeps the subject out of mixes with refusals.
 	cannotRefuse bool
-	// tolerant counts errors instead of ending the run: of a peer that gives up on a busy key that is its way of refusing.
+	// tolerant counts errors instead of ending the run. It is for a peer that gives up on a busy
+	// key with an error.
 	tolerant bool
-	// written reports how many bytes the server has written to its log so far; nil where there is none.
+	// written returns the number of bytes that the server has written to its log so far. It is
+	// nil if there is no server.
 	written func(ctx context.Context) (int64, error)
-	// settle ends what a turn has left running, so that the next one's turn is its own; may be nil.
+	// settle ends the work that a turn has left in the background, before the next turn begins.
+	// It may be nil.
 	settle func(ctx context.Context) error
 	close  func() error
 }
@@ -105,8 +113,9 @@ func (c cell) order() (load.Order, error) {
 	return load.Draw(c.Distribution, keyCount, full, c.Refused, 1)
 }
 
-// cells are the workloads. cores is how many callers can run at once: what decides in memory is measured with as many, because
-// more would measure how the scheduler takes turns.
+// cells returns the workloads. cores is the number of callers that can run at the same time.
+// Subjects that decide in memory are measured with as many callers, because more callers would
+// measure the scheduler.
 func cells(cores int, quick bool) []cell {
 	var all []cell
 	for _, distribution := range load.Distributions {
@@ -134,7 +143,8 @@ const (
 	rushTries   = 1000
 )
 
-// rush has many callers at one small, new bucket at once, and returns how many were admitted beyond what it holds.
+// rush lets many callers ask for units of one small, new bucket at once, and returns the number
+// of units that were admitted beyond its capacity.
 func rush(ctx context.Context, t *target, key string) (beyond int64, err error) {
 	var tries, admitted atomic.Int64
 	var all sync.WaitGroup

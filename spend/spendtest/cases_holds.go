@@ -186,7 +186,7 @@ func holdCases() []testCase {
 				if err != nil {
 					s.Fatal(err)
 				}
-				teams, err := b.ForBudget(team.Name)
+				teams, err := b.Of(team.Name)
 				if err != nil {
 					s.Fatal(err)
 				}
