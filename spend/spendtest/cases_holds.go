@@ -8,13 +8,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// holdCases are about holds and what becomes of them.
+// holdCases are about holds: captures, voids, expiries and refunds.
 func holdCases() []testCase {
 	window := []spend.Rule{spend.Rolling("month", money(1000), 30*days)}
 	return []testCase{
 		{
-			name: "held money counts", why: "what is reserved is not there to be spent", rules: window,
-			run: func(s *stand, b *spend.Budgets) {
+			name: "held money counts", why: "reserved money cannot be spent by others", rules: window,
+			run: func(s *fixture, b *spend.Budgets) {
 				s.yes(b.Authorize(ctx, s.request(600)))
 				s.shows(b, 0, 600, 400)
 				s.no(7*days, "month")(b.Charge(ctx, s.request(401)))
@@ -22,8 +22,10 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "captures in parts", why: "part or all, several until Final, and then the rest is free again", rules: window,
-			run: func(s *stand, b *spend.Budgets) {
+			name:  "captures in parts",
+			why:   "several captures may take a hold until one is Final, which releases the rest",
+			rules: window,
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(600)
 				s.yes(b.Authorize(ctx, hold))
 				capture := func(n int64, final bool) (spend.Decision, error) {
@@ -39,9 +41,13 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "a hold expires without a sweeper", why: "expiry is judged when somebody asks, and once",
-			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days), spend.Leaky("leaky", money(1024), 1024*time.Second)},
-			run: func(s *stand, b *spend.Budgets) {
+			name: "a hold expires without a background job",
+			why:  "the next decision judges the expiry, once",
+			rules: []spend.Rule{
+				spend.Rolling("month", money(1000), 30*days),
+				spend.Leaky("leaky", money(1024), 1024*time.Second),
+			},
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(1000)
 				hold.TTL = time.Hour
 				s.yes(b.Authorize(ctx, hold))
@@ -65,14 +71,15 @@ func holdCases() []testCase {
 					}
 				}
 				if ends != 1 {
-					s.Errorf("the ledger says %d times that the hold expired", ends)
+					s.Errorf("the ledger has %d entries for the expiry; want 1", ends)
 				}
 			},
 		},
 		{
-			name: "a late capture can be forced", why: "the merchant has the money: it is a record dated now, never refused",
+			name:  "a late capture can be forced",
+			why:   "the merchant has the money already, so the capture is a record dated now and never refused",
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days), spend.Count("often", 5, 30*days)},
-			run: func(s *stand, b *spend.Budgets) {
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(500)
 				hold.TTL = time.Hour
 				s.yes(b.Authorize(ctx, hold))
@@ -91,8 +98,10 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "a tip is taken", why: "Force takes more than was held, and what was not held counts from now", rules: window,
-			run: func(s *stand, b *spend.Budgets) {
+			name:  "a tip can be forced",
+			why:   "Force takes more than was held, and the excess counts from now",
+			rules: window,
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(900)
 				hold.TTL = 20 * days
 				s.yes(b.Authorize(ctx, hold))
@@ -106,9 +115,10 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "a capture moves nothing to another day", why: "a spend counts from its authorization, and so do its refunds",
+			name:  "a capture moves nothing to another day",
+			why:   "a spend counts from its authorization, and its refunds count at the same date",
 			rules: []spend.Rule{spend.Calendar("day", money(1000), spend.Day, time.UTC)},
-			run: func(s *stand, b *spend.Budgets) {
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(900)
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(1 * days)
@@ -119,9 +129,10 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "an increase is checked and dated by itself", why: "it is new money: every rule must agree, to the total where one spend is limited",
+			name:  "an increase is checked and dated by itself",
+			why:   "it is new money, so every rule must agree; a PerTransaction rule judges the total",
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days), spend.PerTransaction("single", money(700))},
-			run: func(s *stand, b *spend.Budgets) {
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(400)
 				hold.TTL = 60 * days
 				s.yes(b.Authorize(ctx, hold))
@@ -135,15 +146,16 @@ func holdCases() []testCase {
 				s.yes(b.Charge(ctx, s.request(300)))
 				s.advance(20 * days)
 				s.shows(b, 300, 300, 400, "month")
-				// The oldest part is captured first: what is left is the increase's.
+				// The capture takes the oldest part, so the increase stays held.
 				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(400)}))
 				s.shows(b, 300, 300, 400, "month")
 			},
 		},
 		{
-			name: "captured money begins to leak", why: "a hold does not leak, and what is captured leaks from then on",
+			name:  "captured money begins to leak",
+			why:   "held money does not leak, and captured money leaks from its capture",
 			rules: []spend.Rule{spend.Leaky("leaky", money(1024), 1024*time.Second)},
-			run: func(s *stand, b *spend.Budgets) {
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(1000)
 				s.yes(b.Authorize(ctx, hold))
 				s.advance(time.Hour)
@@ -156,8 +168,8 @@ func holdCases() []testCase {
 			},
 		},
 		{
-			name: "no more is refunded than was captured", why: "a refund gives back what was taken, once", rules: window,
-			run: func(s *stand, b *spend.Budgets) {
+			name: "no more is refunded than was captured", why: "taken money is given back once", rules: window,
+			run: func(s *fixture, b *spend.Budgets) {
 				hold := s.request(500)
 				s.yes(b.Authorize(ctx, hold))
 				refund := func(id string, n int64) (spend.Decision, error) {
@@ -174,14 +186,21 @@ func holdCases() []testCase {
 				s.shows(b, 2000, 0, -1000)
 				s.yes(refund(record.ID, 1500))
 				s.shows(b, 500, 0, 500)
-				s.fails(spend.ErrUnknownSpend)(refund("nothing of the kind", 1))
+				s.fails(spend.ErrUnknownSpend)(refund("an unknown ID", 1))
 			},
 		},
 		{
-			name: "all accounts agree or none is charged", why: "a spend of a team's card counts for the card, the team and the company", rules: window,
-			run: func(s *stand, _ *spend.Budgets) {
-				team := spend.Budget{Name: "team-" + fmt.Sprint(s.clock.us.Load()), Currency: "EUR", Rules: []spend.Rule{spend.Rolling("team", money(500), 30*days)}}
-				card := spend.Budget{Name: "card-" + team.Name, Currency: "EUR", Rules: []spend.Rule{spend.Rolling("card", money(1000), 30*days)}}
+			name: "either all accounts are charged or none",
+			why:  "a spend of a team's card counts for the card, the team and the company", rules: window,
+			run: func(s *fixture, _ *spend.Budgets) {
+				team := spend.Budget{
+					Name: "team-" + fmt.Sprint(s.clock.us.Load()), Currency: "EUR",
+					Rules: []spend.Rule{spend.Rolling("team", money(500), 30*days)},
+				}
+				card := spend.Budget{
+					Name: "card-" + team.Name, Currency: "EUR",
+					Rules: []spend.Rule{spend.Rolling("card", money(1000), 30*days)},
+				}
 				b, err := spend.New(s.l, card, &spend.Options{Budgets: []spend.Budget{team}})
 				if err != nil {
 					s.Fatal(err)
@@ -196,7 +215,8 @@ func holdCases() []testCase {
 					r.TTL = time.Hour
 					return r
 				}
-				s.no(30*days, "team")(func() (spend.Decision, error) { s.yes(b.Charge(ctx, with(100))); return b.Charge(ctx, with(401)) }())
+				s.yes(b.Charge(ctx, with(100)))
+				s.no(30*days, "team")(b.Charge(ctx, with(401)))
 				s.shows(b, 100, 0, 900)
 				s.shows(teams, 100, 0, 400)
 				hold := with(400)
@@ -204,7 +224,7 @@ func holdCases() []testCase {
 				s.shows(teams, 100, 400, 0)
 				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(150)}))
 				s.shows(teams, 250, 250, 0)
-				// Each account ends its own part of the hold, whenever it is asked.
+				// Each account ends its own share of the hold at its next decision.
 				s.advance(2 * time.Hour)
 				s.yes(b.Charge(ctx, s.request(1)))
 				s.shows(b, 251, 0, 749)

@@ -1,3 +1,5 @@
-// Package spendtest is the conformance suite of package spend: what every ledger must answer. [Run] has the cases that give a
-// reason, and [Random] compares random sequences of requests with a model that adds everything up each time.
+// Package spendtest is the conformance suite for ledgers of package spend. [Run]
+// runs cases that each state a rule and its reason. [Random] runs random
+// sequences of requests and compares every answer with a model that adds up all
+// spends each time.
 package spendtest

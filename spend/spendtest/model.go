@@ -8,50 +8,52 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// model is what a budget's accounts must answer, computed the plain way: it keeps every spend and adds all of them up for
-// each question. It shares no code with package spend.
+// model computes the answers of a budget's accounts in the plainest way: it
+// keeps every spend and adds up all of them for each question. It is an oracle
+// and shares no code with packages spend and store.
 //
-// Times are microseconds. Leaky rules have rates, and all times, that doubles hold exactly.
+// Times are microseconds. Doubles hold all rates of Leaky rules and all times
+// exactly.
 type model struct {
-	spends map[string]*mspend
+	spends map[string]*modelSpend
 	order  []string
 	levels map[string]*level // of Leaky rules, by account and rule
 }
 
-type mspend struct {
+type modelSpend struct {
 	accounts []string
 	tags     map[string]string
-	parts    []mpart
+	parts    []modelPart
 	expires  int64 // 0 for one that was never held
 	ended    bool
 	gross    int64
-	countAt  int64 // the date at which it counts as a spend
-	counts   bool  // unless it has expired with nothing captured
+	countAt  int64 // date at which it counts as a spend
+	counts   bool  // as a spend, unless it has expired with nothing captured
 }
 
-type mpart struct{ at, held, taken, refunded int64 }
+type modelPart struct{ at, held, taken, refunded int64 }
 
 type level struct {
 	units float64
 	at    int64
 }
 
-// mrule is a rule as the model knows it.
-type mrule struct {
+// modelRule is a rule of the model.
+type modelRule struct {
 	kind   string // rolling, day, single, lifetime, count, leaky
 	name   string
 	limit  int64
-	width  int64 // rolling, count; of a leaky one the period
-	offset int64 // day: of the zone from UTC
+	width  int64 // the window of rolling and count; the period of leaky
+	offset int64 // of the zone from UTC, for day
 	tag    string
 	value  string
 }
 
 func newModel() *model {
-	return &model{spends: make(map[string]*mspend), levels: make(map[string]*level)}
+	return &model{spends: make(map[string]*modelSpend), levels: make(map[string]*level)}
 }
 
-func (r mrule) rule() spend.Rule {
+func (r modelRule) rule() spend.Rule {
 	m := money(r.limit)
 	width := time.Duration(r.width) * time.Microsecond
 	var rule spend.Rule
@@ -75,12 +77,12 @@ func (r mrule) rule() spend.Rule {
 	return rule
 }
 
-func (r mrule) matches(tags map[string]string) bool { return r.tag == "" || tags[r.tag] == r.value }
+func (r modelRule) matches(tags map[string]string) bool { return r.tag == "" || tags[r.tag] == r.value }
 
 const dayLength = 24 * 3600 * 1e6
 
-// in reports whether what is dated at counts for the rule at t.
-func (r mrule) in(at, t int64) bool {
+// in reports whether money dated at counts for the rule at t.
+func (r modelRule) in(at, t int64) bool {
 	switch r.kind {
 	case "rolling", "count":
 		return at > t-r.width && at <= t
@@ -90,14 +92,14 @@ func (r mrule) in(at, t int64) bool {
 	return true
 }
 
-// alive reports whether something may still be held at t.
-func (s *mspend) alive(t int64) bool { return s.expires > t && !s.ended }
+// alive reports whether the hold is open at t.
+func (s *modelSpend) alive(t int64) bool { return s.expires > t && !s.ended }
 
-func (s *mspend) captured() bool {
-	return slices.ContainsFunc(s.parts, func(p mpart) bool { return p.taken > 0 })
+func (s *modelSpend) captured() bool {
+	return slices.ContainsFunc(s.parts, func(p modelPart) bool { return p.taken > 0 })
 }
 
-func (s *mspend) held(t int64) (n int64) {
+func (s *modelSpend) held(t int64) (n int64) {
 	if s.alive(t) {
 		for _, p := range s.parts {
 			n += p.held
@@ -106,12 +108,13 @@ func (s *mspend) held(t int64) (n int64) {
 	return n
 }
 
-func (s *mspend) counting(t int64) bool {
+func (s *modelSpend) counting(t int64) bool {
 	return s.counts && (s.expires == 0 || s.captured() || s.alive(t))
 }
 
-// usage is what a rule of an account has used and held at t, if nothing more happened until then.
-func (m *model) usage(r mrule, account string, t int64) (used, held int64, level float64) {
+// usage returns the used and held amounts of a rule in an account at t, and the
+// level of a leaky rule, if nothing more happens until then.
+func (m *model) usage(r modelRule, account string, t int64) (used, held int64, level float64) {
 	if r.kind == "single" {
 		return 0, 0, 0
 	}
@@ -143,9 +146,9 @@ func (m *model) usage(r mrule, account string, t int64) (used, held int64, level
 	return used, held, level
 }
 
-func (r mrule) rate() float64 { return float64(r.limit) / (float64(r.width) / 1e6) }
+func (r modelRule) rate() float64 { return float64(r.limit) / (float64(r.width) / 1e6) }
 
-func (m *model) leaked(r mrule, account string, t int64) float64 {
+func (m *model) leaked(r modelRule, account string, t int64) float64 {
 	l := m.levels[account+" "+r.name]
 	if l == nil {
 		return 0
@@ -153,8 +156,9 @@ func (m *model) leaked(r mrule, account string, t int64) float64 {
 	return max(0, l.units-r.rate()*(float64(t-l.at)/1e6))
 }
 
-// pour notes that money was used (or given back) at t, for the rules that leak.
-func (m *model) pour(rules []mrule, s *mspend, n, t int64) {
+// pour fills the leaky rules with money used at t, or drains them if n is
+// negative.
+func (m *model) pour(rules []modelRule, s *modelSpend, n, t int64) {
 	for _, account := range s.accounts {
 		for _, r := range rules {
 			if r.kind == "leaky" && r.matches(s.tags) {
@@ -164,8 +168,8 @@ func (m *model) pour(rules []mrule, s *mspend, n, t int64) {
 	}
 }
 
-// room is what is left of a rule, as it is shown.
-func (m *model) room(r mrule, account string, t int64) int64 {
+// room returns the remaining amount of a rule, rounded down.
+func (m *model) room(r modelRule, account string, t int64) int64 {
 	used, held, level := m.usage(r, account, t)
 	if r.kind == "leaky" {
 		return int64(math.Floor(float64(r.limit) - level - float64(held)))
@@ -173,8 +177,9 @@ func (m *model) room(r mrule, account string, t int64) int64 {
 	return r.limit - used - held
 }
 
-// fits reports whether a rule agrees at t: to n more of a spend that then has total, and that adds so many to their number.
-func (m *model) fits(r mrule, account string, t, n, total, spends int64, tags map[string]string) bool {
+// fits reports whether a rule agrees at t to n more units of a spend, which then
+// amounts to total, and to so many more spends.
+func (m *model) fits(r modelRule, account string, t, n, total, spends int64, tags map[string]string) bool {
 	if !r.matches(tags) {
 		return true
 	}
@@ -190,16 +195,16 @@ func (m *model) fits(r mrule, account string, t, n, total, spends int64, tags ma
 	return used+held+n <= r.limit
 }
 
-// charge notes a spend, a hold or a record.
-func (m *model) charge(rules []mrule, id string, s *mspend, hold bool, n, t int64) {
+// charge adds a spend, a hold or a record.
+func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n, t int64) {
 	s.gross, s.counts, s.countAt = n, true, t
-	p := mpart{at: t}
+	p := modelPart{at: t}
 	if hold {
 		p.held = n
 	} else {
 		p.taken = n
 	}
-	s.parts = []mpart{p}
+	s.parts = []modelPart{p}
 	m.spends[id] = s
 	m.order = append(m.order, id)
 	if !hold {
@@ -207,8 +212,8 @@ func (m *model) charge(rules []mrule, id string, s *mspend, hold bool, n, t int6
 	}
 }
 
-// capture notes a capture that is legal, or forced.
-func (m *model) capture(rules []mrule, s *mspend, n, t int64, final bool) {
+// capture carries out a capture that is legal or forced.
+func (m *model) capture(rules []modelRule, s *modelSpend, n, t int64, final bool) {
 	m.pour(rules, s, n, t)
 	if !s.alive(t) {
 		if !s.counting(t) {
@@ -218,7 +223,7 @@ func (m *model) capture(rules []mrule, s *mspend, n, t int64, final bool) {
 			s.parts[i].held = 0
 		}
 		s.ended = true
-		s.parts = append(s.parts, mpart{at: t, taken: n})
+		s.parts = append(s.parts, modelPart{at: t, taken: n})
 		return
 	}
 	for i := range s.parts {
@@ -227,7 +232,7 @@ func (m *model) capture(rules []mrule, s *mspend, n, t int64, final bool) {
 		p.held, p.taken, n = p.held-k, p.taken+k, n-k
 	}
 	if n > 0 {
-		s.parts = append(s.parts, mpart{at: t, taken: n})
+		s.parts = append(s.parts, modelPart{at: t, taken: n})
 		s.gross += n
 	}
 	if final || s.held(t) == 0 {
@@ -235,8 +240,8 @@ func (m *model) capture(rules []mrule, s *mspend, n, t int64, final bool) {
 	}
 }
 
-// end releases what is held.
-func (m *model) end(s *mspend) {
+// end releases the held money.
+func (m *model) end(s *modelSpend) {
 	for i := range s.parts {
 		s.parts[i].held = 0
 	}
@@ -244,7 +249,7 @@ func (m *model) end(s *mspend) {
 	s.counts = s.captured()
 }
 
-func (m *model) refund(rules []mrule, s *mspend, n, t int64) {
+func (m *model) refund(rules []modelRule, s *modelSpend, n, t int64) {
 	m.pour(rules, s, -n, t)
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		p := &s.parts[i]
@@ -253,7 +258,7 @@ func (m *model) refund(rules []mrule, s *mspend, n, t int64) {
 	}
 }
 
-func (s *mspend) refundable() (n int64) {
+func (s *modelSpend) refundable() (n int64) {
 	for _, p := range s.parts {
 		n += p.taken - p.refunded
 	}

@@ -37,14 +37,17 @@ type Harness struct {
 	CompareRarely bool
 }
 
-// tick divides all times of the suite: doubles hold its multiples, in seconds, exactly.
+// tick divides all times of the suite. Doubles hold its multiples, in seconds,
+// exactly.
 const tick = int64(time.Second/time.Microsecond) / 64
 
-// steps is how many requests a random sequence has.
+// steps is the number of requests in a random sequence.
 const steps = 10
 
-// Random runs so many random sequences of requests against the model: authorizations, increases, captures, voids, refunds,
-// records, expiry, retries, lost transactions and changes of rules. After every step all figures are compared.
+// Random runs random sequences of requests and compares every answer with a
+// model: charges, authorizations, increases, captures, voids, refunds, records,
+// expiries, retries, lost transactions and changes of rules. After every step it
+// compares all figures; see [Harness].CompareRarely. It logs its seed.
 func Random(t *testing.T, h Harness, sequences int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -61,7 +64,11 @@ func Random(t *testing.T, h Harness, sequences int) {
 			}
 		}()
 		wg.Go(func() {
-			for n := next.Add(int64(together)); n-int64(together) < int64(sequences) && !t.Failed(); n = next.Add(int64(together)) {
+			for !t.Failed() {
+				n := next.Add(int64(together))
+				if n-int64(together) >= int64(sequences) {
+					return
+				}
 				var group []*sequence
 				for i := range int64(together) {
 					group = append(group, &sequence{
@@ -76,7 +83,8 @@ func Random(t *testing.T, h Harness, sequences int) {
 	wg.Wait()
 }
 
-// run runs sequences in step: they share a clock, which stands still while they decide.
+// run runs sequences in step. They share a clock, which stands still while they
+// decide.
 func run(t *testing.T, seed uint64, group []*sequence) {
 	each := func(f func(*sequence) error) {
 		var wg sync.WaitGroup
@@ -101,12 +109,13 @@ func run(t *testing.T, seed uint64, group []*sequence) {
 	each((*sequence).end)
 }
 
-// testClock is a clock that stands still until it is moved.
+// testClock stands still until a test moves it.
 type testClock struct{ us atomic.Int64 }
 
 func (c *testClock) now() time.Time { return time.UnixMicro(c.us.Load()) }
 
-// sequence is one random sequence. Its budget's name is its own, so that sequences share no account.
+// sequence is one random sequence. Its budget has a name of its own, so that no
+// two sequences share an account.
 type sequence struct {
 	t        testing.TB
 	h        Harness
@@ -115,8 +124,8 @@ type sequence struct {
 	r        *rand.Rand
 	name     string
 	model    *model
-	all      []mrule // of which those in use change
-	rules    []mrule
+	all      []modelRule
+	rules    []modelRule // in use: those of all that the last change has left
 	budgets  *spend.Budgets
 	accounts []string
 	ids      int
@@ -124,7 +133,7 @@ type sequence struct {
 	told     []string
 }
 
-// sent is a request that was answered.
+// sent is a request with its first answer.
 type sent struct {
 	again func(*spend.Budgets) (spend.Decision, error)
 	first spend.Decision
@@ -160,10 +169,10 @@ func (s *sequence) tell(format string, args ...any) {
 	s.told = append(s.told, fmt.Sprintf("%d ", s.clock.us.Load()/tick)+fmt.Sprintf(format, args...))
 }
 
-func (s *sequence) someRules() (rules []mrule) {
+func (s *sequence) someRules() (rules []modelRule) {
 	limit := func() int64 { return 20 + s.r.Int64N(100) }
 	width := func() int64 { return tick * (1 + s.r.Int64N(64*40)) }
-	possible := []mrule{
+	possible := []modelRule{
 		{kind: "rolling", name: "rolling", limit: limit(), width: width()},
 		{kind: "rolling", name: "travel", limit: limit(), width: width(), tag: "category", value: "travel"},
 		{kind: "day", name: "day", limit: limit(), offset: 3600e6},
@@ -178,7 +187,7 @@ func (s *sequence) someRules() (rules []mrule) {
 	return rules
 }
 
-// use makes the budget of the rules in use.
+// use makes budgets with the rules in use.
 func (s *sequence) use() (err error) {
 	b := spend.Budget{Name: s.name, Currency: "EUR"}
 	for _, r := range s.rules {
@@ -201,7 +210,8 @@ func (s *sequence) advance() {
 	}
 }
 
-// change changes the rules in use: an amount, or which there are. Those that leak stay: they start empty, by design.
+// change changes amounts and leaves out some rules. Leaky rules stay as they
+// are, because a new one starts empty.
 func (s *sequence) change() error {
 	s.rules = nil
 	for i := range s.all {
@@ -214,13 +224,13 @@ func (s *sequence) change() error {
 		}
 	}
 	if len(s.rules) == 0 {
-		s.rules = []mrule{s.all[0]}
+		s.rules = []modelRule{s.all[0]}
 	}
 	s.tell("rules are now %+v", s.rules)
 	return s.use()
 }
 
-// compare asks for everything that can be asked, or does not if it shall rarely.
+// compare compares all figures after a step, or after one step in eight.
 func (s *sequence) compare() error {
 	if s.h.CompareRarely && s.r.IntN(8) > 0 {
 		return nil
@@ -253,33 +263,39 @@ func (s *sequence) compareAll() error {
 
 const year = 366 * dayLength
 
-// grows checks that there is more room at a time, and not a moment before.
-func (s *sequence) grows(r mrule, account string, now int64, at time.Time) error {
+// grows checks that the rule has more room at that time, and none more a
+// microsecond before.
+func (s *sequence) grows(r modelRule, account string, now int64, at time.Time) error {
 	room := func(t int64) int64 { return s.model.room(r, account, t) }
 	switch {
 	case at.IsZero():
 		if later := room(now + year); later > room(now) {
-			return fmt.Errorf("account %s, rule %s: room never grows; want %d from %d", account, r.name, later, room(now))
+			return fmt.Errorf("account %s, rule %s: GrowsAt is zero; within a year room grows from %d to %d",
+				account, r.name, room(now), later)
 		}
 	case room(at.UnixMicro()) <= room(now) || at.UnixMicro() > now && room(at.UnixMicro()-1) > room(now):
-		return fmt.Errorf("account %s, rule %s: room of %d grows at +%d; want another time", account, r.name, room(now), at.UnixMicro()-now)
+		return fmt.Errorf("account %s, rule %s: GrowsAt is %d us from now; that is not the first time with more room than %d",
+			account, r.name, at.UnixMicro()-now, room(now))
 	}
 	return nil
 }
 
-// judge checks a decision about n more of a spend that then has total, and returns whether it was approved.
-func (s *sequence) judge(d spend.Decision, sp *mspend, n, total, spends int64) error {
+// judge checks a decision about n more units of a spend, which then amounts to
+// total, and about so many more spends.
+func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64) error {
 	now := s.clock.us.Load()
 	if d.Replayed || d.At.UnixMicro() != now {
-		return fmt.Errorf("a first decision is marked as replayed, or has another time: %+v", d)
+		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
 	}
 	refused, wait := 0, time.Duration(0)
 	for _, account := range sp.accounts {
 		for _, r := range s.rules {
-			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool { return x.Rule == r.name && x.Account.Name == account })
+			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool {
+				return x.Rule == r.name && x.Account.Name == account
+			})
 			fits := func(t int64) bool { return s.model.fits(r, account, t, n, total, spends, sp.tags) }
 			if fits(now) != (at < 0) {
-				return fmt.Errorf("rule %s of %s: declined is %t; want the opposite", r.name, account, at >= 0)
+				return fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.name, account, at >= 0)
 			}
 			if at < 0 {
 				continue
@@ -290,20 +306,23 @@ func (s *sequence) judge(d spend.Decision, sp *mspend, n, total, spends int64) e
 			switch {
 			case after == store.Never:
 				if fits(now + year) {
-					return fmt.Errorf("rule %s of %s: never fits; want an end", r.name, account)
+					return fmt.Errorf("rule %s of %s: RetryAfter is Never; the amount fits within a year", r.name, account)
 				}
 			case !fits(now + after.Microseconds()), after > 0 && fits(now+after.Microseconds()-1):
-				return fmt.Errorf("rule %s of %s: fits after %v; want another time", r.name, account, after)
+				return fmt.Errorf("rule %s of %s: RetryAfter is %v; that is not the first time at which the amount fits",
+					r.name, account, after)
 			}
 		}
 	}
 	if d.Approved != (refused == 0) || len(d.Declines) != refused || d.RetryAfter != wait {
-		return fmt.Errorf("approved is %t with %d declines of %d, and RetryAfter is %v of %v", d.Approved, len(d.Declines), refused, d.RetryAfter, wait)
+		return fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v",
+			d.Approved, len(d.Declines), d.RetryAfter, refused, wait)
 	}
 	return nil
 }
 
-// send sends a request, now and then first into a transaction that is lost, and remembers it for retries.
+// send sends a request and keeps it for retries. Now and then it first sends the
+// request into a transaction that is lost.
 func (s *sequence) send(call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
 		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = call(s.budgets.With(l)) })
@@ -334,7 +353,7 @@ func (s *sequence) again() error {
 	return nil
 }
 
-// refuses checks that a call failed as it should; nil of want means that it should not.
+// refuses checks that a call failed with want, or succeeded if want is nil.
 func refuses(err, want error) error {
 	if want == nil && err == nil || want != nil && errors.Is(err, want) {
 		return nil
@@ -345,5 +364,5 @@ func refuses(err, want error) error {
 	case want == nil:
 		return fmt.Errorf("want no error: %w", err)
 	}
-	return fmt.Errorf("got another error than %q: %w", want.Error(), err)
+	return fmt.Errorf("want %q, and got: %w", want.Error(), err)
 }

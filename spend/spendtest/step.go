@@ -38,7 +38,7 @@ func (s *sequence) id() string {
 }
 
 func (s *sequence) amount() int64 {
-	if s.r.IntN(3) == 0 { // an exact fit, as far as one rule is concerned
+	if s.r.IntN(3) == 0 { // an exact fit for one of the rules
 		r, account := s.rules[s.r.IntN(len(s.rules))], s.accounts[0]
 		if room := s.model.room(r, account, s.clock.us.Load()); room > 0 && r.kind != "count" {
 			return room
@@ -52,7 +52,7 @@ func (s *sequence) charge(how string) error {
 	if s.r.IntN(2) == 0 {
 		r.Tags = map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
 	}
-	sp := &mspend{accounts: []string{r.Account}, tags: r.Tags}
+	sp := &modelSpend{accounts: []string{r.Account}, tags: r.Tags}
 	if s.r.IntN(4) == 0 {
 		other := s.accounts[0]
 		if r.Account == other {
@@ -70,10 +70,10 @@ func (s *sequence) charge(how string) error {
 	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
 		asked, err := s.budgets.AbleToAccept(context.Background(), r)
 		if err != nil {
-			return fmt.Errorf("asking: %w", err)
+			return fmt.Errorf("AbleToAccept: %w", err)
 		}
 		if err := s.judge(asked, sp, n, n, 1); err != nil {
-			return fmt.Errorf("asking: %w", err)
+			return fmt.Errorf("AbleToAccept: %w", err)
 		}
 	}
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) {
@@ -103,14 +103,15 @@ func (s *sequence) charge(how string) error {
 	return nil
 }
 
-// some returns an earlier spend, mostly one that may still hold something.
-func (s *sequence) some() (string, *mspend) {
+// some returns an earlier spend, mostly one with an open hold.
+func (s *sequence) some() (string, *modelSpend) {
 	if len(s.model.order) == 0 {
 		return "", nil
 	}
 	ids := s.model.order
 	if s.r.IntN(4) > 0 {
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.model.spends[id].alive(s.clock.us.Load()) })
+		now := s.clock.us.Load()
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.model.spends[id].alive(now) })
 		if len(ids) == 0 {
 			ids = s.model.order
 		}
@@ -119,8 +120,8 @@ func (s *sequence) some() (string, *mspend) {
 	return id, s.model.spends[id]
 }
 
-// usable is the error that a call on a hold must have.
-func (s *sequence) usable(sp *mspend) error {
+// usable returns the error that a call on the hold must return.
+func (s *sequence) usable(sp *modelSpend) error {
 	switch {
 	case sp.ended || sp.expires == 0:
 		return spend.ErrHoldEnded
@@ -148,7 +149,7 @@ func (s *sequence) increase() error {
 	}
 	if d.Approved {
 		sp.gross += n
-		sp.parts = append(sp.parts, mpart{at: now, held: n})
+		sp.parts = append(sp.parts, modelPart{at: now, held: n})
 	}
 	return nil
 }
@@ -159,7 +160,10 @@ func (s *sequence) capture() error {
 		return nil
 	}
 	now := s.clock.us.Load()
-	r := spend.CaptureRequest{ID: s.id(), HoldID: id, Amount: money(1 + s.r.Int64N(40)), Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0}
+	r := spend.CaptureRequest{
+		ID: s.id(), HoldID: id, Amount: money(1 + s.r.Int64N(40)),
+		Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0,
+	}
 	if held := sp.held(now); held > 0 && s.r.IntN(2) == 0 {
 		r.Amount = money(1 + s.r.Int64N(held))
 	}
@@ -170,8 +174,7 @@ func (s *sequence) capture() error {
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
 	s.tell("capture %s of %s, %d, final %t, force %t: %v", r.ID, id, n, r.Final, r.Force, err)
 	want := s.usable(sp)
-	switch {
-	case want == nil && n > sp.held(now):
+	if want == nil && n > sp.held(now) {
 		want = spend.ErrNotHeld
 	}
 	if r.Force && n > 0 {
