@@ -4,35 +4,69 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
-// account is the working set of an account while a decision is made: what the rules need to know of its entries without
-// reading them again.
+// account is the working set of an account during one decision: the figures
+// that its rules need, so that they do not read its entries again.
 type account struct {
-	key    string
-	budget *budget
-	snap   ledger.Snapshot
-	time   int64 // of the last decision, then of this one
-	seq    int64 // number of the last entry
-	next   int64 // no later than the first expiry of an open hold; 0 where there is none
-	rules  []*usage
-	stale  []*usage       // of rules that the budget does not have (any more): others may have them
-	added  []ledger.Entry // by this decision
-	opened []ledger.Hold
-	closed []ledger.Hold
+	key     string
+	budget  *checkedBudget
+	snap    ledger.Snapshot
+	time    int64          // of the last decision; of this one after advance
+	seq     int64          // number of the last entry
+	next    int64          // no later than the first expiry of an open hold; 0 without holds
+	tallies []*tally       // one for each rule of the budget, in the same order
+	unknown []*tally       // of rules that the budget lacks; other processes may have them
+	added   []ledger.Entry // by this decision
+	opened  []ledger.Hold  // by this decision
+	closed  []ledger.Hold  // by this decision
 }
 
-// load reads an account. One that is not there is empty.
-func (b *budget) load(snap ledger.Snapshot, key string) (*account, error) {
+// tally is the running figures of one rule in one account.
+//
+// The tally of a rule that counts by date holds the sums of the entries dated
+// after its edge. As the edge moves on, it subtracts the entries that the edge
+// passes. It ignores a correction dated before the edge: the corrected entry
+// has left the sums already. So a decision reads the entries that leave the
+// window, and none of the entries in it.
+type tally struct {
+	name        string
+	fingerprint uint64 // of the rule that counted
+	rule        *Rule  // nil if the budget has no such rule
+	known       bool   // read from the ledger; otherwise the entries are counted first
+	countedSeq  int64  // number of the last entry that was counted
+	countedAt   int64  // time of the last decision with this rule
+	edge        int64  // entries dated after it count
+	used        int64  // spends, for a Count rule
+	held        int64
+
+	// Of a Leaky rule:
+	firstSeq int64 // entries from this number on count
+	bucket   store.Record
+}
+
+// Dates before and after all entries.
+const (
+	minTime = math.MinInt64
+	maxTime = math.MaxInt64
+)
+
+// anySkew is the maximal skew of a bucket that reads the account's time, which
+// never runs back.
+const anySkew = time.Duration(math.MaxInt64)
+
+// load reads an account. An account that the ledger does not have is empty.
+func (b *checkedBudget) load(snap ledger.Snapshot, key string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {
 		return nil, err
 	}
 	a := &account{key: key, budget: b, snap: snap}
-	var known []*usage
+	var known []*tally
 	if stored.State != nil {
 		if known, err = a.decode(stored.State); err != nil {
 			return nil, err
@@ -40,32 +74,32 @@ func (b *budget) load(snap ledger.Snapshot, key string) (*account, error) {
 	}
 	for i := range b.Rules {
 		r := &b.Rules[i]
-		at := slices.IndexFunc(known, func(u *usage) bool { return u.name == r.name && u.print == b.prints[i] })
+		at := slices.IndexFunc(known, func(u *tally) bool { return u.name == r.name && u.fingerprint == b.fingerprints[i] })
 		if at < 0 {
-			a.rules = append(a.rules, newUsage(r, b.prints[i]))
+			a.tallies = append(a.tallies, &tally{name: r.name, fingerprint: b.fingerprints[i], rule: r})
 			continue
 		}
 		known[at].rule = r
-		a.rules = append(a.rules, known[at])
+		a.tallies = append(a.tallies, known[at])
 		known = slices.Delete(known, at, at+1)
 	}
-	a.stale = known
+	a.unknown = known
 	return a, nil
 }
 
-func (a *account) decode(state []byte) ([]*usage, error) {
+func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
 	a.time, a.seq, a.next = d.int(), d.int(), d.int()
-	var rules []*usage
+	var tallies []*tally
 	for range d.count() {
-		rules = append(rules, &usage{
-			name: d.string(), print: d.fixed(), upto: d.int(), last: d.int(),
-			edge: d.int(), used: d.int(), held: d.int(), since: d.int(),
+		tallies = append(tallies, &tally{
+			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(),
+			edge: d.int(), used: d.int(), held: d.int(), firstSeq: d.int(),
 			bucket: store.Record{Level: d.float(), Held: d.float(), Time: d.int()},
 			known:  true,
 		})
 	}
-	return rules, d.err
+	return tallies, d.err
 }
 
 func (a *account) encode() []byte {
@@ -73,17 +107,17 @@ func (a *account) encode() []byte {
 	e.int(a.time)
 	e.int(a.seq)
 	e.int(a.next)
-	e.int(int64(len(a.rules) + len(a.stale)))
-	for _, rules := range [...][]*usage{a.rules, a.stale} {
-		for _, u := range rules {
+	e.int(int64(len(a.tallies) + len(a.unknown)))
+	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
+		for _, u := range tallies {
 			e.string(u.name)
-			e.fixed(u.print)
-			e.int(u.upto)
-			e.int(u.last)
+			e.fixed(u.fingerprint)
+			e.int(u.countedSeq)
+			e.int(u.countedAt)
 			e.int(u.edge)
 			e.int(u.used)
 			e.int(u.held)
-			e.int(u.since)
+			e.int(u.firstSeq)
 			e.float(u.bucket.Level)
 			e.float(u.bucket.Held)
 			e.int(u.bucket.Time)
@@ -92,40 +126,52 @@ func (a *account) encode() []byte {
 	return e.b
 }
 
-// settle brings the account to now: rules catch up with what they have missed, entries leave their windows, and holds that
-// have expired end. It changes nothing that is stored until the decision is.
-func (a *account) settle(now int64) error {
-	last := a.time
-	a.time = now
-	for _, u := range a.rules {
-		if err := u.settle(a, last, now); err != nil {
-			return err
+// stored returns the account in the form that the ledger keeps.
+func (a *account) stored() ledger.Account {
+	acc := ledger.Account{Key: a.key, NextExpiry: a.next, State: a.encode()}
+	for _, u := range a.tallies {
+		if u.rule.rolls() {
+			acc.Watch = append(acc.Watch, ledger.Watch{After: u.edge, Width: u.rule.length.Microseconds()})
 		}
 	}
-	// A rule that nobody has used for so long is gone for good: it would count anew if it came back.
-	a.stale = slices.DeleteFunc(a.stale, func(u *usage) bool { return now-u.last > DefaultKeepIDs.Microseconds() })
-	if a.next == 0 || a.next > now {
-		return nil
-	}
-	held, next, err := a.snap.Holds(a.key, now)
-	if err != nil {
-		return err
-	}
-	for _, r := range held {
-		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
-		if err != nil {
-			return err
-		}
-		if err := sp.release(a, kindExpire, sp.id); err != nil {
-			return err
-		}
-		a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
-	}
-	a.next = next
-	return nil
+	return acc
 }
 
-// add appends an entry and lets the rules count it. What the entry does not say follows from the account.
+// open adds a hold.
+func (a *account) open(expires int64, spendID string) {
+	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spendID})
+	if a.next == 0 || expires < a.next {
+		a.next = expires
+	}
+}
+
+// close removes the hold of a spend.
+func (a *account) close(sp *spend) {
+	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
+}
+
+// holds reads the spends whose holds expire up to a time, in that order, and
+// the earliest expiry after it, or 0.
+func (a *account) holds(upto int64) (held []*spend, next int64, err error) {
+	requests, next, err := a.snap.Holds(a.key, upto)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range requests {
+		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !slices.Contains(sp.accounts, a.key) {
+			return nil, 0, fmt.Errorf("spend: %w: an account has a hold of a spend that it has no part in", store.ErrCorrupt)
+		}
+		held = append(held, sp)
+	}
+	return held, next, nil
+}
+
+// add appends an entry, completes its fields from the account, and has the
+// rules count it.
 func (a *account) add(e ledger.Entry) (seq int64, err error) {
 	a.seq++
 	e.Account, e.Seq, e.At, e.Currency = a.key, a.seq, a.time, a.budget.Currency
@@ -133,7 +179,7 @@ func (a *account) add(e ledger.Entry) (seq int64, err error) {
 		e.Part, e.Dated = e.Seq, e.At
 	}
 	a.added = append(a.added, e)
-	for _, u := range a.rules {
+	for _, u := range a.tallies {
 		if err := u.count(&e); err != nil {
 			return 0, err
 		}
@@ -141,72 +187,85 @@ func (a *account) add(e ledger.Entry) (seq int64, err error) {
 	return e.Seq, nil
 }
 
-func (a *account) open(expires int64, spend string) {
-	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spend})
-	if a.next == 0 || expires < a.next {
-		a.next = expires
-	}
-}
-
-func (a *account) end(expires int64, spend string) {
-	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: expires, SpendID: spend})
-}
-
-// stored is the account as the ledger keeps it.
-func (a *account) stored() ledger.Account {
-	acc := ledger.Account{Key: a.key, NextExpiry: a.next}
-	for _, u := range a.rules {
-		if u.rule.rolls() {
-			acc.Watch = append(acc.Watch, ledger.Watch{After: u.edge, Width: u.rule.length.Microseconds()})
-		}
-	}
-	acc.State = a.encode()
-	return acc
-}
-
-// page is how many entries are asked for at once.
-const page = 256
-
-// dated calls each for the account's entries, those of this decision among them, that are dated after one time and up to
-// another, in order of their dates. It ends where each returns false.
-func (a *account) dated(after, upto int64, each func(*ledger.Entry) (bool, error)) error {
-	var fresh []*ledger.Entry
-	for i := range a.added {
-		if e := &a.added[i]; e.Dated > after && e.Dated <= upto {
-			fresh = append(fresh, e)
-		}
-	}
-	slices.SortStableFunc(fresh, func(x, y *ledger.Entry) int { return int(max(-1, min(1, x.Dated-y.Dated))) })
-	for limit := page; after < upto; limit *= 2 {
-		entries, through, err := a.snap.Entries(a.key, after, upto, limit)
-		if err != nil {
-			return err
-		}
-		if through <= after {
-			return fmt.Errorf("%w: the ledger returned no entries and said that there are more", store.ErrCorrupt)
-		}
-		for i := 0; i < len(entries) || len(fresh) > 0; {
-			var e *ledger.Entry
-			switch {
-			case i < len(entries) && (len(fresh) == 0 || entries[i].Dated <= fresh[0].Dated):
-				e = &entries[i]
-				i++
-			case fresh[0].Dated <= through:
-				e, fresh = fresh[0], fresh[1:]
-			}
-			if e == nil {
-				break
-			}
-			if more, err := each(e); err != nil || !more {
-				return err
-			}
-		}
-		after = through
+// count counts a new entry.
+func (u *tally) count(e *ledger.Entry) error {
+	u.countedSeq = e.Seq
+	switch {
+	case u.rule.kind == leaky:
+		return u.fill(e)
+	case u.rule.counts() && e.Dated > u.edge:
+		return u.sum(e, 1)
 	}
 	return nil
 }
 
-const (
-	forever = math.MaxInt64
-	ever    = math.MinInt64
-)
+// sum adds an entry to the sums if sign is 1, and subtracts it if sign is -1.
+func (u *tally) sum(e *ledger.Entry, sign int64) error {
+	if !u.rule.matches(e.Tags) {
+		return nil
+	}
+	ok := true
+	plus := func(sum *int64, n int64) {
+		s, fits := add(*sum, n*sign)
+		if ok = ok && fits; fits {
+			*sum = s
+		}
+	}
+	if u.rule.kind == count {
+		plus(&u.used, e.Count)
+	} else {
+		plus(&u.used, e.Used)
+		plus(&u.held, e.Held)
+	}
+	if !ok {
+		return fmt.Errorf("spend: %w: the sum of the account's spends would be out of range", ErrAmount)
+	}
+	return nil
+}
+
+// fill changes the bucket of a Leaky rule by an entry.
+func (u *tally) fill(e *ledger.Entry) error {
+	if e.Part < u.firstSeq || e.Used == 0 && e.Held == 0 || !u.rule.matches(e.Tags) {
+		return nil
+	}
+	op := store.Op{Bucket: u.rule.bucket().For(u.name), Mode: store.Always, Amount: float64(e.Used), Hold: float64(e.Held)}
+	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
+	return err
+}
+
+// room returns the amount that is left of the limit. It may be negative, and
+// saturates where it is out of range.
+func (u *tally) room() int64 {
+	return saturate(saturate(u.rule.limit.Minor, u.used, -1), u.held, -1)
+}
+
+// saturate returns a + b*sign, or the nearest number in range.
+func saturate(a, b, sign int64) int64 {
+	s, ok := add(a, b*sign)
+	switch {
+	case ok:
+		return s
+	case a < 0:
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
+
+// fits reports whether the rule agrees to n more units of a spend, which then
+// amounts to total, and to so many more spends.
+func (u *tally) fits(n, total, spends, now int64, tags map[string]string) bool {
+	if !u.rule.matches(tags) {
+		return true
+	}
+	switch u.rule.kind {
+	case perTransaction:
+		return total <= u.rule.limit.Minor
+	case count:
+		return spends <= u.room()
+	case leaky:
+		bucket := u.bucket
+		st, _, err := bucket.Fill(&store.Op{Bucket: u.rule.bucket().For(u.name), Amount: float64(n)}, now, anySkew)
+		return err == nil && st.Accepted
+	}
+	return n <= u.room()
+}

@@ -1,41 +1,122 @@
 package spend
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
-// answer is the decision as its caller sees it.
-func (x *decision) answer() (Decision, error) {
-	out := Decision{Approved: len(x.declines) == 0, At: time.UnixMicro(x.now).UTC()}
-	shown := make([][]Usage, len(x.accounts))
-	for i, a := range x.accounts {
-		for _, u := range a.rules {
-			shown[i] = append(shown[i], u.report(a, x.now))
+// Decision is the answer to a request. It is a value and never changes.
+type Decision struct {
+	Approved bool `json:"approved"`
+	// Replayed reports that the ID had been decided before. The other fields
+	// repeat that first decision and ignore all later ones.
+	Replayed bool `json:"replayed,omitempty"`
+	// Declines has every rule that refused, of every account.
+	Declines []Decline `json:"declines,omitempty"`
+	// Remaining has every rule of every account concerned, after the decision.
+	// GrowsAt is zero if only the ledger's entries can tell it; see
+	// [Budgets.Remaining].
+	Remaining []Usage `json:"remaining"`
+	// RetryAfter is the time until all rules would approve the amount, if nobody
+	// else spent: 0 if it is approved, and [store.Never] if waiting does not help.
+	RetryAfter time.Duration `json:"-"`
+	// At is the time of the decision: the ledger's clock, or the time of the last
+	// decision on one of the accounts if the clock is behind it.
+	At time.Time `json:"at"`
+}
+
+// Decline is a rule that refused, with its figures at the decision.
+type Decline struct {
+	Usage
+	// RetryAfter is the time until this rule would approve the amount, or
+	// [store.Never].
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Usage is the figures of one rule in one account. Amounts of a [Count] rule are
+// numbers of spends, without a currency. A [PerTransaction] rule never uses or
+// holds anything. For a [Leaky] rule Used is rounded up and Remaining down.
+type Usage struct {
+	Account
+	Rule      string    `json:"rule"`
+	Limit     Money     `json:"limit"`
+	Used      Money     `json:"used"`
+	Held      Money     `json:"held"`
+	Remaining Money     `json:"remaining"`         // negative after Record, a forced capture or a lowered limit
+	GrowsAt   time.Time `json:"grows_at,omitzero"` // when Remaining grows if nobody spends; zero for never
+}
+
+// answer returns the decision in the form for the caller.
+func (t *attempt) answer() (Decision, error) {
+	out := Decision{Approved: len(t.refusals) == 0, At: time.UnixMicro(t.now).UTC()}
+	shown := make([][]Usage, len(t.accounts))
+	for i, a := range t.accounts {
+		for _, u := range a.tallies {
+			shown[i] = append(shown[i], u.report(a.key, t.now))
 		}
 		out.Remaining = append(out.Remaining, shown[i]...)
 	}
-	for _, d := range x.declines {
-		a := x.accounts[d.account]
-		wait, err := a.rules[d.rule].wait(a, d.n, x.now)
+	for _, r := range t.refusals {
+		a := t.accounts[r.account]
+		wait, err := a.tallies[r.rule].wait(a, r.n, t.now)
 		if err != nil {
 			return Decision{}, err
 		}
-		out.Declines = append(out.Declines, Decline{Usage: shown[d.account][d.rule], RetryAfter: wait})
+		out.Declines = append(out.Declines, Decline{Usage: shown[r.account][r.rule], RetryAfter: wait})
 		out.RetryAfter = max(out.RetryAfter, wait)
 	}
 	return out, nil
 }
 
-// encodeAnswer writes a decision for the day on which its request comes again.
+// report returns the figures of the rule at now. GrowsAt stays zero if only the
+// entries or the holds can tell it.
+func (u *tally) report(key string, now int64) Usage {
+	r := u.rule
+	in := func(n int64) Money { return Money{n, r.limit.Currency} }
+	show := Usage{
+		Account: accountOf(key), Rule: r.name, Limit: r.limit,
+		Used: in(u.used), Held: in(u.held), Remaining: in(u.room()),
+	}
+	switch r.kind {
+	case perTransaction:
+		show.Used, show.Held, show.Remaining = in(0), in(0), r.limit
+	case leaky:
+		st := u.bucket.State(r.bucket(), now, anySkew)
+		show.Used, show.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
+		show.Remaining = in(int64(math.Floor(st.Capacity - st.Level - st.Held)))
+		if st.Level > 0 && st.Held == 0 {
+			op := store.Op{Bucket: r.bucket().For(u.name), Amount: float64(show.Remaining.Minor + 1)}
+			show.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
+		}
+	case calendar:
+		if u.used > 0 && u.held == 0 {
+			_, end := r.periodAt(now)
+			show.GrowsAt = time.UnixMicro(end).UTC()
+		}
+	}
+	return show
+}
+
+// timeAfter returns the time d after now, or the zero time for [store.Never].
+func timeAfter(now int64, d time.Duration) time.Time {
+	if d == store.Never {
+		return time.Time{}
+	}
+	return time.UnixMicro(now).Add(d).UTC()
+}
+
+// encodeAnswer returns a decision in the form that the ledger keeps, for a
+// request that is sent again.
 func encodeAnswer(out *Decision, keys []string) []byte {
 	e := newEncoder()
 	e.bool(out.Approved)
 	e.int(out.At.UnixMicro())
 	e.int(int64(len(out.Remaining)))
-	currency := "" // the same for all
+	currency := "" // all amounts of money have the same
 	for _, u := range out.Remaining {
 		if u.Limit.Currency != "" {
 			currency = u.Limit.Currency
@@ -43,7 +124,8 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 	}
 	e.string(currency)
 	for _, u := range out.Remaining {
-		e.int(int64(slices.IndexFunc(keys, func(key string) bool { return split(key) == u.Account })))
+		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
+		e.int(int64(at))
 		e.string(u.Rule)
 		e.bool(u.Limit.Currency == "")
 		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
@@ -57,7 +139,8 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 	}
 	e.int(int64(len(out.Declines)))
 	for _, d := range out.Declines {
-		e.int(int64(slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })))
+		at := slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })
+		e.int(int64(at))
 		e.int(int64(d.RetryAfter))
 	}
 	return e.b
@@ -71,7 +154,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 	for range n {
 		var u Usage
 		if i := d.int(); i >= 0 && i < int64(len(r.Accounts)) {
-			u.Account = split(r.Accounts[i])
+			u.Account = accountOf(r.Accounts[i])
 		}
 		u.Rule = d.string()
 		c := currency

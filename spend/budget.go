@@ -18,89 +18,100 @@ const (
 	DefaultKeepIDs = 90 * 24 * time.Hour
 )
 
-// Budget is a name, a currency and the rules that every spend on its accounts must satisfy, all of them.
+// Budget is a name, a currency and rules. A spend on one of its accounts needs
+// the agreement of every rule.
 //
-// Rules come with each process, so they can change at any time. A changed amount never resets what was used. A rule that is
-// added, or counts something else than before, counts what the ledger already holds; a [Leaky] one starts empty.
+// Each process passes its rules to [New], so rules can change at any time. A
+// changed amount never resets the used amount. A rule that is new, or that
+// counts something else than before, counts the entries that the ledger already
+// holds; a [Leaky] rule starts empty instead.
 type Budget struct {
-	Name     string // 1 to 64 bytes without "/"; the accounts of two budgets have nothing in common
-	Currency string // ISO 4217
-	Rules    []Rule // with unique names
+	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
+	Currency string // ISO 4217 code of all amounts
+	Rules    []Rule // at least one; their names are unique
 }
 
 // Options adjust [New]. A nil *Options means all defaults.
 type Options struct {
-	// Budgets are further budgets in the same ledger, whose accounts a request may name besides: the team's and the company's
-	// beside the card's. Captures and refunds of such a spend need them too.
+	// Budgets are further budgets in the same ledger, whose accounts
+	// [Request.Also] and [Budgets.ForBudget] can name: the budgets of a team and
+	// a company beside the budget of a card. An increase, a capture, a void or a
+	// refund needs every budget that its spend was charged to.
 	Budgets []Budget
-	// HoldTTL is how long a hold lasts whose request does not say; 0 means [DefaultHoldTTL].
+	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
+	// microsecond to 100 years; 0 means [DefaultHoldTTL].
 	HoldTTL time.Duration
-	// KeepIDs is how long [Budgets.Prune] keeps what was answered to an ID, and with it what can be captured and refunded;
-	// 0 means [DefaultKeepIDs]. A request that is sent again after that is a new one.
+	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend
+	// that the ID began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A
+	// request that is sent again after its ID was pruned is a new request.
 	KeepIDs time.Duration
 }
 
-// Budgets decides spends against a [Budget]. Any number of goroutines may use it at once, and any number of processes that
-// share the ledger.
+// Budgets decides spends against a [Budget] and the further budgets of
+// [Options]. Any number of goroutines may use it at once, and any number of
+// processes may share its ledger.
 type Budgets struct {
 	ledger  ledger.Ledger
-	main    *budget
-	all     map[string]*budget
+	main    *checkedBudget
+	all     map[string]*checkedBudget // by name
 	holdTTL time.Duration
 	keepIDs time.Duration
 }
 
-// budget is a Budget that was checked.
-type budget struct {
+// checkedBudget is a Budget without mistakes.
+type checkedBudget struct {
 	Budget
-	prints []uint64 // of Rules
-	leaky  bool     // one of them is
+	fingerprints []uint64 // of Rules
+	leaky        bool     // a rule is Leaky
 }
 
-// New returns what decides spends against b, kept in l. It sends nothing.
-func New(l ledger.Ledger, b Budget, o *Options) (*Budgets, error) {
+// New returns Budgets that decide spends against main and keep them in l. New
+// does not call l. o may be nil. A mistake in a budget or an option is
+// [ErrBudget].
+func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if o == nil {
 		o = &Options{}
-	}
-	s := &Budgets{ledger: l, all: make(map[string]*budget), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs}
-	if s.holdTTL == 0 {
-		s.holdTTL = DefaultHoldTTL
-	}
-	if s.keepIDs == 0 {
-		s.keepIDs = DefaultKeepIDs
 	}
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	if s.holdTTL < time.Microsecond || s.holdTTL > maxWindow || s.keepIDs < s.holdTTL || s.keepIDs > maxWindow {
-		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; they must be positive, up to 100 years, and IDs kept at least as long as holds",
-			ErrBudget, s.holdTTL, s.keepIDs)
+	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs}
+	if b.holdTTL == 0 {
+		b.holdTTL = DefaultHoldTTL
 	}
-	for _, b := range append([]Budget{b}, o.Budgets...) {
-		checked, err := b.check()
+	if b.keepIDs == 0 {
+		b.keepIDs = DefaultKeepIDs
+	}
+	if b.holdTTL < time.Microsecond || b.keepIDs < b.holdTTL || b.keepIDs > maxWindow {
+		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; "+
+			"both must be positive and at most 100 years, and KeepIDs at least HoldTTL", ErrBudget, b.holdTTL, b.keepIDs)
+	}
+	for _, budget := range append([]Budget{main}, o.Budgets...) {
+		checked, err := budget.check()
 		if err != nil {
 			return nil, err
 		}
-		if s.all[b.Name] != nil {
-			return nil, fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, b.Name)
+		if b.all[budget.Name] != nil {
+			return nil, fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, budget.Name)
 		}
-		s.all[b.Name] = checked
+		b.all[budget.Name] = checked
 	}
-	s.main = s.all[b.Name]
-	return s, nil
+	b.main = b.all[main.Name]
+	return b, nil
 }
 
-func (b Budget) check() (*budget, error) {
+func (b Budget) check() (*checkedBudget, error) {
 	if !validName(b.Name) || strings.Contains(b.Name, "/") {
-		return nil, fmt.Errorf("spend: %w: the budget's name has to be 1 to 64 bytes of UTF-8 without control characters and without /", ErrBudget)
+		return nil, fmt.Errorf("spend: %w: a budget's name must be 1 to 64 bytes of UTF-8 "+
+			"without control characters and without /", ErrBudget)
 	}
 	if _, ok := MinorUnits(b.Currency); !ok {
 		return nil, fmt.Errorf("%w (%w)", unknownCurrency(b.Currency), ErrBudget)
 	}
 	if len(b.Rules) == 0 {
-		return nil, fmt.Errorf("spend: %w: budget %q has no rules; one that allows everything is no budget", ErrBudget, b.Name)
+		return nil, fmt.Errorf("spend: %w: budget %q has no rules and would allow everything; add a rule", ErrBudget, b.Name)
 	}
-	checked := &budget{Budget: b}
+	checked := &checkedBudget{Budget: b}
 	checked.Rules = slices.Clone(b.Rules)
 	names := make(map[string]bool)
 	for i := range checked.Rules {
@@ -112,41 +123,69 @@ func (b Budget) check() (*budget, error) {
 			return nil, fmt.Errorf("spend: %w: two rules are called %q", ErrBudget, r.name)
 		}
 		names[r.name] = true
-		checked.prints = append(checked.prints, r.print())
+		checked.fingerprints = append(checked.fingerprints, r.fingerprint())
 		checked.leaky = checked.leaky || r.kind == leaky
 	}
 	return checked, nil
 }
 
-// Of returns the same for another of the budgets, which New was given in Options.Budgets: to ask what remains in it, say.
-func (s *Budgets) Of(budget string) (*Budgets, error) {
-	b := s.all[budget]
-	if b == nil {
-		return nil, fmt.Errorf("spend: %w: no budget is called %.64q; give it to New in Options.Budgets", ErrRequest, budget)
+// ForBudget returns Budgets whose accounts are those of the named budget, which
+// is the main budget of [New] or one of [Options.Budgets]. Use it to charge or
+// to read an account of such a budget directly. The ledger is shared.
+func (b *Budgets) ForBudget(name string) (*Budgets, error) {
+	budget, err := b.find(name)
+	if err != nil {
+		return nil, err
 	}
-	other := *s
-	other.main = b
+	other := *b
+	other.main = budget
 	return &other, nil
 }
 
-// With returns the same over another view of its ledger: that of a transaction of the caller's own, so that a spend commits or
-// rolls back with the rows that it pays for. See With of pgledger and boltledger.
-func (s *Budgets) With(l ledger.Ledger) *Budgets {
-	other := *s
+// find returns the budget of that name.
+func (b *Budgets) find(name string) (*checkedBudget, error) {
+	budget := b.all[name]
+	if budget == nil {
+		return nil, requestErr("no budget is called %.64q; pass it to New in Options.Budgets", name)
+	}
+	return budget, nil
+}
+
+// With returns Budgets with the same rules over l. Pass the ledger of a
+// transaction of your own, which the With methods of pgledger and boltledger
+// return: a spend then commits or rolls back together with your rows.
+func (b *Budgets) With(l ledger.Ledger) *Budgets {
+	other := *b
 	other.ledger = l
 	return &other
 }
 
-// key is an account's key in the ledger.
-func (b *budget) key(account string) string { return b.Name + "/" + account }
+// key checks the name of an account and returns the account's key in the
+// ledger. The error does not contain the name, which may be personal data.
+func (b *checkedBudget) key(account string) (string, error) {
+	key := b.prefix() + account
+	if account == "" || !validText(account) || store.ValidateKey(key) != nil {
+		return "", requestErr("an account must be 1 to 512 bytes of UTF-8 without control characters, " +
+			"counting the name of its budget and a slash")
+	}
+	return key, nil
+}
 
-// split takes a key apart again.
-func split(key string) Account {
+// prefix begins the keys of all accounts of the budget.
+func (b *checkedBudget) prefix() string { return b.Name + "/" }
+
+// accountOf returns the account that has that key.
+func accountOf(key string) Account {
 	budget, name, _ := strings.Cut(key, "/")
 	return Account{Budget: budget, Name: name}
 }
 
-// validText reports whether every backend can store s and a person can read it.
+// validText reports whether every ledger can store s and a person can read s.
 func validText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// validName reports whether s can name a budget or a rule.
+func validName(s string) bool {
+	return s != "" && len(s) <= 64 && validText(s)
 }

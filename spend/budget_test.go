@@ -43,7 +43,7 @@ func TestBadBudgets(t *testing.T) {
 		{name: "no day", b: budget(spend.Calendar("r", eur(1), spend.Week, time.UTC).WeekStarting(9)), says: "day of the week"},
 		{name: "a filter of nothing", b: budget(ok.Matching("category")), says: "at least one value"},
 		{name: "two budgets of one name", b: budget(ok), o: &spend.Options{Budgets: []spend.Budget{budget(ok)}}, says: "two budgets"},
-		{name: "IDs forgotten before holds", b: budget(ok), o: &spend.Options{HoldTTL: time.Hour, KeepIDs: time.Minute}, says: "kept at least"},
+		{name: "IDs forgotten before holds", b: budget(ok), o: &spend.Options{HoldTTL: time.Hour, KeepIDs: time.Minute}, says: "KeepIDs at least HoldTTL"},
 		{name: "negative times", b: budget(ok), o: &spend.Options{HoldTTL: -1}, says: "positive"},
 	} {
 		_, err := spend.New(l, c.b, c.o)

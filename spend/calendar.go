@@ -25,7 +25,8 @@ func dateOf(t time.Time) date {
 	return date{y, m, d}
 }
 
-// utc is the date's midnight as if the place were on UTC; it normalizes.
+// utc returns the midnight of the date in UTC. It normalizes days and months that
+// are out of range.
 func (d date) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC) }
 
 // first returns the first date of the period that d is in.
@@ -57,11 +58,13 @@ func (p Period) next(d date) date {
 	return dateOf(d.utc())
 }
 
-// begins returns the first instant from which on the local date is d or later, for good.
+// begins returns the first instant from which the local date is d or later and
+// never an earlier date again.
 //
-// Midnight is not it where clocks jump over midnight (the date begins later), and not where they are set back across it: then
-// the date is entered, left, and entered again. So this looks at every stretch of one offset around the day, and takes the
-// last instant that still belongs to an earlier date.
+// Where clocks jump over midnight, that instant lies after midnight. Where
+// clocks are set back across midnight, the date is entered, left and entered
+// again. So begins looks at every stretch of one offset around the day, and
+// takes the end of the last time that belongs to an earlier date.
 func (d date) begins(zone *time.Location) time.Time {
 	const far = 50 * time.Hour // farther than any offset from UTC, and any jump
 	midnight := d.utc()
@@ -74,7 +77,7 @@ func (d date) begins(zone *time.Location) time.Time {
 		if until.IsZero() || until.After(end) {
 			until = end
 		}
-		// In this stretch, what is before that is of an earlier date.
+		// In this stretch, times before reached belong to an earlier date.
 		if reached := midnight.Add(-time.Duration(offset) * time.Second); reached.After(t) {
 			begins = reached
 			if until.Before(reached) {
@@ -86,11 +89,12 @@ func (d date) begins(zone *time.Location) time.Time {
 	return begins
 }
 
-// periodAt returns when the period that holds now, in microseconds, began, and when the next one begins.
+// periodAt returns the start of the period that contains now, and the start of
+// the next period. All times are microseconds since the Unix epoch.
 func (r *Rule) periodAt(now int64) (start, end int64) {
 	d := r.period.first(dateOf(time.UnixMicro(now).In(r.zone)), r.week)
 	start = d.begins(r.zone).UnixMicro()
-	for start > now { // the date has been entered, but will be left again
+	for start > now { // clocks will leave the date once more
 		before := date{d.year, d.month, d.day - 1}
 		d = r.period.first(dateOf(before.utc()), r.week)
 		start = d.begins(r.zone).UnixMicro()
@@ -100,6 +104,6 @@ func (r *Rule) periodAt(now int64) (start, end int64) {
 		if end = d.begins(r.zone).UnixMicro(); end > now {
 			return start, end
 		}
-		start = end // a date that the place has skipped
+		start = end // the zone has skipped a date
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// What a ledger keeps for this package is written in a compact form: integers as variable-length, strings with their length
-// in front. Each begins with the number of its format.
+// format is the first byte of everything that this package has a ledger keep.
+// Integers are varints, and strings begin with their length.
 const format = 1
 
 type encoder struct{ b []byte }
@@ -32,19 +32,22 @@ func (e *encoder) bool(v bool) {
 	e.b = append(e.b, n)
 }
 
-// decoder reads what encoder wrote. After the first thing that is not there it reads zeros, and err says so.
+// decoder reads the output of an encoder. After the first value that is missing
+// it returns zeros, and err is set.
 type decoder struct {
 	b   []byte
 	err error
 }
 
-func newDecoder(what string, b []byte) *decoder {
+func newDecoder(name string, b []byte) *decoder {
 	d := &decoder{b: b}
 	switch {
 	case len(b) == 0:
 		d.fail()
 	case b[0] != format:
-		d.err = fmt.Errorf("%w: %s has format %d; this version of brim reads format %d", store.ErrCorrupt, what, b[0], format)
+		d.err = fmt.Errorf("spend: %w: %s has format %d; this version of brim reads format %d",
+			store.ErrCorrupt, name, b[0], format)
+		d.b = nil
 	default:
 		d.b = b[1:]
 	}
@@ -53,7 +56,7 @@ func newDecoder(what string, b []byte) *decoder {
 
 func (d *decoder) fail() {
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: a record of package spend ends too early", store.ErrCorrupt)
+		d.err = fmt.Errorf("spend: %w: a stored value ends too early", store.ErrCorrupt)
 	}
 	d.b = nil
 }
@@ -101,7 +104,8 @@ func (d *decoder) bool() bool {
 	return v == 1
 }
 
-// count reads a number of things that follow, each of at least a byte.
+// count reads the number of the elements that follow. Each takes at least a
+// byte, so a larger number than the rest of the bytes is damage.
 func (d *decoder) count() int {
 	n := d.int()
 	if n < 0 || n > int64(len(d.b)) {

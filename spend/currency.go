@@ -1,7 +1,8 @@
 package spend
 
-// MinorUnits reports how many decimal places the minor unit of a currency has, by ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It
-// is false for a code that is not on the list, or has no minor unit there, as gold has none.
+// MinorUnits returns the number of decimal places of a currency's minor unit by
+// ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It returns false for a code that is
+// not on the list, and for a code without a minor unit, such as gold.
 func MinorUnits(code string) (places int, ok bool) {
 	if len(code) != 3 {
 		return 0, false
@@ -16,9 +17,11 @@ func MinorUnits(code string) (places int, ok bool) {
 	return 0, false
 }
 
-// minorUnits are the codes of ISO 4217 by the number of their decimal places. The source is list one of the standard's
-// maintenance agency, SIX Financial Information, as published on 2026-01-01: active codes, funds codes with a minor unit
-// among them. A code that has been withdrawn since stays, because ledgers keep it.
+// minorUnits has the codes of ISO 4217 by the number of their decimal places. The
+// source is list one of the standard's maintenance agency, SIX Financial
+// Information, as published on 2026-01-01. It includes active codes and funds
+// codes with a minor unit. A withdrawn code stays in the list, because ledgers
+// keep it.
 var minorUnits = [...]string{
 	0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
 	1: "",

@@ -2,282 +2,323 @@ package spend
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// decision is the making of one: the accounts that it concerns, all at one time.
-type decision struct {
-	s        *Budgets
+// attempt is one try at a decision: all of its accounts, at one time. A ledger
+// that repeats a transaction makes a new attempt.
+type attempt struct {
+	budgets  *Budgets
 	act      *action
 	snap     ledger.Snapshot
 	now      int64
 	accounts []*account
-	declines []decline
-	spend    *record // that it began or changed
-	began    bool
+	refusals []refusal
+	spend    *spend // that the action begins or changes; nil if it was declined
+	begins   bool   // the action begins the spend
 }
 
-// decline is a rule that refuses.
-type decline struct {
-	account, rule int
+// refusal is a rule that refuses n more units.
+type refusal struct {
+	account, rule int // indices
 	n             int64
 }
 
-// job makes a decision of an action. Nothing of out counts before the ledger says that the job was done.
-func (s *Budgets) job(act *action, out *Decision) *ledger.Job {
-	return &ledger.Job{
-		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spend,
+// decide has the ledger decide act.
+func (b *Budgets) decide(ctx context.Context, act *action) (Decision, error) {
+	// The job writes to a variable of its own, because it may still run after a
+	// caller has left whose context ended.
+	out := new(Decision)
+	err := b.ledger.Decide(ctx, &ledger.Job{
+		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spendID,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			prior, err := snap.Request(act.id)
-			if err != nil {
-				return nil, err
-			}
-			if prior != nil {
-				if !bytes.Equal(prior.Content, act.digest()) {
-					return nil, fmt.Errorf("spend: %w; a new request needs a new ID", ErrIDReused)
-				}
-				*out, err = decodeAnswer(prior)
-				out.Replayed = true
-				return nil, err
-			}
-			x := &decision{s: s, act: act, snap: snap}
-			if err := x.decide(); err != nil {
-				return nil, err
-			}
-			if *out, err = x.answer(); err != nil {
-				return nil, err
-			}
-			return x.changes(out), nil
+			t := &attempt{budgets: b, act: act, snap: snap}
+			return t.run(out)
 		},
+	})
+	if err != nil {
+		return Decision{}, err
 	}
+	return *out, nil
 }
 
-// decide decides an action that is new.
-func (x *decision) decide() error {
-	if x.act.spend == "" {
-		if err := x.load(x.act.keys); err != nil {
+// run makes the decision, or repeats the first one if the ID is known. The
+// decision in out is valid once the ledger has stored the changes.
+func (t *attempt) run(out *Decision) (*ledger.Changes, error) {
+	prior, err := t.snap.Request(t.act.id)
+	if err != nil {
+		return nil, err
+	}
+	if prior != nil {
+		if !bytes.Equal(prior.Content, t.act.digest()) {
+			return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
+		}
+		*out, err = decodeAnswer(prior)
+		out.Replayed = true
+		return nil, err
+	}
+	if err := t.apply(); err != nil {
+		return nil, err
+	}
+	if *out, err = t.answer(); err != nil {
+		return nil, err
+	}
+	return t.changes(out), nil
+}
+
+// apply carries out an action whose ID is new.
+func (t *attempt) apply() error {
+	if t.act.spendID == "" {
+		if err := t.load(t.act.keys); err != nil {
 			return err
 		}
-		return x.charge()
+		return t.charge()
 	}
-	sp, err := x.find(x.act.spend)
-	if err != nil {
+	if err := t.find(t.act.spendID); err != nil {
 		return err
 	}
-	x.spend = sp
-	if err := x.load(sp.accounts); err != nil {
+	if err := t.load(t.spend.accounts); err != nil {
 		return err
 	}
-	switch x.act.kind {
+	switch t.act.kind {
 	case kindIncrease:
-		return x.increase()
+		return t.increase()
 	case kindCapture:
-		return x.capture()
+		return t.capture()
 	case kindVoid:
-		return x.void()
+		return t.void()
 	}
-	return x.refund()
+	return t.refund()
 }
 
-// find reads a spend.
-func (x *decision) find(id string) (*record, error) {
-	r, err := x.snap.Request(id)
+// find reads the spend that the action is about.
+func (t *attempt) find(id string) error {
+	r, err := t.snap.Request(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if r == nil || r.Spend == nil {
-		return nil, fmt.Errorf("spend: %w: its ID is unknown, was declined, or is older than KeepIDs", ErrUnknownSpend)
+		return fmt.Errorf("spend: %w: its ID is unknown, was declined, or is older than KeepIDs", ErrUnknownSpend)
 	}
 	for _, key := range r.Accounts {
-		if !x.snap.Locked(key) { // it was not there yet when the accounts were locked
-			return nil, fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
+		if !t.snap.Locked(key) { // the ledger locked the accounts before the spend was there
+			return fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
 		}
 	}
-	sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
-	if err != nil {
-		return nil, err
+	if t.spend, err = decodeSpend(r.ID, r.Accounts, r.Spend); err != nil {
+		return err
 	}
-	if x.act.kind != kindVoid && x.act.currency != sp.currency {
-		return nil, fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q", ErrCurrency, x.act.currency, sp.currency)
+	if t.act.kind != kindVoid && t.act.currency != t.spend.currency {
+		return fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q",
+			ErrCurrency, t.act.currency, t.spend.currency)
 	}
-	return sp, sp.check()
+	return nil
 }
 
-// load reads the accounts and brings all of them to one time, the latest that any of them or the clock has.
-func (x *decision) load(keys []string) error {
-	x.now = x.snap.Now()
+// load reads the accounts and advances all of them to one time: the ledger's
+// clock, or the time of the latest account if the clock is behind it.
+func (t *attempt) load(keys []string) error {
+	t.now = t.snap.Now()
 	for _, key := range keys {
-		b := x.s.all[split(key).Budget]
-		if b == nil {
-			return requestErr("no budget is called %.64q; give it to New in Options.Budgets", split(key).Budget)
-		}
-		a, err := b.load(x.snap, key)
+		budget, err := t.budgets.find(accountOf(key).Budget)
 		if err != nil {
 			return err
 		}
-		x.accounts = append(x.accounts, a)
-		x.now = max(x.now, a.time)
+		a, err := budget.load(t.snap, key)
+		if err != nil {
+			return err
+		}
+		t.accounts = append(t.accounts, a)
+		t.now = max(t.now, a.time)
 	}
-	for _, a := range x.accounts {
-		if err := a.settle(x.now); err != nil {
+	for _, a := range t.accounts {
+		if err := a.advance(t.now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask asks all rules of all accounts, and notes those that refuse.
-func (x *decision) ask(n, total, spends int64, tags map[string]string) (agreed bool) {
-	for i, a := range x.accounts {
-		for j, u := range a.rules {
-			if u.fits(n, total, spends, x.now, tags) {
+// ask asks every rule of every account for n more units of a spend, which then
+// amounts to total, and for so many more spends. It notes the refusals.
+func (t *attempt) ask(n, total, spends int64, tags map[string]string) (agreed bool) {
+	for i, a := range t.accounts {
+		for j, u := range a.tallies {
+			if u.fits(n, total, spends, t.now, tags) {
 				continue
 			}
-			d := decline{account: i, rule: j, n: n}
+			r := refusal{account: i, rule: j, n: n}
 			if u.rule.kind == count {
-				d.n = spends
+				r.n = spends
 			}
-			x.declines = append(x.declines, d)
+			t.refusals = append(t.refusals, r)
 		}
 	}
-	return len(x.declines) == 0
+	return len(t.refusals) == 0
 }
 
-// refuse writes down that an action was declined.
-func (x *decision) refuse(tags map[string]string) error {
-	refused := make([][]string, len(x.accounts))
-	for _, d := range x.declines {
-		refused[d.account] = append(refused[d.account], x.accounts[d.account].rules[d.rule].name)
+// decline adds an entry to every account which names the rules that refused.
+func (t *attempt) decline(tags map[string]string) error {
+	refused := make([][]string, len(t.accounts))
+	for _, r := range t.refusals {
+		refused[r.account] = append(refused[r.account], t.accounts[r.account].tallies[r.rule].name)
 	}
-	for i, a := range x.accounts {
-		e := ledger.Entry{Kind: kindDecline, RequestID: x.act.id, SpendID: x.act.spend, Amount: x.act.amount, Tags: tags, Refused: refused[i]}
+	for i, a := range t.accounts {
+		e := ledger.Entry{
+			Kind: kindDecline, RequestID: t.act.id, SpendID: t.act.spendID,
+			Amount: t.act.amount, Tags: tags, Refused: refused[i],
+		}
 		if _, err := a.add(e); err != nil {
 			return err
 		}
 	}
-	x.spend = nil
+	t.spend = nil
 	return nil
 }
 
-// charge decides Spend, Authorize and Record.
-func (x *decision) charge() error {
-	act := x.act
-	agreed := x.ask(act.amount, act.amount, 1, act.tags)
+// charge decides Charge, Authorize and Record.
+func (t *attempt) charge() error {
+	act := t.act
+	agreed := t.ask(act.amount, act.amount, 1, act.tags)
 	if !agreed && act.kind != kindRecord {
-		return x.refuse(act.tags)
+		return t.decline(act.tags)
 	}
-	x.declines = nil
-	x.began = true
-	x.spend = &record{id: act.id, accounts: act.keys, currency: act.currency, tags: act.tags, counted: true}
-	held, used := int64(0), act.amount
-	if act.kind == kindAuthorize {
-		held, used = used, held
-		ttl := act.ttl
-		if ttl == 0 {
-			ttl = x.s.holdTTL
-		}
-		x.spend.expires = x.now + ttl.Microseconds()
-		for _, a := range x.accounts {
-			a.open(x.spend.expires, act.id)
-		}
+	t.refusals = nil
+	t.begins = true
+	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, tags: act.tags, counted: true}
+	if act.kind != kindAuthorize {
+		return t.addPart(act.kind, 0, act.amount, 1)
 	}
-	return x.spend.begin(x.accounts, ledger.Entry{Kind: act.kind, RequestID: act.id, Amount: act.amount}, held, used, 1)
+	ttl := act.ttl
+	if ttl == 0 {
+		ttl = t.budgets.holdTTL
+	}
+	t.spend.expires = t.now + ttl.Microseconds()
+	for _, a := range t.accounts {
+		a.open(t.spend.expires, act.id)
+	}
+	return t.addPart(act.kind, act.amount, 0, 1)
 }
 
-// increase reserves more on a hold.
-func (x *decision) increase() error {
-	sp, n := x.spend, x.act.amount
-	if err := sp.usable(x.now); err != nil {
+// addPart adds money that counts from now to the spend, and an entry of that
+// kind to every account.
+func (t *attempt) addPart(kind string, held, used, spends int64) error {
+	sp, amount := t.spend, held+used // one of them is zero
+	total, ok := add(sp.total, amount)
+	if !ok {
+		return fmt.Errorf("spend: %w: the spend's total would be out of range", ErrAmount)
+	}
+	sp.total = total
+	p := part{at: t.now, held: held, taken: used}
+	for _, a := range t.accounts {
+		seq, err := a.add(ledger.Entry{
+			Kind: kind, RequestID: t.act.id, SpendID: sp.id,
+			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
+		})
+		if err != nil {
+			return err
+		}
+		p.seqs = append(p.seqs, seq)
+	}
+	sp.parts = append(sp.parts, p)
+	return nil
+}
+
+func (t *attempt) increase() error {
+	sp, n := t.spend, t.act.amount
+	if err := sp.usable(t.now); err != nil {
 		return err
 	}
 	total, ok := add(sp.total, n)
 	if !ok {
 		return fmt.Errorf("spend: %w: the spend's total would be out of range", ErrAmount)
 	}
-	if !x.ask(n, total, 0, sp.tags) {
-		return x.refuse(sp.tags)
+	if !t.ask(n, total, 0, sp.tags) {
+		return t.decline(sp.tags)
 	}
-	return sp.begin(x.accounts, ledger.Entry{Kind: kindIncrease, RequestID: x.act.id, Amount: n}, n, 0, 0)
+	return t.addPart(kindIncrease, n, 0, 0)
 }
 
-// capture takes what is held, and where it is forced more than that.
-func (x *decision) capture() error {
-	act, sp := x.act, x.spend
-	if err := sp.usable(x.now); err != nil {
+func (t *attempt) capture() error {
+	act, sp := t.act, t.spend
+	if err := sp.usable(t.now); err != nil {
 		if !act.force || act.amount == 0 {
 			return err
 		}
-		return x.late()
+		return t.captureLate()
 	}
-	if n := sp.held(); act.amount > n && !act.force {
-		in := func(n int64) Money { return Money{n, sp.currency} }
-		return fmt.Errorf("spend: %w: %v is asked for and %v held; Force takes it all the same", ErrNotHeld, in(act.amount), in(n))
+	if held := sp.held(); act.amount > held && !act.force {
+		return fmt.Errorf("spend: %w: the capture is of %v and %v is held; Force takes it nevertheless",
+			ErrNotHeld, sp.money(act.amount), sp.money(held))
 	}
-	rest, err := sp.take(x.accounts, act.id, act.amount)
+	rest, err := sp.capture(t.accounts, act.id, act.amount)
 	if err != nil {
 		return err
 	}
 	if rest > 0 {
-		if err := sp.begin(x.accounts, ledger.Entry{Kind: kindCapture, RequestID: act.id, Amount: rest}, 0, rest, 0); err != nil {
+		if err := t.addPart(kindCapture, 0, rest, 0); err != nil {
 			return err
 		}
 	}
 	if act.final || sp.held() == 0 {
-		return sp.end(x.accounts, kindRelease, act.id)
+		return sp.end(t.accounts, kindRelease, act.id)
 	}
 	return nil
 }
 
-// late takes money from a hold that is no more: a record dated now.
-func (x *decision) late() error {
-	act, sp := x.act, x.spend
-	expired := sp.ended == "" && sp.expires != 0
-	if expired { // the accounts have released it already
-		sp.forget(sp.captured())
+// captureLate takes money after the hold has ended, as a record dated now.
+func (t *attempt) captureLate() error {
+	sp := t.spend
+	if sp.ended == "" && sp.expires != 0 { // the accounts have released the expired hold already
+		sp.clearHeld()
 		sp.ended = kindExpire
 	}
 	spends := int64(0)
 	if !sp.counted {
 		sp.counted, spends = true, 1
 	}
-	return sp.begin(x.accounts, ledger.Entry{Kind: kindRecord, RequestID: act.id, Amount: act.amount}, 0, act.amount, spends)
+	return t.addPart(kindRecord, 0, t.act.amount, spends)
 }
 
-func (x *decision) void() error {
-	if err := x.spend.usable(x.now); err != nil {
+func (t *attempt) void() error {
+	if err := t.spend.usable(t.now); err != nil {
 		return err
 	}
-	return x.spend.end(x.accounts, kindVoid, x.act.id)
+	return t.spend.end(t.accounts, kindVoid, t.act.id)
 }
 
-func (x *decision) refund() error {
-	sp, n := x.spend, x.act.amount
+func (t *attempt) refund() error {
+	sp, n := t.spend, t.act.amount
 	if left := sp.refundable(); n > left {
-		in := func(n int64) Money { return Money{n, sp.currency} }
-		return fmt.Errorf("spend: %w: %v is to be given back, and %v can be", ErrNotCaptured, in(n), in(left))
+		return fmt.Errorf("spend: %w: the refund is of %v and the spend has %v left to give back",
+			ErrNotCaptured, sp.money(n), sp.money(left))
 	}
-	return sp.refund(x.accounts, x.act.id, n)
+	return sp.refund(t.accounts, t.act.id, n)
 }
 
-// changes are what the ledger stores.
-func (x *decision) changes(out *Decision) *ledger.Changes {
+// changes returns the changes that the ledger has to store for the decision.
+func (t *attempt) changes(out *Decision) *ledger.Changes {
 	c := &ledger.Changes{}
 	var keys []string
-	for _, a := range x.accounts {
+	for _, a := range t.accounts {
 		keys = append(keys, a.key)
 		c.Accounts = append(c.Accounts, a.stored())
 		c.Entries = append(c.Entries, a.added...)
 		c.Opened = append(c.Opened, a.opened...)
 		c.Closed = append(c.Closed, a.closed...)
 	}
-	r := ledger.Request{ID: x.act.id, At: x.now, Accounts: keys, Content: x.act.digest(), Answer: encodeAnswer(out, keys)}
+	r := ledger.Request{
+		ID: t.act.id, At: t.now, Accounts: keys,
+		Content: t.act.digest(), Answer: encodeAnswer(out, keys),
+	}
 	switch {
-	case x.began:
-		r.Spend = x.spend.encode()
-	case x.spend != nil:
-		c.Spends = append(c.Spends, ledger.Request{ID: x.spend.id, Spend: x.spend.encode()})
+	case t.begins:
+		r.Spend = t.spend.encode()
+	case t.spend != nil:
+		c.Spends = append(c.Spends, ledger.Request{ID: t.spend.id, Spend: t.spend.encode()})
 	}
 	c.Requests = append(c.Requests, r)
 	return c

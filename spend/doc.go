@@ -1,39 +1,51 @@
-// Package spend answers "may this card spend this now?", and stays right after a crash, a retry and a race.
+// Package spend decides whether an account may spend an amount of money, and
+// stays right after a crash, a retry and a race.
 //
-// A [Budget] is a currency and some rules: never more than 1,000.00 in any 30 days, 200.00 a day, ten spends an hour. Every
-// rule must agree to a spend, in one atomic decision per account:
+// A [Budget] is a currency and some rules: at most 1,000.00 in any 30 days,
+// 200.00 a day, ten spends an hour. A spend needs the agreement of every rule,
+// in one atomic decision over all of its accounts:
 //
-//	cards, err := spend.New(pgledger.New(...), spend.Budget{
+//	eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
+//	cards, err := spend.New(memledger.New(nil), spend.Budget{
 //		Name: "cards", Currency: "EUR",
 //		Rules: []spend.Rule{
-//			spend.Rolling("month", spend.Money{Minor: 1000_00, Currency: "EUR"}, 30*24*time.Hour),
-//			spend.Calendar("day", spend.Money{Minor: 200_00, Currency: "EUR"}, spend.Day, berlin),
+//			spend.Rolling("month", eur(1000_00), 30*24*time.Hour),
+//			spend.Calendar("day", eur(200_00), spend.Day, berlin),
 //		},
 //	}, nil)
-//	d, err := cards.Charge(ctx, spend.Request{ID: id, Account: "card:7", Amount: spend.Money{Minor: 30_00, Currency: "EUR"}})
+//	d, err := cards.Charge(ctx, spend.Request{ID: id, Account: "card:7", Amount: eur(30_00)})
 //
-// [Budgets.Charge] is what most programs need. Card payments use [Budgets.Authorize], which holds an amount, and then
-// [Budgets.Capture] or [Budgets.Void]. [Budgets.Record] notes what was spent anyway, and [Budgets.AbleToAccept] only asks.
+// Most programs need [Budgets.Charge] only. Card payments call
+// [Budgets.Authorize], which holds an amount, and then [Budgets.Capture] or
+// [Budgets.Void]. [Budgets.Record] notes money that has been spent already, and
+// [Budgets.AbleToAccept] asks without spending.
 //
 // # Exactly once
 //
-// Every request has an ID, unique in the ledger. The same ID with the same content returns the first decision again, declines
-// included. So after [github.com/brimgo/brim/store.ErrUnknownOutcome], or any doubt, send the same request again.
+// Every request has an ID that is unique in the ledger. The same ID with the
+// same content returns the first decision again, and declines are repeated too.
+// After [github.com/brimgo/brim/store.ErrUnknownOutcome], or in any doubt, send
+// the same request again.
 //
 // # Dates
 //
-// A spend counts from its authorization, and stays at that date when it is captured, refunded or released. A hold that has
-// expired is ended by the next decision on its account; no sweeper has to run for a decision to be right. Time is the
-// ledger's clock, in microseconds, and runs back for no account.
+// A spend counts from its authorization. A capture, a refund or a release keeps
+// that date. The next decision on an account ends its expired holds, so no
+// background job has to run. Times are microseconds on the ledger's clock, and
+// the time of an account never runs back.
 //
 // # Ledgers
 //
-// Where spends are kept is a [ledger.Ledger]: package memledger keeps them in the process, boltledger in a bbolt file beside
-// the buckets, pgledger in PostgreSQL. Every decision is there as entries that never change, and [Budgets.Verify] proves the
-// figures that decisions go by against them.
+// A [ledger.Ledger] keeps the spends: package memledger in the process,
+// boltledger in a bbolt file beside the buckets, and pgledger in PostgreSQL. The
+// ledger keeps every decision as entries that never change. [Budgets.Verify]
+// compares the figures behind the decisions with these entries.
 //
-// A ledger that cannot answer answers with an error, never with an approval.
+// If a ledger cannot answer, the answer is an error and never an approval.
 //
-// The reference for holds that are captured or voided, and for idempotency by ID, is the documentation of TigerBeetle; for
-// windows, the spending limits of card issuers' APIs.
+// # Sources
+//
+// Holds that are captured or voided, and idempotency by ID, follow the
+// documentation of TigerBeetle. Windows follow the spending limits in the APIs
+// of card issuers.
 package spend

@@ -8,17 +8,22 @@ import (
 	"strings"
 )
 
-// Money is an amount in the minor unit of its currency: {1234, "EUR"} is 12.34 euros. It is exact: nothing here computes with
-// floating point, and nothing converts between currencies.
+// Money is an amount in minor units of its currency: {1234, "EUR"} is 12.34
+// euros. Its methods compute with integers alone, so they are exact. They never
+// convert between currencies.
 //
-// A Money without a currency is a plain number; the figures of a [Count] rule are of that kind.
+// A Money without a currency is a plain number, as in the figures of a [Count]
+// rule.
 type Money struct {
 	Minor    int64
-	Currency string // ISO 4217, upper case
+	Currency string // ISO 4217 code in upper case
 }
 
-// ParseMoney reads a decimal amount such as "12.34" in a currency. It wants no more decimal places than the currency has, and takes
-// fewer: "12" and "12.3" are euros too. Signs of currency, spaces, exponents and separators of thousands are refused.
+// ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may
+// have fewer decimal places than the currency, but not more: "12" and "12.3" are
+// euros too. ParseMoney refuses currency signs, plus signs, spaces, exponents
+// and separators of thousands with [ErrAmount], and a code that [MinorUnits]
+// does not know with [ErrCurrency].
 func ParseMoney(amount, currency string) (Money, error) {
 	places, ok := MinorUnits(currency)
 	if !ok {
@@ -36,16 +41,16 @@ func parseMinor(s string, places int) (int64, error) {
 	whole, fraction, point := strings.Cut(digits, ".")
 	switch {
 	case whole == "" || point && fraction == "":
-		return 0, fmt.Errorf("%.40q is no decimal number; write it like 12.34", s)
+		return 0, fmt.Errorf("%.40q is not a decimal number; write it like 12.34", s)
 	case len(fraction) > places:
-		return 0, fmt.Errorf("%.40q has more than %d decimal places, which is what the currency has", s, places)
+		return 0, fmt.Errorf("%.40q has too many decimal places; the currency has %d", s, places)
 	}
 	var n int64
 	for _, c := range whole + fraction + strings.Repeat("0", places-len(fraction)) {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%.40q is no decimal number; write it like 12.34", s)
+			return 0, fmt.Errorf("%.40q is not a decimal number; write it like 12.34", s)
 		}
-		// Counted downwards, because the lowest number has no positive twin.
+		// n counts downwards, because -(math.MinInt64) is out of range.
 		if n < math.MinInt64/10 || n*10 < math.MinInt64+int64(c-'0') {
 			return 0, fmt.Errorf("%.40q is out of range", s)
 		}
@@ -60,8 +65,9 @@ func parseMinor(s string, places int) (int64, error) {
 	return -n, nil
 }
 
-// Decimal returns the amount without its currency, with all decimal places that the currency has: "12.34", "0.05", "1234" in
-// JPY. An unknown currency has none.
+// Decimal returns the amount without its currency and with all decimal places of
+// the currency: "12.34", "0.05", or "1234" for JPY. An unknown currency has no
+// decimal places.
 func (m Money) Decimal() string {
 	places, _ := MinorUnits(m.Currency)
 	digits := strconv.FormatInt(m.Minor, 10)
@@ -87,10 +93,11 @@ func (m Money) String() string {
 	return m.Decimal() + " " + m.Currency
 }
 
-// Add returns m + n. It is [ErrCurrency] if the currencies differ, and [ErrAmount] if the sum is out of range.
+// Add returns m + n. The error is [ErrCurrency] if the currencies differ, and
+// [ErrAmount] if the sum is out of range.
 func (m Money) Add(n Money) (Money, error) {
 	if m.Currency != n.Currency {
-		return Money{}, fmt.Errorf("spend: %w: %.8q and %.8q do not add up", ErrCurrency, m.Currency, n.Currency)
+		return Money{}, fmt.Errorf("spend: %w: %.8q and %.8q cannot be added", ErrCurrency, m.Currency, n.Currency)
 	}
 	sum, ok := add(m.Minor, n.Minor)
 	if !ok {
@@ -107,13 +114,14 @@ func (m Money) Sub(n Money) (Money, error) {
 	return m.Add(Money{-n.Minor, n.Currency})
 }
 
-// add is a + b, and false where it overflows.
+// add returns a + b, and false if the sum overflows.
 func add(a, b int64) (sum int64, ok bool) {
 	sum = a + b
 	return sum, (sum > a) == (b > 0)
 }
 
-// moneyJSON is Money on the wire: the amount is a string, because readers of JSON make doubles of numbers.
+// moneyJSON is the JSON form of Money. The amount is a string, because many JSON
+// parsers turn numbers into doubles.
 type moneyJSON struct {
 	Amount   string `json:"amount"`
 	Currency string `json:"currency,omitempty"`
@@ -128,7 +136,7 @@ func (m Money) MarshalJSON() ([]byte, error) {
 func (m *Money) UnmarshalJSON(b []byte) error {
 	var j moneyJSON
 	if err := json.Unmarshal(b, &j); err != nil {
-		return fmt.Errorf(`spend: money is written {"amount":"12.34","currency":"EUR"}: %w`, err)
+		return fmt.Errorf(`spend: money must be written as {"amount":"12.34","currency":"EUR"}: %w`, err)
 	}
 	if j.Currency == "" {
 		n, err := parseMinor(j.Amount, 0)

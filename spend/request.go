@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -17,119 +18,144 @@ type Account struct {
 	Name   string `json:"account"`
 }
 
-// Request asks for money, with Spend, Authorize or Record.
+// Request asks for money, by [Budgets.Charge], [Budgets.Authorize] or
+// [Budgets.Record].
 type Request struct {
-	// ID makes the request safe to send again: it is unique in the ledger. Random 128 bits or more; IDs that begin with the
-	// time, like UUIDs of version 7, cost a large ledger less.
+	// ID identifies the request in the whole ledger: 1 to 128 bytes of UTF-8
+	// without control characters. Requests that are sent again with the same ID
+	// have one effect. Use at least 128 random bits. IDs that begin with the
+	// time, such as UUIDs of version 7, cost a large ledger less.
 	ID string
-	// Account is the account that is charged, of the budget given to New. It may be personal data: errors never hold it.
+	// Account is the account to charge, in the main budget. It may be personal
+	// data: no error contains it.
 	Account string
-	Amount  Money
-	// Tags are what rules can filter by: merchant, category, country. At most 16, of 64 bytes each and values of 256.
+	// Amount is positive, and in the currency of every budget concerned. A budget
+	// with a [Leaky] rule accepts at most 2^53 minor units.
+	Amount Money
+	// Tags describe the spend to rules with a filter: its merchant, category or
+	// country. There are at most 16 tags, with names of 1 to 64 bytes and values
+	// of up to 256 bytes.
 	Tags map[string]string
-	// Also are accounts of other budgets that the same money counts against. All of them approve, or none is charged.
+	// Also names up to 15 accounts of further budgets that the same money counts
+	// against. Either every account is charged, or none.
 	Also []Account
-	// TTL is how long a hold lasts; 0 means Options.HoldTTL. Only Authorize looks at it.
+	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
+	// [Options.HoldTTL]. Only Authorize reads it.
 	TTL time.Duration
 }
 
-// IncreaseRequest asks for more on a hold.
+// IncreaseRequest asks for more money on a hold.
 type IncreaseRequest struct {
-	ID     string
-	HoldID string // ID of the Request that was authorized
-	Amount Money  // by how much
+	ID     string // of this request
+	HoldID string // of the Request that was authorized
+	Amount Money  // to add, positive
 }
 
-// CaptureRequest takes money that is held.
+// CaptureRequest takes held money.
 type CaptureRequest struct {
-	ID     string
-	HoldID string // ID of the Request that was authorized
-	Amount Money  // may be zero if Final
-	Final  bool   // release what is still held after this
-	Force  bool   // take more than is held, and from a hold that has ended or expired: the money is gone already
+	ID     string // of this request
+	HoldID string // of the Request that was authorized
+	Amount Money  // to take, positive; zero is allowed with Final
+	Final  bool   // release the rest of the hold afterwards
+	Force  bool   // take the money even if it exceeds the hold, or if the hold has ended or expired
 }
 
-// VoidRequest releases all that is still held.
+// VoidRequest releases the rest of a hold.
 type VoidRequest struct {
-	ID     string
-	HoldID string // ID of the Request that was authorized
+	ID     string // of this request
+	HoldID string // of the Request that was authorized
 }
 
-// RefundRequest gives back what was captured, spent or recorded.
+// RefundRequest gives back money that was captured, charged or recorded.
 type RefundRequest struct {
-	ID      string
-	SpendID string // ID of the Request
-	Amount  Money
+	ID      string // of this request
+	SpendID string // of the Request that began the spend
+	Amount  Money  // to give back, positive
 }
 
-// Decision is the answer to a request. It is a value.
-type Decision struct {
-	Approved bool `json:"approved"`
-	// Replayed says that this ID was decided before: the rest is that first decision, whatever has happened since.
-	Replayed bool `json:"replayed,omitempty"`
-	// Declines has every rule that refused.
-	Declines []Decline `json:"declines,omitempty"`
-	// Remaining is every rule of every account concerned, as it was left. GrowsAt is zero here where finding it means
-	// reading the ledger; see [Budgets.Remaining].
-	Remaining []Usage `json:"remaining"`
-	// RetryAfter is when the amount would fit all rules if nobody else came: 0 if approved, or [store.Never].
-	RetryAfter time.Duration `json:"-"`
-	// At is the accounts' time at the decision: the ledger's clock, or the last decision where the clock is behind that.
-	At time.Time `json:"at"`
+// Charge spends the amount if every rule agrees. It authorizes and captures in
+// one step.
+//
+// One atomic decision covers all rules and accounts. It uses the ledger's clock,
+// and is as durable as the ledger when Charge returns. A decline is not an
+// error: Approved is false, Declines names the rules that refused, and the
+// accounts are not charged. If the same request is sent again, Charge returns
+// the first decision with Replayed set. Other content under the same ID is
+// [ErrIDReused].
+//
+// After [store.ErrUnknownOutcome], or an error of the context, the spend may
+// have been decided. Send the same request again to learn the decision. Any
+// other error means that nothing changed.
+//
+// [store.ErrUnknownOutcome]: https://pkg.go.dev/github.com/brimgo/brim/store#ErrUnknownOutcome
+func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
+	return b.sendCharge(ctx, kindSpend, r)
 }
 
-// Decline is a rule that refused, as it stood.
-type Decline struct {
-	Usage
-	RetryAfter time.Duration `json:"-"` // when the amount would fit this rule, or [store.Never]
+// Authorize holds the amount if every rule agrees. Held money counts from now
+// on, like spent money, but does not leak from a [Leaky] rule. Capture or Void
+// ends the hold; otherwise it expires after its TTL. Retries and errors are
+// those of [Budgets.Charge].
+func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
+	return b.sendCharge(ctx, kindAuthorize, r)
 }
 
-// Usage is how much of a rule is used. In a [Count] rule the amounts are numbers of spends, without a currency; in a
-// [PerTransaction] rule nothing is ever used. In a [Leaky] rule Used is rounded up and Remaining down.
-type Usage struct {
-	Account
-	Rule      string    `json:"rule"`
-	Limit     Money     `json:"limit"`
-	Used      Money     `json:"used"`
-	Held      Money     `json:"held"`
-	Remaining Money     `json:"remaining"` // negative where money was spent past the rules: by Record, Force or a lowered amount
-	GrowsAt   time.Time `json:"grows_at,omitzero"`
+// Record notes money that has been spent already. No rule declines it, and the
+// remaining amount of a rule may become negative. Retries and errors are those
+// of [Budgets.Charge].
+func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
+	return b.sendCharge(ctx, kindRecord, r)
 }
 
-// action is one request of any kind, as it is decided and digested.
+// Increase holds more money on an open hold if every rule agrees. A
+// [PerTransaction] rule judges the total; the other rules judge the added
+// amount, which counts from now. All of the hold expires at the same time.
+// Retries and errors are those of [Budgets.Charge], and [ErrUnknownSpend],
+// [ErrHoldEnded] and [ErrHoldExpired].
+func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
+	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount)
+}
+
+// Capture takes money from a hold, its oldest part first. Captured money keeps
+// counting from the date of its authorization. The hold stays open until a
+// capture is Final or nothing is left.
+//
+// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended
+// is [ErrHoldEnded] or [ErrHoldExpired]. With Force the money is taken in these
+// cases too, whatever the rules say, and money that was not held counts from
+// now. Retries and other errors are those of [Budgets.Charge], and
+// [ErrUnknownSpend].
+func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
+	act := action{kind: kindCapture, id: r.ID, spendID: r.HoldID, final: r.Final, force: r.Force}
+	return b.sendFollowUp(ctx, act, r.Amount)
+}
+
+// Void ends a hold and releases the rest of it. Retries and errors are those of
+// [Budgets.Increase].
+func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
+	return b.sendFollowUp(ctx, action{kind: kindVoid, id: r.ID, spendID: r.HoldID}, Money{})
+}
+
+// Refund gives money back to the accounts of a spend. An amount above the
+// captured, charged or recorded rest is [ErrNotCaptured]. A refund lowers the
+// figures at the date of the spend; from a [Leaky] rule it drains the units
+// that have not leaked yet. Retries and other errors are those of
+// [Budgets.Charge], and [ErrUnknownSpend].
+func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
+	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID}, r.Amount)
+}
+
+// action is a request of any kind, checked.
 type action struct {
 	kind         string
 	id           string
-	keys         []string // accounts, the first of which is the one that pays; empty where the spend knows them
+	spendID      string   // of the spend to change; empty for a new spend
+	keys         []string // accounts of a new spend; the first is Request.Account
 	amount       int64
 	currency     string
 	tags         map[string]string
 	ttl          time.Duration
-	spend        string // what it is about
 	final, force bool
-}
-
-// digest identifies the content of a request, so that an ID is not used for two.
-func (a *action) digest() []byte {
-	h := sha256.New()
-	part := func(s string) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
-	}
-	part(a.kind)
-	part(a.spend)
-	part(fmt.Sprint(len(a.keys), a.amount, a.ttl.Microseconds(), a.final, a.force))
-	part(a.currency)
-	for _, k := range a.keys {
-		part(k)
-	}
-	for _, tag := range slices.Sorted(maps.Keys(a.tags)) {
-		part(tag)
-		part(a.tags[tag])
-	}
-	return h.Sum(nil)[:16]
 }
 
 const (
@@ -140,89 +166,134 @@ const (
 	maxAccounts = 16
 )
 
-func checkID(what, id string) error {
+func checkID(field, id string) error {
 	if id == "" || len(id) > maxID || !validText(id) {
-		return requestErr("%s has to be 1 to %d bytes of UTF-8 without control characters", what, maxID)
+		return requestErr("%s must be 1 to %d bytes of UTF-8 without control characters", field, maxID)
 	}
 	return nil
 }
 
-// charge checks a Request and makes an action of it. What it keeps is copied: a decision can outlive its caller.
-func (s *Budgets) charge(kind string, r Request) (*action, error) {
+func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request) (Decision, error) {
 	if err := checkID("ID", r.ID); err != nil {
-		return nil, err
+		return Decision{}, err
 	}
-	a := &action{kind: kind, id: r.ID, amount: r.Amount.Minor, currency: r.Amount.Currency, tags: maps.Clone(r.Tags), ttl: r.TTL}
-	if kind != kindAuthorize {
-		a.ttl = 0
+	act, err := b.newCharge(kind, r)
+	if err != nil {
+		return Decision{}, err
 	}
-	accounts := append([]Account{{s.main.Name, r.Account}}, r.Also...)
+	return b.decide(ctx, act)
+}
+
+// newCharge checks all of r but the ID. The action holds copies, because a
+// decision can outlive its caller.
+func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
+	act := &action{kind: kind, id: r.ID, amount: r.Amount.Minor, currency: r.Amount.Currency, tags: maps.Clone(r.Tags)}
+	if kind == kindAuthorize {
+		act.ttl = r.TTL
+	}
+	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
 	if len(accounts) > maxAccounts {
-		return nil, requestErr("it names %d accounts; at most %d are decided together", len(accounts), maxAccounts)
+		return nil, requestErr("the request names %d accounts; at most %d are decided together", len(accounts), maxAccounts)
 	}
-	for _, acc := range accounts {
-		b := s.all[acc.Budget]
+	for _, account := range accounts {
+		budget, err := b.find(account.Budget)
+		if err != nil {
+			return nil, err
+		}
 		switch {
-		case b == nil:
-			return nil, requestErr("no budget is called %.64q; give it to New in Options.Budgets", acc.Budget)
-		case b.Currency != a.currency:
-			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q", ErrCurrency, a.currency, b.Name, b.Currency)
-		case b.leaky && a.amount > store.MaxAmount:
-			return nil, fmt.Errorf("spend: %w: budget %q has a Leaky rule, which counts up to 2^53 minor units", ErrAmount, b.Name)
+		case budget.Currency != act.currency:
+			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
+				ErrCurrency, act.currency, budget.Name, budget.Currency)
+		case budget.leaky && act.amount > store.MaxAmount:
+			return nil, fmt.Errorf("spend: %w: budget %q has a Leaky rule, which counts up to 2^53 minor units", ErrAmount, budget.Name)
 		}
-		key := b.key(acc.Name)
-		if acc.Name == "" || !validText(acc.Name) || store.ValidateKey(key) != nil {
-			return nil, requestErr("an account has to be 1 to 512 bytes of UTF-8, its budget's name included, without control characters")
+		key, err := budget.key(account.Name)
+		if err != nil {
+			return nil, err
 		}
-		if slices.Contains(a.keys, key) {
-			return nil, requestErr("it names an account twice")
+		if slices.Contains(act.keys, key) {
+			return nil, requestErr("the request names an account twice")
 		}
-		a.keys = append(a.keys, key)
+		act.keys = append(act.keys, key)
 	}
-	if a.amount <= 0 {
+	if act.amount <= 0 {
 		return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, r.Amount)
 	}
-	if a.ttl != 0 && (a.ttl < time.Microsecond || a.ttl > maxWindow) {
-		return nil, requestErr("TTL is %v; it must be from a microsecond to 100 years, or 0 for the default", a.ttl)
+	if act.ttl != 0 && (act.ttl < time.Microsecond || act.ttl > maxWindow) {
+		return nil, requestErr("TTL is %v; it must be from a microsecond to 100 years, or 0 for the default", act.ttl)
 	}
-	if len(a.tags) > maxTags {
-		return nil, requestErr("it has %d tags; at most %d are kept", len(a.tags), maxTags)
-	}
-	for tag, value := range a.tags {
-		if tag == "" || len(tag) > maxTag || len(value) > maxTagValue || !validText(tag) || !validText(value) {
-			return nil, requestErr("a tag has 1 to %d bytes and its value up to %d, of UTF-8 without control characters", maxTag, maxTagValue)
-		}
-	}
-	return a, nil
+	return act, checkTags(act.tags)
 }
 
-// follow makes an action that is about an earlier one.
-func (s *Budgets) follow(kind, id, spend string, amount Money, mayBeZero bool) (*action, error) {
-	if err := checkID("ID", id); err != nil {
-		return nil, err
+func checkTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return requestErr("the request has %d tags; it may have %d", len(tags), maxTags)
 	}
-	if err := checkID("the ID of what it is about", spend); err != nil {
-		return nil, err
-	}
-	if kind != kindVoid {
-		if amount.Minor < 0 || amount.Minor == 0 && !mayBeZero {
-			return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, amount)
+	for tag, value := range tags {
+		if tag == "" || len(tag) > maxTag || len(value) > maxTagValue || !validText(tag) || !validText(value) {
+			return requestErr("a tag must be 1 to %d bytes and its value up to %d bytes of UTF-8 without control characters",
+				maxTag, maxTagValue)
 		}
-		if amount.Minor > store.MaxAmount && s.anyLeaky() {
-			return nil, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units", ErrAmount)
+	}
+	return nil
+}
+
+// sendFollowUp decides a request about an earlier spend.
+func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (Decision, error) {
+	if err := checkID("ID", act.id); err != nil {
+		return Decision{}, err
+	}
+	field := "HoldID"
+	if act.kind == kindRefund {
+		field = "SpendID"
+	}
+	if err := checkID(field, act.spendID); err != nil {
+		return Decision{}, err
+	}
+	if act.kind != kindVoid {
+		if amount.Minor < 0 || amount.Minor == 0 && !act.final {
+			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, amount)
+		}
+		if amount.Minor > store.MaxAmount && b.anyLeaky() {
+			return Decision{}, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units", ErrAmount)
 		}
 		if _, ok := MinorUnits(amount.Currency); !ok {
-			return nil, unknownCurrency(amount.Currency)
+			return Decision{}, unknownCurrency(amount.Currency)
 		}
 	}
-	return &action{kind: kind, id: id, spend: spend, amount: amount.Minor, currency: amount.Currency}, nil
+	act.amount, act.currency = amount.Minor, amount.Currency
+	return b.decide(ctx, &act)
 }
 
-func (s *Budgets) anyLeaky() bool {
-	for _, b := range s.all {
-		if b.leaky {
+func (b *Budgets) anyLeaky() bool {
+	for _, budget := range b.all {
+		if budget.leaky {
 			return true
 		}
 	}
 	return false
+}
+
+// digest identifies the content of the request, so that two requests with one
+// ID are told apart.
+func (act *action) digest() []byte {
+	h := sha256.New()
+	part := func(s string) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	part(act.kind)
+	part(act.spendID)
+	part(fmt.Sprint(len(act.keys), act.amount, act.ttl.Microseconds(), act.final, act.force))
+	part(act.currency)
+	for _, key := range act.keys {
+		part(key)
+	}
+	for _, tag := range slices.Sorted(maps.Keys(act.tags)) {
+		part(tag)
+		part(act.tags[tag])
+	}
+	return h.Sum(nil)[:16]
 }

@@ -12,16 +12,21 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Rule is one limit of a [Budget]. Make it with [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime] or [Count], and
-// narrow it with [Rule.Matching]. A Rule is a value and never changes; New says what is wrong with it.
+// Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar],
+// [PerTransaction], [Lifetime] and [Count] make a Rule, and [Rule.Matching]
+// narrows it. A Rule is a value and never changes. [New] reports its mistakes.
+//
+// The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts
+// are positive, in the currency of the budget. Windows and periods last from a
+// microsecond to 100 years.
 type Rule struct {
 	name   string
 	kind   kind
-	limit  Money // of a Count: a plain number
+	limit  Money // without a currency for Count
 	length time.Duration
 	period Period
 	zone   *time.Location
-	week   time.Weekday // on which weeks start
+	week   time.Weekday // first day of a week
 	filter []match
 }
 
@@ -40,52 +45,58 @@ var kindNames = [...]string{
 	leaky: "leaky", rolling: "rolling", calendar: "calendar", perTransaction: "per transaction", lifetime: "lifetime", count: "count",
 }
 
-// match wants a tag to have one of some values.
+// match requires that a tag has one of the values.
 type match struct {
 	tag    string
 	values []string // sorted
 }
 
-// Leaky is a leaky bucket of that amount, which drains in period when it is full. It refills evenly, so nobody waits for a
-// boundary; but in the worst period it lets about twice the amount through: all of it at once, and as much again as it leaks.
-// Held money does not leak; captured money begins to when it is captured. The amount is at most 2^53 minor units.
+// Leaky is a leaky bucket of that amount, which drains in period once it is
+// full. Room returns evenly, so nobody waits for a boundary. In the worst period
+// about twice the amount goes through: all of it at once, and the same again as
+// the bucket leaks. Held money does not leak; it begins to leak when it is
+// captured. The amount is at most 2^53 minor units.
 func Leaky(name string, amount Money, period time.Duration) Rule {
 	return Rule{name: name, kind: leaky, limit: amount, length: period}
 }
 
-// Rolling allows never more than amount in any window of that length, (now - window, now], exactly.
+// Rolling never allows more than amount in any window (now - window, now]. It is
+// exact to the minor unit and the microsecond.
 func Rolling(name string, amount Money, window time.Duration) Rule {
 	return Rule{name: name, kind: rolling, limit: amount, length: window}
 }
 
-// Calendar allows amount in each local day, week, month or year. A week starts on Monday; see [Rule.WeekStarting]. Around a
-// boundary up to twice the amount goes through in a short time.
+// Calendar allows amount in each day, week, month or year of zone. A week starts
+// on Monday, unless [Rule.WeekStarting] sets another day. Around a boundary up
+// to twice the amount goes through in a short time.
 //
-// A period starts at the first instant after which its first local date is not left again: where clocks jump over midnight
-// that is later, and where they repeat the hour before midnight it is the second time.
+// A period starts at the first instant after which local time never returns to
+// an earlier date. Where clocks jump over midnight, the period starts after the
+// jump. Where clocks repeat the hour before midnight, it starts at the second
+// midnight.
 func Calendar(name string, amount Money, period Period, zone *time.Location) Rule {
 	return Rule{name: name, kind: calendar, limit: amount, period: period, zone: zone, week: time.Monday}
 }
 
-// PerTransaction allows no spend of more than amount. Increases count with what they increase.
+// PerTransaction allows no spend of more than amount. The total of a hold
+// includes its increases.
 func PerTransaction(name string, amount Money) Rule {
 	return Rule{name: name, kind: perTransaction, limit: amount}
 }
 
-// Lifetime allows amount in all, and never resets.
+// Lifetime allows amount in all. It never resets.
 func Lifetime(name string, amount Money) Rule { return Rule{name: name, kind: lifetime, limit: amount} }
 
-// Count allows n spends in any window of that length. A spend that was voided or has expired with nothing captured does not
-// count.
+// Count allows n spends in any window (now - window, now]. A spend does not
+// count if it was voided, or expired, before anything was captured. A refunded
+// spend counts.
 func Count(name string, n int64, window time.Duration) Rule {
 	return Rule{name: name, kind: count, limit: Money{Minor: n}, length: window}
 }
 
-// Name returns the rule's name.
-func (r Rule) Name() string { return r.name }
-
-// Matching returns the rule for those spends only whose tag has one of the values. Several calls must all match. Spends that
-// do not match are neither limited nor counted by it.
+// Matching returns a rule that applies only to spends whose tag has one of the
+// values. After several calls a spend must match all of them. The rule neither
+// limits nor counts other spends.
 func (r Rule) Matching(tag string, values ...string) Rule {
 	values = slices.Clone(values)
 	sort.Strings(values)
@@ -94,13 +105,14 @@ func (r Rule) Matching(tag string, values ...string) Rule {
 	return r
 }
 
-// WeekStarting returns a [Calendar] rule whose weeks start on another day than Monday.
+// WeekStarting returns a [Calendar] rule whose weeks start on day. It has no
+// effect on other periods than [Week].
 func (r Rule) WeekStarting(day time.Weekday) Rule {
 	r.week = day
 	return r
 }
 
-// matches reports whether the rule is about a spend with these tags.
+// matches reports whether the rule applies to a spend with these tags.
 func (r *Rule) matches(tags map[string]string) bool {
 	for _, m := range r.filter {
 		v, ok := tags[m.tag]
@@ -111,21 +123,21 @@ func (r *Rule) matches(tags map[string]string) bool {
 	return true
 }
 
-// maxWindow keeps sums of times far from overflowing.
+// maxWindow keeps the sums of times in range.
 const maxWindow = 100 * 366 * 24 * time.Hour
 
 func (r *Rule) validate(currency string) error {
 	if r.kind == 0 || int(r.kind) >= len(kindNames) {
-		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or their like", ErrBudget)
+		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or another rule of the package", ErrBudget)
 	}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("spend: %w: %s rule %q: "+format, append([]any{ErrBudget, kindNames[r.kind], r.name}, args...)...)
 	}
 	switch {
 	case !validName(r.name):
-		return bad("a name is 1 to 64 bytes of UTF-8 without control characters")
+		return bad("its name must be 1 to 64 bytes of UTF-8 without control characters")
 	case r.kind == count && r.limit.Minor <= 0:
-		return bad("the number of spends is %d; it must be positive", r.limit.Minor)
+		return bad("its number of spends is %d; it must be positive", r.limit.Minor)
 	case r.kind != count && r.limit.Currency != currency:
 		return bad("its currency is %.8q and the budget's is %q: %w", r.limit.Currency, currency, ErrCurrency)
 	case r.limit.Minor <= 0:
@@ -136,7 +148,7 @@ func (r *Rule) validate(currency string) error {
 	switch r.kind {
 	case leaky, rolling, count:
 		if r.length < time.Microsecond || r.length > maxWindow {
-			return bad("its time is %v; it must be from a microsecond to 100 years", r.length)
+			return bad("its window or period is %v; it must be from a microsecond to 100 years", r.length)
 		}
 		if r.kind == leaky {
 			if err := r.bucket().Validate(); err != nil {
@@ -145,7 +157,7 @@ func (r *Rule) validate(currency string) error {
 		}
 	case calendar:
 		if r.period < Day || r.period > Year || r.zone == nil || r.week < time.Sunday || r.week > time.Saturday {
-			return bad("it needs Day, Week, Month or Year, a *time.Location, and weeks that start on a day of the week")
+			return bad("it needs a period of Day, Week, Month or Year, a *time.Location, and a day of the week on which weeks start")
 		}
 	}
 	for _, m := range r.filter {
@@ -156,12 +168,19 @@ func (r *Rule) validate(currency string) error {
 	return nil
 }
 
-// bucket is the limit of a Leaky rule.
+// rolls reports whether entries leave the rule one by one.
+func (r *Rule) rolls() bool { return r.kind == rolling || r.kind == count }
+
+// counts reports whether the rule counts entries by date.
+func (r *Rule) counts() bool { return r.rolls() || r.kind == calendar || r.kind == lifetime }
+
+// bucket returns the limit of a Leaky rule.
 func (r *Rule) bucket() store.Limit { return store.Over(float64(r.limit.Minor), r.length) }
 
-// print identifies what a rule counts, whatever it allows: a rule with another print counts anew, from the ledger. How fast
-// a Leaky rule leaks is not in it, because what is in the bucket stays there.
-func (r *Rule) print() uint64 {
+// fingerprint identifies the entries that the rule counts, and not its amount. A
+// rule whose fingerprint changes counts the ledger's entries anew. The leak rate
+// of a Leaky rule is no part of it, because the units stay in the bucket.
+func (r *Rule) fingerprint() uint64 {
 	h := fnv.New64a()
 	part := func(s string) { _, _ = h.Write(append([]byte(s), 0)) }
 	part(strconv.Itoa(int(r.kind)))
@@ -183,8 +202,4 @@ func (r *Rule) print() uint64 {
 		}
 	}
 	return h.Sum64()
-}
-
-func validName(s string) bool {
-	return s != "" && len(s) <= 64 && validText(s)
 }

@@ -1,17 +1,61 @@
 package spend
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
-var errLost = fmt.Errorf("%w: an account has a state and no entries", store.ErrCorrupt)
+// Verify compares the stored figures of an account with its entries. It reads
+// all of the entries, adds them up, and fills the buckets of [Leaky] rules with
+// them again. It changes nothing. A difference is [store.ErrCorrupt]. After
+// entries were pruned, Verify proves the figures that the remaining entries can
+// prove.
+//
+// [store.ErrCorrupt]: https://pkg.go.dev/github.com/brimgo/brim/store#ErrCorrupt
+func (b *Budgets) Verify(ctx context.Context, account string) error {
+	key, err := b.main.key(account)
+	if err != nil {
+		return err
+	}
+	return b.ledger.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		a, err := b.main.load(snap, key)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := snap.Since(key, ledger.Position{At: minTime})
+		if err != nil {
+			return nil, err
+		}
+		return nil, a.verify(entries)
+	}})
+}
 
-// needsAll reports whether a rule counts entries of all times.
-func (a *account) needsAll() bool {
-	for _, u := range a.rules {
+// verify compares the figures of every rule with all entries of the account.
+func (a *account) verify(entries []ledger.Entry) error {
+	if len(entries) == 0 && a.seq > 0 && a.keepsAll() {
+		return fmt.Errorf("spend: %w: an account has figures and no entries", store.ErrCorrupt)
+	}
+	if err := a.verifyOrder(entries); err != nil {
+		return err
+	}
+	whole := len(entries) > 0 && entries[0].Seq == 1
+	for _, u := range a.tallies {
+		if !u.known || !whole && (u.rule.kind == leaky || u.rule.kind == lifetime) {
+			continue
+		}
+		if err := u.verify(entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepsAll reports whether a rule needs the entries of all times.
+func (a *account) keepsAll() bool {
+	for _, u := range a.tallies {
 		if u.rule.kind == lifetime {
 			return true
 		}
@@ -19,43 +63,40 @@ func (a *account) needsAll() bool {
 	return false
 }
 
-// verify compares what the account keeps for each rule with what all of its entries add up to.
-func (a *account) verify(entries []ledger.Entry) error {
-	whole := len(entries) > 0 && entries[0].Seq == 1
-	seq, at := int64(0), int64(ever)
+// verifyOrder checks that the entries are consecutive up to the last one of the
+// account, and that time never runs back.
+func (a *account) verifyOrder(entries []ledger.Entry) error {
+	seq, at := int64(0), int64(minTime)
 	for i := range entries {
 		e := &entries[i]
 		if i > 0 && e.Seq != seq+1 || e.At < at || e.Dated > e.At || e.Part > e.Seq {
-			return fmt.Errorf("spend: %w: entry %d is out of order, or one before it is missing", store.ErrCorrupt, e.Seq)
+			return fmt.Errorf("spend: %w: entry %d is out of order, or the entry before it is missing", store.ErrCorrupt, e.Seq)
 		}
 		seq, at = e.Seq, e.At
 	}
 	if len(entries) > 0 && seq != a.seq {
-		return fmt.Errorf("spend: %w: the last entry is %d, and the account says %d", store.ErrCorrupt, seq, a.seq)
+		return fmt.Errorf("spend: %w: the last entry is %d and the account's figures end at %d", store.ErrCorrupt, seq, a.seq)
 	}
-	for _, u := range a.rules {
-		if !u.known || !u.rule.counts() && u.rule.kind != leaky {
-			continue
+	return nil
+}
+
+// verify compares the figures of the rule with the entries that it has counted.
+func (u *tally) verify(entries []ledger.Entry) error {
+	plain := tally{rule: u.rule, name: u.name, edge: u.edge, firstSeq: u.firstSeq, bucket: store.NewRecord(0)}
+	for i := range entries {
+		if entries[i].Seq > u.countedSeq {
+			break
 		}
-		if !whole && (u.rule.kind == leaky || u.rule.kind == lifetime) {
-			continue
+		if err := plain.count(&entries[i]); err != nil {
+			return err
 		}
-		plain := usage{name: u.name, rule: u.rule, edge: u.edge, since: u.since, bucket: store.NewRecord(0)}
-		for i := range entries {
-			if entries[i].Seq > u.upto {
-				break
-			}
-			if err := plain.count(&entries[i]); err != nil {
-				return err
-			}
-		}
-		same := plain.used == u.used && plain.held == u.held
-		if u.rule.kind == leaky {
-			same = plain.bucket.Level == u.bucket.Level && plain.bucket.Held == u.bucket.Held
-		}
-		if !same {
-			return fmt.Errorf("spend: %w: rule %q is not what its entries add up to", store.ErrCorrupt, u.name)
-		}
+	}
+	same := plain.used == u.used && plain.held == u.held
+	if u.rule.kind == leaky {
+		same = plain.bucket.Level == u.bucket.Level && plain.bucket.Held == u.bucket.Held
+	}
+	if !same {
+		return fmt.Errorf("spend: %w: the figures of rule %q differ from the sum of its entries", store.ErrCorrupt, u.name)
 	}
 	return nil
 }

@@ -7,33 +7,29 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// expiry is money that a hold gives back when it expires, if nobody ends it first.
+// expiry is the amount that a hold gives back to a rule when it expires, if
+// nobody ends it before.
 type expiry struct {
 	at     int64
-	amount int64           // in all; of a Count rule: spends
-	dated  map[int64]int64 // the same by date
+	amount int64           // in all; spends, for a Count rule
+	byDate map[int64]int64 // the same amount by the date at which it counts
 }
 
-// expiries lists what the account's open holds would give back to a rule, in order.
-func (u *usage) expiries(a *account, now int64) ([]expiry, error) {
+// expiries returns the expiries of the account's open holds, in that order.
+func (u *tally) expiries(a *account, now int64) ([]expiry, error) {
 	if a.next == 0 {
 		return nil, nil
 	}
-	held, _, err := a.snap.Holds(a.key, forever)
+	held, _, err := a.holds(maxTime)
 	if err != nil {
 		return nil, err
 	}
 	var list []expiry
-	for _, r := range held {
-		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
-		if err != nil {
-			return nil, err
-		}
+	for _, sp := range held {
 		if sp.expires <= now || !u.rule.matches(sp.tags) {
-			continue // it has just been ended
+			continue // this decision has ended the expired hold already
 		}
-		x := expiry{at: sp.expires, dated: make(map[int64]int64)}
-		leg := sp.leg(a.key)
+		x := expiry{at: sp.expires, byDate: make(map[int64]int64)}
 		for i, p := range sp.parts {
 			n := p.held
 			if u.rule.kind == count {
@@ -41,20 +37,21 @@ func (u *usage) expiries(a *account, now int64) ([]expiry, error) {
 					n = 1
 				}
 			}
-			if u.rule.kind == leaky && p.seqs[leg] < u.since || u.rule.counts() && p.at <= u.edge {
+			if u.rule.kind == leaky && sp.seqIn(a.key, p) < u.firstSeq || u.rule.counts() && p.at <= u.edge {
 				continue
 			}
 			x.amount += n
-			x.dated[p.at] += n
+			x.byDate[p.at] += n
 		}
 		list = append(list, x)
 	}
 	return list, nil
 }
 
-// wait reports how long after now the rule would have room for n more, if nobody else came: holds expire, entries leave the
-// window, periods end.
-func (u *usage) wait(a *account, n, now int64) (time.Duration, error) {
+// wait returns the time after now until the rule has room for n more units, if
+// nobody else spends. Room comes from holds that expire, entries that leave the
+// window, and periods that end. It is [store.Never] if waiting does not help.
+func (u *tally) wait(a *account, n, now int64) (time.Duration, error) {
 	r := u.rule
 	if n > r.limit.Minor || r.kind == perTransaction {
 		return store.Never, nil
@@ -66,25 +63,58 @@ func (u *usage) wait(a *account, n, now int64) (time.Duration, error) {
 	if r.kind == leaky {
 		return u.leakWait(holds, n, now), nil
 	}
-	return u.freed(a, holds, saturate(n, u.room(), -1), now)
+	return u.freeWait(a, holds, saturate(n, u.room(), -1), now)
 }
 
-// freed reports how long after now so much will have become free.
-func (u *usage) freed(a *account, holds []expiry, need, now int64) (time.Duration, error) {
+// freeWait returns the time after now until need units have become free in a
+// rule that counts by date.
+func (u *tally) freeWait(a *account, holds []expiry, need, now int64) (time.Duration, error) {
 	if need <= 0 {
 		return 0, nil
 	}
-	gone := make(map[int64]int64) // by date, what has expired before it leaves
-	// until takes the holds that expire before a time, and reports when that was enough.
-	until := func(end int64) (at int64, enough bool) {
+	switch u.rule.kind {
+	case lifetime:
+		return waitFor(u.untilExpired(holds, need, maxTime), now), nil
+	case calendar:
+		if u.used+u.held <= 0 {
+			return store.Never, nil
+		}
+		_, end := u.rule.periodAt(now)
+		return waitFor(min(end, u.untilExpired(holds, need, end)), now), nil
+	}
+	return u.windowWait(a, holds, need, now)
+}
+
+// untilExpired returns the first time before end at which expired holds have
+// given back need units, or maxTime.
+func (u *tally) untilExpired(holds []expiry, need, end int64) int64 {
+	for _, x := range holds {
+		if x.at >= end {
+			break
+		}
+		if need -= x.amount; need <= 0 {
+			return x.at
+		}
+	}
+	return maxTime
+}
+
+// windowWait is freeWait for a window: it reads the entries from the oldest on
+// and subtracts each date when it leaves, and each hold when it expires.
+func (u *tally) windowWait(a *account, holds []expiry, need, now int64) (time.Duration, error) {
+	width := u.rule.length.Microseconds()
+	expired := make(map[int64]int64) // by date: given back before the date leaves
+	// expire takes the holds that expire before a time. It returns the time at
+	// which they have given back enough.
+	expire := func(end int64) (at int64, enough bool) {
 		for len(holds) > 0 && holds[0].at < end {
 			x := holds[0]
 			holds = holds[1:]
-			for d, n := range x.dated {
-				if u.rule.rolls() && d+u.rule.length.Microseconds() <= x.at {
-					continue // it has left by then
+			for date, n := range x.byDate {
+				if date+width <= x.at {
+					continue // the date leaves before the hold expires
 				}
-				gone[d] += n
+				expired[date] += n
 				need -= n
 			}
 			if need <= 0 {
@@ -93,40 +123,23 @@ func (u *usage) freed(a *account, holds []expiry, need, now int64) (time.Duratio
 		}
 		return 0, false
 	}
-	switch u.rule.kind {
-	case lifetime:
-		if at, enough := until(forever); enough {
-			return waitFor(at, now), nil
-		}
-		return store.Never, nil
-	case calendar:
-		if u.used+u.held <= 0 {
-			return store.Never, nil
-		}
-		_, end := u.rule.periodAt(now)
-		if at, enough := until(end); enough {
-			return waitFor(at, now), nil
-		}
-		return waitFor(end, now), nil
-	}
-	width := u.rule.length.Microseconds()
 	found, at := false, int64(0)
-	day, sum := int64(0), int64(0) // a date, and what is left of it
+	date, sum := int64(0), int64(0) // sum of the entries of date so far
 	leave := func() {
-		if at, found = until(day + width); found || day == 0 {
+		if at, found = expire(date + width); found || date == 0 {
 			return
 		}
-		// Corrections of one date stand beside what they correct: only their sum leaves.
-		if need -= sum - gone[day]; need <= 0 {
-			at, found = day+width, true
+		// A correction has the date of the corrected entry, and leaves with it.
+		if need -= sum - expired[date]; need <= 0 {
+			at, found = date+width, true
 		}
 	}
-	err := a.dated(u.edge, forever, func(e *ledger.Entry) (bool, error) {
-		if e.Dated != day {
+	err := a.dated(u.edge, maxTime, func(e *ledger.Entry) (bool, error) {
+		if e.Dated != date {
 			if leave(); found {
 				return false, nil
 			}
-			day, sum = e.Dated, 0
+			date, sum = e.Dated, 0
 		}
 		if u.rule.matches(e.Tags) {
 			if u.rule.kind == count {
@@ -146,14 +159,14 @@ func (u *usage) freed(a *account, holds []expiry, need, now int64) (time.Duratio
 	return waitFor(at, now), nil
 }
 
-// leakWait is wait for a bucket: leaking alone, or leaking and holds that expire.
-func (u *usage) leakWait(holds []expiry, n, now int64) time.Duration {
+// leakWait is wait for a Leaky rule. The bucket leaks, and holds expire.
+func (u *tally) leakWait(holds []expiry, n, now int64) time.Duration {
 	op := store.Op{Bucket: u.rule.bucket().For(u.name), Amount: float64(n)}
 	bucket, from := u.bucket, now
 	for i := 0; ; i++ {
-		// Times are the bucket's own: what has leaked at a time follows from its record, whoever reads it when.
-		at := int64(forever)
-		if d := bucket.Refusal(&op, from, believe).RetryAfter; d != store.Never {
+		// The record alone determines the level at a later time.
+		at := int64(maxTime)
+		if d := bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
 			at = from + d.Microseconds()
 		}
 		if i == len(holds) || at <= holds[i].at {
@@ -164,8 +177,9 @@ func (u *usage) leakWait(holds []expiry, n, now int64) time.Duration {
 	}
 }
 
-// grows reports when the rule next has more room than now; zero if it does not by waiting.
-func (u *usage) grows(a *account, now int64) (time.Time, error) {
+// grows returns the time at which the rule has more room than now, or the zero
+// time if waiting does not help.
+func (u *tally) grows(a *account, now int64) (time.Time, error) {
 	if u.rule.kind == perTransaction {
 		return time.Time{}, nil
 	}
@@ -174,16 +188,18 @@ func (u *usage) grows(a *account, now int64) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if u.rule.kind == leaky {
-		show := u.report(a, now)
-		return after(now, u.leakWait(holds, show.Remaining.Minor+1, now)), nil
+		show := u.report(a.key, now)
+		return timeAfter(now, u.leakWait(holds, show.Remaining.Minor+1, now)), nil
 	}
-	d, err := u.freed(a, holds, 1, now)
-	return after(now, d), err
+	d, err := u.freeWait(a, holds, 1, now)
+	return timeAfter(now, d), err
 }
 
+// waitFor returns the time from now until at, or [store.Never] for maxTime and
+// for a time that a Duration cannot reach.
 func waitFor(at, now int64) time.Duration {
 	us := at - now
-	if at == forever || us > int64(store.Never)/1000 {
+	if at == maxTime || us > int64(store.Never)/1000 {
 		return store.Never
 	}
 	return time.Duration(max(0, us)) * time.Microsecond

@@ -1,8 +1,10 @@
-// Package memledger keeps spends in the process that makes them. It forgets everything when the process ends: it is for
-// tests, for replaying logs, and for limits that may be forgotten.
+// Package memledger keeps spends in the memory of the process and loses them
+// when the process ends. Use it for tests, for replaying logs, and for limits
+// that may be lost.
 package memledger
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -19,12 +21,14 @@ const backend = "memledger"
 
 // Options adjust a [Ledger]. A nil *Options means all defaults.
 type Options struct {
-	// Clock replaces the system's clock, for tests and for replaying logs; it must be safe for concurrent use. The default
-	// is wall time at New carried forward by the monotonic clock.
+	// Clock replaces the system's clock, for tests and for replaying logs. It must
+	// be safe for concurrent use. The default is wall time at New, carried forward
+	// by the monotonic clock.
 	Clock func() time.Time
 }
 
-// Ledger is a [ledger.Ledger] in memory. It may be used by any number of goroutines at once.
+// Ledger is a [ledger.Ledger] in memory. Any number of goroutines may use it at
+// once.
 type Ledger struct {
 	clock *clock.Clock
 
@@ -36,12 +40,12 @@ type Ledger struct {
 
 var _ ledger.Ledger = (*Ledger)(nil)
 
-// account is a working set with its entries, whose numbers have no gaps, and what it holds.
+// account is a working set with its entries and its holds.
 type account struct {
 	ledger.Account
-	entries     []ledger.Entry
-	corrections map[int64][]int64 // numbers of those that correct an entry of a date
-	holds       []ledger.Hold     // in order of expiry, then of ID
+	entries     []ledger.Entry    // their numbers have no gaps
+	corrections map[int64][]int64 // numbers of the entries that correct an entry of a date
+	holds       []ledger.Hold     // in the order of expiry, then of ID
 }
 
 // New returns an empty ledger. o may be nil.
@@ -49,14 +53,15 @@ func New(o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	return &Ledger{clock: clock.New(o.Clock), accounts: make(map[string]*account), requests: make(map[string]*ledger.Request)}
+	return &Ledger{
+		clock:    clock.New(o.Clock),
+		accounts: make(map[string]*account),
+		requests: make(map[string]*ledger.Request),
+	}
 }
 
-// enter locks the ledger, unless the call is over before it began.
+// enter locks the ledger, unless ctx has ended or the ledger is closed.
 func (l *Ledger) enter(ctx context.Context) error {
-	if l == nil {
-		return store.ErrClosed
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -68,7 +73,7 @@ func (l *Ledger) enter(ctx context.Context) error {
 	return nil
 }
 
-// Decide runs a job. See [ledger.Ledger].
+// Decide runs a job while the ledger is locked. See [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	if err := l.enter(ctx); err != nil {
 		return store.Wrap(backend, "decide", err)
@@ -92,6 +97,7 @@ func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 	return err
 }
 
+// apply stores the changes of a job.
 func (l *Ledger) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
 		a := l.accounts[c.Accounts[i].Key]
@@ -133,14 +139,13 @@ func (l *Ledger) apply(c *ledger.Changes) {
 	}
 }
 
+// order compares holds by expiry, then by ID.
 func order(a, b ledger.Hold) int {
-	if a.Expires != b.Expires {
-		return int(max(-1, min(1, a.Expires-b.Expires)))
-	}
-	return strings.Compare(a.SpendID, b.SpendID)
+	return cmp.Or(cmp.Compare(a.Expires, b.Expires), cmp.Compare(a.SpendID, b.SpendID))
 }
 
-// drop removes the entries up to a time. A copy, so that their memory is given back.
+// drop removes the entries up to a time. It copies the rest, so that the memory
+// of the removed entries becomes free.
 func (a *account) drop(at int64) {
 	n := a.after(at)
 	if n == 0 {
@@ -148,14 +153,16 @@ func (a *account) drop(at int64) {
 	}
 	a.entries = slices.Clone(a.entries[n:])
 	for date, seqs := range a.corrections {
-		seqs = slices.DeleteFunc(seqs, func(seq int64) bool { return len(a.entries) == 0 || seq < a.entries[0].Seq })
+		seqs = slices.DeleteFunc(seqs, func(seq int64) bool {
+			return len(a.entries) == 0 || seq < a.entries[0].Seq
+		})
 		if a.corrections[date] = seqs; len(seqs) == 0 {
 			delete(a.corrections, date)
 		}
 	}
 }
 
-// after is the index of the first entry after a time.
+// after returns the index of the first entry after a time.
 func (a *account) after(at int64) int {
 	return sort.Search(len(a.entries), func(i int) bool { return a.entries[i].At > at })
 }
@@ -179,7 +186,7 @@ func (l *Ledger) History(ctx context.Context, key string, before ledger.Position
 	return page, nil
 }
 
-// Accounts lists accounts. It passes over all of them for each page. See [ledger.Ledger].
+// Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
 func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "accounts", err)
@@ -195,7 +202,7 @@ func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) 
 	return list[:min(limit, len(list))], nil
 }
 
-// PruneRequests forgets requests. See [ledger.Ledger].
+// PruneRequests removes requests. See [ledger.Ledger].
 func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
 	if err := l.enter(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
@@ -216,11 +223,8 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 	return n, nil
 }
 
-// Close ends the ledger and forgets what is in it.
+// Close ends the ledger and forgets its data.
 func (l *Ledger) Close() error {
-	if l == nil {
-		return store.Wrap(backend, "close", store.ErrClosed)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed, l.accounts, l.requests = true, nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// snapshot is the ledger itself, which is locked while a job runs.
+// snapshot reads the ledger itself, which stays locked while a job runs.
 type snapshot struct {
 	l      *Ledger
 	now    int64
@@ -47,7 +47,7 @@ func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []led
 				page = append(page, a.entries[i])
 			}
 		}
-		// A correction has the date of what it corrects, and so stands beside it.
+		// A correction has the date of the entry that it corrects.
 		for _, seq := range a.corrections[date] {
 			page = append(page, a.entries[seq-a.entries[0].Seq])
 		}

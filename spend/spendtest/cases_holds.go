@@ -205,7 +205,7 @@ func holdCases() []testCase {
 				if err != nil {
 					s.Fatal(err)
 				}
-				teams, err := b.Of(team.Name)
+				teams, err := b.ForBudget(team.Name)
 				if err != nil {
 					s.Fatal(err)
 				}

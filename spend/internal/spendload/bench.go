@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -28,38 +28,26 @@ func benchBudget(window time.Duration) spend.Budget {
 	}}
 }
 
-// Rate runs f from 64 goroutines for d and returns the calls per second of all
-// of them together.
-func Rate(b *testing.B, d time.Duration, f func(r *rand.Rand) error) float64 {
+// Rate calls f from 64 goroutines for d, with random accounts from 0 to
+// accounts-1. It returns the calls per second of all goroutines together.
+func Rate(b *testing.B, d time.Duration, accounts int, f func(account int) error) float64 {
 	b.Helper()
-	var done atomic.Int64
-	var wg sync.WaitGroup
-	start := time.Now()
-	for range callers {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
-			for time.Since(start) < d {
-				if err := f(r); err != nil {
-					b.Error(err)
-					return
-				}
-				done.Add(1)
-			}
-		})
+	order, err := load.Draw("uniform", accounts, 1, 0, 1)
+	if err != nil {
+		b.Fatal(err)
 	}
-	wg.Wait()
-	return float64(done.Load()) / time.Since(start).Seconds()
+	result, err := load.Run(context.Background(), load.Options{
+		Callers: callers, For: d, Order: order,
+		Decide: func(_ context.Context, account int, _ bool) (bool, error) { return true, f(account) },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return result.PerSecond()
 }
 
-// Median sorts list and returns its middle element.
-func Median(list []float64) float64 {
-	slices.Sort(list)
-	return list[len(list)/2]
-}
-
-// Authorizer returns a function that authorizes 1.00 EUR on a random one of
-// the given number of accounts.
-func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration, accounts int) func(r *rand.Rand) error {
+// Authorizer returns a function that authorizes 1.00 EUR on an account.
+func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration) func(account int) error {
 	b.Helper()
 	cards, err := spend.New(l, benchBudget(window), nil)
 	if err != nil {
@@ -67,10 +55,10 @@ func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration, accounts in
 	}
 	var ids atomic.Int64
 	run := time.Now().UnixNano()
-	return func(r *rand.Rand) error {
+	return func(account int) error {
 		d, err := cards.Authorize(context.Background(), spend.Request{
 			ID:      fmt.Sprintf("%x-%x", run, ids.Add(1)),
-			Account: fmt.Sprint("account:", r.IntN(accounts)),
+			Account: fmt.Sprint("account:", account),
 			Amount:  euros(1_00),
 		})
 		if err == nil && !d.Approved {
@@ -97,7 +85,7 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 	const second = int64(time.Second / time.Microsecond)
 	type side struct {
 		clock     *manualClock
-		authorize func(*rand.Rand) error
+		authorize func(account int) error
 	}
 	var sides []side
 	for _, entries := range []int{10, 10_000} {
@@ -107,16 +95,15 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 		b.Cleanup(func() { _ = l.Close() })
 		// Each account gets one decision a second, so the window holds as many
 		// entries as it has seconds.
-		authorize := Authorizer(b, l, time.Duration(entries)*time.Second, accounts)
+		authorize := Authorizer(b, l, time.Duration(entries)*time.Second)
 		var left atomic.Int64
 		left.Store(int64(entries * accounts * 11 / 10))
 		var wg sync.WaitGroup
 		for range 4 * callers {
 			wg.Go(func() {
-				r := rand.New(rand.NewPCG(rand.Uint64(), 1))
 				for left.Add(-1) >= 0 {
 					clock.us.Add(second / accounts)
-					if err := authorize(r); err != nil {
+					if err := authorize(rand.IntN(accounts)); err != nil {
 						b.Error(err)
 						return
 					}
@@ -128,19 +115,19 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 	}
 	settle()
 	measure := func(s side) float64 {
-		return Rate(b, 1500*time.Millisecond, func(r *rand.Rand) error {
+		return Rate(b, 1500*time.Millisecond, accounts, func(account int) error {
 			s.clock.us.Add(second / accounts)
-			return s.authorize(r)
+			return s.authorize(account)
 		})
 	}
 	for b.Loop() {
-		var few, many, ratios []float64
+		var few, many []float64
 		for range 5 {
-			f, m := measure(sides[0]), measure(sides[1])
-			few, many, ratios = append(few, f), append(many, m), append(ratios, f/m)
+			few, many = append(few, measure(sides[0])), append(many, measure(sides[1]))
 		}
-		b.ReportMetric(Median(few), "with-10/s")
-		b.ReportMetric(Median(many), "with-10000/s")
-		b.ReportMetric(Median(ratios), "x-cost")
+		cost, _ := load.Ratio(few, many)
+		b.ReportMetric(load.Median(few), "with-10/s")
+		b.ReportMetric(load.Median(many), "with-10000/s")
+		b.ReportMetric(cost, "x-cost")
 	}
 }

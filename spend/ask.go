@@ -1,0 +1,66 @@
+package spend
+
+import (
+	"context"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// AbleToAccept reports whether Charge would approve r now. It writes nothing and
+// ignores the ID of r. Another caller may spend before the answer arrives: call
+// Charge or Authorize to decide.
+func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error) {
+	act, err := b.newCharge(kindSpend, r)
+	if err != nil {
+		return Decision{}, err
+	}
+	out := new(Decision)
+	err = b.view(ctx, act, func(t *attempt) (err error) {
+		t.ask(act.amount, act.amount, 1, act.tags)
+		*out, err = t.answer()
+		return err
+	})
+	if err != nil {
+		return Decision{}, err
+	}
+	return *out, nil
+}
+
+// Remaining reports every rule of an account now, in the order of the budget's
+// rules: the used, the held and the remaining amount, and the time at which the
+// remaining amount grows if nobody spends. It writes nothing.
+func (b *Budgets) Remaining(ctx context.Context, account string) ([]Usage, error) {
+	key, err := b.main.key(account)
+	if err != nil {
+		return nil, err
+	}
+	list := new([]Usage)
+	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) (err error) {
+		*list = nil
+		a := t.accounts[0]
+		for _, u := range a.tallies {
+			show := u.report(key, t.now)
+			if show.GrowsAt, err = u.grows(a, t.now); err != nil {
+				return err
+			}
+			*list = append(*list, show)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *list, nil
+}
+
+// view loads the accounts of act as they are now and calls f. The ledger stores
+// nothing.
+func (b *Budgets) view(ctx context.Context, act *action, f func(*attempt) error) error {
+	return b.ledger.View(ctx, &ledger.Job{Accounts: act.keys, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		t := &attempt{budgets: b, act: act, snap: snap}
+		if err := t.load(act.keys); err != nil {
+			return nil, err
+		}
+		return nil, f(t)
+	}})
+}

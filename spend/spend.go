@@ -1,0 +1,235 @@
+package spend
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Kinds of requests and of the entries that they cause.
+const (
+	kindSpend     = "spend"     // used rises
+	kindRecord    = "record"    // used rises, whatever the rules say
+	kindAuthorize = "authorize" // held rises
+	kindIncrease  = "increase"  // held rises
+	kindCapture   = "capture"   // held becomes used; used rises by money that was not held
+	kindRelease   = "release"   // held falls by the rest of a final capture
+	kindVoid      = "void"      // held falls
+	kindExpire    = "expire"    // held falls
+	kindRefund    = "refund"    // used falls
+	kindDecline   = "decline"   // nothing changes
+)
+
+// spend is the stored state of a spend from its authorization to its last
+// refund. Only decisions that hold all of its accounts change it.
+//
+// An expiry changes no spend. It follows from the time of an account, which
+// never runs back, so each account releases its share of an expired hold
+// without the other accounts.
+type spend struct {
+	id       string
+	accounts []string // keys
+	currency string
+	tags     map[string]string
+	expires  int64  // 0 if nothing was ever held
+	total    int64  // authorized, increased and forced
+	counted  bool   // Count rules count it, unless it expires with nothing captured
+	ended    string // kind of the end of the hold; empty while it is open, and after an expiry
+	parts    []part
+}
+
+// part is money that counts at one date: an authorization, an increase, or a
+// capture of money that was not held.
+type part struct {
+	at              int64
+	seqs            []int64 // number of its entry in each account
+	held            int64
+	taken, refunded int64
+}
+
+func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
+	d := newDecoder("a spend", b)
+	sp := &spend{
+		id: id, accounts: accounts,
+		currency: d.string(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
+	}
+	if n := d.count(); n > 0 {
+		sp.tags = make(map[string]string, n)
+		for range n {
+			tag := d.string()
+			sp.tags[tag] = d.string()
+		}
+	}
+	for range d.count() {
+		p := part{at: d.int(), held: d.int(), taken: d.int(), refunded: d.int()}
+		for range accounts {
+			p.seqs = append(p.seqs, d.int())
+		}
+		sp.parts = append(sp.parts, p)
+	}
+	if d.err == nil && (len(accounts) == 0 || len(sp.parts) == 0) {
+		d.err = fmt.Errorf("spend: %w: a spend has no account or no amount", store.ErrCorrupt)
+	}
+	return sp, d.err
+}
+
+func (sp *spend) encode() []byte {
+	e := newEncoder()
+	e.string(sp.currency)
+	e.int(sp.expires)
+	e.int(sp.total)
+	e.bool(sp.counted)
+	e.string(sp.ended)
+	e.int(int64(len(sp.tags)))
+	for _, tag := range slices.Sorted(maps.Keys(sp.tags)) {
+		e.string(tag)
+		e.string(sp.tags[tag])
+	}
+	e.int(int64(len(sp.parts)))
+	for _, p := range sp.parts {
+		e.int(p.at)
+		e.int(p.held)
+		e.int(p.taken)
+		e.int(p.refunded)
+		for _, seq := range p.seqs {
+			e.int(seq)
+		}
+	}
+	return e.b
+}
+
+// money returns n minor units in the currency of the spend.
+func (sp *spend) money(n int64) Money { return Money{n, sp.currency} }
+
+// seqIn returns the number of the part's entry in the account.
+func (sp *spend) seqIn(key string, p part) int64 { return p.seqs[slices.Index(sp.accounts, key)] }
+
+func (sp *spend) captured() bool {
+	return slices.ContainsFunc(sp.parts, func(p part) bool { return p.taken > 0 })
+}
+
+// held returns the money that the hold still reserves.
+func (sp *spend) held() (n int64) {
+	for _, p := range sp.parts {
+		n += p.held
+	}
+	return n
+}
+
+// refundable returns the money that was taken and not given back.
+func (sp *spend) refundable() (n int64) {
+	for _, p := range sp.parts {
+		n += p.taken - p.refunded
+	}
+	return n
+}
+
+// usable returns an error if the hold cannot be captured, increased or voided
+// at now.
+func (sp *spend) usable(now int64) error {
+	switch {
+	case sp.expires == 0:
+		return fmt.Errorf("spend: %w: the amount was spent or recorded at once and never held", ErrHoldEnded)
+	case sp.ended != "":
+		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
+	case sp.expires <= now:
+		return fmt.Errorf("spend: %w; Force captures money that is gone nevertheless", ErrHoldExpired)
+	}
+	return nil
+}
+
+// correct adds an entry to an account that corrects part i at its date.
+func (sp *spend) correct(a *account, i int, e ledger.Entry) error {
+	p := sp.parts[i]
+	e.SpendID, e.Tags, e.Dated, e.Part = sp.id, sp.tags, p.at, sp.seqIn(a.key, p)
+	_, err := a.add(e)
+	return err
+}
+
+// capture takes up to n of the held money, the oldest part first. It returns
+// the rest of n, which was not held.
+func (sp *spend) capture(accounts []*account, requestID string, n int64) (rest int64, err error) {
+	for i := range sp.parts {
+		p := &sp.parts[i]
+		k := min(n, p.held)
+		if k == 0 {
+			continue
+		}
+		for _, a := range accounts {
+			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k}
+			if err := sp.correct(a, i, e); err != nil {
+				return 0, err
+			}
+		}
+		p.held -= k
+		p.taken += k
+		n -= k
+	}
+	return n, nil
+}
+
+// release adds entries to one account that release all held money, the newest
+// part first. The spend itself stays as it is.
+func (sp *spend) release(a *account, kind, requestID string) error {
+	for i := len(sp.parts) - 1; i >= 0; i-- {
+		held := sp.parts[i].held
+		if held == 0 {
+			continue
+		}
+		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held}
+		if i == 0 && sp.counted && !sp.captured() {
+			e.Count = -1
+		}
+		if err := sp.correct(a, i, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end releases all held money in every account and closes the hold.
+func (sp *spend) end(accounts []*account, kind, requestID string) error {
+	for _, a := range accounts {
+		if err := sp.release(a, kind, requestID); err != nil {
+			return err
+		}
+		a.close(sp)
+	}
+	sp.clearHeld()
+	sp.ended = kindCapture
+	if !sp.captured() {
+		sp.ended = kindVoid
+	}
+	return nil
+}
+
+// clearHeld forgets the held money. A spend of which nothing was captured no
+// longer counts.
+func (sp *spend) clearHeld() {
+	for i := range sp.parts {
+		sp.parts[i].held = 0
+	}
+	sp.counted = sp.counted && sp.captured()
+}
+
+// refund gives back n of the taken money, the newest part first.
+func (sp *spend) refund(accounts []*account, requestID string, n int64) error {
+	for i := len(sp.parts) - 1; i >= 0 && n > 0; i-- {
+		p := &sp.parts[i]
+		k := min(n, p.taken-p.refunded)
+		if k == 0 {
+			continue
+		}
+		for _, a := range accounts {
+			if err := sp.correct(a, i, ledger.Entry{Kind: kindRefund, RequestID: requestID, Amount: k, Used: -k}); err != nil {
+				return err
+			}
+		}
+		p.refunded += k
+		n -= k
+	}
+	return nil
+}
