@@ -91,6 +91,10 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	cut := newCutter(t, cfg.ConnConfig.Host, cfg.ConnConfig.Port)
 	address := cut.Addr().(*net.TCPAddr)
 	cfg.ConnConfig.Host, cfg.ConnConfig.Port = "127.0.0.1", uint16(address.Port)
+	// With sslmode=prefer, a server without TLS is reached through a fallback.
+	for _, f := range cfg.ConnConfig.Fallbacks {
+		f.Host, f.Port = cfg.ConnConfig.Host, cfg.ConnConfig.Port
+	}
 	cfg.MaxConns = 4
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
