@@ -58,8 +58,8 @@ torture: ## hours, not minutes: 10^6 random operations per store, a million keys
 demo: ## a day of a web server's log through a bbolt file; then kill -9, and what survived
 	$(GO) run ./cmd/brim/demo
 
-itest: ## PostgreSQL 14 to 18 in containers; needs Docker
-	cd internal/itest && $(GO) test -race -count 1 -timeout 30m -v ./...
+itest: ## PostgreSQL 14 to 18 in containers; needs Docker; ITESTFLAGS goes to "go test"
+	GO='$(GO)' internal/itest/run.sh -race -timeout 30m $(ITESTFLAGS)
 
 vuln: ## known vulnerabilities in what the module uses
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...

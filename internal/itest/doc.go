@@ -1,6 +1,22 @@
-// Package itest runs brim against every PostgreSQL that it supports, each in a container: the migrations, the conformance
-// suite, and a server that is killed under load. It is a module of its own, so that what only these tests need stays out of
-// the module graph of those who use brim. It needs Docker, and fails without it:
+// Package itest runs brim against every PostgreSQL version that it supports, each in a container.
+// It tests the migrations, the conformance suite, and a server that is killed under load.
 //
-//	cd internal/itest && go test -timeout 30m ./...
+// Run the tests with
+//
+//	make itest
+//
+// They need a Docker daemon, and fail without one. For each version, [image.sh] chooses the image:
+// the official one if the daemon has it or can pull it, otherwise an image that the script builds
+// from Debian's packages. A version for which neither works is skipped; the first and the last
+// lines of the output name it and give the reason. The run fails if no version is left. If
+// BRIM_ITEST_ALL is set, the run fails as soon as one version has no image.
+//
+// testcontainers watches over its containers with a container of its own, the reaper. If that image
+// cannot be pulled, the tests set TESTCONTAINERS_RYUK_DISABLED. Each test removes its container in
+// any case, and "make itest" removes the containers of a test that was killed.
+//
+// This package is a module of its own, so that its dependencies stay out of the module graph of
+// programs that use brim.
+//
+// [image.sh]: https://github.com/brimgo/brim/blob/main/internal/itest/image.sh
 package itest

@@ -1,0 +1,101 @@
+package itest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/testcontainers/testcontainers-go"
+)
+
+// supported are the major versions of PostgreSQL that brim supports.
+var supported = []string{"14", "15", "16", "17", "18"}
+
+// version is a version of PostgreSQL. Either image is the name of its image, or missing tells why
+// it has none.
+type version struct {
+	major, image, missing string
+}
+
+// versions are the supported versions. TestMain sets it.
+var versions []version
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run finds the images, runs the tests with them and reports which versions were tested.
+func run(m *testing.M) int {
+	available := 0
+	for _, major := range supported {
+		v := findImage(major)
+		versions = append(versions, v)
+		if v.missing == "" {
+			available++
+		}
+	}
+	report(os.Stderr, "will run")
+	if available == 0 {
+		fmt.Fprintln(os.Stderr, "itest: no version of PostgreSQL has an image")
+		return 1
+	}
+	if available < len(versions) && os.Getenv("BRIM_ITEST_ALL") != "" {
+		fmt.Fprintln(os.Stderr, "itest: BRIM_ITEST_ALL asks for an image of every version")
+		return 1
+	}
+	if err := chooseReaper(); err != nil {
+		fmt.Fprintln(os.Stderr, "itest:", err)
+		return 1
+	}
+	code := m.Run()
+	report(os.Stderr, "ran")
+	return code
+}
+
+// findImage asks image.sh for an image of this version. The script reports its progress on stderr.
+func findImage(major string) version {
+	var progress bytes.Buffer
+	cmd := exec.Command("./image.sh", major)
+	cmd.Stderr = io.MultiWriter(os.Stderr, &progress)
+	out, err := cmd.Output()
+	if err == nil {
+		return version{major: major, image: strings.TrimSpace(string(out))}
+	}
+	lines := strings.Split(strings.TrimSpace(progress.String()), "\n")
+	reason := strings.TrimPrefix(lines[len(lines)-1], "image.sh: ")
+	if reason == "" {
+		reason = err.Error()
+	}
+	return version{major: major, missing: reason}
+}
+
+// report writes one line for each version.
+func report(w io.Writer, verb string) {
+	for _, v := range versions {
+		if v.missing == "" {
+			fmt.Fprintf(w, "itest: PostgreSQL %s: %s with %s\n", v.major, verb, v.image)
+		} else {
+			fmt.Fprintf(w, "itest: PostgreSQL %s: not tested: %s\n", v.major, v.missing)
+		}
+	}
+}
+
+// chooseReaper switches off the reaper of testcontainers if Docker neither has its image nor can
+// pull it. It respects a choice that the environment makes. Call it before the first container.
+func chooseReaper() error {
+	const disable = "TESTCONTAINERS_RYUK_DISABLED"
+	if os.Getenv(disable) != "" {
+		return nil
+	}
+	image := testcontainers.ReaperDefaultImage //nolint:staticcheck // no other exported name tells it
+	if exec.Command("docker", "image", "inspect", image).Run() == nil {
+		return nil
+	}
+	if exec.Command("docker", "pull", image).Run() == nil {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "itest: %s cannot be pulled: %s=true\n", image, disable)
+	return os.Setenv(disable, "true")
+}
