@@ -1,195 +1,228 @@
 // Package brim answers one question about a cost: does it still fit?
 //
-// A bucket holds Capacity units and leaks LeakRate of them per second. [Limiter.TryFillup] puts a cost in if it fits wholly,
-// in one atomic step, wherever the bucket is kept: in PostgreSQL, in a bbolt file or in memory. Most programs need only that
-// method. [Limiter.Fillup] registers what has happened anyway, and [Limiter.AbleToAccept] only asks. [Shaper] makes callers
-// wait for their turn instead of refusing them.
+// It is a rate limiter for work that has a size: requests, rows, bytes, cents. A bucket holds
+// Capacity units and leaks LeakRate units per second. [Limiter.TryFillup] puts a cost into the
+// bucket if the cost fits wholly, in one atomic step, wherever the bucket is kept: in
+// PostgreSQL, in a bbolt file or in memory. Most programs need only that method:
 //
-//	db, err := bolt.Open("limits.db", nil)
+//	db, err := bolt.Open("limits.db", nil) // or postgres.New(pool, nil), or memory.New(nil)
 //	...
 //	lim := brim.New(db, nil)
 //	inserts := brim.Limit{Capacity: 10_000, LeakRate: 500} // rows; rows per second
 //	st, err := lim.TryFillup(ctx, inserts.For("tenant:42"), float64(len(rows)))
+//	switch {
+//	case err != nil: // the store failed or an argument is invalid; the limit gave no answer
+//	case !st.Accepted: // nothing went in; the rows fit after st.RetryAfter
+//	default: // all rows are counted
+//	}
 //
-// An error means that the store failed or that the call made no sense; the limit has then said nothing. A refusal is not an
-// error: see [State].
+// # Methods
 //
-// # Units
+// [Limiter.TryFillup] decides before the work is done. [Limiter.TryFillupAll] does so for
+// several buckets at once: a user, the user's tenant and the whole service. [Limiter.Fillup]
+// registers work that has already happened. [Limiter.AbleToAccept] and [Limiter.State] only
+// ask. [Limiter.Drain] gives units back.
 //
-// Amounts are float64. Integers up to 2^53 are exact, so count in the smallest unit: cents, rows, bytes. Times are whole
-// microseconds, on the store's clock: the server's for PostgreSQL.
+// [Limiter.Hold] reserves room for a cost that is known only later; [Limiter.Capture] or
+// [Limiter.Release] ends the reservation. [Shaper] makes callers wait for their turn instead of
+// refusing them. [Limiter.WithPenalty] blocks a bucket after an overflow.
 //
-// # What a bucket does not promise
+// # Keys and limits
 //
-// A full bucket that then leaks lets about twice its capacity through in the time it takes to drain. For "never more than c
-// in any window", see package spend.
+// The key alone identifies a bucket. The limit comes with each call, so a program can change
+// limits at any time without touching the store. A bucket that does not exist is empty.
 //
-// The model is the leaky bucket as a meter; see Turner, "New directions in communications", 1986.
+// # Units and time
+//
+// Amounts are float64. Integers up to 2^53 are exact, so count in the smallest unit: cents,
+// rows, bytes. Times are whole microseconds on the store's clock, which is the server's clock
+// for PostgreSQL and the process's clock for the other backends.
+//
+// # Refusals and errors
+//
+// A refusal is a [State], never an error. An error means that the store failed or that an
+// argument was invalid; the limit then gave no answer, and the caller decides whether to let
+// the work through. Match errors with [errors.Is]; see [ErrUnavailable] and [ErrInvalidKey].
+//
+// # Bursts
+//
+// A bucket that starts empty lets about twice its capacity through in the time that a full
+// bucket takes to drain: the capacity at once, and as much again while it leaks. For "never
+// more than c in any window", see package spend.
+//
+// The model is the leaky bucket as a meter; see Turner, "New directions in communications (or
+// which way to the information age?)", IEEE Communications Magazine, October 1986.
 package brim
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/brimgo/brim/store"
 )
 
-// Limiter asks and fills buckets in one store. It holds no state of its own: any number of goroutines may share one, and
-// any number of Limiters one store. Over a nil store it answers
-// [ErrClosed].
-type Limiter struct {
-	store   store.Store
-	prefix  string
-	penalty time.Duration // of what does not fit; see WithPenalty
-}
-
-// Options adjust a [Limiter]. The zero value is the default.
-type Options struct {
-	// Prefix is put before every key, so that several programs can share a store. It counts towards a key's 512 bytes.
-	Prefix string
-}
-
-// New returns a Limiter over s. It cannot fail; o may be nil.
-func New(s store.Store, o *Options) *Limiter {
-	l := &Limiter{store: s}
-	if o != nil {
-		l.prefix = o.Prefix
-	}
-	return l
-}
-
-// TryFillup puts n units into b if they fit wholly, and changes nothing if they do not.
+// Limit is the capacity and the leak rate of a bucket:
 //
-// The decision is atomic and uses the store's clock: however many processes share b, what they are granted in any interval
-// never exceeds what b holds and leaks. A refusal is not an error: Accepted is false, and RetryAfter says how long until n
-// would fit if nobody else came, or [Never]. Exactly full is accepted; n = 0 always is, and writes nothing.
+//	type Limit struct {
+//		Capacity float64 // units, above 0 and at most 2^53; integers up to 2^53 are exact
+//		LeakRate float64 // units per second: 0, which never leaks, or from 1e-12 to 2^53
+//	}
 //
-// If the error is [ErrUnknownOutcome], n may have gone in. Any other error means that it did not.
-func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.IfFits}, n)
-}
-
-// Fillup puts n units into b up to its rim; what exceeds the rim is lost and reported as Spilled. It is for what has
-// happened anyway. Full reports that this call brought b to its capacity: true for an instant only, since b leaks.
+//	func (l Limit) For(key string) Bucket           // the bucket of that key, under this limit
+//	func (l Limit) MaxWait() time.Duration          // the time that a full bucket takes to drain
+//	func (l Limit) Validate() error                 // ErrInvalidLimit if a field is out of range
+//	func (l Limit) ValidateAmount(n float64) error  // ErrInvalidAmount if n is out of range
 //
-// If the error is [ErrUnknownOutcome], n may have gone in. Any other error means that it did not.
-func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.Clamp}, n)
-}
-
-// AbleToAccept asks whether n units would fit into b now: State.Accepted is the answer, and RetryAfter says when n would fit.
-// It writes nothing and reserves nothing: another caller may fill b before the answer arrives. To decide and fill in one
-// step, use [Limiter.TryFillup].
-func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (State, error) {
-	if err := b.Limit.Validate(); err != nil {
-		return State{}, err
-	}
-	if err := b.ValidateAmount(n); err != nil {
-		return State{}, err
-	}
-	st, err := l.read(ctx, b)
-	if err != nil {
-		return State{}, err
-	}
-	found := store.Record{Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: b.Limit}
-	if !st.BlockedUntil.IsZero() {
-		found.BlockedUntil = st.BlockedUntil.UnixMicro()
-	}
-	would, _, err := found.Fill(&store.Op{Bucket: b, Amount: n, Mode: store.IfFits}, found.Time, store.DefaultMaxSkew)
-	st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
-	return st, err
-}
-
-// State reports what b holds now. It writes nothing; Accepted and Full are false. A bucket that was never filled is empty.
-func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) { return l.read(ctx, b) }
-
-// StateOf reports what the bucket of that key holds now by the limit last written with it, for tools that do not know the
-// limit. A Capacity of 0 says that there is no such bucket. It writes nothing.
-func (l *Limiter) StateOf(ctx context.Context, key string) (State, error) {
-	key = l.full(key)
-	if err := store.ValidateKey(key); err != nil {
-		return State{}, err
-	}
-	return first(l.backend().Read(ctx, Bucket{Key: key}))
-}
-
-// Drain takes n units out of b, at most what is in it: units given back, or counted in error. Draining an empty bucket
-// changes nothing.
+// A limit comes with each call, so it can change at any time. After the capacity is lowered,
+// calls are refused until enough has leaked. A changed leak rate also applies to the time since
+// the last fill.
 //
-// If the error is [ErrUnknownOutcome], n may have been taken out. Any other error means that it was not.
-func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Amount: -n, Mode: store.Always}, n)
-}
+// [Over], [Smooth] and [GCRA] compute limits from other figures.
+type Limit = store.Limit
 
-// Hold reserves room for n units in b if they fit wholly, and changes nothing if they do not. Held units do not leak: they
-// take up room until [Limiter.Capture] or [Limiter.Release] ends the hold. Who holds what is the caller's to remember;
-// package spend keeps that record and lets holds expire.
+// Over returns the limit of a bucket that drains in period once it is full: Over(100,
+// time.Hour) leaks 100 units per hour. If period is not positive, every call with the limit is
+// refused with [ErrInvalidLimit].
+func Over(capacity float64, period time.Duration) Limit { return store.Over(capacity, period) }
+
+// Smooth returns the limit of a queue that releases rate units per second and keeps none of
+// them longer than maxWait: its capacity is rate times maxWait. Use it with a [Shaper], and
+// choose maxWait below the timeout of the callers; see [Shaper.CheckTimeout].
 //
-// If the error is [ErrUnknownOutcome], n may be held. Any other error means that it is not.
-func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Hold: n, Mode: store.IfFits}, n)
+// If rate or maxWait is not positive, every call with the limit is refused with
+// [ErrInvalidLimit].
+func Smooth(rate float64, maxWait time.Duration) Limit {
+	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
 }
 
-// Capture ends a hold of held units: used of them go in, even past the rim, and begin to leak; the rest is free again. More
-// than b holds is [ErrNotHeld] and changes nothing.
+// GCRA returns the limit and the cost of a cell that make a bucket the generic cell rate
+// algorithm of ITU-T I.371: one cell per interval (the recommendation's T), and each cell at
+// most tolerance (its tau) ahead of its time. Every cell costs the same:
 //
-// If the error is [ErrUnknownOutcome], the hold may have ended. Any other error means that it has not.
-func (l *Limiter) Capture(ctx context.Context, b Bucket, held, used float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
-}
-
-// Release ends a hold of n units and frees their room. More than b holds is [ErrNotHeld] and changes nothing.
+//	limit, cost := brim.GCRA(time.Second/50, 200*time.Millisecond)
+//	st, err := lim.TryFillup(ctx, limit.For("port:7"), cost)
 //
-// If the error is [ErrUnknownOutcome], the hold may have ended. Any other error means that it has not.
-func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Hold: -n, Mode: store.Always}, n)
+// The unit is the nanosecond. A cell costs interval, the bucket leaks 10^9 units per second,
+// and its capacity is interval plus tolerance plus one half. The half absorbs rounding: the
+// leak of a whole number of microseconds, computed in doubles, is not always whole, and without
+// the half a cell that arrives exactly at the earliest permitted time would sometimes be
+// refused. The decisions equal those of the algorithm, ties included, if the bucket is empty at
+// least once in three weeks.
+//
+// Interval plus tolerance must be less than 2^52 nanoseconds, about 52 days. If it is not, if
+// interval is not positive or if tolerance is negative, every call with the limit is refused
+// with [ErrInvalidLimit].
+func GCRA(interval, tolerance time.Duration) (limit Limit, cost float64) {
+	const longest = 1<<52 - 1 // a larger double has no halves
+	if interval <= 0 || tolerance < 0 || interval > longest || tolerance > longest-interval {
+		return Limit{}, 0
+	}
+	return Limit{Capacity: float64(interval+tolerance) + 0.5, LeakRate: 1e9}, float64(interval)
 }
 
-// fill validates what was asked for, of which least is the smallest amount as the caller gave it, and has it decided.
-func (l *Limiter) fill(ctx context.Context, op *store.Op, least float64) (State, error) {
-	if least < 0 {
-		return State{}, fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release", ErrInvalidAmount, least)
-	}
-	op.Key = l.full(op.Key)
-	if op.Mode != store.Always {
-		op.BlockFor = l.penalty
-	}
-	if err := op.Validate(); err != nil {
-		return State{}, err
-	}
-	return l.backend().Fill(ctx, *op)
+// Bucket is a key and the limit that the caller applies to it:
+//
+//	type Bucket struct {
+//		Key string // UTF-8 without NUL, 1 to 512 bytes; compared byte by byte
+//		Limit
+//	}
+//
+//	func (b Bucket) Validate() error // ErrInvalidKey or ErrInvalidLimit
+//
+// Two buckets with one key are the same bucket, whatever their limits.
+type Bucket = store.Bucket
+
+// State is a bucket as a call found it or left it:
+//
+//	type State struct {
+//		Level        float64       // units that leak, after the call
+//		Held         float64       // units reserved by Hold, after the call; they do not leak
+//		Capacity     float64       // units, of the limit that the call decided by
+//		LeakRate     float64       // units per second, of the same limit
+//		Spilled      float64       // units that a Fillup lost over the rim
+//		RetryAfter   time.Duration // if not Accepted, the wait until the amount fits; else 0
+//		At           time.Time     // the bucket's time at the decision, on the store's clock
+//		BlockedUntil time.Time     // end of a penalty, on the store's clock; zero if not blocked
+//		Accepted     bool          // this call's amount went in wholly
+//		Full         bool          // this call filled the bucket to its capacity
+//		Estimate     bool          // a wrapper answered from memory, without asking the store
+//	}
+//
+//	func (s State) Remaining() float64         // units that would still fit
+//	func (s State) TimeToEmpty() time.Duration // time after At until the level has leaked
+//
+// RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
+// helps.
+type State = store.State
+
+// Entry is a bucket in a listing:
+//
+//	type Entry struct {
+//		Key   string
+//		State // by the limit last written
+//	}
+type Entry = store.Entry
+
+// Never is the RetryAfter of an amount that no leaking makes room for: the amount exceeds the
+// capacity less the held units, or the bucket does not leak. It is the largest Duration.
+const Never = store.Never
+
+// UntilEmpty is the penalty that lasts until the bucket has leaked empty, provided that nothing
+// more goes in. If the bucket does not leak, only [Limiter.Reset] lifts the penalty.
+const UntilEmpty = store.UntilEmpty
+
+// Errors of the caller. The bucket has not changed. Match them with [errors.Is].
+var (
+	// ErrInvalidKey reports a key that is empty, longer than 512 bytes with the Limiter's
+	// prefix, not UTF-8, or contains NUL.
+	ErrInvalidKey = store.ErrInvalidKey
+	// ErrInvalidAmount reports an amount that is NaN, infinite, negative or above 2^53, or so
+	// small that adding it to the capacity changes nothing.
+	ErrInvalidAmount = store.ErrInvalidAmount
+	// ErrInvalidLimit reports a capacity or leak rate out of range, or one key with two limits
+	// in one TryFillupAll.
+	ErrInvalidLimit = store.ErrInvalidLimit
+	// ErrNotHeld reports a capture or release of more units than the bucket holds.
+	ErrNotHeld = store.ErrNotHeld
+	// ErrClosed reports a call after the store was closed, or to a Limiter without a store.
+	ErrClosed = store.ErrClosed
+)
+
+// Errors of the store. The limit gave no answer, and the caller decides whether to let the work
+// through. Match them with [errors.Is].
+var (
+	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
+	// applied.
+	ErrUnavailable = store.ErrUnavailable
+	// ErrUnknownOutcome reports a call that was cut short after it was sent. It may have been
+	// applied, or may yet be, so repeating it can count the amount twice.
+	ErrUnknownOutcome = store.ErrUnknownOutcome
+	// ErrCorrupt reports stored data that is damaged. Nothing was applied or repaired.
+	ErrCorrupt = store.ErrCorrupt
+)
+
+// ErrOverLimit matches every [*OverLimitError] in [errors.Is].
+var ErrOverLimit = errors.New("over the limit")
+
+// OverLimitError is the error of [Limiter.Do] and [Shaper.Do] if the amount did not fit.
+// Nothing went into the bucket and the function did not run.
+type OverLimitError struct {
+	State // the refusal; RetryAfter is the wait until the amount fits, or [Never]
 }
 
-// read asks for the state of one bucket.
-func (l *Limiter) read(ctx context.Context, b Bucket) (State, error) {
-	b.Key = l.full(b.Key)
-	if err := b.Validate(); err != nil {
-		return State{}, err
+// Error says when the amount would fit, or why it never will. It does not contain the key.
+func (e *OverLimitError) Error() string {
+	switch {
+	case e.RetryAfter != Never:
+		return fmt.Sprintf("brim: %v: it would fit in %v", ErrOverLimit, e.RetryAfter)
+	case e.LeakRate == 0:
+		return fmt.Sprintf("brim: %v: %v units are left of %v, and the bucket does not leak",
+			ErrOverLimit, e.Remaining(), e.Capacity)
 	}
-	return first(l.backend().Read(ctx, b))
+	return fmt.Sprintf("brim: %v: it can never fit; the bucket takes %v units at most",
+		ErrOverLimit, e.Capacity-e.Held)
 }
 
-func first(states []State, err error) (State, error) {
-	if err != nil {
-		return State{}, err
-	}
-	return states[0], nil
-}
-
-// full is the key as the store knows it. An empty key stays empty, so that the validator refuses it under a prefix too: all
-// callers who forgot theirs would share one bucket.
-func (l *Limiter) full(key string) string {
-	if l.prefix == "" || key == "" {
-		return key
-	}
-	return l.prefix + key
-}
-
-// backend is the store, or one that answers ErrClosed.
-func (l *Limiter) backend() store.Store {
-	if l.store == nil {
-		return none{}
-	}
-	return l.store
-}
+// Is reports whether target is [ErrOverLimit].
+func (e *OverLimitError) Is(target error) bool { return target == ErrOverLimit }

@@ -11,27 +11,25 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Smooth returns the limit of a queue that lets rate units per second out and keeps none of them longer than maxWait: its
-// capacity is rate times maxWait. A rate or delay that is not positive gives a limit that every call refuses with
-// [ErrInvalidLimit].
+// Shaper makes callers wait for their turn, so that a bucket lets its units through evenly
+// spaced: the leaky bucket as a queue. The level of the bucket is the queue, so all processes
+// that share the store share the queue, and it lasts as long as the stored bucket does. Make a
+// Shaper with [NewShaper].
 //
-// Choose maxWait below the timeout of whoever waits: see [Shaper.CheckTimeout].
-func Smooth(rate float64, maxWait time.Duration) Limit {
-	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
-}
-
-// Shaper makes callers wait for their turn, so that what a bucket lets through is spaced evenly: the leaky bucket as a queue.
-// The queue is the bucket's level, so it is shared by all processes that share the store and survives what the store survives.
+// An amount has its turn when all units that were in the bucket before it have leaked. In an
+// empty bucket the turn comes at once; otherwise it comes n/rate after the turn before it,
+// where n is the amount before it. If the amount does not fit into the bucket, or if its turn
+// would come later than MaxWait or the context's deadline allows, it is refused at once and
+// nothing goes in. Most programs need only [Shaper.Wait]. [Shaper.Reserve] returns the time of
+// the turn without waiting.
 //
-// An amount that is put in has its turn when all that was in the bucket before it has leaked: at once in an empty bucket, and
-// otherwise n/rate after the turn before it. What would wait longer than the bucket is deep, or longer than MaxWait or the
-// context's deadline allow, is refused at once and puts nothing in. [Shaper.Wait] is what most programs need; [Shaper.Reserve]
-// only says when the turn is.
+// Use a bucket either as a queue or as a meter. Units put in by [Limiter.TryFillup] go ahead at
+// once and make others wait. Units taken out by Drain or Release let newcomers go while others
+// still wait. Held units take up room that no wait frees.
 //
-// A bucket is used as a queue or as a meter, not both: what [Limiter.TryFillup] puts in goes ahead at once and makes others wait,
-// and what Drain and Release take out lets newcomers go while others still wait. Held units take up room that waiting does not
-// free. The store must be the one that decides: an answer that package lease gives from its slice says nothing about turns; it
-// is turned into an error that wraps [errors.ErrUnsupported], after the amount went in.
+// The store must decide by itself. Package lease answers from units that it took in advance,
+// which says nothing about turns; Reserve and Wait turn such an answer into an error that
+// matches [errors.ErrUnsupported], after the amount went in.
 //
 // A Shaper has no state of its own and may be used by any number of goroutines at once.
 type Shaper struct {
@@ -41,28 +39,34 @@ type Shaper struct {
 
 // ShaperOptions adjust a [Shaper]. The zero value is the default.
 type ShaperOptions struct {
-	// MaxWait is the longest wait for a turn; what would wait longer is refused. 0 leaves that to the bucket's capacity.
+	// MaxWait is the longest wait for a turn. An amount that would wait longer is refused. 0
+	// means no bound beyond the capacity of the bucket; see Limit.MaxWait.
 	MaxWait time.Duration
 }
 
-// NewShaper returns a Shaper over the buckets of l; o may be nil. It fails where an option makes no sense. A penalty of l is
-// not given to what a Shaper refuses: how long somebody was ready to wait is nobody else's fault.
+// NewShaper returns a Shaper over the buckets of l. The options may be nil. It fails if MaxWait
+// is negative.
+//
+// A Shaper sets no penalty, even if l does: a caller's short deadline must not block the
+// others.
 func NewShaper(l *Limiter, o *ShaperOptions) (*Shaper, error) {
-	s := &Shaper{lim: l}
+	var maxWait time.Duration
 	if o != nil {
-		s.maxWait = o.MaxWait
+		maxWait = o.MaxWait
 	}
-	if s.maxWait < 0 {
-		return nil, fmt.Errorf("brim: MaxWait is %v; it must be positive, or 0 for as long as the bucket is deep", s.maxWait)
+	if maxWait < 0 {
+		return nil, fmt.Errorf("brim: MaxWait is %v; it must be positive, or 0 for no bound beyond the capacity",
+			maxWait)
 	}
-	return s, nil
+	return &Shaper{lim: l.WithPenalty(0), maxWait: maxWait}, nil
 }
 
-// CheckTimeout reports, as an error that says which capacity would be right, that a caller who gives up after timeout can be
-// made to wait longer by a bucket of limit l. Such a queue works for nobody once it is full: every caller has gone by the time
-// that it is its turn. Call it where limits are configured, and log what it says.
+// CheckTimeout returns an error if a bucket with limit l can make a caller wait longer than
+// timeout, the time after which the caller gives up. Once such a queue is full, it serves
+// nobody: every caller has gone when its turn comes. Call CheckTimeout where limits are
+// configured, and log the error, which suggests a capacity.
 func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
-	if err := flows(l); err != nil {
+	if err := validateQueue(l); err != nil {
 		return err
 	}
 	longest := l.MaxWait()
@@ -72,58 +76,69 @@ func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 	if longest <= timeout {
 		return nil
 	}
-	return fmt.Errorf("brim: %w: the queue is up to %v long and its callers give up after %v; use a capacity of at most %v, or a MaxWait below the timeout",
+	return fmt.Errorf("brim: %w: the queue is up to %v long and its callers give up after %v; "+
+		"use a capacity of at most %v, or a MaxWait below the timeout",
 		ErrInvalidLimit, longest, timeout, Smooth(l.LeakRate, timeout).Capacity)
 }
 
-// Reserve puts n units into b and says when their turn is, or refuses them and puts nothing in: see State in the answer. It
-// does not wait. The longest wait is that of the bucket, of MaxWait and of the context's deadline, whichever is the shortest;
-// RetryAfter of a refusal says when it would be short enough, if nobody else came. n = 0 has its turn at once.
+// Reserve puts n units into b and returns the time of their turn, or refuses them and puts
+// nothing in. It does not wait. Check State.Accepted in the reservation.
 //
-// A bucket that does not leak is [ErrInvalidLimit]. If the error is [ErrUnknownOutcome], n may have gone in, and nobody has its
-// turn. Any other error of the store means that it did not.
+// The longest permitted wait is the least of three: the time that b takes to drain, MaxWait,
+// and the time left until the context's deadline. After a refusal RetryAfter is the time until
+// the wait would be short enough if no other caller came. An n of 0 has its turn at once.
+//
+// If b does not leak, the error is [ErrInvalidLimit]. If the error is [ErrUnknownOutcome], n
+// may have gone in, and nobody uses the turn. After any other error of the store it did not go
+// in.
 func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation, error) {
-	if err := flows(b.Limit); err != nil {
+	if err := validateQueue(b.Limit); err != nil {
 		return nil, err
 	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Ceiling: s.ceiling(ctx, b.Limit, n)}
-	st, err := s.limiter().fill(ctx, &op, n)
+	st, err := s.lim.fill(ctx, &op, n)
 	if err != nil {
 		return nil, err
 	}
 	received := time.Now()
 	if st.Accepted && st.Estimate {
-		return nil, fmt.Errorf("brim: %w: this store answers from a slice that it took, which says nothing about turns; use the store under it", errors.ErrUnsupported)
+		return nil, fmt.Errorf("brim: %w: the store answered from leased units, which says nothing about turns; "+
+			"use the store under the lease", errors.ErrUnsupported)
 	}
-	r := &Reservation{State: st, lim: s.limiter(), op: op}
+	var wait time.Duration
 	if st.Accepted && n > 0 {
-		r.Wait = drained(st.Level-n, b.LeakRate)
+		wait = timeToLeak(st.Level-n, b.LeakRate)
 	}
-	// The store has decided before its answer arrived: to count from here is late by no more than that, and never early.
-	r.turn = received.Add(r.Wait)
-	return r, nil
+	return &Reservation{
+		State: st, lim: s.lim, op: op, turn: st.At.Add(wait),
+		// The store decided before its answer arrived, so a wait that starts now ends late by
+		// no more than the answer took, and never early.
+		due: received.Add(wait),
+	}, nil
 }
 
-// Wait puts n units into b and returns when it is their turn. State is as of their going in; if Accepted is false they were
-// refused, at once, and nothing went in: see [Shaper.Reserve].
+// Wait puts n units into b and returns when their turn has come. The State is the bucket as the
+// units left it. If Accepted is false, they were refused at once and nothing went in; see
+// [Shaper.Reserve].
 //
-// If the context ends while Wait waits, the answer is its error, and the units are taken out again where nobody has reserved
-// behind them, in at most a second; else their turn passes unused, because those behind keep theirs. If the store fails in
-// that, its error is joined to the context's. A turn that the store's answer came too late for is
-// [context.DeadlineExceeded] in the same way.
+// If the context ends during the wait, Wait returns the context's error and tries for at most a
+// second to take the units out again; see [Reservation.Cancel]. If others have reserved behind
+// them, the units stay in and their turn passes unused. If the store fails to take them out,
+// its error is joined to the context's error. If the store's answer arrives so late that the
+// turn is after the deadline, Wait does the same at once, with [context.DeadlineExceeded].
 func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	r, err := s.Reserve(ctx, b, n)
 	if err != nil {
 		return State{}, err
 	}
-	wait := r.Delay()
-	if !r.State.Accepted || wait == 0 {
+	delay := r.Delay()
+	if !r.State.Accepted || delay == 0 {
 		return r.State, nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && r.turn.After(deadline) {
+	if deadline, ok := ctx.Deadline(); ok && r.due.After(deadline) {
 		return State{}, errors.Join(context.DeadlineExceeded, r.giveBack(ctx))
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -133,8 +148,15 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	}
 }
 
-// ceiling is the level that n units may reach without waiting for longer than they may, or 0 where the capacity is all there
-// is to it.
+// Do waits for the turn of n units in b, then calls f and returns the error of f. If the turn
+// would come too late, Do does not call f and returns an [*OverLimitError] at once; see
+// [Shaper.Wait]. If Wait fails, Do does not call f either and returns the error of Wait.
+func (s *Shaper) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
+	return do(ctx, b, n, f, s.Wait)
+}
+
+// ceiling returns the level that n units may reach so that their wait is permitted, or 0 if the
+// capacity alone decides.
 func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 	longest := Never
 	if s.maxWait > 0 {
@@ -144,64 +166,67 @@ func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 		longest = min(longest, max(0, time.Until(deadline)))
 	}
 	ceiling := l.LeakRate*longest.Seconds() + n
-	ceiling += rounding(ceiling) // the turn at the very end of the wait is in time
+	ceiling += roundingMargin(ceiling) // a turn at the very end of the wait is in time
 	if longest == Never || !(n >= 0 && ceiling < l.Capacity) {
 		return 0
 	}
 	return ceiling
 }
 
-// limiter is the Shaper's, without its penalty.
-func (s *Shaper) limiter() *Limiter {
-	return s.lim.WithPenalty(0)
-}
-
-// Reservation is a place in a bucket that is used as a queue. It may be used by any number of goroutines at once.
+// Reservation is a place in a bucket that is used as a queue. Its methods may be called by any
+// number of goroutines at once.
 type Reservation struct {
-	// State is the bucket as the reservation left it. If Accepted is false there is no reservation, and RetryAfter says when to
-	// come back.
+	// State is the bucket as the reservation left it. If Accepted is false, there is no
+	// reservation and RetryAfter is the wait until a new attempt would succeed if no other
+	// caller came.
 	State State
-	// Wait is the time from State.At, on the store's clock, to the turn.
-	Wait time.Duration
 
 	lim  *Limiter
 	op   store.Op
-	turn time.Time // on this process's clock
+	turn time.Time // on the store's clock
+	due  time.Time // the turn on this process's clock
 
 	mu   sync.Mutex
-	done bool // given back, or perhaps
+	done bool // Cancel took the reservation back, or may have
 }
 
-// Turn reports when the turn is, on the store's clock. Turns of one bucket are at least amount/rate apart.
-func (r *Reservation) Turn() time.Time { return r.State.At.Add(r.Wait) }
+// Turn reports the time of the turn on the store's clock. Turns of one bucket are at least the
+// earlier amount divided by the leak rate apart. Turn of a refused reservation is State.At.
+func (r *Reservation) Turn() time.Time { return r.turn }
 
-// Delay reports how long it still is until the turn, by this process's monotonic clock, counted from when the store's answer
-// arrived; 0 if it has come.
-func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.turn)) }
+// Delay reports the time left until the turn on this process's monotonic clock, or 0 if the
+// turn has come. It counts from the arrival of the store's answer.
+func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.due)) }
 
-// Cancel takes the reservation back before its turn, and reports whether it did. It does not where somebody has reserved
-// behind it, since that one's turn stays what it is and a newcomer would get the same one; nor where the bucket is blocked. Such
-// a turn passes unused. After the turn, and after a reservation that was refused, Cancel does nothing.
+// Cancel takes the reservation back before its turn, and reports whether it did.
 //
-// If the error is [ErrUnknownOutcome], it may have been taken back, and Cancel will not try again.
+// Cancel takes nothing back if somebody has reserved behind the reservation, because their
+// turns stay and a newcomer would get the same turn, or if the bucket is blocked by a penalty.
+// The turn then passes unused. After the turn, and for a refused reservation, Cancel does
+// nothing.
+//
+// If the error is [ErrUnknownOutcome], the reservation may have been taken back, and a later
+// Cancel does nothing. After any other error Cancel may be called again.
 func (r *Reservation) Cancel(ctx context.Context) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done || !r.State.Accepted || r.op.Amount == 0 || r.Delay() == 0 {
 		return false, nil
 	}
-	// Were nobody behind it, the bucket would be left with what was in front of it, less what has leaked since. The margin is
-	// for the rounding of leaks; an amount so small that it hides in there takes no time that could be told from none.
+	// If nobody has reserved behind it, taking the amount out leaves the units that were in
+	// front, less their leak since. The ceiling says so. Its margin absorbs the rounding of
+	// leaks; an amount that is smaller than the margin takes no measurable time.
 	op := r.op
 	op.Amount = -r.op.Amount
-	op.Ceiling = r.State.Level + r.State.Held - r.op.Amount + rounding(op.Capacity)
+	op.Ceiling = r.State.Level + r.State.Held - r.op.Amount + roundingMargin(op.Capacity)
 	op.CeilingAt = r.State.At
-	st, err := r.lim.backend().Fill(ctx, op)
+	st, err := r.lim.store.Fill(ctx, op)
 	r.done = st.Accepted || errors.Is(err, ErrUnknownOutcome)
 	return st.Accepted, err
 }
 
-// giveBack cancels for a caller whose context has ended.
+// giveBack cancels the reservation of a caller whose context has ended. It takes at most a
+// second.
 func (r *Reservation) giveBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -209,20 +234,23 @@ func (r *Reservation) giveBack(ctx context.Context) error {
 	return err
 }
 
-// flows refuses a limit that no turn ever comes from.
-func flows(l Limit) error {
+// validateQueue refuses an invalid limit and a limit without a leak, which never lets a turn
+// come.
+func validateQueue(l Limit) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
 	if l.LeakRate == 0 {
-		return fmt.Errorf("brim: %w: leak rate is 0: nobody's turn would ever come; use a positive one", ErrInvalidLimit)
+		return fmt.Errorf("brim: %w: the leak rate is 0, so no turn would ever come; use a positive leak rate",
+			ErrInvalidLimit)
 	}
 	return nil
 }
 
-// drained is the time in which level units leak, to the nearest nanosecond.
-func drained(level, rate float64) time.Duration {
-	ns := math.Round(level / rate * 1e9)
+// timeToLeak returns the time in which units leak at rate, to the nearest nanosecond. The
+// microseconds of State.TimeToEmpty are too coarse for turns.
+func timeToLeak(units, rate float64) time.Duration {
+	ns := math.Round(units / rate * 1e9)
 	switch {
 	case !(ns > 0):
 		return 0
@@ -232,5 +260,6 @@ func drained(level, rate float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// rounding is more than some sums and differences of levels up to x can be wrong by.
-func rounding(x float64) float64 { return 8 * (math.Nextafter(x, math.Inf(1)) - x) }
+// roundingMargin returns more than the rounding error of a few sums and differences of levels
+// up to x.
+func roundingMargin(x float64) float64 { return 8 * (math.Nextafter(x, math.Inf(1)) - x) }

@@ -158,7 +158,7 @@ func TestReserve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wait := r.Wait
+			wait := r.Turn().Sub(r.State.At)
 			if !tc.accepted {
 				wait = r.State.RetryAfter
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/brimgo/brim/store"
@@ -49,7 +48,7 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(s.path)
-	if info.Mode().Perm() != mode || root && info.Sys().(*syscall.Stat_t).Uid != uid {
+	if info.Mode().Perm() != mode || root && owner(info) != uid {
 		t.Errorf("mode %v, %+v: want them unchanged", info.Mode(), info.Sys())
 	}
 	if err != nil || info.Size() != sizes.After || sizes.After > sizes.Before/4 {

@@ -115,16 +115,17 @@ func bytesOf(t testing.TB, path string) []byte {
 	return b
 }
 
-// child runs one of the roles below.
+// roles are the main functions of child processes. Each takes the path of a file.
+var roles = map[string]func(path string) error{
+	"load":  childLoad,
+	"open":  childOpen,
+	"relax": childRelaxed,
+}
+
+// child runs one of the roles.
 func child(role string) int {
 	path := os.Getenv("BRIM_BOLT_TEST_PATH")
-	run, ok := map[string]func(string) error{
-		"load":  childLoad,
-		"open":  childOpen,
-		"small": childSmallFile,
-		"eio":   childDiskFailure,
-		"relax": childRelaxed,
-	}[role]
+	run, ok := roles[role]
 	if !ok {
 		fmt.Println("no such role:", role)
 		return 64

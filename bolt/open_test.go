@@ -89,11 +89,6 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, store.ErrUnavailable, "is a directory"},
-		{"fifo", "opening one must not wait for somebody at its other end", func(t *testing.T, path string) {
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, store.ErrUnavailable, "not a regular file"},
 		{"link to nowhere", "a link cannot be replaced by a new file for ever", func(t *testing.T, path string) {
 			if err := os.Symlink(path+".gone", path); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// BenchmarkServe measures calls that a slice serves, on one bucket, from as many goroutines as -cpu says.
+// BenchmarkServe measures calls on one bucket that are served from allotments. The flag -cpu sets
+// the number of goroutines.
 func BenchmarkServe(b *testing.B) {
 	inner := &watched{Store: inMemory(b, nil)}
 	s := wrap(b, inner, nil)

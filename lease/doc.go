@@ -1,4 +1,5 @@
-// Package lease serves a busy bucket of a shared store from memory, a slice at a time.
+// Package lease serves a busy bucket of a shared store from memory. Each process takes allotments of
+// the bucket's room and decides most calls by itself.
 //
 //	db, err := postgres.New(pool, nil)
 //	...
@@ -6,34 +7,48 @@
 //	...
 //	lim := brim.New(s, nil)
 //
-// A [Store] takes a slice of a bucket's room with one TryFillup, and lets the calls that follow in from the slice without
-// asking anybody. Any number of processes may do so with one bucket. However they crash, stall or lose their slices, all of
-// them together never let in more than the bucket holds and leaks, in any window: see the proof at the type slice. What is
-// served from memory has Estimate set in its State.
+// A [Store] takes an allotment with one TryFillup of the wrapped store. It accepts the calls that
+// follow from the allotment, without a question to the store. Any number of processes may lease one
+// bucket. All of them together accept, in any window of time, at most the units that the bucket
+// holds and leaks: they may crash, stall or lose allotments, and the bound still holds. The comment
+// on the type allotment in the source proves it. A State that was served from memory has Estimate
+// set.
 //
-// # What it costs
+// # What leases may waste
 //
-// What is in a slice is in the bucket. A call may be refused although the units in slices, waiting or lost, would have made
-// room for it. Slices are only taken while they leave the bucket at most Options.Share full, a quarter by default, so all of
-// them together never take more than that: whatever the number of processes, a bucket of capacity c under leases lets in
-// what one of capacity (1 - Share) * c would. Above that line, and for buckets that are asked rarely, leak slowly or do not
-// leak at all, every call goes to the store by itself and is exact.
+// The units of an allotment count in the bucket's level as soon as the store has granted them. A
+// call can therefore be refused while allotments hold units that nobody uses. A process never gives
+// units back: unused units lapse as fast as the bucket leaks, after one second at the latest. If a
+// process crashes, its unused units are wasted; they leave the bucket within that second, too.
 //
-// Slices follow demand: they are as large as what the process is about to need in Options.Ahead, or what the bucket leaks in
-// it, if that is more; never more than the bucket leaks in a second, and never more than a quarter of the share. A slice that nobody uses is gone after that second at the
-// latest, here and in the bucket. Nothing is ever given back.
+// Options.Share limits the waste. The store grants an allotment only if the bucket is then filled to
+// at most Share of its capacity, a quarter by default. The unused units of all processes together
+// never exceed that share. So a bucket of capacity c under leases refuses a call only if a bucket of
+// capacity (1 - Share) * c, filled with the units that were served, would refuse it, too.
+//
+// A call goes to the store and is exact if the bucket is fuller than Share, is asked rarely, leaks
+// slowly or does not leak at all.
+//
+// An allotment covers the demand of this process for a time of Options.Ahead, or the units that the
+// bucket leaks in that time if they are more. It never exceeds the units that the bucket leaks in a
+// second, nor a quarter of the share.
 //
 // # What loosens the bound
 //
-// A bucket that another process resets, drains or blocks, or whose leak rate it changes, is served from the slices that are
-// out until they are used up or have leaked: from then on, by at most those slices more than the bucket admits. Through the
-// same Store, all of these end its slice at once, but for a drain, which makes room as it does without leases. A slice counts time by the longer of this machine's monotonic and wall clocks,
-// a thousandth fast, because the monotonic clock of some systems stops while the machine is suspended. A machine that
-// sleeps, and whose wall clock is set back before it takes its next slice, is not seen to have slept for as long as the clock
-// was set back; and where the store's clock is set forward, the bucket leaks for the step, and the slices that are out do not.
+// If another process resets, drains or blocks the bucket, or changes its leak rate, this process
+// serves its allotment until it is used up or has lapsed. From then on, the processes may accept the
+// units of their allotments at that moment in addition to the bound. A reset, a block and another
+// limit that go through the same Store end its allotment at once. A drain does not: it makes room as
+// it does without leases.
 //
-// # What goes to the store
+// A Store counts time by the longer of this machine's monotonic and wall clocks, a thousandth fast,
+// because the monotonic clock of some systems stops while the machine is suspended. If a machine
+// sleeps and its wall clock is set back before its next allotment, the Store misses as much of the
+// sleep as the clock was set back. If the store's clock is set forward, the bucket leaks for the
+// step and the allotments do not.
 //
-// Only TryFillup is served from slices: mode IfFits, no Hold, no Ceiling, no penalty. Read and List show the bucket with its
-// slices in it.
+// # Calls that reach the store
+//
+// Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling or penalty. All other
+// calls reach the store. Read and Scan show the bucket with the allotments in its level.
 package lease

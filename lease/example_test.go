@@ -9,19 +9,19 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// Many calls on one bucket of a store that is far away.
+// Each of several processes makes many calls on one bucket of a store across the network.
 func Example() {
-	far, err := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
+	db, err := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s, err := lease.New(far, nil)
+	s, err := lease.New(db, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close() // closes far, too
+	defer s.Close() // closes db, too
 	lim := brim.New(s, nil)
 
 	events := brim.Limit{Capacity: 1_000_000, LeakRate: 100_000}

@@ -1,11 +1,11 @@
 package lease
 
-// Pools counts the buckets that may have slices.
-func Pools(s *Store) int {
+// Accounts returns the number of buckets that may have allotments.
+func Accounts(s *Store) int {
 	n := 0
 	for i := range s.table.shards {
-		if pools := s.table.shards[i].pools.Load(); pools != nil {
-			n += len(*pools)
+		if accounts := s.table.shards[i].accounts.Load(); accounts != nil {
+			n += len(*accounts)
 		}
 	}
 	return n

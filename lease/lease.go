@@ -15,47 +15,51 @@ import (
 const backend = "lease"
 
 const (
-	// DefaultShare is the part of a bucket that slices may fill where Options do not say otherwise.
+	// DefaultShare is the part of a bucket that allotments may fill if Options.Share is 0.
 	DefaultShare = 0.25
-	// DefaultAhead is the demand that a slice is for where Options do not say otherwise.
+	// DefaultAhead is the time for which an allotment should last if Options.Ahead is 0.
 	DefaultAhead = 20 * time.Millisecond
-	// DefaultMaxBuckets is how many buckets may have slices where Options do not say otherwise.
+	// DefaultMaxBuckets is the number of buckets that may have allotments if Options.MaxBuckets is 0.
 	DefaultMaxBuckets = 1 << 14
 )
 
-// Options adjust a [Store]. The zero value is the default. All processes that share buckets should use the same Share.
+// Options adjust a [Store]. The zero value selects the defaults. All processes that share buckets
+// should use the same Share.
 type Options struct {
-	// Share is the part of a bucket's capacity, over 0 and under 1, up to which slices may fill it: 0 means [DefaultShare].
-	// It is what leases may cost: see the package comment.
+	// Share is the part of a bucket's capacity, above 0 and below 1, to which allotments may fill the
+	// bucket; 0 means [DefaultShare]. It limits the units that leases may waste: see the package
+	// comment.
 	Share float64
-	// Ahead is for how long a slice should last at the rate at which it is used: 0 means [DefaultAhead]. It should be some
-	// times what a call to the store takes.
+	// Ahead is the time for which an allotment should last at the current demand; 0 means
+	// [DefaultAhead]. It should be several times the duration of a call to the store.
 	Ahead time.Duration
-	// MaxBuckets is about how many buckets may have slices: 0 means [DefaultMaxBuckets]. One that is pushed out loses its
-	// slice; nothing else comes of it.
+	// MaxBuckets is the approximate number of buckets that may have allotments; 0 means
+	// [DefaultMaxBuckets]. A bucket that has to give up its place loses its allotment and nothing
+	// else.
 	MaxBuckets int
-	// Clock replaces the system's clocks, for tests. It must be safe for concurrent use.
+	// Clock replaces the system's monotonic and wall clocks, for tests. It must be safe for
+	// concurrent use.
 	Clock func() time.Time
 }
 
-// Store is a [store.Store] that serves busy buckets from slices. It may be used by any number of goroutines at once. It runs
-// a goroutine only while it is taking a slice; Close waits for it.
+// Store is a [store.Store] that serves busy buckets from allotments. It is safe for concurrent use.
+// It runs a goroutine only while it asks for an allotment; Close waits for that goroutine.
 type Store struct {
-	inner store.Store
-	share float64
-	ahead float64 // seconds
-	start time.Time
-	read  func() instant
-	table table
+	inner      store.Store
+	share      float64
+	ahead      float64 // seconds
+	start      time.Time
+	readClocks func() instant
+	table      table
 
-	ctx    context.Context // of the slices that are being taken
-	cancel context.CancelFunc
-	life   sync.Mutex // orders Close and the start of goroutines
-	tasks  sync.WaitGroup
-	closed atomic.Bool
+	ctx      context.Context // of the requests for allotments
+	cancel   context.CancelFunc
+	starting sync.Mutex // held to start a request, and by Close to forbid further ones
+	requests sync.WaitGroup
+	closed   atomic.Bool
 }
 
-// New returns a Store in front of s. o may be nil. It fails where s is nil or an option makes no sense.
+// New returns a Store that wraps s; o may be nil. It fails if s is nil or an option is out of range.
 func New(s store.Store, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -63,7 +67,7 @@ func New(s store.Store, o *Options) (*Store, error) {
 	var err error
 	switch {
 	case s == nil:
-		err = fmt.Errorf("%w: there is none to put in front of", store.ErrClosed)
+		err = fmt.Errorf("%w: the store to wrap is nil", store.ErrClosed)
 	case !(o.Share >= 0 && o.Share < 1):
 		err = fmt.Errorf("Share is %v; it must be over 0 and under 1, or 0 for %v", o.Share, DefaultShare)
 	case o.Ahead < 0:
@@ -81,19 +85,19 @@ func New(s store.Store, o *Options) (*Store, error) {
 	if l.ahead == 0 {
 		l.ahead = DefaultAhead.Seconds()
 	}
-	most := o.MaxBuckets
-	if most == 0 {
-		most = DefaultMaxBuckets
+	buckets := o.MaxBuckets
+	if buckets == 0 {
+		buckets = DefaultMaxBuckets
 	}
-	l.table.most = max(1, most/shards)
+	l.table.maxPerShard = max(1, buckets/shards)
 	l.table.seed = maphash.MakeSeed()
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.read = func() instant {
+	l.readClocks = func() instant {
 		now := time.Now()
 		return instant{mono: int64(now.Sub(l.start)), wall: now.UnixNano()}
 	}
 	if clock := o.Clock; clock != nil {
-		l.read = func() instant {
+		l.readClocks = func() instant {
 			now := clock().UnixNano()
 			return instant{mono: now, wall: now}
 		}
@@ -101,135 +105,139 @@ func New(s store.Store, o *Options) (*Store, error) {
 	return l, nil
 }
 
-// ready is what every call asks first.
-func (s *Store) ready(ctx context.Context) error {
-	if s == nil || s.closed.Load() {
+// check returns the error of a call that must not start: the Store is closed or ctx has ended.
+func (s *Store) check(ctx context.Context) error {
+	if s.closed.Load() {
 		return store.ErrClosed
 	}
 	return ctx.Err()
 }
 
-// Fill serves op from the bucket's slice if it can, and asks the store otherwise. See [store.Store].
+// Fill serves op from the bucket's allotment if it can, and asks the wrapped store otherwise. See
+// [store.Store].
 //
-// A caller whose context ends while it waits for a slice gets the context's error, and nothing was sent for it.
+// A caller may wait for an allotment that is on its way. If its context ends meanwhile, it gets the
+// context's error, and nothing was sent for it.
 func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	if err = s.ready(ctx); err != nil {
+	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
 	if !leasable(&op) {
 		st, err = s.inner.Fill(ctx, op)
-		s.passed(&op, err != nil || !st.Accepted)
+		s.bypassed(&op, err != nil || !st.Accepted)
 		return st, err
 	}
 	h := s.table.hash(op.Key)
-	p := s.table.find(h, op.Key)
-	if p == nil {
+	a := s.table.find(h, op.Key)
+	if a == nil {
 		ahead := int64(s.ahead * 1e9)
-		if now := s.read(); s.table.busy(h, now.mono, ahead) {
+		if now := s.readClocks(); s.table.busy(h, now.mono, ahead) {
 			s.table.insert(h, op.Bucket, now, ahead)
 		}
 		return s.inner.Fill(ctx, op)
 	}
-	if p.limit != op.Limit {
-		s.table.drop(h, p)
+	if a.limit != op.Limit {
+		s.table.drop(h, a)
 		return s.inner.Fill(ctx, op)
 	}
-	now := s.read()
-	if sl := p.slice.Load(); sl != nil && sl.serve(op.Amount, now) {
-		if sl.low() && sl.refilling.CompareAndSwap(false, true) {
-			s.prefetch(p, op.Amount, now)
+	now := s.readClocks()
+	if current := a.allotment.Load(); current != nil && current.serve(op.Amount, now) {
+		if current.low() && current.prefetched.CompareAndSwap(false, true) {
+			s.prefetch(a, op.Amount, now)
 		}
-		sl.state(&st, &op, now)
+		current.state(&st, &op, now)
 		return st, nil
 	}
-	return s.miss(ctx, p, &op)
+	return s.await(ctx, a, &op)
 }
 
-// leasable reports whether op may be served from a slice. A bucket that does not leak gets none: what is lost with a slice
-// would be lost for good.
+// leasable reports whether op may be served from an allotment. A bucket that does not leak gets no
+// allotments: units of a lost allotment would stay in the bucket for ever.
 func leasable(op *store.Op) bool {
-	return op.Mode == store.IfFits && op.Amount > 0 && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && op.LeakRate > 0
+	return op.Mode == store.IfFits && op.Amount > 0 && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 &&
+		op.LeakRate > 0
 }
 
-// passed notes what a call that went to the store may mean for the bucket's slice.
-func (s *Store) passed(op *store.Op, blocked bool) {
+// bypassed updates the bucket's account after a call that bypassed its allotment. A block or another
+// limit ends the account; a drain or a release makes room for the next allotment. blocked reports
+// whether the call may have blocked the bucket.
+func (s *Store) bypassed(op *store.Op, blocked bool) {
 	h := s.table.hash(op.Key)
-	p := s.table.find(h, op.Key)
+	a := s.table.find(h, op.Key)
 	switch {
-	case p == nil:
-	case p.limit != op.Limit, op.BlockFor != 0 && blocked:
-		s.table.drop(h, p)
+	case a == nil:
+	case a.limit != op.Limit, op.BlockFor != 0 && blocked:
+		s.table.drop(h, a)
 	case op.Amount < 0, op.Hold < 0:
-		p.roomAgain()
+		a.endPause()
 	}
 }
 
-// Apply asks the store. See [store.Store].
+// Apply asks the wrapped store. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
 	}
 	results, err := s.inner.Apply(ctx, txns...)
 	for _, txn := range txns {
 		for i := range txn {
-			s.passed(&txn[i], true)
+			s.bypassed(&txn[i], true)
 		}
 	}
 	return results, err
 }
 
-// Read asks the store: what is in slices is in the bucket. See [store.Store].
+// Read asks the wrapped store, which counts allotments in the level. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
 	}
 	return s.inner.Read(ctx, buckets...)
 }
 
-// Delete removes buckets, and this Store's slices of them. See [store.Store].
+// Delete removes buckets from the wrapped store and ends this Store's allotments of them. See
+// [store.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	if err := s.ready(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "delete", err)
 	}
 	err := s.inner.Delete(ctx, keys...)
 	for _, key := range keys {
 		h := s.table.hash(key)
-		if p := s.table.find(h, key); p != nil {
-			s.table.drop(h, p) // whatever became of it: the slice may be of a bucket that is gone
+		if a := s.table.find(h, key); a != nil {
+			s.table.drop(h, a) // also after an error: the bucket may be gone
 		}
 	}
 	return err
 }
 
-// Scan asks the store. See [store.Store].
+// Scan asks the wrapped store. See [store.Store].
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "scan", err)
 	}
 	return s.inner.Scan(ctx, prefix, after, limit)
 }
 
-// Prune asks the store. See [store.Store].
+// Prune asks the wrapped store. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
 	return s.inner.Prune(ctx)
 }
 
-// Close ends what is being taken and closes the store that was given to [New]. The slices leak away in the buckets.
+// Close cancels pending requests for allotments, waits for their goroutines and closes the wrapped
+// store. Unused units leak from the buckets. Closing twice is allowed.
 func (s *Store) Close() error {
-	if s == nil {
-		return store.Wrap(backend, "close", store.ErrClosed)
-	}
-	s.life.Lock()
+	s.starting.Lock()
 	again := s.closed.Swap(true)
-	s.life.Unlock()
+	s.starting.Unlock()
 	s.cancel()
-	s.tasks.Wait()
+	s.requests.Wait()
 	err := s.inner.Close()
 	if again && errors.Is(err, store.ErrClosed) {
-		return nil // closing twice is allowed
+		return nil
 	}
 	return err
 }

@@ -18,9 +18,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestConformance runs the whole suite with a share too small for any slice. What is served from slices is not the exact
-// answer that the suite demands: a bucket with slices out is fuller than what was let in. TestModel is what holds then; here
-// is everything that goes to the store, which must come back as it is.
+// TestConformance runs the whole suite with a share too small for any allotment, so that each call
+// reaches the store and its answer must come back unchanged. Allotments would break the suite, which
+// demands exact levels: a bucket with allotments is fuller than the units that were served. TestModel
+// tests allotments.
 func TestConformance(t *testing.T) {
 	at := func(t *testing.T, clock func() time.Time) store.Store {
 		return wrap(t, inMemory(t, clock), &lease.Options{Share: 1e-30})
@@ -49,11 +50,11 @@ func wrap(t testing.TB, s store.Store, o *lease.Options) *lease.Store {
 	return w
 }
 
-// watched counts the fills that reach a store, and does with each what the test says.
+// watched counts the fills that reach a store.
 type watched struct {
 	store.Store
 	fills  atomic.Int64
-	before func(op store.Op) error
+	before func(op store.Op) error // runs before each fill; an error fails the fill
 }
 
 func (w *watched) Fill(ctx context.Context, op store.Op) (store.State, error) {
@@ -66,7 +67,7 @@ func (w *watched) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return w.Store.Fill(ctx, op)
 }
 
-// manual is a clock that only the test moves.
+// manual is a clock that moves only by step.
 type manual struct{ ns atomic.Int64 }
 
 func newManual() *manual {
@@ -78,7 +79,7 @@ func newManual() *manual {
 func (c *manual) now() time.Time       { return time.Unix(0, c.ns.Load()) }
 func (c *manual) step(d time.Duration) { c.ns.Add(int64(d)) }
 
-// warm makes a bucket busy until it is served from a slice.
+// warm asks a bucket until it is served from an allotment.
 func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.State {
 	t.Helper()
 	for range 1000 {
@@ -91,25 +92,25 @@ func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.Stat
 			return st
 		}
 	}
-	t.Fatal("no slice after 1000 calls in a second")
+	t.Fatal("no allotment after 1000 calls in a second")
 	return store.State{}
 }
 
 var limit = store.Limit{Capacity: 100_000, LeakRate: 1000}
 
-func TestServedFromSlices(t *testing.T) {
+func TestServedFromAllotments(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
 	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	b := limit.For("k")
 	st := warm(t, s, clock, b)
 	if st.Capacity != limit.Capacity || st.LeakRate != limit.LeakRate || st.Full || st.RetryAfter != 0 || st.Level <= 0 {
-		t.Errorf("a call served from a slice: %+v", st)
+		t.Errorf("a call served from an allotment: %+v", st)
 	}
 	before := inner.fills.Load()
 	accepted := 0
 	for range 10_000 {
-		clock.step(50 * time.Microsecond) // 20,000 a second, of which the bucket has room for 100,000
+		clock.step(50 * time.Microsecond) // 20,000 calls a second; the bucket holds 100,000
 		st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -119,35 +120,37 @@ func TestServedFromSlices(t *testing.T) {
 		}
 	}
 	fills := inner.fills.Load() - before
-	t.Logf("%d of 10000 accepted in %d calls to the store", accepted, fills)
+	t.Logf("%d of 10000 accepted with %d calls to the store", accepted, fills)
 	if accepted != 10_000 || fills > 500 {
-		t.Errorf("%d of 10000 accepted in %d calls to the store, want all, in 500 at most", accepted, fills)
+		t.Errorf("%d of 10000 accepted with %d calls to the store, want all with 500 at most", accepted, fills)
 	}
 	got, err := s.Read(t.Context(), b)
 	if err != nil || got[0].Level < 10_000-limit.LeakRate || got[0].Level > lease.DefaultShare*limit.Capacity {
-		t.Errorf("the bucket holds %+v, %v; want what was let in and what is in slices, below the share", got[0], err)
+		t.Errorf("the bucket holds %+v, %v; want the served units and those in allotments, below the share", got[0], err)
 	}
 }
 
-// TestEndsSlice has a bucket changed through the same store.
-func TestEndsSlice(t *testing.T) {
+// TestEndsAllotment changes a bucket through the same Store.
+func TestEndsAllotment(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		call func(ctx context.Context, s store.Store, b store.Bucket) error
 		ends bool
 		why  string
 	}{
-		{"delete", func(ctx context.Context, s store.Store, b store.Bucket) error { return s.Delete(ctx, b.Key) }, true, "the units are in no bucket any more"},
+		{"delete", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			return s.Delete(ctx, b.Key)
+		}, true, "the units are in no bucket any more"},
 		{"another limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
 			b.LeakRate *= 2
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1})
 			return err
-		}, true, "the bucket leaks faster than the slice"},
+		}, true, "the bucket leaks faster than the allotment"},
 		{"another limit in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
 			b.LeakRate *= 2
 			_, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: 1}})
 			return err
-		}, true, "the bucket leaks faster than the slice"},
+		}, true, "the bucket leaks faster than the allotment"},
 		{"block", func(ctx context.Context, s store.Store, b store.Bucket) error {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: b.Capacity + 1, BlockFor: time.Hour})
 			return err
@@ -159,7 +162,7 @@ func TestEndsSlice(t *testing.T) {
 		{"fillup", func(ctx context.Context, s store.Store, b store.Bucket) error {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1, Mode: store.Clamp})
 			return err
-		}, false, "what is in the slice is in the bucket already"},
+		}, false, "the units of the allotment are in the bucket already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
@@ -171,26 +174,41 @@ func TestEndsSlice(t *testing.T) {
 			}
 			st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
 			if err != nil || st.Estimate == c.ends {
-				t.Errorf("from a slice: %v (%v), want %v\nwhy: %s", st.Estimate, err, !c.ends, c.why)
+				t.Errorf("served from an allotment: %v (%v), want %v\nwhy: %s", st.Estimate, err, !c.ends, c.why)
 			}
 		})
 	}
 }
 
-// TestAsksOneByOne has buckets for which a slice is not worth it, or not to be had.
+// TestAsksOneByOne calls on buckets that get no allotment, or for which none is worth its call.
 func TestAsksOneByOne(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit store.Limit
 		every time.Duration
-		level float64 // to begin with
+		level float64 // before the first call
 		why   string
 	}{
-		{"no leak", store.Limit{Capacity: 1e6}, time.Millisecond, 0, "a slice that is lost would be lost for good"},
-		{"slow leak", store.Limit{Capacity: 1e6, LeakRate: 1}, time.Millisecond, 0, "a slice may last a second, and a second is one unit"},
-		{"rarely asked", store.Limit{Capacity: 1e6, LeakRate: 1e4}, time.Second, 0, "the slice would have leaked before the next call"},
-		{"nearly full", store.Limit{Capacity: 1e6, LeakRate: 10}, time.Millisecond, 300_000, "slices have their share only"},
-		{"small", store.Limit{Capacity: 20, LeakRate: 5000}, time.Millisecond, 0, "a part of the share is less than some calls"},
+		{
+			"no leak", store.Limit{Capacity: 1e6}, time.Millisecond, 0,
+			"units of a lost allotment would stay in the bucket for ever",
+		},
+		{
+			"slow leak", store.Limit{Capacity: 1e6, LeakRate: 1}, time.Millisecond, 0,
+			"an allotment holds at most the leak of a second, which is one unit",
+		},
+		{
+			"rarely asked", store.Limit{Capacity: 1e6, LeakRate: 1e4}, time.Second, 0,
+			"the allotment would lapse before the next call",
+		},
+		{
+			"nearly full", store.Limit{Capacity: 1e6, LeakRate: 10}, time.Millisecond, 300_000,
+			"allotments fill a bucket to their share at most",
+		},
+		{
+			"small", store.Limit{Capacity: 20, LeakRate: 5000}, time.Millisecond, 0,
+			"a quarter of the share is less than four calls",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
@@ -202,24 +220,25 @@ func TestAsksOneByOne(t *testing.T) {
 			}
 			for range 500 {
 				clock.step(c.every)
-				if st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1}); err != nil || st.Estimate || !st.Accepted {
+				st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
+				if err != nil || st.Estimate || !st.Accepted {
 					t.Fatalf("%+v, %v; want the store's answer\nwhy: %s", st, err, c.why)
 				}
 			}
 			if got, err := s.Read(t.Context(), b); err != nil || got[0].Level > c.level+500 {
-				t.Errorf("%+v, %v: more in the bucket than was let in", got[0], err)
+				t.Errorf("%+v, %v; want a level of the accepted units at most", got[0], err)
 			}
 		})
 	}
 }
 
-// TestFailing has slices fail while calls go on.
+// TestFailing lets requests for allotments fail while calls go on.
 func TestFailing(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
 	boom := errors.New("boom")
 	inner.before = func(op store.Op) error {
-		if op.Ceiling != 0 { // as only slices have it
+		if op.Ceiling != 0 { // only requests for allotments have a ceiling
 			return boom
 		}
 		return nil
@@ -227,12 +246,14 @@ func TestFailing(t *testing.T) {
 	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	for range 1000 {
 		clock.step(time.Millisecond)
-		if st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: 1}); err != nil || !st.Accepted || st.Estimate {
-			t.Fatalf("%+v, %v; want each decided by itself", st, err)
+		st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: 1})
+		if err != nil || !st.Accepted || st.Estimate {
+			t.Fatalf("%+v, %v; want each call decided by the store", st, err)
 		}
 	}
 	if fills := inner.fills.Load(); fills > 1050 {
-		t.Errorf("%d calls to the store for 1000 calls: a slice that fails must not be asked for all the time", fills)
+		t.Errorf("%d calls to the store for 1000 calls, want 1050 at most\n"+
+			"why: after a failed request, the account pauses", fills)
 	}
 	inner.before = func(store.Op) error { return boom }
 	if _, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: 1}); !errors.Is(err, boom) {
@@ -240,7 +261,8 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-// TestWaitersAndContexts has callers wait for a slice that takes long.
+// TestWaitersAndContexts lets callers wait for a slow request. Their contexts end, and then the
+// Store is closed.
 func TestWaitersAndContexts(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
@@ -248,15 +270,15 @@ func TestWaitersAndContexts(t *testing.T) {
 	b := limit.For("k")
 	warm(t, s, clock, b)
 	asked, proceed := make(chan struct{}), make(chan struct{})
-	var slices atomic.Int64
+	var requests atomic.Int64
 	inner.before = func(op store.Op) error {
-		if op.Ceiling != 0 && slices.Add(1) == 1 {
+		if op.Ceiling != 0 && requests.Add(1) == 1 {
 			close(asked)
 			<-proceed
 		}
 		return nil
 	}
-	// Use it up until one is being taken, and what was left is gone.
+	// The first callers use up the allotment until a request is pending.
 	var wg sync.WaitGroup
 	drain := func(ctx context.Context, n int) {
 		wg.Go(func() {
@@ -272,8 +294,9 @@ func TestWaitersAndContexts(t *testing.T) {
 	short, cancel := context.WithCancel(t.Context())
 	drain(short, 500)
 	cancel()
-	if _, err := s.Fill(short, store.Op{Bucket: b, Amount: 1}); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("a context that is done: %v", err)
+	_, err := s.Fill(short, store.Op{Bucket: b, Amount: 1})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("a context that has ended: %v, want context.Canceled alone", err)
 	}
 	close(proceed)
 	wg.Wait()
@@ -285,11 +308,11 @@ func TestWaitersAndContexts(t *testing.T) {
 	}
 }
 
-// TestManyCallers lets goroutines at one bucket on the real clock, through two processes.
+// TestManyCallers calls on one bucket from many goroutines in two processes, on the real clock.
 func TestManyCallers(t *testing.T) {
 	inner := &watched{Store: inMemory(t, nil)}
 	b := store.Limit{Capacity: 100_000, LeakRate: 50_000}.For("hot")
-	var accepted, slices atomic.Int64
+	var accepted, served atomic.Int64
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 2 {
@@ -309,7 +332,7 @@ func TestManyCallers(t *testing.T) {
 						accepted.Add(1)
 					}
 					if st.Estimate {
-						slices.Add(1)
+						served.Add(1)
 					}
 				}
 			})
@@ -317,12 +340,13 @@ func TestManyCallers(t *testing.T) {
 	}
 	wg.Wait()
 	bound := b.Capacity + b.LeakRate*time.Since(start).Seconds() + 1
-	t.Logf("%d of 128000 accepted, %d from slices, bound %.0f, %d calls to the store", accepted.Load(), slices.Load(), bound, inner.fills.Load())
+	t.Logf("%d of 128000 accepted, %d from allotments, bound %.0f, %d calls to the store",
+		accepted.Load(), served.Load(), bound, inner.fills.Load())
 	if float64(accepted.Load()) > bound {
 		t.Errorf("%d accepted, want %.0f at most", accepted.Load(), bound)
 	}
-	if slices.Load() == 0 {
-		t.Error("none from slices: that proves nothing")
+	if served.Load() == 0 {
+		t.Error("no call was served from an allotment, want some: the bound is then untested")
 	}
 }
 
@@ -337,8 +361,8 @@ func TestBoundedBuckets(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	if n := lease.Pools(s); n > 64 {
-		t.Errorf("%d buckets have slices, want 64 at most: one for each part of the table", n)
+	if n := lease.Accounts(s); n > 64 {
+		t.Errorf("%d buckets have accounts, want 64 at most: one for each shard of the table", n)
 	}
 }
 

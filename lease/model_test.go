@@ -11,11 +11,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// tick divides a second into a power of two and is whole in microseconds: with rates that are multiples of 64, every leak is a
-// whole number of units.
+// tick is the step of all times. It is a whole number of microseconds and a second has 64 ticks, so
+// that at rates that are multiples of 64 each leak is a whole number of units.
 const tick = time.Second / 64
 
-// world is several processes over one store, on one true time.
+// world holds several processes over one store, and the true time.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -23,33 +23,36 @@ type world struct {
 	inner store.Store
 	limit store.Limit
 	hosts []*host
-	slow  int64 // machines' clocks run this many times too slow; 1 is right
+	slow  int64 // the machines' clocks run slower than true time by this factor; 1 is right
 	share float64
 	lossy bool // answers get lost
 
-	served     float64 // what has been let in, as a bucket without a rim that leaks: the W of the proof
-	servedAt   time.Duration
-	worst      float64
-	decisions  int
-	fromSlices int
+	served         float64 // the W of the proof: a bucket without a rim that leaks and takes all served units
+	servedAt       time.Duration
+	worst          float64 // the greatest excess of served over the capacity
+	decisions      int
+	fromAllotments int
 }
 
 // host is a machine with one process.
 type host struct {
 	w    *world
 	s    *Store
-	mono time.Duration // less than true time by what it was suspended
-	wall time.Duration // ahead of true time by what its clock was set
-	// Sleeps is a machine that is suspended now and then. Its clock is never set back: if it were, within a slice, neither
-	// clock would show how long it slept.
+	mono time.Duration // how far the monotonic clock is behind true time, because of suspends
+	wall time.Duration // how far the wall clock is ahead of true time, because it was set
+	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back: if it
+	// were, while the process has an allotment, neither clock would show the length of the suspend.
 	sleeps bool
-	reads  int // of the clocks, in a call
+	reads  int // readings of the clocks in the current call
 }
 
 var epoch = time.Unix(1_767_225_600, 0)
 
 func newWorld(t *testing.T, seed uint64, limit store.Limit, slow int64) *world {
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 4)), limit: limit, slow: slow, share: 0.9, lossy: true, worst: -limit.Capacity}
+	w := &world{
+		t: t, r: rand.New(rand.NewPCG(seed, 4)), limit: limit, slow: slow,
+		share: 0.9, lossy: true, worst: -limit.Capacity,
+	}
 	m, err := memory.New(&memory.Options{Clock: func() time.Time { return epoch.Add(w.now) }})
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +61,13 @@ func newWorld(t *testing.T, seed uint64, limit store.Limit, slow int64) *world {
 	return w
 }
 
-// Fill is what the processes' stores see: questions and answers take time on their way.
+// Fill carries a question to the store and the answer back. Both take time.
 func (w *world) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	w.wait()
 	st, err := w.inner.Fill(ctx, op)
 	w.wait()
 	if w.lossy && w.r.IntN(100) == 0 {
-		return store.State{}, store.ErrUnknownOutcome // it went in, but nobody learns of it
+		return store.State{}, store.ErrUnknownOutcome // the fill went in and its answer is lost
 	}
 	return st, err
 }
@@ -84,14 +87,17 @@ func (s inWorld) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return s.w.Fill(ctx, op)
 }
 
-// boot starts a process, on a machine whose clocks show what they like.
+// boot starts a process on a machine with random clocks.
 func (w *world) boot() *host {
-	h := &host{w: w, mono: time.Duration(w.r.IntN(1000)) * tick, wall: time.Duration(w.r.IntN(100000)-50000) * tick, sleeps: w.r.IntN(2) == 0}
+	h := &host{
+		w: w, mono: time.Duration(w.r.IntN(1000)) * tick, wall: time.Duration(w.r.IntN(100000)-50000) * tick,
+		sleeps: w.r.IntN(2) == 0,
+	}
 	s, err := New(inWorld{w.inner, w}, &Options{Share: w.share, Ahead: 250 * time.Millisecond})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s.read = func() instant {
+	s.readClocks = func() instant {
 		h.reads++
 		now := int64(w.now) / w.slow
 		return instant{mono: now - int64(h.mono), wall: now + int64(h.wall)}
@@ -100,8 +106,9 @@ func (w *world) boot() *host {
 	return h
 }
 
-// let notes that n units were let in at that true time, and checks the bound for every window that ends there.
-func (w *world) let(n float64, at time.Duration) {
+// serve records that n units were served at that true time, and updates the worst excess of all
+// windows that end then.
+func (w *world) serve(n float64, at time.Duration) {
 	w.served = max(0, w.served-w.limit.LeakRate*float64((at-w.servedAt)/tick)/64) + n
 	w.servedAt = at
 	w.worst = max(w.worst, w.served-w.limit.Capacity)
@@ -112,29 +119,29 @@ func (w *world) try(h *host, n float64) {
 	before := w.now
 	h.reads = 0
 	st, err := h.s.Fill(context.Background(), store.Op{Bucket: w.limit.For("k"), Amount: n})
-	h.s.tasks.Wait()
+	h.s.requests.Wait()
 	if err != nil || !st.Accepted {
 		return
 	}
 	at := st.At.Sub(epoch)
 	if st.Estimate {
-		w.fromSlices++
+		w.fromAllotments++
 		at = w.now
-		if h.reads <= 3 { // served at the first reading; a slice that was fetched for later, with two, took its time
+		if h.reads <= 3 { // served at the first reading; a prefetch makes two more readings later
 			at = before
 		}
 	}
-	w.let(n, max(at, w.servedAt))
+	w.serve(n, max(at, w.servedAt))
 }
 
-// step is one thing that happens.
+// step makes one random event happen.
 func (w *world) step() {
 	i := w.r.IntN(len(w.hosts))
 	h := w.hosts[i]
 	switch w.r.IntN(40) {
-	case 0: // a crash: what it had is lost
+	case 0: // a crash: the process loses its allotments
 		w.hosts[i] = w.boot()
-	case 1: // suspended: the monotonic clock stands still
+	case 1: // a suspend: the monotonic clock stands still
 		d := time.Duration(w.r.IntN(200)) * tick
 		w.now += d
 		if h.sleeps {
@@ -146,9 +153,9 @@ func (w *world) step() {
 			d = d.Abs()
 		}
 		h.wall += d
-	case 3: // everybody idles
+	case 3: // all processes idle
 		w.now += time.Duration(w.r.IntN(500)) * tick
-	case 4: // somebody who has no leases takes all there is
+	case 4: // a program without leases takes all the room that there is
 		for n := w.limit.Capacity / 4; n >= 1; {
 			st, err := w.inner.Fill(context.Background(), store.Op{Bucket: w.limit.For("k"), Amount: n})
 			if err != nil {
@@ -158,7 +165,7 @@ func (w *world) step() {
 				n /= 2
 				continue
 			}
-			w.let(n, w.now)
+			w.serve(n, w.now)
 		}
 	case 5, 6, 7:
 		w.now += time.Duration(w.r.IntN(4)) * tick
@@ -179,29 +186,33 @@ func (w *world) run(steps int) {
 	}
 }
 
-// TestModel lets many processes at one bucket, with crashes, lost answers, idle times, suspended machines and clocks that
-// are set, and sees that what they let in, all together, is what the bucket alone would have: in every window at most the
-// capacity and what leaks in it. The numbers are whole, so the comparison is exact.
+// TestModel runs many processes on one bucket, with crashes, lost answers, idle times, suspended
+// machines and clocks that are set. In every window, all processes together may serve at most the
+// capacity and the leak in that window, as the bucket alone would. All numbers are whole, so the
+// comparison is exact.
 func TestModel(t *testing.T) {
-	decisions, fromSlices := 0, 0
+	decisions, fromAllotments := 0, 0
 	for seed := range uint64(60) {
 		limit := store.Limit{Capacity: float64(int(64) << (seed % 8)), LeakRate: float64(int(64) << (seed % 6))}
 		w := newWorld(t, seed, limit, 1)
 		w.run(400)
 		decisions += w.decisions
-		fromSlices += w.fromSlices
+		fromAllotments += w.fromAllotments
 		if w.worst > 0 {
-			t.Errorf("seed %d, %+v: %v units too many in some window\nwhy: what is served from slices is never more than what is in the bucket on their account", seed, limit, w.worst)
+			t.Errorf("seed %d, %+v: %v units too many in some window\n"+
+				"why: the unused units of allotments never exceed the units that the bucket holds for them",
+				seed, limit, w.worst)
 		}
 	}
-	t.Logf("%d decisions, %d from slices", decisions, fromSlices)
-	if fromSlices < decisions/10 {
-		t.Errorf("only %d of %d decisions came from slices: that proves little", fromSlices, decisions)
+	t.Logf("%d decisions, %d from allotments", decisions, fromAllotments)
+	if fromAllotments < decisions/10 {
+		t.Errorf("%d of %d decisions came from allotments, want a tenth at least", fromAllotments, decisions)
 	}
 }
 
-// TestModelSees has the same with clocks that do not show the time: then the bound must break, or the model sees nothing.
-func TestModelSees(t *testing.T) {
+// TestModelDetects runs the model with clocks that are too slow. The bound must break, or TestModel
+// detects nothing.
+func TestModelDetects(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, store.Limit{Capacity: 1024, LeakRate: 256}, 4)
@@ -211,17 +222,18 @@ func TestModelSees(t *testing.T) {
 		}
 	}
 	if broken == 0 {
-		t.Error("slices that do not leak break no bound: the model sees nothing")
+		t.Error("allotments that leak too slowly kept the bound: the model detects nothing")
 	}
 }
 
-// TestRefusesNoMoreThanItsShare drives one process and many, and compares with a bucket of what the share leaves.
-func TestRefusesNoMoreThanItsShare(t *testing.T) {
+// TestWastesNoMoreThanItsShare compares one process, and several, with a bucket of the capacity that
+// the share leaves: that bucket must refuse each call that the processes refuse.
+func TestWastesNoMoreThanItsShare(t *testing.T) {
 	for _, processes := range []int{1, 5} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
 			limit := store.Limit{Capacity: 1024, LeakRate: 256}
 			w := newWorld(t, 1, limit, 1)
-			w.share, w.lossy = 0.5, false // what went in and was not told counts as refused, with or without leases
+			w.share, w.lossy = 0.5, false // a lost answer would count as a refusal, with leases or without
 			for range processes {
 				w.hosts = append(w.hosts, w.boot())
 			}
@@ -240,15 +252,15 @@ func TestRefusesNoMoreThanItsShare(t *testing.T) {
 				level := w.served
 				from := w.now
 				w.try(h, 4)
-				if w.served == level && w.now == from { // refused, and no time passed that would make it another question
+				if w.served == level && w.now == from { // refused at the time of the question
 					refused++
 					if level+4 <= limit.Capacity/2 {
-						t.Fatalf("refused, but of %v only %v are in use", limit.Capacity, level)
+						t.Fatalf("4 units refused while %v of %v are in use", level, limit.Capacity)
 					}
 				}
 			}
-			if refused == 0 || w.fromSlices == 0 {
-				t.Errorf("%d refused, %d from slices: that proves little", refused, w.fromSlices)
+			if refused == 0 || w.fromAllotments == 0 {
+				t.Errorf("%d refused, %d served from allotments; want some of each", refused, w.fromAllotments)
 			}
 		})
 	}

@@ -11,40 +11,44 @@ import (
 )
 
 const (
-	shards  = 64
-	recents = 1 << 12
+	shards      = 64
+	recentSlots = 1 << 12
 )
 
-// table finds the pools. A lookup takes no lock: a shard's map is never changed, but replaced by one that differs.
+// table finds the account of a key. A lookup takes no lock: the map of a shard is never changed, but
+// replaced by a changed copy.
 type table struct {
-	seed   maphash.Seed
-	most   int // pools in a shard
-	shards [shards]struct {
-		pools atomic.Pointer[map[string]*pool]
-		mu    sync.Mutex // held to replace it
-		// full is a reading of the monotonic clock. Before it, no pool of the shard gives its place to another.
-		full atomic.Int64
-		_    [40]byte
+	seed        maphash.Seed
+	maxPerShard int // accounts
+	shards      [shards]struct {
+		accounts atomic.Pointer[map[string]*account]
+		mu       sync.Mutex // held to replace the map
+		// fullUntil is a reading of the monotonic clock. Before it, no account of the shard gives its
+		// place to another.
+		fullUntil atomic.Int64
+		_         [40]byte
 	}
-	// recent remembers of buckets without a pool when they were last asked, roughly: a bucket that is asked once in a while
-	// needs no pool.
-	recent [recents]atomic.Uint64
+	// recent holds the approximate time of the last call on buckets without an account. A bucket that
+	// is asked once in a while needs none.
+	recent [recentSlots]atomic.Uint64
 }
 
 func (t *table) hash(key string) uint64 { return maphash.String(t.seed, key) }
 
-func (t *table) find(h uint64, key string) *pool {
-	if pools := t.shards[h%shards].pools.Load(); pools != nil {
-		return (*pools)[key]
+// find returns the account of key, or nil.
+func (t *table) find(h uint64, key string) *account {
+	if accounts := t.shards[h%shards].accounts.Load(); accounts != nil {
+		return (*accounts)[key]
 	}
 	return nil
 }
 
-// busy reports whether the bucket was asked within the last nanoseconds, and notes that it was now.
+// busy records a call on the bucket at now. It reports whether the call before was at most that many
+// nanoseconds earlier. Two buckets may share a slot; the later call then hides the earlier.
 func (t *table) busy(h uint64, now, within int64) bool {
-	const unit = 1 << 20 // about a millisecond
-	slot := &t.recent[h>>20%recents]
-	mark := h&0xffffff<<40 | uint64(now/unit)&(1<<40-1)
+	const unit = 1 << 20 // nanoseconds, about a millisecond
+	slot := &t.recent[h>>20%recentSlots]
+	mark := h&0xffffff<<40 | uint64(now/unit)&(1<<40-1) // 24 bits of the hash, 40 bits of time
 	before := slot.Load()
 	if before != mark {
 		slot.Store(mark)
@@ -52,62 +56,65 @@ func (t *table) busy(h uint64, now, within int64) bool {
 	if before>>40 != mark>>40 {
 		return false
 	}
-	passed := int64(mark&(1<<40-1)) - int64(before&(1<<40-1))
-	return before != 0 && passed >= 0 && passed <= within/unit
+	elapsed := int64(mark&(1<<40-1)) - int64(before&(1<<40-1))
+	return before != 0 && elapsed >= 0 && elapsed <= within/unit
 }
 
-// insert adds a pool for b, unless there is one already. In a full shard, a pool keeps its place for stay nanoseconds: if
-// every newcomer pushed one out, no pool would live long enough to see its bucket's demand, and no bucket would get a slice.
-// After that time, the pools without a slice go, or else any one. A dropped pool loses its slice and nothing else.
+// insert adds an account for b, unless there is one already.
+//
+// In a full shard, an account keeps its place for stay nanoseconds. If every newcomer pushed one
+// out, no account would live long enough to measure its bucket's demand, and no bucket would get an
+// allotment. After that time, the accounts without an allotment go first, and then any other. A
+// dropped account loses its allotment and nothing else.
 func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 	sh := &t.shards[h%shards]
-	if now.mono < sh.full.Load() {
+	if now.mono < sh.fullUntil.Load() {
 		return
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	pools := make(map[string]*pool)
-	if old := sh.pools.Load(); old != nil {
+	accounts := make(map[string]*account)
+	if old := sh.accounts.Load(); old != nil {
 		if (*old)[b.Key] != nil {
 			return
 		}
-		pools = maps.Clone(*old)
+		accounts = maps.Clone(*old)
 	}
-	if len(pools) >= t.most {
-		wait := int64(math.MaxInt64) // nanoseconds until a pool may go
-		maps.DeleteFunc(pools, func(_ string, other *pool) bool {
-			age := now.since(other.born)
+	if len(accounts) >= t.maxPerShard {
+		wait := int64(math.MaxInt64) // nanoseconds until an account may go
+		maps.DeleteFunc(accounts, func(_ string, other *account) bool {
+			age := now.since(other.opened)
 			wait = min(wait, stay-age)
-			return age >= stay && other.idle(now)
+			return age >= stay && other.closeIdle(now)
 		})
-		if len(pools) >= t.most && wait > 0 {
-			sh.full.Store(now.mono + wait)
+		if len(accounts) >= t.maxPerShard && wait > 0 {
+			sh.fullUntil.Store(now.mono + wait)
 			return
 		}
 	}
-	for key, other := range pools {
-		if len(pools) < t.most {
+	for key, other := range accounts {
+		if len(accounts) < t.maxPerShard {
 			break
 		}
-		if now.since(other.born) >= stay {
-			other.kill()
-			delete(pools, key)
+		if now.since(other.opened) >= stay {
+			other.close()
+			delete(accounts, key)
 		}
 	}
-	p := newPool(b, now)
-	pools[p.key] = p
-	sh.pools.Store(&pools)
+	a := newAccount(b, now)
+	accounts[a.key] = a
+	sh.accounts.Store(&accounts)
 }
 
-// drop takes p out of the table, with all that is left in it.
-func (t *table) drop(h uint64, p *pool) {
-	p.kill()
+// drop closes the account a and removes it from the table.
+func (t *table) drop(h uint64, a *account) {
+	a.close()
 	sh := &t.shards[h%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if old := sh.pools.Load(); old != nil && (*old)[p.key] == p {
-		pools := maps.Clone(*old)
-		delete(pools, p.key)
-		sh.pools.Store(&pools)
+	if old := sh.accounts.Load(); old != nil && (*old)[a.key] == a {
+		accounts := maps.Clone(*old)
+		delete(accounts, a.key)
+		sh.accounts.Store(&accounts)
 	}
 }

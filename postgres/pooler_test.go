@@ -7,10 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -76,19 +73,8 @@ max_client_conn = 200
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "--quiet", conf)
-	if os.Geteuid() == 0 { // which pgbouncer refuses to run as
-		nobody, err := user.Lookup("nobody")
-		if err != nil {
-			t.Fatal(err)
-		}
-		uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := pgtest.Unprivileged(cmd, dir); err != nil { // pgbouncer refuses to run as root
+		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

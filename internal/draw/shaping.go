@@ -197,7 +197,7 @@ func usefulTurns(ctx context.Context, depth, timeout time.Duration) (float64, er
 		if r.State.Accepted {
 			all++
 		}
-		if r.State.Accepted && r.Wait <= timeout {
+		if r.State.Accepted && r.Turn().Sub(r.State.At) <= timeout {
 			inTime++
 		}
 	}

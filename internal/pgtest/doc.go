@@ -1,15 +1,21 @@
 // Package pgtest gives tests a PostgreSQL.
 //
-// [Pool], [URL] and [Schema] share one server per test binary, or per run where BRIM_TEST_POSTGRES is set to the URL of a
-// superuser, as
+// [Pool], [URL] and [Schema] share one server per test binary. If BRIM_TEST_POSTGRES holds the URL of
+// a superuser, all test binaries share the server at that URL. The command
 //
 //	go run ./internal/pgtest/cmd -- go test ./...
 //
-// does. [NewServer] is a server of one test's own, to be stopped, started and configured. A test that asks for a server gets
-// one or fails; none is skipped. What is used, the first that is there: BRIM_TEST_POSTGRES; the programs initdb and postgres,
-// on PATH or where distributions put them; Docker; on Debian and its kin, as root, the package postgresql, which is installed
-// first.
+// starts a server and sets the variable. [NewServer] starts a server for one test alone, which may
+// stop, start and configure it.
 //
-// A server ends with the process that started it, however that ends: a shell holds it, which reads from a pipe, and when the
-// pipe's other end is gone it stops the server and removes its data. fsync is on, so that what a test finds durable is.
+// A test that asks for a server gets one or fails; no test is skipped. pgtest takes the first of:
+//
+//   - the server at BRIM_TEST_POSTGRES;
+//   - the programs initdb and postgres, on PATH or where distributions put them;
+//   - Docker;
+//   - on Debian and its kin, as root, the package postgresql, which pgtest installs.
+//
+// A server ends with the process that started it, even if that process is killed. A shell holds the
+// server and reads from a pipe. When the other end of the pipe closes, the shell stops the server and
+// removes its data. fsync is on, so that data that a test finds durable is durable.
 package pgtest

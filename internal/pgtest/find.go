@@ -13,7 +13,7 @@ import (
 	"strconv"
 )
 
-// places is where distributions put the server's programs, which are seldom on PATH.
+// places lists where distributions put the server's programs, which are seldom on PATH.
 var places = []string{
 	"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                  // Red Hat, with PostgreSQL's own packages
@@ -24,8 +24,8 @@ var places = []string{
 	"/usr/local/pgsql/bin", // built from source
 }
 
-// findBinaries returns the directory of initdb and postgres: that on path, or else the newest of those in places; "" if there
-// is none.
+// findBinaries returns the directory of initdb and postgres: the one on PATH, or else the newest
+// version in places. It returns "" if there is none.
 func findBinaries(lookPath func(string) (string, error), places []string) string {
 	if initdb, err := lookPath("initdb"); err == nil {
 		if dir := filepath.Dir(initdb); runnable(dir) {
@@ -36,7 +36,7 @@ func findBinaries(lookPath func(string) (string, error), places []string) string
 	for _, pattern := range places {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // only a pattern of ours that is wrong, which finds nothing in tests either
+			continue // a malformed pattern, which the tests of this package would show
 		}
 		dirs = append(dirs, slices.DeleteFunc(found, func(dir string) bool { return !runnable(dir) })...)
 	}
@@ -72,13 +72,13 @@ func major(dir string) int {
 	return n
 }
 
-// findDocker reports whether there is a Docker that answers.
+// findDocker reports whether a Docker daemon answers.
 func findDocker() bool {
 	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
 }
 
-// install installs PostgreSQL with the system's package manager, if this is a system where that can be done, and returns
-// where its programs are. It says on w what it does.
+// install installs PostgreSQL with apt-get and returns the directory of its programs. It returns ""
+// if the system has no apt-get or the process is not root. It logs each step to w.
 func install(w io.Writer) (string, error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
@@ -98,7 +98,7 @@ func install(w io.Writer) (string, error) {
 	return findBinaries(exec.LookPath, places), nil
 }
 
-// missing says what would help.
+// missing returns an error that says how to provide a PostgreSQL on this system.
 func missing() error {
 	how := "install PostgreSQL 14 or later (initdb and postgres), or Docker"
 	switch runtime.GOOS {

@@ -44,10 +44,10 @@ func TestFindBinaries(t *testing.T) {
 		places    []string
 		want      string
 	}{
-		{"path first", "who puts a version on PATH wants that one", onPath(path), pattern, path},
+		{"path first", "a version on PATH is there by choice", onPath(path), pattern, path},
 		{"newest", "17 is newer than 9, though it sorts before it; 18 has no server, and 19 cannot be run", nowhere, pattern, newest},
 		{"client only", "initdb without postgres beside it is no server", onPath(client), pattern, newest},
-		{"none", "then Docker is asked", nowhere, nil, ""},
+		{"none", "the caller tries Docker next", nowhere, nil, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestMissingSaysWhatHelps(t *testing.T) {
 	}
 }
 
-// A program called docker that notes how it was called stands for Docker: what is tested is that a container is created,
-// started, stopped and, when its holder is gone, removed with its data.
+// TestDockerScript puts a program called docker on PATH, which records its arguments. The script must
+// create, start and stop a container, and remove it with its data when the holder has gone.
 func TestDockerScript(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")

@@ -1,6 +1,7 @@
-# Keeps one server of this machine, for whoever holds the other end of stdin: $1 is a directory of its own, $2 where the
-# programs are. When stdin ends, because its holder was done or was killed, the server is stopped and the directory removed.
-# Answers go to stdout, one line each; "ended N" says that the server of the Nth start is gone, and may come before "start 0".
+# Holds one server of this machine until stdin ends. $1 is the server's own directory, $2 the directory
+# of the programs. stdin ends when the process at its other end closes it or dies. Then this script stops
+# the server and removes its directory. Answers go to stdout, one line each. "ended N" reports that the
+# server of the Nth start has ended; it may come before "start 0".
 dir=$1 bin=$2 run=0
 trap '' HUP INT QUIT TERM PIPE
 stop() {
@@ -25,7 +26,7 @@ while read -r word signal; do
             wait $!
             echo "ended $run"
         } &
-        # A stop must find the process it is to stop.
+        # The next command may be a stop, which needs the process id.
         while [ ! -s "$dir/pid" ]; do sleep 0.01; done
         echo "start 0"
         ;;

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	Main(m)
 }
 
-// helper is a process that starts a server, says where, and waits to be killed.
+// helper is the main function of a process that starts a server, prints its URL and directory, and waits
+// to be killed.
 func helper() {
 	s, err := Launch()
 	if err != nil {
@@ -41,41 +42,65 @@ func TestServerEndsWithKilledProcess(t *testing.T) {
 	if findBinaries(exec.LookPath, places) == "" {
 		NewServer(t) // installs the programs, or fails
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envHelper+"=1")
-	out, err := cmd.StdoutPipe()
+	for _, c := range []struct {
+		name, tmp string
+	}{
+		{"default directory", os.TempDir()},
+		{"private directory", t.TempDir()},
+		{"directory that only its owner may write to", ownersOnly(t)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), envHelper+"=1", "TMPDIR="+c.tmp)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			url, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
+			if err != nil || !ok || dir == "" {
+				t.Fatalf("helper said %q: %v", line, err)
+			}
+			if err := ping(url); err != nil {
+				t.Fatalf("the server does not answer while its process lives: %v", err)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Fatal("helper ended by itself")
+			}
+			for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				_, err := os.Stat(dir)
+				if errors.Is(err, fs.ErrNotExist) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("the server's directory is still there: %v", err)
+				}
+			}
+			if ping(url) == nil {
+				t.Error("the server still answers")
+			}
+		})
+	}
+}
+
+// ownersOnly returns a directory that everybody can reach and only its owner may write to.
+func ownersOnly(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(serverDir(os.TempDir(), true), "brim-pgtest-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	url, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
-	if err != nil || !ok || dir == "" {
-		t.Fatalf("helper said %q: %v", line, err)
-	}
-	if err := ping(url); err != nil {
-		t.Fatalf("server does not answer while its process lives: %v", err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Fatal("helper ended by itself")
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		_, err := os.Stat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the server's directory is still there: %v", err)
-		}
-	}
-	if ping(url) == nil {
-		t.Error("the server still answers")
-	}
+	return dir
 }
 
 func TestServerKeepsDataAndConfiguration(t *testing.T) {

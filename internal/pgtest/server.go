@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -25,20 +26,20 @@ var (
 	dockerScript string
 )
 
-// image is what Docker runs where there are no programs.
+// image is the Docker image for systems without the programs.
 const image = "postgres:17-alpine"
 
-// Server is a PostgreSQL that this process started. Its methods are for one goroutine at a time.
+// Server is a PostgreSQL that this process started. Only one goroutine at a time may call its methods.
 type Server struct {
 	super *supervisor
-	dir   string // of a local server: configuration, log, data and socket
+	dir   string // holds the configuration, log, data and socket of a local server
 	log   string
 	conf  []string
 	port  int
 }
 
-// NewServer starts a server for t alone, which ends with t. conf is lines of configuration, "max_connections=20" for
-// instance.
+// NewServer starts a server for t alone and closes it at the end of t. Each element of conf is a line
+// of configuration, "max_connections=20" for instance.
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	s, err := Launch(conf...)
@@ -54,7 +55,8 @@ func NewServer(t testing.TB, conf ...string) *Server {
 	return s
 }
 
-// Launch starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+// Launch starts a server for callers that have no testing.TB. The server ends with Close, or with this
+// process.
 func Launch(conf ...string) (*Server, error) {
 	bin := findBinaries(exec.LookPath, places)
 	docker := bin == "" && findDocker()
@@ -67,7 +69,7 @@ func Launch(conf ...string) (*Server, error) {
 			return nil, missing()
 		}
 	}
-	// A port that is free now may be taken when the server comes to it.
+	// Another process may take the free port before the server binds it.
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
@@ -93,24 +95,37 @@ func Launch(conf ...string) (*Server, error) {
 }
 
 func (s *Server) initLocal(bin string) error {
-	dir, err := os.MkdirTemp(tempDir(), "brim-pg-")
+	dir, err := os.MkdirTemp(serverDir(os.TempDir(), os.Geteuid() == 0), "brim-pg-")
 	if err != nil {
 		return err
 	}
 	s.dir, s.log = dir, filepath.Join(dir, "log")
-	prepare := func(cmd *exec.Cmd) error { return unprivileged(cmd, dir) }
+	prepare := func(cmd *exec.Cmd) error { return Unprivileged(cmd, dir) }
 	if s.super, err = supervise(localScript, prepare, dir, bin); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	return s.explain(s.super.ask("init", 2*time.Minute))
 }
 
-// tempDir returns where a server's directory goes. A private directory of root's keeps the server's user out.
-func tempDir() string {
-	if info, err := os.Stat(os.TempDir()); err != nil || os.Geteuid() == 0 && info.Mode()&0o001 == 0 {
-		return "/tmp"
+// serverDir returns the directory in which a server's own directory is made: tmp, or /tmp if tmp does
+// not allow it. Root runs the server as another user. That user must be able to reach its directory,
+// and to write to the parent: otherwise it cannot remove its directory at the end, and the directory
+// stays for ever.
+func serverDir(tmp string, root bool) string {
+	if !root {
+		return tmp
 	}
-	return os.TempDir()
+	need := fs.FileMode(0o003) // others may write and search
+	for dir := filepath.Clean(tmp); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil || !filepath.IsAbs(dir) || info.Mode()&need != need {
+			return "/tmp"
+		}
+		if dir == filepath.Dir(dir) {
+			return tmp
+		}
+		need = 0o001
+	}
 }
 
 func (s *Server) initDocker() error {
@@ -133,10 +148,10 @@ func (s *Server) initDocker() error {
 	if s.super, err = supervise(dockerScript, func(*exec.Cmd) error { return nil }, args...); err != nil {
 		return errors.Join(err, os.Remove(s.log))
 	}
-	return s.explain(s.super.ask("init", 10*time.Minute)) // the image may have to be fetched
+	return s.explain(s.super.ask("init", 10*time.Minute)) // Docker may have to fetch the image
 }
 
-// URL returns where the server is: a superuser on 127.0.0.1. It stays the same when the server is stopped and started.
+// URL returns the URL of a superuser on 127.0.0.1. It stays the same when the server stops and starts.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
@@ -147,8 +162,9 @@ func (s *Server) Pool(t testing.TB) *pgxpool.Pool {
 	return newPool(t, s.URL())
 }
 
-// Start starts a server that was stopped and waits until it answers. more is lines of configuration that hold until the next
-// Start; a server in Docker keeps those it was created with.
+// Start starts a stopped server and waits until it answers. Each element of more is a line of
+// configuration that holds until the next Start. A server in Docker refuses more lines: it keeps those
+// that it was created with.
 func (s *Server) Start(more ...string) error {
 	if s.dir != "" {
 		lines := append([]string{
@@ -180,8 +196,8 @@ func (s *Server) Start(more ...string) error {
 	}
 }
 
-// Stop stops the server, with its connections: immediately, as a crash does it, so that it recovers at the next Start, or else
-// in good order.
+// Stop ends the server's connections and stops it. If immediate is set, the server stops as in a crash
+// and recovers at the next Start; otherwise it shuts down in good order.
 func (s *Server) Stop(immediate bool) error {
 	signal := "INT"
 	if immediate {
@@ -190,7 +206,7 @@ func (s *Server) Stop(immediate bool) error {
 	return s.explain(s.super.ask("stop "+signal, time.Minute))
 }
 
-// Close stops the server and removes its data. Closing twice is allowed.
+// Close stops the server and removes its data. A second Close does nothing.
 func (s *Server) Close() error {
 	if s.super == nil {
 		return nil

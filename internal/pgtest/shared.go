@@ -13,26 +13,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Variables of the environment.
+// Environment variables.
 const (
-	envURL   = "BRIM_TEST_POSTGRES"       // a server to use instead of starting one
-	envCount = "BRIM_TEST_POSTGRES_COUNT" // a file to which every test that uses PostgreSQL adds a line
+	envURL   = "BRIM_TEST_POSTGRES"       // the URL of a server to use instead of starting one
+	envCount = "BRIM_TEST_POSTGRES_COUNT" // a file; each test that uses PostgreSQL adds a line to it
 )
 
-// shared is the server of this test binary. Tests have nothing else in common that could hold it.
+// shared holds the server of this test binary. It is global because tests share nothing else.
 var shared struct {
 	sync.Mutex
 	started bool
 	url     string
 	err     error
-	server  *Server         // nil where the server was there already
-	tests   map[string]bool // names of those that used a PostgreSQL, of their own too
+	server  *Server         // nil if BRIM_TEST_POSTGRES names the server
+	tests   map[string]bool // names of the tests that used a PostgreSQL, shared or their own
 }
 
-// Main is a TestMain: it runs the tests, stops the server that they shared, says how many used it, and exits.
+// Main is a TestMain. It runs the tests, prints how many used PostgreSQL, stops the shared server and
+// exits.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is Main for those who have more to do before they exit with the code that it returns.
+// Run does the work of Main and returns the exit code, for a TestMain that has more to do.
 func Run(m *testing.M) (code int) {
 	code = m.Run()
 	shared.Lock()
@@ -49,8 +50,8 @@ func Run(m *testing.M) (code int) {
 	return code
 }
 
-// URL returns the shared server's URL, and starts it if this is the first to ask. The server is the same for all tests, which
-// may run at the same time: each keeps to schemas of its own.
+// URL returns the shared server's URL. The first call starts the server. Tests that run at the same
+// time share it, so each must keep to its own schemas.
 func URL(t testing.TB) string {
 	t.Helper()
 	count(t)
@@ -70,14 +71,14 @@ func URL(t testing.TB) string {
 	return shared.url
 }
 
-// Pool returns a pool of connections to the shared server, closed at the end of t.
+// Pool returns a pool of connections to the shared server and closes it at the end of t.
 func Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return newPool(t, URL(t))
 }
 
-// Schema returns the name of a schema that nobody else uses. It does not exist yet, and is dropped with all that is in it at
-// the end of t.
+// Schema returns the name of a schema that no other test uses. The caller creates the schema. At the end
+// of t, Schema drops it with its content.
 func Schema(t testing.TB) string {
 	t.Helper()
 	url, name := URL(t), "test_"+strings.ToLower(rand.Text())
@@ -106,7 +107,7 @@ func newPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// count notes that t uses a PostgreSQL.
+// count records that t uses a PostgreSQL.
 func count(t testing.TB) {
 	t.Helper()
 	shared.Lock()
@@ -126,7 +127,7 @@ func count(t testing.TB) {
 	if err != nil {
 		t.Fatalf("pgtest: %s: %v", envCount, err)
 	}
-	// One write, so that lines of several processes do not mix.
+	// A single write keeps the lines of several processes apart.
 	_, err = f.WriteString(t.Name() + "\n")
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatalf("pgtest: %s: %v", envCount, err)

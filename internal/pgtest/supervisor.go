@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// supervisor is the shell that holds a server: see local.sh and docker.sh. No goroutine belongs to it, so that tests which
-// look for leaks find none.
+// supervisor is the shell that holds a server: see local.sh and docker.sh. It runs no goroutine, so
+// tests that look for leaked goroutines find none.
 type supervisor struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
 	stdout *os.File
 	lines  *bufio.Reader
-	line   string // the part of a line that was read so far
-	starts int    // how many were asked for
+	line   string // the part of the current line that was read so far
+	starts int    // the number of starts that were asked for
 	gone   int    // the last start whose server is known to have ended
 }
 
-// supervise runs script. prepare may change the command before it is started.
+// supervise runs script. prepare may change the command before supervise starts it.
 func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s *supervisor, err error) {
 	cmd := exec.Command("sh", append([]string{"-c", script, "pgtest"}, args...)...)
 	cmd.Dir = "/"
@@ -39,7 +39,7 @@ func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s 
 	if err != nil {
 		return nil, errors.Join(err, theirIn.Close(), in.Close())
 	}
-	// No stderr: "go test" waits until whoever inherited it is gone.
+	// stderr stays closed: "go test" would wait for every process that inherits it.
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
 	err = errors.Join(cmd.Start(), theirIn.Close(), theirOut.Close())
 	if err != nil {
@@ -48,7 +48,7 @@ func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s 
 	return &supervisor{cmd: cmd, stdin: in, stdout: out, lines: bufio.NewReader(out)}, nil
 }
 
-// ask sends a command and waits for its answer.
+// ask sends a command and waits for the answer.
 func (s *supervisor) ask(command string, timeout time.Duration) error {
 	if _, err := s.stdin.WriteString(command + "\n"); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *supervisor) ask(command string, timeout time.Duration) error {
 	}
 }
 
-// ended reports whether the server ended by itself, waiting for that as long as pause.
+// ended waits up to pause and reports whether the server ended by itself.
 func (s *supervisor) ended(pause time.Duration) bool {
 	if s.gone == s.starts {
 		return true
@@ -90,14 +90,14 @@ func (s *supervisor) read(timeout time.Duration) (string, error) {
 	}
 	line := strings.TrimSuffix(s.line, "\n")
 	s.line = ""
-	// A server that ends at once can be gone before its start is confirmed.
+	// "ended 1" may come before "start 0" if the server ends at once.
 	if n, ok := strings.CutPrefix(line, "ended "); ok {
 		s.gone, _ = strconv.Atoi(n)
 	}
 	return line, nil
 }
 
-// close lets go of the server and waits until it is gone.
+// close closes the pipe and waits until the shell has stopped the server and removed its data.
 func (s *supervisor) close() error {
 	return errors.Join(s.stdin.Close(), s.cmd.Wait(), s.stdout.Close())
 }

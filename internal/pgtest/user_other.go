@@ -9,6 +9,7 @@ import (
 
 func detach(*exec.Cmd) {}
 
-func unprivileged(*exec.Cmd, string) error {
-	return errors.New("starting PostgreSQL needs a Unix; set BRIM_TEST_POSTGRES to the URL of a server")
+// Unprivileged fails: the programs that need it run on Unix only.
+func Unprivileged(*exec.Cmd, string) error {
+	return errors.New("pgtest starts PostgreSQL on Unix only; set BRIM_TEST_POSTGRES to the URL of a server")
 }

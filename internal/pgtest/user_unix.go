@@ -12,18 +12,20 @@ import (
 	"syscall"
 )
 
-// detach keeps the terminal's signals from cmd: who is interrupted is the test, and its end is what cmd waits for.
+// detach keeps the terminal's signals from cmd: an interrupt ends the test, and cmd notices that end.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// unprivileged gives dir to a user who may run PostgreSQL, and makes cmd that user: the server refuses to run as root.
-func unprivileged(cmd *exec.Cmd, dir string) error {
+// Unprivileged prepares cmd for programs that refuse to run as root, as PostgreSQL does. If the process
+// is root's, cmd will run as another user, and dir then belongs to that user. Otherwise Unprivileged does
+// nothing.
+func Unprivileged(cmd *exec.Cmd, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
 		if u, err = user.Lookup("nobody"); err != nil {
-			return errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
+			return errors.New("PostgreSQL refuses to run as root, and the system has no user postgres or nobody")
 		}
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
@@ -33,6 +35,9 @@ func unprivileged(cmd *exec.Cmd, dir string) error {
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
 		return fmt.Errorf("user %s: %w", u.Username, err)
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return os.Chown(dir, int(uid), int(gid))

@@ -1,19 +1,23 @@
-// Command cmd runs another command, as a rule "go test ./...", with one PostgreSQL for all of its tests, and says how many
-// used it:
+// Command cmd runs another command, usually "go test ./...", with one PostgreSQL for all of its tests. At
+// the end it prints how many tests used the server:
 //
 //	go run ./internal/pgtest/cmd [-c CONF]... -- COMMAND ARG...
 //
-// The server that BRIM_TEST_POSTGRES names is used if it is set. Each -c is a line of configuration for a server that is
-// started, "-c fsync=off" for instance.
+// If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a server
+// and stops it at the end. Each -c is a line of configuration for that server, "-c fsync=off" for
+// instance. On an interrupt, cmd interrupts the command and cleans up.
 package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 
 	"github.com/brimgo/brim/internal/pgtest"
 )
@@ -35,8 +39,10 @@ func run() (code int, err error) {
 	})
 	flag.Parse()
 	if flag.NArg() == 0 {
-		return 64, errors.New("no command; one goes behind --, as in: go run ./internal/pgtest/cmd -- go test ./... -race")
+		return 64, errors.New("no command; write it after --, as in: go run ./internal/pgtest/cmd -- go test -race ./...")
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	names, err := os.CreateTemp("", "brim-pgtest-count-")
 	if err != nil {
 		return 1, err
@@ -52,11 +58,12 @@ func run() (code int, err error) {
 		defer func() { err = errors.Join(err, server.Close()) }()
 		env = append(env, "BRIM_TEST_POSTGRES="+server.URL())
 	}
-	cmd := exec.Command(flag.Arg(0), flag.Args()[1:]...)
+	cmd := exec.CommandContext(ctx, flag.Arg(0), flag.Args()[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
 	runErr := cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(runErr, &exit) {
-		code, runErr = max(exit.ExitCode(), 1), nil // killed is -1
+		code, runErr = max(exit.ExitCode(), 1), nil // -1 if a signal killed it
 	}
 	lines, err := os.ReadFile(names.Name())
 	if err != nil {

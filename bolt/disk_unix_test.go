@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package bolt
 
 import (
@@ -16,6 +18,11 @@ import (
 
 	"github.com/brimgo/brim/store"
 )
+
+func init() {
+	roles["small"] = childSmallFile
+	roles["eio"] = childDiskFailure
+}
 
 // TestFileSizeLimit has a child process whose files may not grow: EFBIG, as ENOSPC on a full disk.
 func TestFileSizeLimit(t *testing.T) {

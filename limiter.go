@@ -1,0 +1,365 @@
+package brim
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Limiter fills buckets of one store and asks for their state. Make one with [New].
+//
+// A Limiter has no state of its own: any number of goroutines may share one, and any number of
+// Limiters may share a store. Its methods answer a context that is already done with the
+// context's error and change nothing.
+type Limiter struct {
+	store   store.Store
+	prefix  string
+	penalty time.Duration
+}
+
+// Options adjust a [Limiter]. The zero value is the default.
+type Options struct {
+	// Prefix is put before every key, so that several programs can share a store. It counts
+	// towards the 512 bytes of a key.
+	Prefix string
+}
+
+// New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
+// s. If s is nil, every method answers [ErrClosed]. The options may be nil.
+func New(s store.Store, o *Options) *Limiter {
+	if s == nil {
+		s = noStore{}
+	}
+	l := &Limiter{store: s}
+	if o != nil {
+		l.prefix = o.Prefix
+	}
+	return l
+}
+
+// TryFillup puts n units into b if they fit wholly, and changes nothing if they do not.
+//
+// The decision is atomic and uses the store's clock: however many processes share b, the units
+// that they are granted in any interval never exceed the room in b at its start plus the units
+// that leak or are given back during the interval. A refusal is not an error: Accepted is
+// false, and RetryAfter is the wait until n would fit if no other caller came, or [Never]. An
+// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing.
+//
+// If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
+func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.IfFits, BlockFor: l.penalty}, n)
+}
+
+// Fillup puts n units into b up to its capacity. The excess is lost and reported as Spilled.
+// Use it to count events that have already happened, which no limit can refuse.
+//
+// Full reports that this call filled b to its capacity. That holds only for an instant, because
+// b leaks; a later call cannot find it out.
+//
+// If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
+func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: n, Mode: store.Clamp, BlockFor: l.penalty}, n)
+}
+
+// AbleToAccept reports, in State.Accepted, whether n units would fit into b now. If they would
+// not, RetryAfter is the wait until they would.
+//
+// It writes nothing and reserves nothing: another caller may fill b before the answer arrives.
+// To decide and fill in one step, use [Limiter.TryFillup].
+func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (State, error) {
+	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
+	if err := l.prepare(&op, n); err != nil {
+		return State{}, err
+	}
+	st, err := first(l.store.Read(ctx, op.Bucket))
+	if err != nil {
+		return State{}, err
+	}
+	found := store.Record{Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: b.Limit}
+	if !st.BlockedUntil.IsZero() {
+		found.BlockedUntil = st.BlockedUntil.UnixMicro()
+	}
+	would, _, err := found.Fill(&op, found.Time, store.DefaultMaxSkew)
+	st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
+	return st, err
+}
+
+// State reports the level and the held units of b now. It writes nothing, and Accepted and Full
+// are false. A bucket that was never filled is empty.
+func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
+	b.Key = l.key(b.Key)
+	if err := b.Validate(); err != nil {
+		return State{}, err
+	}
+	return first(l.store.Read(ctx, b))
+}
+
+// StateOf reports the state of the bucket with that key by the limit last written to it. It is
+// for tools that do not know the limit. A Capacity of 0 means that there is no such bucket. It
+// writes nothing.
+func (l *Limiter) StateOf(ctx context.Context, key string) (State, error) {
+	key = l.key(key)
+	if err := store.ValidateKey(key); err != nil {
+		return State{}, err
+	}
+	return first(l.store.Read(ctx, Bucket{Key: key}))
+}
+
+// Drain takes n units out of b, but never below zero: units given back, or counted in error.
+// Draining an empty bucket changes nothing.
+//
+// If the error is [ErrUnknownOutcome], n may have been taken out. After any other error it was
+// not.
+func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: -n, Mode: store.Always}, n)
+}
+
+// Hold reserves room for n units in b if they fit wholly, and changes nothing if they do not.
+// Held units take up room and do not leak until [Limiter.Capture] or [Limiter.Release] ends the
+// hold.
+//
+// The bucket stores only the sum of its holds. The caller must remember each hold and end it;
+// package spend keeps that record and lets holds expire.
+//
+// If the error is [ErrUnknownOutcome], n may be held. After any other error it is not.
+func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Hold: n, Mode: store.IfFits, BlockFor: l.penalty}, n)
+}
+
+// Capture ends a hold of held units and puts used units in, which begin to leak. Used may be
+// less than held or more, even if the level then exceeds the capacity. If b holds fewer than
+// held units, the error is [ErrNotHeld] and nothing changes.
+//
+// If the error is [ErrUnknownOutcome], the hold may have ended. After any other error it has
+// not.
+func (l *Limiter) Capture(ctx context.Context, b Bucket, held, used float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
+}
+
+// Release ends a hold of n units and frees their room. If b holds fewer than n units, the error
+// is [ErrNotHeld] and nothing changes.
+//
+// If the error is [ErrUnknownOutcome], the hold may have ended. After any other error it has
+// not.
+func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (State, error) {
+	return l.fill(ctx, &store.Op{Bucket: b, Hold: -n, Mode: store.Always}, n)
+}
+
+// Fill is an amount for a bucket, for [Limiter.TryFillupAll].
+type Fill struct {
+	Bucket Bucket  // the bucket to fill, with its limit
+	Amount float64 // units, from 0 to 2^53
+}
+
+// TryFillupAll puts every amount into its bucket if all of them fit, and changes nothing if one
+// does not, in one atomic step: a card, its account and the whole company. It returns one State
+// per fill, in the order given.
+//
+// Accepted is the same in all states. After a refusal only the buckets that refused have a
+// RetryAfter, so RetryAfter tells which limit refused. Amounts for one key add up. One key with
+// two limits is [ErrInvalidLimit]. Callers may name any buckets in any order without a
+// deadlock. Without fills, TryFillupAll returns nil and asks nothing.
+//
+// If the error is [ErrUnknownOutcome], all amounts may have gone in. After any other error none
+// did.
+func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, error) {
+	if len(fills) == 0 {
+		return nil, nil
+	}
+	txn, index, err := l.merge(fills)
+	if err != nil {
+		return nil, err
+	}
+	results, err := l.store.Apply(ctx, txn)
+	if err != nil {
+		return nil, err
+	}
+	if err := results[0].Err; err != nil {
+		return nil, err
+	}
+	states := make([]State, len(fills))
+	for i := range fills {
+		states[i] = results[0].States[index[i]]
+	}
+	return states, nil
+}
+
+// merge returns a transaction with one operation per key. The operation of fills[i] is
+// txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount or
+// one lost in rounding.
+func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
+	txn = make(store.Txn, 0, len(fills))
+	index = make([]int, len(fills))
+	seen := make(map[Bucket]int, len(fills))
+	for i, f := range fills {
+		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: store.IfFits, BlockFor: l.penalty}
+		if err := l.prepare(&op, f.Amount); err != nil {
+			return nil, nil, err
+		}
+		at, ok := seen[op.Bucket]
+		if ok {
+			txn[at].Amount += f.Amount
+		} else {
+			at = len(txn)
+			seen[op.Bucket] = at
+			txn = append(txn, op)
+		}
+		index[i] = at
+	}
+	return txn, index, txn.Validate()
+}
+
+// Do puts n units into b if they fit, then calls f and returns the error of f. If the units do
+// not fit, Do does not call f and returns an [*OverLimitError]. If the store fails, Do does not
+// call f either and returns the store's error.
+//
+// The units stay in b even if f fails: the attempt counts. To give them back, use
+// [Limiter.Drain].
+func (l *Limiter) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
+	return do(ctx, b, n, f, l.TryFillup)
+}
+
+// do calls f if enter accepts n units into b.
+func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
+	enter func(context.Context, Bucket, float64) (State, error),
+) error {
+	st, err := enter(ctx, b, n)
+	switch {
+	case err != nil:
+		return err
+	case !st.Accepted:
+		return &OverLimitError{st}
+	}
+	return f(ctx)
+}
+
+// WithPenalty returns a Limiter over the same store, with the same prefix, that blocks a bucket
+// after an overflow. An overflow is a TryFillup, Fillup, Hold or TryFillupAll that does not
+// fit. It blocks each bucket that refused for d on the store's clock, or [UntilEmpty]. While a
+// bucket is blocked, nothing fits into it.
+//
+// The block is stored with the bucket, so all processes observe it and it lasts as long as the
+// stored bucket does. A later overflow can prolong the block but never shortens it: a caller
+// who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter includes
+// it, and [Limiter.Reset] lifts it. A Limiter without a penalty sets no block, but respects the
+// blocks that it finds.
+//
+// A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those
+// calls answer [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and costs
+// as much as an accepted call.
+func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
+	with := *l
+	with.penalty = d
+	return &with
+}
+
+// listPage is the number of buckets that List reads at a time.
+const listPage = 10_000
+
+// List returns the buckets whose keys start with prefix, in byte order of key, each with its
+// state by the limit last written. Keys are without the Limiter's own prefix. An error ends the
+// listing.
+//
+// It is for operators. List reads page by page and holds nothing in the store between pages, so
+// the caller may write to the store meanwhile. The listing may or may not show changes by
+// others.
+func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		prefix := l.prefix + prefix
+		if prefix != "" {
+			if err := store.ValidateKey(prefix); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
+		after := ""
+		for {
+			page, err := l.store.Scan(ctx, prefix, after, listPage)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				after = e.Key
+				e.Key = e.Key[len(l.prefix):]
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(page) < listPage {
+				return
+			}
+		}
+	}
+}
+
+// Reset removes the bucket with that key: its level, its held units and its block. The next
+// call finds the bucket empty. Resetting a bucket that does not exist does nothing.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	key = l.key(key)
+	if err := store.ValidateKey(key); err != nil {
+		return err
+	}
+	return l.store.Delete(ctx, key)
+}
+
+// Prune removes the buckets of the whole store, whatever their prefix, that have leaked empty
+// and hold nothing. It reports how many it removed. Call it now and then, so that the store
+// does not grow with keys that are no longer used. Prune changes no answer: an empty bucket and
+// an absent one are the same.
+func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Prune(ctx) }
+
+// fill validates an operation and lets the store decide it. Least is the smallest amount that
+// the caller passed.
+func (l *Limiter) fill(ctx context.Context, op *store.Op, least float64) (State, error) {
+	if err := l.prepare(op, least); err != nil {
+		return State{}, err
+	}
+	return l.store.Fill(ctx, *op)
+}
+
+// prepare puts the prefix before the operation's key and validates the operation. An Op may
+// take units out by a negative amount; the caller of a Limiter may not, so least must not be
+// negative.
+func (l *Limiter) prepare(op *store.Op, least float64) error {
+	if least < 0 {
+		return fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release",
+			ErrInvalidAmount, least)
+	}
+	op.Key = l.key(op.Key)
+	return op.Validate()
+}
+
+// key returns the key under which the store knows the caller's key. An empty key stays empty,
+// so that the validator refuses it in spite of a prefix: all callers who forgot their key would
+// share a bucket.
+func (l *Limiter) key(key string) string {
+	if l.prefix == "" || key == "" {
+		return key
+	}
+	return l.prefix + key
+}
+
+// first returns the only state of a read of one bucket.
+func first(states []State, err error) (State, error) {
+	if err != nil {
+		return State{}, err
+	}
+	return states[0], nil
+}
+
+// noStore is the store of a Limiter that was made without one.
+type noStore struct{}
+
+var errNoStore = fmt.Errorf("brim: %w: the Limiter has no store; pass one to New", ErrClosed)
+
+func (noStore) Fill(context.Context, store.Op) (State, error)               { return State{}, errNoStore }
+func (noStore) Apply(context.Context, ...store.Txn) ([]store.Result, error) { return nil, errNoStore }
+func (noStore) Read(context.Context, ...Bucket) ([]State, error)            { return nil, errNoStore }
+func (noStore) Delete(context.Context, ...string) error                     { return errNoStore }
+func (noStore) Scan(context.Context, string, string, int) ([]Entry, error)  { return nil, errNoStore }
+func (noStore) Prune(context.Context) (int64, error)                        { return 0, errNoStore }
+func (noStore) Close() error                                                { return nil }
