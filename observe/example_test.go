@@ -9,7 +9,7 @@ import (
 	"github.com/brimgo/brim/observe"
 )
 
-// A count of refusals, without any library.
+// A hook counts refusals without a library for metrics.
 func Example() {
 	refused := 0
 	hooks := observe.Hooks{Decision: func(_ context.Context, d observe.Decision) {

@@ -7,64 +7,69 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Hooks are functions that a [Store] calls. Nil ones are not called.
+// Hooks are functions that a [Store] calls. Nil functions are skipped.
 //
-// They are called on the caller's goroutine, by any number of them at once, and the caller waits: they must be quick, and
-// must not call the Store. The context is the caller's.
+// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must be
+// safe for concurrent use, and must not call the Store. It gets the caller's context.
 type Hooks struct {
-	// Start is called before each call. The context that it returns goes on with the call, and to the other hooks: a place
-	// for a span.
+	// Start is called before each call to the store. The call and the other hooks get the context
+	// that it returns, for instance with a span in it.
 	Start func(ctx context.Context, c Call) context.Context
-	// Decision is called for each operation that was decided: once for a Fill, and for each operation of each transaction
-	// that Apply decided.
+	// Decision is called for each operation that was decided: once for a Fill, and for each operation
+	// of each transaction of an Apply, unless the transaction has an error of its own.
 	Decision func(ctx context.Context, d Decision)
-	// End is called after each call, with how long it took and how it failed.
-	End func(ctx context.Context, c Call, e End)
-	// Flush and Retry are called by the backend, where [Hooks.Trace] was given to it, under no caller's context.
+	// End is called after each call to the store.
+	End func(ctx context.Context, c Call, o Outcome)
+	// Flush and Retry are called by the backend, if its options got [Hooks.Trace]. They belong to no
+	// single caller, so they get no context.
 	Flush func(f store.Flush)
 	Retry func(r store.Retry)
 }
 
-// Method is what was called.
+// Method is the name of a method of [store.Store].
 type Method string
 
-// The methods of a [store.Store] that take a context.
+// The methods that hooks are called for: those that take a context.
 const (
-	Fill   Method = "fill"
-	Apply  Method = "apply"
-	Read   Method = "read"
-	Delete Method = "delete"
-	Scan   Method = "scan"
-	Prune  Method = "prune"
+	MethodFill   Method = "fill"
+	MethodApply  Method = "apply"
+	MethodRead   Method = "read"
+	MethodDelete Method = "delete"
+	MethodScan   Method = "scan"
+	MethodPrune  Method = "prune"
 )
 
 // Call is a call to the store.
 type Call struct {
 	Method Method
-	Size   int // transactions, buckets, keys, or entries asked for; 1 for a Fill, 0 for Prune
+	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a Delete,
+	// and the limit of a Scan. It is 1 for a Fill and 0 for a Prune.
+	Size int
 }
 
-// Decision is what was asked of one bucket, and what came of it.
+// Decision is one operation on one bucket and its result.
 type Decision struct {
-	Key    string // as Options.Key made it; empty without
+	Key    string // the key in the form of Options.Key; empty if that is nil
 	Mode   store.Mode
-	Amount float64 // units; negative takes out
-	Hold   float64 // units; the change of what is held
-	// State is the answer. RetryAfter is the wait that the caller was told.
+	Amount float64 // units; a negative amount takes units out
+	Hold   float64 // units; the change of the held units
+	// State is the answer that the caller got. Its RetryAfter is the wait after a refusal.
 	State store.State
-	// Accepted is that of the transaction, for operations of one; else State's.
+	// Accepted reports whether the operation went in. In a transaction, all operations go in or none.
 	Accepted bool
-	// Of reports how many operations were decided together, this one included.
-	Of int
+	// Operations is the number of operations that were decided together, this one included: 1 for a
+	// Fill, and the length of the transaction in an Apply.
+	Operations int
 }
 
-// End is how a call ended.
-type End struct {
-	Took time.Duration // by this machine's clock
-	Err  error         // of the call; what went wrong with one transaction of several is in Failed
-	// Failed is how many transactions of an Apply had an error of their own.
+// Outcome tells how a call ended.
+type Outcome struct {
+	Took time.Duration // by the clock of Options
+	Err  error         // of the whole call; nil if only transactions of an Apply have errors
+	// Failed is the number of transactions of an Apply that have an error of their own.
 	Failed int
 }
 
-// Trace makes a backend feed the hooks with what only it sees: give it to the backend's Options.
+// Trace returns the trace that makes a backend call Flush and Retry. Set it as the Trace of the
+// backend's options.
 func (h Hooks) Trace() store.Trace { return store.Trace{Flush: h.Flush, Retry: h.Retry} }

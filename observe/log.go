@@ -9,20 +9,24 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// LogOptions say what [Log] finds worth saying, and how loud. The zero value is the default.
+// LogOptions adjust the hooks of [Log]. The zero value selects the defaults.
 type LogOptions struct {
-	// Decisions is the level of what was accepted, and Refusals of what was refused. Nil means [slog.LevelDebug]: there may
-	// be a great many of either.
-	Decisions, Refusals *slog.Level
-	// Slow makes a call that took longer than this worth a warning; 0 means never.
+	// Accepted and Refused are the levels of decisions; nil means [slog.LevelDebug], because a busy
+	// program makes a great many decisions.
+	Accepted, Refused slog.Leveler
+	// Slow is the duration above which a call is logged as a warning; 0 means that no call is slow.
 	Slow time.Duration
-	// Flushes is the level of what the backend tells of its commits. Nil means [slog.LevelDebug].
-	Flushes *slog.Level
+	// Flushed is the level of the backend's commits; nil means [slog.LevelDebug].
+	Flushed slog.Leveler
 }
 
-// Log returns hooks that write to l, which may be nil for silence. A failed call is logged as an error, one whose outcome is
-// unknown with "outcome" set; one that its caller gave up, or that was sent after Close, for debugging only. A retry is a
-// warning. No message holds a key, but for what [Options.Key] makes of it.
+// Log returns hooks that write to l; o may be nil. If l is nil, the hooks write nothing.
+//
+// A failed call is logged as an error. If its outcome is unknown, the record has the attribute
+// outcome=unknown. A call whose caller gave up, or that came after Close, is logged at the debug
+// level instead, unless its outcome is unknown. A retry, a slow call and a transaction with an error
+// of its own are logged as warnings. No record holds a key, except the form that [Options.Key]
+// returns.
 func Log(l *slog.Logger, o *LogOptions) Hooks {
 	if o == nil {
 		o = &LogOptions{}
@@ -30,42 +34,45 @@ func Log(l *slog.Logger, o *LogOptions) Hooks {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	level := func(of *slog.Level) slog.Level {
-		if of == nil {
+	orDebug := func(level slog.Leveler) slog.Leveler {
+		if level == nil {
 			return slog.LevelDebug
 		}
-		return *of
+		return level
 	}
-	decisions, refusals, flushes, slow := level(o.Decisions), level(o.Refusals), level(o.Flushes), o.Slow
+	accepted, refused, flushed, slow := orDebug(o.Accepted), orDebug(o.Refused), orDebug(o.Flushed), o.Slow
 	return Hooks{
 		Decision: func(ctx context.Context, d Decision) {
 			if d.Accepted {
-				logDecision(ctx, l, decisions, "brim: accepted", d)
+				logDecision(ctx, l, accepted.Level(), "brim: accepted", d)
 			} else {
-				logDecision(ctx, l, refusals, "brim: refused", d)
+				logDecision(ctx, l, refused.Level(), "brim: refused", d)
 			}
 		},
-		End: func(ctx context.Context, c Call, e End) {
+		End: func(ctx context.Context, c Call, o Outcome) {
 			switch {
-			case e.Err != nil:
-				logError(ctx, l, c, e)
-			case slow > 0 && e.Took > slow:
-				l.LogAttrs(ctx, slog.LevelWarn, "brim: slow call", call(c), slog.Duration("took", e.Took))
+			case o.Err != nil:
+				logError(ctx, l, c, o)
+			case slow > 0 && o.Took > slow:
+				l.LogAttrs(ctx, slog.LevelWarn, "brim: slow call", call(c), slog.Duration("took", o.Took))
 			}
-			if e.Failed > 0 {
-				l.LogAttrs(ctx, slog.LevelWarn, "brim: transactions failed", call(c), slog.Int("failed", e.Failed))
+			if o.Failed > 0 {
+				l.LogAttrs(ctx, slog.LevelWarn, "brim: transactions failed", call(c), slog.Int("failed", o.Failed))
 			}
 		},
 		Flush: func(f store.Flush) {
-			attrs := []slog.Attr{slog.String("backend", f.Backend), slog.Int("requests", f.Requests), slog.Duration("took", f.Took)}
-			if f.Err != nil {
-				l.LogAttrs(context.Background(), slog.LevelError, "brim: flush failed", append(attrs, slog.Any("error", f.Err))...)
-				return
+			level, msg := flushed.Level(), "brim: flushed"
+			attrs := []slog.Attr{
+				slog.String("backend", f.Backend), slog.Int("requests", f.Requests), slog.Duration("took", f.Took),
 			}
-			l.LogAttrs(context.Background(), flushes, "brim: flushed", attrs...)
+			if f.Err != nil {
+				level, msg = slog.LevelError, "brim: flush failed"
+				attrs = append(attrs, slog.Any("error", f.Err))
+			}
+			l.LogAttrs(context.Background(), level, msg, attrs...)
 		},
 		Retry: func(r store.Retry) {
-			l.LogAttrs(context.Background(), slog.LevelWarn, "brim: trying again what was not applied",
+			l.LogAttrs(context.Background(), slog.LevelWarn, "brim: retrying a request that was not applied",
 				slog.String("backend", r.Backend), slog.Int("attempt", r.Attempt), slog.Any("error", r.Err))
 		},
 	}
@@ -73,14 +80,14 @@ func Log(l *slog.Logger, o *LogOptions) Hooks {
 
 func call(c Call) slog.Attr { return slog.Group("call", "method", string(c.Method), "size", c.Size) }
 
-func logError(ctx context.Context, l *slog.Logger, c Call, e End) {
+func logError(ctx context.Context, l *slog.Logger, c Call, o Outcome) {
 	level := slog.LevelError
-	if canceled(e.Err) || errors.Is(e.Err, store.ErrClosed) {
+	if canceled(o.Err) || errors.Is(o.Err, store.ErrClosed) {
 		level = slog.LevelDebug
 	}
-	attrs := []slog.Attr{call(c), slog.Duration("took", e.Took), slog.Any("error", e.Err)}
-	if errors.Is(e.Err, store.ErrUnknownOutcome) {
-		level = slog.LevelError // also where the caller gave up: it may have been applied
+	attrs := []slog.Attr{call(c), slog.Duration("took", o.Took), slog.Any("error", o.Err)}
+	if errors.Is(o.Err, store.ErrUnknownOutcome) {
+		level = slog.LevelError // even if the caller gave up: the call may have been applied
 		attrs = append(attrs, slog.String("outcome", "unknown"))
 	}
 	l.LogAttrs(ctx, level, "brim: call failed", attrs...)

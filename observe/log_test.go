@@ -13,45 +13,49 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestLog sees what is logged of what, and how loud.
+// TestLog checks the record of each event and its level.
 func TestLog(t *testing.T) {
 	ctx := t.Context()
-	info := slog.LevelInfo
 	canceled := fmt.Errorf("fill: %w", context.Canceled)
 	for _, c := range []struct {
 		name string
 		o    *observe.LogOptions
-		tell func(h observe.Hooks)
+		call func(h observe.Hooks)
 		want string // "" for nothing
 	}{
 		{"accepted", nil, func(h observe.Hooks) {
 			h.Decision(ctx, observe.Decision{Amount: 3, Accepted: true, State: store.State{Level: 4, Capacity: 10}})
 		}, `level=DEBUG msg="brim: accepted" amount=3 level=4 capacity=10 estimate=false`},
-		{"refused, with a key", &observe.LogOptions{Refusals: &info}, func(h observe.Hooks) {
-			h.Decision(ctx, observe.Decision{Key: "1f", Hold: 3, State: store.State{Capacity: 10, Held: 9, Estimate: true, RetryAfter: time.Second}})
+		{"refused, with a key", &observe.LogOptions{Refused: slog.LevelInfo}, func(h observe.Hooks) {
+			h.Decision(ctx, observe.Decision{Key: "1f", Hold: 3, State: store.State{
+				Capacity: 10, Held: 9, Estimate: true, RetryAfter: time.Second,
+			}})
 		}, `level=INFO msg="brim: refused" amount=0 level=0 capacity=10 estimate=true key=1f hold=3 held=9 retry_after=1s`},
 		{"refused for ever", nil, func(h observe.Hooks) {
 			h.Decision(ctx, observe.Decision{Amount: 11, State: store.State{Capacity: 10, RetryAfter: store.Never}})
 		}, `level=DEBUG msg="brim: refused" amount=11 level=0 capacity=10 estimate=false retry_after=never`},
 		{"fast", &observe.LogOptions{Slow: time.Second}, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Fill, Size: 1}, observe.End{Took: time.Second})
+			h.End(ctx, observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Took: time.Second})
 		}, ""},
 		{"slow", &observe.LogOptions{Slow: time.Second}, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Fill, Size: 1}, observe.End{Took: 2 * time.Second})
+			h.End(ctx, observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Took: 2 * time.Second})
 		}, `level=WARN msg="brim: slow call" call.method=fill call.size=1 took=2s`},
 		{"failed", nil, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Read, Size: 2}, observe.End{Took: time.Second, Err: store.ErrUnavailable})
+			o := observe.Outcome{Took: time.Second, Err: store.ErrUnavailable}
+			h.End(ctx, observe.Call{Method: observe.MethodRead, Size: 2}, o)
 		}, `level=ERROR msg="brim: call failed" call.method=read call.size=2 took=1s error="store unavailable"`},
 		{"canceled", nil, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Fill, Size: 1}, observe.End{Err: canceled})
+			h.End(ctx, observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Err: canceled})
 		}, `level=DEBUG msg="brim: call failed" call.method=fill call.size=1 took=0s error="fill: context canceled"`},
 		{"canceled in flight", nil, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Fill, Size: 1}, observe.End{Err: fmt.Errorf("%w: %w", store.ErrUnknownOutcome, canceled)})
-		}, `level=ERROR msg="brim: call failed" call.method=fill call.size=1 took=0s error="outcome unknown: fill: context canceled" outcome=unknown`},
+			err := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, canceled)
+			h.End(ctx, observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Err: err})
+		}, `level=ERROR msg="brim: call failed" call.method=fill call.size=1 took=0s ` +
+			`error="outcome unknown: fill: context canceled" outcome=unknown`},
 		{"some transactions failed", nil, func(h observe.Hooks) {
-			h.End(ctx, observe.Call{Method: observe.Apply, Size: 3}, observe.End{Failed: 2})
+			h.End(ctx, observe.Call{Method: observe.MethodApply, Size: 3}, observe.Outcome{Failed: 2})
 		}, `level=WARN msg="brim: transactions failed" call.method=apply call.size=3 failed=2`},
-		{"flushed", &observe.LogOptions{Flushes: &info}, func(h observe.Hooks) {
+		{"flushed", &observe.LogOptions{Flushed: slog.LevelInfo}, func(h observe.Hooks) {
 			h.Trace().Flush(store.Flush{Backend: "bolt", Requests: 7, Took: time.Millisecond})
 		}, `level=INFO msg="brim: flushed" backend=bolt requests=7 took=1ms`},
 		{"flush failed", nil, func(h observe.Hooks) {
@@ -59,7 +63,8 @@ func TestLog(t *testing.T) {
 		}, `level=ERROR msg="brim: flush failed" backend=bolt requests=7 took=1ms error="store unavailable"`},
 		{"retry", nil, func(h observe.Hooks) {
 			h.Trace().Retry(store.Retry{Backend: "postgres", Attempt: 2, Err: store.ErrUnavailable})
-		}, `level=WARN msg="brim: trying again what was not applied" backend=postgres attempt=2 error="store unavailable"`},
+		}, `level=WARN msg="brim: retrying a request that was not applied" ` +
+			`backend=postgres attempt=2 error="store unavailable"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -72,11 +77,11 @@ func TestLog(t *testing.T) {
 					return a
 				},
 			}))
-			c.tell(observe.Log(l, c.o))
+			c.call(observe.Log(l, c.o))
 			if got := strings.TrimSpace(out.String()); got != c.want {
 				t.Errorf("logged\n%s\nwant\n%s", got, c.want)
 			}
-			c.tell(observe.Log(nil, c.o)) // silent
+			c.call(observe.Log(nil, c.o)) // a nil logger writes nothing and does not panic
 		})
 	}
 }

@@ -15,17 +15,20 @@ import (
 
 const backend = "observe"
 
-// Options adjust a [Store]. The zero value is the default.
+// Options adjust a [Store]. The zero value selects the defaults.
 type Options struct {
-	// Key makes of a bucket's key what the hooks are told of it. Nil tells them nothing. It must be safe for concurrent use.
+	// Key returns the form of a bucket's key that hooks get. If it is nil, hooks get an empty string.
+	// It must be safe for concurrent use.
 	Key func(key string) string
-	// Now replaces the clock by which calls are timed, for tests. It must be safe for concurrent use.
-	Now func() time.Time
+	// Clock replaces the clock that measures calls, for tests. It must be safe for concurrent use.
+	Clock func() time.Time
 }
 
-// HashKey returns a function for [Options.Key] that makes a name of a key, by which its calls can be told from others', and
-// which does not give it away to who does not know the secret: 16 hexadecimal digits of HMAC-SHA256. The secret should have
-// 32 random bytes; a secret that changes makes names that cannot be joined with the old.
+// HashKey returns a function for [Options.Key]. It maps each key to 16 hexadecimal digits of its
+// HMAC-SHA256. The digits tell one bucket from another and do not reveal the key without the secret.
+//
+// The secret should be 32 random bytes. After a change of the secret, the digits of a key change and
+// cannot be matched with older ones.
 func HashKey(secret []byte) func(key string) string {
 	secret = slices.Clone(secret)
 	return func(key string) string {
@@ -35,35 +38,35 @@ func HashKey(secret []byte) func(key string) string {
 	}
 }
 
-// Store is a [store.Store] that calls hooks. It may be used by any number of goroutines at once, if the hooks may. It changes
-// no answer.
+// Store is a [store.Store] that calls hooks and changes no answer. It is safe for concurrent use if
+// its hooks are.
 type Store struct {
 	inner store.Store
 	hooks Hooks
 	key   func(string) string
-	now   func() time.Time
+	clock func() time.Time
 }
 
-// New returns a Store in front of s. o may be nil. It fails where s is nil.
+// New returns a Store that wraps s and calls h; o may be nil. It fails if s is nil.
 func New(s store.Store, h Hooks, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	if s == nil {
-		err := fmt.Errorf("%w: there is none to put in front of", store.ErrClosed)
+		err := fmt.Errorf("%w: the store to wrap is nil", store.ErrClosed)
 		return nil, &store.Error{Backend: backend, Op: "new", Err: err}
 	}
-	w := &Store{inner: s, hooks: h, key: o.Key, now: o.Now}
+	w := &Store{inner: s, hooks: h, key: o.Key, clock: o.Clock}
 	if w.key == nil {
 		w.key = func(string) string { return "" }
 	}
-	if w.now == nil {
-		w.now = time.Now
+	if w.clock == nil {
+		w.clock = time.Now
 	}
 	return w, nil
 }
 
-// span is a call under way.
+// span is a call in flight.
 type span struct {
 	ctx   context.Context
 	call  Call
@@ -76,30 +79,27 @@ func (s *Store) begin(ctx context.Context, m Method, size int) span {
 		p.ctx = s.hooks.Start(ctx, p.call)
 	}
 	if s.hooks.End != nil {
-		p.start = s.now()
+		p.start = s.clock()
 	}
 	return p
 }
 
 func (s *Store) end(p *span, failed int, err error) {
 	if s.hooks.End != nil {
-		s.hooks.End(p.ctx, p.call, End{Took: s.now().Sub(p.start), Err: err, Failed: failed})
+		s.hooks.End(p.ctx, p.call, Outcome{Took: s.clock().Sub(p.start), Err: err, Failed: failed})
 	}
 }
 
-func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, of int) {
+func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
 	s.hooks.Decision(ctx, Decision{
 		Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
-		State: st, Accepted: accepted, Of: of,
+		State: st, Accepted: accepted, Operations: operations,
 	})
 }
 
-// Fill tells the hooks. See [store.Store].
+// Fill calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if s == nil {
-		return store.State{}, store.Wrap(backend, "fill", store.ErrClosed)
-	}
-	p := s.begin(ctx, Fill, 1)
+	p := s.begin(ctx, MethodFill, 1)
 	st, err := s.inner.Fill(p.ctx, op)
 	if err == nil && s.hooks.Decision != nil {
 		s.decided(p.ctx, &op, st, st.Accepted, 1)
@@ -108,12 +108,9 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return st, err
 }
 
-// Apply tells the hooks. See [store.Store].
+// Apply calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
-	if s == nil {
-		return nil, store.Wrap(backend, "apply", store.ErrClosed)
-	}
-	p := s.begin(ctx, Apply, len(txns))
+	p := s.begin(ctx, MethodApply, len(txns))
 	results, err := s.inner.Apply(p.ctx, txns...)
 	failed := 0
 	for i, r := range results {
@@ -131,59 +128,42 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	return results, err
 }
 
-// Read tells the hooks. See [store.Store].
+// Read calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	if s == nil {
-		return nil, store.Wrap(backend, "read", store.ErrClosed)
-	}
-	p := s.begin(ctx, Read, len(buckets))
+	p := s.begin(ctx, MethodRead, len(buckets))
 	states, err := s.inner.Read(p.ctx, buckets...)
 	s.end(&p, 0, err)
 	return states, err
 }
 
-// Delete tells the hooks. See [store.Store].
+// Delete calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	if s == nil {
-		return store.Wrap(backend, "delete", store.ErrClosed)
-	}
-	p := s.begin(ctx, Delete, len(keys))
+	p := s.begin(ctx, MethodDelete, len(keys))
 	err := s.inner.Delete(p.ctx, keys...)
 	s.end(&p, 0, err)
 	return err
 }
 
-// Scan tells the hooks. See [store.Store].
+// Scan calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if s == nil {
-		return nil, store.Wrap(backend, "scan", store.ErrClosed)
-	}
-	p := s.begin(ctx, Scan, limit)
+	p := s.begin(ctx, MethodScan, limit)
 	entries, err := s.inner.Scan(p.ctx, prefix, after, limit)
 	s.end(&p, 0, err)
 	return entries, err
 }
 
-// Prune tells the hooks. See [store.Store].
+// Prune calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {
-	if s == nil {
-		return 0, store.Wrap(backend, "prune", store.ErrClosed)
-	}
-	p := s.begin(ctx, Prune, 0)
+	p := s.begin(ctx, MethodPrune, 0)
 	n, err := s.inner.Prune(p.ctx)
 	s.end(&p, 0, err)
 	return n, err
 }
 
-// Close closes the store that was given to [New].
-func (s *Store) Close() error {
-	if s == nil {
-		return store.Wrap(backend, "close", store.ErrClosed)
-	}
-	return s.inner.Close()
-}
+// Close closes the wrapped store. It calls no hook.
+func (s *Store) Close() error { return s.inner.Close() }
 
-// canceled reports whether a call failed because its caller gave up.
+// canceled reports whether a call failed because its caller's context ended.
 func canceled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

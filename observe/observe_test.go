@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		hooks := observe.Hooks{
 			Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
 			Decision: func(context.Context, observe.Decision) {},
-			End:      func(context.Context, observe.Call, observe.End) {},
+			End:      func(context.Context, observe.Call, observe.Outcome) {},
 		}
 		return wrap(t, inMemory(t, clock), hooks, nil)
 	}
@@ -47,32 +47,32 @@ func wrap(t testing.TB, s store.Store, h observe.Hooks, o *observe.Options) *obs
 	return w
 }
 
-// told is what the hooks were told, in order.
-type told struct{ lines []string }
+// recorder records the calls of its hooks, one line each, in order.
+type recorder struct{ lines []string }
 
-func (w *told) say(format string, args ...any) {
+func (w *recorder) add(format string, args ...any) {
 	w.lines = append(w.lines, fmt.Sprintf(format, args...))
 }
 
 type mark struct{}
 
-func (w *told) hooks() observe.Hooks {
+func (w *recorder) hooks() observe.Hooks {
 	return observe.Hooks{
 		Start: func(ctx context.Context, c observe.Call) context.Context {
-			w.say("start %s %d", c.Method, c.Size)
+			w.add("start %s %d", c.Method, c.Size)
 			return context.WithValue(ctx, mark{}, c.Method)
 		},
 		Decision: func(ctx context.Context, d observe.Decision) {
-			w.say("decision in %v: key %q, mode %d, amount %v, hold %v: %v of %d, level %v, wait %v",
-				ctx.Value(mark{}), d.Key, d.Mode, d.Amount, d.Hold, d.Accepted, d.Of, d.State.Level, d.State.RetryAfter)
+			w.add("decision in %v: key %q, mode %d, amount %v, hold %v: %v of %d, level %v, wait %v",
+				ctx.Value(mark{}), d.Key, d.Mode, d.Amount, d.Hold, d.Accepted, d.Operations, d.State.Level, d.State.RetryAfter)
 		},
-		End: func(ctx context.Context, c observe.Call, e observe.End) {
-			w.say("end %v %s: %v, failed %d, error %v", ctx.Value(mark{}), c.Method, e.Took, e.Failed, e.Err)
+		End: func(ctx context.Context, c observe.Call, o observe.Outcome) {
+			w.add("end %v %s: %v, failed %d, error %v", ctx.Value(mark{}), c.Method, o.Took, o.Failed, o.Err)
 		},
 	}
 }
 
-// TestHooks sees what each method tells.
+// TestHooks checks which hooks each method calls, and with which arguments.
 func TestHooks(t *testing.T) {
 	limit := store.Limit{Capacity: 10}
 	b := limit.For("secret")
@@ -133,43 +133,49 @@ func TestHooks(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var w told
+			var w recorder
 			now := time.Unix(0, 0)
-			s := wrap(t, inMemory(t, nil), w.hooks(), &observe.Options{Now: func() time.Time { now = now.Add(time.Second); return now }})
+			s := wrap(t, inMemory(t, nil), w.hooks(), &observe.Options{Clock: func() time.Time {
+				now = now.Add(time.Second)
+				return now
+			}})
 			_ = c.call(t.Context(), s)
 			if got, want := strings.Join(w.lines, "\n"), strings.Join(c.want, "\n"); got != want {
-				t.Errorf("told:\n%s\nwant:\n%s", got, want)
+				t.Errorf("the hooks recorded:\n%s\nwant:\n%s", got, want)
 			}
 			if strings.Contains(strings.Join(w.lines, ""), "secret") {
-				t.Error("the hooks were told the key")
+				t.Error("the hooks got the key, want none")
 			}
 		})
 	}
 }
 
-// TestContextOfStart sees that what Start returns goes on with the call.
+// TestContextOfStart checks that the call gets the context that Start returns.
 func TestContextOfStart(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := wrap(t, inMemory(t, nil), observe.Hooks{Start: func(context.Context, observe.Call) context.Context { return done }}, nil)
+	start := func(context.Context, observe.Call) context.Context { return done }
+	s := wrap(t, inMemory(t, nil), observe.Hooks{Start: start}, nil)
 	if _, err := s.Read(t.Context()); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the error of the context that Start returned", err)
+		t.Errorf("%v, want context.Canceled from the context that Start returned", err)
 	}
 }
 
 func TestKey(t *testing.T) {
 	hash := observe.HashKey([]byte("0123456789abcdef0123456789abcdef"))
-	var w told
+	var w recorder
 	s := wrap(t, inMemory(t, nil), observe.Hooks{Decision: w.hooks().Decision}, &observe.Options{Key: hash})
-	if _, err := s.Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 1}.For("card:4711"), Amount: 1}); err != nil {
+	op := store.Op{Bucket: store.Limit{Capacity: 1}.For("card:4711"), Amount: 1}
+	if _, err := s.Fill(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
-	name := hash("card:4711")
-	if len(w.lines) != 1 || !strings.Contains(w.lines[0], fmt.Sprintf("key %q", name)) || strings.Contains(w.lines[0], "4711") {
-		t.Errorf("told %q, want the key as %s", w.lines, name)
+	digits := hash("card:4711")
+	recorded := strings.Join(w.lines, "\n")
+	if len(w.lines) != 1 || !strings.Contains(recorded, fmt.Sprintf("key %q", digits)) || strings.Contains(recorded, "4711") {
+		t.Errorf("the hooks recorded %q, want the key as %s", recorded, digits)
 	}
-	if len(name) != 16 || name == hash("card:4712") || name == observe.HashKey([]byte("another"))("card:4711") {
-		t.Errorf("%s does not depend on key and secret", name)
+	if len(digits) != 16 || digits == hash("card:4712") || digits == observe.HashKey([]byte("another"))("card:4711") {
+		t.Errorf("%s, want 16 digits that depend on the key and on the secret", digits)
 	}
 }
 

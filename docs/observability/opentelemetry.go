@@ -41,13 +41,13 @@ func OpenTelemetry(tracer trace.Tracer, meter metric.Meter) (observe.Hooks, erro
 			decisions.Add(ctx, 1, metric.WithAttributes(accepted, attribute.Bool("estimate", d.State.Estimate)))
 			trace.SpanFromContext(ctx).AddEvent("decision", trace.WithAttributes(accepted))
 		},
-		End: func(ctx context.Context, c observe.Call, e observe.End) {
-			calls.Record(ctx, e.Took.Seconds(), metric.WithAttributes(
-				attribute.String("method", string(c.Method)), attribute.String("outcome", outcome(e.Err))))
+		End: func(ctx context.Context, c observe.Call, o observe.Outcome) {
+			calls.Record(ctx, o.Took.Seconds(), metric.WithAttributes(
+				attribute.String("method", string(c.Method)), attribute.String("outcome", outcome(o.Err))))
 			span := trace.SpanFromContext(ctx)
-			if e.Err != nil {
-				span.SetStatus(codes.Error, outcome(e.Err))
-				span.RecordError(e.Err) // errors hold no keys
+			if o.Err != nil {
+				span.SetStatus(codes.Error, outcome(o.Err))
+				span.RecordError(o.Err) // errors hold no keys
 			}
 			span.End()
 		},

@@ -43,8 +43,8 @@ func Prometheus(reg prometheus.Registerer) (observe.Hooks, error) {
 				waits.Observe(wait.Seconds())
 			}
 		},
-		End: func(_ context.Context, c observe.Call, e observe.End) {
-			calls.WithLabelValues(string(c.Method), outcome(e.Err)).Observe(e.Took.Seconds())
+		End: func(_ context.Context, c observe.Call, o observe.Outcome) {
+			calls.WithLabelValues(string(c.Method), outcome(o.Err)).Observe(o.Took.Seconds())
 		},
 		Flush: func(f store.Flush) { flushes.WithLabelValues(f.Backend).Observe(float64(f.Requests)) },
 		Retry: func(r store.Retry) { retries.WithLabelValues(r.Backend).Inc() },
