@@ -69,7 +69,8 @@ func openPrefilled(tb testing.TB, keys int) *Store {
 // prefill brings the buckets in random order in commits of 256, as many callers at once would have.
 func prefill(tb testing.TB, s *Store, keys int) {
 	perm := rand.Perm(keys)
-	s.db.NoSync = true
+	db := database(s)
+	db.NoSync = true
 	for len(perm) > 0 {
 		n := min(256, len(perm))
 		txns := make([]store.Txn, n)
@@ -81,8 +82,8 @@ func prefill(tb testing.TB, s *Store, keys int) {
 		}
 		perm = perm[n:]
 	}
-	s.db.NoSync = false
-	if err := s.db.Sync(); err != nil {
+	db.NoSync = false
+	if err := db.Sync(); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -39,36 +39,36 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	const uid, mode = 12345, 0o640
-	if err := os.Chmod(s.path, mode); err != nil {
+	if err := os.Chmod(s.file.Path(), mode); err != nil {
 		t.Fatal(err)
 	}
-	root := os.Chown(s.path, uid, -1) == nil
-	sizes, err := s.Compact(ctx)
+	root := os.Chown(s.file.Path(), uid, -1) == nil
+	before, after, err := s.Compact(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(s.path)
+	info, err := os.Stat(s.file.Path())
 	if info.Mode().Perm() != mode || root && owner(info) != uid {
 		t.Errorf("mode %v, %+v: want them unchanged", info.Mode(), info.Sys())
 	}
-	if err != nil || info.Size() != sizes.After || sizes.After > sizes.Before/4 {
-		t.Errorf("sizes %+v, file %d, %v", sizes, info.Size(), err)
+	if err != nil || info.Size() != after || after > before/4 {
+		t.Errorf("%d bytes before, %d after, file %d, %v", before, after, info.Size(), err)
 	}
 	if err := s.Verify(ctx); err != nil {
 		t.Error(err)
 	}
 	levelIs(t, s, "key 000070", 70)
 	fillup(t, s, "key 000070", 1)
-	_, err = Open(s.path, &Options{LockTimeout: -1})
+	_, err = Open(s.file.Path(), &Options{LockTimeout: -1})
 	failsWith(t, err, store.ErrUnavailable, "locked")
-	leftOver(t, filepath.Dir(s.path), "limits.db")
+	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
 	closeStore(t, s)
-	s = openAt(t, s.path, nil)
+	s = openAt(t, s.file.Path(), nil)
 	levelIs(t, s, "key 000070", 71)
 	levelIs(t, s, "key 000071", 0)
 
 	empty := openTemp(t, nil)
-	if _, err := empty.Compact(ctx); err != nil {
+	if _, _, err := empty.Compact(ctx); err != nil {
 		t.Error(err)
 	}
 	fillup(t, empty, "k", 1)
@@ -80,7 +80,7 @@ func TestCompact(t *testing.T) {
 // TestCompactUnderLoad compacts while callers fill and read, and while another process, as it were, waits for the file.
 func TestCompactUnderLoad(t *testing.T) {
 	s := openTemp(t, nil)
-	path := s.path
+	path := s.file.Path()
 	ctx := context.Background()
 	fillMany(t, s, 0, 2000)
 	var stop atomic.Bool
@@ -104,7 +104,7 @@ func TestCompactUnderLoad(t *testing.T) {
 		opened <- next
 	}()
 	for range 10 {
-		if _, err := s.Compact(ctx); err != nil {
+		if _, _, err := s.Compact(ctx); err != nil {
 			t.Error(err)
 		}
 		if err := s.Verify(ctx); err != nil {
@@ -130,22 +130,22 @@ func TestCompactThatFails(t *testing.T) {
 	fillMany(t, s, 0, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := s.Compact(ctx)
+	_, _, err := s.Compact(ctx)
 	failsWith(t, err, context.Canceled)
-	if err := os.Mkdir(s.path+".compact", 0o700); err != nil {
+	if err := os.Mkdir(s.file.Path()+".compact", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Compact(context.Background())
+	_, _, err = s.Compact(context.Background())
 	failsWith(t, err, store.ErrUnavailable, "bolt: compact: ", "is a directory")
-	if err := os.Remove(s.path + ".compact"); err != nil {
+	if err := os.Remove(s.file.Path() + ".compact"); err != nil {
 		t.Fatal(err)
 	}
 	fillup(t, s, "k", 1)
-	if _, err := s.Compact(context.Background()); err != nil {
+	if _, _, err := s.Compact(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	levelIs(t, s, "k", 1)
-	leftOver(t, filepath.Dir(s.path), "limits.db")
+	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
 }
 
 // TestCompactCutShort: what a killed compaction has left is removed, and nothing else changes.
@@ -153,13 +153,13 @@ func TestCompactCutShort(t *testing.T) {
 	s := openTemp(t, nil)
 	fillup(t, s, "k", 1)
 	closeStore(t, s)
-	if err := os.WriteFile(s.path+".compact", []byte(strings.Repeat("half", 1000)), 0o600); err != nil {
+	if err := os.WriteFile(s.file.Path()+".compact", []byte(strings.Repeat("half", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = openAt(t, s.path, nil)
+	s = openAt(t, s.file.Path(), nil)
 	levelIs(t, s, "k", 1)
-	leftOver(t, filepath.Dir(s.path), "limits.db")
-	if _, err := s.Compact(context.Background()); err != nil {
+	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
+	if _, _, err := s.Compact(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(s.Close(), nil) {

@@ -14,7 +14,7 @@ import (
 // unsynced opens a store that does not wait for the disk: what the suite asks of an injected clock has nothing to do with
 // durability, and takes a hundred thousand commits.
 func unsynced(s *Store) *Store {
-	s.db.NoSync = true
+	database(s).NoSync = true
 	return s
 }
 
@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 		},
 		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 			closeStore(t, s)
-			again := openAt(t, s.(*Store).given, &Options{Clock: clock})
+			again := openAt(t, s.(*Store).file.Path(), &Options{Clock: clock})
 			if clock != nil {
 				again = unsynced(again)
 			}
@@ -34,22 +34,33 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceOverAnApplicationsDatabase has two stores over one database, which race like two processes would.
+// joinedStore is a store and the application's database that it is in.
+type joinedStore struct {
+	*Store
+	db *bbolt.DB
+}
+
+// TestConformanceOverAnApplicationsDatabase has two stores over one database, which race like two
+// processes would.
 func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
-	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) *Store {
+	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		s, err := New(db, &Options{Clock: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return joinedStore{s, db}
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return over(t, openApp(t), nil) }, &storetest.Options{
-		OpenAt: func(t *testing.T, clock func() time.Time) store.Store { return unsynced(over(t, openApp(t), clock)) },
+		OpenAt: func(t *testing.T, clock func() time.Time) store.Store {
+			db := openApp(t)
+			db.NoSync = true
+			return over(t, db, clock)
+		},
 		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 			closeStore(t, s)
-			return over(t, s.(*Store).db, clock)
+			return over(t, s.(joinedStore).db, clock)
 		},
-		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(*Store).db, nil) },
+		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(joinedStore).db, nil) },
 		Operations: 5_000,
 		Keys:       500,
 	})

@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -75,7 +76,7 @@ func TestFlippedBits(t *testing.T) {
 	if whole, err := isWhole(t, s, levels); !whole {
 		t.Fatalf("the sound file is not whole: %v", err)
 	}
-	used := int(fileMetaOf(t, s).high) * os.Getpagesize()
+	used := usedBytes(t, s)
 	closeStore(t, s)
 
 	r := rand.New(rand.NewPCG(3, 4))
@@ -116,17 +117,14 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-func fileMetaOf(t *testing.T, s *Store) fileMeta {
+// usedBytes returns the size of the part of the file that has pages in it.
+func usedBytes(t *testing.T, s *Store) (size int) {
 	t.Helper()
-	info, err := s.file.Stat()
+	err := s.file.View(func(tx *bbolt.Tx) error { size = int(tx.Size()); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := readMetas(s.file, info.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return size
 }
 
 // TestFlippedBitsUnverified is the same for a file that is opened without looking: what is damaged is found when it is used,
@@ -176,9 +174,10 @@ func TestFlippedBitsUnverified(t *testing.T) {
 
 // leafPages lists the pages of a file that hold records.
 func leafPages(file []byte) (pages []int) {
-	size := os.Getpagesize()
+	const leaf = 2 // the flag of bbolt
+	size, order := os.Getpagesize(), binary.NativeEndian
 	for i := 2; i < len(file)/size; i++ {
-		if p := file[i*size:]; order.Uint64(p) == uint64(i) && order.Uint16(p[8:]) == leafPage && order.Uint16(p[10:]) > 10 {
+		if p := file[i*size:]; order.Uint64(p) == uint64(i) && order.Uint16(p[8:]) == leaf && order.Uint16(p[10:]) > 10 {
 			pages = append(pages, i)
 		}
 	}
@@ -188,7 +187,7 @@ func leafPages(file []byte) (pages []int) {
 // damageRecord changes a stored record behind the store's back.
 func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) []byte) {
 	t.Helper()
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := database(s).Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(s.layout.records)
 		return b.Put([]byte(key), change(bytes.Clone(b.Get([]byte(key)))))
 	})
@@ -227,7 +226,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	_, err = s.Scan(ctx, "", "", 10)
 	failsWith(t, err, store.ErrCorrupt)
 	failsWith(t, s.Verify(ctx), store.ErrCorrupt)
-	_, err = s.Compact(ctx)
+	_, _, err = s.Compact(ctx)
 	failsWith(t, err, store.ErrCorrupt)
 	if _, err := s.Prune(ctx); err != nil {
 		t.Errorf("Prune passes it over: %v", err)
@@ -249,29 +248,36 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	levelIs(t, s, "b", 5)
 }
 
+// overwrite fills all pages of the file but the meta pages with b.
+func overwrite(t *testing.T, s *Store, b byte) {
+	t.Helper()
+	file, err := os.OpenFile(s.file.Path(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	metas := 2 * os.Getpagesize()
+	if _, err := file.WriteAt(bytes.Repeat([]byte{b}, usedBytes(t, s)-metas), int64(metas)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDamagedPageWhileOpen damages the file under an open store: bbolt panics, or faults, and the callers get an error.
 func TestDamagedPageWhileOpen(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, s *Store){
 		"pages of nonsense": func(t *testing.T, s *Store) {
-			m := fileMetaOf(t, s)
-			junk := bytes.Repeat([]byte{0xA5}, int(m.high-2)*m.pageSize)
-			if _, err := s.file.WriteAt(junk, int64(2*m.pageSize)); err != nil {
-				t.Fatal(err)
-			}
+			overwrite(t, s, 0xA5)
 		},
 		"pages of zeros": func(t *testing.T, s *Store) {
-			m := fileMetaOf(t, s)
-			if _, err := s.file.WriteAt(make([]byte, int(m.high-2)*m.pageSize), int64(2*m.pageSize)); err != nil {
-				t.Fatal(err)
-			}
+			overwrite(t, s, 0)
 		},
 		"cut short": func(t *testing.T, s *Store) {
-			if err := s.file.Truncate(int64(2 * os.Getpagesize())); err != nil {
+			if err := os.Truncate(s.file.Path(), int64(2*os.Getpagesize())); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"cut to nothing": func(t *testing.T, s *Store) {
-			if err := s.file.Truncate(0); err != nil {
+			if err := os.Truncate(s.file.Path(), 0); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -288,7 +294,7 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 			_, scanErr := s.Scan(ctx, "", "", 10)
 			_, fillErr := s.Fill(ctx, op(steady, "key 001", 1, store.Always))
 			_, pruneErr := s.Prune(ctx)
-			_, compactErr := s.Compact(ctx)
+			_, _, compactErr := s.Compact(ctx)
 			for method, err := range map[string]error{
 				"Read": readErr, "Scan": scanErr, "Fill": fillErr, "Prune": pruneErr, "Compact": compactErr,
 				"Delete": s.Delete(ctx, "key 001"), "Verify": s.Verify(ctx),

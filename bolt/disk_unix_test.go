@@ -123,7 +123,7 @@ func childDiskFailure(path string) error {
 		// From here on the store refuses everything.
 		_, fillErr := s.Fill(ctx, op(steady, "k", 1, store.Always))
 		_, readErr := s.Read(ctx, store.Bucket{Key: "k"})
-		_, compactErr := s.Compact(ctx)
+		_, _, compactErr := s.Compact(ctx)
 		for _, err := range []error{fillErr, readErr, compactErr, s.Verify(ctx), s.Update(ctx, func(store.Store) error { return nil })} {
 			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || !strings.Contains(err.Error(), "open it again") {
 				return fmt.Errorf("after the disk failed: error %w, want ErrUnavailable until it is opened again", err)

@@ -2,40 +2,35 @@ package bolt
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/brimgo/brim/store"
 )
 
-// Update runs fn, whose calls on the store that it is given all happen in one transaction: it commits when fn returns nil,
-// and rolls back when fn returns an error, which Update returns as it is, or panics. Nothing that fn was answered counts
-// before Update has returned nil.
+// Update runs fn, whose calls of the given store all happen in one transaction. It commits when fn
+// returns nil. It rolls back when fn panics or returns an error, which Update returns as it is. No
+// answer that fn receives counts before Update has returned nil.
 //
-// It is for decisions that depend on one another, and for many at once: thousands cost one commit. Update waits for the
-// commit under way, and all other writers wait for fn. The clock is read for each of fn's calls. If ctx ends before fn
-// returns, Update rolls back and returns its error.
+// Update is for decisions that depend on one another, and for many decisions at once: thousands cost
+// one commit. Update waits for the commit under way, and all other writers wait for fn. The clock is
+// read for each call of fn. If ctx ends before fn returns, Update rolls back and returns its error.
 //
-// fn must not call methods of s itself that write: they would wait for fn. The store it is given reads what fn has written,
-// may be used by several goroutines of fn, and answers [store.ErrClosed] after fn has returned.
+// fn must not call methods of s that write: they would wait for fn. The store that fn is given reads
+// the changes of fn, may be used by several goroutines of fn, and answers [store.ErrClosed] after fn
+// has returned.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "update", err)
 	}
-	if err := s.lock(ctx); err != nil {
+	if err := s.file.Lock(ctx); err != nil {
 		return store.Wrap(backend, "update", err)
 	}
-	defer func() { <-s.writer }()
-	if s.closed.Load() {
-		return store.Wrap(backend, "update", store.ErrClosed)
-	}
+	defer s.file.Unlock()
 	var fnErr error
-	v := &view{maxSkew: s.options.MaxSkew, keepTime: s.options.Clock == nil}
-	err := s.write(v, s.clock.Now, func() error {
+	v := s.newView()
+	err := s.write(v, func() error {
 		j := &joined{s: s, view: v}
 		defer j.end()
 		fnErr = fn(j)
@@ -50,20 +45,22 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	return store.Wrap(backend, "update", err)
 }
 
-// With returns a store whose calls happen in tx, a transaction of the database given to [New]: what they decide is durable
-// when the application commits tx, and undone when it rolls back. Reading works in a read-only transaction too.
+// With returns a store whose calls happen in tx, a transaction of the database given to [New]. Their
+// decisions are durable when the application commits tx, and undone when it rolls back. Reads work in
+// a read-only transaction, too.
 //
-// Like tx itself it is for one goroutine at a time, and it is of no use once tx has ended. After an error that is not
-// [store.ErrNotHeld] roll tx back. Close does nothing. Callers of the store itself wait while tx is writable and open.
+// Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll tx
+// back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself wait while
+// tx is writable and open.
 func (s *Store) With(tx *bbolt.Tx) store.Store { return &joined{s: s, tx: tx} }
 
-// joined is a store within a transaction that somebody else ends.
+// joined is a store within a transaction that its owner ends.
 type joined struct {
 	s  *Store
-	tx *bbolt.Tx // With's
+	tx *bbolt.Tx // of With
 
 	mu    sync.Mutex
-	view  *view // Update's, written at its end; nil for With, which has a new one for each call, written in it
+	view  *view // of Update, which writes it at its end; nil for With, which writes a new view in each call
 	ended bool
 }
 
@@ -75,59 +72,48 @@ func (j *joined) end() {
 	j.ended = true
 }
 
-// errReadOnly is a write in a transaction that cannot.
-var errReadOnly = fmt.Errorf("%w: begin a writable transaction, with Update or Begin(true), to fill buckets in it", berrors.ErrTxNotWritable)
-
-// do runs fn on the view.
+// do runs fn on a view of the transaction.
 func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) (err error) {
-	defer func() { err = store.Wrap(backend, op, err) }()
-	if j.s == nil {
-		return store.ErrClosed
-	}
-	with := j.view == nil
-	if with && j.s.closed.Load() { // Close lets an Update that has begun end
-		return store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := j.s.usable(); err != nil {
-		return err
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.ended {
-		return store.ErrClosed
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	v := j.view
-	if with {
-		switch {
-		case j.tx == nil, j.tx.DB() == nil:
-			return fmt.Errorf("%w: the transaction has ended", store.ErrClosed)
-		case j.s.owned || j.tx.DB() != j.s.db:
-			return unavailable("the transaction belongs to another database than the one given to New", nil)
-		case writes && !j.tx.Writable():
-			return errReadOnly
-		}
-		// What was put stays referred to until the transaction ends: the view is not used again.
-		v = &view{maxSkew: j.s.options.MaxSkew, keepTime: j.s.options.Clock == nil}
-		if err := guard(func() error { return v.reset(j.tx, j.s.layout) }); err != nil {
-			return j.s.damaged(err)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case j.view == nil:
+		err = j.within(ctx, writes, fn)
+	case j.ended:
+		err = store.ErrClosed
+	default:
+		if err = j.s.file.Usable(); err == nil {
+			err = j.s.file.Guard(func() error { return fn(j.view, j.s.clock.Now()) })
 		}
 	}
-	now := j.s.clock.Now()
-	err = guard(func() error {
-		if err := fn(v, now); err != nil || !with || !writes {
+	return store.Wrap(backend, op, err)
+}
+
+// within runs fn on a new view of the transaction of With, and writes the changes.
+func (j *joined) within(ctx context.Context, writes bool, fn func(v *view, now int64) error) error {
+	if err := j.s.check(ctx); err != nil {
+		return err
+	}
+	return j.s.file.Within(j.tx, writes, func() error {
+		// bbolt refers to the buffers of this view until the transaction ends, so each call has a new one.
+		v := j.s.newView()
+		if err := v.reset(j.tx, j.s.layout); err != nil {
+			return err
+		}
+		now := j.s.clock.Now()
+		if err := fn(v, now); err != nil || !writes {
 			return err
 		}
 		_, err := v.write(now)
 		return err
 	})
-	if isPanic(err) {
-		return j.s.damaged(err)
-	}
-	return err
+}
+
+// newView returns a view for one transaction.
+func (s *Store) newView() *view {
+	return &view{maxSkew: s.options.MaxSkew, keepTime: s.options.Clock == nil}
 }
 
 func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
@@ -173,7 +159,7 @@ func (j *joined) Delete(ctx context.Context, keys ...string) error {
 
 func (j *joined) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
 	err = j.do(ctx, "scan", false, func(v *view, now int64) (err error) {
-		if _, err := v.write(now); err != nil { // bbolt's cursor sees what was put, not what the view holds
+		if _, err := v.write(now); err != nil { // a cursor of bbolt does not see the changes in the view
 			return err
 		}
 		entries, err = j.s.scan(v.records, prefix, after, limit)
@@ -200,5 +186,5 @@ func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
 	return pruned, err
 }
 
-// Close does nothing: the transaction belongs to somebody else.
+// Close does nothing: the owner of the transaction ends it.
 func (j *joined) Close() error { return nil }

@@ -36,7 +36,7 @@ func TestNewLeavesTheDatabaseOpen(t *testing.T) {
 	if err := other.Verify(context.Background()); err != nil {
 		t.Error(err)
 	}
-	_, err := other.Compact(context.Background())
+	_, _, err := other.Compact(context.Background())
 	failsWith(t, err, errors.ErrUnsupported, "the database is the application's")
 }
 
@@ -262,7 +262,7 @@ func TestUpdateRollsBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	bad := errors.New("bad")
-	before := bytesOf(t, s.path)
+	before := bytesOf(t, s.file.Path())
 	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); return bad }); err != bad {
 		t.Errorf("error %v, want it as fn returned it", err)
 	}
@@ -281,7 +281,7 @@ func TestUpdateRollsBack(t *testing.T) {
 		t.Errorf("a context that ended: error %v", err)
 	}
 	levelIs(t, s, "k", 1)
-	if string(before) != string(bytesOf(t, s.path)) {
+	if string(before) != string(bytesOf(t, s.file.Path())) {
 		t.Error("the file was written to")
 	}
 	// While one Update is in fn, another waits as long as its context says.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim/store"
@@ -58,6 +59,12 @@ func openAt(t testing.TB, path string, o *Options) *Store {
 func openTemp(t testing.TB, o *Options) *Store {
 	t.Helper()
 	return openAt(t, filepath.Join(t.TempDir(), "limits.db"), o)
+}
+
+// database returns the bbolt database of s.
+func database(s *Store) (db *bbolt.DB) {
+	_ = s.file.View(func(tx *bbolt.Tx) error { db = tx.DB(); return nil })
+	return db
 }
 
 func closeStore(t testing.TB, s store.Store) {

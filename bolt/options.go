@@ -9,41 +9,58 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// DefaultLockTimeout is how long [Open] waits for a file that another process has open, where [Options] do not say otherwise.
-const DefaultLockTimeout = 3 * time.Second
+// Defaults of [Options].
+const (
+	DefaultLockTimeout   = 3 * time.Second
+	DefaultRelaxedWindow = 500 * time.Millisecond
+	DefaultRelaxedCached = 1 << 20
+)
 
-// Options are the choices of [Open] and [New]. A nil *Options means all defaults.
+// Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
 type Options struct {
-	// Clock is the store's clock, for tests and for replaying logs. Nil means wall time, read when the store is opened and
-	// carried forward by the monotonic clock. An injected clock is taken as it is, and the highest time that the file keeps
-	// is then neither read nor written, so that a replay does not disturb live buckets.
+	// Clock is the store's clock, for tests and for replaying logs. Nil means wall time, read when the
+	// store is opened and carried forward by the monotonic clock. An injected clock is taken as it is.
+	// The highest time in the file is then neither read nor written, so a replay does not disturb live
+	// buckets.
 	Clock func() time.Time
 
-	// MaxSkew is how far ahead of the clock a stored time is believed; 0 means [store.DefaultMaxSkew]. A clock that was set
-	// back by less between two runs makes the store go on from the highest time it has written.
+	// MaxSkew limits how far ahead of the clock a stored time is believed; 0 means
+	// [store.DefaultMaxSkew]. If the system's clock was set back by less between two runs, the store
+	// goes on from the highest time that it has written.
 	MaxSkew time.Duration
 
-	// LockTimeout is how long [Open] waits for a file that is open elsewhere; 0 means [DefaultLockTimeout], and a negative
-	// one not at all.
+	// LockTimeout is how long [Open] and [OpenRelaxed] wait for a file that is open elsewhere; 0 means
+	// [DefaultLockTimeout]. They do not wait if it is negative.
 	LockTimeout time.Duration
 
-	// FileMode is the mode of a file that [Open] creates, before umask; 0 means 0600.
+	// FileMode is the mode of a file that [Open] or [OpenRelaxed] creates, before umask; 0 means 0600.
 	FileMode fs.FileMode
 
-	// NoVerify makes [Open] look at the file's meta pages and size only. Otherwise it reads all of the file and checks every
-	// page and checksum, which takes some 20 ms for 100,000 buckets and 150 ms for a million. Without that, a damaged record
-	// is found when it is used, but buckets that are missing altogether are found only by [Store.Verify], and a page that
-	// refers to a wrong one can end the program in bbolt.
+	// NoVerify limits the check of [Open] and [OpenRelaxed] to the meta pages and the size of the file.
+	// By default they read the whole file and check every page and checksum, which takes some 20 ms for
+	// 100,000 buckets and 150 ms for a million. Without the check, a damaged record is found when it is
+	// used, missing buckets are found only by [Store.Verify], and a page that refers to a wrong page can
+	// end the program in bbolt.
 	NoVerify bool
 
-	// Name is what brim's bucket in an application's database is called, for [New]; "" means "brim". A small second one is
-	// called like it with ".meta" behind. Open always uses the default.
+	// RelaxedWindow is how often a [Relaxed] store writes to the file; 0 means [DefaultRelaxedWindow]. A
+	// crash loses at most the changes that were acknowledged in two windows. Other stores ignore it.
+	RelaxedWindow time.Duration
+
+	// RelaxedCached is the approximate number of buckets that a [Relaxed] store keeps in memory, at some
+	// 200 bytes each, beyond those that wait to be written; 0 means [DefaultRelaxedCached]. It reads
+	// other buckets from the file when a call needs them. Other stores ignore it.
+	RelaxedCached int
+
+	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means "brim".
+	// A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always use the default.
 	Name string
 
-	// Logger is told of damage, of times that are not believed, and of compaction; nil means silence.
+	// Logger is told of damage, of stored times that are not believed, and of compactions. Nil means
+	// silence.
 	Logger *slog.Logger
 
-	// Trace is told of each commit: how many callers shared it, how long it took, and why it failed.
+	// Trace is told of each commit: how many requests shared it, how long it took, and why it failed.
 	Trace store.Trace
 }
 
@@ -55,10 +72,14 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		full = *o
 	}
-	if full.MaxSkew < 0 {
+	switch {
+	case full.MaxSkew < 0:
 		return full, errors.New("MaxSkew is negative; it must be positive, or 0 for the default")
-	}
-	if len(full.Name) > 255 {
+	case full.RelaxedWindow < 0:
+		return full, errors.New("RelaxedWindow is negative; it must be positive, or 0 for the default")
+	case full.RelaxedCached < 0:
+		return full, errors.New("RelaxedCached is negative; it must be positive, or 0 for the default")
+	case len(full.Name) > 255:
 		return full, errors.New("Name is longer than 255 bytes")
 	}
 	if full.MaxSkew == 0 {
@@ -69,6 +90,12 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if full.FileMode == 0 {
 		full.FileMode = 0o600
+	}
+	if full.RelaxedWindow == 0 {
+		full.RelaxedWindow = DefaultRelaxedWindow
+	}
+	if full.RelaxedCached == 0 {
+		full.RelaxedCached = DefaultRelaxedCached
 	}
 	if full.Name == "" {
 		full.Name = defaultName

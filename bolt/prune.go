@@ -9,15 +9,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A commit that removes this many buckets, which lie close together, takes about as long as one of as many callers.
+// Limits of one step of Prune. The buckets of a batch lie close together, so its commit takes about as
+// long as the commit of as many callers.
 const (
-	pruneScan  = 10_000 // records looked at in one read transaction
-	pruneBatch = 1_000  // at most removed in one commit
+	pruneScan  = 10_000 // records that one read transaction looks at
+	pruneBatch = 1_000  // buckets that one commit removes at most
 )
 
-// Prune removes expired buckets in slices of a thousand, each in a commit that it shares with other callers, so that nobody
-// waits long. Buckets that are damaged are left where they are, and logged. If ctx ends, or the store fails, half-way, Prune
-// reports how many it had removed, and the error.
+// Prune removes expired buckets, up to a thousand in a commit that it shares with other callers, so no
+// caller waits long. It leaves damaged buckets alone and logs their number. If ctx ends or the store
+// fails half-way, Prune returns the number of buckets removed so far, and the error.
 func (s *Store) Prune(ctx context.Context) (int64, error) {
 	var pruned int64
 	damaged := 0

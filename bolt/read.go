@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"runtime/debug"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -10,7 +9,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Read reports states as of the newest commit.
+// Read returns states as of the newest commit.
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
@@ -33,7 +32,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 	return states, nil
 }
 
-// Scan lists buckets as of the newest commit. If one of the page is damaged the page fails.
+// Scan lists buckets as of the newest commit. It fails if one of the listed buckets is damaged.
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "scan", err)
@@ -65,7 +64,7 @@ func (s *Store) scan(records *bbolt.Bucket, prefix, after string, limit int) (en
 	return entries, nil
 }
 
-// lookup returns the record of key, or an absent one.
+// lookup returns the record of key, or a new one if there is none.
 func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err error) {
 	k := []byte(key)
 	value := records.Get(k)
@@ -76,10 +75,12 @@ func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err
 	return rec, err
 }
 
-// decideFromCommitted answers op from the newest commit, if the answer changes nothing; ok says whether it does not.
+// decideFromCommitted answers op from the newest commit if the answer changes nothing; otherwise ok is
+// false.
 //
-// That is exact: the newest commit holds whatever was acknowledged before this call, and with respect to what is being
-// committed meanwhile either order is a legal one. What fits is never granted from here.
+// The answer is exact: the newest commit holds all decisions that were acknowledged before this call,
+// and this call may come before or after the decisions that are being committed meanwhile. It never
+// grants an amount.
 func (s *Store) decideFromCommitted(op *store.Op) (st store.State, ok bool, err error) {
 	err = s.read(func(records *bbolt.Bucket) error {
 		now := s.clock.Now()
@@ -97,29 +98,11 @@ func (s *Store) decideFromCommitted(op *store.Op) (st store.State, ok bool, err 
 
 // read runs fn on the records as of the newest commit.
 func (s *Store) read(fn func(records *bbolt.Bucket) error) error {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed.Load() {
-		return store.ErrClosed
-	}
-	if err := s.usable(); err != nil {
-		return err
-	}
-	tx, err := s.begin(false)
-	if err != nil {
-		return err
-	}
-	defer s.rollback(tx)
-	err = guard(func() error {
+	return s.file.View(func(tx *bbolt.Tx) error {
 		records, _, _, err := s.layout.open(tx)
 		if err != nil {
 			return err
 		}
 		return fn(records)
 	})
-	if isPanic(err) {
-		return s.damaged(err)
-	}
-	return err
 }

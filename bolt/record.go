@@ -2,9 +2,9 @@ package bolt
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"math"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
@@ -15,19 +15,11 @@ import (
 //	       17  time, 41 blocked until: microseconds since the Unix epoch
 //	       49  CRC-32C of the key followed by the 49 bytes before
 //
-// The checksum covers the key, so that an intact value under a wrong key is found too. All records have the same size: one
-// that changes never makes its page overflow.
+// All records have the same size, so a changed record never makes its page overflow.
 const (
 	recordFormat = 1
 	recordSize   = 53
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum is the CRC-32C of a key followed by a value.
-func checksum(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-}
 
 // encodeRecord writes r to buf and returns its checksum.
 func encodeRecord(buf *[recordSize]byte, key []byte, r *store.Record) uint32 {
@@ -39,23 +31,24 @@ func encodeRecord(buf *[recordSize]byte, key []byte, r *store.Record) uint32 {
 	le.PutUint64(buf[25:], math.Float64bits(r.Capacity))
 	le.PutUint64(buf[33:], math.Float64bits(r.LeakRate))
 	le.PutUint64(buf[41:], uint64(r.BlockedUntil))
-	sum := checksum(key, buf[:49])
+	sum := boltfile.Checksum(key, buf[:49])
 	le.PutUint32(buf[49:], sum)
 	return sum
 }
 
-// decodeRecord reads the record stored under key, and its checksum. What cannot be right is damage, never an absent bucket.
+// decodeRecord returns the record stored under key, and its checksum. A value that cannot be a record is
+// damage, never an empty bucket.
 func decodeRecord(key, value []byte) (r store.Record, sum uint32, err error) {
 	if len(value) != recordSize {
-		return r, 0, damagef("a bucket's record has %d bytes instead of %d", len(value), recordSize)
+		return r, 0, boltfile.Damagef("a bucket's record has %d bytes instead of %d", len(value), recordSize)
 	}
 	le := binary.LittleEndian
 	sum = le.Uint32(value[49:])
-	if checksum(key, value[:49]) != sum {
-		return r, 0, damagef("a bucket's record does not match its checksum")
+	if boltfile.Checksum(key, value[:49]) != sum {
+		return r, 0, boltfile.Damagef("a bucket's record does not match its checksum")
 	}
 	if value[0] != recordFormat {
-		return r, 0, damagef("a bucket's record has format %d instead of %d", value[0], recordFormat)
+		return r, 0, boltfile.Damagef("a bucket's record has format %d instead of %d", value[0], recordFormat)
 	}
 	r = store.Record{
 		Level: math.Float64frombits(le.Uint64(value[1:])),
@@ -69,13 +62,14 @@ func decodeRecord(key, value []byte) (r store.Record, sum uint32, err error) {
 	}
 	for _, f := range [...]float64{r.Level, r.Held, r.Capacity, r.LeakRate} {
 		if !(f >= 0 && f <= math.MaxFloat64) {
-			return store.Record{}, 0, damagef("a bucket's record holds %v where a number from 0 up belongs", f)
+			return store.Record{}, 0, boltfile.Damagef("a bucket's record holds %v where a number from 0 up belongs", f)
 		}
 	}
 	return r, sum, nil
 }
 
-// storedSum is what a record, even a damaged one, most likely contributed to the sum over all of them.
+// storedSum returns the part that a record, even a damaged one, most likely has in the sum of all
+// checksums.
 func storedSum(value []byte) uint32 {
 	if len(value) != recordSize {
 		return 0

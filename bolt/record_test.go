@@ -2,12 +2,12 @@ package bolt
 
 import (
 	"errors"
-	"hash/crc32"
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
@@ -42,7 +42,7 @@ func TestRecordDamage(t *testing.T) {
 	}
 	// resum makes the checksum right again, so that what it covers has to be looked at.
 	resum := func(b []byte) []byte {
-		sum := checksum(key, b[:49])
+		sum := boltfile.Checksum(key, b[:49])
 		return append(b[:49:49], byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 	}
 	number := func(r store.Record) []byte {
@@ -101,7 +101,7 @@ func TestTotals(t *testing.T) {
 func TestFormat(t *testing.T) {
 	format := func(v byte) []byte {
 		b := []byte{v, 0, 0, 0}
-		sum := crc32.Update(crc32.Checksum(formatKey, castagnoli), castagnoli, b)
+		sum := boltfile.Checksum(formatKey, b)
 		return append(b, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 	}
 	for _, c := range []struct {

@@ -13,23 +13,6 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-const (
-	// DefaultRelaxedWindow is how often a [Relaxed] store writes out where its options do not say otherwise.
-	DefaultRelaxedWindow = 500 * time.Millisecond
-	// DefaultRelaxedCached is how many buckets a Relaxed store keeps in memory where its options do not say otherwise.
-	DefaultRelaxedCached = 1 << 20
-)
-
-// RelaxedOptions are the choices of [OpenRelaxed] beyond [Options]. A nil *RelaxedOptions means all defaults.
-type RelaxedOptions struct {
-	// Window is how often what has changed is written out; 0 means [DefaultWindow]. A crash loses at most what was
-	// acknowledged in two windows.
-	Window time.Duration
-	// Cached is about how many buckets stay in memory beyond those that wait to be written, at some 200 bytes each; 0 means
-	// [DefaultCached]. Others are read from the file when they are asked for.
-	Cached int
-}
-
 // Relaxed keeps buckets in a bbolt file and decides in memory: an answer is given before it is on the disk. It is for limits
 // that may forget the last moments when the machine, or the program, is killed: a hundred times as many decisions for
 // that.
@@ -94,27 +77,21 @@ type cached struct {
 	writing bool // it was collected and its commit is not known to have succeeded
 }
 
-// OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. Both options may be nil.
-func OpenRelaxed(path string, o *Options, ro *RelaxedOptions) (*Relaxed, error) {
-	if ro == nil {
-		ro = &RelaxedOptions{}
-	}
-	if ro.Window < 0 || ro.Cached < 0 {
-		return nil, store.Wrap(backend, "open", errors.New("Window or Cached is negative; it must be positive, or 0 for the default"))
-	}
+// OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. A nil o means
+// all defaults.
+func OpenRelaxed(path string, o *Options) (*Relaxed, error) {
 	s, err := Open(path, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Relaxed{s: s, window: ro.Window, seed: maphash.MakeSeed(), end: make(chan struct{}), ended: make(chan struct{})}
-	if r.window == 0 {
-		r.window = DefaultRelaxedWindow
+	r := &Relaxed{
+		s:      s,
+		window: s.options.RelaxedWindow,
+		most:   max(1, s.options.RelaxedCached/sectionCount),
+		seed:   maphash.MakeSeed(),
+		end:    make(chan struct{}),
+		ended:  make(chan struct{}),
 	}
-	most := ro.Cached
-	if most == 0 {
-		most = DefaultRelaxedCached
-	}
-	r.most = max(1, most/sectionCount)
 	r.view.maxSkew, r.view.keepTime = s.options.MaxSkew, s.options.Clock == nil
 	for i := range r.sections {
 		r.sections[i].buckets = make(map[string]*cached)
@@ -124,7 +101,7 @@ func OpenRelaxed(path string, o *Options, ro *RelaxedOptions) (*Relaxed, error) 
 }
 
 func (r *Relaxed) check(ctx context.Context) error {
-	if r == nil || r.closed.Load() {
+	if r.closed.Load() {
 		return store.ErrClosed
 	}
 	return r.s.check(ctx)
@@ -172,8 +149,7 @@ func (r *Relaxed) note(p *section, c *cached, effect store.Effect) {
 		p.change(c)
 	}
 	if effect&store.Skewed != 0 {
-		r.s.options.Logger.Warn("bolt: buckets were dated further ahead of the clock than MaxSkew; their time was set to the clock",
-			"buckets", 1, "max_skew", r.s.options.MaxSkew)
+		r.s.warnSkew(1)
 	}
 }
 
@@ -362,9 +338,6 @@ func (p *section) evict(gone func(*cached) bool) {
 
 // Close writes out and closes the file. If that fails, Close says so, and what was acknowledged last is lost.
 func (r *Relaxed) Close() error {
-	if r == nil {
-		return store.Wrap(backend, "close", store.ErrClosed)
-	}
 	var err error
 	r.once.Do(func() {
 		r.closed.Store(true)

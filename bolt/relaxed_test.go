@@ -17,9 +17,9 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-func openRelaxed(t testing.TB, path string, o *Options, ro *RelaxedOptions) *Relaxed {
+func openRelaxed(t testing.TB, path string, o *Options) *Relaxed {
 	t.Helper()
-	r, err := OpenRelaxed(path, o, ro)
+	r, err := OpenRelaxed(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,17 +27,19 @@ func openRelaxed(t testing.TB, path string, o *Options, ro *RelaxedOptions) *Rel
 	return r
 }
 
-// never is a window in which nothing is written but by Sync and Close.
-var never = &RelaxedOptions{Window: time.Hour}
+// never has a window that no test lives to see the end of: only Sync and Close write.
+var never = &Options{RelaxedWindow: time.Hour}
 
 func TestRelaxedConformance(t *testing.T) {
-	for name, ro := range map[string]*RelaxedOptions{
-		"large cache":         {Window: 20 * time.Millisecond},
-		"hardly any in cache": {Window: time.Millisecond, Cached: 1},
+	for name, o := range map[string]Options{
+		"large cache":         {RelaxedWindow: 20 * time.Millisecond},
+		"hardly any in cache": {RelaxedWindow: time.Millisecond, RelaxedCached: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := func(t *testing.T, path string, clock func() time.Time) *Relaxed {
-				r := openRelaxed(t, path, &Options{Clock: clock}, ro)
+				o := o
+				o.Clock = clock
+				r := openRelaxed(t, path, &o)
 				if clock != nil {
 					unsynced(r.s)
 				}
@@ -50,7 +52,7 @@ func TestRelaxedConformance(t *testing.T) {
 				OpenAt: temp,
 				Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 					closeStore(t, s)
-					return at(t, s.(*Relaxed).s.given, clock)
+					return at(t, s.(*Relaxed).s.file.Path(), clock)
 				},
 				Operations: 3000,
 				Keys:       1000,
@@ -62,7 +64,7 @@ func TestRelaxedConformance(t *testing.T) {
 // childRelaxed fills pairs of buckets until it is killed, and says before each call how many were asked for and, on a line of
 // its own, how many were acknowledged a while ago.
 func childRelaxed(path string) error {
-	r, err := OpenRelaxed(path, nil, &RelaxedOptions{Window: relaxedWindow})
+	r, err := OpenRelaxed(path, &Options{RelaxedWindow: relaxedWindow})
 	if err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func TestRelaxedKill(t *testing.T) {
 	var before, lost float64
 	for range 20 {
 		synced, asked := killRelaxed(t, path)
-		r := openRelaxed(t, path, nil, never)
+		r := openRelaxed(t, path, never)
 		entries, err := r.Scan(t.Context(), "", "", 100)
 		if err != nil {
 			t.Fatal(err)
@@ -158,8 +160,10 @@ func killRelaxed(t *testing.T, path string) (synced, asked int) {
 // TestRelaxedLosesWindows sees that a write is due once in a window, without Sync.
 func TestRelaxedLosesWindows(t *testing.T) {
 	flushed := make(chan store.Flush, 100)
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{Trace: store.Trace{Flush: func(f store.Flush) { flushed <- f }}},
-		&RelaxedOptions{Window: time.Millisecond})
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
+		RelaxedWindow: time.Millisecond,
+		Trace:         store.Trace{Flush: func(f store.Flush) { flushed <- f }},
+	})
 	for i := range 5 {
 		if st, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits)); err != nil || !st.Accepted {
 			t.Fatal(st, err)
@@ -177,7 +181,7 @@ func TestRelaxedLosesWindows(t *testing.T) {
 
 // TestRelaxedSlowDisk holds the writer up: changes wait after a window, refusals and reads do not, and a caller may give up.
 func TestRelaxedSlowDisk(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), nil, &RelaxedOptions{Window: 5 * time.Millisecond})
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 5 * time.Millisecond})
 	fill := func(ctx context.Context) error {
 		_, err := r.Fill(ctx, op(steady, "k", 1, store.IfFits))
 		return err
@@ -185,7 +189,9 @@ func TestRelaxedSlowDisk(t *testing.T) {
 	if err := fill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.s.writer <- struct{}{} // the disk hangs
+	if err := r.s.file.Lock(t.Context()); err != nil { // the disk hangs
+		t.Fatal(err)
+	}
 	for r.stalled.Load() == nil {
 		if err := fill(t.Context()); err != nil {
 			t.Fatal(err)
@@ -202,7 +208,7 @@ func TestRelaxedSlowDisk(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- fill(t.Context()) }()
-	<-r.s.writer // the disk is back
+	r.s.file.Unlock() // the disk is back
 	if err := <-done; err != nil {
 		t.Errorf("a change after the disk came back: %v", err)
 	}
@@ -210,7 +216,7 @@ func TestRelaxedSlowDisk(t *testing.T) {
 
 // TestRelaxedFailingDisk has writes fail: changes are refused until one succeeds, and nothing that was acknowledged is lost.
 func TestRelaxedFailingDisk(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), nil, never)
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 	fill := func() error {
 		_, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits))
 		return err
@@ -218,7 +224,7 @@ func TestRelaxedFailingDisk(t *testing.T) {
 	if err := fill(); err != nil {
 		t.Fatal(err)
 	}
-	db := r.s.db
+	db := database(r.s)
 	size := db.MaxSize
 	db.MaxSize = 1 // as on a full disk
 	grow := func() error {
@@ -248,7 +254,7 @@ func TestRelaxedFailingDisk(t *testing.T) {
 		t.Errorf("when the disk has room again: %v", err)
 	}
 	closeStore(t, r)
-	s := openAt(t, r.s.given, nil)
+	s := openAt(t, r.s.file.Path(), nil)
 	levelIs(t, s, "k", 2)
 	levelIs(t, s, "more 19999", 1)
 }
@@ -256,7 +262,7 @@ func TestRelaxedFailingDisk(t *testing.T) {
 // TestRelaxedClose closes under load: what was acknowledged is there.
 func TestRelaxedClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	r := openRelaxed(t, path, nil, &RelaxedOptions{Window: time.Millisecond, Cached: 10})
+	r := openRelaxed(t, path, &Options{RelaxedWindow: time.Millisecond, RelaxedCached: 10})
 	var acknowledged atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -299,19 +305,17 @@ func TestRelaxedClose(t *testing.T) {
 
 func TestRelaxedBadUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	for _, ro := range []*RelaxedOptions{{Window: -1}, {Cached: -1}} {
-		if _, err := OpenRelaxed(path, nil, ro); err == nil {
-			t.Errorf("%+v: no error", ro)
-		}
+	if _, err := OpenRelaxed(path, &Options{RelaxedWindow: -1}); err == nil {
+		t.Error("a negative window: no error")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("a file was made all the same")
+		t.Error("a file was created all the same")
 	}
-	r := openRelaxed(t, path, nil, never)
+	r := openRelaxed(t, path, never)
 	if _, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Compact(t.Context()); err != nil {
+	if _, _, err := r.Compact(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := r.Verify(t.Context()); err != nil {
@@ -330,7 +334,7 @@ func BenchmarkRelaxed(b *testing.B) {
 	s := openAt(b, path, nil)
 	prefill(b, s, benchKeys)
 	closeStore(b, s)
-	r := openRelaxed(b, path, nil, nil)
+	r := openRelaxed(b, path, nil)
 	var rates []float64
 	for b.Loop() {
 		for range 5 {

@@ -38,9 +38,9 @@ func (r *Relaxed) Sync(ctx context.Context) error {
 }
 
 // Compact writes out and rewrites the file: see [Store.Compact].
-func (r *Relaxed) Compact(ctx context.Context) (Sizes, error) {
+func (r *Relaxed) Compact(ctx context.Context) (before, after int64, err error) {
 	if err := r.Sync(ctx); err != nil {
-		return Sizes{}, err
+		return 0, 0, err
 	}
 	return r.s.Compact(ctx)
 }
@@ -70,15 +70,7 @@ func (r *Relaxed) write() error {
 	}
 	start := time.Now()
 	done := r.watch()
-	r.s.writer <- struct{}{}
-	err := r.s.write(&r.view, r.s.clock.Now, func() error {
-		for _, c := range changes {
-			r.view.set(c.key, &c.rec, c.present)
-		}
-		return nil
-	})
-	r.view.forget()
-	<-r.s.writer
+	err := r.commit(changes)
 	for _, c := range changes {
 		p := r.section(c.key)
 		p.mu.Lock()
@@ -93,6 +85,21 @@ func (r *Relaxed) write() error {
 		tell(store.Flush{Backend: backend, Requests: len(changes), Took: time.Since(start), Err: err})
 	}
 	return err
+}
+
+// commit writes changes to the file in one transaction.
+func (r *Relaxed) commit(changes []change) error {
+	if err := r.s.file.Lock(context.Background()); err != nil {
+		return err
+	}
+	defer r.s.file.Unlock()
+	defer r.view.forget()
+	return r.s.write(&r.view, func() error {
+		for _, c := range changes {
+			r.view.set(c.key, &c.rec, c.present)
+		}
+		return nil
+	})
 }
 
 // collect takes what has changed. No transaction is under way meanwhile, so that it has all of each.

@@ -16,7 +16,7 @@ func BenchmarkSize(b *testing.B) {
 			s := openPrefilled(b, n)
 			ctx := context.Background()
 			perBucket := func() float64 {
-				info, err := os.Stat(s.path)
+				info, err := os.Stat(s.file.Path())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -32,7 +32,7 @@ func BenchmarkSize(b *testing.B) {
 			reopen := func(o *Options) func() error {
 				return func() (err error) {
 					if err = s.Close(); err == nil {
-						s, err = Open(s.path, o)
+						s, err = Open(s.file.Path(), o)
 					}
 					return err
 				}
@@ -43,7 +43,7 @@ func BenchmarkSize(b *testing.B) {
 				b.ReportMetric(took(reopen(&Options{NoVerify: true})), "open-unverified-ms")
 				b.ReportMetric(took(reopen(nil)), "open-ms")
 				b.ReportMetric(took(func() error { _, err := s.Prune(ctx); return err }), "prune-nothing-ms")
-				b.ReportMetric(took(func() error { _, err := s.Compact(ctx); return err }), "compact-ms")
+				b.ReportMetric(took(func() error { _, _, err := s.Compact(ctx); return err }), "compact-ms")
 				b.ReportMetric(perBucket(), "compacted-bytes/bucket")
 			}
 			b.ReportMetric(0, "ns/op")

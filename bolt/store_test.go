@@ -28,7 +28,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := bytesOf(t, s.path)
+	before := bytesOf(t, s.file.Path())
 	refuse := func(name string, do func(key string) (store.State, error)) {
 		for i := range 60 {
 			st, err := do(fmt.Sprintf("full %d", i%20))
@@ -60,7 +60,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	if err := s.Delete(ctx, "none", "nor this"); err != nil {
 		t.Error(err)
 	}
-	if !bytes.Equal(before, bytesOf(t, s.path)) {
+	if !bytes.Equal(before, bytesOf(t, s.file.Path())) {
 		t.Error("the file was written to")
 	}
 	clock.advance(3 * time.Second)
@@ -173,7 +173,7 @@ func TestClockAfterRestart(t *testing.T) {
 			var log bytes.Buffer
 			o := &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			s := openTemp(t, o)
-			path, wall := s.path, time.Now()
+			path, wall := s.file.Path(), time.Now()
 			fillup(t, s, "k", 1)
 			closeStore(t, s)
 			editMeta(t, path, func(meta *bbolt.Bucket) error {
@@ -211,7 +211,7 @@ func TestClockAfterRestart(t *testing.T) {
 // TestInjectedClockLeavesTheTimeAlone: a replay of an old log, or of a future one, must not disturb live buckets (trap 28).
 func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	s := openTemp(t, nil)
-	path := s.path
+	path := s.file.Path()
 	highest := func() (us int64) {
 		t.Helper()
 		editMeta(t, path, func(meta *bbolt.Bucket) error {
@@ -302,26 +302,4 @@ func TestCancelledCallersMayReuseArguments(t *testing.T) {
 	if stored < applied.Load() || stored > applied.Load()+unknown.Load() {
 		t.Errorf("%d stored, %d acknowledged, %d unknown", stored, applied.Load(), unknown.Load())
 	}
-}
-
-// TestStuck: bbolt's locks stay locked where it panics at a bad moment. The store must refuse, and close, all the same.
-func TestStuck(t *testing.T) {
-	s := openTemp(t, nil)
-	fillup(t, s, "k", 1)
-	err := s.stop(panicError{panicked("at a bad moment")})
-	if !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("error %v, want ErrCorrupt", err)
-	}
-	_, err = s.Fill(context.Background(), op(steady, "k", 1, store.Always))
-	failsWith(t, err, store.ErrCorrupt, "restore the file")
-	tx, err := s.db.Begin(true) // as a panic would have left it
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, s)
-	if err := tx.Rollback(); err != nil {
-		t.Error(err)
-	}
-	_ = s.db.Close()
-	levelIs(t, openAt(t, s.path, nil), "k", 1)
 }

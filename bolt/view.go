@@ -7,45 +7,46 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
-// view decides operations within one bbolt transaction. A record is decoded once however many operations it takes part in,
-// and put once, when write is called.
+// view decides operations within one bbolt transaction. However many operations use a record, the view
+// decodes it once and puts it once, in write.
 type view struct {
 	records, meta *bbolt.Bucket
 	totals        totals
 	maxSkew       time.Duration
-	keepTime      bool // the highest time is written; an injected clock's is not
+	keepTime      bool // the highest time is written; the time of an injected clock is not
 
 	entries map[string]*entry
-	pool    []*entry // entries of earlier transactions, to be used again; the first used ones are in use
-	used    int
+	pool    []*entry // entries of earlier transactions, to be used again
+	used    int      // the first entries of pool, which are in use
 	dirty   []*entry
 	key     []byte
 	buf     [totalsSize]byte
-	skewed  int  // records whose time was not believed
-	wrote   bool // something was put into the transaction
+	skewed  int  // number of records whose time was not believed
+	wrote   bool // write has changed the transaction
 }
 
-// entry is a record as the view has it.
+// entry is the view's copy of a record.
 type entry struct {
 	key     string
 	rec     store.Record
-	present bool // there is a record
-	stored  bool // there is one in the file
+	present bool // the record exists after the decisions so far
+	stored  bool // the record exists in the transaction
 	dirty   bool
-	sum     uint32 // checksum of the stored one
-	err     error  // why it could not be read
+	sum     uint32 // checksum of the stored record
+	err     error  // of reading the stored record
 	buf     [recordSize]byte
 }
 
-// keepEntries is how many entries a view keeps for the next transaction: a rare large one shall not hold its memory, or
-// slow down the emptying of the map, for ever.
+// keepEntries is the number of entries that a view keeps for the next transaction. A rare large
+// transaction must not hold its memory for ever, or slow down every emptying of the map.
 const keepEntries = 8192
 
-// reset makes v a view of tx. What v put in an earlier transaction must be committed or rolled back: bbolt refers to it
-// until then.
+// reset makes v a view of tx. The earlier transaction of v must have ended: bbolt refers to the buffers
+// of v until then.
 func (v *view) reset(tx *bbolt.Tx, l layout) (err error) {
 	v.records, v.meta, v.totals, err = l.open(tx)
 	if v.entries == nil || len(v.entries) > keepEntries {
@@ -56,7 +57,7 @@ func (v *view) reset(tx *bbolt.Tx, l layout) (err error) {
 	return err
 }
 
-// forget drops what v has read and decided, so that nothing refers to callers' keys or to pages of a transaction that ended.
+// forget drops all entries, so that v does not refer to the keys of callers.
 func (v *view) forget() {
 	clear(v.entries)
 	for _, e := range v.pool[:v.used] {
@@ -66,7 +67,7 @@ func (v *view) forget() {
 	v.used, v.dirty = 0, v.dirty[:0]
 }
 
-// entry returns the record of key, read from the transaction if this is the first time.
+// entry returns the entry of key. The first call for a key reads the record from the transaction.
 func (v *view) entry(key string) *entry {
 	if e := v.entries[key]; e != nil {
 		return e
@@ -82,13 +83,9 @@ func (v *view) entry(key string) *entry {
 	return e
 }
 
-// load reads e's record. A page that cannot be read fails this record alone.
+// load reads the record of e. A page that cannot be read fails this record alone.
 func (v *view) load(e *entry) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.err = panicked(p)
-		}
-	}()
+	defer boltfile.Recover(&e.err)
 	v.key = append(v.key[:0], e.key...)
 	if value := v.records.Get(v.key); value != nil {
 		e.stored, e.present = true, true
@@ -104,7 +101,7 @@ func (e *entry) at(now int64) *store.Record {
 	return &e.rec
 }
 
-// changed notes what a decision did to e.
+// changed marks the effect of a decision on e.
 func (v *view) changed(e *entry, effect store.Effect) {
 	if effect&store.Write != 0 {
 		e.present = true
@@ -162,7 +159,7 @@ func (v *view) delete(keys []string) {
 	}
 }
 
-// drop removes a record, also one that is damaged: that is the way to be rid of it.
+// drop removes a record. A damaged record is removed, too: no other call can remove it.
 func (v *view) drop(e *entry) {
 	if e.stored && e.err != nil {
 		e.sum = storedSum(v.records.Get([]byte(e.key)))
@@ -171,7 +168,7 @@ func (v *view) drop(e *entry) {
 	v.touch(e)
 }
 
-// prune removes those of keys that have expired by now, and reports how many.
+// prune removes the buckets of keys that have expired by now, and returns their number.
 func (v *view) prune(keys []string, now int64) (n int64) {
 	for _, key := range keys {
 		if e := v.entry(key); e.err == nil && e.present && e.rec.Expired(now, v.maxSkew) {
@@ -182,7 +179,8 @@ func (v *view) prune(keys []string, now int64) (n int64) {
 	return n
 }
 
-// write puts what has changed into the transaction, in order of key, and reports whether there is anything to commit.
+// write puts all changed records into the transaction, in order of key, and reports whether there is
+// anything to commit.
 func (v *view) write(now int64) (wrote bool, err error) {
 	changed := false
 	slices.SortFunc(v.dirty, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
@@ -220,8 +218,8 @@ func (v *view) write(now int64) (wrote bool, err error) {
 	return true, v.meta.Put(totalsKey, v.buf[:])
 }
 
-// Pages that split keep room for keys to come between, but where keys only ever come at the end that room would stay empty
-// for ever.
+// A page that splits keeps room for later keys. If keys only ever come at the end, that room would stay
+// empty for ever, so such pages are filled almost wholly.
 const (
 	fillBetween = bbolt.DefaultFillPercent
 	fillAtEnd   = 0.95

@@ -135,7 +135,7 @@ func brims() []*subject {
 		{
 			name: "brim bolt relaxed", keeps: "file, written twice a second", against: "x/time/rate", inMemory: true,
 			open: func(ctx context.Context, e *env) (*target, error) {
-				s, err := bolt.OpenRelaxed(filepath.Join(e.dir, "relaxed.db"), nil, nil)
+				s, err := bolt.OpenRelaxed(filepath.Join(e.dir, "relaxed.db"), nil)
 				if err != nil {
 					return nil, err
 				}

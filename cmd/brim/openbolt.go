@@ -20,13 +20,10 @@ func openBolt(path string, o opening) (*opened, error) {
 		return nil, err
 	}
 	return &opened{
-		Store:  s,
-		name:   path,
-		update: s.Update,
-		compact: func(ctx context.Context) (before, after int64, err error) {
-			sizes, err := s.Compact(ctx)
-			return sizes.Before, sizes.After, err
-		},
+		Store:   s,
+		name:    path,
+		update:  s.Update,
+		compact: s.Compact,
 		reference: func(ctx context.Context, keys int) (*bench.Reference, error) {
 			return bench.BoltReference(ctx, filepath.Dir(path), keys)
 		},

@@ -77,7 +77,7 @@ func inFile(t *testing.T, w *work) *subject {
 
 func inRelaxedFile(t *testing.T, w *work) *subject {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := bolt.OpenRelaxed(path, &bolt.Options{Clock: w.clock(), MaxSkew: maxSkew(w)}, nil)
+	s, err := bolt.OpenRelaxed(path, &bolt.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
 	if err != nil {
 		t.Fatal(err)
 	}

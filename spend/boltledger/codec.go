@@ -2,26 +2,18 @@ package boltledger
 
 import (
 	"encoding/binary"
-	"fmt"
-	"hash/crc32"
 	"maps"
 	"slices"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/store"
 )
 
-// Values begin with the number of their format and end with the CRC-32C of their key and what is before it: bbolt has no
-// checksums of its own.
+// format is the first byte of every value. The last four bytes are the CRC-32C of the key and of the
+// bytes before.
 const format = 1
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-}
-
-// encoder writes a value: integers of variable length, strings with their length in front.
+// encoder writes a value: integers of variable length, and strings after their length.
 type encoder struct{ b []byte }
 
 func newEncoder() *encoder { return &encoder{b: append(make([]byte, 0, 256), format)} }
@@ -45,26 +37,27 @@ func (e *encoder) strings(list []string) {
 	}
 }
 
-// seal ends the value that is put under key.
+// seal ends the value of key with its checksum.
 func (e *encoder) seal(key []byte) []byte {
-	return binary.BigEndian.AppendUint32(e.b, checksum(key, e.b))
+	return binary.BigEndian.AppendUint32(e.b, boltfile.Checksum(key, e.b))
 }
 
-// decoder reads what encoder wrote. It copies, because pages are bbolt's.
+// decoder reads the values of an encoder. It copies, because bbolt uses the pages again. After an error
+// it returns zero values.
 type decoder struct {
 	b   []byte
 	err error
 }
 
-// open checks a value.
-func open(what string, key, value []byte) *decoder {
+// open checks a value. An error names its kind.
+func open(kind string, key, value []byte) *decoder {
 	d := &decoder{}
 	n := len(value) - 4
 	switch {
-	case n < 1 || checksum(key, value[:n]) != binary.BigEndian.Uint32(value[n:]):
-		d.err = fmt.Errorf("%w: %s does not match its checksum", store.ErrCorrupt, what)
+	case n < 1 || boltfile.Checksum(key, value[:n]) != binary.BigEndian.Uint32(value[n:]):
+		d.err = boltfile.Damagef("%s does not match its checksum", kind)
 	case value[0] != format:
-		d.err = fmt.Errorf("%w: %s has format %d; this version of brim reads format %d", store.ErrCorrupt, what, value[0], format)
+		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, value[0], format)
 	default:
 		d.b = value[1:n]
 	}
@@ -83,7 +76,7 @@ func (d *decoder) int() int64 {
 
 func (d *decoder) fail() {
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: a value ends too early", store.ErrCorrupt)
+		d.err = boltfile.Damagef("a value ends too early")
 	}
 	d.b = nil
 }
@@ -120,26 +113,28 @@ func (d *decoder) strings() (list []string) {
 	return list
 }
 
-// All that belongs to an account is in one bucket, under its name, a NUL, which is in no name, and one of these; numbers follow
-// that sort as bytes. The working set stands behind the newest entry, so that a decision mostly changes one page.
+// The keys of an account are its name, a NUL, which is in no name, one of these letters, and numbers
+// that sort as bytes. The working set sorts after the newest entry, so a decision mostly changes one
+// page.
 const (
-	ofDates   = 'd' // dated, number: when a correction happened, to find what corrects a date
-	ofEntries = 'e' // at, number: an entry
+	ofDates   = 'd' // date, number of a correction: the time of the correction
+	ofEntries = 'e' // time, number: an entry
 	ofState   = 's' // the working set
-	ofHolds   = 't' // expiry, ID: nothing
-	ofNone    = 'z' // after all that an account has
+	ofHolds   = 't' // expiry, ID: an empty value
+	ofNone    = 'z' // sorts after all keys of an account
 )
 
-func prefix(account string, what byte) []byte { return append([]byte(account), 0, what) }
+func prefix(account string, letter byte) []byte { return append([]byte(account), 0, letter) }
 
+// number appends v to key so that keys sort by v.
 func number(key []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(key, uint64(v)^1<<63)
 }
 
 func numberAt(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
 
-func entryKey(account string, what byte, at, seq int64) []byte {
-	return number(number(prefix(account, what), at), seq)
+func entryKey(account string, letter byte, at, seq int64) []byte {
+	return number(number(prefix(account, letter), at), seq)
 }
 
 func encodeAccount(a *ledger.Account) *encoder {
@@ -190,7 +185,7 @@ func encodeEntry(n *ledger.Entry) *encoder {
 	return e
 }
 
-// decodeEntry reads an entry. Its account, time and number are in its key, at whose end the numbers are.
+// decodeEntry reads an entry. The key ends with its time and its number, and begins with its account.
 func decodeEntry(key, value []byte) (ledger.Entry, error) {
 	d := open("an entry", key, value)
 	end := len(key) - 18

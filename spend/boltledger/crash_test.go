@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/internal/spendload"
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 var once = spendload.Once{Requests: 10_000, Times: 3}
@@ -132,7 +134,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 // compacted checks that compacting the file keeps the ledger.
 func compacted(t *testing.T, s *bolt.Store, l ledger.Ledger, answers map[int]string) {
 	t.Helper()
-	if _, err := s.Compact(context.Background()); err != nil {
+	if _, _, err := s.Compact(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	once.Check(t, l, answers)

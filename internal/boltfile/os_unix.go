@@ -1,6 +1,6 @@
 //go:build (darwin || dragonfly || freebsd || linux || netbsd || openbsd) && !android
 
-package bolt
+package boltfile
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// lockable says that a file is locked before anything of it is read. bbolt takes the same lock on the same open file, which
-// then is a formality.
+// lockable reports whether lock locks a file before anything of it is read. bbolt takes the same lock
+// on the same open file later, and finds it taken by itself.
 const lockable = true
 
-// errLocked is a lock that somebody else has.
+// errLocked is the error of lock for a file that another process has locked.
 var errLocked = syscall.EWOULDBLOCK
 
-// lockFile takes the lock that bbolt takes, and waits for it until deadline.
-func lockFile(f *os.File, deadline time.Time) error {
+// lock takes the lock that bbolt takes, and waits for it until deadline.
+func lock(f *os.File, deadline time.Time) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
@@ -43,7 +43,7 @@ func syncDir(dir string) error {
 	defer func() { _ = d.Close() }()
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		return nil // a file system that does not know this keeps names in its own way
+		return nil // the file system keeps names durable in its own way
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package bolt
+package boltfile
 
 import (
 	"crypto/rand"
@@ -6,11 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"go.etcd.io/bbolt"
 )
 
-// createFile makes an empty store at path, unless there is a file by then. It is made whole and durable under another name
-// first, so that an empty or half-made file is never ours; of two processes that create it at once, one does.
-func createFile(path string, l layout, mode fs.FileMode) (err error) {
+// create makes a file at path with the buckets of l, unless there is a file by then. The file is made
+// whole and durable under a temporary name first, so no process ever finds an empty or half-made file.
+// If two processes create the file at once, one of them does.
+func create(path string, l Layout, mode fs.FileMode) (err error) {
 	dir, base := filepath.Split(path)
 	if dir == "" {
 		dir = "."
@@ -21,7 +24,7 @@ func createFile(path string, l layout, mode fs.FileMode) (err error) {
 		return err
 	}
 	defer func() {
-		// Once it has its name, the temporary one goes.
+		// A rename has taken the temporary name away already.
 		if rerr := os.Remove(temp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = rerr
 		}
@@ -31,14 +34,7 @@ func createFile(path string, l layout, mode fs.FileMode) (err error) {
 		_ = file.Close()
 		return err
 	}
-	tx, err := db.Begin(true)
-	if err == nil {
-		if err = l.create(tx); err == nil {
-			err = tx.Commit()
-		} else {
-			_ = tx.Rollback()
-		}
-	}
+	err = db.Update(func(tx *bbolt.Tx) error { return l.Create(tx) })
 	if cerr := db.Close(); err == nil {
 		err = cerr
 	}

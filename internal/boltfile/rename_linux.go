@@ -1,4 +1,4 @@
-package bolt
+package boltfile
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew renames a file and fails if there is one of the new name.
+// renameNew renames a file, and fails if there is a file of the new name.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	return os.NewSyscallError("renameat2", err)

@@ -1,0 +1,85 @@
+package boltfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/brimgo/brim/store"
+)
+
+// fault is an error with a message of its own and causes that errors.Is finds. The texts of the
+// causes are left out: "store unavailable" in the middle would not improve a message that tells the
+// cause and the remedy.
+type fault struct {
+	msg    string
+	causes []error
+}
+
+func (f *fault) Error() string   { return f.msg }
+func (f *fault) Unwrap() []error { return f.causes }
+
+// Damagef returns an error that is [store.ErrCorrupt]. The message must not hold a key, which may be
+// personal data.
+func Damagef(format string, args ...any) error {
+	return &fault{msg: fmt.Sprintf(format, args...), causes: []error{store.ErrCorrupt}}
+}
+
+// Unavailable returns an error that is [store.ErrUnavailable] and cause, which may be nil. Its text is
+// msg alone.
+func Unavailable(msg string, cause error) error {
+	f := &fault{msg: msg, causes: []error{store.ErrUnavailable}}
+	if cause != nil {
+		f.causes = append(f.causes, cause)
+	}
+	return f
+}
+
+// fileError turns an error about the file into a [store.ErrUnavailable] that tells the remedy.
+func fileError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrCorrupt):
+		return err
+	case errors.Is(err, syscall.EISDIR):
+		return Unavailable("it is a directory; give the path of a file", err)
+	case errors.Is(err, fs.ErrPermission):
+		return Unavailable("permission denied; the file must be readable and writable, "+
+			"and its directory writable to create it", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return Unavailable("no such file or directory; create the directory first", err)
+	}
+	return Unavailable(err.Error(), err)
+}
+
+// isDiskFailure reports whether the disk itself failed. The system's cache of the file cannot be
+// relied upon after that. bbolt passes some errors on as text only.
+func isDiskFailure(err error) bool {
+	return errors.Is(err, syscall.EIO) || strings.Contains(err.Error(), syscall.EIO.Error())
+}
+
+// panicError is a panic of bbolt, or a fault in its memory, as an error.
+type panicError struct{ error }
+
+func (p panicError) Unwrap() error { return p.error }
+
+func isPanic(err error) bool {
+	return err != nil && errors.As(err, new(panicError)) // no allocation without an error
+}
+
+// Recover, deferred by a function that uses pages, turns a panic into an error that is
+// [store.ErrCorrupt]. bbolt panics at a page that makes no sense to it.
+func Recover(err *error) {
+	if p := recover(); p != nil {
+		*err = panicError{Damagef("reading or writing a page failed: %v", p)}
+	}
+}
+
+// guard calls fn, which calls bbolt, and returns its panic or memory fault as an error.
+func guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer Recover(&err)
+	return fn()
+}

@@ -1,0 +1,137 @@
+package boltfile
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Options are the choices of [Open]. They have no defaults: the package that opens the file documents
+// and fills them.
+type Options struct {
+	// LockTimeout is how long Open waits for a file that is open elsewhere. Open does not wait if it is
+	// negative.
+	LockTimeout time.Duration
+	// FileMode is the mode of a file that Open creates, before umask.
+	FileMode fs.FileMode
+	// NoVerify makes Open check the meta pages and the size of the file only.
+	NoVerify bool
+	// Logger is told of damage, of failed commits and of compactions.
+	Logger *slog.Logger
+}
+
+// Layout describes the buckets of the package that opens a [File].
+type Layout interface {
+	// Create makes the buckets in a database that has none of them.
+	Create(tx *bbolt.Tx) error
+	// Buckets lists the names of the buckets.
+	Buckets() [][]byte
+	// NewCheck begins a check of the buckets' content.
+	NewCheck() Check
+}
+
+// Check judges the content of all buckets of a [Layout]. It is for one goroutine.
+type Check interface {
+	// Visit is called with every key and value of a bucket in order of key. It may be called for buckets
+	// of other packages too, and must not keep its arguments.
+	Visit(bucket, key, value []byte)
+	// Err returns the first damage, or nil. It is called after the last Visit.
+	Err() error
+}
+
+// File is a bbolt database with one writer at a time. Any number of goroutines may use it at once.
+//
+// After an error of a disk, or a panic of bbolt that leaves its locks locked, all methods but Close
+// answer the error of Usable.
+type File struct {
+	options Options
+	layout  Layout
+
+	owned bool   // opened by Open: Close closes it, Compact replaces it
+	given string // the path as it was given to Open
+	path  string // the path with symbolic links followed
+
+	writer chan struct{} // holds one token while somebody writes; always taken before mu
+
+	mu     sync.RWMutex // held for reading while db is in use, for writing to close or to replace db
+	db     *bbolt.DB    // written under writer and mu
+	file   *os.File     // of db, if owned; written under writer and mu
+	closed bool         // written under writer and mu
+
+	stuck  atomic.Bool           // a panic left bbolt's locks locked: bbolt must not be called again
+	broken atomic.Pointer[fault] // the reason to refuse all work until the file is opened again
+}
+
+// Join returns a File over db, which an application has open. Close leaves db open. The buckets of l
+// need not exist yet.
+func Join(db *bbolt.DB, l Layout, log *slog.Logger) *File {
+	return &File{
+		options: Options{Logger: log},
+		layout:  l,
+		path:    db.Path(),
+		writer:  make(chan struct{}, 1),
+		db:      db,
+	}
+}
+
+// Path returns the path of the file. After Open, symbolic links are followed.
+func (f *File) Path() string { return f.path }
+
+// Owned reports whether the file was opened by [Open]. The database of a joined File belongs to an
+// application, which may have transactions of its own.
+func (f *File) Owned() bool { return f.owned }
+
+// Usable returns an error that is [store.ErrUnavailable] if the file refuses all work until it is
+// opened again, and nil otherwise. It takes no lock.
+func (f *File) Usable() error {
+	if broken := f.broken.Load(); broken != nil {
+		return broken
+	}
+	return nil
+}
+
+// Lock waits until no other goroutine writes, or until ctx ends. The caller must call Unlock if the
+// error is nil. It may call Update meanwhile.
+func (f *File) Lock(ctx context.Context) error {
+	select {
+	case f.writer <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if f.closed {
+		f.Unlock()
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// Unlock lets the next goroutine write.
+func (f *File) Unlock() { <-f.writer }
+
+// Close waits for the writer and the readers, and closes a file that was opened by [Open]. Another
+// process may lock the file then. Closing twice is allowed.
+func (f *File) Close() error {
+	f.writer <- struct{}{}
+	defer f.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	switch {
+	case !f.owned:
+		return nil
+	case f.stuck.Load():
+		return f.file.Close() // bbolt would wait for ever; the system's lock goes with the file
+	}
+	return guard(f.db.Close)
+}

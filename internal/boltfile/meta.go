@@ -1,0 +1,100 @@
+package boltfile
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"io"
+)
+
+// The format of a bbolt file, version 2, in the byte order of the machine.
+const (
+	bboltMagic   = 0xED0CDAED
+	bboltVersion = 2
+
+	pageHeader    = 16 // id 8, flags 2, count 2, overflow 4
+	metaSize      = 64 // magic 4, version 4, page size 4, flags 4, root 16, freelist 8, high water mark 8, txid 8, checksum 8
+	elementSize   = 16 // leaf: flags 4, position 4, key size 4, value size 4; branch: position 4, key size 4, page 8
+	inBucketSize  = 16 // root page 8, sequence 8; if the root page is 0, the bucket's only page follows
+	branchPage    = 0x01
+	leafPage      = 0x02
+	freelistPage  = 0x10
+	bucketElement = 0x01
+	noFreelist    = ^uint64(0)
+
+	maxDepth = 64 // of pages in a bucket; far more than a file of any size has
+)
+
+var order = binary.NativeEndian
+
+// meta is the decoded content of a meta page.
+type meta struct {
+	pageSize             int
+	root, freelist, high uint64
+	txid                 uint64
+}
+
+// readMeta checks both meta pages of a file of that size, and returns the newer. bbolt would open a
+// file with one intact meta page, and silently go back a commit.
+func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
+	if size == 0 {
+		return newest, Damagef("it is empty; restore it, or remove it to begin with no buckets")
+	}
+	var buf [pageHeader + metaSize]byte
+	if _, err := r.ReadAt(buf[:], 0); err != nil {
+		return newest, readError(err)
+	}
+	first, err := decodeMeta(buf[pageHeader:])
+	if err != nil {
+		return newest, err
+	}
+	if _, err := r.ReadAt(buf[:], int64(first.pageSize)); err != nil {
+		return newest, readError(err)
+	}
+	second, err := decodeMeta(buf[pageHeader:])
+	if err != nil {
+		return newest, err
+	}
+	newest = first
+	if second.txid > first.txid {
+		newest = second
+	}
+	if first.pageSize != second.pageSize {
+		return newest, Damagef("its meta pages disagree")
+	}
+	if want := int64(newest.high) * int64(newest.pageSize); newest.high > 1<<48 || size < want {
+		return newest, Damagef("it is cut short: %d bytes of %d", size, want)
+	}
+	return newest, nil
+}
+
+func decodeMeta(b []byte) (m meta, err error) {
+	if order.Uint32(b) != bboltMagic {
+		return m, Damagef("it is not a bbolt file, or its meta page is damaged")
+	}
+	if v := order.Uint32(b[4:]); v != bboltVersion {
+		return m, Damagef("bbolt's version %d is not %d", v, bboltVersion)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(b[:metaSize-8])
+	if h.Sum64() != order.Uint64(b[metaSize-8:]) {
+		return m, Damagef("a meta page does not match its checksum")
+	}
+	m = meta{
+		pageSize: int(order.Uint32(b[8:])),
+		root:     order.Uint64(b[16:]),
+		freelist: order.Uint64(b[32:]),
+		high:     order.Uint64(b[40:]),
+		txid:     order.Uint64(b[48:]),
+	}
+	if m.pageSize < 512 || m.pageSize > 1<<20 {
+		return m, Damagef("a page size of %d makes no sense", m.pageSize)
+	}
+	return m, nil
+}
+
+func readError(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return Damagef("it is cut short")
+	}
+	return fileError(err)
+}

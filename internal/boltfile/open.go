@@ -1,0 +1,146 @@
+package boltfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would be
+// most of a small file.
+const allocSize = 1 << 20
+
+// Open opens the file at path, or creates it with the buckets of l, and takes its lock.
+//
+// A file that is open elsewhere, in this process or another, is [store.ErrUnavailable] after
+// Options.LockTimeout. A file that is damaged, cut short, empty, or not of layout l is
+// [store.ErrCorrupt] and left as it is.
+func Open(path string, l Layout, o Options) (*File, error) {
+	f := &File{options: o, layout: l, owned: true, given: path, writer: make(chan struct{}, 1)}
+	if err := f.openFile(); err != nil {
+		return nil, err
+	}
+	if err := f.openDB(); err != nil {
+		return nil, err
+	}
+	// This process holds the lock, so no other process is compacting the file: a file at compactPath is
+	// left from a compaction that was cut short.
+	_ = os.Remove(f.compactPath())
+	return f, nil
+}
+
+// openFile opens the file, or creates it, and takes its lock.
+func (f *File) openFile() error {
+	for created := false; ; created = true {
+		err := f.openExisting()
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case created:
+			return Unavailable("it disappeared again; is it a symbolic link to nowhere?", err)
+		}
+		if err := create(f.given, f.layout, f.options.FileMode); err != nil {
+			return fileError(err)
+		}
+	}
+}
+
+// openExisting opens the file and takes its lock. If the process that held the lock has replaced the
+// file meanwhile, by compacting it, openExisting goes on with the new file.
+func (f *File) openExisting() error {
+	deadline := time.Now().Add(f.options.LockTimeout)
+	for {
+		path, err := filepath.EvalSymlinks(f.given)
+		if err != nil {
+			return fileError(err)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return fileError(err)
+		}
+		info, err := file.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = Unavailable("it is not a regular file; give the path of one", nil)
+		}
+		if err == nil {
+			err = lock(file, deadline)
+			if errors.Is(err, errLocked) {
+				err = lockedError(f.options.LockTimeout)
+			}
+		}
+		var now fs.FileInfo
+		if err == nil {
+			now, err = os.Stat(path)
+			if err == nil && os.SameFile(info, now) {
+				f.path, f.file = path, file
+				return nil
+			}
+		}
+		_ = file.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fileError(err)
+		}
+	}
+}
+
+// lockedError tells the caller whom to look for.
+func lockedError(waited time.Duration) error {
+	after := ""
+	if waited > 0 {
+		after = " after " + waited.String()
+	}
+	return Unavailable("locked by another process"+after+"; close it, or share the bucket through PostgreSQL", errLocked)
+}
+
+// openDB checks the file, which is locked, and has bbolt open it. It closes the file if there is an
+// error.
+func (f *File) openDB() (err error) {
+	defer func() {
+		if err != nil {
+			_ = f.file.Close()
+		}
+	}()
+	if lockable { // elsewhere bbolt locks the file, so it is checked after that
+		if err := f.verifyFile(); err != nil {
+			return err
+		}
+	}
+	f.db, err = openBolt(f.file, f.options.LockTimeout)
+	if err != nil || lockable {
+		return err
+	}
+	if err := f.verifyFile(); err != nil {
+		_ = guard(f.db.Close)
+		return err
+	}
+	return nil
+}
+
+// openBolt has bbolt open file, which bbolt then closes with the database.
+func openBolt(file *os.File, timeout time.Duration) (db *bbolt.DB, err error) {
+	err = guard(func() (err error) {
+		db, err = bbolt.Open(file.Name(), 0, &bbolt.Options{
+			Timeout:      max(timeout, time.Millisecond), // 0 would be for ever
+			NoStatistics: true,
+			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return file, nil },
+		})
+		return err
+	})
+	switch {
+	case err == nil:
+		db.AllocSize = allocSize
+		return db, nil
+	case isPanic(err):
+		return nil, err
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, lockedError(timeout)
+	}
+	return nil, Unavailable(err.Error(), err)
+}

@@ -1,0 +1,114 @@
+package boltfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+func TestOpenLocked(t *testing.T) {
+	f := openTemp(t)
+	for timeout, want := range map[time.Duration]string{
+		-1:                   "locked by another process; close it",
+		5 * time.Millisecond: "locked by another process after 5ms; close it",
+	} {
+		o := testOptions
+		o.LockTimeout = timeout
+		_, err := Open(f.Path(), testLayout{}, o)
+		is(t, "Open", err, store.ErrUnavailable)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+// TestOpenAnotherLayout: a file without the layout's content is refused and left as it is.
+func TestOpenAnotherLayout(t *testing.T) {
+	f := openTemp(t)
+	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.Bucket(ours).Put([]byte("key"), []byte("value")) })
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(f.Path(), testLayout{}, testOptions)
+	is(t, "Open", err, store.ErrCorrupt)
+	o := testOptions
+	o.NoVerify = true
+	is(t, "Verify", openAt(t, f.Path(), o).Verify(t.Context()), store.ErrCorrupt)
+}
+
+// TestCreateThatFails: no file is left behind, not even under its temporary name.
+func TestCreateThatFails(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(filepath.Join(dir, "test.db"), brokenLayout{}, testOptions)
+	is(t, "Open", err, errNoBuckets)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("the directory holds %v, %v", entries, err)
+	}
+}
+
+var errNoBuckets = errors.New("no buckets")
+
+// brokenLayout cannot create its buckets.
+type brokenLayout struct{ testLayout }
+
+func (brokenLayout) Create(*bbolt.Tx) error { return errNoBuckets }
+
+// TestFileError puts the system's errors to the function that explains them: root may do everything.
+func TestFileError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EACCES}, "permission denied"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EISDIR}, "is a directory"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.ENOENT}, "create the directory first"},
+		{errors.New("the cable is out"), "the cable is out"},
+	} {
+		got := fileError(c.err)
+		is(t, c.says, got, store.ErrUnavailable)
+		is(t, c.says, got, c.err)
+		if !strings.Contains(got.Error(), c.says) {
+			t.Errorf("error %q does not say %q", got, c.says)
+		}
+		if again := fileError(got); again != got {
+			t.Errorf("an explained error became %v", again)
+		}
+	}
+}
+
+func TestLinkNew(t *testing.T) { testTakesNoName(t, linkNew) }
+
+// testTakesNoName checks that link gives a file a new name, and never the name of another file.
+func testTakesNoName(t *testing.T, link func(from, to string) error) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	content := func() string {
+		c, _ := os.ReadFile(b)
+		return string(c)
+	}
+	for _, p := range []string{a, b} {
+		if err := os.WriteFile(p, []byte(p), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := link(a, b); !errors.Is(err, fs.ErrExist) || content() != b {
+		t.Errorf("over a file: error %v, want ErrExist", err)
+	}
+	if err := os.Remove(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := link(a, b); err != nil || content() != a {
+		t.Errorf("to a new name: %v", err)
+	}
+	is(t, "from no file", link(filepath.Join(dir, "gone"), filepath.Join(dir, "c")), fs.ErrNotExist)
+}

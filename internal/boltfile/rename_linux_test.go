@@ -1,0 +1,5 @@
+package boltfile
+
+import "testing"
+
+func TestRenameNew(t *testing.T) { testTakesNoName(t, renameNew) }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package boltfile
+
+import "errors"
+
+// renameNew cannot rename a file without replacing another: the system has no portable call for it.
+func renameNew(string, string) error { return errors.ErrUnsupported }

@@ -1,0 +1,73 @@
+package boltledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// With returns the ledger within tx, a transaction of the database that the application gave to
+// bolt.New. Decisions last when the application commits tx, and are undone when it rolls back. A
+// read-only transaction answers questions only. Like tx, the ledger is for one goroutine at a time.
+// Roll tx back after an error. Close does nothing.
+func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
+
+// joined is a ledger within a transaction that its owner ends.
+type joined struct {
+	l  *Ledger
+	tx *bbolt.Tx
+}
+
+// in runs fn in the transaction.
+func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*buckets) error) error {
+	if err := ctx.Err(); err != nil {
+		return store.Wrap(backend, op, err)
+	}
+	return explain(op, j.l.file.Within(j.tx, writes, func() error {
+		b, err := j.l.names.open(j.tx)
+		if err != nil {
+			return err
+		}
+		return fn(b)
+	}))
+}
+
+func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
+	return j.in(ctx, "decide", true, func(b *buckets) error {
+		_, err := b.run(job, j.l.clock.Now())
+		return err
+	})
+}
+
+func (j *joined) View(ctx context.Context, job *ledger.Job) error {
+	return j.in(ctx, "view", false, func(b *buckets) error { return b.view(job, j.l.clock.Now()) })
+}
+
+func (j *joined) History(ctx context.Context, account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
+	err = j.in(ctx, "history", false, func(b *buckets) (err error) {
+		list, err = b.history(account, before, limit)
+		return err
+	})
+	return list, err
+}
+
+func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
+	err = j.in(ctx, "accounts", false, func(b *buckets) (err error) {
+		list, err = b.list(prefix, after, limit)
+		return err
+	})
+	return list, err
+}
+
+// PruneRequests is not supported: it would keep the application's transaction open for long.
+func (j *joined) PruneRequests(context.Context, string, int64) (int64, error) {
+	return 0, store.Wrap(backend, "prune", fmt.Errorf("%w within a transaction; prune the ledger itself", errors.ErrUnsupported))
+}
+
+// Close does nothing: the owner of the transaction ends it.
+func (j *joined) Close() error { return nil }

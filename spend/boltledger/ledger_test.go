@@ -1,0 +1,257 @@
+package boltledger_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// charge is a job that stores a request and the account's working set.
+func charge(account, id string) *ledger.Job {
+	return &ledger.Job{
+		Accounts: []string{account},
+		Requests: []string{id},
+		Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
+			a, err := s.Account(account)
+			if err != nil {
+				return nil, err
+			}
+			a.State = append(a.State[:len(a.State):len(a.State)], 'x')
+			return &ledger.Changes{
+				Accounts: []ledger.Account{a},
+				Requests: []ledger.Request{{ID: id, At: s.Now(), Accounts: []string{account}}},
+			}, nil
+		},
+	}
+}
+
+// ask is a job that reads an account.
+func ask(account string, into *ledger.Account) *ledger.Job {
+	return &ledger.Job{Run: func(s ledger.Snapshot) (_ *ledger.Changes, err error) {
+		*into, err = s.Account(account)
+		return nil, err
+	}}
+}
+
+// openLedger opens a ledger in an application's database that does not sync.
+func openLedger(t *testing.T) (*bbolt.DB, *bolt.Store, *boltledger.Ledger) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := bolt.New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := boltledger.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return db, s, l
+}
+
+// fails checks that err is target and an error of this package.
+func fails(t *testing.T, name string, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s: error %v, want %v", name, err, target)
+	}
+	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "boltledger" {
+		t.Errorf("%s: error %v is no *store.Error of boltledger", name, err)
+	}
+}
+
+// allFail checks that every method but Close answers target.
+func allFail(t *testing.T, ctx context.Context, l ledger.Ledger, target error) {
+	t.Helper()
+	_, historyErr := l.History(ctx, "card", ledger.Position{}, 1)
+	_, accountsErr := l.Accounts(ctx, "", "", 1)
+	var a ledger.Account
+	for name, err := range map[string]error{
+		"Decide": l.Decide(ctx, charge("card", "r")), "View": l.View(ctx, ask("card", &a)),
+		"History": historyErr, "Accounts": accountsErr,
+	} {
+		fails(t, name, err, target)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := boltledger.New(nil, nil)
+	fails(t, "no store", err, store.ErrClosed)
+	_, s, _ := openLedger(t)
+	if _, err := boltledger.New(s, &boltledger.Options{Name: strings.Repeat("n", 65)}); err == nil {
+		t.Error("a long name: no error")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = boltledger.New(s, nil)
+	fails(t, "a closed store", err, store.ErrClosed)
+}
+
+func TestClosed(t *testing.T) {
+	_, s, l := openLedger(t)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	allFail(t, cancelled, l, context.Canceled)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allFail(t, t.Context(), l, store.ErrClosed)
+	_, err := l.PruneRequests(t.Context(), "", 1)
+	fails(t, "PruneRequests", err, store.ErrClosed)
+	if err := l.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if _, err := s.Read(t.Context(), store.Bucket{Key: "k"}); err != nil {
+		t.Errorf("the store is closed, too: %v", err)
+	}
+	other, err := boltledger.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allFail(t, t.Context(), other, store.ErrClosed)
+}
+
+// TestJobErrors: the error of one job is answered as it is, and leaves the jobs beside it alone.
+func TestJobErrors(t *testing.T) {
+	_, _, l := openLedger(t)
+	own := errors.New("own")
+	failing := &ledger.Job{Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, own }}
+	if err := l.Decide(t.Context(), failing); err != own {
+		t.Errorf("Decide: error %v, want the job's", err)
+	}
+	if err := l.View(t.Context(), failing); err != own {
+		t.Errorf("View: error %v, want the job's", err)
+	}
+	answers := make(chan error)
+	for _, job := range []*ledger.Job{failing, charge("card", "r1"), failing, charge("card", "r2")} {
+		go func() { answers <- l.Decide(t.Context(), job) }()
+	}
+	failed := 0
+	for range 4 {
+		switch err := <-answers; err {
+		case nil:
+		case own:
+			failed++
+		default:
+			t.Error(err)
+		}
+	}
+	var a ledger.Account
+	if err := l.View(t.Context(), ask("card", &a)); err != nil || failed != 2 || string(a.State) != "xx" {
+		t.Errorf("%d jobs failed, the account is %q, %v; want 2 and 2 charges", failed, a.State, err)
+	}
+}
+
+func TestWith(t *testing.T) {
+	db, s, l := openLedger(t)
+	ctx := t.Context()
+	var a ledger.Account
+	tx, err := db.Begin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := l.With(tx)
+	if err := j.Decide(ctx, charge("card", "r1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.View(ctx, ask("card", &a)); err != nil || string(a.State) != "x" {
+		t.Errorf("the account is %q, %v; want the charge", a.State, err)
+	}
+	if list, err := j.Accounts(ctx, "", "", 10); err != nil || len(list) != 1 {
+		t.Errorf("accounts %v, %v", list, err)
+	}
+	if list, err := j.History(ctx, "card", ledger.Position{}, 10); err != nil || len(list) != 0 {
+		t.Errorf("history %v, %v", list, err)
+	}
+	_, err = j.PruneRequests(ctx, "", 1)
+	fails(t, "PruneRequests", err, errors.ErrUnsupported)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	allFail(t, cancelled, j, context.Canceled)
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	allFail(t, ctx, j, store.ErrClosed)
+	if err := l.View(ctx, ask("card", &a)); err != nil || len(a.State) != 0 {
+		t.Errorf("the account is %q after a rollback, %v", a.State, err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		fails(t, "Decide in a read-only transaction", l.With(tx).Decide(ctx, charge("card", "r1")), store.ErrUnavailable)
+		return l.With(tx).View(ctx, ask("card", &a))
+	})
+	if err != nil {
+		t.Errorf("a question in a read-only transaction: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error { allFail(t, ctx, l.With(tx), store.ErrClosed); return nil })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDamage: a damaged value, and a missing bucket, are errors and never an empty account.
+func TestDamage(t *testing.T) {
+	db, _, l := openLedger(t)
+	ctx := t.Context()
+	if err := l.Decide(ctx, charge("card", "r1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(value []byte) []byte
+	}{
+		{"empty", func([]byte) []byte { return []byte{} }},
+		{"cut short", func(v []byte) []byte { return v[:len(v)-1] }},
+		{"a flipped bit", func(v []byte) []byte { v[1] ^= 1; return v }},
+	} {
+		err := db.Update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket([]byte("spend.accounts"))
+			key, value := b.Cursor().First()
+			sound := append([]byte(nil), value...)
+			if err := b.Put(key, c.change(append([]byte(nil), value...))); err != nil {
+				return err
+			}
+			var a ledger.Account
+			if err := l.With(tx).View(ctx, ask("card", &a)); !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("%s: View: error %v, want ErrCorrupt", c.name, err)
+			}
+			_, err := l.With(tx).Accounts(ctx, "", "", 1)
+			fails(t, c.name, err, store.ErrCorrupt)
+			return b.Put(key, sound)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	allFail(t, ctx, l, store.ErrCorrupt)
+	_, err = l.PruneRequests(ctx, "", time.Now().UnixMicro())
+	fails(t, "PruneRequests", err, store.ErrCorrupt)
+}

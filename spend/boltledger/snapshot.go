@@ -1,0 +1,159 @@
+package boltledger
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// snapshot is a job's view of the transaction, which holds the changes of the jobs before it.
+type snapshot struct {
+	*buckets
+	now    int64
+	locked []string
+}
+
+func (b *buckets) snapshot(job *ledger.Job, now int64) *snapshot {
+	s := &snapshot{buckets: b, now: now, locked: job.Accounts}
+	if job.SpendID != "" {
+		// If the request cannot be read, the job gets the error when it asks for the request.
+		if r, err := s.Request(job.SpendID); err == nil && r != nil {
+			s.locked = append(slices.Clone(s.locked), r.Accounts...)
+		}
+	}
+	return s
+}
+
+func (s *snapshot) Now() int64                 { return s.now }
+func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
+
+func (s *snapshot) Account(key string) (ledger.Account, error) {
+	k := prefix(key, ofState)
+	v := s.accounts.Get(k)
+	if v == nil {
+		return ledger.Account{Key: key}, nil
+	}
+	return decodeAccount(key, k, v)
+}
+
+func (s *snapshot) Request(id string) (*ledger.Request, error) {
+	v := s.requests.Get([]byte(id))
+	if v == nil {
+		return nil, nil
+	}
+	return decodeRequest([]byte(id), v)
+}
+
+// walk is a cursor over an account's entries, or over its corrections by date, in order of time.
+type walk struct {
+	c     *bbolt.Cursor
+	start []byte
+	upto  int64
+	k, v  []byte // k is nil at the end
+}
+
+// walk begins at the first key with a greater time than after.
+func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
+	w := &walk{c: s.accounts.Cursor(), start: prefix(account, letter), upto: upto}
+	w.k, w.v = w.c.Seek(number(bytes.Clone(w.start), after))
+	for w.inside() && numberAt(w.k[len(w.start):]) <= after {
+		w.k, w.v = w.c.Next()
+	}
+	if !w.inside() {
+		w.k = nil
+	}
+	return w
+}
+
+func (w *walk) inside() bool {
+	return bytes.HasPrefix(w.k, w.start) && numberAt(w.k[len(w.start):]) <= w.upto
+}
+
+func (w *walk) next() {
+	if w.k, w.v = w.c.Next(); !w.inside() {
+		w.k = nil
+	}
+}
+
+// time returns the time in the key, or the latest possible time at the end.
+func (w *walk) time() int64 {
+	if w.k == nil {
+		return math.MaxInt64
+	}
+	return numberAt(w.k[len(w.start):])
+}
+
+// Entries walks the entries and the corrections of their dates side by side.
+func (s *snapshot) Entries(account string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
+	entries, dates := s.walk(account, ofEntries, after, upto), s.walk(account, ofDates, after, upto)
+	for entries.k != nil || dates.k != nil {
+		first, date := len(page), min(entries.time(), dates.time())
+		if len(page) >= limit {
+			return page, date - 1, nil
+		}
+		for ; entries.k != nil && entries.time() == date; entries.next() {
+			e, err := decodeEntry(entries.k, entries.v)
+			if err != nil {
+				return nil, 0, err
+			}
+			if e.Part == e.Seq {
+				page = append(page, e)
+			}
+		}
+		for ; dates.k != nil && dates.time() == date; dates.next() {
+			d := open("a date", dates.k, dates.v)
+			at := d.int()
+			if d.err != nil {
+				return nil, 0, d.err
+			}
+			key := entryKey(account, ofEntries, at, numberAt(dates.k[len(dates.start)+8:]))
+			e, err := decodeEntry(key, s.accounts.Get(key))
+			if err != nil {
+				return nil, 0, err
+			}
+			page = append(page, e)
+		}
+		slices.SortFunc(page[first:], func(a, b ledger.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	}
+	return page, upto, nil
+}
+
+func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
+	start := prefix(account, ofEntries)
+	c := s.accounts.Cursor()
+	for k, v := c.Seek(entryKey(account, ofEntries, after.At, after.Seq)); bytes.HasPrefix(k, start); k, v = c.Next() {
+		e, err := decodeEntry(k, v)
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > after.Seq {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+func (s *snapshot) Holds(account string, upto int64) (held []ledger.Request, next int64, err error) {
+	start := prefix(account, ofHolds)
+	c := s.accounts.Cursor()
+	for k, _ := c.Seek(start); bytes.HasPrefix(k, start); k, _ = c.Next() {
+		if expires := numberAt(k[len(start):]); expires > upto {
+			return held, expires, nil
+		}
+		r, err := s.Request(string(k[len(start)+8:]))
+		if err != nil {
+			return nil, 0, err
+		}
+		if r == nil {
+			return nil, 0, boltfile.Damagef("a hold belongs to no request")
+		}
+		held = append(held, *r)
+	}
+	return held, 0, nil
+}
