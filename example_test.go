@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -15,22 +16,19 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// clock is what the examples use instead of the system's, so that their output is the same on every day.
-type clock struct{ now time.Time }
-
-func (c *clock) Now() time.Time { return c.now }
-
-// example returns a Limiter over an empty store, and its clock.
-func example() (*brim.Limiter, *clock) {
-	c := &clock{now: time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)}
-	db, err := memory.New(&memory.Options{Clock: c.Now})
+// example returns a Limiter over an empty store, and the store's clock, which starts at noon
+// and stands still. So the output of an example is the same on every day.
+func example() (*brim.Limiter, *manualClock) {
+	clock := newClock()
+	clock.us.Store(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	db, err := memory.New(&memory.Options{Clock: clock.Now})
 	if err != nil {
 		panic(err)
 	}
-	return brim.New(db, nil), c
+	return brim.New(db, nil), clock
 }
 
-// Batches of rows are inserted as fast as the database is willing to take them: the cost of a batch is its rows.
+// Rows are inserted in batches. The cost of a batch is the number of its rows.
 func Example() {
 	lim, clock := example()
 	ctx := context.Background()
@@ -39,12 +37,12 @@ func Example() {
 	for _, rows := range []int{600, 300, 250} {
 		st, err := lim.TryFillup(ctx, inserts.For("table:events"), float64(rows))
 		if err != nil {
-			fmt.Println(err) // the store failed: the limit said nothing
+			fmt.Println(err) // the store failed: the limit gave no answer
 			return
 		}
 		if !st.Accepted {
 			fmt.Printf("%d rows: wait %v\n", rows, st.RetryAfter)
-			clock.now = clock.now.Add(st.RetryAfter) // a program would sleep
+			clock.Advance(st.RetryAfter) // a program would sleep
 			st, err = lim.TryFillup(ctx, inserts.For("table:events"), float64(rows))
 			if err != nil {
 				fmt.Println(err)
@@ -60,8 +58,9 @@ func Example() {
 	// 250 rows: accepted true, room for 0 more
 }
 
-// A web service answers a caller who asks too much with 429, and says when to come back. Retry-After counts whole seconds,
-// so they are rounded up; what can never fit is not worth coming back for.
+// A web service answers 429 to a user who uploads too much, with the wait in Retry-After. The
+// header counts whole seconds, so the wait is rounded up. An upload that can never fit gets
+// 413, without a wait.
 func ExampleLimiter_TryFillup() {
 	lim, _ := example()
 	uploads := brim.Over(50, time.Hour) // 50 megabytes; a full bucket drains in an hour
@@ -96,7 +95,8 @@ func ExampleLimiter_TryFillup() {
 	// 413, Retry-After ""
 }
 
-// Asking writes nothing and reserves nothing. It is for showing a button or choosing a queue; the decision is TryFillup's.
+// AbleToAccept writes nothing and reserves nothing. Use it to enable a button or to choose a
+// queue, and let TryFillup decide.
 func ExampleLimiter_AbleToAccept() {
 	lim, _ := example()
 	ctx := context.Background()
@@ -114,36 +114,30 @@ func ExampleLimiter_AbleToAccept() {
 	// 31 false 14m24s <nil>
 }
 
-// A card payment is authorised first and settled later, for another sum: hold what it may cost, then capture what it did.
-// Amounts are cents, so that they are exact.
-func ExampleLimiter_Hold() {
-	lim, _ := example()
+// Errors in a log have already happened, so they cannot be refused, only counted. Full is true
+// for the call that fills the bucket, so the alarm rings at that moment.
+func ExampleLimiter_Fillup() {
+	lim, clock := example()
 	ctx := context.Background()
-	card := brim.Over(500_00, 30*24*time.Hour).For("card:7")
-	show := func(what string, st brim.State, err error) {
-		fmt.Printf("%s: accepted %v, spent %v, held %v, %v\n", what, st.Accepted, st.Level, st.Held, err)
-	}
+	alarm := brim.Limit{Capacity: 10, LeakRate: 1}.For("errors:checkout") // ten at once, or more than one a second
 
-	st, err := lim.Hold(ctx, card, 300_00)
-	show("hotel authorises", st, err)
-	st, err = lim.Hold(ctx, card, 250_00)
-	show("flight authorises", st, err)
-	st, err = lim.Capture(ctx, card, 300_00, 280_00)
-	show("hotel settles", st, err)
-	st, err = lim.Hold(ctx, card, 200_00)
-	show("train authorises", st, err)
-	st, err = lim.Release(ctx, card, 200_00)
-	show("train is cancelled", st, err)
+	for _, errors := range []float64{6, 3, 4} {
+		st, err := lim.Fillup(ctx, alarm, errors)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%v more errors: level %v, full %v, lost over the rim %v\n", errors, st.Level, st.Full, st.Spilled)
+		clock.Advance(time.Second)
+	}
 	// Output:
-	// hotel authorises: accepted true, spent 0, held 30000, <nil>
-	// flight authorises: accepted false, spent 0, held 30000, <nil>
-	// hotel settles: accepted true, spent 28000, held 0, <nil>
-	// train authorises: accepted true, spent 28000, held 20000, <nil>
-	// train is cancelled: accepted true, spent 28000, held 0, <nil>
+	// 6 more errors: level 6, full false, lost over the rim 0
+	// 3 more errors: level 8, full false, lost over the rim 0
+	// 4 more errors: level 10, full true, lost over the rim 1
 }
 
-// A purchase must stay within the limits of its card, its department and the company, or it does not happen. The states tell
-// which of them refused.
+// A purchase must fit the limits of its card, its department and the company, or it does not
+// happen. The states tell which limit refused.
 func ExampleLimiter_TryFillupAll() {
 	lim, _ := example()
 	ctx := context.Background()
@@ -175,29 +169,102 @@ func ExampleLimiter_TryFillupAll() {
 	// 60: company accepted false, refused by it false, now 90 of 10000
 }
 
-// Errors in a log have happened: they cannot be refused, only counted. Full is true for the one that fills the bucket, so an
-// alarm rings at the moment and not after it.
-func ExampleLimiter_Fillup() {
-	lim, clock := example()
+// A card payment is authorised first and settled later, for a different amount. Hold the
+// authorised amount, then capture the settled one. Amounts are cents, so that they are exact.
+func ExampleLimiter_Hold() {
+	lim, _ := example()
 	ctx := context.Background()
-	alarm := brim.Limit{Capacity: 10, LeakRate: 1}.For("errors:checkout") // ten at once, or more than one a second
+	card := brim.Over(500_00, 30*24*time.Hour).For("card:7")
+	show := func(event string, st brim.State, err error) {
+		fmt.Printf("%s: accepted %v, spent %v, held %v, %v\n", event, st.Accepted, st.Level, st.Held, err)
+	}
 
-	for _, errors := range []float64{6, 3, 4} {
-		st, err := lim.Fillup(ctx, alarm, errors)
+	st, err := lim.Hold(ctx, card, 300_00)
+	show("hotel authorises", st, err)
+	st, err = lim.Hold(ctx, card, 250_00)
+	show("flight authorises", st, err)
+	st, err = lim.Capture(ctx, card, 300_00, 280_00)
+	show("hotel settles", st, err)
+	st, err = lim.Hold(ctx, card, 200_00)
+	show("train authorises", st, err)
+	st, err = lim.Release(ctx, card, 200_00)
+	show("train is cancelled", st, err)
+	// Output:
+	// hotel authorises: accepted true, spent 0, held 30000, <nil>
+	// flight authorises: accepted false, spent 0, held 30000, <nil>
+	// hotel settles: accepted true, spent 28000, held 0, <nil>
+	// train authorises: accepted true, spent 28000, held 20000, <nil>
+	// train is cancelled: accepted true, spent 28000, held 0, <nil>
+}
+
+// A job that failed gives its units back, so that a retry is not charged twice.
+func ExampleLimiter_Drain() {
+	lim, _ := example()
+	ctx := context.Background()
+	renders := brim.Over(100, time.Hour).For("renders:ann")
+
+	if _, err := lim.TryFillup(ctx, renders, 80); err != nil {
+		fmt.Println(err)
+	}
+	st, err := lim.Drain(ctx, renders, 80) // the job failed
+	fmt.Println(st.Level, err)
+	// Output:
+	// 0 <nil>
+}
+
+// Do calls a function only if its cost fits.
+func ExampleLimiter_Do() {
+	lim, _ := example()
+	reports := brim.Over(1, time.Hour)
+	for range 2 {
+		err := lim.Do(context.Background(), reports.For("report"), 1, func(context.Context) error {
+			fmt.Println("report written")
+			return nil
+		})
+		var over *brim.OverLimitError
+		switch {
+		case errors.As(err, &over):
+			fmt.Println("not now; again in", over.RetryAfter)
+		case err != nil:
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// report written
+	// not now; again in 1h0m0s
+}
+
+// Six wrong passwords within a quarter of an hour lock the login for an hour. A user who keeps
+// trying stays locked out.
+func ExampleLimiter_WithPenalty() {
+	lim, clock := example()
+	strict := lim.WithPenalty(time.Hour)
+	wrong := brim.Over(5, 15*time.Minute)
+	for range 6 {
+		st, err := strict.TryFillup(context.Background(), wrong.For("login:alice"), 1)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%v more errors: level %v, full %v, lost over the rim %v\n", errors, st.Level, st.Full, st.Spilled)
-		clock.now = clock.now.Add(time.Second)
+		if !st.Accepted {
+			fmt.Println("locked until", st.BlockedUntil.Format(time.TimeOnly))
+		}
 	}
+	clock.Advance(30 * time.Minute) // the bucket has been empty for a while
+	st, err := lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
+	fmt.Println(st.Accepted, err)
+
+	fmt.Println(lim.Reset(context.Background(), "login:alice")) // an operator lifts the block
+	st, err = lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
+	fmt.Println(st.Accepted, err)
 	// Output:
-	// 6 more errors: level 6, full false, lost over the rim 0
-	// 3 more errors: level 8, full false, lost over the rim 0
-	// 4 more errors: level 10, full true, lost over the rim 1
+	// locked until 13:00:00
+	// false <nil>
+	// <nil>
+	// true <nil>
 }
 
-// What operators do: look, forgive, and tidy up.
+// Operators list buckets, reset one, and prune those that have leaked empty.
 func ExampleLimiter_List() {
 	lim, clock := example()
 	ctx := context.Background()
@@ -212,7 +279,7 @@ func ExampleLimiter_List() {
 		fmt.Printf("%s: %v of %v, empty in %v, %v\n", e.Key, e.Level, e.Capacity, e.TimeToEmpty(), err)
 	}
 	fmt.Println("reset:", lim.Reset(ctx, "login:ann"))
-	clock.now = clock.now.Add(24 * time.Hour)
+	clock.Advance(24 * time.Hour)
 	pruned, err := lim.Prune(ctx)
 	fmt.Println("pruned:", pruned, err)
 	// Output:
@@ -223,11 +290,71 @@ func ExampleLimiter_List() {
 	// pruned: 2 <nil>
 }
 
-// When the store fails, the limit has said nothing, and someone must have chosen what that means. Fail closed where a cost
-// let through is worse than work refused: money. Fail open where it is the other way round: a page view. A call whose outcome
-// is unknown may have been applied, so trying it again may charge twice.
+// A cell may come every 20 milliseconds, and up to 40 milliseconds early: three cells at once,
+// then one at a time.
+func ExampleGCRA() {
+	lim, clock := example()
+	limit, cost := brim.GCRA(20*time.Millisecond, 40*time.Millisecond)
+	for range 5 {
+		st, err := lim.TryFillup(context.Background(), limit.For("port:7"), cost)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(st.Accepted, st.RetryAfter)
+		clock.Advance(time.Millisecond)
+	}
+	// Output:
+	// true 0s
+	// true 0s
+	// true 0s
+	// false 17ms
+	// false 16ms
+}
+
+// Clients that are refused together would come back together. A random wait on top of
+// RetryAfter, below a bound that doubles at each attempt, spreads them: "full jitter".
+func Example_fullJitter() {
+	db, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim, b := brim.New(db, nil), brim.Limit{Capacity: 1, LeakRate: 100}.For("k")
+	enter := func(ctx context.Context) (brim.State, error) {
+		bound := time.Millisecond // a real client starts at about 100 ms
+		for {
+			st, err := lim.TryFillup(ctx, b, 1)
+			if err != nil || st.Accepted || st.RetryAfter == brim.Never {
+				return st, err
+			}
+			// RetryAfter is the earliest time at which the unit fits. The jitter comes on top.
+			wait := st.RetryAfter + rand.N(bound)
+			bound = min(2*bound, 10*time.Second)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return st, ctx.Err()
+			}
+		}
+	}
+	for range 3 {
+		st, err := enter(context.Background())
+		fmt.Println(st.Accepted, err)
+	}
+	// Output:
+	// true <nil>
+	// true <nil>
+	// true <nil>
+}
+
+// If the store fails, the limit gives no answer, and the caller decides. Fail closed if an
+// excess costs more than an interruption: payments. Fail open if an interruption costs more:
+// page views. After ErrUnknownOutcome the units may have gone in, so a retry can count them
+// twice.
 func Example_storeFailure() {
-	lim := brim.New(failing{}, nil)
+	refused := fmt.Errorf("%w: connection refused", brim.ErrUnavailable)
+	lim := brim.New(&broken{err: store.Wrap("example", "fill", refused)}, nil)
 	b := brim.Over(100, time.Minute).For("tenant:42")
 
 	allow := func(openOnFailure bool) bool {
@@ -236,9 +363,9 @@ func Example_storeFailure() {
 		case err == nil:
 			return st.Accepted
 		case errors.Is(err, brim.ErrUnavailable), errors.Is(err, brim.ErrUnknownOutcome):
-			fmt.Println(err) // for the log: someone has to know
+			fmt.Println(err) // log it: an operator must know
 			return openOnFailure
-		default: // nonsense of our own: a limit or an amount out of range
+		default: // a bug: a limit or an amount is out of range
 			return false
 		}
 	}
@@ -249,12 +376,4 @@ func Example_storeFailure() {
 	// payment allowed: false
 	// example: fill: store unavailable: connection refused
 	// page view allowed: true
-}
-
-// failing is a store that cannot be reached.
-type failing struct{ store.Store }
-
-func (failing) Fill(context.Context, store.Op) (store.State, error) {
-	err := fmt.Errorf("%w: connection refused", store.ErrUnavailable)
-	return store.State{}, store.Wrap("example", "fill", err)
 }

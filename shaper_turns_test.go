@@ -2,6 +2,7 @@ package brim_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,12 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
 
-// The worked case: a queue of 5 per second that keeps nothing for longer than 2 seconds, and 20 arrivals 25 ms apart.
+// childEnv names the environment variable that makes this test binary a child process of
+// TestTurnsInTwoProcesses. Its value is a connection string, a space and a schema.
+const childEnv = "BRIM_TEST_SHAPER_CHILD"
+
+// The queue of the worked case releases 5 units per second and keeps none longer than 2
+// seconds. There are 20 arrivals 25 ms apart.
 var worked = brim.Smooth(5, 2*time.Second)
 
 const (
@@ -22,20 +31,21 @@ const (
 	apart    = 25 * time.Millisecond
 )
 
-// arrival is what became of one.
+// arrival is the fate of one arrival.
 type arrival struct {
 	accepted bool
-	turn     time.Duration // since start, where accepted
-	retry    time.Duration // where refused
+	turn     time.Duration // since start, if accepted
+	retry    time.Duration // RetryAfter, if refused
 }
 
-// workedCase is what becomes of them, from the definition: the queue is a list of turns. It is computed in whole milliseconds.
+// workedCase computes the fates from the definition of the queue as a list of turns, in whole
+// milliseconds.
 func workedCase() (want []arrival) {
 	const period, depth = 200, 10 // ms between turns; places
-	free := 0                     // the end of the last turn
+	free := 0                     // end of the last turn, ms
 	for k := range arrivals {
 		now := 25 * k
-		queued := max(0, free-now) // ms of work
+		queued := max(0, free-now) // ms
 		if queued+period <= depth*period {
 			turn := now + queued
 			free = turn + period
@@ -53,25 +63,27 @@ func checkWorked(t *testing.T, got []arrival) {
 	for k, want := range workedCase() {
 		switch {
 		case got[k].accepted != want.accepted, want.accepted && got[k].turn != want.turn:
-			t.Errorf("arrival %d: accepted %v with turn %v; want %v, %v", k+1, got[k].accepted, got[k].turn, want.accepted, want.turn)
+			t.Errorf("arrival %d: accepted %v with turn %v; want %v, %v",
+				k+1, got[k].accepted, got[k].turn, want.accepted, want.turn)
 		case !want.accepted && got[k].retry != want.retry:
-			t.Errorf("arrival %d: refused for %v; want %v", k+1, got[k].retry, want.retry)
+			t.Errorf("arrival %d: RetryAfter %v; want %v", k+1, got[k].retry, want.retry)
 		}
 		if got[k].accepted {
 			if n := len(accepted); got[k].turn != time.Duration(n)*200*time.Millisecond {
-				t.Errorf("arrival %d: turn at %v; turns are 200 ms apart and this is number %d", k+1, got[k].turn, n)
+				t.Errorf("arrival %d: turn at %v; want turn %d of 200 ms", k+1, got[k].turn, n)
 			}
 			accepted = append(accepted, k+1)
 		}
 	}
-	// Ten places are not ten arrivals: what leaks meanwhile makes room for the 11th, and for the 17th.
+	// The queue has ten places. The leak meanwhile makes room for the 11th arrival and for the
+	// 17th.
 	if want := fmt.Sprint([]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17}); fmt.Sprint(accepted) != want {
-		t.Errorf("accepted %v; want %v", accepted, want)
+		t.Errorf("accepted arrivals %v; want %v", accepted, want)
 	}
 }
 
-func TestWorkedCase(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *ticking) {
+func TestTurns(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
 		sh := shaper(t, s, 0)
 		var got []arrival
 		for range arrivals {
@@ -86,8 +98,9 @@ func TestWorkedCase(t *testing.T) {
 	})
 }
 
-// The same, with every other arrival in another process.
-func TestWorkedCaseInTwoProcesses(t *testing.T) {
+// TestTurnsInTwoProcesses lets two processes share the queue over PostgreSQL. Each takes every
+// other arrival.
+func TestTurnsInTwoProcesses(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
 	var in [2]io.WriteCloser
@@ -114,7 +127,7 @@ func TestWorkedCaseInTwoProcesses(t *testing.T) {
 		t.Cleanup(func() {
 			in[i].Close()
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("a process ended with %v", err)
+				t.Errorf("a child process ended with %v", err)
 			}
 		})
 	}
@@ -127,10 +140,46 @@ func TestWorkedCaseInTwoProcesses(t *testing.T) {
 		var a arrival
 		var turn, retry int64
 		if _, e := fmt.Sscan(line, &a.accepted, &turn, &retry); err != nil || e != nil {
-			t.Fatalf("a process answered %q, %v", line, err)
+			t.Fatalf("a child process answered %q, %v", line, err)
 		}
 		a.turn, a.retry = time.Duration(turn), time.Duration(retry)
 		got = append(got, a)
 	}
 	checkWorked(t, got)
+}
+
+// child reserves one unit of the worked case's bucket for each line of standard input, which is
+// the time of the arrival in microseconds since start. It prints whether the reservation was
+// accepted, its turn and its RetryAfter, both in nanoseconds.
+func child(url, schema string) error {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	clock := newClock()
+	s, err := postgres.New(pool, &postgres.Options{Schema: schema, Clock: clock.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	sh, err := brim.NewShaper(brim.New(s, nil), nil)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var us int64
+		if _, err := fmt.Sscan(in.Text(), &us); err != nil {
+			return err
+		}
+		clock.us.Store(start.UnixMicro() + us)
+		r, err := sh.Reserve(ctx, worked.For("k"), 1)
+		if err != nil {
+			return err
+		}
+		fmt.Println(r.State.Accepted, r.Turn().Sub(start).Nanoseconds(), r.State.RetryAfter.Nanoseconds())
+	}
+	return in.Err()
 }

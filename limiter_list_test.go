@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// list collects the keys and levels of a listing.
+// list returns key, level and capacity of each bucket in a listing.
 func list(t *testing.T, l *brim.Limiter, prefix string) (entries []string) {
 	t.Helper()
 	for e, err := range l.List(t.Context(), prefix) {
@@ -23,7 +23,7 @@ func list(t *testing.T, l *brim.Limiter, prefix string) (entries []string) {
 	return entries
 }
 
-func TestMaintain(t *testing.T) {
+func TestListResetPrune(t *testing.T) {
 	ctx := t.Context()
 	l, s, clock := open(t, nil)
 	app := brim.New(s, &brim.Options{Prefix: "app:"})
@@ -40,14 +40,20 @@ func TestMaintain(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		{"all", l, "", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"}, "in byte order of key, by the limit last written"},
-		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix is bytes, not words"},
-		{"own", app, "", []string{"a 1/1000", "b 2/10"}, "a Limiter with a prefix sees its own buckets, without it"},
-		{"own by prefix", app, "b", []string{"b 2/10"}, "both prefixes hold"},
-		{"none", l, "c", nil, "no bucket has it"},
+		{
+			"all", l, "", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
+			"the order is by bytes of the key, and the limit is the one last written",
+		},
+		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix matches bytes, not words"},
+		{
+			"own prefix", app, "", []string{"a 1/1000", "b 2/10"},
+			"a Limiter with a prefix lists its own buckets, without the prefix",
+		},
+		{"own prefix and another", app, "b", []string{"b 2/10"}, "both prefixes apply"},
+		{"no match", l, "c", nil, "no key has this prefix"},
 	} {
 		if got := list(t, test.l, test.prefix); !slices.Equal(got, test.want) {
-			t.Errorf("list %s = %v; want %v: %s", test.name, got, test.want, test.why)
+			t.Errorf("%s: listed %v; want %v: %s", test.name, got, test.want, test.why)
 		}
 	}
 
@@ -55,25 +61,25 @@ func TestMaintain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := list(t, l, ""), []string{"ab 3/10", "app:a 1/1000", "b 4/10"}; !slices.Equal(got, want) {
-		t.Errorf("after Reset %v; want %v: one bucket, of the own prefix", got, want)
+		t.Errorf("after Reset: %v; want %v: Reset removes one bucket, of its own prefix", got, want)
 	}
 	if err := app.Reset(ctx, "b"); err != nil {
-		t.Errorf("Reset of no bucket: %v; want nothing to do", err)
+		t.Errorf("Reset of a missing bucket: %v; want no error", err)
 	}
 
 	if n, err := l.Prune(ctx); n != 0 || err != nil {
-		t.Errorf("Prune removed %d, %v; want none: they are not empty", n, err)
+		t.Errorf("Prune removed %d buckets, %v; want 0, because none is empty", n, err)
 	}
 	clock.Advance(time.Hour)
 	if n, err := l.Prune(ctx); n != 2 || err != nil {
-		t.Errorf("Prune removed %d, %v; want the 2 that have leaked", n, err)
+		t.Errorf("Prune removed %d buckets, %v; want the 2 that have leaked empty", n, err)
 	}
 	if got, want := list(t, l, ""), []string{"app:a 1/1000"}; !slices.Equal(got, want) {
-		t.Errorf("after Prune %v; want %v: what does not leak stays", got, want)
+		t.Errorf("after Prune: %v; want %v: a bucket that does not leak stays", got, want)
 	}
 }
 
-// pages is a store that holds n buckets and counts how often it is asked for a page.
+// pages is a store of n buckets that counts the pages it returns.
 type pages struct {
 	broken
 	n, asked int
@@ -100,7 +106,7 @@ func TestListPages(t *testing.T) {
 		seen := 0
 		for e, err := range brim.New(p, nil).List(t.Context(), "") {
 			if want := fmt.Sprintf("%09d", seen); err != nil || e.Key != want {
-				t.Fatalf("entry %d of %d is %q, %v; want %q: each once, in order, over pages", seen, n, e.Key, err, want)
+				t.Fatalf("entry %d of %d is %q, %v; want %q: each bucket once, in order", seen, n, e.Key, err, want)
 			}
 			seen++
 		}
@@ -116,6 +122,6 @@ func TestListPages(t *testing.T) {
 		break
 	}
 	if p.asked != 1 {
-		t.Errorf("a caller who stopped at the first bucket cost %d pages; want 1", p.asked)
+		t.Errorf("a caller who stopped at the first bucket read %d pages; want 1", p.asked)
 	}
 }

@@ -1,0 +1,84 @@
+package brim_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+)
+
+// Letters are sent one every 20 milliseconds, however fast they come. No letter waits longer
+// than 50 milliseconds.
+func ExampleShaper_Wait() {
+	db, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	turns, err := brim.NewShaper(brim.New(db, nil), &brim.ShaperOptions{MaxWait: 50 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mail := brim.Limit{Capacity: 100, LeakRate: 50}.For("mail")
+	began := time.Now()
+	for _, letter := range []string{"first", "second", "third"} {
+		st, err := turns.Wait(context.Background(), mail, 1)
+		if err != nil || !st.Accepted {
+			fmt.Println(letter, st.Accepted, err)
+			return
+		}
+		fmt.Println("sent", letter)
+	}
+	fmt.Println("in 40 ms or more:", time.Since(began) >= 40*time.Millisecond)
+	// Output:
+	// sent first
+	// sent second
+	// sent third
+	// in 40 ms or more: true
+}
+
+// A caller that schedules its own work asks for the time of its turn.
+func ExampleShaper_Reserve() {
+	lim, clock := example()
+	turns, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	crawl := brim.Smooth(2, time.Minute) // pages per second
+	for range 4 {
+		r, err := turns.Reserve(context.Background(), crawl.For("site:example.com"), 1)
+		switch {
+		case err != nil:
+			fmt.Println(err)
+		case r.State.Accepted:
+			fmt.Println("turn at", r.Turn().Sub(clock.Now()))
+		default:
+			fmt.Println("the queue is too long; come back in", r.State.RetryAfter)
+		}
+	}
+	// Output:
+	// turn at 0s
+	// turn at 500ms
+	// turn at 1s
+	// the queue is too long; come back in 500ms
+}
+
+// A queue that is longer than its callers' timeout serves nobody once it is full. CheckTimeout
+// finds such a limit before callers do.
+func ExampleShaper_CheckTimeout() {
+	lim, _ := example()
+	turns, err := brim.NewShaper(lim, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(turns.CheckTimeout(brim.Smooth(5, 10*time.Second), 2*time.Second))
+	fmt.Println(turns.CheckTimeout(brim.Smooth(5, time.Second), 2*time.Second))
+	// Output:
+	// brim: invalid limit: the queue is up to 10s long and its callers give up after 2s; use a capacity of at most 10, or a MaxWait below the timeout
+	// <nil>
+}

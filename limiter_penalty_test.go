@@ -1,0 +1,200 @@
+package brim_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
+)
+
+func TestPenalty(t *testing.T) {
+	type step struct {
+		// One of these is set.
+		try, fillup, hold float64       // units for the bucket
+		all               float64       // units for the bucket and for another one with room
+		reserve           float64       // units, through a Shaper
+		advance           time.Duration // of the clock
+		reset             bool
+		able              bool // AbleToAccept one unit
+
+		accepted bool
+		blocked  time.Duration // BlockedUntil, since start; 0 if not blocked
+		retry    time.Duration
+	}
+	const s = time.Second
+	for _, test := range []struct {
+		name, why string
+		penalty   time.Duration
+		steps     []step
+	}{
+		{
+			name: "fixed time", why: "until the block ends, even an amount that would fit is refused",
+			penalty: 60 * s,
+			steps: []step{
+				{try: 8, accepted: true},
+				{try: 3, blocked: 60 * s, retry: 60 * s},
+				{advance: 30 * s},
+				{try: 1, blocked: 90 * s, retry: 60 * s},
+				{able: true, blocked: 90 * s, retry: 60 * s},
+				{advance: 60 * s},
+				{able: true, accepted: true},
+				{try: 1, accepted: true},
+			},
+		},
+		{
+			name: "until empty", why: "the block lasts until the level has leaked", penalty: brim.UntilEmpty,
+			steps: []step{
+				{try: 8, accepted: true},
+				{advance: 3 * s},
+				{try: 6, blocked: 8 * s, retry: 5 * s},
+				{advance: 4 * s},
+				{try: 1, blocked: 8 * s, retry: s},
+				{advance: s},
+				{try: 10, accepted: true},
+			},
+		},
+		{
+			name: "never shortened", why: "an overflow on a clock that stepped back must not end the block earlier",
+			penalty: 60 * s,
+			steps: []step{
+				{
+					try: 8, accepted: true}, {try: 3, blocked: 60 * s, retry: 60 * s}, {advance: -20 * s}, {try: 3,
+					blocked: 60 * s, retry: 80 * s,
+				},
+			},
+		},
+		{
+			name: "Fillup", why: "a Fillup that spills blocks the bucket too, and its units still go in",
+			penalty: 60 * s,
+			steps: []step{
+				{
+					fillup: 8, accepted: true}, {fillup: 3, blocked: 60 * s, retry: 60 * s}, {try: 1, blocked: 60 * s,
+					retry: 60 * s,
+				},
+			},
+		},
+		{
+			name: "Hold", why: "a hold that does not fit blocks the bucket", penalty: 60 * s,
+			steps: []step{
+				{hold: 8, accepted: true}, {hold: 3, blocked: 60 * s, retry: brim.Never},
+				{hold: 1, blocked: 60 * s, retry: 60 * s},
+			},
+		},
+		{
+			name: "TryFillupAll", why: "only the bucket that refused is blocked", penalty: 60 * s,
+			steps: []step{
+				{try: 8, accepted: true}, {all: 3, blocked: 60 * s, retry: 60 * s},
+				{try: 1, blocked: 60 * s, retry: 60 * s},
+			},
+		},
+		{
+			name: "Reset", why: "an operator lifts the block", penalty: time.Hour,
+			steps: []step{{try: 11, blocked: time.Hour, retry: brim.Never}, {reset: true}, {try: 10, accepted: true}},
+		},
+		{
+			name: "Shaper", why: "a caller who cannot wait sets no block, but a Shaper respects blocks",
+			penalty: 60 * s,
+			steps: []step{
+				{try: 8, accepted: true},
+				{reserve: 3, retry: s},
+				{reserve: 1, accepted: true},
+				{try: 9, blocked: 60 * s, retry: 60 * s},
+				{reserve: 1, blocked: 60 * s, retry: 60 * s},
+			},
+		},
+		{
+			name: "no penalty", why: "without a penalty a refusal sets no block",
+			steps: []step{{try: 8, accepted: true}, {try: 3, retry: s}, {try: 2, accepted: true}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+				ctx := t.Context()
+				plain := brim.New(s, nil)
+				lim := plain.WithPenalty(test.penalty)
+				sh, err := brim.NewShaper(lim, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := tens.For("k")
+				for i, step := range test.steps {
+					var st brim.State
+					var err error
+					switch {
+					case step.reset:
+						if err := lim.Reset(ctx, "k"); err != nil {
+							t.Fatal(err)
+						}
+						continue
+					case step.advance != 0:
+						clock.Advance(step.advance)
+						continue
+					case step.able:
+						st, err = lim.AbleToAccept(ctx, b, 1)
+					case step.all > 0:
+						var states []brim.State
+						other := brim.Fill{Bucket: tens.For("other"), Amount: step.all}
+						states, err = lim.TryFillupAll(ctx, other, brim.Fill{Bucket: b, Amount: step.all})
+						if err == nil {
+							st = states[1]
+							if !states[0].BlockedUntil.IsZero() || states[0].RetryAfter != 0 {
+								t.Errorf("step %d: the other bucket refused too: %+v", i+1, states[0])
+							}
+						}
+					case step.reserve > 0:
+						var r *brim.Reservation
+						if r, err = sh.Reserve(ctx, b, step.reserve); err == nil {
+							st = r.State
+						}
+					case step.fillup > 0:
+						st, err = lim.Fillup(ctx, b, step.fillup)
+					case step.hold > 0:
+						st, err = lim.Hold(ctx, b, step.hold)
+					default:
+						st, err = lim.TryFillup(ctx, b, step.try)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					var blocked time.Duration
+					if !st.BlockedUntil.IsZero() {
+						blocked = st.BlockedUntil.Sub(start)
+					}
+					if st.Accepted != step.accepted || blocked != step.blocked || st.RetryAfter != step.retry {
+						t.Errorf("step %d: accepted %v, blocked until %v, wait %v; want %v, %v, %v: %s", i+1,
+							st.Accepted, blocked, st.RetryAfter, step.accepted, step.blocked, step.retry, test.why)
+					}
+					// A Limiter without a penalty, for instance in another process, finds the
+					// same block.
+					if seen := must(t)(plain.State(ctx, b)); !seen.BlockedUntil.Equal(st.BlockedUntil) {
+						t.Errorf("step %d: blocked until %v in the store; the call reported %v",
+							i+1, seen.BlockedUntil, st.BlockedUntil)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPenaltyInvalid(t *testing.T) {
+	ctx, b := t.Context(), tens.For("k")
+	l, _, _ := open(t, nil)
+	for _, d := range []time.Duration{-2, -time.Second, time.Nanosecond} {
+		if _, err := l.WithPenalty(d).TryFillup(ctx, b, 1); !errors.Is(err, brim.ErrInvalidLimit) {
+			t.Errorf("TryFillup with a penalty of %v: %v; want ErrInvalidLimit", d, err)
+		}
+		_, err := l.WithPenalty(d).TryFillupAll(ctx, brim.Fill{Bucket: b, Amount: 1})
+		if !errors.Is(err, brim.ErrInvalidLimit) {
+			t.Errorf("TryFillupAll with a penalty of %v: %v; want ErrInvalidLimit", d, err)
+		}
+	}
+	if _, err := brim.New(nil, nil).WithPenalty(time.Second).TryFillup(ctx, b, 1); !errors.Is(err, brim.ErrClosed) {
+		t.Errorf("a Limiter without a store: %v; want ErrClosed", err)
+	}
+	must(t)(l.TryFillup(ctx, b, 10))
+	if st := must(t)(l.TryFillup(ctx, b, 1)); !st.BlockedUntil.IsZero() {
+		t.Errorf("WithPenalty changed the Limiter that it was called on: %+v; want no block", st)
+	}
+}

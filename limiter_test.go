@@ -1,0 +1,306 @@
+package brim_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
+)
+
+func TestMethods(t *testing.T) {
+	ctx := t.Context()
+	b := tens.For("b")
+	at := start
+	for _, test := range []struct {
+		name, why string
+		setup     func(t *testing.T, l *brim.Limiter, clock *manualClock)
+		call      func(l *brim.Limiter) (brim.State, error)
+		want      brim.State
+	}{
+		{
+			name: "TryFillup fits", why: "an amount that fits goes in wholly",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 4) },
+			want: brim.State{Level: 4, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "TryFillup to the rim", why: "exactly full is accepted, and full at that instant",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 10) },
+			want: brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true, Full: true},
+		},
+		{
+			name: "TryFillup does not fit", why: "a refusal is a state, changes nothing, is not Full, and has a wait",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 8)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 5) },
+			want:  brim.State{Level: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: 3 * time.Second},
+		},
+		{
+			name: "TryFillup can never fit", why: "an impossible cost has no finite wait",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 11) },
+			want: brim.State{Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
+		},
+		{
+			name: "TryFillup leaks first", why: "a leak after the fill would clamp the sum and lose the fill",
+			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+				must(t)(l.TryFillup(ctx, b, 5))
+				clock.Advance(30 * time.Second)
+			},
+			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 9) },
+			want: brim.State{Level: 9, Capacity: 10, LeakRate: 1, At: at.Add(30 * time.Second), Accepted: true},
+		},
+		{
+			name: "TryFillup of nothing", why: "zero fits even into a full bucket, and is not Full",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 10)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 0) },
+			want:  brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name:  "Fillup spills",
+			why:   "an event that has happened fills the bucket; the excess is reported as Spilled",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Fillup(ctx, b, 7)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 5) },
+			want: brim.State{
+				Level: 10, Capacity: 10, LeakRate: 1, At: at, Spilled: 2, Full: true, RetryAfter: 5 * time.Second,
+			},
+		},
+		{
+			name: "Fillup fits", why: "a Fillup that fits loses nothing",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 7) },
+			want: brim.State{Level: 7, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "Drain", why: "units given back make room",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 7)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
+			want:  brim.State{Level: 4, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "Drain below empty", why: "a drain of an empty bucket is accepted and gives no credit",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
+			want: brim.State{Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "Hold", why: "held units take up room beside the level and do not leak",
+			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+				must(t)(l.TryFillup(ctx, b, 3))
+				must(t)(l.Hold(ctx, b, 2))
+				clock.Advance(time.Hour)
+			},
+			call: func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 4) },
+			want: brim.State{Held: 6, Capacity: 10, LeakRate: 1, At: at.Add(time.Hour), Accepted: true},
+		},
+		{
+			name: "Hold refused", why: "no leak makes room beside held units, so the wait is Never",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 3) },
+			want:  brim.State{Held: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
+		},
+		{
+			name: "Capture", why: "the used units go in and leak from now on; the rest of the hold is free",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 3) },
+			want:  brim.State{Level: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "Capture of more than was held", why: "spent units go in even above the capacity",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 12) },
+			want:  brim.State{Level: 12, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "Release", why: "an unused hold leaves no units in the bucket",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.Release(ctx, b, 8) },
+			want:  brim.State{Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
+			name: "State", why: "a read subtracts the leak and sets neither Accepted nor Full",
+			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+				must(t)(l.TryFillup(ctx, b, 10))
+				clock.Advance(4 * time.Second)
+			},
+			call: func(l *brim.Limiter) (brim.State, error) { return l.State(ctx, b) },
+			want: brim.State{Level: 6, Capacity: 10, LeakRate: 1, At: at.Add(4 * time.Second)},
+		},
+		{
+			name: "State of no bucket", why: "a bucket that was never filled is empty",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.State(ctx, b) },
+			want: brim.State{Capacity: 10, LeakRate: 1, At: at},
+		},
+		{
+			name: "StateOf", why: "an operator knows the key but not the limit",
+			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 5)) },
+			call:  func(l *brim.Limiter) (brim.State, error) { return l.StateOf(ctx, "b") },
+			want:  brim.State{Level: 5, Capacity: 10, LeakRate: 1, At: at},
+		},
+		{
+			name: "StateOf of no bucket", why: "a Capacity of 0 means that there is no bucket",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.StateOf(ctx, "b") },
+			want: brim.State{At: at},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, o := range []*brim.Options{nil, {Prefix: "app:"}} {
+				l, _, clock := open(t, o)
+				if test.setup != nil {
+					test.setup(t, l, clock)
+				}
+				got, err := test.call(l)
+				if err != nil || got != test.want {
+					t.Errorf("%s\n got %+v, %v\nwant %+v", test.why, got, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAbleToAccept(t *testing.T) {
+	ctx := t.Context()
+	l, s, clock := open(t, nil)
+	b := tens.For("b")
+	able := func(n float64, want bool, why string) {
+		t.Helper()
+		got, err := l.AbleToAccept(ctx, b, n)
+		if err != nil || got.Accepted != want || (got.RetryAfter > 0) == want {
+			t.Errorf("AbleToAccept(%v) = %+v, %v; want %v: %s", n, got, err, want, why)
+		}
+	}
+	able(10, true, "an empty bucket accepts its capacity")
+	able(10.5, false, "no bucket accepts more than its capacity")
+	if entries, err := s.Scan(ctx, "", "", 1); err != nil || len(entries) != 0 {
+		t.Errorf("AbleToAccept left %v, %v in the store; want nothing, because it only asks", entries, err)
+	}
+
+	must(t)(l.TryFillup(ctx, b, 4))
+	must(t)(l.Hold(ctx, b, 3))
+	able(3, true, "level 4 and 3 held units leave room for 3")
+	able(3.5, false, "held units take up room")
+	clock.Advance(time.Hour)
+	able(7, true, "the level leaks")
+	able(7.5, false, "held units do not leak")
+
+	penalty := store.Op{Bucket: b, Amount: 9, BlockFor: time.Minute}
+	if st, err := s.Fill(ctx, penalty); err != nil || st.Accepted {
+		t.Fatalf("penalty = %+v, %v; want a refusal", st, err)
+	}
+	able(1, false, "nothing fits while the bucket is blocked")
+	able(0, true, "zero fits even into a blocked bucket")
+	clock.Advance(time.Minute)
+	able(1, true, "the block has ended")
+}
+
+// AbleToAccept must give the answer that a TryFillup at the same time gives. Its RetryAfter may
+// be a microsecond later but never earlier, because AbleToAccept computes it from the level
+// now, and TryFillup from the stored level.
+func TestAbleToAcceptAnswersLikeTryFillup(t *testing.T) {
+	ctx := t.Context()
+	l, _, clock := open(t, nil)
+	b := brim.Limit{Capacity: 1, LeakRate: 0.1}.For("k")
+	answers := map[bool]int{}
+	for i := range 200 {
+		if i == 150 {
+			must(t)(l.WithPenalty(3*time.Second).TryFillup(ctx, b, 1))
+		}
+		n := float64(i%11) / 10
+		asked := must(t)(l.AbleToAccept(ctx, b, n))
+		st := must(t)(l.TryFillup(ctx, b, n))
+		later := asked.RetryAfter - st.RetryAfter
+		if asked.Accepted != st.Accepted || later < 0 || later > time.Microsecond || asked.BlockedUntil != st.BlockedUntil {
+			t.Fatalf("step %d, %v units: AbleToAccept answers %+v and TryFillup %+v", i, n, asked, st)
+		}
+		answers[st.Accepted]++
+		clock.Advance(700 * time.Millisecond)
+	}
+	if answers[true] < 20 || answers[false] < 20 {
+		t.Errorf("%d accepted, %d refused; want at least 20 of each, so that both answers are compared",
+			answers[true], answers[false])
+	}
+}
+
+func TestNotHeld(t *testing.T) {
+	ctx := t.Context()
+	l, _, _ := open(t, nil)
+	b := tens.For("b")
+	must(t)(l.Hold(ctx, b, 2))
+	for name, call := range map[string]func() (brim.State, error){
+		"Release": func() (brim.State, error) { return l.Release(ctx, b, 2.5) },
+		"Capture": func() (brim.State, error) { return l.Capture(ctx, b, 3, 1) },
+	} {
+		if _, err := call(); !errors.Is(err, brim.ErrNotHeld) {
+			t.Errorf("%s of more units than are held = %v; want ErrNotHeld", name, err)
+		}
+	}
+	if st := must(t)(l.State(ctx, b)); st.Held != 2 || st.Level != 0 {
+		t.Errorf("after both failed calls: %+v; want 2 held and level 0", st)
+	}
+}
+
+func TestDo(t *testing.T) {
+	own := errors.New("error of the function")
+	for _, test := range []struct {
+		name   string
+		limit  brim.Limit
+		before float64
+		held   float64
+		n      float64
+		err    error         // of the function
+		runs   bool          // Do calls the function
+		wait   time.Duration // RetryAfter of the refusal
+		text   string        // end of the error text
+	}{
+		{name: "it fits", limit: tens, n: 10, runs: true},
+		{name: "Do returns the error of the function", limit: tens, n: 1, err: own, runs: true},
+		{
+			name: "no room now", limit: tens, before: 4, n: 7, wait: time.Second,
+			text: "brim: over the limit: it would fit in 1s",
+		},
+		{
+			name: "larger than the capacity", limit: tens, n: 11, wait: brim.Never,
+			text: "brim: over the limit: it can never fit; the bucket takes 10 units at most",
+		},
+		{
+			name: "held units take up the room", limit: tens, held: 4, n: 7, wait: brim.Never,
+			text: "it can never fit; the bucket takes 6 units at most",
+		},
+		{
+			name: "no leak", limit: brim.Limit{Capacity: 10}, before: 4, n: 7, wait: brim.Never,
+			text: "6 units are left of 10, and the bucket does not leak",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, _, _ := open(t, nil)
+			ctx := t.Context()
+			must(t)(l.TryFillup(ctx, test.limit.For("secret"), test.before))
+			must(t)(l.Hold(ctx, test.limit.For("secret"), test.held))
+			ran := false
+			err := l.Do(ctx, test.limit.For("secret"), test.n, func(inner context.Context) error {
+				ran = inner == ctx
+				return test.err
+			})
+			if ran != test.runs {
+				t.Errorf("function ran with the caller's context: %v; want %v", ran, test.runs)
+			}
+			level := must(t)(l.State(ctx, test.limit.For("secret"))).Level
+			if test.runs {
+				if !errors.Is(err, test.err) || level != test.n {
+					t.Errorf("got %v, level %v; want %v, %v: the attempt counts", err, level, test.err, test.n)
+				}
+				return
+			}
+			var over *brim.OverLimitError
+			if !errors.Is(err, brim.ErrOverLimit) || !errors.As(err, &over) {
+				t.Fatalf("got %v; want an *OverLimitError", err)
+			}
+			text := err.Error()
+			if over.RetryAfter != test.wait || !strings.HasSuffix(text, test.text) || strings.Contains(text, "secret") {
+				t.Errorf("wait %v, %q; want %v, %q, without the key", over.RetryAfter, err, test.wait, test.text)
+			}
+			if level != test.before {
+				t.Errorf("level %v; want %v: a refusal puts nothing in", level, test.before)
+			}
+		})
+	}
+}

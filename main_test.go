@@ -1,0 +1,114 @@
+package brim_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// TestMain runs the tests, or, if childEnv is set, the child process of
+// TestTurnsInTwoProcesses.
+func TestMain(m *testing.M) {
+	if v := os.Getenv(childEnv); v != "" {
+		url, schema, _ := strings.Cut(v, " ")
+		if err := child(url, schema); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	pgtest.Main(m)
+}
+
+// start is the time at which every test clock begins.
+var start = time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)
+
+// manualClock is a clock that stands still until a test advances it. Stores may read it from
+// any number of goroutines.
+type manualClock struct{ us atomic.Int64 }
+
+func newClock() *manualClock {
+	c := &manualClock{}
+	c.us.Store(start.UnixMicro())
+	return c
+}
+
+func (c *manualClock) Now() time.Time          { return time.UnixMicro(c.us.Load()).UTC() }
+func (c *manualClock) Advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+// open returns a Limiter over an empty memory store, the store, and the clock of the store.
+func open(t testing.TB, o *brim.Options) (*brim.Limiter, *memory.Store, *manualClock) {
+	t.Helper()
+	clock := newClock()
+	s, err := memory.New(&memory.Options{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brim.New(s, o), s, clock
+}
+
+// onEachBackend runs a test over an empty store of each backend, on a clock that the test
+// advances.
+func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *manualClock)) {
+	t.Helper()
+	run := func(name string, open func(t *testing.T, clock *manualClock) (store.Store, error)) {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			s, err := open(t, clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			test(t, s, clock)
+		})
+	}
+	run("memory", func(_ *testing.T, clock *manualClock) (store.Store, error) {
+		return memory.New(&memory.Options{Clock: clock.Now})
+	})
+	run("bolt", func(t *testing.T, clock *manualClock) (store.Store, error) {
+		return bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Clock: clock.Now})
+	})
+	run("postgres", func(t *testing.T, clock *manualClock) (store.Store, error) {
+		pool := pgtest.Pool(t)
+		return postgres.New(pool, &postgres.Options{Schema: migrated(t, pool), Clock: clock.Now})
+	})
+}
+
+// migrated returns the name of a new schema that has brim's tables.
+func migrated(t *testing.T, pool *pgxpool.Pool) (schema string) {
+	t.Helper()
+	schema = pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// tens holds 10 units and leaks one per second.
+var tens = brim.Limit{Capacity: 10, LeakRate: 1}
+
+// must returns a function that returns the state of a call and fails the test if the call
+// failed.
+func must(t testing.TB) func(brim.State, error) brim.State {
+	return func(st brim.State, err error) brim.State {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("unexpected error: %v", err)
+		}
+		return st
+	}
+}
