@@ -228,7 +228,10 @@ func (u *tally) fill(e *ledger.Entry) error {
 	if e.Part < u.firstSeq || e.Used == 0 && e.Held == 0 || !u.rule.matches(e.Tags) {
 		return nil
 	}
-	op := store.Op{Bucket: u.rule.bucket().For(u.name), Mode: store.Always, Amount: float64(e.Used), Hold: float64(e.Held)}
+	op := store.Op{
+		Bucket: u.rule.bucket().For(u.name), Mode: store.Always,
+		Amount: float64(e.Used), Hold: float64(e.Held),
+	}
 	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
 	return err
 }
@@ -236,19 +239,19 @@ func (u *tally) fill(e *ledger.Entry) error {
 // room returns the amount that is left of the limit. It may be negative, and
 // saturates where it is out of range.
 func (u *tally) room() int64 {
-	return saturate(saturate(u.rule.limit.Minor, u.used, -1), u.held, -1)
+	return subtract(subtract(u.rule.limit.Minor, u.used), u.held)
 }
 
-// saturate returns a + b*sign, or the nearest number in range.
-func saturate(a, b, sign int64) int64 {
-	s, ok := add(a, b*sign)
+// subtract returns a - b, or the nearest number in range.
+func subtract(a, b int64) int64 {
+	d := a - b
 	switch {
-	case ok:
-		return s
-	case a < 0:
+	case b > 0 && d > a:
 		return math.MinInt64
+	case b < 0 && d < a:
+		return math.MaxInt64
 	}
-	return math.MaxInt64
+	return d
 }
 
 // fits reports whether the rule agrees to n more units of a spend, which then

@@ -18,9 +18,9 @@ func eur(s string) spend.Money {
 	return m
 }
 
-// newCards returns budgets of 1,000.00 in any 30 days, of which no spend may be more than 990.00.
+// newCards returns budgets of 1,000.00 in any 30 days. No spend may exceed 990.00.
 func newCards() *spend.Budgets {
-	l := memledger.New(nil) // boltledger.New or pgledger.New where it has to last
+	l := memledger.New(nil) // boltledger and pgledger keep spends after the process ends
 	cards, err := spend.New(l, spend.Budget{
 		Name: "cards", Currency: "EUR",
 		Rules: []spend.Rule{
@@ -43,7 +43,7 @@ func ExampleBudgets_Charge() {
 		{ID: "flight", Account: "card:7", Amount: eur("970.00")},
 	} {
 		d, err := cards.Charge(ctx, r)
-		if err != nil { // nothing was approved: send the same request again
+		if err != nil { // nothing was approved; send the same request again
 			log.Fatal(err)
 		}
 		fmt.Println(r.ID, d.Approved, d.Replayed)
@@ -61,7 +61,7 @@ func ExampleBudgets_Charge() {
 
 func ExampleBudgets_Capture() {
 	ctx, cards := context.Background(), newCards()
-	show := func(what string, _ spend.Decision, err error) {
+	show := func(step string, _ spend.Decision, err error) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func ExampleBudgets_Capture() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%s: %v used, %v held\n", what, list[0].Used, list[0].Held)
+		fmt.Printf("%s: %v used, %v held\n", step, list[0].Used, list[0].Held)
 	}
 	d, err := cards.Authorize(ctx, spend.Request{ID: "hotel", Account: "card:7", Amount: eur("400.00")})
 	show("authorized", d, err)

@@ -12,19 +12,30 @@ import (
 // that it changed. An entry never changes. A later entry with the same Dated and
 // Part corrects it.
 type Entry struct {
-	Seq       int64             `json:"seq"`   // 1, 2, 3 ... in the account
-	At        time.Time         `json:"at"`    // of the decision, on the ledger's clock
-	Dated     time.Time         `json:"dated"` // at which the entry counts: At, or the date of the entry that it corrects
-	Kind      string            `json:"kind"`  // spend, record, authorize, increase, capture, release, void, expire, refund or decline
-	RequestID string            `json:"id"`    // of the request that caused the entry; of the authorized request for an expiry
-	SpendID   string            `json:"spend"` // of the request that began the spend; empty if it was declined
-	Part      int64             `json:"part"`  // Seq of the entry that it corrects, or its own
-	Amount    Money             `json:"amount"`
-	Used      Money             `json:"used"`  // change of the used amount
-	Held      Money             `json:"held"`  // change of the held amount
-	Count     int64             `json:"count"` // change of the number of spends
-	Tags      map[string]string `json:"tags,omitempty"`
-	Refused   []string          `json:"refused,omitempty"` // rules of this account that declined the request
+	// Seq numbers the entries of the account: 1, 2, 3 ...
+	Seq int64 `json:"seq"`
+	// At is the time of the decision, on the ledger's clock. Dated is the date at
+	// which the entry counts: At, or the date of the entry that it corrects.
+	At    time.Time `json:"at"`
+	Dated time.Time `json:"dated"`
+	// Kind is spend, record, authorize, increase, capture, release, void, expire,
+	// refund or decline.
+	Kind string `json:"kind"`
+	// RequestID is the ID of the request that caused the entry. For an expiry it
+	// is the ID of the authorized request.
+	RequestID string `json:"id"`
+	// SpendID is the ID of the request that began the spend. It is empty if that
+	// request was declined.
+	SpendID string `json:"spend"`
+	// Part is the Seq of the entry that this entry corrects, or its own.
+	Part   int64             `json:"part"`
+	Amount Money             `json:"amount"` // of the request
+	Used   Money             `json:"used"`   // change of the used amount
+	Held   Money             `json:"held"`   // change of the held amount
+	Count  int64             `json:"count"`  // change of the number of spends
+	Tags   map[string]string `json:"tags,omitempty"`
+	// Refused has the rules of this account that declined the request.
+	Refused []string `json:"refused,omitempty"`
 }
 
 // HistoryOptions adjust [Budgets.History]. A nil *HistoryOptions means all

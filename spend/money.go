@@ -132,7 +132,8 @@ func (m Money) MarshalJSON() ([]byte, error) {
 	return json.Marshal(moneyJSON{m.Decimal(), m.Currency})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON. An amount with mistakes is
+// [ErrAmount] or [ErrCurrency] and leaves m as it is.
 func (m *Money) UnmarshalJSON(b []byte) error {
 	var j moneyJSON
 	if err := json.Unmarshal(b, &j); err != nil {

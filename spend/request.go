@@ -205,7 +205,8 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
 				ErrCurrency, act.currency, budget.Name, budget.Currency)
 		case budget.leaky && act.amount > store.MaxAmount:
-			return nil, fmt.Errorf("spend: %w: budget %q has a Leaky rule, which counts up to 2^53 minor units", ErrAmount, budget.Name)
+			return nil, fmt.Errorf("spend: %w: budget %q has a Leaky rule, which counts up to 2^53 minor units",
+				ErrAmount, budget.Name)
 		}
 		key, err := budget.key(account.Name)
 		if err != nil {
@@ -255,7 +256,8 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (D
 			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, amount)
 		}
 		if amount.Minor > store.MaxAmount && b.anyLeaky() {
-			return Decision{}, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units", ErrAmount)
+			return Decision{}, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units",
+				ErrAmount)
 		}
 		if _, ok := MinorUnits(amount.Currency); !ok {
 			return Decision{}, unknownCurrency(amount.Currency)

@@ -42,7 +42,8 @@ const (
 )
 
 var kindNames = [...]string{
-	leaky: "leaky", rolling: "rolling", calendar: "calendar", perTransaction: "per transaction", lifetime: "lifetime", count: "count",
+	leaky: "leaky", rolling: "rolling", calendar: "calendar",
+	perTransaction: "per transaction", lifetime: "lifetime", count: "count",
 }
 
 // match requires that a tag has one of the values.
@@ -128,7 +129,8 @@ const maxWindow = 100 * 366 * 24 * time.Hour
 
 func (r *Rule) validate(currency string) error {
 	if r.kind == 0 || int(r.kind) >= len(kindNames) {
-		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or another rule of the package", ErrBudget)
+		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or another function of the package",
+			ErrBudget)
 	}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("spend: %w: %s rule %q: "+format, append([]any{ErrBudget, kindNames[r.kind], r.name}, args...)...)
@@ -157,7 +159,8 @@ func (r *Rule) validate(currency string) error {
 		}
 	case calendar:
 		if r.period < Day || r.period > Year || r.zone == nil || r.week < time.Sunday || r.week > time.Saturday {
-			return bad("it needs a period of Day, Week, Month or Year, a *time.Location, and a day of the week on which weeks start")
+			return bad("it needs a period of Day, Week, Month or Year, a *time.Location, " +
+				"and a day of the week on which weeks start")
 		}
 	}
 	for _, m := range r.filter {

@@ -63,7 +63,7 @@ func (u *tally) wait(a *account, n, now int64) (time.Duration, error) {
 	if r.kind == leaky {
 		return u.leakWait(holds, n, now), nil
 	}
-	return u.freeWait(a, holds, saturate(n, u.room(), -1), now)
+	return u.freeWait(a, holds, subtract(n, u.room()), now)
 }
 
 // freeWait returns the time after now until need units have become free in a
@@ -76,7 +76,7 @@ func (u *tally) freeWait(a *account, holds []expiry, need, now int64) (time.Dura
 	case lifetime:
 		return waitFor(u.untilExpired(holds, need, maxTime), now), nil
 	case calendar:
-		if u.used+u.held <= 0 {
+		if sum, ok := add(u.used, u.held); ok && sum <= 0 {
 			return store.Never, nil
 		}
 		_, end := u.rule.periodAt(now)

@@ -1,0 +1,146 @@
+package spend_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Stored bytes that are damaged are ErrCorrupt, wherever they end.
+func TestTruncatedData(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		calls []string
+		cut   func(s *snapshot, n int) // to n bytes; to all but one for -1
+	}{
+		{
+			name: "account", calls: []string{"Charge", "AbleToAccept", "Remaining", "Verify", "Prune"},
+			cut: func(s *snapshot, n int) {
+				s.account = func(a ledger.Account) ledger.Account { a.State = cut(a.State, n); return a }
+			},
+		},
+		{
+			name: "spend", calls: []string{"Capture", "Void", "Increase", "Refund", "Remaining", "Charge"},
+			cut: func(s *snapshot, n int) { s.request = func(r *ledger.Request) { r.Spend = cut(r.Spend, n) } },
+		},
+		{
+			name: "answer", calls: []string{"Charge, replayed"},
+			cut: func(s *snapshot, n int) { s.request = func(r *ledger.Request) { r.Answer = cut(r.Answer, n) } },
+		},
+	} {
+		for _, name := range c.calls {
+			for n := -1; n < 40; n++ {
+				l, b := busyAccount(t)
+				l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+					s := &snapshot{Snapshot: snap}
+					c.cut(s, n)
+					return s
+				}
+				if d, err := calls[name](t.Context(), b); !errors.Is(err, store.ErrCorrupt) || d.Approved {
+					t.Fatalf("%s with %s cut to %d bytes: %+v, %v; want ErrCorrupt", name, c.name, n, d, err)
+				}
+			}
+		}
+	}
+}
+
+// cut returns a non-nil copy of the first n bytes of b, or all bytes but the
+// last for -1 and for an n that cuts nothing.
+func cut(b []byte, n int) []byte {
+	if b == nil {
+		return nil
+	}
+	if n < 0 || n >= len(b) {
+		n = len(b) - 1
+	}
+	return append([]byte{}, b[:n]...)
+}
+
+func TestDamagedData(t *testing.T) {
+	for _, c := range []struct {
+		name, call, why string
+		damage          func(*snapshot)
+		want            error // nil for ErrCorrupt
+	}{
+		{
+			name: "another format", call: "Charge", why: "a newer version has written the account",
+			damage: func(s *snapshot) {
+				s.account = func(a ledger.Account) ledger.Account {
+					a.State = append([]byte{2}, a.State[1:]...)
+					return a
+				}
+			},
+		},
+		{
+			name: "a spend without accounts", call: "Capture", why: "its parts belong to accounts",
+			damage: func(s *snapshot) { s.request = func(r *ledger.Request) { r.Accounts = nil } },
+		},
+		{
+			name: "a hold of another account", call: "Charge", why: "the hold cannot be released here",
+			damage: func(s *snapshot) { s.request = func(r *ledger.Request) { r.Accounts = []string{"cards/b"} } },
+		},
+		{
+			name: "a decline by an unknown rule", call: "Charge, replayed", why: "the answer counts fewer rules",
+			damage: func(s *snapshot) {
+				s.request = func(r *ledger.Request) {
+					// The last byte is the number of declines: none. One decline follows, by rule 50.
+					r.Answer = append(slices.Clone(r.Answer[:len(r.Answer)-1]), 2, 100, 0)
+				}
+			},
+		},
+		{
+			name: "an entry is missing", call: "Verify", why: "entries are numbered without gaps",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { return append(e[:1], e[2:]...) }),
+		},
+		{
+			name: "the last entry is missing", call: "Verify", why: "the account has counted it",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { return e[:len(e)-1] }),
+		},
+		{
+			name: "all entries are missing", call: "Verify", why: "a Lifetime rule keeps them",
+			damage: entries(func([]ledger.Entry) []ledger.Entry { return nil }),
+		},
+		{
+			name: "another used amount", call: "Verify", why: "the figures differ from the sum",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[2].Used++; return e }),
+		},
+		{
+			name: "an entry dated in its future", call: "Verify", why: "an entry counts from its decision at the latest",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].Dated = e[0].At + 1; return e }),
+		},
+		{
+			name: "time runs back", call: "Verify", why: "the time of an account never does",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].At++; return e }),
+		},
+		{
+			name: "amounts out of range", call: "Verify", why: "a sum must not wrap around",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry {
+				e[0].Used, e[1].Used = 1<<62, 1<<62
+				return e
+			}),
+			want: spend.ErrAmount,
+		},
+	} {
+		l, b := busyAccount(t)
+		l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+			s := &snapshot{Snapshot: snap}
+			c.damage(s)
+			return s
+		}
+		want := c.want
+		if want == nil {
+			want = store.ErrCorrupt
+		}
+		if d, err := calls[c.call](t.Context(), b); !errors.Is(err, want) || d.Approved {
+			t.Errorf("%s with %s: %+v, %v; want %v: %s", c.call, c.name, d, err, want, c.why)
+		}
+	}
+}
+
+func entries(change func([]ledger.Entry) []ledger.Entry) func(*snapshot) {
+	return func(s *snapshot) { s.since = change }
+}

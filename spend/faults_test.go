@@ -1,0 +1,222 @@
+package spend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// A ledger that cannot read answers with its error, never with an approval, and
+// stores nothing.
+func TestFailingReads(t *testing.T) {
+	broken := errors.New("broken")
+	for name, call := range calls {
+		failures := 0
+		for fails := 1; ; fails++ {
+			l, b := busyAccount(t)
+			before := fmt.Sprint(l.entries(t))
+			reads := 0
+			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+				return &snapshot{Snapshot: snap, read: func() error {
+					if reads++; reads == fails {
+						return broken
+					}
+					return nil
+				}}
+			}
+			d, err := call(t.Context(), b)
+			if reads < fails {
+				if err != nil {
+					t.Errorf("%s without a failure: %v", name, err)
+				}
+				break
+			}
+			failures++
+			if !errors.Is(err, broken) || d.Approved || d.Declines != nil || d.Remaining != nil {
+				t.Errorf("%s with a failure of read %d: %+v, %v; want the error alone", name, fails, d, err)
+			}
+			if after := fmt.Sprint(l.entries(t)); after != before {
+				t.Errorf("%s with a failure of read %d has added entries: %s; want %s", name, fails, after, before)
+			}
+		}
+		if failures == 0 {
+			t.Errorf("%s reads nothing: the test has tested nothing", name)
+		}
+	}
+}
+
+// A ledger may run a job again. The repetition decides as if it were the first.
+func TestRepeatedJobs(t *testing.T) {
+	for name, call := range calls {
+		l, b := busyAccount(t)
+		want, wantErr := call(t.Context(), b)
+		wantEntries := fmt.Sprint(l.entries(t))
+		l, b = busyAccount(t)
+		d, err := call(t.Context(), b.With(&repeater{l}))
+		if fmt.Sprint(d) != fmt.Sprint(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s in a repeated transaction: %+v, %v; want %+v, %v", name, d, err, want, wantErr)
+		}
+		if got := fmt.Sprint(l.entries(t)); got != wantEntries {
+			t.Errorf("%s in a repeated transaction left %s; want %s", name, got, wantEntries)
+		}
+	}
+}
+
+// repeater runs every job twice and drops the changes of the first run.
+type repeater struct{ ledger.Ledger }
+
+func (l *repeater) Decide(ctx context.Context, job *ledger.Job) error {
+	if err := l.Ledger.View(ctx, job); err != nil {
+		return err
+	}
+	return l.Ledger.Decide(ctx, job)
+}
+
+func (l *repeater) View(ctx context.Context, job *ledger.Job) error {
+	if err := l.Ledger.View(ctx, job); err != nil {
+		return err
+	}
+	return l.Ledger.View(ctx, job)
+}
+
+// A caller whose context ends gets no decision, although the ledger makes it
+// afterwards. The same request then returns that decision.
+func TestContextEndsFirst(t *testing.T) {
+	l := newTestLedger(t)
+	_, b := everyRule(t, l)
+	r := spend.Request{ID: "late", Account: "a", Amount: cents(100)}
+	d, err := b.With(&leaver{l}).Charge(t.Context(), r)
+	if !errors.Is(err, context.Canceled) || d.Approved {
+		t.Fatalf("a call whose context ended: %+v, %v; want context.Canceled alone", d, err)
+	}
+	if d, err = b.Charge(t.Context(), r); err != nil || !d.Approved || !d.Replayed {
+		t.Errorf("the retry: %+v, %v; want the first approval", d, err)
+	}
+}
+
+// leaver decides, and reports that the context has ended.
+type leaver struct{ ledger.Ledger }
+
+func (l *leaver) Decide(ctx context.Context, job *ledger.Job) error {
+	if err := l.Ledger.Decide(ctx, job); err != nil {
+		return err
+	}
+	return context.Canceled
+}
+
+// A ledger that announces entries and returns none must not be read for ever.
+func TestEndlessEntries(t *testing.T) {
+	l, b := busyAccount(t)
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &endless{snap} }
+	if _, err := b.Remaining(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Remaining over a ledger that returns no entries: %v; want ErrCorrupt", err)
+	}
+}
+
+type endless struct{ ledger.Snapshot }
+
+func (endless) Entries(_ string, after, _ int64, _ int) ([]ledger.Entry, int64, error) {
+	return nil, after, nil
+}
+
+// A spend whose accounts could not be locked is being authorized by another
+// caller.
+func TestSpendBeingAuthorized(t *testing.T) {
+	l, b := busyAccount(t)
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unlocked{snap} }
+	d, err := calls["Refund"](t.Context(), b)
+	if !errors.Is(err, spend.ErrUnknownSpend) || d.Approved {
+		t.Errorf("a refund of a spend that is not locked: %+v, %v; want ErrUnknownSpend", d, err)
+	}
+}
+
+type unlocked struct{ ledger.Snapshot }
+
+func (unlocked) Locked(string) bool { return false }
+
+// listless fails to list entries and accounts, and to remove requests.
+type listless struct {
+	ledger.Ledger
+	err error
+}
+
+func (l *listless) History(context.Context, string, ledger.Position, int) ([]ledger.Entry, error) {
+	return nil, l.err
+}
+
+func (l *listless) Accounts(context.Context, string, string, int) ([]ledger.Account, error) {
+	return nil, l.err
+}
+
+func TestFailingLists(t *testing.T) {
+	broken := errors.New("broken")
+	l, b := busyAccount(t)
+	b = b.With(&listless{l, broken})
+	n := 0
+	for e, err := range b.History(t.Context(), "a", nil) {
+		if n++; !errors.Is(err, broken) || e.Seq != 0 {
+			t.Errorf("History over a broken ledger: %+v, %v; want its error", e, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("History over a broken ledger yielded %d times; want once", n)
+	}
+	if done, err := b.Prune(t.Context()); !errors.Is(err, broken) || done != (spend.PruneResult{}) {
+		t.Errorf("Prune over a broken ledger: %+v, %v; want its error", done, err)
+	}
+}
+
+// keeper fails to remove requests.
+type keeper struct {
+	ledger.Ledger
+	err error
+}
+
+func (l *keeper) PruneRequests(context.Context, string, int64) (int64, error) { return 0, l.err }
+
+// Prune covers more accounts than one page holds. After an error it reports the
+// part that was done.
+func TestPruneManyAccounts(t *testing.T) {
+	broken := errors.New("broken")
+	l := newTestLedger(t)
+	_, b := everyRule(t, l)
+	const accounts = 450
+	for i := range accounts {
+		r := spend.Request{ID: fmt.Sprint("id", i), Account: fmt.Sprint("a", i), Amount: cents(1)}
+		if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	l.now = l.now.Add(8 * day)
+	want := spend.PruneResult{Expired: accounts}
+	if done, err := b.With(&keeper{l, broken}).Prune(t.Context()); !errors.Is(err, broken) || done != want {
+		t.Errorf("Prune that cannot remove IDs: %+v, %v; want %+v and its error", done, err, want)
+	}
+	l.now = l.now.Add(90 * day)
+	want = spend.PruneResult{Requests: accounts}
+	if done, err := b.Prune(t.Context()); err != nil || done != want {
+		t.Errorf("Prune after KeepIDs: %+v, %v; want %+v", done, err, want)
+	}
+}
+
+// A caller may leave a history after any entry.
+func TestHistoryStops(t *testing.T) {
+	_, b := busyAccount(t)
+	n := 0
+	for _, err := range b.History(t.Context(), "a", nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 2 {
+			break
+		}
+	}
+	if n != 2 {
+		t.Errorf("the history has %d entries; want at least 2", n)
+	}
+}
