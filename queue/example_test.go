@@ -9,7 +9,8 @@ import (
 	"github.com/brimgo/brim/queue"
 )
 
-// Letters are sent 50 per second, in order, and one that would wait longer than a fifth of a second is dropped.
+// A worker sends 50 letters per second, in order. A letter that would wait for more than 200
+// milliseconds is dropped.
 func Example() {
 	letters, err := queue.New(brim.Smooth(50, 200*time.Millisecond), func(_ context.Context, to string) {
 		fmt.Println("to", to)

@@ -1,14 +1,15 @@
-// Package queue is the leaky bucket as a queue inside one process: items go in as they come, and a worker releases them one by
-// one, in order, at the leak rate.
+// Package queue is the leaky bucket as a queue inside one process. Items enter as they come, and a
+// worker releases them one by one, in order, at the leak rate.
 //
 //	q, err := queue.New(brim.Smooth(5, 2*time.Second), func(ctx context.Context, m Mail) { send(ctx, m) }, nil)
 //	...
-//	err = q.Put(ctx, mail) // ErrFull: it did not fit
+//	err = q.Put(ctx, mail) // ErrFull: the item did not fit
 //	...
-//	err = q.Close(ctx) // releases what is still in there
+//	err = q.Close(ctx) // releases the items that are left
 //
-// The queue is in memory and the process's own. To share one among processes, or to have it survive, use brim's Shaper: there
-// each caller waits for its own turn, and here nobody waits and the worker has the items.
+// The queue lives in memory and belongs to one process. Use brim's Shaper for a queue that several
+// processes share or that survives a restart. With a Shaper, each caller waits for its own turn;
+// with a Queue, callers go on at once and the worker handles the items.
 package queue
 
 import (
@@ -23,58 +24,65 @@ import (
 )
 
 var (
-	// ErrFull is the answer of Put to an item that does not fit. It is not in the queue.
+	// ErrFull is returned by Put if the item does not fit. The item is not in the queue.
 	ErrFull = errors.New("queue: full")
-	// ErrClosed is the answer of Put after Close or Abandon. The item is not in the queue.
+	// ErrClosed is returned by Put after Close or Abandon. The item is not in the queue.
 	ErrClosed = errors.New("queue: closed")
 )
 
-// Options adjust a [Queue]. The zero value is the default.
+// Options adjust a [Queue]. The zero value selects the defaults.
 type Options[T any] struct {
-	// Block makes Put wait for room, in the order of the calls. Otherwise it drops what does not fit, with [ErrFull].
+	// Block makes Put wait for room. Waiting calls get room in the order in which they came. Without
+	// Block, Put returns [ErrFull] at once.
 	Block bool
-	// Cost is an item's size in units; nil means that each is one unit. It is called once per Put, by the caller of Put.
+	// Cost returns the size of an item in units of the limit; nil means that each item is one unit.
+	// Put calls it once, on the caller's goroutine.
 	Cost func(item T) float64
 }
 
-// Queue holds items until it is their turn. It may be used by any number of goroutines at once. It runs one goroutine, with one
-// timer, until it is closed.
+// Queue holds items until their turn. It is safe for concurrent use. It runs one goroutine with one
+// timer, until Close or Abandon returns.
 type Queue[T any] struct {
 	limit   store.Limit
 	release func(context.Context, T)
 	options Options[T]
-	ctx     context.Context // of the releases; ended by abandoning
+	ctx     context.Context // of the releases; ends when the queue is abandoned
 	stop    context.CancelFunc
-	wake    chan struct{} // tells the worker that something has changed
+	wake    chan struct{} // tells the worker that the queue has changed
 	done    chan struct{} // closed when the worker has ended
 
 	mu      sync.Mutex
-	items   []entry[T]
-	level   float64 // units of items
-	blocked []*waiter[T]
+	items   []item[T]
+	level   float64      // the sum of the costs of items
+	waiting []*waiter[T] // Puts that wait for room, in order
 	closed  bool
 }
 
-type entry[T any] struct {
-	item T
-	cost float64
-	came time.Time
+// item is one value in the queue.
+type item[T any] struct {
+	value   T
+	cost    float64 // units
+	arrived time.Time
 }
 
 // waiter is a Put that waits for room.
 type waiter[T any] struct {
-	entry[T]
-	in     chan struct{} // closed when it is in, or will never be
-	closed bool          // it will never be
+	item[T]
+	done   chan struct{} // closed when the item is in the queue or the queue is closed
+	closed bool          // the queue was closed before the item got room
 }
 
-// New returns a queue that lets limit.Capacity units wait and releases limit.LeakRate of them per second, by calling release
-// for one item after the other from a goroutine of its own: see [brim.Smooth] for a capacity from the longest delay. The
-// context that release gets ends when the queue is abandoned. The first item is released at once, and each other one when it
-// comes, but not before its predecessor's cost/LeakRate has passed since that one's turn; a release that takes longer delays those
-// behind it, and the time lost is not made up for by a burst.
+// New returns a queue that holds up to limit.Capacity units and releases limit.LeakRate units per
+// second. [brim.Smooth] returns such a limit for a rate and the longest delay of an item.
 //
-// o may be nil. It fails with [store.ErrInvalidLimit] where the limit makes no sense or does not leak.
+// The queue calls release for one item after the other, on a goroutine of its own. The context of
+// release ends when the queue is abandoned. The first item is released at once. Each further item is
+// released when it comes, but not before cost / LeakRate of its predecessor has passed since the
+// predecessor's turn. A release that takes longer delays the items behind it. No burst makes up for
+// that time.
+//
+// o may be nil. New fails with [store.ErrInvalidLimit] if the limit is invalid or does not leak, and
+// it fails if release is nil.
 //
 // [brim.Smooth]: https://pkg.go.dev/github.com/brimgo/brim#Smooth
 func New[T any](limit store.Limit, release func(ctx context.Context, item T), o *Options[T]) (*Queue[T], error) {
@@ -82,10 +90,11 @@ func New[T any](limit store.Limit, release func(ctx context.Context, item T), o 
 		return nil, err
 	}
 	if limit.LeakRate == 0 {
-		return nil, fmt.Errorf("queue: %w: leak rate is 0: nothing would ever be released; use a positive one", store.ErrInvalidLimit)
+		return nil, fmt.Errorf("queue: %w: leak rate is 0, so no second item would be released; use a positive one",
+			store.ErrInvalidLimit)
 	}
 	if release == nil {
-		return nil, errors.New("queue: release is nil; give the function that takes the items")
+		return nil, errors.New("queue: release is nil; pass the function that takes the items")
 	}
 	q := &Queue[T]{limit: limit, release: release, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if o != nil {
@@ -96,40 +105,44 @@ func New[T any](limit store.Limit, release func(ctx context.Context, item T), o 
 	return q, nil
 }
 
-// Put adds an item to the end of the queue. If it does not fit it is dropped with [ErrFull], or Put waits for room where
-// [Options] say so; if the context ends first, its error is the answer and the item is not in the queue. An item that costs
-// more than the capacity can never fit: [store.ErrInvalidAmount].
-func (q *Queue[T]) Put(ctx context.Context, item T) error {
+// Put adds an item to the end of the queue. If the item does not fit, Put returns [ErrFull], or
+// waits for room if [Options] say Block. If ctx ends first, Put returns its error. After [Queue.Close]
+// or [Queue.Abandon] it returns [ErrClosed]. An item whose cost is negative, is not a number or is
+// above the capacity is refused with [store.ErrInvalidAmount].
+//
+// After any error, the item is not in the queue.
+func (q *Queue[T]) Put(ctx context.Context, value T) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := entry[T]{item: item, cost: 1}
+	it := item[T]{value: value, cost: 1}
 	if q.options.Cost != nil {
-		e.cost = q.options.Cost(item)
+		it.cost = q.options.Cost(value)
 	}
-	if !(e.cost >= 0 && e.cost <= q.limit.Capacity) {
-		return fmt.Errorf("queue: %w: an item costs %v units; it must be from 0 to the capacity of %v", store.ErrInvalidAmount, e.cost, q.limit.Capacity)
+	if !(it.cost >= 0 && it.cost <= q.limit.Capacity) {
+		return fmt.Errorf("queue: %w: an item costs %v units; a cost is a number from 0 to the capacity of %v",
+			store.ErrInvalidAmount, it.cost, q.limit.Capacity)
 	}
 	q.mu.Lock()
 	switch {
 	case q.closed:
 		q.mu.Unlock()
 		return ErrClosed
-	case len(q.blocked) == 0 && q.fits(e.cost):
-		q.add(e)
+	case len(q.waiting) == 0 && q.fits(it.cost):
+		q.push(it)
 		q.mu.Unlock()
 		return nil
 	case !q.options.Block:
 		q.mu.Unlock()
 		return ErrFull
 	}
-	w := &waiter[T]{entry: e, in: make(chan struct{})}
-	q.blocked = append(q.blocked, w)
+	w := &waiter[T]{item: it, done: make(chan struct{})}
+	q.waiting = append(q.waiting, w)
 	q.mu.Unlock()
 	select {
-	case <-w.in:
+	case <-w.done:
 	case <-ctx.Done():
-		if q.forget(w) {
+		if q.withdraw(w) {
 			return ctx.Err()
 		}
 	}
@@ -139,16 +152,20 @@ func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	return nil
 }
 
-// Len reports how many items wait.
+// Len returns the number of items in the queue. It counts neither the item that is being released
+// nor the Puts that wait for room.
 func (q *Queue[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// Close takes no more items, releases those that wait, each in its turn, and returns when the last release has returned. If
-// the context ends first, the items that are left are abandoned and the context's error is the answer: [Queue.Abandon] returns
-// them. Puts that wait for room answer [ErrClosed]. Closing twice is allowed; closing from within release waits for itself.
+// Close takes no more items, releases the items in the queue, each in its turn, and returns when the
+// last release has returned. Puts that wait for room return [ErrClosed].
+//
+// If ctx ends first, Close abandons the items that are left and returns the error of ctx;
+// [Queue.Abandon] then returns those items. Closing twice is allowed. A release must not close its
+// own queue: the two would wait for each other.
 func (q *Queue[T]) Close(ctx context.Context) error {
 	q.refuse()
 	select {
@@ -164,8 +181,8 @@ func (q *Queue[T]) Close(ctx context.Context) error {
 	return nil
 }
 
-// Abandon takes no more items and releases none, waits until a release that has begun has returned, and returns those that
-// were not released, in order. A second call returns none.
+// Abandon takes no more items and starts no release. It waits until a release in progress has
+// returned, and returns the items that were not released, in order. A second call returns none.
 func (q *Queue[T]) Abandon() []T {
 	q.refuse()
 	q.stop()
@@ -173,54 +190,55 @@ func (q *Queue[T]) Abandon() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	left := make([]T, 0, len(q.items))
-	for _, e := range q.items {
-		left = append(left, e.item)
+	for _, it := range q.items {
+		left = append(left, it.value)
 	}
 	q.items, q.level = nil, 0
 	return left
 }
 
-// refuse closes the queue to new items.
+// refuse makes all further and waiting Puts fail.
 func (q *Queue[T]) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for _, w := range q.blocked {
+	for _, w := range q.waiting {
 		w.closed = true
-		close(w.in)
+		close(w.done)
 	}
-	q.blocked = nil
-	q.nudge()
+	q.waiting = nil
+	q.wakeWorker()
 }
 
-// fits reports whether there is room. In an empty queue there is, whatever has been lost in rounding.
+// fits reports whether the queue has room for cost. An empty queue has room for each item, even if
+// rounding left a remainder in level. The queue is locked.
 func (q *Queue[T]) fits(cost float64) bool {
 	return len(q.items) == 0 || q.level+cost <= q.limit.Capacity
 }
 
-// add puts an entry at the end.
-func (q *Queue[T]) add(e entry[T]) {
-	e.came = time.Now()
-	q.items = append(q.items, e)
-	q.level += e.cost
-	q.nudge()
+// push puts an item at the end. The queue is locked.
+func (q *Queue[T]) push(it item[T]) {
+	it.arrived = time.Now()
+	q.items = append(q.items, it)
+	q.level += it.cost
+	q.wakeWorker()
 }
 
-func (q *Queue[T]) nudge() {
+func (q *Queue[T]) wakeWorker() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // it has been told already
+	default: // the worker has not seen the last wake yet
 	}
 }
 
-// forget removes a Put that no longer waits, and reports whether it was still there. It may have stood in front of smaller ones
-// that fit.
-func (q *Queue[T]) forget(w *waiter[T]) bool {
+// withdraw removes a waiting Put. It reports whether the Put was still waiting. Smaller items behind
+// it may now fit.
+func (q *Queue[T]) withdraw(w *waiter[T]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, other := range q.blocked {
+	for i, other := range q.waiting {
 		if other == w {
-			q.blocked = append(q.blocked[:i], q.blocked[i+1:]...)
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
 			q.admit()
 			return true
 		}
@@ -228,35 +246,37 @@ func (q *Queue[T]) forget(w *waiter[T]) bool {
 	return false
 }
 
-// admit lets in those that wait for room, in order, as far as there is.
+// admit puts the items of waiting Puts into the queue, in order, until one does not fit. The queue is
+// locked.
 func (q *Queue[T]) admit() {
-	for len(q.blocked) > 0 && q.fits(q.blocked[0].cost) {
-		w := q.blocked[0]
-		q.blocked[0] = nil
-		q.blocked = q.blocked[1:]
-		q.add(w.entry)
-		close(w.in)
+	for len(q.waiting) > 0 && q.fits(q.waiting[0].cost) {
+		w := q.waiting[0]
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		q.push(w.item)
+		close(w.done)
 	}
 }
 
-// work releases one item after the other.
+// work releases one item after the other, until the queue is closed and empty, or abandoned.
 func (q *Queue[T]) work() {
 	defer close(q.done)
 	defer q.stop()
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
-	var free time.Time        // when the next turn can be
-	var spacing time.Duration // between the last turn and then
+	var earliest time.Time    // the earliest time of the next turn
+	var spacing time.Duration // from the last turn to earliest
 	for {
-		came, ok := q.next()
+		arrived, ok := q.next()
 		if !ok {
 			return
 		}
-		// A timer fires a little late. Turns are counted from when they should have been, so that this does not add up; but no
-		// more than one turn's worth of lateness is made up for, or a slow release would be followed by a burst.
-		turn := free
-		if came.After(turn) {
-			turn = came
+		// A timer fires a little late. Turns count from their due time, so that the delays do not add
+		// up. A turn that is late by more than one spacing counts from now, because a slow release
+		// would otherwise be followed by a burst.
+		turn := earliest
+		if arrived.After(turn) {
+			turn = arrived
 		}
 		now := time.Now()
 		if now.Sub(turn) > spacing {
@@ -270,52 +290,53 @@ func (q *Queue[T]) work() {
 				return
 			}
 		}
-		e, ok := q.pop()
+		it, ok := q.pop()
 		if !ok {
 			return
 		}
-		q.release(q.ctx, e.item)
-		spacing = duration(e.cost / q.limit.LeakRate)
-		free = turn.Add(spacing)
+		q.release(q.ctx, it.value)
+		spacing = duration(it.cost / q.limit.LeakRate)
+		earliest = turn.Add(spacing)
 	}
 }
 
-// next waits for an item to be there and returns when it came; it reports false when there is none and will be none.
-func (q *Queue[T]) next() (came time.Time, ok bool) {
+// next waits for an item and returns its time of arrival. It returns false if the queue is closed
+// and empty.
+func (q *Queue[T]) next() (arrived time.Time, ok bool) {
 	for {
 		q.mu.Lock()
 		if len(q.items) > 0 {
 			defer q.mu.Unlock()
-			return q.items[0].came, true
+			return q.items[0].arrived, true
 		}
 		closed := q.closed
 		q.mu.Unlock()
 		if closed {
 			return time.Time{}, false
 		}
-		<-q.wake // closing nudges too
+		<-q.wake // refuse wakes the worker, too
 	}
 }
 
-// pop takes out the first item, unless the queue was abandoned.
-func (q *Queue[T]) pop() (e entry[T], ok bool) {
+// pop removes and returns the first item. It returns false if the queue was abandoned.
+func (q *Queue[T]) pop() (it item[T], ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ctx.Err() != nil {
-		return e, false
+		return it, false
 	}
-	e = q.items[0]
-	q.items[0] = entry[T]{} // the array may live long: do not keep what was in it
+	it = q.items[0]
+	q.items[0] = item[T]{} // the array may live long and must not retain the value
 	q.items = q.items[1:]
-	q.level -= e.cost
+	q.level -= it.cost
 	if len(q.items) == 0 {
-		q.level = 0 // what rounding has left
+		q.level = 0 // removes a remainder that rounding left
 	}
 	q.admit()
-	return e, true
+	return it, true
 }
 
-// duration converts seconds; the longest Duration stands for what it cannot hold.
+// duration converts seconds to a Duration, and too many seconds to the longest Duration.
 func duration(seconds float64) time.Duration {
 	if ns := math.Round(seconds * 1e9); ns < math.MaxInt64 {
 		return time.Duration(ns)
