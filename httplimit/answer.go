@@ -12,32 +12,32 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// details is a problem as RFC 9457 has it.
-type details struct {
-	Type     string   `json:"type,omitempty"` // absent is about:blank: the status says it all
+// problem is the body of an answer, as RFC 9457 defines it.
+type problem struct {
+	Type     string   `json:"type,omitempty"` // absent means about:blank: the status tells all
 	Title    string   `json:"title"`
 	Status   int      `json:"status"`
 	Detail   string   `json:"detail,omitempty"`
 	Violated []string `json:"violated-policies,omitempty"`
 }
 
-// quotaExceeded is the problem type that the draft registers.
+// quotaExceeded is the problem type that the RateLimit fields draft registers.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-func problem(w http.ResponseWriter, d details) {
+func writeProblem(w http.ResponseWriter, p problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store") // it is about this request only
-	w.WriteHeader(d.Status)
-	_ = json.NewEncoder(w).Encode(d) // who does not read the answer has the status
+	h.Set("Cache-Control", "no-store") // the answer concerns this request alone
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the status has been sent, so an error cannot be told
 }
 
-// fields writes what clients are told about a limit.
+// fields writes the header fields of a limit.
 type fields struct {
 	kind   Fields
 	name   string // of the policy
-	quoted string // the same as a structured field's string
-	policy string // the field that does not change from answer to answer
+	quoted string // the name as a string of a structured field
+	policy string // the value that is the same in each answer
 }
 
 func newFields(l brim.Limit, o *Options) (f fields, err error) {
@@ -70,7 +70,8 @@ func newFields(l brim.Limit, o *Options) (f fields, err error) {
 	return f, nil
 }
 
-// set tells where the client stands. Fields are set as the canonical form has them, which http.Header.Set would look up anew.
+// set writes the fields for a bucket in state st. It stores the canonical names itself, because
+// http.Header.Set would compute them for each answer.
 func (f *fields) set(h http.Header, st brim.State) {
 	switch f.kind {
 	case DraftFields:
@@ -91,10 +92,11 @@ func (f *fields) set(h http.Header, st brim.State) {
 	}
 }
 
-// quota reports how many whole units are left, and in how many seconds there is one more; 0 where there will be none.
+// quota returns the whole units that fit now, and the seconds until one more fits: 0 if none will.
 //
-// A bucket has no window that ends. The draft's "t" is the time until more quota is available, and with a leak that is the
-// time until the next whole unit has leaked. Retry-After must not be earlier, so after a refusal it is at most that.
+// The draft's parameter "t" is the time until more quota is available. A bucket has no window that
+// ends, so t is the time until the next whole unit has leaked. The draft wants no Retry-After before
+// t, so after a refusal t is at most Retry-After.
 func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)
@@ -111,6 +113,7 @@ func quota(st brim.State) (left, more float64) {
 	return left, max(1, more)
 }
 
+// blockedFor returns the time until the bucket's block ends, by the store's clock.
 func blockedFor(st brim.State) time.Duration {
 	if st.BlockedUntil.IsZero() {
 		return 0
@@ -118,42 +121,48 @@ func blockedFor(st brim.State) time.Duration {
 	return st.BlockedUntil.Sub(st.At)
 }
 
-// tooMany answers a request that does not fit now.
+// tooMany answers a request that does not fit now. The Retry-After is at least a second: 0 would
+// invite the client to try again at once.
 func (f *fields) tooMany(w http.ResponseWriter, wait time.Duration) {
-	d := details{Title: "Too Many Requests", Status: http.StatusTooManyRequests, Detail: "The limit is reached, and waiting will not change that."}
+	p := problem{
+		Title: "Too Many Requests", Status: http.StatusTooManyRequests,
+		Detail: "The limit is reached, and waiting will not change that.",
+	}
 	if wait != brim.Never {
 		after := integer(max(1, wholeSeconds(wait)))
 		w.Header().Set("Retry-After", after)
-		d.Detail = "The limit is reached. Try again in " + after + " s."
+		p.Detail = "The limit is reached. Try again in " + after + " s."
 	}
 	if f.kind == DraftFields {
-		d.Type, d.Title, d.Violated = quotaExceeded, "The quota is exceeded", []string{f.name}
+		p.Type, p.Title, p.Violated = quotaExceeded, "The quota is exceeded", []string{f.name}
 	}
-	problem(w, d)
+	writeProblem(w, p)
 }
 
-// tooLarge answers a request that can never fit. There is no Retry-After: a client that waits and tries again would do so for
-// ever.
-func (f *fields) tooLarge(w http.ResponseWriter, n, capacity float64) {
-	problem(w, details{
+// tooLarge answers a request that can never fit. It sends no Retry-After, because a client that
+// obeys it would try again for ever.
+func tooLarge(w http.ResponseWriter, n, capacity float64) {
+	writeProblem(w, problem{
 		Title: "Content Too Large", Status: http.StatusRequestEntityTooLarge,
 		Detail: fmt.Sprintf("The request costs %v units and the limit is %v at a time.", n, capacity),
 	})
 }
 
-// wholeSeconds rounds up, because whoever comes back earlier is refused again.
+// wholeSeconds rounds up: a client that comes back earlier is refused again.
 func wholeSeconds(d time.Duration) float64 { return math.Ceil(d.Seconds()) }
 
-// integer writes a number as an integer of a structured field: 15 digits at most (RFC 9651).
+// integer writes f as an integer of a structured field, which has at most 15 digits (RFC 9651,
+// section 3.3.1).
 func integer(f float64) string {
 	return strconv.FormatInt(int64(min(math.Floor(f), 999_999_999_999_999)), 10)
 }
 
-// quote writes a string of a structured field (RFC 9651), which is printable ASCII.
-func quote(what, s string) (string, error) {
+// quote writes s as a string of a structured field, which is printable ASCII (RFC 9651, section
+// 3.3.3). An error names the option.
+func quote(option, s string) (string, error) {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
-			return "", fmt.Errorf("httplimit: %s is %q; it must be printable ASCII", what, s)
+			return "", fmt.Errorf("httplimit: %s is %q; it must be printable ASCII", option, s)
 		}
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, nil

@@ -11,15 +11,17 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// A service takes 2 requests at a time of each API key, and one every ten seconds after that.
+// A service accepts 2 requests at once for each API key, and then one every ten seconds.
 func ExampleNew() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }}) // so that the output is always the same
+	// The clock stands still, so that the output is always the same.
+	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	limited, err := httplimit.New(brim.New(db, nil), brim.Over(2, 20*time.Second), httplimit.FailClosed, &httplimit.Options{
+	limit := brim.Over(2, 20*time.Second)
+	limited, err := httplimit.New(brim.New(db, nil), limit, httplimit.FailClosed, &httplimit.Options{
 		Key:    httplimit.ByHeader("X-API-Key"),
 		Fields: httplimit.DraftFields,
 	})
@@ -42,8 +44,8 @@ func ExampleNew() {
 	// 429 10 "default";r=0;t=10
 }
 
-// A client that asks an API 50 times a second at most, however many of its processes do. Here they share a bucket in memory; in
-// PostgreSQL they can be on many machines.
+// All processes of a client together send at most 50 requests per second to an API. Here the bucket
+// is in memory; a bucket in PostgreSQL can be shared by many machines.
 func ExampleTransport() {
 	db, err := memory.New(nil)
 	if err != nil {

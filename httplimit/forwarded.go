@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// forwardedFor returns the addresses of X-Forwarded-For in order. Several fields are one list.
+// forwardedFor returns the nodes of X-Forwarded-For in order. Several fields form one list.
 func forwardedFor(h http.Header) (nodes []string) {
 	for _, line := range h["X-Forwarded-For"] {
 		nodes = append(nodes, strings.Split(line, ",")...)
@@ -14,8 +14,9 @@ func forwardedFor(h http.Header) (nodes []string) {
 	return nodes
 }
 
-// forwarded returns the "for" parameters of Forwarded (RFC 7239) in order; an element without one counts as a node that is
-// not known. So does all of a field that is not well-formed, because nobody can say where in it the client's part ends.
+// forwarded returns the "for" parameters of Forwarded (RFC 7239, section 4) in order. An element
+// without "for" counts as one unknown node. A malformed field as a whole counts as one unknown node,
+// too, because nobody can tell which part of it the client wrote.
 func forwarded(h http.Header) (nodes []string) {
 	for _, line := range h["Forwarded"] {
 		elements, ok := parseForwarded(line)
@@ -27,7 +28,8 @@ func forwarded(h http.Header) (nodes []string) {
 	return nodes
 }
 
-// parseForwarded reads one field: elements separated by commas, of pairs separated by semicolons, whose values may be quoted.
+// parseForwarded parses one field: elements separated by commas. An element is a list of pairs
+// separated by semicolons. The value of a pair may be a quoted string.
 func parseForwarded(s string) (nodes []string, ok bool) {
 	node := ""
 	for {
@@ -61,7 +63,7 @@ func parseForwarded(s string) (nodes []string, ok bool) {
 	}
 }
 
-// cutValue takes a token or a quoted string off the front.
+// cutValue cuts a token or a quoted string off the front of s.
 func cutValue(s string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexAny(s, " \t,;\"")
@@ -85,8 +87,9 @@ func cutValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// parseNode reads an address, with a port or without: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] and
-// [2001:db8::1]:80. What names no address, "unknown" for instance, is not one.
+// parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
+// [2001:db8::1] and [2001:db8::1]:80. It returns false for a node without an address, for instance
+// "unknown".
 func parseNode(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if ap, err := netip.ParseAddrPort(s); err == nil {

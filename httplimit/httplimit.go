@@ -1,14 +1,18 @@
-// Package httplimit puts a limit in front of an HTTP handler, and behind an HTTP client.
+// Package httplimit limits the requests to an HTTP handler, and the requests of an HTTP client.
 //
 //	limited, err := httplimit.New(lim, brim.Over(100, time.Minute), httplimit.FailClosed, nil)
 //	...
 //	http.ListenAndServe(addr, limited(mux))
 //
-// Each client has a bucket, by its address if nothing else is said. A request that fits goes on to the handler; one that does
-// not is answered with 429 and a Retry-After in whole seconds, and one that costs more than the bucket holds with 413 and
-// none, because no wait would help. [Transport] is the other side: a client that waits for its turn before it asks.
+// Each client has a bucket, by default one per address. A request that fits reaches the handler. A
+// request that does not fit is answered with status 429 (RFC 6585, section 4) and Retry-After in
+// whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
+// answered with status 413 and no Retry-After, because no wait would help.
 //
-// A full bucket that then leaks lets about twice its capacity through in the time it takes to drain; see package brim.
+// [Transport] is the client's side: it waits for its turn in a bucket before it sends a request.
+//
+// A full bucket that then leaks lets about twice its capacity through in the time in which it
+// drains; see package brim.
 package httplimit
 
 import (
@@ -23,87 +27,100 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// Failure says what becomes of a request when the store fails, so that the limit has said nothing. There is no default: to let
-// everything through, or nothing, is the application's choice.
+// Failure selects the answer to a request that the limit could not decide because the store failed.
+// It has no default: the application must choose.
 type Failure uint8
 
 const (
-	// FailClosed answers 503: the limit protects something that must not be asked too often.
+	// FailClosed answers with status 503. Use it if the limit protects something that must not get
+	// too many requests.
 	FailClosed Failure = iota + 1
-	// FailOpen lets the request through: to serve it matters more than the limit.
+	// FailOpen passes the request to the handler. Use it if serving requests matters more than the
+	// limit.
 	FailOpen
 )
 
-// Fields are the header fields that tell a client where it stands.
+// Fields selects the header fields that tell clients their quota.
 type Fields uint8
 
 const (
-	// NoFields sends none but Retry-After, with what is refused.
+	// NoFields sends no field but the Retry-After of a refusal.
 	NoFields Fields = iota
-	// DraftFields sends RateLimit-Policy and RateLimit as draft-ietf-httpapi-ratelimit-headers-10 has them; revision 11 did not
-	// change their form. The problem type of refusals is that draft's, too.
+	// DraftFields sends RateLimit-Policy and RateLimit in the form of
+	// draft-ietf-httpapi-ratelimit-headers-10, which revision 11 left unchanged. A refusal has the
+	// problem type of that draft.
 	DraftFields
-	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which no document defines. Reset is in
-	// seconds from now, until the bucket is empty.
+	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which no
+	// document defines. Reset is the number of seconds until the bucket is empty.
 	XRateLimitFields
 )
 
-// Options adjust the handlers that [New] makes. The zero value is the default.
+// Options adjust the handlers that [New] makes. The zero value selects the defaults.
+//
+// The functions are called on the goroutine of the request, so they must be safe for concurrent use.
 type Options struct {
-	// Key names the bucket of a request: see [ByHeader]. A request for which it returns "", and every one if Key is nil, has the
-	// bucket of its client's address: an IPv4 address, or the /64 of an IPv6 one, since a client has all of that. A key that a
-	// store could not keep, because it is too long or not UTF-8, is hashed.
+	// Key returns the key of a request's bucket: see [ByHeader]. If it returns "", or is nil, the key
+	// is the client's address: an IPv4 address, or the /64 network of an IPv6 address, since a client
+	// usually has all addresses of its /64. A key that no store can keep, because it is too long or not
+	// UTF-8, is replaced by its hash.
 	Key func(r *http.Request) string
-	// TrustedProxies are the networks of the application's own proxies. If a request comes from one of them, the client's
-	// address is the last one in X-Forwarded-For that is not of these networks; otherwise that field is ignored, since
-	// anybody can send one.
+	// TrustedProxies are the networks of the application's own proxies. If a request comes from one of
+	// them, the client is the last address in X-Forwarded-For that is not in these networks. The field
+	// of any other request is ignored, because any client can send one.
 	TrustedProxies []netip.Prefix
-	// Forwarded reads the addresses from the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the one that the
-	// proxies write: the other is the client's.
+	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field that
+	// the proxies write: the other field is whatever the client sent.
 	Forwarded bool
 
-	// Cost is what a request costs, in units of the limit; nil means 1. See [ContentLength]; another function may count the
-	// items of a body that was read before and put into the request's context. A cost that is no valid amount is the
-	// application's error: such a request is answered with 500, and OnError is told.
+	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength]. If
+	// it returns an invalid amount (negative or not a number), the request is answered with status 500
+	// and OnError is called. To limit by the items of a body, read the body in front of this handler
+	// and pass their number through the request's context.
 	Cost func(r *http.Request) float64
-	// Skip reports whether a request is not limited at all, as a health check may be; nil means none is.
+	// Skip reports whether a request bypasses the limit, for instance a health check; nil means that
+	// none does.
 	Skip func(r *http.Request) bool
 
-	// Fields says what to tell clients beside Retry-After.
+	// Fields selects the header fields beside Retry-After.
 	Fields Fields
 	// Policy is the name of the limit in DraftFields; "" means "default".
 	Policy string
-	// Unit is the unit of quota in DraftFields, "content-bytes" for instance; "" means requests.
+	// Unit is the quota unit in DraftFields, for instance "content-bytes"; "" means requests.
 	Unit string
-	// Jitter is up to how much is added to Retry-After, at random, so that those who were refused together do not come back
-	// together.
+	// Jitter is the greatest random time that is added to Retry-After. It keeps clients that were
+	// refused together from coming back together.
 	Jitter time.Duration
 
-	// Timeout is how long the store may take before it counts as failed; 0 means as long as the client waits.
+	// Timeout limits the duration of the call to the store; 0 means no limit but the request's
+	// context. If it passes, the store has failed.
 	Timeout time.Duration
-	// OnError is told of a store that failed, and of a cost that makes no sense. It is called by the request's goroutine before
-	// the answer; nil is silence. The error holds no key.
+	// OnError is called if the store failed or Cost returned an invalid amount, before the request is
+	// answered; nil means that errors are dropped. The error does not hold the key.
 	OnError func(r *http.Request, err error)
 }
 
-// New returns what puts the limit in front of a handler. It may wrap any number of handlers, which then share the buckets. o
-// may be nil.
+// New returns a function that puts limit in front of a handler. All handlers that it wraps share the
+// buckets, and they are safe for concurrent use. o may be nil.
 //
-// It fails where the limit, onFailure or an option makes no sense. Handlers may be used by any number of goroutines at once.
+// New fails if lim is nil, or if limit, onFailure or an option is invalid.
 func New(lim *brim.Limiter, limit brim.Limit, onFailure Failure, o *Options) (func(http.Handler) http.Handler, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &limited{lim: lim, limit: limit, open: onFailure == FailOpen, options: *o}
 	if err := limit.Validate(); err != nil {
 		return nil, err
 	}
-	if onFailure != FailClosed && onFailure != FailOpen {
-		return nil, errors.New("httplimit: it is not said what to do when the store fails; choose FailClosed or FailOpen")
+	switch {
+	case lim == nil:
+		return nil, errors.New("httplimit: the Limiter is nil; make one with brim.New")
+	case onFailure != FailClosed && onFailure != FailOpen:
+		return nil, fmt.Errorf("httplimit: Failure is %d; choose FailClosed or FailOpen", onFailure)
+	case o.Jitter < 0:
+		return nil, fmt.Errorf("httplimit: Jitter is %v; it must not be negative", o.Jitter)
+	case o.Timeout < 0:
+		return nil, fmt.Errorf("httplimit: Timeout is %v; it must not be negative", o.Timeout)
 	}
-	if o.Jitter < 0 || o.Timeout < 0 {
-		return nil, fmt.Errorf("httplimit: Jitter is %v and Timeout %v; neither may be negative", o.Jitter, o.Timeout)
-	}
+	l := &limited{lim: lim, limit: limit, open: onFailure == FailOpen, options: *o}
 	var err error
 	if l.trusted, err = networks(o.TrustedProxies); err != nil {
 		return nil, err
@@ -131,13 +148,10 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r)
 		return
 	}
-	n := 1.0
-	if l.options.Cost != nil {
-		n = l.options.Cost(r)
-	}
+	n := costOf(r, l.options.Cost)
 	st, err := l.try(r, n)
 	if err != nil && errors.Is(err, brim.ErrInvalidAmount) && n > l.limit.Capacity {
-		err = nil // more than can be counted is more than fits: a client may say any Content-Length
+		err = nil // a Content-Length may exceed any valid amount; such a request is too large
 	}
 	if err != nil {
 		l.failed(w, r, next, err)
@@ -150,7 +164,7 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	case st.Accepted:
 		next.ServeHTTP(w, r)
 	case n > l.limit.Capacity:
-		l.fields.tooLarge(w, n, l.limit.Capacity)
+		tooLarge(w, n, l.limit.Capacity)
 	default:
 		wait := st.RetryAfter
 		if jitter := l.options.Jitter; jitter > 0 && wait < brim.Never-jitter {
@@ -160,7 +174,15 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 }
 
-// try asks the limit.
+// costOf returns the cost of a request in units: 1 if cost is nil.
+func costOf(r *http.Request, cost func(*http.Request) float64) float64 {
+	if cost == nil {
+		return 1
+	}
+	return cost(r)
+}
+
+// try puts n units into the bucket of the request, within Timeout.
 func (l *limited) try(r *http.Request, n float64) (brim.State, error) {
 	ctx := r.Context()
 	if l.options.Timeout > 0 {
@@ -171,27 +193,29 @@ func (l *limited) try(r *http.Request, n float64) (brim.State, error) {
 	return l.lim.TryFillup(ctx, l.limit.For(l.key(r)), n)
 }
 
-// failed answers a request that the limit has said nothing about.
+// failed answers a request that the limit could not decide.
 func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
 	if l.options.OnError != nil {
 		l.options.OnError(r, err)
 	}
 	switch {
 	case errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
-		// Not the store's failure: who can bring this about must not get past the limit with it.
-		problem(w, details{Title: "Internal Server Error", Status: http.StatusInternalServerError})
+		// The application's error. A client that can cause it must not get past the limit by FailOpen.
+		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
 	case l.open:
 		next.ServeHTTP(w, r)
 	default:
-		problem(w, details{
+		writeProblem(w, problem{
 			Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
 			Detail: "Limits cannot be checked at the moment.",
 		})
 	}
 }
 
-// ContentLength is a cost in bytes of the request's body, by its field Content-Length; a body whose length is not said
-// beforehand costs unknown. The body is not read, so nothing keeps a handler from reading less.
+// ContentLength returns a Cost of one unit per byte of the request's body, from its field
+// Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of units.
+//
+// ContentLength does not read the body, and it does not limit how much of it a handler reads.
 func ContentLength(unknown float64) func(*http.Request) float64 {
 	return func(r *http.Request) float64 {
 		if r.ContentLength < 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// ask has the handler answer a request whose cost is in its query.
+// ask lets h answer a request whose query holds its cost.
 func ask(h http.Handler, cost string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?cost="+cost, nil))
@@ -33,7 +33,7 @@ func costOf(r *http.Request) float64 {
 	return n
 }
 
-// problemOf reads the body of a refusal.
+// problemOf parses the body of a refusal.
 func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p struct {
 	Type, Title, Detail string
 	Status              int
@@ -42,13 +42,13 @@ func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p struct {
 ) {
 	t.Helper()
 	if ct := w.Result().Header.Get("Content-Type"); ct != "application/problem+json" {
-		t.Errorf("Content-Type %q", ct)
+		t.Errorf("Content-Type %q; want application/problem+json", ct)
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatal(err)
 	}
 	if p.Status != w.Code || p.Title == "" {
-		t.Errorf("status %d of the body; the answer's is %d. %+v", p.Status, w.Code, p)
+		t.Errorf("body %+v; want status %d and a title", p, w.Code)
 	}
 	return p
 }
@@ -65,22 +65,52 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "it fits", limit: tens, cost: "10", status: 200},
 		{name: "a whole second", limit: tens, before: 10, cost: "1", status: 429, after: "1"},
-		{name: "rounded up", why: "who comes back earlier is refused again (trap 11)", limit: tens, before: 9.75, cost: "2.5", status: 429, after: "3"},
-		{name: "under a second", why: "0 would invite a client to try again at once", limit: tens, before: 9.5, cost: "0.75", status: 429, after: "1"},
-		{name: "larger than the capacity", why: "no wait helps, so none is told (trap 9)", limit: tens, cost: "11", status: 413},
-		{name: "larger than can be counted", why: "any client can say so in Content-Length", limit: tens, cost: "1e300", status: 413},
-		{name: "infinite", why: "as much as larger", limit: tens, cost: "Inf", status: 413},
-		{name: "full for good", why: "it would fit an empty bucket, so it is not too large; but no wait helps", limit: never, before: 10, cost: "1", status: 429},
-		{name: "nothing", why: "nothing always fits", limit: tens, before: 10, cost: "0", status: 200},
-		{name: "negative", why: "the application's error", limit: tens, cost: "-1", status: 500},
-		{name: "NaN", why: "the application's error, and not a way past the limit", limit: tens, cost: "x", status: 500},
+		{
+			name:  "rounded up",
+			why:   "a client that comes back earlier is refused again",
+			limit: tens, before: 9.75, cost: "2.5", status: 429, after: "3",
+		},
+		{
+			name:  "under a second",
+			why:   "0 would invite a client to try again at once",
+			limit: tens, before: 9.5, cost: "0.75", status: 429, after: "1",
+		},
+		{
+			name:  "larger than the capacity",
+			why:   "no wait helps, and a client would obey any Retry-After for ever",
+			limit: tens, cost: "11", status: 413,
+		},
+		{
+			name:  "larger than can be counted",
+			why:   "any client can send such a Content-Length",
+			limit: tens, cost: "1e300", status: 413,
+		},
+		{
+			name:  "infinite",
+			why:   "an infinite cost is larger than the capacity",
+			limit: tens, cost: "Inf", status: 413,
+		},
+		{
+			name:  "full for good",
+			why:   "it fits an empty bucket, so it is not too large, but no wait helps",
+			limit: never, before: 10, cost: "1", status: 429,
+		},
+		{name: "nothing", why: "a cost of 0 always fits", limit: tens, before: 10, cost: "0", status: 200},
+		{name: "negative", why: "the cost is the application's error", limit: tens, cost: "-1", status: 500},
+		{
+			name:  "NaN",
+			why:   "the cost is the application's error, and must not pass the limit",
+			limit: tens, cost: "x", status: 500,
+		},
 	} {
-		for kind, fields := range []httplimit.Fields{httplimit.NoFields, httplimit.DraftFields, httplimit.XRateLimitFields} {
-			t.Run(tc.name+"/"+[]string{"no fields", "draft", "habit"}[kind], func(t *testing.T) {
+		for fields, name := range map[httplimit.Fields]string{
+			httplimit.NoFields: "no fields", httplimit.DraftFields: "draft", httplimit.XRateLimitFields: "X-RateLimit",
+		} {
+			t.Run(tc.name+"/"+name, func(t *testing.T) {
 				lim, _ := inMemory(t)
-				var told error
+				var reported error
 				h := limited(t, lim, tc.limit, httplimit.FailOpen, &httplimit.Options{
-					Cost: costOf, Fields: fields, OnError: func(_ *http.Request, err error) { told = err },
+					Cost: costOf, Fields: fields, OnError: func(_ *http.Request, err error) { reported = err },
 				})
 				if tc.before > 0 {
 					if w := ask(h, strconv.FormatFloat(tc.before, 'g', -1, 64)); w.Code != 200 {
@@ -89,17 +119,19 @@ func TestAnswers(t *testing.T) {
 				}
 				w := ask(h, tc.cost)
 				if got := w.Result().Header.Get("Retry-After"); w.Code != tc.status || got != tc.after {
-					t.Errorf("status %d, Retry-After %q; want %d, %q: %s", w.Code, got, tc.status, tc.after, tc.why)
+					t.Errorf("status %d, Retry-After %q; want %d, %q\nwhy: %s", w.Code, got, tc.status, tc.after, tc.why)
 				}
-				if (told != nil) != (tc.status == 500) || told != nil && !errors.Is(told, brim.ErrInvalidAmount) {
-					t.Errorf("OnError was told %v", told)
+				if errors.Is(reported, brim.ErrInvalidAmount) != (tc.status == 500) || reported != nil && tc.status != 500 {
+					t.Errorf("OnError got %v; want ErrInvalidAmount if the status is 500", reported)
 				}
 				if tc.status == 200 {
 					return
 				}
 				p := problemOf(t, w)
-				if draft := tc.status == 429 && fields == httplimit.DraftFields; draft != (len(p.Violated) == 1 && p.Violated[0] == "default") || draft != strings.HasSuffix(p.Type, "#quota-exceeded") {
-					t.Errorf("%+v: the draft's problem type is for its fields", p)
+				draft := tc.status == 429 && fields == httplimit.DraftFields
+				violated := len(p.Violated) == 1 && p.Violated[0] == "default"
+				if violated != draft || strings.HasSuffix(p.Type, "#quota-exceeded") != draft {
+					t.Errorf("body %+v; want the draft's problem type: %v", p, draft)
 				}
 			})
 		}
@@ -112,56 +144,81 @@ func TestFields(t *testing.T) {
 		limit   brim.Limit
 		options httplimit.Options
 		penalty time.Duration
-		costs   []string // the last one's answer counts
+		costs   []string // one request each; the fields of the last answer are checked
 		want    map[string]string
 	}{
 		{
 			name: "none", limit: tens, costs: []string{"11"},
-			want: map[string]string{"RateLimit": "", "RateLimit-Policy": "", "X-RateLimit-Limit": "", "X-RateLimit-Remaining": ""},
+			want: map[string]string{
+				"RateLimit": "", "RateLimit-Policy": "", "X-RateLimit-Limit": "", "X-RateLimit-Remaining": "",
+			},
 		},
 		{
-			name: "accepted", limit: brim.Limit{Capacity: 100, LeakRate: 0.5}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0.5"},
+			name: "accepted", limit: brim.Limit{Capacity: 100, LeakRate: 0.5},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0.5"},
 			want: map[string]string{"RateLimit-Policy": `"default";q=100;w=200`, "RateLimit": `"default";r=99;t=1`},
 		},
 		{
-			name: "refused", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"9.5", "2"},
-			want: map[string]string{"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6"},
+			name: "refused", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"9.5", "2"},
+			want: map[string]string{
+				"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6",
+			},
 		},
 		{
-			name: "Retry-After is not before t", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"10", "0.25"},
+			name: "Retry-After is not before t", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"10", "0.25"},
 			want: map[string]string{"RateLimit": `"default";r=0;t=1`, "Retry-After": "1"},
 		},
 		{
-			name: "fractions are rounded down", limit: brim.Limit{Capacity: 10.9, LeakRate: 1}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0"},
+			name: "fractions are rounded down", limit: brim.Limit{Capacity: 10.9, LeakRate: 1},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0"},
 			want: map[string]string{"RateLimit-Policy": `"default";q=10;w=11`, "RateLimit": `"default";r=10`},
 		},
 		{
-			name: "no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"4"},
+			name: "no leak", limit: brim.Limit{Capacity: 10},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"4"},
 			want: map[string]string{"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=6`},
 		},
 		{
-			name: "name and unit", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields, Policy: `up"load\s`, Unit: "content-bytes"}, costs: []string{"1"},
-			want: map[string]string{"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`},
+			name: "name and unit", limit: tens,
+			options: httplimit.Options{Fields: httplimit.DraftFields, Policy: `up"load\s`, Unit: "content-bytes"},
+			costs:   []string{"1"},
+			want: map[string]string{
+				"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`,
+			},
 		},
 		{
-			name: "a large limit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1e-12}, options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"2"},
-			want: map[string]string{"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`, "RateLimit": `"default";r=999999999999999;t=1000000000000`},
+			name: "a large limit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1e-12},
+			options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"2"},
+			want: map[string]string{
+				"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`,
+				"RateLimit":        `"default";r=999999999999999;t=1000000000000`,
+			},
 		},
 		{
-			name: "blocked", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields}, penalty: time.Minute, costs: []string{"4", "7"},
+			name: "blocked", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields},
+			penalty: time.Minute, costs: []string{"4", "7"},
 			want: map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
 		},
 		{
-			name: "habit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"9.5", "2"},
-			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38", "Retry-After": "6", "RateLimit": ""},
+			name: "X-RateLimit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
+			options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"9.5", "2"},
+			want: map[string]string{
+				"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38",
+				"Retry-After": "6", "RateLimit": "",
+			},
 		},
 		{
-			name: "habit, no leak", limit: brim.Limit{Capacity: 10}, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"4"},
+			name: "X-RateLimit, no leak", limit: brim.Limit{Capacity: 10},
+			options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"4"},
 			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": ""},
 		},
 		{
-			name: "habit, blocked", limit: tens, options: httplimit.Options{Fields: httplimit.XRateLimitFields}, penalty: time.Minute, costs: []string{"4", "7"},
-			want: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
+			name: "X-RateLimit, blocked", limit: tens,
+			options: httplimit.Options{Fields: httplimit.XRateLimitFields}, penalty: time.Minute,
+			costs: []string{"4", "7"},
+			want:  map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -196,11 +253,11 @@ func TestJitter(t *testing.T) {
 		seen[after]++
 	}
 	if len(seen) < 9 {
-		t.Errorf("%v: 300 refusals were told only %d different seconds of 11", seen, len(seen))
+		t.Errorf("300 refusals got %d different waits of 11, want 9 at least: %v", len(seen), seen)
 	}
 }
 
-// broken is a store that fails, or does not answer.
+// broken is a store that fails with err, or does not answer if err is nil.
 type broken struct {
 	store.Store
 	err error
@@ -214,11 +271,12 @@ func (s broken) Fill(ctx context.Context, _ store.Op) (store.State, error) {
 	return store.State{}, ctx.Err()
 }
 
-// What a failing store means was chosen, and the hook is told (trap 19).
+// TestStoreFailure checks that a failing store has the consequence that the application has chosen,
+// and that OnError gets the error.
 func TestStoreFailure(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		err   error // nil hangs
+		err   error // nil makes the store hang
 		open  bool
 		want  int
 		cause error
@@ -235,22 +293,18 @@ func TestStoreFailure(t *testing.T) {
 			if tc.open {
 				choice = httplimit.FailOpen
 			}
-			var told error
+			var reported error
 			h := limited(t, brim.New(broken{err: tc.err}, nil), tens, choice, &httplimit.Options{
-				Timeout: 10 * time.Millisecond, OnError: func(_ *http.Request, err error) { told = err },
+				Timeout: 10 * time.Millisecond, OnError: func(_ *http.Request, err error) { reported = err },
 			})
 			w := ask(h, "")
-			if w.Code != tc.want || !errors.Is(told, tc.cause) {
-				t.Errorf("status %d, OnError told %v; want %d, %v", w.Code, told, tc.want, tc.cause)
+			if w.Code != tc.want || !errors.Is(reported, tc.cause) {
+				t.Errorf("status %d, OnError got %v; want %d, %v", w.Code, reported, tc.want, tc.cause)
 			}
 			if tc.want == 503 {
 				problemOf(t, w)
 			}
 		})
-	}
-	h := limited(t, nil, tens, httplimit.FailClosed, nil)
-	if w := ask(h, ""); w.Code != 503 {
-		t.Errorf("a nil Limiter: status %d", w.Code)
 	}
 }
 
@@ -263,11 +317,11 @@ func TestSkip(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/health", nil))
 		if w.Code != 200 {
-			t.Errorf("status %d", w.Code)
+			t.Errorf("status %d of a request that bypasses the limit; want 200", w.Code)
 		}
 	}
 	if first, second := ask(h, ""), ask(h, ""); first.Code != 200 || second.Code != 429 {
-		t.Errorf("status %d, then %d", first.Code, second.Code)
+		t.Errorf("status %d, then %d; want 200, then 429", first.Code, second.Code)
 	}
 }
 
@@ -275,14 +329,14 @@ func TestContentLength(t *testing.T) {
 	cost := httplimit.ContentLength(7)
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("12345"))
 	if n := cost(r); n != 5 {
-		t.Errorf("5 bytes cost %v", n)
+		t.Errorf("5 bytes cost %v; want 5", n)
 	}
 	r.ContentLength = -1
 	if n := cost(r); n != 7 {
-		t.Errorf("a body of unknown length costs %v", n)
+		t.Errorf("a body of unknown length costs %v; want 7", n)
 	}
 	if n := cost(httptest.NewRequest(http.MethodGet, "/", nil)); n != 0 {
-		t.Errorf("no body costs %v", n)
+		t.Errorf("no body costs %v; want 0", n)
 	}
 }
 
@@ -296,18 +350,29 @@ func TestNewInvalid(t *testing.T) {
 		says    string
 	}{
 		{"no limit", brim.Limit{}, httplimit.FailOpen, httplimit.Options{}, "capacity is 0"},
-		{"no choice", tens, 0, httplimit.Options{}, "choose FailClosed or FailOpen"},
-		{"no such choice", tens, 3, httplimit.Options{}, "choose FailClosed or FailOpen"},
+		{"no Failure", tens, 0, httplimit.Options{}, "choose FailClosed or FailOpen"},
+		{"no such Failure", tens, 3, httplimit.Options{}, "choose FailClosed or FailOpen"},
 		{"fields", tens, httplimit.FailOpen, httplimit.Options{Fields: 9}, "Fields is 9"},
 		{"jitter", tens, httplimit.FailOpen, httplimit.Options{Jitter: -1}, "Jitter is -1ns"},
-		{"timeout", tens, httplimit.FailOpen, httplimit.Options{Timeout: -1}, "Timeout -1ns"},
+		{"timeout", tens, httplimit.FailOpen, httplimit.Options{Timeout: -1}, "Timeout is -1ns"},
 		{"policy", tens, httplimit.FailOpen, httplimit.Options{Policy: "a\nb"}, "printable ASCII"},
 		{"unit", tens, httplimit.FailOpen, httplimit.Options{Unit: "€"}, "printable ASCII"},
-		{"network", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{{}}}, "TrustedProxies is invalid"},
-		{"all of IPv4", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}}, "write the IPv4 network"},
+		{
+			"network", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{{}}},
+			"TrustedProxies is invalid",
+		},
+		{
+			"all of IPv4", tens, httplimit.FailOpen,
+			httplimit.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}},
+			"write the IPv4 network",
+		},
 	} {
-		if _, err := httplimit.New(lim, tc.limit, tc.failure, &tc.options); err == nil || !strings.Contains(err.Error(), tc.says) {
+		_, err := httplimit.New(lim, tc.limit, tc.failure, &tc.options)
+		if err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want %q", tc.name, err, tc.says)
 		}
+	}
+	if _, err := httplimit.New(nil, tens, httplimit.FailOpen, nil); err == nil {
+		t.Error("a nil Limiter: no error")
 	}
 }

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -11,11 +12,12 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// ByHeader is a Key by the value of a header field, an API key for instance. A request without it has the bucket of its
-// client's address.
+// ByHeader returns a Key that is the value of a header field, for instance of an API key. A request
+// without the field has the bucket of its client's address.
 //
-// The field must be one that was checked before: whoever can choose its value can have a new bucket for every request. The value
-// is stored as part of the bucket's key; where it is a secret, use a Key of your own that hashes it.
+// The application must have checked the value before: a client that can choose any value gets a new
+// bucket for each request. The store keeps the value as a part of the bucket's key. If the value is
+// a secret, write a Key that hashes it.
 func ByHeader(name string) func(*http.Request) string {
 	prefix := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {
@@ -27,10 +29,11 @@ func ByHeader(name string) func(*http.Request) string {
 	}
 }
 
-// longest is the length of a key that is kept as it is: it leaves room for the Limiter's prefix.
-const longest = store.MaxKeyLen / 2
+// maxKeyLen is the length of the longest key that is stored as it is, in bytes. It leaves room for
+// the Limiter's prefix.
+const maxKeyLen = store.MaxKeyLen / 2
 
-// key is the bucket of a request.
+// key returns the key of a request's bucket.
 func (l *limited) key(r *http.Request) string {
 	if l.options.Key != nil {
 		if key := l.options.Key(r); key != "" {
@@ -40,17 +43,18 @@ func (l *limited) key(r *http.Request) string {
 	return l.address(r)
 }
 
-// storable hashes a key that a store could not keep: a client must neither fail the store with it nor get past the limit.
+// storable replaces a key that no store can keep by its hash. Otherwise a client could make the
+// store fail with such a key, and get past the limit by FailOpen.
 func storable(key string) string {
-	if len(key) <= longest && store.ValidateKey(key) == nil {
+	if len(key) <= maxKeyLen && store.ValidateKey(key) == nil {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// address names the bucket of the client's address. Clients whose address is not known, those of a Unix socket for instance,
-// share one.
+// address returns the key for the client's address. All clients without an address share one bucket,
+// for instance those of a Unix socket.
 func (l *limited) address(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -70,8 +74,8 @@ func (l *limited) address(r *http.Request) string {
 	return "ip:" + network.String()
 }
 
-// behind is the address that the application's proxies say the request came from: the last one that is not theirs. Whatever
-// stands before that one was written by the client itself.
+// behind returns the address from which the application's proxies got the request: the last address
+// in the field that is not a trusted proxy. The addresses before it were written by the client.
 func (l *limited) behind(proxy netip.Addr, r *http.Request) netip.Addr {
 	nodes := forwardedFor(r.Header)
 	if l.options.Forwarded {
@@ -80,7 +84,7 @@ func (l *limited) behind(proxy netip.Addr, r *http.Request) netip.Addr {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		addr, ok := parseNode(nodes[i])
 		if !ok {
-			break // no address: all that is known is the proxy that says so
+			break // no address, so the proxy that wrote the node is the last known one
 		}
 		proxy = addr
 		if !l.trusts(addr) {
@@ -99,15 +103,17 @@ func (l *limited) trusts(addr netip.Addr) bool {
 	return false
 }
 
-// networks checks the networks of proxies, and writes those of mapped addresses as the IPv4 networks that they are.
+// networks checks TrustedProxies and converts IPv4-mapped IPv6 networks to IPv4 networks.
 func networks(prefixes []netip.Prefix) (all []netip.Prefix, err error) {
 	for _, p := range prefixes {
 		if !p.IsValid() {
-			return nil, fmt.Errorf("httplimit: a network of TrustedProxies is invalid; it looks like netip.MustParsePrefix(\"10.0.0.0/8\")")
+			return nil, errors.New("httplimit: a network of TrustedProxies is invalid; " +
+				`use for instance netip.MustParsePrefix("10.0.0.0/8")`)
 		}
 		if p.Addr().Is4In6() {
 			if p.Bits() < 96 {
-				return nil, fmt.Errorf("httplimit: %v of TrustedProxies is all of IPv4 and more; write the IPv4 network that is meant", p)
+				return nil, fmt.Errorf("httplimit: %v of TrustedProxies holds all IPv4 addresses; "+
+					"write the IPv4 network of the proxies", p)
 			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}

@@ -14,10 +14,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tens is a bucket of 10 that leaks one a second.
+// tens is the limit of a bucket that holds 10 units and leaks one per second.
 var tens = brim.Limit{Capacity: 10, LeakRate: 1}
 
-// manual is a clock that stands still until it is told otherwise.
+// manual is a clock that shows now until the test sets it.
 type manual struct{ now time.Time }
 
 func (m *manual) Now() time.Time { return m.now }

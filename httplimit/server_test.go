@@ -17,7 +17,8 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// A real server and 64 connections, each asking until it was told no 5 times: 100 of 200, and all others 429.
+// TestServer sends requests to a real server over 64 connections, each until it was refused 5 times.
+// 100 requests must be answered with 200 and all others with 429.
 func TestServer(t *testing.T) {
 	const connections = 64
 	lim, _ := inMemory(t)
@@ -27,10 +28,10 @@ func TestServer(t *testing.T) {
 	var wg sync.WaitGroup
 	for range connections {
 		wg.Go(func() {
-			own := &http.Transport{} // a connection of its own
+			own := &http.Transport{} // has a connection of its own
 			defer own.CloseIdleConnections()
 			client := &http.Client{Transport: own}
-			for no := 0; no < 5; {
+			for refusals := 0; refusals < 5; {
 				resp, err := client.Get(srv.URL)
 				if err != nil {
 					t.Error(err)
@@ -43,7 +44,7 @@ func TestServer(t *testing.T) {
 					served.Add(1)
 				case http.StatusTooManyRequests:
 					refused.Add(1)
-					no++
+					refusals++
 				default:
 					t.Errorf("status %d", resp.StatusCode)
 					return
@@ -57,7 +58,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// What curl sees.
+// TestCurl checks the answers that curl prints.
 func TestCurl(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {
@@ -67,24 +68,32 @@ func TestCurl(t *testing.T) {
 		t.Skip("curl is not on PATH")
 	}
 	lim, _ := inMemory(t)
-	srv := httptest.NewServer(limited(t, lim, brim.Limit{Capacity: 100, LeakRate: 0.4}, httplimit.FailClosed, &httplimit.Options{
+	limit := brim.Limit{Capacity: 100, LeakRate: 0.4}
+	srv := httptest.NewServer(limited(t, lim, limit, httplimit.FailClosed, &httplimit.Options{
 		Fields: httplimit.DraftFields, Policy: "uploads", Cost: httplimit.ContentLength(1),
 	}))
 	defer srv.Close()
 	for _, step := range []struct {
 		body int
-		says []string
-		not  string
+		want []string
+		not  string // must be absent
 	}{
-		{99, []string{"HTTP/1.1 200 OK", "Ratelimit: \"uploads\";r=1;t=3", "Ratelimit-Policy: \"uploads\";q=100;w=250", "\r\n\r\nserved"}, "Retry-After"},
-		{3, []string{"HTTP/1.1 429 Too Many Requests", "Retry-After: 5", "Ratelimit: \"uploads\";r=1;t=3", "application/problem+json", `"status":429`, `"violated-policies":["uploads"]`}, "served"},
+		{99, []string{
+			"HTTP/1.1 200 OK", `Ratelimit: "uploads";r=1;t=3`, `Ratelimit-Policy: "uploads";q=100;w=250`,
+			"\r\n\r\nserved",
+		}, "Retry-After"},
+		{3, []string{
+			"HTTP/1.1 429 Too Many Requests", "Retry-After: 5", `Ratelimit: "uploads";r=1;t=3`,
+			"application/problem+json", `"status":429`, `"violated-policies":["uploads"]`,
+		}, "served"},
 		{101, []string{"HTTP/1.1 413 Request Entity Too Large", "application/problem+json", "101 units"}, "Retry-After"},
 	} {
-		out, err := exec.CommandContext(t.Context(), curl, "--silent", "--show-error", "--include", "--noproxy", "*", "--header", "Expect:", "--data-binary", strings.Repeat("x", step.body), srv.URL).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), curl, "--silent", "--show-error", "--include", "--noproxy", "*",
+			"--header", "Expect:", "--data-binary", strings.Repeat("x", step.body), srv.URL).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		for _, want := range step.says {
+		for _, want := range step.want {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%d bytes: %q is missing in\n%s", step.body, want, out)
 			}
@@ -95,14 +104,15 @@ func TestCurl(t *testing.T) {
 	}
 }
 
-// nothing is a ResponseWriter that costs nothing.
-type nothing struct{ h http.Header }
+// discard is a ResponseWriter that discards the answer.
+type discard struct{ h http.Header }
 
-func (n nothing) Header() http.Header         { return n.h }
-func (n nothing) Write(p []byte) (int, error) { return len(p), nil }
-func (n nothing) WriteHeader(int)             {}
+func (d discard) Header() http.Header       { return d.h }
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) WriteHeader(int)             {}
 
-// What the limit costs a request, over a store in memory: ns/op less that of the handler alone.
+// BenchmarkHandler measures a handler alone and behind limits over a store in memory. The difference
+// is the cost of the limit.
 func BenchmarkHandler(b *testing.B) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	s, err := memory.New(nil)
@@ -126,11 +136,13 @@ func BenchmarkHandler(b *testing.B) {
 		{"accepted", wrap(roomy, nil)},
 		{"accepted, draft fields", wrap(roomy, &httplimit.Options{Fields: httplimit.DraftFields})},
 		{"accepted, timeout", wrap(roomy, &httplimit.Options{Timeout: time.Second})},
-		{"refused, draft fields", wrap(full, &httplimit.Options{Fields: httplimit.DraftFields, Key: func(*http.Request) string { return "full" }})},
+		{"refused, draft fields", wrap(full, &httplimit.Options{
+			Fields: httplimit.DraftFields, Key: func(*http.Request) string { return "full" },
+		})},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := nothing{http.Header{}}
+			w := discard{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
 				bm.h.ServeHTTP(w, r)

@@ -11,57 +11,65 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// Defaults of [TransportOptions].
 const (
-	DefaultRetries       = 2
+	// DefaultRetries is the number of retries if TransportOptions.Retries is 0.
+	DefaultRetries = 2
+	// DefaultMaxRetryAfter is the longest wait for a retry if TransportOptions.MaxRetryAfter is 0.
 	DefaultMaxRetryAfter = time.Minute
 )
 
-// TransportOptions adjust a [Transport]. The zero value is the default.
+// TransportOptions adjust a [Transport]. The zero value selects the defaults.
 type TransportOptions struct {
 	// Base sends the requests; nil means [http.DefaultTransport].
 	Base http.RoundTripper
-	// Cost is what a request costs, in units of the limit; nil means 1.
+	// Cost returns the cost of a request in units of the limit; nil means 1. It must be safe for
+	// concurrent use.
 	Cost func(r *http.Request) float64
-	// Retries is how often a request is sent again after a 429 with Retry-After; 0 means [DefaultRetries], and a negative number
-	// not at all.
+	// Retries is the number of times that a request is sent again after a 429 with Retry-After; 0
+	// means [DefaultRetries], and a negative number means never.
 	Retries int
-	// MaxRetryAfter is the longest Retry-After that is waited for; the answer to a longer one is returned as it is. 0 means
-	// [DefaultMaxRetryAfter].
+	// MaxRetryAfter is the longest Retry-After that the Transport waits for; 0 means
+	// [DefaultMaxRetryAfter]. A 429 with a longer one is returned to the caller.
 	MaxRetryAfter time.Duration
 }
 
-// Transport is an [http.RoundTripper] that waits for a request's turn in a bucket before it sends it, so that a server's limit
-// is kept by all processes that share the bucket, and that sends it again when the server answers 429 and says when. It may be
-// used by any number of goroutines at once.
+// Transport is an [http.RoundTripper] that keeps to the limit of a server. Before it sends a request,
+// it waits for the request's turn in a bucket, so all processes that share the bucket keep to the
+// limit together. If the server answers with status 429 and Retry-After, the Transport waits as long
+// and sends the request again. It is safe for concurrent use.
 //
-// A request whose turn would come too late, by the Shaper's MaxWait or the context's deadline, fails at once with a
-// [*brim.OverLimitError] and is not sent. A request with a body is sent again only if it has GetBody, as those of
-// [http.NewRequest] mostly have; the wait of its Retry-After must end before the context's deadline. Otherwise the 429 is
-// returned like any other answer.
+// If the turn would come after the Shaper's MaxWait or the context's deadline, the request fails at
+// once with a [*brim.OverLimitError] and is not sent.
+//
+// A 429 is returned to the caller like any other answer if the wait would end after the context's
+// deadline, or if the request has a body and no GetBody. [http.NewRequest] sets GetBody for most
+// bodies.
 type Transport struct {
 	shaper  *brim.Shaper
 	bucket  brim.Bucket
 	options TransportOptions
 }
 
-// NewTransport returns a Transport over a bucket, which should leak a little more slowly than what the server allows. o may be
-// nil. It fails where the limit or an option makes no sense.
+// NewTransport returns a Transport whose requests take turns in b. The bucket should leak a little
+// more slowly than the server allows. o may be nil. NewTransport fails if s is nil, if b is invalid
+// or does not leak, or if MaxRetryAfter is negative.
 func NewTransport(s *brim.Shaper, b brim.Bucket, o *TransportOptions) (*Transport, error) {
 	t := &Transport{shaper: s, bucket: b}
 	if o != nil {
 		t.options = *o
 	}
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
 	switch {
 	case s == nil:
 		return nil, errors.New("httplimit: the Shaper is nil; make one with brim.NewShaper")
 	case b.LeakRate == 0:
-		return nil, fmt.Errorf("httplimit: %w: leak rate is 0: no turn would ever come; use a positive one", brim.ErrInvalidLimit)
+		return nil, fmt.Errorf("httplimit: %w: leak rate is 0, so no second turn would come; use a positive one",
+			brim.ErrInvalidLimit)
 	case t.options.MaxRetryAfter < 0:
-		return nil, fmt.Errorf("httplimit: MaxRetryAfter is %v; it must be positive, or 0 for %v", t.options.MaxRetryAfter, DefaultMaxRetryAfter)
-	}
-	if err := b.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("httplimit: MaxRetryAfter is %v; it must be positive, or 0 for %v",
+			t.options.MaxRetryAfter, DefaultMaxRetryAfter)
 	}
 	if t.options.Base == nil {
 		t.options.Base = http.DefaultTransport
@@ -77,19 +85,14 @@ func NewTransport(s *brim.Shaper, b brim.Bucket, o *TransportOptions) (*Transpor
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	n := 1.0
-	if t.options.Cost != nil {
-		n = t.options.Cost(r)
-	}
+	n := costOf(r, t.options.Cost)
 	for retry := 0; ; retry++ {
 		st, err := t.shaper.Wait(r.Context(), t.bucket, n)
 		if err == nil && !st.Accepted {
 			err = &brim.OverLimitError{State: st}
 		}
 		if err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close() // a RoundTripper closes it, also where it sends nothing
-			}
+			closeBody(r)
 			return nil, err
 		}
 		resp, err := t.options.Base.RoundTrip(r)
@@ -100,43 +103,51 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !ok || !t.worthwhile(r, wait) {
 			return resp, nil
 		}
-		again, err := repeat(r)
-		if err != nil {
-			return resp, nil // as it cannot be sent again, the answer is the answer
+		again, ok := repeat(r)
+		if !ok {
+			return resp, nil
 		}
-		// A connection is used again only if the answer was read, and the answer to a refusal is short.
+		// The base reuses a connection only if the answer was read. The body of a 429 is short.
 		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 		_ = resp.Body.Close()
 		r = again
 		if err := sleep(r, wait); err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close()
-			}
+			closeBody(r)
 			return nil, err
 		}
 	}
 }
 
-// worthwhile reports whether there is a point in waiting that long.
+// closeBody closes the body of a request that is not sent, as [http.RoundTripper] demands.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
+
+// worthwhile reports whether the Transport should wait that long: within MaxRetryAfter and the
+// context's deadline.
 func (t *Transport) worthwhile(r *http.Request, wait time.Duration) bool {
 	deadline, ok := r.Context().Deadline()
 	return wait <= t.options.MaxRetryAfter && (!ok || wait < time.Until(deadline))
 }
 
-// repeat returns the request for another time. The first is left as it was: it is the caller's.
-func repeat(r *http.Request) (*http.Request, error) {
-	again := r.Clone(r.Context())
+// repeat returns a copy of the request with a fresh body. It returns false if the body cannot be read
+// a second time. The copy shares the header with r: a RoundTripper does not modify it.
+func repeat(r *http.Request) (*http.Request, bool) {
+	again := *r
 	if r.Body == nil || r.Body == http.NoBody {
-		return again, nil
+		return &again, true
 	}
 	if r.GetBody == nil {
-		return nil, errors.New("httplimit: the body can be read once only")
+		return nil, false
 	}
 	body, err := r.GetBody()
 	again.Body = body
-	return again, err
+	return &again, err == nil
 }
 
+// sleep waits for d or until the request's context ends.
 func sleep(r *http.Request, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -148,8 +159,8 @@ func sleep(r *http.Request, d time.Duration) error {
 	}
 }
 
-// retryAfter reads Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). A date is compared with that of the
-// answer, so that the two clocks need not agree.
+// retryAfter parses Retry-After: a number of seconds or a date (RFC 9110, section 10.2.3). A date is
+// compared with the Date of the answer, so that the server's clock may differ from this machine's.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseUint(value, 10, 32); err == nil {

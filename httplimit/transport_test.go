@@ -15,15 +15,15 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// base is a server that answers what it was told to, in order, and then 200.
+// base is a server that gives its answers in order and then answers 200.
 type base struct {
 	t       *testing.T
 	began   time.Time
-	answers []http.Header // of 429s
+	answers []http.Header // the headers of its 429s
 	fail    error
-	at      []time.Duration // when it was asked
-	bodies  []string
-	read    int // answers whose body was read and closed
+	at      []time.Duration // the times of the requests, since began
+	bodies  []string        // of the requests
+	read    int             // answers whose body was closed
 }
 
 func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,8 @@ func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, b.fail
 	}
 	if len(b.answers) > 0 {
-		resp.StatusCode, resp.Header, resp.Body = 429, b.answers[0], &closing{Reader: strings.NewReader("no"), closed: func() { b.read++ }}
+		resp.StatusCode, resp.Header = http.StatusTooManyRequests, b.answers[0]
+		resp.Body = &closing{Reader: strings.NewReader("no"), closed: func() { b.read++ }}
 		b.answers = b.answers[1:]
 	}
 	return resp, nil
@@ -67,49 +68,134 @@ func header(pairs ...string) http.Header {
 func TestTransport(t *testing.T) {
 	const s = time.Second
 	date := func(after time.Duration) string {
-		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(after).Format(http.TimeFormat) // synctest's clock begins then
+		start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of synctest's clock
+		return start.Add(after).Format(http.TimeFormat)
 	}
 	again := func(after string) http.Header { return header("Retry-After", after) }
 	for _, tc := range []struct {
 		name, why string
 		requests  int
 		body      string
-		once      bool // the body can be read once
+		once      bool // the request has no GetBody
 		maxWait   time.Duration
-		deadline  time.Duration
+		deadline  time.Duration // of the context; a negative one cancels it after that time
 		options   httplimit.TransportOptions
 		answers   []http.Header
 		fail      error
 		status    int // of the last request
 		err       error
-		at        []time.Duration
+		at        []time.Duration // the times of the requests that reach the server
 		took      time.Duration
 	}{
-		{name: "turns", why: "a request each second, the first at once", requests: 3, status: 200, at: []time.Duration{0, s, 2 * s}, took: 2 * s},
 		{
-			name: "cost", why: "a request of 3 units takes 3 turns", requests: 2, status: 200, at: []time.Duration{0, 3 * s}, took: 3 * s,
+			name:     "turns",
+			why:      "the first request is sent at once, and one each second after it",
+			requests: 3, status: 200, at: []time.Duration{0, s, 2 * s}, took: 2 * s,
+		},
+		{
+			name:     "cost",
+			why:      "a request of 3 units takes 3 turns",
+			requests: 2, status: 200, at: []time.Duration{0, 3 * s}, took: 3 * s,
 			options: httplimit.TransportOptions{Cost: func(*http.Request) float64 { return 3 }},
 		},
-		{name: "turn too late", why: "what would wait too long is not sent", requests: 2, maxWait: s / 2, err: brim.ErrOverLimit, at: []time.Duration{0}},
-		{name: "429 with seconds", why: "it is waited for, and then for a turn", requests: 1, body: "hello", answers: []http.Header{again("5")}, status: 200, at: []time.Duration{0, 5 * s}, took: 5 * s},
-		{name: "429 within a turn", why: "a second try takes a turn like any other", requests: 1, answers: []http.Header{again("0")}, status: 200, at: []time.Duration{0, s}, took: s},
-		{name: "429 with a date", why: "the other form that HTTP knows (trap 11)", requests: 1, answers: []http.Header{again(date(7 * s))}, status: 200, at: []time.Duration{0, 7 * s}, took: 7 * s},
 		{
-			name: "429 with a date on another clock", why: "it counts from the answer's own date", requests: 1,
-			answers: []http.Header{header("Retry-After", date(time.Hour+7*s), "Date", date(time.Hour))}, status: 200, at: []time.Duration{0, 7 * s}, took: 7 * s,
+			name:     "turn too late",
+			why:      "a request that would wait too long is not sent",
+			requests: 2, maxWait: s / 2, err: brim.ErrOverLimit, at: []time.Duration{0},
 		},
-		{name: "429 with a date gone by", why: "no wait", requests: 1, answers: []http.Header{again(date(-time.Hour))}, status: 200, at: []time.Duration{0, s}, took: s},
-		{name: "429 without", why: "the server did not say when: the caller decides", requests: 1, answers: []http.Header{header()}, status: 429, at: []time.Duration{0}},
-		{name: "429 with nonsense", why: "malformed is as if absent", requests: 1, answers: []http.Header{again("soon")}, status: 429, at: []time.Duration{0}},
-		{name: "429 with a negative", why: "malformed is as if absent", requests: 1, answers: []http.Header{again("-1")}, status: 429, at: []time.Duration{0}},
-		{name: "429 again and again", why: "as often as is said, then the answer is the answer", requests: 1, answers: []http.Header{again("2"), again("2"), again("2")}, status: 429, at: []time.Duration{0, 2 * s, 4 * s}, took: 4 * s},
-		{name: "no retries", why: "as is said", requests: 1, options: httplimit.TransportOptions{Retries: -1}, answers: []http.Header{again("2")}, status: 429, at: []time.Duration{0}},
-		{name: "too long", why: "a caller should not hang for an hour", requests: 1, answers: []http.Header{again("3600")}, status: 429, at: []time.Duration{0}},
-		{name: "long, and said so", why: "as is said", requests: 1, options: httplimit.TransportOptions{MaxRetryAfter: time.Hour}, answers: []http.Header{again("3600")}, status: 200, at: []time.Duration{0, 3600 * s}, took: 3600 * s},
-		{name: "after the deadline", why: "to wait until it is over would be no use: the answer comes at once", requests: 1, deadline: 4 * s, answers: []http.Header{again("5")}, status: 429, at: []time.Duration{0}},
-		{name: "a body that is gone", why: "it cannot be sent again", requests: 1, body: "hello", once: true, answers: []http.Header{again("5")}, status: 429, at: []time.Duration{0}},
-		{name: "the connection fails", why: "errors are the base's", requests: 1, fail: io.ErrUnexpectedEOF, err: io.ErrUnexpectedEOF, at: []time.Duration{0}},
-		{name: "cancelled while waiting", why: "the context's error, at once", requests: 1, deadline: -3 * s, answers: []http.Header{again("5")}, err: context.Canceled, at: []time.Duration{0}, took: 3 * s},
+		{
+			name:     "429 with seconds",
+			why:      "the Transport waits for Retry-After, and then for a turn",
+			requests: 1, body: "hello", answers: []http.Header{again("5")}, status: 200,
+			at: []time.Duration{0, 5 * s}, took: 5 * s,
+		},
+		{
+			name:     "429 within a turn",
+			why:      "a retry takes a turn like any other request",
+			requests: 1, answers: []http.Header{again("0")}, status: 200, at: []time.Duration{0, s},
+			took: s,
+		},
+		{
+			name:     "429 with a date",
+			why:      "RFC 9110 allows a date, too",
+			requests: 1, answers: []http.Header{again(date(7 * s))}, status: 200,
+			at: []time.Duration{0, 7 * s}, took: 7 * s,
+		},
+		{
+			name:     "429 with a date on another clock",
+			why:      "the wait counts from the Date of the answer",
+			requests: 1,
+			answers:  []http.Header{header("Retry-After", date(time.Hour+7*s), "Date", date(time.Hour))},
+			status:   200, at: []time.Duration{0, 7 * s}, took: 7 * s,
+		},
+		{
+			name:     "429 with a past date",
+			why:      "a past date means no wait",
+			requests: 1, answers: []http.Header{again(date(-time.Hour))}, status: 200,
+			at: []time.Duration{0, s}, took: s,
+		},
+		{
+			name:     "429 without Retry-After",
+			why:      "the Transport does not know how long to wait",
+			requests: 1, answers: []http.Header{header()}, status: 429, at: []time.Duration{0},
+		},
+		{
+			name:     "429 with a malformed Retry-After",
+			why:      "a malformed field counts as absent",
+			requests: 1, answers: []http.Header{again("soon")}, status: 429, at: []time.Duration{0},
+		},
+		{
+			name:     "429 with a negative Retry-After",
+			why:      "a malformed field counts as absent",
+			requests: 1, answers: []http.Header{again("-1")}, status: 429, at: []time.Duration{0},
+		},
+		{
+			name:     "429 again and again",
+			why:      "after the last retry, the caller gets the 429",
+			requests: 1, answers: []http.Header{again("2"), again("2"), again("2")}, status: 429,
+			at: []time.Duration{0, 2 * s, 4 * s}, took: 4 * s,
+		},
+		{
+			name:     "no retries",
+			why:      "a negative Retries forbids them",
+			requests: 1, options: httplimit.TransportOptions{Retries: -1},
+			answers: []http.Header{again("2")}, status: 429, at: []time.Duration{0},
+		},
+		{
+			name:     "long Retry-After",
+			why:      "it exceeds the default MaxRetryAfter",
+			requests: 1, answers: []http.Header{again("3600")}, status: 429, at: []time.Duration{0},
+		},
+		{
+			name:     "long Retry-After allowed",
+			why:      "MaxRetryAfter allows it",
+			requests: 1, options: httplimit.TransportOptions{MaxRetryAfter: time.Hour},
+			answers: []http.Header{again("3600")}, status: 200, at: []time.Duration{0, 3600 * s},
+			took: 3600 * s,
+		},
+		{
+			name:     "after the deadline",
+			why:      "the retry could not be sent before the deadline",
+			requests: 1, deadline: 4 * s, answers: []http.Header{again("5")}, status: 429,
+			at: []time.Duration{0},
+		},
+		{
+			name:     "no GetBody",
+			why:      "the body cannot be sent a second time",
+			requests: 1, body: "hello", once: true, answers: []http.Header{again("5")}, status: 429,
+			at: []time.Duration{0},
+		},
+		{
+			name:     "the connection fails",
+			why:      "the caller gets the error of Base",
+			requests: 1, fail: io.ErrUnexpectedEOF, err: io.ErrUnexpectedEOF, at: []time.Duration{0},
+		},
+		{
+			name:     "cancelled while waiting",
+			why:      "the end of the context ends the wait",
+			requests: 1, deadline: -3 * s, answers: []http.Header{again("5")}, err: context.Canceled,
+			at: []time.Duration{0}, took: 3 * s,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -139,7 +225,8 @@ func TestTransport(t *testing.T) {
 				var resp *http.Response
 				bodies := 0
 				for range tc.requests {
-					r, e := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.example/", strings.NewReader(tc.body))
+					body := strings.NewReader(tc.body)
+					r, e := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.example/", body)
 					if e != nil {
 						t.Fatal(e)
 					}
@@ -156,43 +243,48 @@ func TestTransport(t *testing.T) {
 				switch {
 				case tc.err != nil:
 					if !errors.Is(err, tc.err) {
-						t.Errorf("%v; want %v: %s", err, tc.err, tc.why)
+						t.Errorf("%v; want %v\nwhy: %s", err, tc.err, tc.why)
 					}
 				case err != nil || resp.StatusCode != tc.status:
-					t.Errorf("%+v, %v; want status %d: %s", resp, err, tc.status, tc.why)
+					t.Errorf("%+v, %v; want status %d\nwhy: %s", resp, err, tc.status, tc.why)
 				}
 				if took := time.Since(server.began); took != tc.took || len(server.at) != len(tc.at) {
-					t.Fatalf("asked at %v, took %v; want %v, %v: %s", server.at, took, tc.at, tc.took, tc.why)
+					t.Fatalf("requests at %v, took %v; want %v, %v\nwhy: %s", server.at, took, tc.at, tc.took, tc.why)
 				}
 				for i, at := range server.at {
 					if at != tc.at[i] || server.bodies[i] != tc.body {
-						t.Errorf("asked at %v with %q; want at %v with %q: %s", server.at, server.bodies, tc.at, tc.body, tc.why)
+						t.Errorf("requests at %v with %q; want at %v with %q\nwhy: %s",
+							server.at, server.bodies, tc.at, tc.body, tc.why)
 					}
 				}
 				if want := len(tc.answers) - len(server.answers); server.read != want {
-					t.Errorf("%d answers were closed; want %d", server.read, want)
+					t.Errorf("%d bodies of answers were closed; want %d", server.read, want)
 				}
 				if tc.body != "" && bodies != 1 {
-					t.Errorf("the caller's body was closed %d times; want once", bodies)
+					t.Errorf("the body of the request was closed %d times; want once", bodies)
 				}
 			})
 		})
 	}
 }
 
-// A request that is not sent has its body closed all the same, as a RoundTripper must.
+// TestTransportClosesBody checks that the body of a request that is not sent is closed, as the
+// contract of http.RoundTripper demands.
 func TestTransportClosesBody(t *testing.T) {
 	lim, _ := inMemory(t)
 	sh, err := brim.NewShaper(lim, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := httplimit.NewTransport(sh, tens.For("api"), &httplimit.TransportOptions{Cost: func(*http.Request) float64 { return 11 }})
+	tr, err := httplimit.NewTransport(sh, tens.For("api"), &httplimit.TransportOptions{
+		Cost: func(*http.Request) float64 { return 11 },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := 0
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api.example/", &closing{Reader: strings.NewReader("x"), closed: func() { closed++ }})
+	body := &closing{Reader: strings.NewReader("x"), closed: func() { closed++ }}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api.example/", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +293,7 @@ func TestTransportClosesBody(t *testing.T) {
 		resp.Body.Close()
 	}
 	if over := (*brim.OverLimitError)(nil); !errors.As(err, &over) || over.RetryAfter != brim.Never || closed != 1 {
-		t.Errorf("%v, body closed %d times; want a refusal for good, and once", err, closed)
+		t.Errorf("%v, body closed %d times; want an OverLimitError with Never, closed once", err, closed)
 	}
 }
 
@@ -212,15 +304,16 @@ func TestNewTransportInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := httplimit.NewTransport(nil, tens.For("k"), nil); err == nil {
-		t.Error("without a Shaper")
+		t.Error("without a Shaper: no error")
 	}
-	if _, err := httplimit.NewTransport(sh, brim.Limit{Capacity: 1}.For("k"), nil); !errors.Is(err, brim.ErrInvalidLimit) {
-		t.Errorf("without a leak: %v", err)
+	noLeak := brim.Limit{Capacity: 1}.For("k")
+	if _, err := httplimit.NewTransport(sh, noLeak, nil); !errors.Is(err, brim.ErrInvalidLimit) {
+		t.Errorf("without a leak: %v; want ErrInvalidLimit", err)
 	}
 	if _, err := httplimit.NewTransport(sh, tens.For(""), nil); !errors.Is(err, brim.ErrInvalidKey) {
-		t.Errorf("without a key: %v", err)
+		t.Errorf("without a key: %v; want ErrInvalidKey", err)
 	}
 	if _, err := httplimit.NewTransport(sh, tens.For("k"), &httplimit.TransportOptions{MaxRetryAfter: -1}); err == nil {
-		t.Error("with a negative MaxRetryAfter")
+		t.Error("a negative MaxRetryAfter: no error")
 	}
 }

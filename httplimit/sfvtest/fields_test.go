@@ -15,7 +15,7 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// item is the one item of a field that is a list, with its name and parameters.
+// item returns the name and the parameters of a field that is a list of one item.
 func item(t *testing.T, h http.Header, field string) (name string, params map[string]any) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(h.Values(field))
@@ -24,7 +24,7 @@ func item(t *testing.T, h http.Header, field string) (name string, params map[st
 	}
 	it, ok := list[0].(httpsfv.Item)
 	if !ok {
-		t.Fatalf("%s: %q is no item", field, h.Values(field))
+		t.Fatalf("%s: %q is not an item", field, h.Values(field))
 	}
 	if name, ok = it.Value.(string); !ok {
 		t.Fatalf("%s: %q does not start with a string", field, h.Values(field))
@@ -48,7 +48,9 @@ func TestFieldsAreStructured(t *testing.T) {
 		{
 			name: "plain", limit: brim.Limit{Capacity: 2, LeakRate: 0.25},
 			policy: map[string]any{"q": int64(2), "w": int64(8)},
-			rates:  []map[string]any{{"r": int64(1), "t": int64(4)}, {"r": int64(0), "t": int64(4)}, {"r": int64(0), "t": int64(4)}},
+			rates: []map[string]any{
+				{"r": int64(1), "t": int64(4)}, {"r": int64(0), "t": int64(4)}, {"r": int64(0), "t": int64(4)},
+			},
 			status: []int{200, 200, 429},
 		},
 		{
@@ -58,7 +60,10 @@ func TestFieldsAreStructured(t *testing.T) {
 			status: []int{200, 429},
 		},
 		{
-			name: "a name that needs escapes, and a unit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1}, options: httplimit.Options{Policy: `a "b" \c`, Unit: "content-bytes", Cost: func(*http.Request) float64 { return 2 }},
+			name: "a name that needs escapes, and a unit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1},
+			options: httplimit.Options{
+				Policy: `a "b" \c`, Unit: "content-bytes", Cost: func(*http.Request) float64 { return 2 },
+			},
 			policy: map[string]any{"q": int64(999_999_999_999_999), "w": int64(999_999_999_999_999), "qu": "content-bytes"},
 			rates:  []map[string]any{{"r": int64(999_999_999_999_999), "t": int64(1)}},
 			status: []int{200},
@@ -98,7 +103,7 @@ func TestFieldsAreStructured(t *testing.T) {
 				if after := resp.Header.Get("Retry-After"); after != "" {
 					seconds, err := strconv.ParseInt(after, 10, 64)
 					if reset, _ := params["t"].(int64); err != nil || seconds < reset {
-						t.Errorf("Retry-After %q; the draft wants it not earlier than t=%d", after, reset)
+						t.Errorf("Retry-After %q; want t=%d or later\nwhy: the draft wants no Retry-After before t", after, reset)
 					}
 				}
 			}
