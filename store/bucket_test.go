@@ -33,17 +33,17 @@ func TestOver(t *testing.T) {
 		}
 	}
 	if err := Over(10, 0).Validate(); !errors.Is(err, ErrInvalidLimit) {
-		t.Errorf("Over(10, 0) is %v, want ErrInvalidLimit: nothing leaks in no time", err)
+		t.Errorf("Over(10, 0) is %v, want ErrInvalidLimit, because no leak rate drains a bucket in no time", err)
 	}
 	if err := Over(0, 0).Validate(); !errors.Is(err, ErrInvalidLimit) {
-		t.Errorf("Over(0, 0) is %v, want ErrInvalidLimit: 0/0 is not a number", err)
+		t.Errorf("Over(0, 0) is %v, want ErrInvalidLimit, because 0/0 is NaN", err)
 	}
 }
 
 func TestFor(t *testing.T) {
 	l := Limit{Capacity: 3, LeakRate: 2}
 	if got := l.For("k"); got.Key != "k" || got.Limit != l {
-		t.Errorf("%+v", got)
+		t.Errorf("For returns %+v; want key k and the limit", got)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestRemaining(t *testing.T) {
 	}{
 		{State{Capacity: 10}, 10},
 		{State{Capacity: 10, Level: 4, Held: 3}, 3},
-		{State{Capacity: 10, Level: 25}, 0}, // never below zero
+		{State{Capacity: 10, Level: 25}, 0}, // above the capacity: not below zero
 		{State{Capacity: 10, Held: 10}, 0},
 	} {
 		if got := c.st.Remaining(); got != c.want {

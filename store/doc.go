@@ -1,23 +1,24 @@
-// Package store is the contract between brim and the places where buckets are kept, and the arithmetic that all of them
-// share.
+// Package store is the contract between brim and the places where buckets are kept, and the
+// arithmetic that all of them share.
 //
-// Applications import package brim and one backend. This package is for those who write a backend or a wrapper around
-// one: it holds the types that both sides need ([Limit], [Bucket], [State]), the interface that a backend fulfils
-// ([Store]), what a bucket does when something is put into it ([Record.Fill] and [Decide]), the one validator that runs
-// before any backend is called ([Op.Validate] and its like), and the errors.
+// Applications import package brim and one backend. This package is for authors of a backend or
+// of a wrapper around one. It contains the types that both sides need ([Limit], [Bucket],
+// [State]), the interface of a backend ([Store]), the rules of a bucket ([Record.Fill] and
+// [Decide]), the validators that run before any backend is called ([Op.Validate] and its kin),
+// and the errors.
 //
-// A backend that is written in Go keeps a [Record] per key and calls [Record.Fill]; one that decides elsewhere, in SQL for
-// instance, must compute the same bits: the same operations on IEEE 754 doubles in the same order. Package storetest proves
-// either.
+// A backend written in Go stores a [Record] per key and calls [Record.Fill]. A backend that
+// decides elsewhere, for instance in SQL, must compute the same bits: the same operations on
+// IEEE 754 doubles in the same order. Package storetest tests both kinds.
 //
 // # Time
 //
-// Times are whole microseconds on the store's one clock. A bucket's time never runs back: a decision is dated
-// max(time of the last write, clock). A stored time that is further ahead of the clock than the store's MaxSkew is not
-// believed; see [Record.Fill].
+// Times are whole microseconds on the store's one clock. The time of a bucket never runs back:
+// the time of a decision is the later of the clock and the bucket's last write. A stored time
+// that is more than the store's MaxSkew ahead of the clock is not believed; see [Record.Fill].
 //
 // # The model
 //
-// The leaky bucket as a meter: Turner, "New directions in communications (or which way to the information age?)", IEEE
-// Communications Magazine, October 1986.
+// The model is the leaky bucket as a meter; see Turner, "New directions in communications (or
+// which way to the information age?)", IEEE Communications Magazine, October 1986.
 package store

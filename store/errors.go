@@ -2,43 +2,52 @@ package store
 
 import "errors"
 
-// Errors of the caller: nothing was sent. Match them with [errors.Is].
+// Errors of the caller. Nothing was applied. Match them with [errors.Is].
 var (
-	// ErrInvalidKey is a key that is empty, longer than 512 bytes, not UTF-8, or holds NUL.
+	// ErrInvalidKey reports a key that is empty, longer than 512 bytes, not UTF-8, or contains
+	// NUL.
 	ErrInvalidKey = errors.New("invalid key")
-	// ErrInvalidAmount is an amount that is NaN, infinite, negative, above 2^53, or lost in the capacity's rounding.
+	// ErrInvalidAmount reports an amount that is NaN, infinite, negative or above 2^53, or so
+	// small that adding it to the capacity changes nothing.
 	ErrInvalidAmount = errors.New("invalid amount")
-	// ErrInvalidLimit is a capacity or leak rate out of range, or one key with two limits in one transaction.
+	// ErrInvalidLimit reports a capacity or leak rate out of range, or one key with two limits
+	// in one transaction.
 	ErrInvalidLimit = errors.New("invalid limit")
-	// ErrNotHeld is a capture or release of more units than the bucket holds. Nothing changed.
+	// ErrNotHeld reports a capture or release of more units than the bucket holds.
 	ErrNotHeld = errors.New("more than is held")
-	// ErrClosed is a call to a store that was closed, or to none.
+	// ErrClosed reports a call after the store was closed.
 	ErrClosed = errors.New("store is closed")
 )
 
-// Errors of the store. The limit has said nothing: whoever calls decides what a failing store means.
+// Errors of the store. The limit gave no answer, and the caller decides whether to let the work
+// through.
 var (
-	// ErrUnavailable is a store that could not be reached or could not write. Nothing was applied.
+	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
+	// applied.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrUnknownOutcome is a call that was cut short after it was sent: it may have been applied, or may yet be.
+	// ErrUnknownOutcome reports a call that was cut short after it was sent. It may have been
+	// applied, or may yet be.
 	ErrUnknownOutcome = errors.New("outcome unknown")
-	// ErrCorrupt is stored data that is damaged. Nothing was applied, and nothing was repaired.
+	// ErrCorrupt reports stored data that is damaged. Nothing was applied or repaired.
 	ErrCorrupt = errors.New("stored data is damaged")
 )
 
-// Error says which operation of which backend failed. It never holds a key, which may be personal data.
+// Error names the operation of the backend that failed. It never contains a key, which may be
+// personal data.
 type Error struct {
 	Backend string // "memory", "bolt", "postgres"
 	Op      string // "fill", "apply", "open limits.db"
-	Err     error  // what was wrong and what would be right
+	Err     error  // the cause, and the way out
 }
 
+// Error returns "backend: operation: cause".
 func (e *Error) Error() string { return e.Backend + ": " + e.Op + ": " + e.Err.Error() }
 
-// Unwrap returns Err, so that [errors.Is] finds the sentinel in it.
+// Unwrap returns Err, so that [errors.Is] finds the errors of this package in it.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrap returns err as an [*Error] of that backend and operation; nil stays nil, and what is an *Error already stays as it is.
+// Wrap returns err as an [*Error] of that backend and operation. It returns nil if err is nil,
+// and err itself if err already contains an *Error.
 func Wrap(backend, op string, err error) error {
 	if err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 func TestWrap(t *testing.T) {
 	if Wrap("bolt", "fill", nil) != nil {
-		t.Error("nil does not stay nil")
+		t.Error("Wrap of nil is not nil")
 	}
 	err := Wrap("bolt", "open limits.db", fmt.Errorf("page 3: %w", ErrCorrupt))
 	if want := "bolt: open limits.db: page 3: stored data is damaged"; err.Error() != want {
@@ -16,22 +16,26 @@ func TestWrap(t *testing.T) {
 	}
 	var e *Error
 	if !errors.Is(err, ErrCorrupt) || !errors.As(err, &e) || e.Backend != "bolt" || e.Op != "open limits.db" {
-		t.Errorf("%#v does not say what failed where", err)
+		t.Errorf("%#v; want an *Error with backend, operation and ErrCorrupt", err)
 	}
-	// The innermost knows best: what says already where it failed is left alone, however deep it is wrapped.
+	// The innermost *Error names the operation that failed, so Wrap leaves it alone at any
+	// depth.
 	for _, inner := range []error{err, fmt.Errorf("again: %w", err)} {
 		if got := Wrap("postgres", "apply", inner); got != inner {
-			t.Errorf("%v became %v", inner, got)
+			t.Errorf("Wrap turned %v into %v; want it unchanged", inner, got)
 		}
 	}
 }
 
-func TestErrorsAreApart(t *testing.T) {
-	all := []error{ErrInvalidKey, ErrInvalidAmount, ErrInvalidLimit, ErrNotHeld, ErrClosed, ErrUnavailable, ErrUnknownOutcome, ErrCorrupt}
+func TestErrorsAreDistinct(t *testing.T) {
+	all := []error{
+		ErrInvalidKey, ErrInvalidAmount, ErrInvalidLimit, ErrNotHeld, ErrClosed,
+		ErrUnavailable, ErrUnknownOutcome, ErrCorrupt,
+	}
 	for i, a := range all {
 		for j, b := range all {
 			if errors.Is(Wrap("b", "op", a), b) != (i == j) {
-				t.Errorf("%v is taken for %v", a, b)
+				t.Errorf("errors.Is(%v, %v) = %v", a, b, i != j)
 			}
 		}
 	}

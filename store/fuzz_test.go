@@ -7,16 +7,22 @@ import (
 	"time"
 )
 
-// FuzzFill fills a record with two valid operations, one after the other, and holds the outcome against what is promised of
-// every fill: no NaN, no level below zero, nothing out of nothing, a refusal that changes nothing, and a wait that is true.
+// FuzzFill fills a record with two valid operations, one after the other, and tests the
+// promises of every fill: no NaN, no level below zero, no units from nowhere, refusals that
+// change nothing, and waits that are exact.
 func FuzzFill(f *testing.F) {
 	f.Add(8.0, 0.0, 10.0, 1.0, 5.0, 0.0, uint8(0), 0.0, int64(0), int64(2_000_000))
 	f.Add(0.25, 0.01, 0.3, 0.1, 0.1, 0.0, uint8(1), 0.2, int64(-60_000_000), int64(333))
 	f.Add(6.0, 3.0, 10.0, 0.0, 2.0, -3.0, uint8(2), 0.0, int64(-1), int64(0))
 	f.Add(float64(1<<52), 0.0, float64(1<<53), 1e-12, 2.0, 0.0, uint8(0), 0.0, int64(3600_000_000), int64(1))
 	f.Add(9.99, 0.0, 9.99, 0.7, 9.99, 0.0, uint8(1), 7.5, int64(-1<<40), int64(1<<40))
-	f.Fuzz(func(t *testing.T, level, held, capacity, rate, amount, hold float64, mode uint8, ceiling float64, elapsed, later int64) {
-		op := Op{Bucket: Limit{Capacity: capacity, LeakRate: rate}.For("k"), Amount: amount, Hold: hold, Mode: Mode(mode % 3), Ceiling: ceiling}
+	f.Fuzz(func(t *testing.T, level, held, capacity, rate, amount, hold float64, mode uint8,
+		ceiling float64, elapsed, later int64,
+	) {
+		op := Op{
+			Bucket: Limit{Capacity: capacity, LeakRate: rate}.For("k"),
+			Amount: amount, Hold: hold, Mode: Mode(mode % 3), Ceiling: ceiling,
+		}
 		r := Record{Level: level, Held: held, Time: noon, Limit: op.Limit}
 		inRange := level >= 0 && level <= MaxAmount && held >= 0 && held <= MaxAmount
 		if op.Validate() != nil || !inRange || elapsed < -1<<50 || elapsed > 1<<50 || later < 0 || later > 1<<50 {
@@ -34,12 +40,12 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	st, effect, err := r.Fill(&op, clock, DefaultMaxSkew)
 	if err != nil {
 		if !errors.Is(err, ErrNotHeld) || *r != before {
-			t.Fatalf("%v, and %+v became %+v", err, before, *r)
+			t.Fatalf("%v, and the record changed from %+v to %+v", err, before, *r)
 		}
 		return
 	}
 	if effect&Write == 0 && *r != before {
-		t.Fatalf("effect %v, and %+v became %+v", effect, before, *r)
+		t.Fatalf("effect %v without Write, but the record changed from %+v to %+v", effect, before, *r)
 	}
 	for _, x := range []float64{r.Level, r.Held, st.Level, st.Held, st.Spilled, st.Remaining()} {
 		if !(x >= 0 && x <= 4*MaxAmount) {
@@ -50,22 +56,22 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	ulp -= before.Level + before.Held + op.Capacity + math.Abs(op.Amount) + math.Abs(op.Hold)
 	read := before.State(op.Limit, clock, DefaultMaxSkew)
 	if read.Level > before.Level {
-		t.Fatalf("level %v rose to %v by itself", before.Level, read.Level)
+		t.Fatalf("level %v rose to %v without a fill", before.Level, read.Level)
 	}
 	n := op.Amount + op.Hold
 	switch {
 	case st.Accepted != (st.RetryAfter == 0):
-		t.Fatalf("%+v: a wait that does not go with the answer", st)
+		t.Fatalf("%+v: want a RetryAfter if and only if the call is not Accepted", st)
 	case op.Mode == IfFits && !st.Accepted && effect&Skewed == 0 && *r != before:
-		t.Fatalf("a refusal: %+v became %+v", before, *r)
+		t.Fatalf("a refusal changed the record from %+v to %+v", before, *r)
 	case st.Accepted && math.Abs(st.Level-max(0, read.Level+op.Amount)) > 2*ulp:
-		t.Fatalf("%v went in, and the level went from %v to %v", op.Amount, read.Level, st.Level)
+		t.Fatalf("an accepted amount of %v changed the level from %v to %v", op.Amount, read.Level, st.Level)
 	case st.Accepted && op.Mode != Always && n != 0 && read.Level+read.Held+n > op.Capacity:
-		t.Fatalf("%v and %v went into %+v", op.Amount, op.Hold, read)
+		t.Fatalf("amount %v and hold %v were accepted by %+v", op.Amount, op.Hold, read)
 	case op.Mode == Clamp && math.Abs(read.Level+op.Amount-st.Level-st.Spilled) > 2*ulp:
-		t.Fatalf("%v clamped into %v gives %v and spills %v", op.Amount, read.Level, st.Level, st.Spilled)
+		t.Fatalf("a Fillup of %v into level %v left %v and spilled %v", op.Amount, read.Level, st.Level, st.Spilled)
 	case st.Held != before.Held && math.Abs(st.Held-before.Held-op.Hold) > 2*ulp:
-		t.Fatalf("%v held went from %v to %v", op.Hold, before.Held, st.Held)
+		t.Fatalf("a hold of %v changed the held units from %v to %v", op.Hold, before.Held, st.Held)
 	}
 	if st.RetryAfter == 0 || st.RetryAfter == Never || op.Mode == Clamp {
 		return

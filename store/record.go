@@ -6,43 +6,49 @@ import (
 	"time"
 )
 
-// DefaultMaxSkew is how far ahead of the clock a bucket's stored time may be before it is no longer believed, where a
-// backend's options do not say otherwise.
+// DefaultMaxSkew is the MaxSkew of a backend whose options do not set one: a stored time that
+// is further ahead of the clock is not believed; see [Record.Fill].
 const DefaultMaxSkew = 5 * time.Minute
 
-// Record is what a backend keeps of a bucket. Times are microseconds since the Unix epoch, on the store's clock.
+// Record is the stored form of a bucket. Times are microseconds since the Unix epoch, on the
+// store's clock. The methods do not lock: a backend must not use one Record from several
+// goroutines at once.
 type Record struct {
 	Level        float64 // units that leak, at Time
-	Held         float64 // units that do not
-	Time         int64   // of the last write that changed the level by more than rounding
-	Limit                // last written
-	BlockedUntil int64   // nothing fits before; 0 where no block was ever set
+	Held         float64 // units that do not leak
+	Time         int64   // time of Level: the last write, unless the leak was lost in rounding
+	Limit                // limit last written
+	BlockedUntil int64   // nothing fits before; 0 if no block was ever set
 }
 
-// Effect says what a backend must do with a record after a call.
+// Effect is a set of flags that tell a backend how to treat a record after a call.
 type Effect uint8
 
 const (
 	// Write means that the record changed and must be stored.
 	Write Effect = 1 << iota
-	// Skewed means that the stored time was more than MaxSkew ahead of the clock and was set to it: worth logging.
+	// Skewed means that the stored time was more than MaxSkew ahead of the clock and was set to
+	// the clock. A backend should log it.
 	Skewed
 )
 
-// NewRecord returns the record of a bucket that is not there: empty, at clock.
+// NewRecord returns the record of a bucket that does not exist: empty, at time clock.
 func NewRecord(clock int64) Record { return Record{Time: clock} }
 
-// Fill decides op on the record at clock and changes the record accordingly. The backend stores it if the Effect holds
-// [Write]; after an error, which is [ErrNotHeld] or [errors.ErrUnsupported], the record is as it was.
+// Fill decides op at time clock and changes the record accordingly. The backend stores the
+// record if the Effect contains [Write]. The error is [ErrNotHeld] or [errors.ErrUnsupported],
+// and leaves the record unchanged.
 //
 //	now    = max(Time, clock)
-//	leaked = max(0, Level - LeakRate * (now - Time))
-//	fits n = n == 0  or  leaked + Held + n <= Capacity
+//	before = LevelAt(LeakRate of op, now)
+//	fits n = n == 0  or  before + Held + n <= Capacity of op
 //
-// Time becomes now whenever something is written, except where the leak was too small to change the level: then it stays, so
-// that small leaks add up instead of rounding to nothing. Within maxSkew a clock that stepped back neither leaks nor raises
-// anything. A stored Time further ahead than that is set to clock, even by a call that is refused; the level stays, and so
-// does what was left of a block.
+// If the record is written, Time becomes now, unless the leak was too small to change the
+// level. Then Time stays, so that small leaks add up instead of being lost in rounding.
+//
+// A clock that stepped back by at most maxSkew neither leaks nor raises the level. If Time is
+// further ahead of the clock, Fill does not believe it and sets it to clock, even if op is
+// refused. The level and the remaining duration of a block stay.
 func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	if op.Mode > Always {
 		return State{}, 0, errors.ErrUnsupported
@@ -59,7 +65,7 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	now := max(r.Time, clock)
 	before, last := r.LevelAt(op.LeakRate, now), now
 	if before == r.Level && before > 0 && op.LeakRate > 0 {
-		last = r.Time // the leak was lost in rounding: it goes on from where it began
+		last = r.Time // the leak was lost in rounding, so it starts here again next time
 	}
 	n, rim := op.Amount+op.Hold, op.rim(now)
 	blocked := r.BlockedUntil > now
@@ -72,7 +78,7 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	case op.Mode == Clamp && !room:
 		level = max(before, rim-r.Held)
 		spilled = before + n - level
-	case accepted, op.Mode == Clamp: // a block does not keep out what Fillup says has happened
+	case accepted, op.Mode == Clamp: // a block does not keep out an event that has happened
 		level = max(0, before+op.Amount)
 	}
 	// A drain of an empty bucket changes nothing.
@@ -103,7 +109,8 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	return st, effect, nil
 }
 
-// State reports the record at clock by limit, or by the one last written if limit is zero. It changes nothing.
+// State reports the state of the bucket at time clock by limit, or by the limit last written if
+// limit is zero. It changes nothing.
 func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	if limit == (Limit{}) {
 		limit = r.Limit
@@ -120,8 +127,9 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	return st
 }
 
-// Refusal is the state of an operation that did not fit into the record, which is as it was left: a backend that decides
-// elsewhere than in [Record.Fill] asks it for the wait.
+// Refusal returns the state of an operation that was refused, with its RetryAfter. The record
+// is the bucket as the refusal left it. It is for backends that decide elsewhere than in
+// [Record.Fill], and for wrappers.
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
@@ -129,9 +137,10 @@ func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	return st
 }
 
-// Expired reports whether the record may be pruned at clock: nothing is held or blocked, and it was empty already maxSkew
-// ago by the limit last written. A clock that then steps back by less than maxSkew finds the same answers without the record
-// as with it. A bucket that does not leak never expires.
+// Expired reports whether the record may be pruned at time clock: nothing is held or blocked,
+// and maxSkew ago the bucket was already empty by the limit last written. If the clock then
+// steps back by less than maxSkew, all answers are the same with and without the record. A
+// bucket that does not leak never expires.
 func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 	past := clock - maxSkew.Microseconds()
 	if r.LeakRate == 0 || r.Held > 0 || r.BlockedUntil > past || r.Time > past {
@@ -140,27 +149,28 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 	return r.LevelAt(r.LeakRate, past) == 0
 }
 
-// LevelAt reports the units that are left of r.Level at the time now, in
-// microseconds on the store's clock, if the bucket leaks rate units per second.
-// The level never falls below zero. A now before r.Time leaks nothing.
+// LevelAt reports the units that are left of Level at the time now, in microseconds on the
+// store's clock, if the bucket leaks rate units per second. It never reports less than zero. If
+// now is before Time, nothing has leaked.
 //
-// All Go code of this module computes a leak by this method. A backend that
-// computes it elsewhere must carry out the same operations in the same order:
+// LevelAt alone knows how a level falls. Code that computes a level elsewhere, for instance in
+// SQL, must carry out the same operations in the same order:
 //
 //	max(0, Level - rate * ((now - Time) / 1e6))
 func (r *Record) LevelAt(rate float64, now int64) float64 {
 	if now <= r.Time {
-		return r.Level // a busy key is often asked twice in a microsecond: skip the division
+		return r.Level // a busy key is often filled twice in a microsecond: skip the division
 	}
 	return max(0, r.Level-leaked(rate, now-r.Time))
 }
 
-// leaked returns the units that leak in us microseconds. The conversion keeps
-// the compiler from fusing the product with the caller's subtraction: a fused
-// multiply-add rounds once where SQL rounds twice.
+// leaked returns the units that leak in us microseconds at rate. The conversion keeps the
+// compiler from fusing the product with the caller's subtraction: a fused multiply-add rounds
+// once, where SQL rounds twice.
 func leaked(rate float64, us int64) float64 { return float64(rate * (float64(us) / 1e6)) }
 
-// unskew sets a time that is not believed to clock. What was left of a block at the stored time is still left.
+// unskew sets a time that is not believed to clock. A block keeps the duration that it had left
+// at the stored time.
 func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	if r.Time-clock <= maxSkew.Microseconds() {
 		return 0
@@ -172,7 +182,8 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	return Write | Skewed
 }
 
-// block sets or extends the block for an operation that did not fit, and says whether that changed anything.
+// block sets or prolongs the block after an operation that did not fit, and returns Write if
+// that changed the record.
 func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
@@ -183,30 +194,33 @@ func (r *Record) block(op *Op, now int64) Effect {
 		return 0
 	}
 	r.BlockedUntil = until
-	if r.Limit == (Limit{}) { // the bucket is there for its block alone
+	if r.Limit == (Limit{}) { // the bucket did not exist before its block
 		r.Limit = op.Limit
 	}
 	return Write
 }
 
-// rim is what the bucket may hold after op: the capacity, or a ceiling below it.
+// rim returns the units that the bucket may contain after op: the capacity, or a ceiling below
+// it.
 func (o *Op) rim(now int64) float64 {
 	if o.Ceiling == 0 {
 		return o.Capacity
 	}
 	ceiling := o.Ceiling
 	if !o.CeilingAt.IsZero() {
-		// A clock that jumped forward and was set right can be behind CeilingAt: a ceiling does not rise.
+		// The clock can be behind CeilingAt after it jumped forward and was set right. A
+		// ceiling does not rise.
 		ceiling -= leaked(o.LeakRate, max(0, now-o.CeilingAt.UnixMicro()))
 	}
 	return min(o.Capacity, ceiling)
 }
 
-// wait is how long after clock n units would fit into the record as it now stands.
+// wait returns the time after clock until n units fit into the bucket as the record describes
+// it.
 func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration {
 	us := r.roomAfter(op.LeakRate, n, rim, max(r.Time, clock)-r.Time)
 	switch {
-	case us < 0, us > 0 && !op.CeilingAt.IsZero(): // a sinking ceiling sinks as fast as the level
+	case us < 0, us > 0 && !op.CeilingAt.IsZero(): // the ceiling sinks as fast as the level
 		return Never
 	case us > 0:
 		us += r.Time - clock
@@ -220,8 +234,9 @@ func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration
 	return time.Duration(us) * time.Microsecond
 }
 
-// roomAfter returns the microseconds after r.Time at which n units first fit under rim: 0 if they do at elapsed, which is
-// now; -1 if they never will. The estimate by division can be off by rounding, so it is checked against the rule itself.
+// roomAfter returns the microseconds after r.Time at which n units first fit under rim, 0 if
+// they fit at elapsed, which is now, or -1 if they never fit. A division estimates the time.
+// Because of rounding the estimate can be wrong, so it is checked against the rule.
 func (r *Record) roomAfter(rate, n, rim float64, elapsed int64) int64 {
 	fits := func(us int64) bool {
 		return r.LevelAt(rate, r.Time+us)+r.Held+n <= rim
@@ -233,7 +248,7 @@ func (r *Record) roomAfter(rate, n, rim float64, elapsed int64) int64 {
 	if r.Held+n > rim || rate == 0 || !(guess < math.MaxInt64/2) {
 		return -1
 	}
-	// Bracket the first fit between lo, which does not fit, and hi, which does.
+	// Bracket the first fit between lo, when n does not fit, and hi, when n fits.
 	lo, hi := elapsed, max(elapsed+1, int64(guess))
 	for step := int64(1); !fits(hi); step *= 2 {
 		if hi > math.MaxInt64/2 {

@@ -30,96 +30,96 @@ func TestFill(t *testing.T) {
 		after     Record
 	}{
 		{
-			"fits", "L' = leaked + n, at now",
+			"fits", "the level is the level before, less the leak, plus the amount",
 			bucket(8, 0), op(IfFits, 4, 0), at(3),
 			State{Level: 9, Accepted: true},
 			Write,
 			Record{Level: 9, Time: at(3), Limit: limit},
 		},
 		{
-			"does not fit", "a refusal leaves the record as it was, byte for byte",
+			"does not fit", "a refusal does not change the record",
 			bucket(8, 0), op(IfFits, 4, 0), at(1),
 			State{Level: 7, RetryAfter: time.Second},
 			0, bucket(8, 0),
 		},
 		{
-			"exactly full", "the rim is part of the bucket",
+			"exactly full", "an amount that fills the bucket exactly fits",
 			bucket(6, 0), op(IfFits, 4, 0), noon,
 			State{Level: 10, Accepted: true, Full: true},
 			Write, bucket(10, 0),
 		},
 		{
-			"nothing", "n = 0 writes nothing",
+			"zero", "an amount of 0 writes nothing",
 			bucket(6, 0), op(Clamp, 0, 0), at(1),
 			State{Level: 5, Accepted: true},
 			0, bucket(6, 0),
 		},
 		{
-			"spills", "a Fillup fills to c - H",
+			"spills", "a Fillup fills up to the capacity less the held units",
 			bucket(6, 3), op(Clamp, 4, 0), noon,
 			State{Level: 7, Held: 3, Spilled: 3, Full: true, RetryAfter: 4 * time.Second},
 			Write, bucket(7, 3),
 		},
 		{
-			"always", "goes past the rim, and is Full",
+			"always", "mode Always goes above the capacity, and is Full",
 			bucket(6, 0), op(Always, 40, 0), noon,
 			State{Level: 46, Accepted: true, Full: true},
 			Write, bucket(46, 0),
 		},
 		{
-			"drain", "never below zero, never Full",
+			"drain", "a drain never goes below zero and is never Full",
 			bucket(6, 0), op(Always, -40, 0), noon,
 			State{Accepted: true},
 			Write, bucket(0, 0),
 		},
 		{
-			"drain of what has leaked", "there is nothing to write",
+			"drain of a leaked bucket", "a drain of an empty bucket writes nothing",
 			bucket(6, 0), op(Always, -1, 0), at(6),
 			State{Accepted: true},
 			0, bucket(6, 0),
 		},
 		{
-			"capture", "held goes out, used goes in, in one",
+			"capture", "held units go out and used units go in, in one step",
 			bucket(2, 6), op(Always, 5, -6), at(1),
 			State{Level: 6, Accepted: true},
 			Write,
 			Record{Level: 6, Time: at(1), Limit: limit},
 		},
 		{
-			"clock behind", "time does not go back, and the wait starts at the clock",
+			"clock behind", "the bucket's time does not go back, and the wait starts at the clock",
 			bucket(9, 0), op(IfFits, 3, 0), at(-60),
 			State{Level: 9, RetryAfter: 62 * time.Second},
 			0, bucket(9, 0),
 		},
 		{
-			"clock too far behind", "the time is mended though the call is refused",
+			"clock too far behind", "the time is mended even by a refused call",
 			bucket(9, 0), op(IfFits, 3, 0), at(-301),
 			State{Level: 9, RetryAfter: 2 * time.Second},
 			Write | Skewed,
 			Record{Level: 9, Time: at(-301), Limit: limit},
 		},
 		{
-			"drain of an empty bucket, clock too far behind", "the time is mended though nothing else changes",
+			"drain of an empty bucket, clock too far behind", "the time is mended even if nothing else changes",
 			bucket(0, 0), op(Always, -3, 0), at(-301),
 			State{Accepted: true},
 			Write | Skewed,
 			Record{Time: at(-301), Limit: limit},
 		},
 		{
-			"penalty", "what does not fit blocks",
+			"penalty", "an amount that does not fit blocks the bucket",
 			bucket(9, 0), with(op(IfFits, 3, 0), func(o *Op) { o.BlockFor = time.Minute }), noon,
 			State{Level: 9, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))},
 			Write,
 			Record{Level: 9, Time: noon, Limit: limit, BlockedUntil: at(60)},
 		},
 		{
-			"penalty until empty, of an empty bucket", "it is over at once: there is nothing to write",
+			"penalty until empty, of an empty bucket", "the block is over at once, so nothing is written",
 			bucket(0, 0), with(op(IfFits, 11, 0), func(o *Op) { o.BlockFor = UntilEmpty }), noon,
 			State{RetryAfter: Never},
 			0, bucket(0, 0),
 		},
 		{
-			"penalty until empty, no leak", "it never empties: the block lasts as long as a Duration can say",
+			"penalty until empty, no leak", "the bucket never empties, so the block lasts as long as a Duration can",
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}},
 			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3, BlockFor: UntilEmpty},
 			noon,
@@ -128,13 +128,13 @@ func TestFill(t *testing.T) {
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: noon + Never.Microseconds()},
 		},
 		{
-			"ceiling", "tightens, and is not stored",
+			"ceiling", "a ceiling lowers the capacity and is not stored",
 			bucket(2, 0), with(op(IfFits, 3, 0), func(o *Op) { o.Ceiling = 4 }), noon,
 			State{Level: 2, RetryAfter: time.Second},
 			0, bucket(2, 0),
 		},
 		{
-			"slow leak", "a wait that a Duration cannot hold is Never",
+			"slow leak", "a wait that exceeds a Duration is Never",
 			Record{Level: 10, Time: noon, Limit: limit},
 			Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-10}.For("k"), Amount: 1},
 			noon,
@@ -142,7 +142,7 @@ func TestFill(t *testing.T) {
 			0, bucket(10, 0),
 		},
 		{
-			"slowest leak", "an estimate beyond all integers is Never, not an overflow",
+			"slowest leak", "an estimate above any integer is Never, not an overflow",
 			Record{Level: 1 << 53, Time: noon},
 			Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For("k"), Amount: 1 << 53},
 			noon,
@@ -151,7 +151,7 @@ func TestFill(t *testing.T) {
 			Record{Level: 1 << 53, Time: noon},
 		},
 		{
-			"tiny leak", "it does not change the level: T stays, so that it is not lost",
+			"tiny leak", "a leak that does not change the level leaves the time, so that it is not lost",
 			Record{Level: 1 << 52, Time: noon},
 			Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 0.125}.For("k"), Amount: 2},
 			at(1),
@@ -172,7 +172,8 @@ func TestFill(t *testing.T) {
 			}
 			c.want.Capacity, c.want.LeakRate, c.want.At = c.op.Capacity, c.op.LeakRate, got.At
 			if got != c.want || effect != c.effect || r != c.after {
-				t.Errorf("\n got %+v, %v, %+v\nwant %+v, %v, %+v\nwhy: %s", got, effect, r, c.want, c.effect, c.after, c.why)
+				t.Errorf("\n got %+v, %v, %+v\nwant %+v, %v, %+v\nwhy: %s",
+					got, effect, r, c.want, c.effect, c.after, c.why)
 			}
 		})
 	}
@@ -185,16 +186,22 @@ func TestFillErrors(t *testing.T) {
 		op   Op
 		want error
 	}{
-		{"more than is held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
-		{"a mode that is not known is never ignored", Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1}, errors.ErrUnsupported},
-		{"not even where there is nothing to do", Op{Bucket: limit.For("k"), Mode: 255}, errors.ErrUnsupported},
+		{"more units than are held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
+		{
+			"an unknown mode is an error", Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1},
+			errors.ErrUnsupported,
+		},
+		{
+			"an unknown mode is an error even with an amount of 0", Op{Bucket: limit.For("k"), Mode: 255},
+			errors.ErrUnsupported,
+		},
 	} {
-		// The time is beyond belief, and stays: an error changes nothing at all.
+		// The stored time is not believed, and stays: an error changes nothing at all.
 		before := Record{Level: 3, Held: 1, Time: noon, Limit: limit}
 		r := before
 		st, effect, err := r.Fill(&c.op, at(-3600), DefaultMaxSkew)
 		if !errors.Is(err, c.want) || st != (State{}) || effect != 0 || r != before {
-			t.Errorf("%+v, %v, %v, %+v; want %v and nothing changed\nwhy: %s", st, effect, err, r, c.want, c.why)
+			t.Errorf("%+v, %v, %v, %+v; want %v and an unchanged record\nwhy: %s", st, effect, err, r, c.want, c.why)
 		}
 	}
 }
@@ -219,7 +226,7 @@ func TestRefusal(t *testing.T) {
 		got := c.from.Refusal(&op, c.clock, DefaultMaxSkew)
 		filled, _, err := before.Fill(&op, c.clock, DefaultMaxSkew)
 		if err != nil || got != filled || got.RetryAfter != c.want {
-			t.Errorf("%s: %+v, want what Fill says, %+v, and RetryAfter %v", c.name, got, filled, c.want)
+			t.Errorf("%s: %+v, want the state that Fill returns, %+v, and RetryAfter %v", c.name, got, filled, c.want)
 		}
 	}
 }
@@ -249,7 +256,7 @@ func TestLevelAt(t *testing.T) {
 	}
 }
 
-func TestReadAbsent(t *testing.T) {
+func TestStateOfNewRecord(t *testing.T) {
 	got := NewRecord(noon).State(Limit{Capacity: 3, LeakRate: 2}, noon, DefaultMaxSkew)
 	if want := (State{Capacity: 3, LeakRate: 2, At: toTime(noon)}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -259,14 +266,15 @@ func TestReadAbsent(t *testing.T) {
 	}
 }
 
-func TestReadByTheLimitLastWritten(t *testing.T) {
+func TestStateByTheLimitLastWritten(t *testing.T) {
 	r := Record{Level: 8, Held: 1, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 2}, BlockedUntil: at(5)}
 	got := r.State(Limit{}, at(3), DefaultMaxSkew)
-	if want := (State{Level: 2, Held: 1, Capacity: 10, LeakRate: 2, At: toTime(at(3)), BlockedUntil: toTime(at(5))}); got != want {
+	want := State{Level: 2, Held: 1, Capacity: 10, LeakRate: 2, At: toTime(at(3)), BlockedUntil: toTime(at(5))}
+	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := r.State(Limit{}, at(5), DefaultMaxSkew); !got.BlockedUntil.IsZero() {
-		t.Errorf("blocked until %v at that very time: the block is over", got.BlockedUntil)
+		t.Errorf("BlockedUntil %v at that very time; want zero, because the block is over", got.BlockedUntil)
 	}
 }
 
@@ -279,13 +287,16 @@ func TestExpired(t *testing.T) {
 		after float64 // seconds
 		want  bool
 	}{
-		{"empty since MaxSkew", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew, true},
-		{"empty for a little less", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew - 1e-6, false},
+		{"empty for MaxSkew", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew, true},
+		{"empty for a little less than MaxSkew", Record{Level: 8, Time: noon, Limit: leaks}, 8 + skew - 1e-6, false},
 		{"written less than MaxSkew ago", Record{Time: noon, Limit: leaks}, skew - 1e-6, false},
 		{"written MaxSkew ago", Record{Time: noon, Limit: leaks}, skew, true},
 		{"held", Record{Held: 1, Time: noon, Limit: leaks}, 1e6, false},
 		{"does not leak", Record{Time: noon, Limit: Limit{Capacity: 1}}, 1e6, false},
-		{"blocked until less than MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)}, 100 + skew - 1e-6, false},
+		{
+			"blocked until less than MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)},
+			100 + skew - 1e-6, false,
+		},
 		{"blocked until MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)}, 100 + skew, true},
 		{"ahead of the clock", Record{Time: noon, Limit: leaks}, -1e6, false},
 	} {
@@ -295,7 +306,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestExtremeTimes sees that no clock from the year 1, which is the zero time, to 9999 makes a level rise, a NaN or a panic.
+// TestExtremeTimes moves the clock anywhere between the year 1, which is the zero time, and
+// 9999. No clock may raise a level or cause a NaN or a panic.
 func TestExtremeTimes(t *testing.T) {
 	first, last := time.Time{}.UnixMicro(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMicro()
 	times := []int64{first, first + 1, -1, 0, 1, noon, last - 1, last}

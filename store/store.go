@@ -5,94 +5,105 @@ import (
 	"time"
 )
 
-// Store keeps buckets. Package brim's Limiter is its usual caller.
+// Store keeps buckets. Its usual caller is the Limiter of package brim. A wrapper around a
+// Store is a Store too.
 //
-// All methods may be called by any number of goroutines at once. Arguments have passed [Op.Validate], [Txn.Validate],
-// [Bucket.Validate] or [ValidateKey]; a store need not look again, but must answer [errors.ErrUnsupported] to a [Mode] or a
-// field that it does not know, never ignore it.
+// All methods may be called by any number of goroutines at once. The caller has validated the
+// arguments by [Op.Validate], [Txn.Validate], [Bucket.Validate] or [ValidateKey], so a store
+// need not validate them again. It must answer [errors.ErrUnsupported] to a [Mode] or a field
+// that it does not know, and must never ignore one.
 //
-// Every method answers a context that is already done with the context's error and does nothing; after Close it
-// answers [ErrClosed]. An error other than [ErrUnknownOutcome] means that nothing was applied.
-// A refusal is a [State], never an error.
-//
-// A wrapper around a Store is a Store.
+// If the context is already done, every method returns the context's error and does nothing.
+// After Close every method returns [ErrClosed]. After an error other than [ErrUnknownOutcome]
+// nothing was applied. A refusal is a [State], never an error.
 type Store interface {
-	// Fill decides one operation on one bucket, atomically. It is the hot path.
+	// Fill decides one operation on one bucket atomically. It is the hot path.
 	Fill(ctx context.Context, op Op) (State, error)
 
-	// Apply decides transactions in order, each on its own and all or none of its operations: see [Decide]. It answers
-	// with one Result per transaction. Backends that commit do so once for all of them, so that a caller with much to do
-	// pays for one commit.
+	// Apply decides transactions in order, and returns one Result per transaction. Each
+	// transaction is decided by itself: all of its operations go in or none; see [Decide]. A
+	// backend that commits makes one commit for all transactions of the call.
 	Apply(ctx context.Context, txns ...Txn) ([]Result, error)
 
-	// Read reports the state of each bucket, in the order asked, by the limit that comes with it; a zero Limit means the
-	// one last written with the key. A bucket that is not there is empty; asked for without a limit, its Capacity is 0.
-	// Nothing is written.
+	// Read returns the state of each bucket, in the order of the arguments, by the limit of the
+	// argument. A zero Limit stands for the limit last written to the bucket. A bucket that
+	// does not exist is empty, and without a limit its Capacity is 0. Read writes nothing.
 	Read(ctx context.Context, buckets ...Bucket) ([]State, error)
 
-	// Delete removes buckets whatever they hold. Keys that are not there are passed over.
+	// Delete removes buckets, whatever their state. It ignores keys that do not exist.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Scan lists up to limit buckets whose keys start with prefix and are greater than after, in byte order of key, each
-	// by the limit last written. Fewer than limit entries mean that there are no more. Nothing is held between calls, so a
-	// caller may write between pages; a bucket that is there from the first page to the last is listed once.
+	// Scan returns up to limit buckets whose keys start with prefix and are greater than after,
+	// in byte order of key, each by the limit last written. Fewer than limit entries mean that
+	// no more follow. A store keeps nothing between calls, so a caller may write between pages.
+	// A bucket that exists from the first page to the last is listed exactly once.
 	Scan(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
 
-	// Prune removes the buckets that [Record.Expired] names and reports how many. No answer changes by it.
+	// Prune removes the buckets that have expired by [Record.Expired], and returns their
+	// number. It changes no answer.
 	Prune(ctx context.Context) (int64, error)
 
-	// Close ends the store. Calls in flight end first, or fail with ErrClosed. Closing twice is allowed.
+	// Close closes the store. Calls in flight complete first, or fail with ErrClosed. A second
+	// Close does nothing and returns nil.
 	Close() error
 }
 
-// Mode says what becomes of an amount that does not fit.
+// Mode decides the fate of an amount that does not fit.
 type Mode uint8
 
 const (
-	// IfFits puts the amount in wholly or not at all: TryFillup and Hold. With a negative amount and a ceiling it takes
-	// out only while the bucket is no fuller than expected.
+	// IfFits puts the amount in wholly or not at all: TryFillup and Hold. With a negative
+	// amount and a ceiling it takes units out only if the bucket is no fuller than the ceiling.
 	IfFits Mode = iota
-	// Clamp puts the amount in up to the rim; what exceeds it is lost: Fillup.
+	// Clamp puts the amount in up to the capacity; the excess is lost: Fillup.
 	Clamp
-	// Always puts the amount in even past the rim, and never below zero: Drain, Capture, Release.
+	// Always puts the amount in even above the capacity, and takes it out down to zero: Drain,
+	// Capture, Release.
 	Always
 )
 
-// UntilEmpty as an [Op]'s BlockFor blocks the bucket until what it then holds has leaked.
+// UntilEmpty as the BlockFor of an [Op] blocks the bucket until its level has leaked.
 const UntilEmpty time.Duration = -1
 
 // Op is one operation on one bucket.
 type Op struct {
+	// Bucket is the bucket with the limit to decide by. The limit is stored if the operation
+	// writes.
 	Bucket
-	// Amount is the units to put in; in modes IfFits and Always it may be negative and takes out, never below zero.
+	// Amount is the number of units to put in. In modes IfFits and Always it may be negative;
+	// then it takes units out, down to a level of zero.
 	Amount float64
-	// Hold is the change of the held units, which take up room and do not leak. Taking back more than is held is
-	// [ErrNotHeld].
+	// Hold is the change of the held units, which take up room and do not leak. Taking back
+	// more units than are held is [ErrNotHeld].
 	Hold float64
+	// Mode decides the fate of an amount that does not fit.
 	Mode Mode
-	// Ceiling, if not 0, tightens the capacity for this call and is not stored: a shaper's longest wait.
+	// Ceiling, if not 0, lowers the capacity in units for this call. It is not stored. A shaper
+	// uses it to bound the wait.
 	Ceiling float64
-	// CeilingAt, if not zero, is the time on the bucket's clock at which the bucket was allowed to reach Ceiling: it sinks
-	// from then on at the leak rate. A caller that takes back what it put in sets both from the State that it was given:
-	// the operation then goes through only where nobody has put anything in behind it.
+	// CeilingAt, if not zero, makes Ceiling sink at the leak rate from this time on, on the
+	// store's clock. A caller that takes units back sets both from the State of its earlier
+	// call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
-	// BlockFor is the penalty: a call whose amount does not fit blocks the bucket for this long, or [UntilEmpty]. A block
-	// is never shortened by a later one.
+	// BlockFor is the penalty. If it is not 0 and the amount does not fit, the bucket is
+	// blocked for this time, or [UntilEmpty]. A later block never shortens an earlier one.
 	BlockFor time.Duration
 }
 
-// Txn is operations that go in together or not at all. A key may come more than once, with one limit; a later operation
-// sees what an earlier one did.
+// Txn is a transaction: operations that go in together or not at all. A key may occur more than
+// once, with one limit; a later operation then finds the bucket as an earlier one left it.
 type Txn []Op
 
-// Result is what became of a transaction.
+// Result is the outcome of a transaction.
 type Result struct {
-	// Accepted reports that the transaction went in: none of its IfFits operations was refused.
+	// Accepted reports whether the transaction went in: no IfFits operation of it was refused.
 	Accepted bool
-	// States has one element per operation. In a transaction that was refused each reports the bucket as it was left, not
-	// Accepted, and only those that refused have a RetryAfter.
+	// States has one element per operation. After a refusal no state is Accepted, each reports
+	// the bucket as the refusal left it, and only the operations that were refused have a
+	// RetryAfter.
 	States []State
-	// Err is why this transaction could not be decided, [ErrNotHeld] or [ErrCorrupt] for instance; then it changed nothing.
+	// Err is the reason why this transaction could not be decided, for instance [ErrNotHeld] or
+	// [ErrCorrupt]. The transaction then changed nothing.
 	Err error
 }
 

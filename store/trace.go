@@ -2,30 +2,31 @@ package store
 
 import "time"
 
-// Trace is told of what a backend does on its own account, which nobody who calls it can see: how many callers shared a
-// commit, and what was tried again. Backends that combine callers take one in their Options. Nil functions are not called.
+// Trace holds functions that a backend calls to report work that its callers cannot see:
+// commits that several callers share, and retries. Backends that combine callers take a Trace
+// in their Options. Package observe makes one from its hooks.
 //
-// The functions are called by any number of goroutines at once, and what comes next waits for them: they must be quick, and
-// must not call the store. Neither is told a key. Package observe makes one of its hooks.
+// A nil function is not called. The functions are called by any number of goroutines at once.
+// The backend waits for them, so they must be quick, and they must not call the store. They
+// never receive a key.
 type Trace struct {
-	// Flush is called after each round of work that callers shared: a commit or a combined statement, or the finding that
-	// nothing has to be written.
+	// Flush is called after each flush, even if the flush found nothing to write.
 	Flush func(Flush)
-	// Retry is called before something is tried again, of which nothing was applied.
+	// Retry is called before each retry of an attempt of which nothing was applied.
 	Retry func(Retry)
 }
 
-// Flush is one round of work that answered callers.
+// Flush is one commit or one combined statement that answered several callers.
 type Flush struct {
 	Backend  string        // "bolt", "postgres"
-	Requests int           // callers who shared it
-	Took     time.Duration // by this machine's clock, without the wait before it
-	Err      error         // why none of them was answered; nil if one was
+	Requests int           // number of callers who shared the flush
+	Took     time.Duration // duration on this process's clock, without the wait before the flush
+	Err      error         // the cause if no caller was answered, else nil
 }
 
-// Retry is an attempt of which nothing was applied, and that is followed by another.
+// Retry is an attempt of which nothing was applied and which the backend repeats.
 type Retry struct {
 	Backend string // "bolt", "postgres"
-	Attempt int    // from 1
-	Err     error  // why it failed
+	Attempt int    // number of the failed attempt, from 1
+	Err     error  // the cause of the failure
 }

@@ -2,14 +2,14 @@ package store
 
 import "time"
 
-// Decide decides a transaction at clock on the records of its operations: recs[i] is that of txn[i], and operations on one
-// key share one record. All of them go in, or none does. The backend stores the records whose element of effects holds
-// [Write].
+// Decide decides a transaction at time clock: all of its operations go in, or none does.
+// recs[i] is the record of txn[i], and operations on one key share one record. The backend
+// stores each record of which an element of effects contains [Write].
 //
-// The RetryAfter of a bucket that refused is the wait until all of the transaction's operations on it fit, one after the other.
-//
-// A refused transaction leaves the records as they were, but for the blocks of the operations that refused it and for times
-// that were not believed; see [Record.Fill].
+// A refused transaction leaves the records unchanged, except for the blocks of the operations
+// that were refused and for times that were not believed; see [Record.Fill]. The RetryAfter of
+// a refused operation is the wait until all operations of the transaction on the same bucket
+// fit, one after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	before := make([]Record, len(txn))
 	for i, r := range recs {
@@ -62,9 +62,10 @@ func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Re
 	return res, effects
 }
 
-// together is the wait until all operations of the transaction on one record fit, one after the other. The wait that the trial
-// gave to the one that refused is not it: that takes what the others would have put in for something that leaks meanwhile, and
-// so has an end even where their sum is more than the capacity.
+// together returns the wait until all operations of the transaction on the record r fit, one
+// after the other. The wait that the trial in Decide returned is not the answer: in the trial
+// the units of earlier operations are in the bucket and leak during the wait, so that wait is
+// finite even if the sum of the operations exceeds the capacity.
 func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
 	var ops []*Op
 	for i := range txn {

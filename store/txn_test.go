@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// transact runs Transact on records by key, and reports which keys it says to write.
-func transact(t *testing.T, kept map[string]*Record, txn Txn, clock int64) (Result, map[string]bool) {
+// decide runs Decide on records by key. It returns the result and the keys of the records to
+// write.
+func decide(t *testing.T, kept map[string]*Record, txn Txn, clock int64) (Result, map[string]bool) {
 	t.Helper()
 	recs := make([]*Record, len(txn))
 	for i, op := range txn {
@@ -30,7 +31,7 @@ func transact(t *testing.T, kept map[string]*Record, txn Txn, clock int64) (Resu
 	return res, written
 }
 
-func TestTransact(t *testing.T) {
+func TestDecide(t *testing.T) {
 	limit := Limit{Capacity: 10, LeakRate: 1}
 	try := func(key string, n float64) Op { return Op{Bucket: limit.For(key), Amount: n} }
 	release := func(key string, n float64) Op { return Op{Bucket: limit.For(key), Hold: -n, Mode: Always} }
@@ -43,14 +44,14 @@ func TestTransact(t *testing.T) {
 		accepted  bool
 		err       error
 		retry     []time.Duration
-		written   string             // keys, of one letter
-		levels    map[string]float64 // afterwards, of a (2 before), b (8 before) and c (absent before)
+		written   string             // keys of the records to write, one letter each
+		levels    map[string]float64 // afterwards; a has 2 before, b has 8, c does not exist
 	}{
 		{
-			"nothing", "no operation refuses", Txn{}, true, nil, nil, "", nil,
+			"no operations", "no operation refuses", Txn{}, true, nil, nil, "", nil,
 		},
 		{
-			"all fit", "all go in",
+			"all fit", "all operations go in",
 			Txn{try("a", 3), try("b", 2), try("c", 1)},
 			true, nil,
 			[]time.Duration{0, 0, 0},
@@ -58,7 +59,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"a": 5, "b": 10, "c": 1},
 		},
 		{
-			"one does not fit", "none goes in, and only the one that refused has a wait",
+			"one does not fit", "no operation goes in, and only the refused one has a wait",
 			Txn{try("a", 3), try("b", 3), try("c", 1)},
 			false, nil,
 			[]time.Duration{0, time.Second, 0},
@@ -74,7 +75,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"a": 10},
 		},
 		{
-			"together too much for now", "the wait is for both",
+			"together too much for now", "the wait is until both operations fit",
 			Txn{try("a", 4), try("a", 5)},
 			false, nil,
 			[]time.Duration{0, time.Second},
@@ -82,7 +83,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"a": 2},
 		},
 		{
-			"together too much for ever", "a wait for one of them would be in vain",
+			"together more than the capacity", "a wait for one operation alone would be in vain",
 			Txn{try("a", 6), try("a", 5)},
 			false, nil,
 			[]time.Duration{0, Never},
@@ -90,7 +91,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"a": 2},
 		},
 		{
-			"a drain first", "what it makes room for counts, but no more than there is",
+			"a drain first", "the drain makes room, but not below an empty bucket",
 			Txn{drain("b", 100), try("b", 9), try("b", 2)},
 			false, nil,
 			[]time.Duration{0, 0, Never},
@@ -98,7 +99,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"b": 8},
 		},
 		{
-			"a Fillup first", "the wait is until all of it would go in and leave room for the rest",
+			"a Fillup first", "the wait is until the Fillup goes in wholly and leaves room for the rest",
 			Txn{fillup("b", 4), try("b", 3)},
 			false, nil,
 			[]time.Duration{0, 5 * time.Second},
@@ -106,7 +107,7 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"b": 8},
 		},
 		{
-			"two refuse on one key", "both wait for the same",
+			"two refused on one key", "both operations have the same wait",
 			Txn{try("b", 4), try("b", 5), try("a", 9)},
 			false, nil,
 			[]time.Duration{7 * time.Second, 7 * time.Second, time.Second},
@@ -114,13 +115,13 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"b": 8},
 		},
 		{
-			"an error", "undoes what came before it",
+			"an error", "an error undoes the operations before it",
 			Txn{try("a", 3), release("b", 1)},
 			false, ErrNotHeld, nil, "",
 			map[string]float64{"a": 2, "b": 8},
 		},
 		{
-			"penalties", "block the buckets that refused, and no other",
+			"penalties", "a penalty blocks only the buckets that refused",
 			Txn{penalty(try("a", 3), time.Minute), penalty(try("b", 3), time.Minute)},
 			false, nil,
 			[]time.Duration{0, time.Minute},
@@ -128,7 +129,8 @@ func TestTransact(t *testing.T) {
 			map[string]float64{"a": 2, "b": 8},
 		},
 		{
-			"a penalty until empty, of a trial", "the block is by what the bucket holds, not by what was tried",
+			"a penalty until empty after a drain",
+			"the block lasts as long as the real level takes to leak, not the tried one",
 			Txn{drain("b", 4), penalty(try("b", 7), UntilEmpty)},
 			false, nil,
 			[]time.Duration{0, 8 * time.Second},
@@ -138,14 +140,18 @@ func TestTransact(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			kept := map[string]*Record{"a": {Level: 2, Time: noon, Limit: limit}, "b": {Level: 8, Time: noon, Limit: limit}}
-			res, written := transact(t, kept, c.txn, noon)
+			kept := map[string]*Record{
+				"a": {Level: 2, Time: noon, Limit: limit},
+				"b": {Level: 8, Time: noon, Limit: limit},
+			}
+			res, written := decide(t, kept, c.txn, noon)
 			if res.Accepted != c.accepted || !errors.Is(res.Err, c.err) {
 				t.Fatalf("%+v, want accepted = %v, err %v\nwhy: %s", res, c.accepted, c.err, c.why)
 			}
 			for i, want := range c.retry {
 				if got := res.States[i]; got.RetryAfter != want || got.Accepted != c.accepted {
-					t.Errorf("operation %d: %+v, want RetryAfter %v, accepted = %v\nwhy: %s", i, got, want, c.accepted, c.why)
+					t.Errorf("operation %d: %+v, want RetryAfter %v, accepted = %v\nwhy: %s",
+						i, got, want, c.accepted, c.why)
 				}
 			}
 			for _, key := range []string{"a", "b", "c"} {
@@ -166,17 +172,20 @@ func TestTransact(t *testing.T) {
 	}
 }
 
-func TestTransactMendsTimes(t *testing.T) {
+func TestDecideMendsTimes(t *testing.T) {
 	limit := Limit{Capacity: 10, LeakRate: 1}
 	kept := map[string]*Record{
-		"a": {Level: 2, Time: noon, Limit: limit}, "b": {Level: 8, Time: noon, Limit: limit}, "c": {Level: 3, Time: noon, Limit: limit},
+		"a": {Level: 2, Time: noon, Limit: limit},
+		"b": {Level: 8, Time: noon, Limit: limit},
+		"c": {Level: 3, Time: noon, Limit: limit},
 	}
 	txn := Txn{{Bucket: limit.For("a"), Amount: 1}, {Bucket: limit.For("b"), Amount: 3}, {Bucket: limit.For("c")}}
-	res, written := transact(t, kept, txn, at(-3600))
+	res, written := decide(t, kept, txn, at(-3600))
 	if res.Accepted || !written["a"] || !written["b"] || written["c"] {
-		t.Errorf("%+v, writes %v; want a refusal that mends the times of a and b, and n = 0 writes nothing", res, written)
+		t.Errorf("%+v, writes %v; want a refusal that mends the times of a and b, and not of c, whose amount is 0",
+			res, written)
 	}
 	if kept["a"].Time != at(-3600) || kept["b"].Time != at(-3600) || kept["c"].Time != noon || kept["a"].Level != 2 {
-		t.Errorf("left %+v, %+v, %+v", kept["a"], kept["b"], kept["c"])
+		t.Errorf("records after the refusal: %+v, %+v, %+v", kept["a"], kept["b"], kept["c"])
 	}
 }

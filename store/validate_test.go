@@ -15,7 +15,7 @@ func TestValidateKey(t *testing.T) {
 		valid     bool
 	}{
 		{"empty", "", false},
-		{"a byte", "a", true},
+		{"one byte", "a", true},
 		{"512 bytes", strings.Repeat("k", 512), true},
 		{"513 bytes", strings.Repeat("k", 513), false},
 		{"512 bytes in 256 runes", strings.Repeat("é", 256), true},
@@ -23,7 +23,7 @@ func TestValidateKey(t *testing.T) {
 		{"NUL", "\x00", false},
 		{"NUL among eight bytes", "abc\x00defgh", false},
 		{"NUL at the end", "abcdefghijk\x00", false},
-		{"NUL behind what is not ASCII", "é\x00", false},
+		{"NUL after a rune that is not ASCII", "é\x00", false},
 		{"control characters", "\x01\n\r\t\x1f\x7f", true},
 		{"DEL in eight bytes", "\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7f", true},
 		{"blanks", "    ", true},
@@ -42,7 +42,7 @@ func TestValidateKey(t *testing.T) {
 	}
 }
 
-func TestErrorsHoldNoKey(t *testing.T) {
+func TestErrorsContainNoKey(t *testing.T) {
 	secret := "4111-1111-1111-1111"
 	long := strings.Repeat(secret, 30)
 	limit := Limit{Capacity: 10, LeakRate: 1}
@@ -52,7 +52,7 @@ func TestErrorsHoldNoKey(t *testing.T) {
 		Txn{{Bucket: limit.For(secret)}, {Bucket: Limit{Capacity: 11}.For(secret)}}.Validate(),
 	} {
 		if err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%v: want an error without the key, which may be personal data", err)
+			t.Errorf("%v; want an error without the key, which may be personal data", err)
 		}
 	}
 }
@@ -121,28 +121,28 @@ func TestOpValidate(t *testing.T) {
 		want error
 	}{
 		{"try", Op{Bucket: b, Amount: 1}, nil},
-		{"nothing", Op{Bucket: b}, nil},
+		{"zero", Op{Bucket: b}, nil},
 		{"drain", Op{Bucket: b, Amount: -1, Mode: Always}, nil},
 		{"hold", Op{Bucket: b, Hold: 1}, nil},
 		{"capture", Op{Bucket: b, Amount: 1, Hold: -2, Mode: Always}, nil},
-		{"take back", Op{Bucket: b, Amount: -1, Ceiling: 3, CeilingAt: time.Now()}, nil},
+		{"cancel", Op{Bucket: b, Amount: -1, Ceiling: 3, CeilingAt: time.Now()}, nil},
 		{"penalty", Op{Bucket: b, Amount: 1, BlockFor: time.Microsecond}, nil},
 		{"penalty until empty", Op{Bucket: b, Amount: 1, BlockFor: UntilEmpty}, nil},
 		{"no key", Op{Bucket: Limit{Capacity: 1}.For("")}, ErrInvalidKey},
 		{"no limit", Op{Bucket: Bucket{Key: "k"}}, ErrInvalidLimit},
-		{"amount not a number", Op{Bucket: b, Amount: math.NaN(), Mode: Always}, ErrInvalidAmount},
-		{"drain of too much", Op{Bucket: b, Amount: -1<<53 - 2, Mode: Always}, ErrInvalidAmount},
-		{"hold not a number", Op{Bucket: b, Hold: math.NaN()}, ErrInvalidAmount},
-		{"endless hold", Op{Bucket: b, Hold: math.Inf(1)}, ErrInvalidAmount},
+		{"amount NaN", Op{Bucket: b, Amount: math.NaN(), Mode: Always}, ErrInvalidAmount},
+		{"drain of more than 2^53", Op{Bucket: b, Amount: -1<<53 - 2, Mode: Always}, ErrInvalidAmount},
+		{"hold NaN", Op{Bucket: b, Hold: math.NaN()}, ErrInvalidAmount},
+		{"infinite hold", Op{Bucket: b, Hold: math.Inf(1)}, ErrInvalidAmount},
 		{"clamped drain", Op{Bucket: b, Amount: -1, Mode: Clamp}, ErrInvalidAmount},
 		{"clamped hold", Op{Bucket: b, Hold: 1, Mode: Clamp}, ErrInvalidAmount},
-		{"release if it fits", Op{Bucket: b, Hold: -1}, ErrInvalidAmount},
+		{"release in mode IfFits", Op{Bucket: b, Hold: -1}, ErrInvalidAmount},
 		{"negative ceiling", Op{Bucket: b, Amount: 1, Ceiling: -1}, ErrInvalidLimit},
-		{"ceiling not a number", Op{Bucket: b, Amount: 1, Ceiling: math.NaN()}, ErrInvalidLimit},
-		{"endless ceiling", Op{Bucket: b, Amount: 1, Ceiling: math.Inf(1)}, ErrInvalidLimit},
-		{"time without a ceiling", Op{Bucket: b, Amount: 1, CeilingAt: time.Now()}, ErrInvalidLimit},
+		{"ceiling NaN", Op{Bucket: b, Amount: 1, Ceiling: math.NaN()}, ErrInvalidLimit},
+		{"infinite ceiling", Op{Bucket: b, Amount: 1, Ceiling: math.Inf(1)}, ErrInvalidLimit},
+		{"CeilingAt without Ceiling", Op{Bucket: b, Amount: 1, CeilingAt: time.Now()}, ErrInvalidLimit},
 		{"negative penalty", Op{Bucket: b, Amount: 1, BlockFor: -time.Second}, ErrInvalidLimit},
-		{"penalty of less than the clock tells", Op{Bucket: b, Amount: 1, BlockFor: time.Nanosecond}, ErrInvalidLimit},
+		{"penalty below a microsecond", Op{Bucket: b, Amount: 1, BlockFor: time.Nanosecond}, ErrInvalidLimit},
 	} {
 		if err := c.op.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -161,9 +161,15 @@ func TestTxnValidate(t *testing.T) {
 		{"one", Txn{{Bucket: one.For("a"), Amount: 1}}, nil},
 		{"two limits, two keys", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}}, nil},
 		{"one key twice", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}, {Bucket: one.For("a")}}, nil},
-		{"one key with two limits", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b")}, {Bucket: other.For("a")}}, ErrInvalidLimit},
-		{"a bad operation", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Amount: math.NaN()}}, ErrInvalidAmount},
-		{"a bad key", Txn{{Bucket: one.For("\xff")}}, ErrInvalidKey},
+		{
+			"one key with two limits", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b")}, {Bucket: other.For("a")}},
+			ErrInvalidLimit,
+		},
+		{
+			"invalid operation", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Amount: math.NaN()}},
+			ErrInvalidAmount,
+		},
+		{"invalid key", Txn{{Bucket: one.For("\xff")}}, ErrInvalidKey},
 	} {
 		if err := c.txn.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -171,9 +177,12 @@ func TestTxnValidate(t *testing.T) {
 	}
 }
 
-// FuzzValidateKey holds the validator, which looks at eight bytes at once, against the rule as it is written.
+// FuzzValidateKey compares the validator, which tests eight bytes at a time, with the plain
+// rule.
 func FuzzValidateKey(f *testing.F) {
-	for _, key := range []string{"", "a", "abcdefgh", "abcdefg\x00", "é", "\x00", "\xff", strings.Repeat("k", 513), "abcdefg\x80", "\x01\x80\x00\x7f"} {
+	for _, key := range []string{
+		"", "a", "abcdefgh", "abcdefg\x00", "é", "\x00", "\xff", strings.Repeat("k", 513), "abcdefg\x80", "\x01\x80\x00\x7f",
+	} {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
