@@ -178,7 +178,22 @@ func closed(t *testing.T, h Harness) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := b.Charge(ctx, request); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("Charge on a closed ledger: %v; want ErrClosed", err)
+	for name, call := range map[string]func() error{
+		"Charge":    func() error { _, err := b.Charge(ctx, request); return err },
+		"Remaining": func() error { _, err := b.Remaining(ctx, "card"); return err },
+		"Verify":    func() error { return b.Verify(ctx, "card") },
+		"Prune":     func() error { _, err := b.Prune(ctx); return err },
+		"PruneRequests": func() error {
+			_, err := l.PruneRequests(ctx, "closed/", 0)
+			return err
+		},
+		"History": func() error {
+			_, err := l.History(ctx, "closed/card", ledger.Position{}, 1)
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s on a closed ledger: %v; want ErrClosed", name, err)
+		}
 	}
 }
