@@ -42,12 +42,16 @@ type Decline struct {
 // holds anything. For a [Leaky] rule Used is rounded up and Remaining down.
 type Usage struct {
 	Account
-	Rule      string    `json:"rule"`
-	Limit     Money     `json:"limit"`
-	Used      Money     `json:"used"`
-	Held      Money     `json:"held"`
-	Remaining Money     `json:"remaining"`         // negative after Record, a forced capture or a lowered limit
-	GrowsAt   time.Time `json:"grows_at,omitzero"` // when Remaining grows if nobody spends; zero for never
+	Rule  string `json:"rule"`
+	Limit Money  `json:"limit"`
+	Used  Money  `json:"used"`
+	Held  Money  `json:"held"`
+	// Remaining is Limit less Used and Held. It may be negative after Record, a
+	// forced capture or a lowered limit.
+	Remaining Money `json:"remaining"`
+	// GrowsAt is the time at which Remaining grows if nobody spends, or the zero
+	// time if waiting does not help.
+	GrowsAt time.Time `json:"grows_at,omitzero"`
 }
 
 // answer returns the decision in the form for the caller.

@@ -39,7 +39,7 @@ type Options struct {
 	// refund needs every budget that its spend was charged to.
 	Budgets []Budget
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
-	// microsecond to 100 years; 0 means [DefaultHoldTTL].
+	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].
 	HoldTTL time.Duration
 	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend
 	// that the ID began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A
@@ -67,7 +67,7 @@ type checkedBudget struct {
 
 // New returns Budgets that decide spends against main and keep them in l. New
 // does not call l. o may be nil. A mistake in a budget or an option is
-// [ErrBudget].
+// [ErrBudget], and a nil ledger is [store.ErrClosed].
 func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if o == nil {
 		o = &Options{}

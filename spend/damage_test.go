@@ -87,7 +87,8 @@ func TestDamagedData(t *testing.T) {
 			name: "a decline by an unknown rule", call: "Charge, replayed", why: "the answer counts fewer rules",
 			damage: func(s *snapshot) {
 				s.request = func(r *ledger.Request) {
-					// The last byte is the number of declines: none. One decline follows, by rule 50.
+					// The last byte is the number of declines, 0. Replace it by one
+					// decline, by rule 50.
 					r.Answer = append(slices.Clone(r.Answer[:len(r.Answer)-1]), 2, 100, 0)
 				}
 			},

@@ -17,9 +17,9 @@ type PruneResult struct {
 
 // Prune ends the expired holds of accounts that nobody has asked about, and
 // removes data that no rule and no promise needs: entries older than every
-// window and than [Options.KeepIDs], and IDs older than KeepIDs. It covers the
-// accounts of the main budget. Accounts of a budget with a [Lifetime] rule keep
-// all of their entries.
+// window and than [Options.KeepIDs], and IDs older than KeepIDs that have no open
+// hold. It covers the accounts of the main budget. Accounts of a budget with a
+// [Lifetime] rule keep all of their entries.
 //
 // A later decision is the same with and without Prune, with one exception. A
 // request that is sent again after its ID was removed is a new request, and a

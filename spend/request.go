@@ -26,8 +26,9 @@ type Request struct {
 	// have one effect. Use at least 128 random bits. IDs that begin with the
 	// time, such as UUIDs of version 7, cost a large ledger less.
 	ID string
-	// Account is the account to charge, in the main budget. It may be personal
-	// data: no error contains it.
+	// Account is the account to charge, in the main budget: UTF-8 without control
+	// characters, up to 511 bytes together with the name of the budget. It may be
+	// personal data, and no error contains it.
 	Account string
 	// Amount is positive, and in the currency of every budget concerned. A budget
 	// with a [Leaky] rule accepts at most 2^53 minor units.
@@ -86,8 +87,6 @@ type RefundRequest struct {
 // After [store.ErrUnknownOutcome], or an error of the context, the spend may
 // have been decided. Send the same request again to learn the decision. Any
 // other error means that nothing changed.
-//
-// [store.ErrUnknownOutcome]: https://pkg.go.dev/github.com/brimgo/brim/store#ErrUnknownOutcome
 func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindSpend, r)
 }

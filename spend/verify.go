@@ -13,8 +13,6 @@ import (
 // them again. It changes nothing. A difference is [store.ErrCorrupt]. After
 // entries were pruned, Verify proves the figures that the remaining entries can
 // prove.
-//
-// [store.ErrCorrupt]: https://pkg.go.dev/github.com/brimgo/brim/store#ErrCorrupt
 func (b *Budgets) Verify(ctx context.Context, account string) error {
 	key, err := b.main.key(account)
 	if err != nil {
