@@ -14,7 +14,7 @@ import (
 	"github.com/brimgo/brim/internal/table"
 )
 
-// Bounds of a benchmark, so that a slip of the finger does not fill the memory.
+// The bounds of a benchmark. They keep a mistyped number from filling the memory.
 const (
 	maxCallers = 100_000
 	maxKeys    = 10_000_000
@@ -27,28 +27,28 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench [--callers N] [--keys N] [--duration D] [--refused SHARE] [--reference]",
 		Short: "Measure a store",
-		Long: `Measures how many decisions per second the store makes for callers that ask again as soon as they are answered, and
-how long they wait. Its keys begin with brim-bench/ and are removed at the end; live buckets are not touched, but
-share the store's speed while it runs.
+		Long: `Measures how many decisions per second the store makes, and how long each takes. Each caller asks again as soon as it has its
+answer. The keys begin with brim-bench/, and bench removes them at the end. It does not touch live buckets, but slows their
+callers while it runs.
 
-With --reference the barest that the same backend can do is measured in turn with it, round by round: for a bbolt file
-one transaction per decision, on a file beside it that is removed afterwards; for PostgreSQL one UPDATE of one row per
-decision through the same pool, in a table of its own that is dropped afterwards. The ratio is the median of those of the
-rounds. The reference takes as long again as the store.
+With --reference, bench also measures the cheapest durable change that the same backend can make, in turn with the store: for
+a bbolt file one transaction per decision, in a file beside it that is removed at the end; for PostgreSQL one UPDATE of one
+row per decision through the same pool, in a table that is dropped at the end. The ratio is the median of the ratios of the
+rounds. The reference takes as much time again as the store.
 
-Beside the speed, the units that were acknowledged are held against capacity and leak: for every key, and for one small
-bucket that all callers rush at the end. What was admitted beyond the limit must be 0.
+bench also compares the admitted units with capacity and leak: for every key, and for one small bucket that all callers rush
+at the end. The number of units admitted beyond the limit must be 0.
 
-Exit status: 0; 70 if more was admitted than the limit allows.`,
+Exit status: 0; 70 if the store admitted more than the limit allows.`,
 		Example: `  brim bench --store limits.db --callers 64 --keys 100000 --duration 10s --reference
   brim bench --store memory: --keys 1 --refused 0.9 --json`,
 		Args: exactArgs(),
 	}
-	cmd.Flags().IntVar(&o.Callers, "callers", 16, "how many ask at once")
-	cmd.Flags().IntVar(&o.Keys, "keys", 10_000, "how many buckets they share, each as likely as the other")
-	cmd.Flags().Var(&length, "duration", "how long to measure")
+	cmd.Flags().IntVar(&o.Callers, "callers", 16, "number of callers that ask at once")
+	cmd.Flags().IntVar(&o.Keys, "keys", 10_000, "number of buckets that the callers share, all of them equally likely")
+	cmd.Flags().Var(&length, "duration", "length of the measurement")
 	cmd.Flags().Float64Var(&o.Refused, "refused", 0, "share of the decisions that are refused, from 0 to 1")
-	cmd.Flags().BoolVar(&reference, "reference", false, "measure the backend's bare reference as well")
+	cmd.Flags().BoolVar(&reference, "reference", false, "measure the bare reference of the backend as well")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.Duration = length.Std()
 		switch {
@@ -66,9 +66,11 @@ Exit status: 0; 70 if more was admitted than the limit allows.`,
 	return cmd
 }
 
+// bench measures the store, and prints the report.
 func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error {
 	var rep *bench.Report
-	// The reference has a connection for every caller, up to more than a server is faster with.
+	// The reference has a connection for every caller, up to a number beyond which no server is
+	// faster.
 	err := a.with(ctx, opening{conns: min(max(o.Callers, 4), 64)}, func(s *opened, _ *brim.Limiter) (err error) {
 		if reference && s.reference == nil {
 			return usagef("%s has no bare reference to compare it with; leave out --reference", s.name)
@@ -111,6 +113,7 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 	return nil
 }
 
+// describeBench prints a report as a table.
 func (a *app) describeBench(rep *bench.Report) error {
 	if a.json {
 		return a.printJSON(rep)

@@ -17,7 +17,7 @@ import (
 func TestBench(t *testing.T) {
 	path := storeIn(t)
 	cli(t, "try", "live", "3", "--capacity", "5", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
-	args := []string{"bench", "--callers", "4", "--keys", "50", "--duration", "100ms", "--refused", "0.5", "--store", path}
+	args := strings.Fields("bench --callers 4 --keys 50 --duration 100ms --refused 0.5 --store " + path)
 	r := cli(t, append(args, "--reference", "--json")...)
 	want := []string{
 		"store", "callers", "keys", "decisions_per_second", "p50_ms", "p99_ms",
@@ -28,14 +28,16 @@ func TestBench(t *testing.T) {
 	}
 	var rep bench.Report
 	r.decode(t, &rep)
-	if rep.Store != path || rep.Callers != 4 || rep.Keys != 50 || rep.DecisionsPerSecond <= 0 || rep.Ratio == nil || rep.AdmittedBeyondLimit != 0 {
+	if rep.Store != path || rep.Callers != 4 || rep.Keys != 50 || rep.DecisionsPerSecond <= 0 || rep.Ratio == nil ||
+		rep.AdmittedBeyondLimit != 0 {
 		t.Errorf("got %+v", rep)
 	}
 	cli(t, append(args, "--reference")...).want(t, exitOK, "ratio to the reference", "")
 	r = cli(t, "bench", "--duration", "20ms", "--store", "memory:", "--json")
 	r.want(t, exitOK, `"reference_per_second":null,"reference_p99_ms":null,"ratio":null`, "")
 	// Its own keys and files are gone, and the live bucket is as it was.
-	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stdout, `"key":"live","level":3,`) {
+	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 ||
+		!strings.Contains(r.stdout, `"key":"live","level":3,`) {
 		t.Errorf("the benchmark has left %s", r.stdout)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
@@ -51,7 +53,8 @@ func TestBenchInterrupted(t *testing.T) {
 	go func() {
 		done <- run(ctx, []string{"bench", "--duration", "1h", "--keys", "5000", "--reference", "--store", path}, strings.NewReader(""), &stdout, &stderr)
 	}()
-	// The reference's file comes after the prefix and before the keys: wait for it, and so for work under way.
+	// The reference's file comes after the prefix and before the keys: wait for it, and so for
+	// work under way.
 	for len(glob(t, filepath.Join(filepath.Dir(path), "brim-bench-*"))) == 0 {
 		time.Sleep(time.Millisecond)
 	}

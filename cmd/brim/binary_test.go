@@ -101,7 +101,8 @@ func TestBinaryFindsTheFileLocked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	execute(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", path).want(t, 69, "", "locked by another process")
+	execute(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", path).want(t, 69, "",
+		"locked by another process")
 	// Its input has not ended: the interrupt must end it all the same, and let it tidy up.
 	if err := holder.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -123,7 +124,8 @@ func TestBinaryWritesToFullDevice(t *testing.T) {
 	var stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = device, &stderr
 	_ = cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != exitInternal || !strings.Contains(stderr.String(), "cannot write the answer") {
+	if code := cmd.ProcessState.ExitCode(); code != exitInternal ||
+		!strings.Contains(stderr.String(), "cannot write the answer") {
 		t.Errorf("exit status %d, %q; want %d", code, stderr.String(), exitInternal)
 	}
 }

@@ -14,7 +14,7 @@ func (a *app) tryCommand() *cobra.Command {
 		Use:   "try KEY AMOUNT --capacity C (--leak-rate R | --over D)",
 		Short: "Put an amount in if it fits wholly",
 		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, in one atomic step, and changes nothing if it does not.
-A refusal says when the amount would fit if nobody else came.
+A refusal shows when the amount would fit if no other call came in between.
 
 Exit status: 0 it went in; 75 it does not fit now, try again later; 78 it can never fit this limit.`,
 		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
@@ -22,12 +22,13 @@ Exit status: 0 it went in; 75 it does not fit now, try again later; 78 it can ne
 		Args: exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
-	cmd.RunE = a.change(limit, change{absent: create, refuses: true, call: (*brim.Limiter).TryFillup, words: func(n float64, st brim.State) string {
+	words := func(n float64, st brim.State) string {
 		if !st.Accepted {
 			return fmt.Sprintf("refused: %s; %s", filling(st), a.comeBack(n, st))
 		}
 		return "accepted: " + filling(st)
-	}})
+	}
+	cmd.RunE = a.change(limit, change{absent: create, refuses: true, call: (*brim.Limiter).TryFillup, words: words})
 	return cmd
 }
 
@@ -35,15 +36,15 @@ func (a *app) fillupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fillup KEY AMOUNT --capacity C (--leak-rate R | --over D)",
 		Short: "Put an amount in, up to the rim",
-		Long: `Puts AMOUNT into the bucket KEY. What exceeds the rim is lost: for what has happened anyway.
-Says whether this brought the bucket to its capacity, and what was lost.
+		Long: `Puts AMOUNT into the bucket KEY, up to its capacity. The rest is lost. Use it to count events that have happened anyway.
+The answer shows whether the bucket became full, and how much was lost.
 
 Exit status: 0, whether or not all of it went in; see accepted, full and spilled of --json.`,
 		Example: `  brim fillup login-failures:203.0.113.7 1 --capacity 5 --over 15m`,
 		Args:    exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
-	cmd.RunE = a.change(limit, change{absent: create, call: (*brim.Limiter).Fillup, words: func(n float64, st brim.State) string {
+	words := func(n float64, st brim.State) string {
 		s := "filled: " + filling(st)
 		if st.Full {
 			s += fmt.Sprintf("; this filled it up, at %s", clockTime(st.At, a.now()))
@@ -52,7 +53,8 @@ Exit status: 0, whether or not all of it went in; see accepted, full and spilled
 			s += fmt.Sprintf("; %s of %s lost over the rim", units(st.Spilled), units(n))
 		}
 		return s
-	}})
+	}
+	cmd.RunE = a.change(limit, change{absent: create, call: (*brim.Limiter).Fillup, words: words})
 	return cmd
 }
 
@@ -60,16 +62,15 @@ func (a *app) drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain KEY AMOUNT --capacity C (--leak-rate R | --over D)",
 		Short: "Take an amount out",
-		Long: `Takes AMOUNT out of the bucket KEY, at most what is in it: units that are given back, or were counted in error.
+		Long: `Takes AMOUNT out of the bucket KEY, or all of its level if that is less. Use it to give units back, or to correct a fill.
 
 Exit status: 0.`,
 		Example: `  brim drain tenant:42 250 --capacity 10000 --leak-rate 500`,
 		Args:    exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
-	cmd.RunE = a.change(limit, change{absent: empty, call: (*brim.Limiter).Drain, words: func(_ float64, st brim.State) string {
-		return "drained: " + filling(st)
-	}})
+	words := func(_ float64, st brim.State) string { return "drained: " + filling(st) }
+	cmd.RunE = a.change(limit, change{absent: empty, call: (*brim.Limiter).Drain, words: words})
 	return cmd
 }
 
@@ -77,8 +78,8 @@ func (a *app) ableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "able KEY AMOUNT --capacity C (--leak-rate R | --over D)",
 		Short: "Ask whether an amount would fit",
-		Long: `Asks whether AMOUNT would fit into the bucket KEY now, and writes nothing. By the time that the answer is there,
-somebody else may have filled the bucket: to decide and fill at once, use try.
+		Long: `Asks whether AMOUNT would fit into the bucket KEY now, and writes nothing. Another call may fill the bucket before you read
+the answer. To decide and fill in one step, use try.
 
 Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answer.`,
 		Example: `  brim able tenant:42 250 --capacity 10000 --leak-rate 500 || echo "not now"`,
@@ -99,7 +100,7 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 			if !st.Accepted {
 				answer = fmt.Sprintf("no: %s; %s", filling(st), a.comeBack(n, st))
 			}
-			if err := a.answer(b.Key, st, answer); err != nil || st.Accepted {
+			if err := a.print(newStateJSON(b.Key, st), answer); err != nil || st.Accepted {
 				return err
 			}
 			return status(exitRefused)
@@ -108,14 +109,15 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 	return cmd
 }
 
-// change is a command that changes one bucket.
+// change describes a command that changes one bucket.
 type change struct {
 	absent  absence
-	refuses bool // is a refusal told by the exit status?
+	refuses bool // a refusal has an exit status of its own
 	call    func(*brim.Limiter, context.Context, brim.Bucket, float64) (brim.State, error)
 	words   func(n float64, st brim.State) string
 }
 
+// change returns the action of a command that changes one bucket.
 func (a *app) change(limit *limitFlags, c change) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		b, n, err := limit.bucketArgs(args)
@@ -127,7 +129,7 @@ func (a *app) change(limit *limitFlags, c change) func(*cobra.Command, []string)
 			if err != nil {
 				return err
 			}
-			if err := a.answer(b.Key, st, c.words(n, st)); err != nil {
+			if err := a.print(newStateJSON(b.Key, st), c.words(n, st)); err != nil {
 				return err
 			}
 			switch {
@@ -139,13 +141,4 @@ func (a *app) change(limit *limitFlags, c change) func(*cobra.Command, []string)
 			return status(exitRefused)
 		})
 	}
-}
-
-// answer prints a state as JSON or in words.
-func (a *app) answer(key string, st brim.State, words string) error {
-	if a.json {
-		return a.printJSON(newStateJSON(key, st))
-	}
-	_, err := fmt.Fprintln(a.stdout, words)
-	return err
 }

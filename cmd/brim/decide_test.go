@@ -93,7 +93,9 @@ func TestStateJSON(t *testing.T) {
 	}
 	var st stateJSON
 	r.decode(t, &st)
-	if st.Key != "k" || st.Level != 6 || st.Capacity != 8 || st.LeakRate != 0.25 || st.Remaining != 2 || !st.Accepted || st.Full || *st.RetryAfter != 0 {
+	if st.Key != "k" || st.Level != 6 || st.Capacity != 8 || st.LeakRate != 0.25 || st.Remaining != 2 || !st.Accepted ||
+		st.Full ||
+		*st.RetryAfter != 0 {
 		t.Errorf("accepted: got %+v", st)
 	}
 	if st.At.Location() != time.UTC || time.Since(st.At).Abs() > time.Minute {
@@ -156,7 +158,8 @@ func listed(t *testing.T) string {
 	t.Helper()
 	path := storeIn(t)
 	for _, b := range [][3]string{{"p:big", "50", "1000"}, {"p:full", "5", "5"}, {"q:half", "10", "20"}, {"p:odd\x1b[31m", "1", "1000"}} {
-		cli(t, "try", b[0], b[1], "--capacity", b[2], "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
+		cli(t, "try", b[0], b[1], "--capacity", b[2], "--leak-rate", "0", "--store", path).want(t, exitOK,
+			"accepted", "")
 	}
 	return path
 }
@@ -201,7 +204,8 @@ func TestList(t *testing.T) {
 
 func TestPruneAndCompact(t *testing.T) {
 	path := listed(t)
-	cli(t, "try", "gone", "1", "--capacity", "1", "--leak-rate", "1000000", "--store", path).want(t, exitOK, "accepted", "")
+	cli(t, "try", "gone", "1", "--capacity", "1", "--leak-rate", "1000000", "--store", path).want(t, exitOK,
+		"accepted", "")
 	// It is empty within a microsecond, but for MaxSkew nobody may forget it.
 	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0\n", "")
 	cli(t, "prune", "--store", path, "--json").want(t, exitOK, `{"pruned":0}`, "")
@@ -210,7 +214,8 @@ func TestPruneAndCompact(t *testing.T) {
 	if err := os.WriteFile(log, []byte("time,key\n1,a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli(t, "replay", log, "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep").want(t, exitOK, "1", "begin with brim-replay/")
+	cli(t, "replay", log, "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep").want(t, exitOK, "1",
+		"begin with brim-replay/")
 	cli(t, "prune", "--store", path, "--json").want(t, exitOK, `{"pruned":1}`, "")
 	var sizes struct {
 		Before int64 `json:"before_bytes"`

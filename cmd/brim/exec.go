@@ -17,7 +17,7 @@ import (
 	"github.com/brimgo/brim/internal/duration"
 )
 
-// Exit statuses of a command that could not be run, as shells and env have them.
+// The exit statuses of a command that could not be run, as shells and env define them.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
@@ -29,15 +29,16 @@ func (a *app) execCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec KEY AMOUNT --capacity C (--leak-rate R | --over D) [--wait] [--max-wait D] -- CMD ARG...",
 		Short: "Run a command if, or when, an amount fits",
-		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, and then runs CMD; if it does not fit, CMD is not run. With --wait it
-waits until the amount fits; with --max-wait at most that long, and if that cannot be enough it gives up at once. The store is
-not held open while it waits or while CMD runs, so others can use it, CMD too.
+		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, and then runs CMD. If it does not fit, CMD is not run. With --wait, exec
+waits until the amount fits. With --max-wait, exec waits at most that long, and gives up at once if the amount cannot fit in
+that time. The store is not open while exec waits or CMD runs, so other processes and CMD can use it.
 
-CMD has stdin, stdout and stderr to itself: a refusal is told on stderr, or with --json on stdout. Signals are passed on to
-CMD; an interrupt from the terminal reaches it by itself. What was put in stays in, whatever becomes of CMD.
+CMD has stdin, stdout and stderr to itself. A refusal goes to stderr, or with --json to stdout. exec passes signals on to CMD;
+an interrupt from the terminal reaches CMD directly. The amount stays in the bucket, even if CMD fails.
 
-Exit status: CMD's, or 128 and more if a signal ended it; 75 the amount does not fit now, or not in time; 78 it can never fit
-this limit; 126 CMD cannot be run, or 127 there is no such command: then nothing was put in, if that could be seen before.`,
+Exit status: that of CMD, or 128 and more if a signal ended it; 75 the amount does not fit now, or not in time; 78 it can
+never fit this limit; 126 CMD cannot be run; 127 there is no such command. If exec sees 126 or 127 in advance, nothing goes
+into the bucket.`,
 		Example: `  brim exec mail:alice 1 --capacity 20 --over 24h -- sendmail alice@example.com
   brim exec api 1 --capacity 10 --leak-rate 0.5 --max-wait 1m -- ./ask-the-api`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ this limit; 126 CMD cannot be run, or 127 there is no such command: then nothing
 	}
 	limit := addLimit(cmd)
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the amount fits")
-	cmd.Flags().Var(&maxWait, "max-wait", "the longest time to wait until it fits, as 90s, 15m, 24h or 30d")
+	cmd.Flags().Var(&maxWait, "max-wait", "longest time to wait until the amount fits, like 90s, 15m, 24h or 30d")
 	cmd.Flags().Lookup("max-wait").DefValue = ""
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		b, n, err := limit.bucketArgs(args)
@@ -79,7 +80,8 @@ this limit; 126 CMD cannot be run, or 127 there is no such command: then nothing
 	return cmd
 }
 
-// enter puts the amount in, and waits for that if it may. A refusal is told, and is an exit status.
+// enter puts the amount in, after a wait of at most longest. It prints a refusal, and returns the
+// exit status of one.
 func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.Duration) error {
 	deadline := time.Now().Add(longest)
 	for told := false; ; {
@@ -100,7 +102,8 @@ func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.
 			fmt.Fprintf(a.stderr, "brim: waiting: %s\n", a.comeBack(n, st))
 			told = true
 		}
-		// When it fits, somebody else may come first: then the bucket is asked again, and says when next.
+		// When the amount would fit, another call may come first. The next refusal then has a new
+		// wait.
 		timer := time.NewTimer(st.RetryAfter)
 		select {
 		case <-timer.C:
@@ -111,7 +114,7 @@ func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.
 	}
 }
 
-// refused tells that the command is not run.
+// refused prints that the amount was refused, and returns the exit status.
 func (a *app) refused(key string, n float64, st brim.State, code int) error {
 	if !a.json {
 		fmt.Fprintf(a.stderr, "brim: refused: %s; %s\n", filling(st), a.comeBack(n, st))
@@ -123,19 +126,20 @@ func (a *app) refused(key string, n float64, st brim.State, code int) error {
 	return status(code)
 }
 
-// runCommand runs the command to its end, passes signals on to it, and returns its exit status.
+// runCommand runs the command to its end, passes signals on to it, and returns its exit status as
+// an error.
 func (a *app) runCommand(ctx context.Context, path string, args []string) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
-	if err := ctx.Err(); err != nil { // it came before there was anybody to pass it on to
+	if err := ctx.Err(); err != nil { // a signal came before the command ran
 		return err
 	}
 	child := exec.Command(path)
 	child.Args = args
 	child.Stdin, child.Stdout, child.Stderr = a.stdin, a.stdout, a.stderr
 	if out, ok := a.stdout.(*output); ok {
-		child.Stdout = out.w // the file itself, so that CMD sees whether it is a terminal
+		child.Stdout = out.w // the file itself, so that CMD can see whether stdout is a terminal
 	}
 	if err := child.Start(); err != nil {
 		return a.notRun(err)
@@ -146,7 +150,7 @@ func (a *app) runCommand(ctx context.Context, path string, args []string) error 
 		select {
 		case sig := <-signals:
 			if !fromTerminal(sig) {
-				_ = child.Process.Signal(sig) // it has ended meanwhile, or will not hear it
+				_ = child.Process.Signal(sig) // fails if the command has ended meanwhile
 			}
 		case err := <-ended:
 			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -157,7 +161,7 @@ func (a *app) runCommand(ctx context.Context, path string, args []string) error 
 	}
 }
 
-// childStatus is the exit status of a process that has ended, as a shell would tell it.
+// childStatus returns the exit status of a process that has ended, as a shell reports it.
 func childStatus(p *os.ProcessState) error {
 	code := p.ExitCode()
 	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
@@ -169,7 +173,7 @@ func childStatus(p *os.ProcessState) error {
 	return status(code)
 }
 
-// notRun tells why a command was not run.
+// notRun prints why the command was not run, and returns the exit status.
 func (a *app) notRun(err error) error {
 	fmt.Fprintln(a.stderr, "brim: exec:", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {

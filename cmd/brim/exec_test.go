@@ -53,12 +53,13 @@ func TestExec(t *testing.T) {
 }
 
 func TestExecStdin(t *testing.T) {
-	r := cliIn(t, t.Context(), "from stdin", "exec", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", storeIn(t), "--", "cat")
+	r := cliIn(t, t.Context(), "from stdin", "exec", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store",
+		storeIn(t), "--", "cat")
 	r.want(t, 0, "from stdin", "")
 }
 
-// With --wait the command runs when the amount fits, and not before. Nobody else is kept from the store meanwhile, the command
-// included.
+// With --wait the command runs when the amount fits, and not before. Nobody else is kept from the
+// store meanwhile, the command included.
 func TestExecWaits(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--leak-rate", "4", "--store", path}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A signal reaches the command, which may take its time to end; brim ends with it. One that comes while it waits ends the wait.
+// A signal reaches the command, which may take its time to end; brim ends with it. One that comes
+// while it waits ends the wait.
 func TestExecSignals(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--over", "30d", "--store", path}

@@ -14,46 +14,47 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Exit statuses, as in sysexits.h.
+// The exit statuses, as in sysexits.h.
 const (
 	exitOK          = 0
 	exitUsage       = 64 // the command was called wrongly
-	exitData        = 65 // what it should read is damaged, or something else than expected
+	exitData        = 65 // the input is damaged, or of another format
 	exitUnavailable = 69 // the store cannot be reached, opened or written
-	exitInternal    = 70 // a defect of brim, or its answer could not be written
-	exitRefused     = 75 // the amount does not fit now: try again later
-	exitNever       = 78 // the amount can never fit this limit: trying again is no use
+	exitInternal    = 70 // brim has a defect, or could not write its answer
+	exitRefused     = 75 // the amount does not fit now, and may fit later
+	exitNever       = 78 // the amount can never fit this limit
 	exitSignal      = 128
 )
 
-// status ends the command with an exit status and without a message: the answer is on stdout already.
+// status ends the command with an exit status and without a message, because the answer is
+// already on stdout.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// usageError is a command that was called wrongly.
+// usageError reports that the command was called wrongly.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// dataError is input that cannot be read.
+// dataError reports input that cannot be read.
 type dataError struct{ error }
 
 func (e dataError) Unwrap() error { return e.error }
 
-// openError is a store that cannot be opened.
+// openError reports a store that cannot be opened.
 type openError struct{ error }
 
 func (e openError) Unwrap() error { return e.error }
 
-// signalError is the cause of a context that a signal has ended.
+// signalError is the cause of a context that a signal has cancelled.
 type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return "ended by signal: " + e.String() }
 
-// exitStatus is the one place where errors become exit statuses.
+// exitStatus returns the exit status of an error. No other function decides on exit statuses.
 func exitStatus(err error) int {
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -76,7 +77,7 @@ func exitStatus(err error) int {
 		}
 		return exitUnavailable
 	case errors.As(err, new(openError)) && !is(store.ErrCorrupt):
-		return exitUnavailable // whatever else it is, a file of a newer format for instance
+		return exitUnavailable // even if the error is of another kind as well, for instance an unknown file format
 	case errors.As(err, new(usageError)),
 		is(store.ErrInvalidKey, store.ErrInvalidAmount, store.ErrInvalidLimit, trace.ErrField, errors.ErrUnsupported):
 		return exitUsage
@@ -88,7 +89,8 @@ func exitStatus(err error) int {
 	return exitInternal
 }
 
-// report writes one line that says what went wrong, and for a wrong call a second that says where to read how to call.
+// report writes the error as one line. After a wrong call it adds a line that refers to the help
+// of the command.
 func report(stderr io.Writer, err error, command string) {
 	if errors.As(err, new(status)) {
 		return

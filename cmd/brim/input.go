@@ -11,15 +11,16 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
-// input is the log that is replayed.
+// input is the log of a replay.
 type input struct {
 	r    io.Reader
 	file *os.File // nil for stdin
 	name string
-	size int64 // 0 where it is not known
+	size int64 // 0 if not known
 	read atomic.Int64
 }
 
+// input opens a log file, or stdin if path is "-".
 func (a *app) input(path string) (*input, error) {
 	if path == "-" {
 		return &input{r: a.stdin, name: "stdin"}, nil
@@ -47,7 +48,8 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// share is how much of the log has been read.
+// share returns the share of the log that has been read, from 0 to 1, or 0 if the size of the log
+// is not known.
 func (in *input) share() float64 {
 	if in.size == 0 {
 		return 0
@@ -57,31 +59,32 @@ func (in *input) share() float64 {
 
 func (in *input) close() {
 	if in.file != nil {
-		_ = in.file.Close() // it was only read
+		_ = in.file.Close() // only read from
 	}
 }
 
-// nameBad names the first of the lines that are no requests.
+// nameBad reports the first lines that are not requests.
 func (in *input) nameBad(w io.Writer, rep *replay.Report) {
 	if rep.Requests == 0 {
-		return // the error says it
+		return // explain reports these lines as an error
 	}
 	for _, e := range rep.Bad {
 		fmt.Fprintf(w, "brim: %s: %v\n", in.name, e)
 	}
 	if more := rep.Unparsed - int64(len(rep.Bad)); more > 0 {
-		fmt.Fprintf(w, "brim: %s: %d more lines are no requests\n", in.name, more)
+		fmt.Fprintf(w, "brim: %s: %d more lines are not requests\n", in.name, more)
 	}
 }
 
-// explain puts the log's name before an error that is about the log. rep is not nil where the log was read to its end.
+// explain adds the name of the log to an error about the log. rep is nil unless the log was read
+// to its end.
 func (in *input) explain(err error, rep *replay.Report) error {
 	switch {
 	case errors.Is(err, replay.ErrNoRequests) && rep.Unparsed == 0:
 		return dataError{fmt.Errorf("%s is empty: it holds no requests", in.name)}
 	case errors.Is(err, replay.ErrNoRequests):
-		return dataError{fmt.Errorf("%s: none of its %d lines is a request; give an access log in common or combined format, "+
-			"CSV whose first line names time and key, or JSON lines; %w", in.name, rep.Unparsed, rep.Bad[0])}
+		const formats = "give an access log in common or combined format, CSV whose first line names time and key, or JSON lines"
+		return dataError{fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, formats, rep.Bad[0])}
 	case errors.Is(err, trace.ErrFormat), errors.Is(err, trace.ErrField):
 		return fmt.Errorf("%s: %w", in.name, err)
 	}

@@ -19,12 +19,12 @@ import (
 func (a *app) stateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state KEY [--capacity C (--leak-rate R | --over D)]",
-		Short: "Show what a bucket holds",
-		Long: `Shows what the bucket KEY holds now, and writes nothing. Without a limit it goes by the one last used with the key.
+		Short: "Show the state of a bucket",
+		Long: `Shows the state of the bucket KEY now, and writes nothing. Without a limit, the limit last used with the key counts.
 
-A bucket that is not there is empty. Asked for without a limit it has none either: capacity is then 0.
+An absent bucket is empty. Without a limit, its capacity is 0.
 
-Exit status: 0, whether or not the bucket is there.`,
+Exit status: 0, whether or not the bucket exists.`,
 		Example: `  brim state tenant:42
   brim state tenant:42 --capacity 10000 --leak-rate 500 --json`,
 		Args: exactArgs("KEY"),
@@ -56,7 +56,8 @@ Exit status: 0, whether or not the bucket is there.`,
 			case a.json:
 				return a.printJSON(newStateJSON(key, st))
 			case st.Capacity == 0:
-				_, err := fmt.Fprintln(a.stdout, "there is no such bucket: it is empty, and no limit was ever used with it")
+				_, err := fmt.Fprintln(a.stdout,
+					"there is no such bucket: it is empty, and no limit was ever used with it")
 				return err
 			}
 			return a.describe(st)
@@ -65,7 +66,7 @@ Exit status: 0, whether or not the bucket is there.`,
 	return cmd
 }
 
-// entryJSON is a bucket as list --json prints it.
+// entryJSON is the form in which list --json prints a bucket.
 type entryJSON struct {
 	Key          string    `json:"key"`
 	Level        float64   `json:"level"`
@@ -73,8 +74,8 @@ type entryJSON struct {
 	Capacity     float64   `json:"capacity"`
 	LeakRate     float64   `json:"leak_rate"`
 	Remaining    float64   `json:"remaining"`
-	Share        float64   `json:"share"`         // of the capacity that is taken
-	TimeToEmpty  *float64  `json:"time_to_empty"` // seconds; null where the bucket does not leak
+	Share        float64   `json:"share"`         // of the capacity that is in use
+	TimeToEmpty  *float64  `json:"time_to_empty"` // seconds; null if the bucket does not leak
 	At           time.Time `json:"at"`
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
@@ -85,18 +86,20 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--prefix P] [--by level|ratio|key] [--limit N]",
 		Short: "List buckets",
-		Long: `Lists buckets with their level now, what is held, capacity, the share of it that is taken, and the time in which
-they will have leaked empty, each by the limit last used with it. The order is that of the keys' bytes, or the
-fullest first: by level in units, or by ratio, which is the share.
+		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, and the time until they are
+empty. Each bucket counts by the limit last used with it. The order is by key, byte by byte, or the fullest bucket first: by
+level in units, or by ratio, which is the share in use.
 
-A key that holds what cannot be printed is written in quotes. Exit status: 0.`,
+A key with characters that cannot be printed is written in quotes.
+
+Exit status: 0.`,
 		Example: `  brim list --by ratio --limit 10
   brim list --prefix tenant: --json | jq -r .key`,
 		Args: exactArgs(),
 	}
-	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this text")
 	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio or key")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many buckets; 0 lists all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "most buckets to list; 0 lists all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		order, ok := orders[by]
 		if !ok {
@@ -112,7 +115,7 @@ A key that holds what cannot be printed is written in quotes. Exit status: 0.`,
 	return cmd
 }
 
-// orders are the orders of list; nil is the one in which a store lists.
+// orders are the orders of list by the value of --by. nil is the order of the store.
 var orders = map[string]func(a, b brim.Entry) int{
 	"key":   nil,
 	"level": func(a, b brim.Entry) int { return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Key, b.Key)) },
@@ -121,10 +124,14 @@ var orders = map[string]func(a, b brim.Entry) int{
 	},
 }
 
-// share is the part of the capacity that is taken.
+// share returns the share of the capacity that is in use.
 func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
 
-func (a *app) list(ctx context.Context, lim *brim.Limiter, prefix string, order func(a, b brim.Entry) int, limit int) error {
+// list prints the buckets whose keys begin with prefix, in the given order, and at most limit of
+// them unless limit is 0.
+func (a *app) list(
+	ctx context.Context, lim *brim.Limiter, prefix string, order func(a, b brim.Entry) int, limit int,
+) error {
 	out := a.newListing()
 	var all []brim.Entry
 	n := 0
@@ -155,8 +162,8 @@ func (a *app) list(ctx context.Context, lim *brim.Limiter, prefix string, order 
 	return out.end()
 }
 
-// listing prints buckets as JSON lines or as a table. It aligns the columns of a table page by page, so that a long table
-// begins at once.
+// listing prints buckets as JSON lines or as a table. It aligns the columns of a table page by
+// page, so that a long table begins at once.
 type listing struct {
 	json *json.Encoder
 	page *table.Table
@@ -177,8 +184,9 @@ func (a *app) newListing() *listing {
 func (l *listing) add(e brim.Entry) error {
 	if l.json != nil {
 		return l.json.Encode(entryJSON{
-			Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate, Remaining: e.Remaining(),
-			Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()), At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
+			Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
+			Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()),
+			At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
 		})
 	}
 	if l.page == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// limitFlags are the flags that give a limit.
+// limitFlags are the flags that set a limit.
 type limitFlags struct {
 	capacity, leakRate number
 	over               duration.Value
@@ -23,20 +23,21 @@ type limitFlags struct {
 
 func addLimit(cmd *cobra.Command) *limitFlags {
 	l := &limitFlags{cmd: cmd}
-	cmd.Flags().Var(&l.capacity, "capacity", "units that a bucket holds")
-	cmd.Flags().Var(&l.leakRate, "leak-rate", "units that leak per second; 0 never leaks")
-	cmd.Flags().Var(&l.over, "over", "instead of --leak-rate: the time in which a full bucket drains, as 90s, 15m, 24h or 30d")
-	cmd.Flags().Lookup("over").DefValue = "" // not given is not 0s
+	cmd.Flags().Var(&l.capacity, "capacity", "capacity of the bucket, in units")
+	cmd.Flags().Var(&l.leakRate, "leak-rate", "units that leak per second; a bucket with 0 never leaks")
+	cmd.Flags().Var(&l.over, "over",
+		"instead of --leak-rate: time in which a full bucket drains, like 90s, 15m, 24h or 30d")
+	cmd.Flags().Lookup("over").DefValue = "" // help must not show a default of 0s
 	return l
 }
 
-// given reports whether any of the flags is there.
+// given reports whether any of the flags is set.
 func (l *limitFlags) given() bool {
 	f := l.cmd.Flags()
 	return f.Changed("capacity") || f.Changed("leak-rate") || f.Changed("over")
 }
 
-// limit returns the limit that the flags give.
+// limit returns the limit that the flags set.
 func (l *limitFlags) limit() (brim.Limit, error) {
 	f := l.cmd.Flags()
 	switch {
@@ -65,7 +66,7 @@ func (l *limitFlags) bucketArgs(args []string) (brim.Bucket, float64, error) {
 		return brim.Bucket{}, 0, err
 	}
 	n, err := parseNumber(args[1])
-	if err != nil { // the text may be a key, if the two were swapped: it is not repeated
+	if err != nil { // the message does not repeat the text, which is a key if the caller has swapped the two
 		err = fmt.Errorf("AMOUNT, which comes after KEY, %w", err)
 	}
 	if err == nil {
@@ -80,7 +81,7 @@ func (l *limitFlags) bucketArgs(args []string) (brim.Bucket, float64, error) {
 	return limit.For(args[0]), n, nil
 }
 
-// number is a flag's value: units, or units per second.
+// number is the value of a flag in units, or in units per second.
 type number float64
 
 func (n *number) String() string { return strconv.FormatFloat(float64(*n), 'g', -1, 64) }
@@ -92,19 +93,20 @@ func (n *number) Set(s string) (err error) {
 	return err
 }
 
-// parseNumber reads a decimal number. A double would round 2^53 + 1 to 2^53, which is allowed: so the text decides.
+// parseNumber reads a decimal number. It looks at the text of numbers near 2^53, because a double
+// rounds 2^53 + 1 to the allowed 2^53.
 func parseNumber(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0, errors.New("is not a number")
 	}
 	if digits, _, _ := strings.Cut(strings.ToLower(s), "e"); f == 0 && strings.ContainsAny(digits, "123456789") {
-		return 0, errors.New("is too small to be told from 0")
+		return 0, errors.New("is too small: it would count as 0")
 	}
 	if f == store.MaxAmount {
 		exact, _, err := big.ParseFloat(s, 0, 256, big.AwayFromZero)
 		if err != nil || exact.Cmp(big.NewFloat(store.MaxAmount)) > 0 {
-			return 0, errors.New("is more than 2^53, beyond which units are not counted exactly")
+			return 0, errors.New("is more than 2^53, beyond which brim cannot count units exactly")
 		}
 	}
 	return f, nil

@@ -1,7 +1,9 @@
-// Command brim asks, fills and looks after leaky buckets from the command line, for shell scripts, cron jobs and operators.
+// Command brim decides on leaky buckets from the command line, and maintains them, for shell
+// scripts, cron jobs and operators.
 //
-// Buckets are kept in a bbolt file, in PostgreSQL or, to try something out, in memory; see the flag --store. Run "brim help"
-// for the commands, and "brim help COMMAND" for what one does and what its exit status means.
+// The flag --store names the place of the buckets: a bbolt file, PostgreSQL or, for experiments,
+// memory. "brim help" lists the commands. "brim help COMMAND" explains a command and its exit
+// statuses.
 package main
 
 import (
@@ -15,8 +17,8 @@ func main() {
 	os.Exit(watched(context.Background()))
 }
 
-// watched runs the command under a context that the first SIGINT or SIGTERM ends, so that it can tidy up. The second one
-// kills.
+// watched runs the command under a context that the first SIGINT or SIGTERM cancels, so that the
+// command can tidy up. The second signal kills the process.
 func watched(ctx context.Context) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,9 +12,9 @@ import (
 func (a *app) resetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset KEY...",
-		Short: "Delete buckets, whatever they hold",
-		Long: `Deletes the buckets with these keys, with their level, held units and block: the next call finds them empty.
-Keys that have no bucket are passed over.
+		Short: "Delete buckets with all their units",
+		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds them empty. A key without
+a bucket has no effect.
 
 Exit status: 0.`,
 		Example: `  brim reset tenant:42
@@ -35,11 +35,7 @@ Exit status: 0.`,
 				if err := s.Delete(cmd.Context(), args...); err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(map[string]int{"reset": len(args)})
-				}
-				_, err := fmt.Fprintf(a.stdout, "reset: %d\n", len(args))
-				return err
+				return a.print(map[string]int{"reset": len(args)}, fmt.Sprintf("reset: %d", len(args)))
 			})
 		},
 	}
@@ -49,8 +45,8 @@ func (a *app) pruneCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "prune",
 		Short: "Remove buckets that have leaked empty",
-		Long: `Removes the buckets that are empty, hold nothing and are not blocked, and says how many. It changes no answer: an
-empty bucket and an absent one are the same. Buckets that do not leak stay.
+		Long: `Removes the buckets that are empty, have no held units and are not blocked, and prints their number. This changes no
+answer, because an empty bucket and an absent one are the same. A bucket that does not leak stays.
 
 Exit status: 0.`,
 		Example: `  brim prune --store /var/lib/app/limits.db`,
@@ -63,11 +59,7 @@ Exit status: 0.`,
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(map[string]int64{"pruned": n})
-				}
-				_, err = fmt.Fprintf(a.stdout, "pruned: %d\n", n)
-				return err
+				return a.print(map[string]int64{"pruned": n}, fmt.Sprintf("pruned: %d", n))
 			})
 		},
 	}
@@ -77,8 +69,8 @@ func (a *app) compactCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compact",
 		Short: "Shrink a bbolt file",
-		Long: `Rewrites a bbolt file without the space that deleted buckets have left in it, and says how large it was and is.
-The file must not be in use by another process. Run prune first to remove what is empty.
+		Long: `Rewrites a bbolt file without the unused space that deleted buckets have left, and prints its size before and after. No
+other process may use the file meanwhile. Run prune first, which removes empty buckets.
 
 Exit status: 0.`,
 		Example: `  brim prune --store limits.db && brim compact --store limits.db`,
@@ -86,20 +78,16 @@ Exit status: 0.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), opening{absent: fail}, func(s *opened, _ *brim.Limiter) error {
 				if s.compact == nil {
-					return usagef("%s has no file to compact: this is for bbolt", s.name)
+					return usagef("%s has no file to compact; give a bbolt file", s.name)
 				}
 				before, after, err := s.compact(cmd.Context())
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(struct {
-						Before int64 `json:"before_bytes"`
-						After  int64 `json:"after_bytes"`
-					}{before, after})
-				}
-				_, err = fmt.Fprintf(a.stdout, "compacted: %d bytes before, %d after\n", before, after)
-				return err
+				return a.print(struct {
+					Before int64 `json:"before_bytes"`
+					After  int64 `json:"after_bytes"`
+				}{before, after}, fmt.Sprintf("compacted: %d bytes before, %d after", before, after))
 			})
 		},
 	}

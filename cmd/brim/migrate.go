@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -16,16 +15,16 @@ import (
 func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Make and change the tables in PostgreSQL",
-		Long: `Brings the tables of a PostgreSQL store to the version that this brim knows. --store names the server; the schema and the
-table of buckets are brim.buckets, or what the URL's parameters brim_schema and brim_table say.`,
+		Short: "Create and change the tables in PostgreSQL",
+		Long: `Brings the tables of a PostgreSQL store to the version that this brim knows. --store names the server. The table of buckets is
+brim.buckets, unless the parameters brim_schema and brim_table of the URL name another.`,
 		Example: `  brim migrate up --store postgres://owner@db.example/app
   brim migrate status --store 'postgres://app@db.example/app?brim_schema=limits'
   brim migrate sql > brim.sql`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q; there are up, status and sql", args[0])
+				return usagef("unknown command %q; the commands are up, status and sql", args[0])
 			}
 			return cmd.Help()
 		},
@@ -39,18 +38,19 @@ func (a *app) migrateUpCommand() *cobra.Command {
 	wait := duration.Value(migrations.DefaultLockTimeout)
 	cmd := &cobra.Command{
 		Use:   "up [--lock-timeout D] [--unlogged]",
-		Short: "Apply the migrations that are missing",
-		Long: `Applies the migrations that are missing; does nothing where none is. Any number of processes may do so at once, and a run
-that was cut short is repaired by the next.
+		Short: "Apply the missing migrations",
+		Long: `Applies the missing migrations, and does nothing if none is missing. Any number of processes may do so at once. If a run was
+cut short, the next run repairs it.
 
-It needs a connection that stays the same: not one through a pooler in transaction mode.
+The command needs one connection for all of its statements. A pooler in transaction mode does not give it one.
 
 Exit status: 0; 69 if the server cannot be reached, or the lock was not granted in time.`,
 		Example: `  brim migrate up --store postgres://owner@db.example/app`,
 		Args:    exactArgs(),
 	}
-	cmd.Flags().Var(&wait, "lock-timeout", "how long to wait for another process that migrates")
-	cmd.Flags().BoolVar(&o.Unlogged, "unlogged", false, "make the table of buckets UNLOGGED: faster, and empty after a crash of the server")
+	cmd.Flags().Var(&wait, "lock-timeout", "longest time to wait for another process that migrates")
+	cmd.Flags().BoolVar(&o.Unlogged, "unlogged", false,
+		"create the table of buckets as UNLOGGED: faster, and empty after a crash of the server")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.LockTimeout = wait.Std()
 		o.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
@@ -67,8 +67,8 @@ Exit status: 0; 69 if the server cannot be reached, or the lock was not granted 
 func (a *app) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "status",
-		Short:   "Say which migration was applied last",
-		Long:    "Says which migration was applied last, and which is the last that this brim knows. Changes nothing.",
+		Short:   "Show the last applied migration",
+		Long:    "Shows the last applied migration, and the last one that this brim knows. Changes nothing.",
 		Example: `  brim migrate status --store postgres://app@db.example/app --json`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,14 +84,15 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sql",
 		Short: "Print the migrations as one SQL script",
-		Long: `Prints one script that does what "brim migrate up" does, for another migration tool or a person to run: one transaction, which
-may run again. It needs no server; where --store is a postgres:// URL, its brim_schema and brim_table are used.`,
+		Long: `Prints one SQL script with the effect of "brim migrate up", for another migration tool or a person to run. The script is one
+transaction, and may run again. The command needs no server. If --store is a postgres:// URL, its brim_schema and brim_table
+are used.`,
 		Example: `  brim migrate sql > brim.sql
   brim migrate sql --store 'postgres:///?brim_schema=limits' | psql app`,
 		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			var o migrations.Options
-			if isPostgres(a.store) {
+			if kind, err := parseStore(a.store); err == nil && kind == onServer {
 				p, err := parsePlace(a.store)
 				if err != nil {
 					return err
@@ -108,9 +109,10 @@ may run again. It needs no server; where --store is a postgres:// URL, its brim_
 	}
 }
 
-// migrate calls f with a pool for the server that --store names, and puts schema and table into o.
+// migrate calls f with a pool for the server that --store names, and sets the schema and the
+// table of o.
 func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context.Context, *pgxpool.Pool) error) error {
-	if !isPostgres(a.store) {
+	if kind, err := parseStore(a.store); err != nil || kind != onServer {
 		return usagef("migrations are for PostgreSQL; give --store postgres://...")
 	}
 	p, err := parsePlace(a.store)
@@ -129,34 +131,28 @@ func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context
 	return nil
 }
 
+// migrationStatus prints the status of the tables.
 func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrations.Options) error {
 	st, err := migrations.CurrentStatus(ctx, pool, o)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(struct {
-			Version uint `json:"version"`
-			Latest  uint `json:"latest"`
-			Dirty   bool `json:"dirty"`
-		}{st.Version, st.Latest, st.Dirty})
-	}
-	fmt.Fprintf(a.stdout, "version %d of %d: %s\n", st.Version, st.Latest, migrationAdvice(st))
-	return nil
+	return a.print(struct {
+		Version uint `json:"version"`
+		Latest  uint `json:"latest"`
+		Dirty   bool `json:"dirty"`
+	}{st.Version, st.Latest, st.Dirty}, fmt.Sprintf("version %d of %d: %s", st.Version, st.Latest, migrationAdvice(st)))
 }
 
+// migrationAdvice describes a status, and the way out of it.
 func migrationAdvice(st migrations.Status) string {
 	switch {
 	case st.Dirty:
 		return "a migration is running, or was cut short; \"brim migrate up\" repairs it"
 	case st.Version > st.Latest:
-		return "newer than this brim, which works with it"
+		return "newer than this brim, which can use it"
 	case st.Version < st.Latest:
 		return "run \"brim migrate up\""
 	}
 	return "up to date"
-}
-
-func isPostgres(value string) bool {
-	return strings.HasPrefix(value, "postgres://") || strings.HasPrefix(value, "postgresql://")
 }

@@ -17,39 +17,71 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// opened is a store and what its backend can do beyond the contract. A nil function is something it cannot do.
+// opened is a store with further abilities of its backend. A function is nil if the backend does
+// not have the ability.
 type opened struct {
 	store.Store
-	// name is what to call the store in messages and reports; it holds no password.
+	// name is the name of the store in messages and reports. It contains no password.
 	name string
-	// update has a function make many decisions that are committed together.
+	// update calls a function that makes many decisions, and commits them together.
 	update func(ctx context.Context, decide func(store.Store) error) error
-	// compact gives back space that the store takes up and does not use, and reports its size before and after, in bytes.
+	// compact gives back unused space, and returns the size of the store before and after, in
+	// bytes.
 	compact func(ctx context.Context) (before, after int64, err error)
-	// reference makes the bare reference that brim bench compares the store with.
+	// reference makes the bare reference with which brim bench compares the store.
 	reference func(ctx context.Context, keys int) (*bench.Reference, error)
 }
 
-// opening says how a command opens a store.
+// opening is the way in which a command opens a store.
 type opening struct {
-	clock func() time.Time // nil: the store's own
-	// absent says what to do where a file is not there.
+	clock  func() time.Time // nil for the store's own
 	absent absence
-	conns  int // to a server, at most; 0: as many as a pool usually has
+	conns  int // the most connections to a server; 0 for pgx's default
 	log    *slog.Logger
 }
 
+// absence is the way in which a command treats a missing file.
 type absence uint8
 
 const (
-	create absence = iota // make it
-	empty                 // answer as if it were empty, and make nothing: a reading command must not leave a file behind
-	fail
+	create absence = iota // create the file
+	empty                 // answer as if the file were empty, and do not create it: a command that reads must leave no file behind
+	fail                  // return an error
 )
+
+// backend is a kind of store.
+type backend uint8
+
+const (
+	inMemory backend = iota
+	inFile
+	onServer
+)
+
+// parseStore returns the kind of store that a value of --store names.
+func parseStore(value string) (backend, error) {
+	scheme, _, hasScheme := strings.Cut(value, "://")
+	switch {
+	case value == "":
+		return 0, usagef("--store is empty; give a file, memory: or postgres://...")
+	case value == "memory:":
+		return inMemory, nil
+	case strings.HasPrefix(value, "postgres://"), strings.HasPrefix(value, "postgresql://"):
+		return onServer, nil
+	case hasScheme:
+		return 0, usagef("stores of kind %q are unknown; give a file, memory: or postgres://...", scheme)
+	}
+	return inFile, nil
+}
+
+// logger writes warnings to stderr.
+func (a *app) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
 
 // open opens the store that --store names.
 func (a *app) open(ctx context.Context, o opening) (*opened, error) {
-	o.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.log = a.logger()
 	s, err := openStore(ctx, a.store, o)
 	if errors.Is(err, fs.ErrNotExist) && o.absent == empty {
 		if _, e := os.Stat(a.store); errors.Is(e, fs.ErrNotExist) {
@@ -63,28 +95,31 @@ func (a *app) open(ctx context.Context, o opening) (*opened, error) {
 	return s, err
 }
 
-// openStore is where a value of --store becomes a store.
+// openStore opens the store that a value of --store names.
 func openStore(ctx context.Context, value string, o opening) (*opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	scheme, _, hasScheme := strings.Cut(value, "://")
-	switch {
-	case value == "":
-		return nil, usagef("--store is empty; give a file, memory: or postgres://...")
-	case value == "memory:":
-		return openMemory(o)
-	case isPostgres(value):
-		return openPostgres(ctx, value, o)
-	case hasScheme:
-		return nil, usagef("stores of kind %q are unknown; give a file, memory: or postgres://...", scheme)
+	kind, err := parseStore(value)
+	if err != nil {
+		return nil, err
 	}
-	return openBolt(value, o)
+	switch kind {
+	case inMemory:
+		return openMemory(o)
+	case onServer:
+		return openPostgres(ctx, value, o)
+	default:
+		return openBolt(value, o)
+	}
 }
 
-// believeAll is the MaxSkew of a store that replays a log, whose times are out of order by as much as they are.
+// believeAll is the MaxSkew of a store that replays a log, whose times may be out of order by any
+// amount.
 const believeAll = time.Duration(math.MaxInt64)
 
+// maxSkew returns the MaxSkew of the store: that of a replay if the caller sets the clock, and
+// otherwise the default.
 func (o opening) maxSkew() time.Duration {
 	if o.clock != nil {
 		return believeAll
@@ -100,7 +135,8 @@ func openMemory(o opening) (*opened, error) {
 	return &opened{Store: s, name: "memory"}, nil
 }
 
-// with opens the store, calls f and closes the store. An error on closing counts: what was written may not be on disk.
+// with opens the store, calls f and closes the store. It returns an error of the closing, because
+// written data may then not be on disk.
 func (a *app) with(ctx context.Context, o opening, f func(*opened, *brim.Limiter) error) (err error) {
 	s, err := a.open(ctx, o)
 	if err != nil {

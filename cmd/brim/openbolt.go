@@ -9,6 +9,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/bench"
 )
 
+// openBolt opens a store in a bbolt file.
 func openBolt(path string, o opening) (*opened, error) {
 	if o.absent != create {
 		if _, err := os.Stat(path); err != nil {

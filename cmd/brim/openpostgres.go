@@ -12,20 +12,20 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// place is what a postgres:// value of --store says: a server, and which schema and table on it.
+// place is the content of a postgres:// value of --store: a server, and the schema and table on it.
 type place struct {
-	server        string // the URL without the parameters that are brim's own
+	server        string // the URL without brim's own parameters
 	name          string // without user and password
 	schema, table string
 }
 
-// parsePlace reads such a value. brim_schema and brim_table are parameters of the URL, so that one flag and one variable of
-// the environment say all there is to say.
+// parsePlace reads a postgres:// value. brim_schema and brim_table are parameters of the URL, so
+// that one flag or one environment variable names the whole place.
 func parsePlace(value string) (place, error) {
 	u, err := url.Parse(value)
 	if err != nil {
 		// The error of url.Parse quotes the URL, and with it the password.
-		return place{}, usagef("--store is no URL; it looks like postgres://user:password@host:5432/database")
+		return place{}, usagef("--store is not a URL; write it like postgres://user:password@host:5432/database")
 	}
 	q := u.Query()
 	p := place{schema: q.Get("brim_schema"), table: q.Get("brim_table")}
@@ -41,7 +41,7 @@ func parsePlace(value string) (place, error) {
 	return p, nil
 }
 
-// connect makes a pool of at most so many connections, or of pgx's default where that is 0.
+// connect makes a pool of at most conns connections, or of pgx's default number if conns is 0.
 func (p place) connect(ctx context.Context, conns int) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(p.server)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p place) connect(ctx context.Context, conns int) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// postgresStore closes its pool with itself.
+// postgresStore closes its pool when it is closed.
 type postgresStore struct {
 	*postgres.Store
 	pool *pgxpool.Pool
@@ -74,9 +74,10 @@ func openPostgres(ctx context.Context, value string, o opening) (*opened, error)
 	if err != nil {
 		return nil, err
 	}
-	s, err := postgres.New(pool, &postgres.Options{Schema: p.schema, Table: p.table, Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log})
+	s, err := postgres.New(pool,
+		&postgres.Options{Schema: p.schema, Table: p.table, Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log})
 	if err == nil {
-		// A server that is not there, or has no tables, is to show before any work is done.
+		// A missing server, or missing tables, must show before any work begins.
 		_, err = s.Scan(ctx, "", "", 1)
 	}
 	if err != nil {

@@ -56,9 +56,9 @@ func TestMigrateWrongCalls(t *testing.T) {
 		says string
 	}{
 		{"a file", []string{"migrate", "up", "--store", "limits.db"}, exitUsage, "migrations are for PostgreSQL"},
-		{"unknown", []string{"migrate", "sideways"}, exitUsage, "there are up, status and sql"},
+		{"unknown", []string{"migrate", "sideways"}, exitUsage, "the commands are up, status and sql"},
 		{"no server", []string{"migrate", "up", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
-		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "it looks like postgres://"},
+		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "write it like postgres://"},
 		{"schema", []string{"migrate", "sql", "--store", "postgres:///db?brim_schema=pg_x"}, exitUsage, "pg_"},
 		{"no server for a decision", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
 	} {
@@ -86,7 +86,7 @@ func TestPostgres(t *testing.T) {
 	cli(t, append(on("drain", "k", "1"), limit...)...).want(t, exitOK, "level 4 of 5", "")
 	cli(t, on("list", "--json")...).want(t, exitOK, `"key":"k","level":4,`, "")
 	cli(t, on("prune")...).want(t, exitOK, "pruned: 0", "")
-	cli(t, on("compact")...).want(t, exitUsage, "", "this is for bbolt")
+	cli(t, on("compact")...).want(t, exitUsage, "", "give a bbolt file")
 	cli(t, on("reset", "k")...).want(t, exitOK, "reset: 1", "")
 	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
 }
@@ -101,13 +101,15 @@ func TestPostgresReplay(t *testing.T) {
 
 func TestPostgresBench(t *testing.T) {
 	s := migratedServer(t)
-	r := cli(t, "bench", "--callers", "8", "--keys", "100", "--duration", "500ms", "--reference", "--json", "--store", s)
+	r := cli(t, "bench", "--callers", "8", "--keys", "100", "--duration", "500ms", "--reference", "--json",
+		"--store", s)
 	r.want(t, exitOK, `"admitted_beyond_limit":0`, "")
 	if strings.Contains(r.stdout, `"ratio":null`) {
 		t.Errorf("there is no ratio to the reference: %s", r.stdout)
 	}
 	var tables int
-	err := pgtest.Pool(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname LIKE 'bench\\_reference%'").Scan(&tables)
+	err := pgtest.Pool(t).QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_class WHERE relname LIKE 'bench\\_reference%'").Scan(&tables)
 	if err != nil || tables != 0 {
 		t.Errorf("%d tables of the reference are left, %v", tables, err)
 	}

@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// progress is a line on a terminal that shows how far long work has come. On anything else it writes nothing.
+// progress is a line on a terminal that shows the progress of long work. It writes nothing if
+// stderr is not a terminal.
 type progress struct {
 	label string
-	w     io.Writer // nil where stderr is no terminal
+	w     io.Writer // nil if stderr is not a terminal
 	start time.Time
 	stop  chan struct{}
 	once  sync.Once
 	done  sync.WaitGroup
 	mu    sync.Mutex
-	share float64 // of the work that is done; 0 where that is not known
+	share float64 // of the work that is done; 0 if not known
 	note  string
 }
 
-// progress begins a line. It must be ended before anything else is written to stderr.
+// progress begins a line. The caller must end it before it writes anything else to stderr.
 func (a *app) progress(label string) *progress {
 	p := &progress{label: label, start: time.Now(), stop: make(chan struct{})}
 	if !a.terminal() {
@@ -45,7 +46,7 @@ func (a *app) progress(label string) *progress {
 	return p
 }
 
-// set says how far the work has come.
+// set updates the share of the work that is done, and the note behind it.
 func (p *progress) set(share float64, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +72,7 @@ func (p *progress) draw() {
 	fmt.Fprintf(p.w, "\r%s %s %s\x1b[K", p.label, state, note)
 }
 
-// terminal reports whether somebody may be watching stderr.
+// terminal reports whether stderr is a terminal that somebody may watch.
 func (a *app) terminal() bool {
 	f, ok := a.stderr.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

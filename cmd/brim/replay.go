@@ -26,26 +26,28 @@ type replayFlags struct {
 
 func (a *app) replayCommand() *cobra.Command {
 	var f replayFlags
+	fields := strings.Join(trace.LogFields(), ", ")
 	cmd := &cobra.Command{
 		Use:   "replay LOG --capacity C (--leak-rate R | --over D)",
 		Short: "Run an access log or a trace through buckets",
-		Long: `Runs the requests of LOG through buckets and says how many a limit would have refused, and whose. LOG is a file, or
-- for stdin, plain or compressed with gzip:
+		Long: `Runs the requests of LOG through buckets, and shows how many a limit would have refused, and of which keys. LOG is a file, or
+- for stdin, plain or compressed with gzip, in one of these formats:
 
-  access logs in NCSA common or combined format; the key is the field that --key names: ` + strings.Join(trace.LogFields(), ", ") + `
+  access logs in NCSA common or combined format; --key names the field that is the key:
+    ` + fields + `
   CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
   JSON lines with the members time, key and, if costs differ, cost
 
-In the last two, times are RFC 3339 or seconds since 1970, and --key may name another column or member.
+In CSV and JSON lines, times are RFC 3339 or seconds since 1970, and --key may name another column or member.
 
-The log's time is the clock, so a replay gives the same answer every time. A line that is older than one before it with
-the same key is decided at the time of that one. Lines that are no requests are counted, and the first few named.
+The times of the log are the clock, so a replay always gives the same answer. A line that is older than an earlier line with
+the same key is decided at the time of that earlier line. Lines that are not requests are counted, and the first few named.
 
-It decides in memory, unless --store is given: BRIM_STORE does not count here. In a store it uses keys under a prefix of
-its own, begun with brim-replay/, so that live buckets are not touched, and removes them at its end, unless --keep is
-given. It makes many decisions per commit.
+replay decides in memory unless --store is given; BRIM_STORE does not count. In a store, its keys have a prefix of their own,
+which begins with brim-replay/, so that it does not touch live buckets. It removes its keys at the end unless --keep is given.
+It makes many decisions per commit.
 
-Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it is a request.`,
+Exit status: 0, however many requests were refused; 65 if LOG cannot be read, or contains no request.`,
 		Example: `  brim replay access.log.gz --capacity 60 --over 1m
   brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes
   tail -n 10000 access.log | brim replay - --capacity 5 --leak-rate 0.1 --store limits.db --json`,
@@ -53,8 +55,9 @@ Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it 
 	}
 	limit := addLimit(cmd)
 	cmd.Flags().StringVar(&f.key, "key", "", "field that is the key (default host; for CSV and JSON lines, key)")
-	cmd.Flags().StringVar(&f.cost, "cost", "", "cost of a request: a number, or bytes for the size that was sent (default: its cost column, or 1)")
-	cmd.Flags().IntVar(&f.top, "top", 10, "how many of the most refused keys to show")
+	cmd.Flags().StringVar(&f.cost, "cost", "",
+		"cost of a request: a number, or bytes for the size of the response (default: the cost column, or 1)")
+	cmd.Flags().IntVar(&f.top, "top", 10, "number of the most refused keys to show")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "leave the buckets in the store")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := limit.limit()
@@ -62,7 +65,7 @@ Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it 
 			return err
 		}
 		if f.keep && !cmd.Flags().Changed("store") {
-			return usagef("--keep needs --store: without it the replay decides in memory")
+			return usagef("--keep needs --store; without --store, replay decides in memory")
 		}
 		if f.top < 0 {
 			return usagef("--top is %d; it must be 0 or more", f.top)
@@ -85,6 +88,7 @@ Exit status: 0, whatever was refused; 65 if LOG cannot be read or no line in it 
 	return cmd
 }
 
+// replay runs the log through buckets, and prints the report.
 func (a *app) replay(ctx context.Context, path string, o trace.Options, f replayFlags) error {
 	in, err := a.input(path)
 	if err != nil {
@@ -104,7 +108,7 @@ func (a *app) replay(ctx context.Context, path string, o trace.Options, f replay
 		}
 		defer func() {
 			if f.keep && err == nil {
-				fmt.Fprintf(a.stderr, "brim: the buckets are left in the store; their keys begin with %s\n", prefix)
+				fmt.Fprintf(a.stderr, "brim: the buckets stay in the store; their keys begin with %s\n", prefix)
 			} else if e := scratch.Remove(ctx, s, prefix); err == nil {
 				err = e
 			}
@@ -130,13 +134,15 @@ func (a *app) replay(ctx context.Context, path string, o trace.Options, f replay
 	return a.describeReplay(rep)
 }
 
+// describeReplay prints a report as tables.
 func (a *app) describeReplay(rep *replay.Report) error {
 	t := table.New(table.Right(""), table.Left(""))
 	share := func(n int64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(rep.Requests)) }
 	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %d keys", rep.Keys))
-	t.Add(fmt.Sprint(rep.Accepted), fmt.Sprintf("accepted, %s, with %s units", share(rep.Accepted), units(rep.UnitsAccepted)))
+	t.Add(fmt.Sprint(rep.Accepted),
+		fmt.Sprintf("accepted, %s, with %s units", share(rep.Accepted), units(rep.UnitsAccepted)))
 	t.Add(fmt.Sprint(rep.Refused), fmt.Sprintf("refused, %s", share(rep.Refused)))
-	t.Add(fmt.Sprint(rep.Unparsed), "lines that are no requests")
+	t.Add(fmt.Sprint(rep.Unparsed), "lines that are not requests")
 	t.Add(fmt.Sprintf("%.0f", rep.DecisionsPerSecond), fmt.Sprintf("decisions per second, for %.3f s", rep.Seconds))
 	top := table.New(table.Right("REFUSED"), table.Right("ACCEPTED"), table.Left("KEY"))
 	for _, k := range rep.TopRefused {

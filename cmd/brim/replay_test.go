@@ -25,13 +25,26 @@ func TestReplayOfADay(t *testing.T) {
 		r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--top", "3", "--store", store)
 		var rep replay.Report
 		r.decode(t, &rep)
-		if rep.Requests != 30969 || rep.Accepted != 27846 || rep.Refused != 3123 || rep.UnitsAccepted != 27846 || rep.Keys != 2365 || rep.Unparsed != 0 {
+		if rep.Requests != 30969 || rep.Accepted != 27846 || rep.Refused != 3123 || rep.UnitsAccepted != 27846 ||
+			rep.Keys != 2365 ||
+			rep.Unparsed != 0 {
 			t.Errorf("%s: got %+v", store, rep)
 		}
-		if len(rep.TopRefused) != 3 || rep.TopRefused[0] != (replay.Refused{Key: "edams.ksc.nasa.gov", Accepted: 288, Refused: 76}) {
+		if len(rep.TopRefused) != 3 ||
+			rep.TopRefused[0] != (replay.Refused{Key: "edams.ksc.nasa.gov", Accepted: 288, Refused: 76}) {
 			t.Errorf("%s: most refused %v", store, rep.TopRefused)
 		}
-		want := []string{"requests", "accepted", "refused", "units_accepted", "keys", "unparsed", "seconds", "decisions_per_second", "top_refused"}
+		want := []string{
+			"requests",
+			"accepted",
+			"refused",
+			"units_accepted",
+			"keys",
+			"unparsed",
+			"seconds",
+			"decisions_per_second",
+			"top_refused",
+		}
 		if got := topMembers(t, r.stdout); !slices.Equal(got, want) {
 			t.Errorf("members %v; want %v", got, want)
 		}
@@ -53,7 +66,8 @@ func topMembers(t *testing.T, object string) []string {
 	return members(t, head+"0}")
 }
 
-// A replay brings its own clock. The store's must not be moved by a log from the future, nor by one from the past.
+// A replay brings its own clock. The store's must not be moved by a log from the future, nor by
+// one from the past.
 func TestReplayLeavesTheClockAlone(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "0.001", "--store", path, "--json"}
@@ -79,7 +93,8 @@ func TestReplayDecidesInMemory(t *testing.T) {
 	}
 }
 
-// The buckets that --keep leaves are in the units of the limit that was given, whatever units the replay counted in.
+// The buckets that --keep leaves are in the units of the limit that was given, whatever units the
+// replay counted in.
 func TestReplayKeeps(t *testing.T) {
 	path := storeIn(t)
 	const log = "time,key,cost\n100,k,3\n104,k,1\n104,l,0\n"
@@ -97,7 +112,8 @@ func TestReplayKeeps(t *testing.T) {
 		t.Errorf("it is kept with the limit %+v", last)
 	}
 	// The next replay finds another prefix and leaves these alone.
-	cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path).want(t, exitOK, "accepted", "")
+	cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path).want(t,
+		exitOK, "accepted", "")
 	cli(t, "list", "--store", path).want(t, exitOK, prefix+"k", "")
 }
 
@@ -157,12 +173,13 @@ func TestReplayOfBadInput(t *testing.T) {
 	cli(t, append([]string{"replay", dir}, limit...)...).want(t, exitData, "", "is a directory")
 	r := cliIn(t, t.Context(), "x\n"+line+"y\nz\n\nw\n", append([]string{"replay", "-"}, limit...)...)
 	r.want(t, exitOK, "1  requests", "stdin: line 1: ")
-	for _, says := range []string{"line 3: ", "line 4: ", "1 more lines are no requests"} {
+	for _, says := range []string{"line 3: ", "line 4: ", "1 more lines are not requests"} {
 		if !strings.Contains(r.stderr, says) {
 			t.Errorf("stderr is %q; want %q in it", r.stderr, says)
 		}
 	}
-	cliIn(t, t.Context(), whole, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, "10000  requests by 1 keys", "")
+	r = cliIn(t, t.Context(), whole, append([]string{"replay", "-"}, limit...)...)
+	r.want(t, exitOK, "10000  requests by 1 keys", "")
 }
 
 // An interrupted replay removes what it has committed.
@@ -176,7 +193,8 @@ func TestReplayInterrupted(t *testing.T) {
 		for i := range 30_000 {
 			fmt.Fprintf(&log, "%d,key-%d\n", i, i)
 		}
-		// When the last of these has been taken, the first chunks have been decided; the input does not end.
+		// When the last of these has been taken, the first chunks have been decided; the input
+		// does not end.
 		if _, err := log.WriteTo(out); err != nil {
 			t.Error(err)
 		}
@@ -184,7 +202,8 @@ func TestReplayInterrupted(t *testing.T) {
 	}()
 	defer out.Close()
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep"}, in, &stdout, &stderr)
+	code := run(ctx, []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep"},
+		in, &stdout, &stderr)
 	result{code, stdout.String(), stderr.String()}.want(t, 130, "", "ended by signal: interrupt")
 	info, err := os.Stat(path)
 	if err != nil || info.Size() < 1<<20 {

@@ -12,30 +12,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `brim keeps leaky buckets. A bucket holds a capacity of units and leaks some of them per second; an amount
+const rootHelp = `brim decides on leaky buckets. A bucket holds units up to its capacity, and leaks some of them per second. An amount
 goes in if it fits.
 
-A limit is given with each call: --capacity C and one of --leak-rate R, in units per second, or --over D,
-the time in which a full bucket drains (90s, 15m, 24h, 30d).
+Each call sets a limit: --capacity C with either --leak-rate R, in units per second, or --over D, the time in which a full
+bucket drains (90s, 15m, 24h, 30d).
 
-Buckets are kept in the store that --store or the environment variable BRIM_STORE names:
+--store, or the environment variable BRIM_STORE, names the store of the buckets:
 
-  limits.db        a bbolt file, for one machine; made where it is missing (default brim.db)
-  memory:          nowhere; they are gone when the command ends
-  postgres://...   a PostgreSQL database, for many machines; see "brim migrate". The tables are brim.buckets, or as the
-                   URL's parameters brim_schema and brim_table say
+  limits.db        a bbolt file, for one machine; created if it does not exist (default brim.db)
+  memory:          memory; the buckets are lost when the command ends
+  postgres://...   a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless the
+                   parameters brim_schema and brim_table of the URL name another
 
-Answers go to stdout, with --json as one JSON object or one per line; messages go to stderr.
+Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to stderr.
 
 Exit status:
-  0   done; for try and able: it fits
+  0   done; for try and able: the amount fits
   64  called wrongly
-  65  bad data: a damaged store, or a file that is no log
+  65  bad data: a damaged store, or a file that is not a log
   69  the store cannot be reached, opened or written
-  70  a defect of brim, or the answer could not be written
-  75  refused for now: trying again later may succeed
+  70  brim has a defect, or could not write the answer
+  75  refused for now: the amount may fit later
   78  refused for good: the amount can never fit this limit
-  128 and more: ended by that signal, after tidying up; 130 is an interrupt`
+  128 and more: ended by a signal, after tidying up; 130 is an interrupt`
 
 // app is one run of the command.
 type app struct {
@@ -46,7 +46,8 @@ type app struct {
 	now            func() time.Time
 }
 
-// run runs brim with the arguments and returns its exit status. What it opens is closed when it returns.
+// run runs brim with the arguments and returns its exit status. It closes everything that it
+// opens before it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -98,15 +99,13 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.store, "store", defaultStore(), "where buckets are kept: a file, memory: or postgres://...")
-	root.PersistentFlags().Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON to stdout")
-	root.AddCommand(
-		a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory: or postgres://...")
+	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
+	flags.BoolVar(&a.json, "json", false, "print JSON to stdout")
+	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.resetCommand(), a.pruneCommand(), a.compactCommand(),
-		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(),
-		a.spendCommand(),
-	)
+		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.spendCommand())
 	return root
 }
 
@@ -117,7 +116,7 @@ func defaultStore() string {
 	return "brim.db"
 }
 
-// exactArgs wants one argument per name.
+// exactArgs accepts exactly one argument per name.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -130,7 +129,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// output remembers that stdout could not be written: an answer that nobody saw must not end with status 0.
+// output remembers the first failed write to stdout. A command whose answer nobody could read
+// must not end with status 0.
 type output struct {
 	w   io.Writer
 	err error

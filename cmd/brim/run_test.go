@@ -189,7 +189,8 @@ func TestDefaultStore(t *testing.T) {
 	}
 	t.Setenv("BRIM_STORE", "other.db")
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0").want(t, exitOK, "accepted", "")
-	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", "brim.db").want(t, exitNever, "refused", "")
+	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", "brim.db").want(t, exitNever,
+		"refused", "")
 	t.Setenv("BRIM_STORE", "postgres://user:secret@h/db")
 	if help := cli(t, "--help"); strings.Contains(help.stdout, "secret") {
 		t.Error("the help shows the password in BRIM_STORE")
@@ -248,7 +249,8 @@ func TestStdoutThatCannotBeWritten(t *testing.T) {
 		{"--help"},
 	} {
 		var stderr bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(""), full{}, &stderr); code != exitInternal || !strings.Contains(stderr.String(), "no space left") {
+		if code := run(t.Context(), args, strings.NewReader(""), full{}, &stderr); code != exitInternal ||
+			!strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%v: exit status %d, %q; want %d", args, code, stderr.String(), exitInternal)
 		}
 	}

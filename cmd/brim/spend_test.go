@@ -39,7 +39,8 @@ func TestSpend(t *testing.T) {
 	spend("charge", "card", "31.00", "--id", "coffee").want(t, exitData, "", "ID was used")
 	spend("charge", "card", "990.00").want(t, exitRefused, "month", "")
 	spend("charge", "card", "990.01").want(t, exitNever, "single", "")
-	spend("authorize", "card", "500", "--id", "hotel", "--tag", "category=hotel", "--also", "team/ops", "--ttl", "2d").want(t, exitOK, "authorized: hotel", "")
+	hotel := []string{"--id", "hotel", "--tag", "category=hotel", "--also", "team/ops", "--ttl", "2d"}
+	spend(append([]string{"authorize", "card", "500"}, hotel...)...).want(t, exitOK, "authorized: hotel", "")
 	spend("capture", "hotel", "501").want(t, exitData, "", "more than is held")
 	spend("capture", "hotel", "200", "--id", "c1").want(t, exitOK, "captured: c1", "")
 	spend("void", "hotel", "--id", "v1").want(t, exitOK, "voided: v1", "")
@@ -111,6 +112,7 @@ func TestSpendReplay(t *testing.T) {
 	if rep.Events < 1000 || rep.Declined == 0 || rep.Accounts != 30 || rep.Unparsed != 0 || !rep.Synthetic {
 		t.Errorf("got %+v", rep)
 	}
-	cliIn(t, t.Context(), log.stdout, "spend", "replay", "-", "--budget", budget).want(t, exitOK, "declined by month", "")
+	cliIn(t, t.Context(), log.stdout, "spend", "replay", "-", "--budget", budget).want(t, exitOK,
+		"declined by month", "")
 	cliIn(t, t.Context(), "time,kind\n", "spend", "replay", "-", "--budget", budget).want(t, exitData, "", "stdin")
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend/boltledger"
@@ -16,13 +15,13 @@ import (
 	"github.com/brimgo/brim/spend/pgledger"
 )
 
-// openedLedger is a ledger and what was opened for it.
+// openedLedger is a ledger with the stores that were opened for it.
 type openedLedger struct {
 	ledger.Ledger
 	close []func() error
 }
 
-// end closes the ledger, and then what is below it.
+// end closes the ledger, and then the stores below it.
 func (l *openedLedger) end() error {
 	err := l.Ledger.Close()
 	for _, f := range l.close {
@@ -33,17 +32,15 @@ func (l *openedLedger) end() error {
 
 // openLedger opens the ledger in the store that --store names.
 func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, error) {
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	scheme, _, hasScheme := strings.Cut(a.store, "://")
+	log := a.logger()
+	kind, err := parseStore(a.store)
 	switch {
-	case a.store == "":
-		return nil, usagef("--store is empty; give a file, memory: or postgres://...")
-	case a.store == "memory:":
+	case err != nil:
+		return nil, err
+	case kind == inMemory:
 		return memoryLedger(), nil
-	case isPostgres(a.store):
+	case kind == onServer:
 		return postgresLedger(ctx, a.store, log)
-	case hasScheme:
-		return nil, usagef("stores of kind %q are unknown; give a file, memory: or postgres://...", scheme)
 	}
 	if absent != create {
 		if _, err := os.Stat(a.store); errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +75,7 @@ func postgresLedger(ctx context.Context, value string, log *slog.Logger) (*opene
 	}
 	l, err := pgledger.New(pool, &pgledger.Options{Schema: p.schema, Table: p.table, Logger: log})
 	if err == nil {
-		// A server that is not there, or has no tables, is to show before any work is done.
+		// A missing server, or missing tables, must show before any work begins.
 		_, err = l.Accounts(ctx, "", "", 1)
 	}
 	if err != nil {

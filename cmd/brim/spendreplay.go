@@ -22,41 +22,42 @@ func (a *app) spendReplayCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay CSV --budget FILE",
 		Short: "Run a log of card transactions against a budget",
-		Long: `Runs the requests of CSV, or of stdin where it is -, through a budget, and says what would have been declined, by which
-rules and whose. The first line names the columns, in any order:
+		Long: `Runs the requests of the file CSV, or of stdin if CSV is -, through a budget. It shows how many the budget would have declined,
+by which rules and of which accounts. The first line names the columns, in any order:
 
   time      RFC 3339
   kind      spend, authorize, increase, capture, void, refund or record
-  id        the request's ID; a line that comes again with the same is a retry
-  account   of spend, authorize and record
-  ref       of the others: the ID that they are about
+  id        the ID of the request; a second line with the same ID is a retry
+  account   for spend, authorize and record
+  ref       for the other kinds: the ID of the earlier request
   amount    like 30.00; empty for a void
-  currency  the budget's
-  final, force   true or empty, of a capture
+  currency  that of the budget
+  final, force   true or empty, for a capture
 
 Every other column is a tag that rules can filter by. Lines that begin with # are comments.
 
-The log's time is the clock, and it decides in memory: --store does not count. At its end it proves all accounts against
+The times of the log are the clock. replay decides in memory, whatever --store is. At the end it checks all accounts against
 their entries.
 
-Exit status: 0, whatever was declined; 65 if CSV cannot be read or no line in it is an event.`,
+Exit status: 0, however many requests were declined; 65 if CSV cannot be read, or contains no event.`,
 		Example: `  brim spend generate --cards 100 --days 90 > cards.csv
   brim spend replay cards.csv --budget cards.yaml`,
 		Args: exactArgs("CSV"),
 	}
-	cmd.Flags().IntVar(&top, "top", top, "how many of the most declined accounts to show")
+	cmd.Flags().IntVar(&top, "top", top, "number of the most declined accounts to show")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if top < 0 {
 			return usagef("--top is %d; it must be 0 or more", top)
 		}
 		if cmd.Flags().Changed("store") {
-			return usagef("a replay decides in memory: leave --store out")
+			return usagef("replay decides in memory; leave --store out")
 		}
 		return a.spendReplay(cmd.Context(), f, args[0], top)
 	}
 	return cmd
 }
 
+// spendReplay runs the log through a budget, and prints the report.
 func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top int) error {
 	file, err := f.file()
 	if err != nil {
@@ -93,13 +94,15 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 	return a.describeSpendReplay(rep)
 }
 
+// describeSpendReplay prints a report as tables.
 func (a *app) describeSpendReplay(rep *cards.Report) error {
 	t := table.New(table.Right(""), table.Left(""))
-	t.Add(fmt.Sprint(rep.Events), fmt.Sprintf("events on %d accounts, all of them proven against their entries", rep.Accounts))
+	t.Add(fmt.Sprint(rep.Events),
+		fmt.Sprintf("events on %d accounts, all of them proven against their entries", rep.Accounts))
 	t.Add(fmt.Sprint(rep.Approved), "approved")
 	t.Add(fmt.Sprint(rep.Declined), "declined")
 	t.Add(fmt.Sprint(rep.Replayed), "sent again, and answered as before")
-	t.Add(fmt.Sprint(rep.Unparsed), "lines that are no events")
+	t.Add(fmt.Sprint(rep.Unparsed), "lines that are not events")
 	t.Add(rep.Spent.Decimal(), rep.Spent.Currency+" spent")
 	for _, rule := range slices.Sorted(maps.Keys(rep.ByRule)) {
 		t.Add(fmt.Sprint(rep.ByRule[rule]), "declined by "+printable(rule))
@@ -120,18 +123,19 @@ func (a *app) spendGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Make a log of synthetic card transactions",
-		Long: `Writes a log of card transactions for brim spend replay to stdout: salaries, a few merchants that take most, bursts,
-refunds, retries, tips, late captures. It is synthetic, and says so. The same flags always give the same log.
+		Long: `Writes a log of card transactions for brim spend replay to stdout, with salaries, a few merchants that take most of the money,
+bursts, refunds, retries, tips and late captures. Its first line states that it is synthetic. The same flags always give the
+same log.
 
 Exit status: 0.`,
 		Example: `  brim spend generate --seed 7 --cards 1000 --days 365 > cards.csv`,
 		Args:    exactArgs(),
 	}
-	cmd.Flags().Uint64Var(&g.Seed, "seed", g.Seed, "what makes one log differ from another")
-	cmd.Flags().IntVar(&g.Cards, "cards", g.Cards, "how many cards")
-	cmd.Flags().IntVar(&g.Days, "days", g.Days, "how many days")
-	cmd.Flags().StringVar(&start, "start", start, "the first day")
-	cmd.Flags().StringVar(&g.Currency, "currency", g.Currency, "ISO 4217")
+	cmd.Flags().Uint64Var(&g.Seed, "seed", g.Seed, "seed of the random numbers; another seed gives another log")
+	cmd.Flags().IntVar(&g.Cards, "cards", g.Cards, "number of cards")
+	cmd.Flags().IntVar(&g.Days, "days", g.Days, "number of days")
+	cmd.Flags().StringVar(&start, "start", start, "first day")
+	cmd.Flags().StringVar(&g.Currency, "currency", g.Currency, "currency code of ISO 4217")
 	cmd.RunE = func(*cobra.Command, []string) (err error) {
 		if g.Start, err = time.Parse(time.DateOnly, start); err != nil {
 			return usagef("--start is %.20q; write it like 2026-01-01", start)

@@ -15,8 +15,9 @@ import (
 func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remaining ACCOUNT --budget FILE",
-		Short: "Say what is left of each rule",
-		Long: `Says for each rule what is used, held and left of it, and when more will be left if nothing is spent. Writes nothing.
+		Short: "Show the remaining amount of each rule",
+		Long: `Shows the used, held and remaining amount of each rule, and when the remaining amount grows if nothing is spent. Writes
+nothing.
 
 Exit status: 0.`,
 		Example: `  brim spend remaining card:7 --budget cards.yaml`,
@@ -43,7 +44,8 @@ Exit status: 0.`,
 				if !u.GrowsAt.IsZero() {
 					grows = clockTime(u.GrowsAt, a.now())
 				}
-				t.Add(u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit.String(), grows, printable(u.Rule))
+				t.Add(u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit.String(), grows,
+					printable(u.Rule))
 			}
 			return a.printTables(t)
 		})
@@ -56,13 +58,13 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history ACCOUNT --budget FILE",
 		Short: "Show an account's ledger, newest first",
-		Long: `Shows what happened on ACCOUNT, newest first: when, what it changed, and which rules declined it.
+		Long: `Shows the entries of ACCOUNT, newest first, with their times, amounts and the rules that declined them.
 
 Exit status: 0.`,
 		Example: `  brim spend history card:7 --budget cards.yaml --limit 50`,
 		Args:    exactArgs("ACCOUNT"),
 	}
-	cmd.Flags().IntVar(&limit, "limit", limit, "how many entries to show; 0 shows all")
+	cmd.Flags().IntVar(&limit, "limit", limit, "most entries to show; 0 shows all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return usagef("--limit is %d; it must be 0 or more", limit)

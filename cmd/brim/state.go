@@ -14,7 +14,7 @@ import (
 	"github.com/brimgo/brim/internal/table"
 )
 
-// stateJSON is a state as --json prints it.
+// stateJSON is the form in which --json prints a state.
 type stateJSON struct {
 	Key          string    `json:"key"`
 	Level        float64   `json:"level"`
@@ -25,7 +25,7 @@ type stateJSON struct {
 	Accepted     bool      `json:"accepted"`
 	Full         bool      `json:"full"`
 	Spilled      float64   `json:"spilled"`
-	RetryAfter   *float64  `json:"retry_after"` // seconds; null where it can never fit
+	RetryAfter   *float64  `json:"retry_after"` // seconds; null if it can never fit
 	At           time.Time `json:"at"`
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
@@ -47,10 +47,19 @@ func secondsOrNull(d time.Duration) *float64 {
 	return &s
 }
 
-// printJSON prints v in one line. That stdout could not be written is noticed elsewhere, once for all commands.
+// print prints v as one line of JSON if --json is set, and otherwise the text as a line.
+func (a *app) print(v any, text string) error {
+	if a.json {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// printJSON prints v as one line of JSON.
 func (a *app) printJSON(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
 
-// filling says how full a bucket is.
+// filling describes the level of a bucket.
 func filling(st brim.State) string {
 	s := fmt.Sprintf("level %s of %s", units(st.Level), units(st.Capacity))
 	if st.Held > 0 {
@@ -59,12 +68,13 @@ func filling(st brim.State) string {
 	return s + fmt.Sprintf(", %s remaining", units(st.Remaining()))
 }
 
-// comeBack says when n units that were refused would fit.
+// comeBack describes when n refused units would fit.
 func (a *app) comeBack(n float64, st brim.State) string {
 	switch {
 	case st.RetryAfter != brim.Never:
 		now := a.now()
-		return fmt.Sprintf("%s would fit in %s, at %s", units(n), span(st.RetryAfter), clockTime(now.Add(st.RetryAfter), now))
+		return fmt.Sprintf("%s would fit in %s, at %s", units(n), span(st.RetryAfter),
+			clockTime(now.Add(st.RetryAfter), now))
 	case n > st.Capacity:
 		return fmt.Sprintf("%s can never fit a capacity of %s", units(n), units(st.Capacity))
 	case st.LeakRate == 0:
@@ -75,7 +85,7 @@ func (a *app) comeBack(n float64, st brim.State) string {
 	return units(n) + " would not fit within 292 years"
 }
 
-// describe prints a state for people.
+// describe prints a state as a table.
 func (a *app) describe(st brim.State) error {
 	t := table.New(table.Left(""), table.Left(""))
 	t.Add("level", units(st.Level))
@@ -90,7 +100,8 @@ func (a *app) describe(st brim.State) error {
 	return a.printTables(t)
 }
 
-// printTables prints tables with an empty line between two of them. It leaves out tables without rows.
+// printTables prints tables with an empty line between two of them. It leaves out tables without
+// rows.
 func (a *app) printTables(tables ...*table.Table) error {
 	var texts []string
 	for _, t := range tables {
@@ -102,7 +113,7 @@ func (a *app) printTables(tables ...*table.Table) error {
 	return err
 }
 
-// units writes an amount for people: whole numbers in full, others to six decimals.
+// units writes an amount: a whole number in full, another number to six decimals.
 func units(f float64) string {
 	if f == math.Trunc(f) || math.Abs(f) < 1e-6 {
 		if math.Abs(f) > 0 && math.Abs(f) < 1 {
@@ -113,7 +124,8 @@ func units(f float64) string {
 	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(f, 'f', 6, 64), "0"), ".")
 }
 
-// printable writes a key so that it can neither break a table nor command a terminal.
+// printable returns the key in quotes if it contains characters that could break a table or
+// control a terminal.
 func printable(key string) string {
 	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(key)

@@ -9,7 +9,8 @@ import (
 	"github.com/brimgo/brim/internal/duration"
 )
 
-// span writes a duration for people: rounded up, so that whoever waits that long has waited long enough.
+// span writes a duration. It rounds up, so that a caller who waits for the printed time waits
+// long enough.
 func span(d time.Duration) string {
 	switch {
 	case d == math.MaxInt64:
@@ -37,6 +38,7 @@ func short(d time.Duration) string {
 	return s
 }
 
+// roundUp rounds d up to a multiple of to.
 func roundUp(d, to time.Duration) time.Duration {
 	if rest := d % to; rest > 0 && d <= math.MaxInt64-to {
 		d += to - rest
@@ -44,7 +46,8 @@ func roundUp(d, to time.Duration) time.Duration {
 	return d
 }
 
-// clockTime writes the time of day, in local time and rounded up to a second, with the date where it is not today.
+// clockTime writes a time in local time, rounded up to a second. It leaves out the date if that
+// is the date of now.
 func clockTime(t, now time.Time) string {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		t = whole.Add(time.Second)

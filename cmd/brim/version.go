@@ -1,15 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
-// version is what this binary was built from.
+// version describes the source of this binary.
 type version struct {
-	Version string `json:"version"` // of the module; "(devel)" where it was built from a checkout without one
+	Version string `json:"version"` // of the module; "(devel)" for a checkout without a version
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go"`
 }
@@ -18,24 +17,21 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Long:    "Prints the version of brim, the commit it was built from if that is known, and the version of Go.",
+		Long:    "Prints the version of brim, the commit that it was built from if known, and the version of Go.",
 		Example: "  brim version --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			v := built()
-			if a.json {
-				return a.printJSON(v)
-			}
 			text := "brim " + v.Version
 			if v.Commit != "" {
 				text += " (" + v.Commit + ")"
 			}
-			_, err := fmt.Fprintln(a.stdout, text+", "+v.Go)
-			return err
+			return a.print(v, text+", "+v.Go)
 		},
 	}
 }
 
+// built returns the version of this binary.
 func built() version {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

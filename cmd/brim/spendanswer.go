@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/spend"
+)
+
+// decisionJSON is the form in which --json prints a decision.
+type decisionJSON struct {
+	ID string `json:"id"`
+	spend.Decision
+	Declines   []declineJSON `json:"declines"`
+	RetryAfter *float64      `json:"retry_after"` // seconds; null if it can never fit
+}
+
+type declineJSON struct {
+	spend.Usage
+	RetryAfter *float64 `json:"retry_after"`
+}
+
+// answerSpend prints a decision, and returns its exit status as an error.
+func (a *app) answerSpend(id string, d spend.Decision, done string) error {
+	if a.json {
+		out := decisionJSON{ID: id, Decision: d, Declines: []declineJSON{}, RetryAfter: secondsOrNull(d.RetryAfter)}
+		for _, x := range d.Declines {
+			out.Declines = append(out.Declines, declineJSON{x.Usage, secondsOrNull(x.RetryAfter)})
+		}
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	} else if err := a.describeSpend(id, d, done); err != nil {
+		return err
+	}
+	switch {
+	case d.Approved:
+		return nil
+	case d.RetryAfter == brim.Never:
+		return status(exitNever)
+	}
+	return status(exitRefused)
+}
+
+// describeSpend prints a decision in words. done is the word for an approved one.
+func (a *app) describeSpend(id string, d spend.Decision, done string) error {
+	again := ""
+	if d.Replayed {
+		again = ", as it was answered before"
+	}
+	if !d.Approved {
+		done = "declined"
+	}
+	fmt.Fprintf(a.stdout, "%s%s: %s\n", done, again, printable(id))
+	t := table.New(make([]table.Column, 3)...)
+	for _, x := range d.Declines {
+		when := "never fits by waiting"
+		if x.RetryAfter != brim.Never {
+			now := a.now()
+			when = fmt.Sprintf("would fit in %s, at %s", span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
+		}
+		t.Add("  "+printable(x.Rule),
+			fmt.Sprintf("%s of %s used, %s held", x.Used.Decimal(), x.Limit, x.Held.Decimal()), when)
+	}
+	return a.printTables(t)
+}

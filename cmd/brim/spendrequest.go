@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/spend"
+)
+
+// spendChargeCommand returns the command charge, authorize or record. The three take the same
+// arguments.
+func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
+	var (
+		tags, also []string
+		ttl        duration.Value
+	)
+	words := map[string]struct{ short, long, done, example string }{
+		"charge": {
+			"Spend an amount if every rule agrees", "Charges AMOUNT to ACCOUNT at once, if every rule agrees.", "charged",
+			`  brim spend charge card:7 4.50 --budget cards.yaml --tag category=transit`,
+		},
+		"authorize": {
+			"Hold an amount if every rule agrees",
+			"Holds AMOUNT on ACCOUNT if every rule agrees. The hold ends by capture or void, or by itself after --ttl.", "authorized",
+			`  brim spend authorize card:7 30.00 --budget cards.yaml --id pay-1 --ttl 2d`,
+		},
+		"record": {
+			"Record a spend that has already happened",
+			"Records that AMOUNT was spent from ACCOUNT, whatever the rules say. It is never declined.", "recorded",
+			`  brim spend record card:7 12.00 --budget cards.yaml --id fee-2026-03`,
+		},
+	}[kind]
+	cmd := &cobra.Command{
+		Use:   kind + " ACCOUNT AMOUNT --budget FILE",
+		Short: words.short,
+		Long: words.long + `
+AMOUNT is in the currency of the budget, like 30.00. A request that is sent again with the same --id gets its first answer
+again.
+
+Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the ID was used for another request.`,
+		Example: words.example,
+		Args:    exactArgs("ACCOUNT", "AMOUNT"),
+	}
+	f.addID(cmd)
+	cmd.Flags().StringArrayVar(&tags, "tag", nil,
+		"a tag that rules can filter by, like category=travel; may be repeated")
+	cmd.Flags().StringArrayVar(&also, "also", nil,
+		"another account to charge together with ACCOUNT, written BUDGET/ACCOUNT; may be repeated")
+	if kind == "authorize" {
+		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: hold_ttl of the budget)")
+		cmd.Flags().Lookup("ttl").DefValue = ""
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
+			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std()}
+			var err error
+			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
+				return err
+			}
+			if r.Tags, err = parseTags(tags); err != nil {
+				return err
+			}
+			for _, s := range also {
+				budget, name, ok := strings.Cut(s, "/")
+				if !ok {
+					return usagef("--also is written BUDGET/ACCOUNT")
+				}
+				r.Also = append(r.Also, spend.Account{Budget: budget, Name: name})
+			}
+			call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
+				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record,
+			}[kind]
+			d, err := call(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.ID, d, words.done)
+		})
+	}
+	return cmd
+}
+
+// parseTags reads the values of --tag.
+func parseTags(list []string) (map[string]string, error) {
+	var tags map[string]string
+	for _, s := range list {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return nil, usagef("--tag is written like category=travel")
+		}
+		if _, twice := tags[name]; twice {
+			return nil, usagef("--tag %s is given twice", name)
+		}
+		if tags == nil {
+			tags = make(map[string]string)
+		}
+		tags[name] = value
+	}
+	return tags, nil
+}
+
+// followUp is a request about an earlier request.
+type followUp struct {
+	id      string      // of this request
+	earlier string      // the ID of the earlier request
+	amount  spend.Money // 0 if the command has no AMOUNT
+}
+
+// followUp returns the action of a command whose arguments are the ID of an earlier request and,
+// of some commands, AMOUNT. done is the word for an approved decision.
+func (a *app) followUp(
+	f *spendFlags, done string, decide func(context.Context, *spend.Budgets, followUp) (spend.Decision, error),
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, file *budgetfile.File) (err error) {
+			r := followUp{id: f.requestID(), earlier: args[0]}
+			if len(args) > 1 {
+				if r.amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
+					return err
+				}
+			}
+			d, err := decide(cmd.Context(), b, r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.id, d, done)
+		})
+	}
+}
+
+func (a *app) spendCaptureCommand(f *spendFlags) *cobra.Command {
+	var final, force bool
+	cmd := &cobra.Command{
+		Use:   "capture HOLD AMOUNT --budget FILE",
+		Short: "Take money that is held",
+		Long: `Takes AMOUNT from the hold of the request HOLD: a part of it, or all of it. The hold stays open for further captures, until
+--final is given or nothing of it is left.
+
+Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`,
+		Example: `  brim spend capture pay-1 28.50 --budget cards.yaml --final`,
+		Args:    exactArgs("HOLD", "AMOUNT"),
+	}
+	f.addID(cmd)
+	cmd.Flags().BoolVar(&final, "final", false, "release the rest of the hold")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"take more than the hold has, or from a hold that has ended, because the money has left already")
+	capture := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Capture(ctx, spend.CaptureRequest{
+			ID: r.id, HoldID: r.earlier, Amount: r.amount, Final: final, Force: force,
+		})
+	}
+	cmd.RunE = a.followUp(f, "captured", capture)
+	return cmd
+}
+
+func (a *app) spendVoidCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "void HOLD --budget FILE",
+		Short: "Release the rest of a hold",
+		Long: `Releases the money that the hold of the request HOLD still has, and ends the hold.
+
+Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
+		Example: `  brim spend void pay-1 --budget cards.yaml`,
+		Args:    exactArgs("HOLD"),
+	}
+	f.addID(cmd)
+	void := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Void(ctx, spend.VoidRequest{ID: r.id, HoldID: r.earlier})
+	}
+	cmd.RunE = a.followUp(f, "voided", void)
+	return cmd
+}
+
+func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "refund SPEND AMOUNT --budget FILE",
+		Short: "Give money back",
+		Long: `Gives AMOUNT back of the money that the request SPEND charged, or that was captured of its hold. All refunds together give
+back at most that much.
+
+Exit status: 0; 65 if the spend is unknown, or less was taken.`,
+		Example: `  brim spend refund pay-1 10.00 --budget cards.yaml`,
+		Args:    exactArgs("SPEND", "AMOUNT"),
+	}
+	f.addID(cmd)
+	refund := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.earlier, Amount: r.amount})
+	}
+	cmd.RunE = a.followUp(f, "refunded", refund)
+	return cmd
+}
