@@ -92,11 +92,12 @@ func (f *fields) set(h http.Header, st brim.State) {
 	}
 }
 
-// quota returns the whole units that fit now, and the seconds until one more fits: 0 if none will.
+// quota returns the whole units that fit now, and the seconds until one more fits: 0 if none
+// will.
 //
-// The draft's parameter "t" is the time until more quota is available. A bucket has no window that
-// ends, so t is the time until the next whole unit has leaked. The draft wants no Retry-After before
-// t, so after a refusal t is at most Retry-After.
+// The draft's parameter "t" is the time until more quota is available. A bucket has no window
+// that ends, so t is the time until the next whole unit has leaked. The draft wants no
+// Retry-After before t, so after a refusal t is at most Retry-After.
 func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)

@@ -44,8 +44,8 @@ func ExampleNew() {
 	// 429 10 "default";r=0;t=10
 }
 
-// All processes of a client together send at most 50 requests per second to an API. Here the bucket
-// is in memory; a bucket in PostgreSQL can be shared by many machines.
+// All processes of a client together send at most 50 requests per second to an API. Here the
+// bucket is in memory; a bucket in PostgreSQL can be shared by many machines.
 func ExampleTransport() {
 	db, err := memory.New(nil)
 	if err != nil {

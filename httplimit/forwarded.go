@@ -15,8 +15,8 @@ func forwardedFor(h http.Header) (nodes []string) {
 }
 
 // forwarded returns the "for" parameters of Forwarded (RFC 7239, section 4) in order. An element
-// without "for" counts as one unknown node. A malformed field as a whole counts as one unknown node,
-// too, because nobody can tell which part of it the client wrote.
+// without "for" counts as one unknown node. A malformed field as a whole counts as one unknown
+// node, too, because nobody can tell which part of it the client wrote.
 func forwarded(h http.Header) (nodes []string) {
 	for _, line := range h["Forwarded"] {
 		elements, ok := parseForwarded(line)
@@ -88,8 +88,8 @@ func cutValue(s string) (value, rest string, ok bool) {
 }
 
 // parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1,
-// [2001:db8::1] and [2001:db8::1]:80. It returns false for a node without an address, for instance
-// "unknown".
+// [2001:db8::1] and [2001:db8::1]:80. It returns false for a node without an address, for
+// instance "unknown".
 func parseNode(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if ap, err := netip.ParseAddrPort(s); err == nil {

@@ -4,9 +4,9 @@
 //	...
 //	http.ListenAndServe(addr, limited(mux))
 //
-// Each client has a bucket, by default one per address. A request that fits reaches the handler. A
-// request that does not fit is answered with status 429 (RFC 6585, section 4) and Retry-After in
-// whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
+// Each client has a bucket, by default one per address. A request that fits reaches the handler.
+// A request that does not fit is answered with status 429 (RFC 6585, section 4) and Retry-After
+// in whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
 // answered with status 413 and no Retry-After, because no wait would help.
 //
 // [Transport] is the client's side: it waits for its turn in a bucket before it sends a request.
@@ -27,16 +27,16 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// Failure selects the answer to a request that the limit could not decide because the store failed.
-// It has no default: the application must choose.
+// Failure selects the answer to a request that the limit could not decide because the store
+// failed. It has no default: the application must choose.
 type Failure uint8
 
 const (
-	// FailClosed answers with status 503. Use it if the limit protects something that must not get
-	// too many requests.
+	// FailClosed answers with status 503. Use it if the limit protects something that must not
+	// get too many requests.
 	FailClosed Failure = iota + 1
-	// FailOpen passes the request to the handler. Use it if serving requests matters more than the
-	// limit.
+	// FailOpen passes the request to the handler. Use it if serving requests matters more than
+	// the limit.
 	FailOpen
 )
 
@@ -47,38 +47,39 @@ const (
 	// NoFields sends no field but the Retry-After of a refusal.
 	NoFields Fields = iota
 	// DraftFields sends RateLimit-Policy and RateLimit in the form of
-	// draft-ietf-httpapi-ratelimit-headers-10, which revision 11 left unchanged. A refusal has the
-	// problem type of that draft.
+	// draft-ietf-httpapi-ratelimit-headers-10, which revision 11 left unchanged. A refusal has
+	// the problem type of that draft.
 	DraftFields
-	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which no
-	// document defines. Reset is the number of seconds until the bucket is empty.
+	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset,
+	// which no document defines. Reset is the number of seconds until the bucket is empty.
 	XRateLimitFields
 )
 
 // Options adjust the handlers that [New] makes. The zero value selects the defaults.
 //
-// The functions are called on the goroutine of the request, so they must be safe for concurrent use.
+// The functions are called on the goroutine of the request, so they must be safe for concurrent
+// use.
 type Options struct {
-	// Key returns the key of a request's bucket: see [ByHeader]. If it returns "", or is nil, the key
-	// is the client's address: an IPv4 address, or the /64 network of an IPv6 address, since a client
-	// usually has all addresses of its /64. A key that no store can keep, because it is too long or not
-	// UTF-8, is replaced by its hash.
+	// Key returns the key of a request's bucket: see [ByHeader]. If it returns "", or is nil, the
+	// key is the client's address: an IPv4 address, or the /64 network of an IPv6 address, since
+	// a client usually has all addresses of its /64. A key that no store can keep, because it is
+	// too long or not UTF-8, is replaced by its hash.
 	Key func(r *http.Request) string
-	// TrustedProxies are the networks of the application's own proxies. If a request comes from one of
-	// them, the client is the last address in X-Forwarded-For that is not in these networks. The field
-	// of any other request is ignored, because any client can send one.
+	// TrustedProxies are the networks of the application's own proxies. If a request comes from
+	// one of them, the client is the last address in X-Forwarded-For that is not in these
+	// networks. The field of any other request is ignored, because any client can send one.
 	TrustedProxies []netip.Prefix
-	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field that
-	// the proxies write: the other field is whatever the client sent.
+	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field
+	// that the proxies write. The client may have written the other field.
 	Forwarded bool
 
-	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength]. If
-	// it returns an invalid amount (negative or not a number), the request is answered with status 500
-	// and OnError is called. To limit by the items of a body, read the body in front of this handler
-	// and pass their number through the request's context.
+	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength].
+	// If it returns an invalid amount (negative or not a number), the request is answered with
+	// status 500 and OnError is called. To limit by the items of a body, read the body in front
+	// of this handler and pass their number through the request's context.
 	Cost func(r *http.Request) float64
-	// Skip reports whether a request bypasses the limit, for instance a health check; nil means that
-	// none does.
+	// Skip reports whether a request bypasses the limit, for instance a health check; nil means
+	// that none does.
 	Skip func(r *http.Request) bool
 
 	// Fields selects the header fields beside Retry-After.
@@ -94,13 +95,13 @@ type Options struct {
 	// Timeout limits the duration of the call to the store; 0 means no limit but the request's
 	// context. If it passes, the store has failed.
 	Timeout time.Duration
-	// OnError is called if the store failed or Cost returned an invalid amount, before the request is
-	// answered; nil means that errors are dropped. The error does not hold the key.
+	// OnError is called if the store failed or Cost returned an invalid amount, before the
+	// request is answered; nil means that errors are dropped. The error does not hold the key.
 	OnError func(r *http.Request, err error)
 }
 
-// New returns a function that puts limit in front of a handler. All handlers that it wraps share the
-// buckets, and they are safe for concurrent use. o may be nil.
+// New returns a function that puts limit in front of a handler. All handlers that it wraps share
+// the buckets, and they are safe for concurrent use. o may be nil.
 //
 // New fails if lim is nil, or if limit, onFailure or an option is invalid.
 func New(lim *brim.Limiter, limit brim.Limit, onFailure Failure, o *Options) (func(http.Handler) http.Handler, error) {
@@ -200,7 +201,8 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	switch {
 	case errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
-		// The application's error. A client that can cause it must not get past the limit by FailOpen.
+		// The application's error. A client that can cause it must not get past the limit by
+		// FailOpen.
 		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
 	case l.open:
 		next.ServeHTTP(w, r)
@@ -213,7 +215,8 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handl
 }
 
 // ContentLength returns a Cost of one unit per byte of the request's body, from its field
-// Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of units.
+// Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of
+// units.
 //
 // ContentLength does not read the body, and it does not limit how much of it a handler reads.
 func ContentLength(unknown float64) func(*http.Request) float64 {

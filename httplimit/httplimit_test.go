@@ -271,8 +271,8 @@ func (s broken) Fill(ctx context.Context, _ store.Op) (store.State, error) {
 	return store.State{}, ctx.Err()
 }
 
-// TestStoreFailure checks that a failing store has the consequence that the application has chosen,
-// and that OnError gets the error.
+// TestStoreFailure checks that a failing store has the consequence that the application has
+// chosen, and that OnError gets the error.
 func TestStoreFailure(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

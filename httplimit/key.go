@@ -12,12 +12,12 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// ByHeader returns a Key that is the value of a header field, for instance of an API key. A request
-// without the field has the bucket of its client's address.
+// ByHeader returns a Key that is the value of a header field, for instance of an API key. A
+// request without the field has the bucket of its client's address.
 //
-// The application must have checked the value before: a client that can choose any value gets a new
-// bucket for each request. The store keeps the value as a part of the bucket's key. If the value is
-// a secret, write a Key that hashes it.
+// The application must have checked the value before: a client that can choose any value gets a
+// new bucket for each request. The store keeps the value as a part of the bucket's key. If the
+// value is a secret, write a Key that hashes it.
 func ByHeader(name string) func(*http.Request) string {
 	prefix := strings.ToLower(name) + ":"
 	return func(r *http.Request) string {
@@ -29,8 +29,8 @@ func ByHeader(name string) func(*http.Request) string {
 	}
 }
 
-// maxKeyLen is the length of the longest key that is stored as it is, in bytes. It leaves room for
-// the Limiter's prefix.
+// maxKeyLen is the length of the longest key that is stored as it is, in bytes. It leaves room
+// for the Limiter's prefix.
 const maxKeyLen = store.MaxKeyLen / 2
 
 // key returns the key of a request's bucket.
@@ -53,8 +53,8 @@ func storable(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// address returns the key for the client's address. All clients without an address share one bucket,
-// for instance those of a Unix socket.
+// address returns the key for the client's address. All clients without an address share one
+// bucket, for instance those of a Unix socket.
 func (l *limited) address(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -74,8 +74,9 @@ func (l *limited) address(r *http.Request) string {
 	return "ip:" + network.String()
 }
 
-// behind returns the address from which the application's proxies got the request: the last address
-// in the field that is not a trusted proxy. The addresses before it were written by the client.
+// behind returns the address from which the application's proxies got the request: the last
+// address in the field that is not a trusted proxy. The addresses before it were written by the
+// client.
 func (l *limited) behind(proxy netip.Addr, r *http.Request) netip.Addr {
 	nodes := forwardedFor(r.Header)
 	if l.options.Forwarded {

@@ -272,8 +272,8 @@ func TestByHeader(t *testing.T) {
 	if got := keyOf(t, o, "192.0.2.1:1", nil); got != "ip:192.0.2.1" {
 		t.Errorf("without the field: key %q; want the address", got)
 	}
-	// A value that no store can keep must not make the store fail: with FailOpen, the client would get
-	// past the limit.
+	// A value that no store can keep must not make the store fail: with FailOpen, the client
+	// would get past the limit.
 	seen := map[string]bool{}
 	for _, v := range []string{strings.Repeat("x", 10_000), strings.Repeat("y", 10_000), "\xff", "\xfe", "a\x00b"} {
 		got := keyOf(t, o, "192.0.2.1:1", value(v))
@@ -284,7 +284,8 @@ func TestByHeader(t *testing.T) {
 	}
 }
 
-// FuzzForwarded checks that no field makes the parser panic or loop, and that each request gets a key.
+// FuzzForwarded checks that no field makes the parser panic or loop, and that each request gets a
+// key.
 func FuzzForwarded(f *testing.F) {
 	for _, s := range []string{`for=1.2.3.4;by="a,b", for="[::1]:80"`, `;;,,for=`, `"`, `for="\`, `a=b c=d`} {
 		f.Add(s, true)

@@ -17,8 +17,8 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// TestServer sends requests to a real server over 64 connections, each until it was refused 5 times.
-// 100 requests must be answered with 200 and all others with 429.
+// TestServer sends requests to a real server over 64 connections, each until it was refused 5
+// times. 100 requests must be answered with 200 and all others with 429.
 func TestServer(t *testing.T) {
 	const connections = 64
 	lim, _ := inMemory(t)
@@ -111,8 +111,8 @@ func (d discard) Header() http.Header       { return d.h }
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) WriteHeader(int)             {}
 
-// BenchmarkHandler measures a handler alone and behind limits over a store in memory. The difference
-// is the cost of the limit.
+// BenchmarkHandler measures a handler alone and behind limits over a store in memory. The
+// difference is the cost of the limit.
 func BenchmarkHandler(b *testing.B) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	s, err := memory.New(nil)

@@ -14,7 +14,8 @@ import (
 const (
 	// DefaultRetries is the number of retries if TransportOptions.Retries is 0.
 	DefaultRetries = 2
-	// DefaultMaxRetryAfter is the longest wait for a retry if TransportOptions.MaxRetryAfter is 0.
+	// DefaultMaxRetryAfter is the longest wait for a retry if TransportOptions.MaxRetryAfter is
+	// 0.
 	DefaultMaxRetryAfter = time.Minute
 )
 
@@ -33,13 +34,13 @@ type TransportOptions struct {
 	MaxRetryAfter time.Duration
 }
 
-// Transport is an [http.RoundTripper] that keeps to the limit of a server. Before it sends a request,
-// it waits for the request's turn in a bucket, so all processes that share the bucket keep to the
-// limit together. If the server answers with status 429 and Retry-After, the Transport waits as long
-// and sends the request again. It is safe for concurrent use.
+// Transport is an [http.RoundTripper] that keeps to the limit of a server. Before it sends a
+// request, it waits for the request's turn in a bucket, so all processes that share the bucket
+// keep to the limit together. If the server answers with status 429 and Retry-After, the
+// Transport waits as long and sends the request again. It is safe for concurrent use.
 //
-// If the turn would come after the Shaper's MaxWait or the context's deadline, the request fails at
-// once with a [*brim.OverLimitError] and is not sent.
+// If the turn would come after the Shaper's MaxWait or the context's deadline, the request fails
+// at once with a [*brim.OverLimitError] and is not sent.
 //
 // A 429 is returned to the caller like any other answer if the wait would end after the context's
 // deadline, or if the request has a body and no GetBody. [http.NewRequest] sets GetBody for most
@@ -50,9 +51,9 @@ type Transport struct {
 	options TransportOptions
 }
 
-// NewTransport returns a Transport whose requests take turns in b. The bucket should leak a little
-// more slowly than the server allows. o may be nil. NewTransport fails if s is nil, if b is invalid
-// or does not leak, or if MaxRetryAfter is negative.
+// NewTransport returns a Transport whose requests take turns in b. The bucket should leak a
+// little more slowly than the server allows. o may be nil. NewTransport fails if s is nil, if b
+// is invalid or does not leak, or if MaxRetryAfter is negative.
 func NewTransport(s *brim.Shaper, b brim.Bucket, o *TransportOptions) (*Transport, error) {
 	t := &Transport{shaper: s, bucket: b}
 	if o != nil {
@@ -132,8 +133,8 @@ func (t *Transport) worthwhile(r *http.Request, wait time.Duration) bool {
 	return wait <= t.options.MaxRetryAfter && (!ok || wait < time.Until(deadline))
 }
 
-// repeat returns a copy of the request with a fresh body. It returns false if the body cannot be read
-// a second time. The copy shares the header with r: a RoundTripper does not modify it.
+// repeat returns a copy of the request with a fresh body. It returns false if the body cannot be
+// read a second time. The copy shares the header with r: a RoundTripper does not modify it.
 func repeat(r *http.Request) (*http.Request, bool) {
 	again := *r
 	if r.Body == nil || r.Body == http.NoBody {
@@ -159,8 +160,9 @@ func sleep(r *http.Request, d time.Duration) error {
 	}
 }
 
-// retryAfter parses Retry-After: a number of seconds or a date (RFC 9110, section 10.2.3). A date is
-// compared with the Date of the answer, so that the server's clock may differ from this machine's.
+// retryAfter parses Retry-After: a number of seconds or a date (RFC 9110, section 10.2.3). A date
+// is compared with the Date of the answer, so that the server's clock may differ from this
+// machine's.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseUint(value, 10, 32); err == nil {

@@ -33,9 +33,9 @@ func newAccount(b store.Bucket, now instant) *account {
 	return &account{key: strings.Clone(b.Key), limit: b.Limit, opened: now, countedFrom: now}
 }
 
-// close ends the account's allotment and discards the allotment of a pending request. The balance of
-// a later account of the same bucket starts at zero. That is less than the true balance and keeps
-// the bound, because nobody serves the units of the closed account any more.
+// close ends the account's allotment and discards the allotment of a pending request. The balance
+// of a later account of the same bucket starts at zero. That is less than the true balance and
+// keeps the bound, because nobody serves the units of the closed account any more.
 func (a *account) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,21 +64,23 @@ func (a *account) endPause() {
 }
 
 const (
-	// minCalls is the least number of calls that an allotment must be good for. A smaller allotment
-	// costs more than the calls by themselves.
+	// minCalls is the least number of calls that an allotment must be good for. A smaller
+	// allotment costs more than the calls by themselves.
 	minCalls = 4
-	// maxGrowth limits an allotment to this multiple of the one before. The demand is an estimate.
+	// maxGrowth limits an allotment to this multiple of the one before. The demand is an
+	// estimate.
 	maxGrowth = 4
-	// maxAge limits the leak that an allotment may cover, and the time for which unused units last.
+	// maxAge limits the leak that an allotment may cover, and the time for which unused units
+	// last.
 	maxAge = time.Second
 	// maxPart is the part of the share that one allotment may take, so that several processes can
 	// have one.
 	maxPart = 0.25
 )
 
-// nextSize returns the units to request for a bucket that is asked for n units. It returns 0 if the
-// n units should be asked for by themselves. share and ahead are those of the Store. The account is
-// locked.
+// nextSize returns the units to request for a bucket that is asked for n units. It returns 0 if
+// the n units should be asked for by themselves. share and ahead are those of the Store. The
+// account is locked.
 func (a *account) nextSize(n float64, share, ahead float64, now instant) float64 {
 	// A shorter measurement would take a few simultaneous callers for a flood.
 	if elapsed := float64(now.since(a.countedFrom)) / 1e9; elapsed > ahead/8 {

@@ -18,49 +18,50 @@ import (
 // Serving does not change the balance. The process serves units of granted allotments only. The
 // unused units never exceed the balance: if the balance falls below them, the difference lapses.
 //
-// All units that are unused one second after the last allotment came lapse, too. The proof does not
-// need that; it limits how long units stay out.
+// All units that are unused one second after the last allotment came lapse, too. The proof does
+// not need that; it limits how long units stay out.
 //
 // # Why the rule is safe
 //
-// Let L be the level of the bucket and c its capacity. For the proof, let W be the level of a second
-// bucket that nobody stores. It leaks at r. A unit enters it when the unit is served, by any
-// process, from an allotment or by the store itself. Split the balance of a process into
-// w + a + b: a is the unused units of granted allotments; b is the rest of the allotment that the
-// process asked for last, until the answer has come and the allotment is in use; w is the remainder.
-// The leak of the balance takes units from w first, then from a, then from b.
+// Let L be the level of the bucket and c its capacity. For the proof, let W be the level of a
+// second bucket that nobody stores. It leaks at r. A unit enters it when the unit is served, by
+// any process, from an allotment or by the store itself. Split the balance of a process into w +
+// a + b: a is the unused units of granted allotments; b is the rest of the allotment that the
+// process asked for last, until the answer has come and the allotment is in use; w is the
+// remainder. The leak of the balance takes units from w first, then from a, then from b.
 //
 // First: w <= W for each process. w starts at 0. It grows only when units are served, and W then
 // grows by as much. Until w is 0, w leaks at r or faster, and W leaks at r or slower.
 //
 // Second: T <= L at all times, where T is W plus all a, plus each b that the store has granted.
 //   - A grant adds S to L, and b <= S to T.
-//   - Putting an allotment to use moves units from b to a. Serving moves units from a to W. A fill
-//     that the store decides by itself adds the same to W and to L. A Fillup, which goes in without
-//     a decision, adds to L alone. A crash, a lapse and a lost answer take units from T alone.
-//   - Time takes at most r from L, and nothing once L is 0. While T > 0, time takes at least r from
-//     T: if W > 0, W leaks. If W = 0, every w is 0 by the first step, so some balance has an a or a
-//     granted b, and that leaks.
+//   - Putting an allotment to use moves units from b to a. Serving moves units from a to W. A
+//     fill that the store decides by itself adds the same to W and to L. A Fillup, which goes in
+//     without a decision, adds to L alone. A crash, a lapse and a lost answer take units from T
+//     alone.
+//   - Time takes at most r from L, and nothing once L is 0. While T > 0, time takes at least r
+//     from T: if W > 0, W leaks. If W = 0, every w is 0 by the first step, so some balance has an
+//     a or a granted b, and that leaks.
 //
 // Third: T <= c. T grows only when the store accepts a TryFillup, and then T <= L <= c.
 //
-// So W <= c at all times, and W is the level of a bucket that leaks at r. In any window, the units
-// that are served are the units that enter W: at most c + r * the length of the window. The bucket
-// promises the same without leases. Units that are drained or released lower L and not T, and admit
-// as many units more as they do without leases.
+// So W <= c at all times, and W is the level of a bucket that leaks at r. In any window, the
+// units that are served are the units that enter W: at most c + r * the length of the window. The
+// bucket promises the same without leases. Units that are drained or released lower L and not T,
+// and admit as many units more as they do without leases.
 //
 // # How much the rule wastes
 //
-// L - W <= share * c, if W counts the units of Fillups, too. The store grants an allotment only if L
-// is at most share * c afterwards. Fills that the store decides by itself may raise L further, but
-// they leave L - W unchanged. Time takes no more from W than from L. So if the store refuses n units
-// because L + n > c, then W + n > (1 - share) * c.
+// L - W <= share * c, if W counts the units of Fillups, too. The store grants an allotment only
+// if L is at most share * c afterwards. Fills that the store decides by itself may raise L
+// further, but they leave L - W unchanged. Time takes no more from W than from L. So if the store
+// refuses n units because L + n > c, then W + n > (1 - share) * c.
 //
 // # Clocks
 //
-// All times above are times of the store's clock. A process whose clock runs slower would leak too
-// little. So a process counts the longer of two clocks, and leaks a thousandth faster. That margin
-// also covers rounding.
+// All times above are times of the store's clock. A process whose clock runs slower would leak
+// too little. So a process counts the longer of two clocks, and leaks a thousandth faster. That
+// margin also covers rounding.
 type allotment struct {
 	start   instant
 	units   float64 // that may be served, at start
@@ -80,7 +81,8 @@ type allotment struct {
 // instant is a reading of both clocks of this machine, in nanoseconds.
 type instant struct{ mono, wall int64 }
 
-// since returns the nanoseconds from start to t, by the clock that shows more. It is never negative.
+// since returns the nanoseconds from start to t, by the clock that shows more. It is never
+// negative.
 func (t instant) since(start instant) int64 {
 	return max(t.mono-start.mono, t.wall-start.wall, 0)
 }
@@ -96,9 +98,9 @@ var ended = math.Inf(1)
 
 // serve takes n units out of the allotment. It returns false if the allotment does not hold them.
 //
-// serve computes the balance from its value at start: a leak that is subtracted in small steps may
-// round to nothing. Between two calls the balance only falls, so its value now bounds the unused
-// units at all times between them.
+// serve computes the balance from its value at start: a leak that is subtracted in small steps
+// may round to nothing. Between two calls the balance only falls, so its value now bounds the
+// unused units at all times between them.
 func (l *allotment) serve(n float64, now instant) bool {
 	elapsed := now.since(l.start)
 	if elapsed > int64(maxAge) {
@@ -139,16 +141,16 @@ func (l *allotment) low() bool {
 	return !l.prefetched.Load() && math.Float64frombits(l.spent.Load()) >= l.units/2
 }
 
-// allowPrefetch lets the next caller that finds the allotment low request another. The receiver may
-// be nil.
+// allowPrefetch lets the next caller that finds the allotment low request another. The receiver
+// may be nil.
 func (l *allotment) allowPrefetch() {
 	if l != nil {
 		l.prefetched.Store(false)
 	}
 }
 
-// end ends the allotment. It returns the balance, the units that are unused and the units that were
-// served. A nil allotment is empty.
+// end ends the allotment. It returns the balance, the units that are unused and the units that
+// were served. A nil allotment is empty.
 func (l *allotment) end(now instant) (balance, unused, served float64) {
 	if l == nil {
 		return 0, 0, 0
@@ -192,12 +194,13 @@ type grant struct {
 	balance         float64 // at asked, without size
 }
 
-// next ends l and returns the allotment that follows it, which holds the rest of l and of g. It also
-// returns the units that l has served.
+// next ends l and returns the allotment that follows it, which holds the rest of l and of g. It
+// also returns the units that l has served.
 func (l *allotment) next(g grant, limit store.Limit, st *store.State) (following *allotment, served float64) {
 	rate := perNano(limit.LeakRate)
 	balance, unused, served := l.end(g.received)
-	// The leak since the request takes the older units of the balance first, and then the grant's.
+	// The leak since the request takes the older units of the balance first, and then the
+	// grant's.
 	left := max(0, g.size-max(0, rate*float64(g.received.since(g.asked))-g.balance))
 	return &allotment{
 		start: g.received, units: unused + left, balance: balance + left, rate: rate,
@@ -206,8 +209,8 @@ func (l *allotment) next(g grant, limit store.Limit, st *store.State) (following
 	}, served
 }
 
-// state writes the answer to a served op into st: the bucket as the store last showed it, less the
-// leak since.
+// state writes the answer to a served op into st: the bucket as the store last showed it, less
+// the leak since.
 func (l *allotment) state(st *store.State, op *store.Op, now instant) {
 	st.Level = l.bucket.LevelAt(op.LeakRate, l.bucket.Time+(now.since(l.asked)+999)/1000)
 	st.Held, st.Capacity, st.LeakRate = l.bucket.Held, op.Capacity, op.LeakRate

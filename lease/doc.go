@@ -1,5 +1,5 @@
-// Package lease serves a busy bucket of a shared store from memory. Each process takes allotments of
-// the bucket's room and decides most calls by itself.
+// Package lease serves a busy bucket of a shared store from memory. Each process takes allotments
+// of the bucket's room and decides most calls by itself.
 //
 //	db, err := postgres.New(pool, nil)
 //	...
@@ -8,47 +8,52 @@
 //	lim := brim.New(s, nil)
 //
 // A [Store] takes an allotment with one TryFillup of the wrapped store. It accepts the calls that
-// follow from the allotment, without a question to the store. Any number of processes may lease one
-// bucket. All of them together accept, in any window of time, at most the units that the bucket
-// holds and leaks: they may crash, stall or lose allotments, and the bound still holds. The comment
-// on the type allotment in the source proves it. A State that was served from memory has Estimate
-// set.
+// follow from the allotment, without a question to the store. Any number of processes may lease
+// one bucket. All of them together accept, in any window of time, at most the units that the
+// bucket holds and leaks: they may crash, stall or lose allotments, and the bound still holds.
+// The comment on the type allotment in the source proves it. A State that was served from memory
+// has Estimate set.
 //
-// # What leases may waste
+// # The units that leases may waste
 //
 // The units of an allotment count in the bucket's level as soon as the store has granted them. A
-// call can therefore be refused while allotments hold units that nobody uses. A process never gives
-// units back: unused units lapse as fast as the bucket leaks, after one second at the latest. If a
-// process crashes, its unused units are wasted; they leave the bucket within that second, too.
+// call can therefore be refused while allotments hold units that nobody uses. A process never
+// gives units back: unused units lapse as fast as the bucket leaks, after one second at the
+// latest. If a process crashes, its unused units are wasted; they leave the bucket within that
+// second, too.
 //
-// Options.Share limits the waste. The store grants an allotment only if the bucket is then filled to
-// at most Share of its capacity, a quarter by default. The unused units of all processes together
-// never exceed that share. So a bucket of capacity c under leases refuses a call only if a bucket of
-// capacity (1 - Share) * c, filled with the units that were served, would refuse it, too.
+// Options.Share limits the waste. The store grants an allotment only if the bucket is then filled
+// to at most Share of its capacity, a quarter by default. The unused units of all processes
+// together never exceed that share. So a bucket of capacity c under leases refuses a call only if
+// a bucket of capacity (1 - Share) * c, filled with the units that were served, would refuse it,
+// too.
 //
-// A call goes to the store and is exact if the bucket is fuller than Share, is asked rarely, leaks
-// slowly or does not leak at all.
+// A call goes to the store and is exact if the bucket is fuller than Share, is asked rarely,
+// leaks slowly or does not leak at all.
 //
-// An allotment covers the demand of this process for a time of Options.Ahead, or the units that the
-// bucket leaks in that time if they are more. It never exceeds the units that the bucket leaks in a
-// second, nor a quarter of the share.
+// An allotment covers the demand of this process for a time of Options.Ahead, or the units that
+// the bucket leaks in that time if they are more. It never exceeds the units that the bucket
+// leaks in a second, nor a quarter of the share.
 //
-// # What loosens the bound
+// # Exceptions to the bound
 //
 // If another process resets, drains or blocks the bucket, or changes its leak rate, this process
-// serves its allotment until it is used up or has lapsed. From then on, the processes may accept the
-// units of their allotments at that moment in addition to the bound. A reset, a block and another
-// limit that go through the same Store end its allotment at once. A drain does not: it makes room as
-// it does without leases.
+// serves its allotment until it is used up or has lapsed. From then on, the processes may accept
+// the units of their allotments at that moment in addition to the bound. A reset, a block and
+// another limit that go through the same Store end its allotment at once. A drain does not: it
+// makes room as it does without leases.
 //
-// A Store counts time by the longer of this machine's monotonic and wall clocks, a thousandth fast,
-// because the monotonic clock of some systems stops while the machine is suspended. If a machine
-// sleeps and its wall clock is set back before its next allotment, the Store misses as much of the
-// sleep as the clock was set back. If the store's clock is set forward, the bucket leaks for the
-// step and the allotments do not.
+// A Store counts time by the longer of this machine's monotonic and wall clocks, a thousandth
+// fast, because the monotonic clock of some systems stops while the machine is suspended. If a
+// machine sleeps and its wall clock is set back before its next allotment, the Store misses as
+// much of the sleep as the clock was set back. If the store's clock is set forward, the bucket
+// leaks for the step and the allotments do not.
 //
 // # Calls that reach the store
 //
-// Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling or penalty. All other
-// calls reach the store. Read and Scan show the bucket with the allotments in its level.
+// Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling or penalty. All
+// other calls reach the store. Read and Scan show the bucket with the allotments in its level.
+//
+// Do not put brim's Shaper on a Store. A call that is served from an allotment has no turn in the
+// bucket, and the Shaper returns an error that matches [errors.ErrUnsupported].
 package lease

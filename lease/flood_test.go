@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestFlood has more busy buckets than the store has accounts. One bucket is asked more often than
-// all others.
+// TestFlood has more busy buckets than the store has accounts. One bucket is asked more often
+// than all others.
 func TestFlood(t *testing.T) {
 	clock := newManual()
 	s := wrap(t, inMemory(t, clock.now), &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 256})

@@ -19,16 +19,17 @@ const (
 	DefaultShare = 0.25
 	// DefaultAhead is the time for which an allotment should last if Options.Ahead is 0.
 	DefaultAhead = 20 * time.Millisecond
-	// DefaultMaxBuckets is the number of buckets that may have allotments if Options.MaxBuckets is 0.
+	// DefaultMaxBuckets is the number of buckets that may have allotments if Options.MaxBuckets
+	// is 0.
 	DefaultMaxBuckets = 1 << 14
 )
 
 // Options adjust a [Store]. The zero value selects the defaults. All processes that share buckets
 // should use the same Share.
 type Options struct {
-	// Share is the part of a bucket's capacity, above 0 and below 1, to which allotments may fill the
-	// bucket; 0 means [DefaultShare]. It limits the units that leases may waste: see the package
-	// comment.
+	// Share is the part of a bucket's capacity, above 0 and below 1, to which allotments may fill
+	// the bucket; 0 means [DefaultShare]. It limits the units that leases may waste: see the
+	// package comment.
 	Share float64
 	// Ahead is the time for which an allotment should last at the current demand; 0 means
 	// [DefaultAhead]. It should be several times the duration of a call to the store.
@@ -42,8 +43,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Store is a [store.Store] that serves busy buckets from allotments. It is safe for concurrent use.
-// It runs a goroutine only while it asks for an allotment; Close waits for that goroutine.
+// Store is a [store.Store] that serves busy buckets from allotments. It is safe for concurrent
+// use. It runs a goroutine only while it asks for an allotment; Close waits for that goroutine.
 type Store struct {
 	inner      store.Store
 	share      float64
@@ -59,7 +60,8 @@ type Store struct {
 	closed   atomic.Bool
 }
 
-// New returns a Store that wraps s; o may be nil. It fails if s is nil or an option is out of range.
+// New returns a Store that wraps s; o may be nil. It fails if s is nil or an option is out of
+// range.
 func New(s store.Store, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -116,8 +118,8 @@ func (s *Store) check(ctx context.Context) error {
 // Fill serves op from the bucket's allotment if it can, and asks the wrapped store otherwise. See
 // [store.Store].
 //
-// A caller may wait for an allotment that is on its way. If its context ends meanwhile, it gets the
-// context's error, and nothing was sent for it.
+// A caller may wait for an allotment that is on its way. If its context ends meanwhile, it gets
+// the context's error, and nothing was sent for it.
 func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
@@ -151,16 +153,16 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	return s.await(ctx, a, &op)
 }
 
-// leasable reports whether op may be served from an allotment. A bucket that does not leak gets no
-// allotments: units of a lost allotment would stay in the bucket for ever.
+// leasable reports whether op may be served from an allotment. A bucket that does not leak gets
+// no allotments: units of a lost allotment would stay in the bucket for ever.
 func leasable(op *store.Op) bool {
 	return op.Mode == store.IfFits && op.Amount > 0 && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 &&
 		op.LeakRate > 0
 }
 
-// bypassed updates the bucket's account after a call that bypassed its allotment. A block or another
-// limit ends the account; a drain or a release makes room for the next allotment. blocked reports
-// whether the call may have blocked the bucket.
+// bypassed updates the bucket's account after a call that bypassed its allotment. A block or
+// another limit ends the account; a drain or a release makes room for the next allotment. blocked
+// reports whether the call may have blocked the bucket.
 func (s *Store) bypassed(op *store.Op, blocked bool) {
 	h := s.table.hash(op.Key)
 	a := s.table.find(h, op.Key)
@@ -227,8 +229,8 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 	return s.inner.Prune(ctx)
 }
 
-// Close cancels pending requests for allotments, waits for their goroutines and closes the wrapped
-// store. Unused units leak from the buckets. Closing twice is allowed.
+// Close cancels pending requests for allotments, waits for their goroutines and closes the
+// wrapped store. Unused units leak from the buckets. Closing twice is allowed.
 func (s *Store) Close() error {
 	s.starting.Lock()
 	again := s.closed.Swap(true)

@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestConformance runs the whole suite with a share too small for any allotment, so that each call
-// reaches the store and its answer must come back unchanged. Allotments would break the suite, which
-// demands exact levels: a bucket with allotments is fuller than the units that were served. TestModel
-// tests allotments.
+// TestConformance runs the whole suite with a share too small for any allotment, so that each
+// call reaches the store and its answer must come back unchanged. Allotments would break the
+// suite, which demands exact levels: a bucket with allotments is fuller than the units that were
+// served. TestModel tests allotments.
 func TestConformance(t *testing.T) {
 	at := func(t *testing.T, clock func() time.Time) store.Store {
 		return wrap(t, inMemory(t, clock), &lease.Options{Share: 1e-30})

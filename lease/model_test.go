@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// tick is the step of all times. It is a whole number of microseconds and a second has 64 ticks, so
-// that at rates that are multiples of 64 each leak is a whole number of units.
+// tick is the step of all times. It is a whole number of microseconds and a second has 64 ticks,
+// so that at rates that are multiples of 64 each leak is a whole number of units.
 const tick = time.Second / 64
 
 // world holds several processes over one store, and the true time.
@@ -40,8 +40,9 @@ type host struct {
 	s    *Store
 	mono time.Duration // how far the monotonic clock is behind true time, because of suspends
 	wall time.Duration // how far the wall clock is ahead of true time, because it was set
-	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back: if it
-	// were, while the process has an allotment, neither clock would show the length of the suspend.
+	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back: if
+	// it were, while the process has an allotment, neither clock would show the length of the
+	// suspend.
 	sleeps bool
 	reads  int // readings of the clocks in the current call
 }
@@ -210,8 +211,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestModelDetects runs the model with clocks that are too slow. The bound must break, or TestModel
-// detects nothing.
+// TestModelDetects runs the model with clocks that are too slow. The bound must break, or
+// TestModel detects nothing.
 func TestModelDetects(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {
@@ -226,8 +227,8 @@ func TestModelDetects(t *testing.T) {
 	}
 }
 
-// TestWastesNoMoreThanItsShare compares one process, and several, with a bucket of the capacity that
-// the share leaves: that bucket must refuse each call that the processes refuse.
+// TestWastesNoMoreThanItsShare compares one process, and several, with a bucket of the capacity
+// that the share leaves: that bucket must refuse each call that the processes refuse.
 func TestWastesNoMoreThanItsShare(t *testing.T) {
 	for _, processes := range []int{1, 5} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {

@@ -32,8 +32,8 @@ func (s *Store) prefetch(a *account, n float64, now instant) {
 }
 
 // await decides an op that the current allotment cannot serve. It requests an allotment, or waits
-// for the pending one, and serves op from it. If no allotment can be had, it asks the store for op
-// alone.
+// for the pending one, and serves op from it. If no allotment can be had, it asks the store for
+// op alone.
 func (s *Store) await(ctx context.Context, a *account, op *store.Op) (st store.State, err error) {
 	for range maxWaits {
 		now := s.readClocks()
@@ -64,9 +64,9 @@ func (s *Store) await(ctx context.Context, a *account, op *store.Op) (st store.S
 	return s.inner.Fill(ctx, *op)
 }
 
-// request asks the store for an allotment of size units, in a goroutine of its own. The request does
-// not end with the context of a caller, because other callers may wait for the allotment, too.
-// request returns false if the Store is closed. The account is locked.
+// request asks the store for an allotment of size units, in a goroutine of its own. The request
+// does not end with the context of a caller, because other callers may wait for the allotment,
+// too. request returns false if the Store is closed. The account is locked.
 func (s *Store) request(a *account, size float64) bool {
 	s.starting.Lock()
 	defer s.starting.Unlock()

@@ -15,21 +15,21 @@ const (
 	recentSlots = 1 << 12
 )
 
-// table finds the account of a key. A lookup takes no lock: the map of a shard is never changed, but
-// replaced by a changed copy.
+// table finds the account of a key. A lookup takes no lock: the map of a shard is never changed,
+// but replaced by a changed copy.
 type table struct {
 	seed        maphash.Seed
 	maxPerShard int // accounts
 	shards      [shards]struct {
 		accounts atomic.Pointer[map[string]*account]
 		mu       sync.Mutex // held to replace the map
-		// fullUntil is a reading of the monotonic clock. Before it, no account of the shard gives its
-		// place to another.
+		// fullUntil is a reading of the monotonic clock. Before it, no account of the shard gives
+		// its place to another.
 		fullUntil atomic.Int64
 		_         [40]byte
 	}
-	// recent holds the approximate time of the last call on buckets without an account. A bucket that
-	// is asked once in a while needs none.
+	// recent holds the approximate time of the last call on buckets without an account. A bucket
+	// that is asked once in a while needs none.
 	recent [recentSlots]atomic.Uint64
 }
 
@@ -43,8 +43,8 @@ func (t *table) find(h uint64, key string) *account {
 	return nil
 }
 
-// busy records a call on the bucket at now. It reports whether the call before was at most that many
-// nanoseconds earlier. Two buckets may share a slot; the later call then hides the earlier.
+// busy records a call on the bucket at now. It reports whether the call before was at most that
+// many nanoseconds earlier. Two buckets may share a slot; the later call then hides the earlier.
 func (t *table) busy(h uint64, now, within int64) bool {
 	const unit = 1 << 20 // nanoseconds, about a millisecond
 	slot := &t.recent[h>>20%recentSlots]
@@ -63,9 +63,9 @@ func (t *table) busy(h uint64, now, within int64) bool {
 // insert adds an account for b, unless there is one already.
 //
 // In a full shard, an account keeps its place for stay nanoseconds. If every newcomer pushed one
-// out, no account would live long enough to measure its bucket's demand, and no bucket would get an
-// allotment. After that time, the accounts without an allotment go first, and then any other. A
-// dropped account loses its allotment and nothing else.
+// out, no account would live long enough to measure its bucket's demand, and no bucket would get
+// an allotment. After that time, the accounts without an allotment go first, and then any other.
+// A dropped account loses its allotment and nothing else.
 func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 	sh := &t.shards[h%shards]
 	if now.mono < sh.fullUntil.Load() {

@@ -9,19 +9,19 @@ import (
 
 // Hooks are functions that a [Store] calls. Nil functions are skipped.
 //
-// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must be
-// safe for concurrent use, and must not call the Store. It gets the caller's context.
+// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must
+// be safe for concurrent use, and must not call the Store. It gets the caller's context.
 type Hooks struct {
 	// Start is called before each call to the store. The call and the other hooks get the context
 	// that it returns, for instance with a span in it.
 	Start func(ctx context.Context, c Call) context.Context
-	// Decision is called for each operation that was decided: once for a Fill, and for each operation
-	// of each transaction of an Apply, unless the transaction has an error of its own.
+	// Decision is called for each operation that was decided: once for a Fill, and for each
+	// operation of each transaction of an Apply, unless the transaction has an error of its own.
 	Decision func(ctx context.Context, d Decision)
 	// End is called after each call to the store.
 	End func(ctx context.Context, c Call, o Outcome)
-	// Flush and Retry are called by the backend, if its options got [Hooks.Trace]. They belong to no
-	// single caller, so they get no context.
+	// Flush and Retry are called by the backend, if its options got [Hooks.Trace]. They belong to
+	// no single caller, so they get no context.
 	Flush func(f store.Flush)
 	Retry func(r store.Retry)
 }
@@ -42,8 +42,8 @@ const (
 // Call is a call to the store.
 type Call struct {
 	Method Method
-	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a Delete,
-	// and the limit of a Scan. It is 1 for a Fill and 0 for a Prune.
+	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a
+	// Delete, and the limit of a Scan. It is 1 for a Fill and 0 for a Prune.
 	Size int
 }
 
@@ -55,10 +55,11 @@ type Decision struct {
 	Hold   float64 // units; the change of the held units
 	// State is the answer that the caller got. Its RetryAfter is the wait after a refusal.
 	State store.State
-	// Accepted reports whether the operation went in. In a transaction, all operations go in or none.
+	// Accepted reports whether the operation went in. In a transaction, all operations go in or
+	// none.
 	Accepted bool
-	// Operations is the number of operations that were decided together, this one included: 1 for a
-	// Fill, and the length of the transaction in an Apply.
+	// Operations is the number of operations that were decided together, this one included: 1 for
+	// a Fill, and the length of the transaction in an Apply.
 	Operations int
 }
 

@@ -11,10 +11,11 @@ import (
 
 // LogOptions adjust the hooks of [Log]. The zero value selects the defaults.
 type LogOptions struct {
-	// Accepted and Refused are the levels of decisions; nil means [slog.LevelDebug], because a busy
-	// program makes a great many decisions.
+	// Accepted and Refused are the levels of decisions; nil means [slog.LevelDebug], because a
+	// busy program makes a great many decisions.
 	Accepted, Refused slog.Leveler
-	// Slow is the duration above which a call is logged as a warning; 0 means that no call is slow.
+	// Slow is the duration above which a call is logged as a warning; 0 means that no call is
+	// slow.
 	Slow time.Duration
 	// Flushed is the level of the backend's commits; nil means [slog.LevelDebug].
 	Flushed slog.Leveler
@@ -24,9 +25,9 @@ type LogOptions struct {
 //
 // A failed call is logged as an error. If its outcome is unknown, the record has the attribute
 // outcome=unknown. A call whose caller gave up, or that came after Close, is logged at the debug
-// level instead, unless its outcome is unknown. A retry, a slow call and a transaction with an error
-// of its own are logged as warnings. No record holds a key, except the form that [Options.Key]
-// returns.
+// level instead, unless its outcome is unknown. A retry, a slow call and a transaction with an
+// error of its own are logged as warnings. No record holds a key, except the form that
+// [Options.Key] returns.
 func Log(l *slog.Logger, o *LogOptions) Hooks {
 	if o == nil {
 		o = &LogOptions{}

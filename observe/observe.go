@@ -17,18 +17,20 @@ const backend = "observe"
 
 // Options adjust a [Store]. The zero value selects the defaults.
 type Options struct {
-	// Key returns the form of a bucket's key that hooks get. If it is nil, hooks get an empty string.
-	// It must be safe for concurrent use.
+	// Key returns the form of a bucket's key that hooks get. If it is nil, hooks get an empty
+	// string. It must be safe for concurrent use.
 	Key func(key string) string
-	// Clock replaces the clock that measures calls, for tests. It must be safe for concurrent use.
+	// Clock replaces the clock that measures calls, for tests. It must be safe for concurrent
+	// use.
 	Clock func() time.Time
 }
 
 // HashKey returns a function for [Options.Key]. It maps each key to 16 hexadecimal digits of its
-// HMAC-SHA256. The digits tell one bucket from another and do not reveal the key without the secret.
+// HMAC-SHA256. The digits tell one bucket from another and do not reveal the key without the
+// secret.
 //
-// The secret should be 32 random bytes. After a change of the secret, the digits of a key change and
-// cannot be matched with older ones.
+// The secret should be 32 random bytes. After a change of the secret, the digits of a key change
+// and cannot be matched with older ones.
 func HashKey(secret []byte) func(key string) string {
 	secret = slices.Clone(secret)
 	return func(key string) string {
@@ -38,8 +40,8 @@ func HashKey(secret []byte) func(key string) string {
 	}
 }
 
-// Store is a [store.Store] that calls hooks and changes no answer. It is safe for concurrent use if
-// its hooks are.
+// Store is a [store.Store] that calls hooks and changes no answer. It is safe for concurrent use
+// if its hooks are.
 type Store struct {
 	inner store.Store
 	hooks Hooks

@@ -14,8 +14,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestBlock checks that waiting Puts get room in the order of their calls. The item of a Put whose
-// context ends must not enter the queue.
+// TestBlock checks that waiting Puts get room in the order of their calls. The item of a Put
+// whose context ends must not enter the queue.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -60,8 +60,8 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// TestWithdrawnItemMakesRoom ends the wait of a large item. The small item behind it must enter the
-// queue at once, although nothing was released.
+// TestWithdrawnItemMakesRoom ends the wait of a large item. The small item behind it must enter
+// the queue at once, although nothing was released.
 func TestWithdrawnItemMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()

@@ -80,8 +80,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestAbandonEndsRelease abandons the queue during a release. The context of the release must end,
-// and Abandon must wait for the release.
+// TestAbandonEndsRelease abandons the queue during a release. The context of the release must
+// end, and Abandon must wait for the release.
 func TestAbandonEndsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false

@@ -1,15 +1,16 @@
-// Package queue is the leaky bucket as a queue inside one process. Items enter as they come, and a
-// worker releases them one by one, in order, at the leak rate.
+// Package queue is the leaky bucket as a queue inside one process. Items enter as they come, and
+// a worker releases them one by one, in order, at the leak rate.
 //
-//	q, err := queue.New(brim.Smooth(5, 2*time.Second), func(ctx context.Context, m Mail) { send(ctx, m) }, nil)
+//	send := func(ctx context.Context, m Mail) { ... }
+//	q, err := queue.New(brim.Smooth(5, 2*time.Second), send, nil)
 //	...
 //	err = q.Put(ctx, mail) // ErrFull: the item did not fit
 //	...
 //	err = q.Close(ctx) // releases the items that are left
 //
-// The queue lives in memory and belongs to one process. Use brim's Shaper for a queue that several
-// processes share or that survives a restart. With a Shaper, each caller waits for its own turn;
-// with a Queue, callers go on at once and the worker handles the items.
+// The queue lives in memory and belongs to one process. Use brim's Shaper for a queue that
+// several processes share or that survives a restart. With a Shaper, each caller waits for its
+// own turn; with a Queue, callers go on at once and the worker handles the items.
 package queue
 
 import (
@@ -32,16 +33,16 @@ var (
 
 // Options adjust a [Queue]. The zero value selects the defaults.
 type Options[T any] struct {
-	// Block makes Put wait for room. Waiting calls get room in the order in which they came. Without
-	// Block, Put returns [ErrFull] at once.
+	// Block makes Put wait for room. Waiting calls get room in the order in which they came.
+	// Without Block, Put returns [ErrFull] at once.
 	Block bool
-	// Cost returns the size of an item in units of the limit; nil means that each item is one unit.
-	// Put calls it once, on the caller's goroutine.
+	// Cost returns the size of an item in units of the limit; nil means that each item is one
+	// unit. Put calls it once, on the caller's goroutine.
 	Cost func(item T) float64
 }
 
-// Queue holds items until their turn. It is safe for concurrent use. It runs one goroutine with one
-// timer, until Close or Abandon returns.
+// Queue holds items until their turn. It is safe for concurrent use. It runs one goroutine with
+// one timer, until Close or Abandon returns.
 type Queue[T any] struct {
 	limit   store.Limit
 	release func(context.Context, T)
@@ -76,13 +77,13 @@ type waiter[T any] struct {
 // second. [brim.Smooth] returns such a limit for a rate and the longest delay of an item.
 //
 // The queue calls release for one item after the other, on a goroutine of its own. The context of
-// release ends when the queue is abandoned. The first item is released at once. Each further item is
-// released when it comes, but not before cost / LeakRate of its predecessor has passed since the
-// predecessor's turn. A release that takes longer delays the items behind it. No burst makes up for
-// that time.
+// release ends when the queue is abandoned. The first item is released at once. Each further item
+// is released when it comes, but not before cost / LeakRate of its predecessor has passed since
+// the predecessor's turn. A release that takes longer delays the items behind it. No burst makes
+// up for that time.
 //
-// o may be nil. New fails with [store.ErrInvalidLimit] if the limit is invalid or does not leak, and
-// it fails if release is nil.
+// o may be nil. New fails with [store.ErrInvalidLimit] if the limit is invalid or does not leak,
+// and it fails if release is nil.
 //
 // [brim.Smooth]: https://pkg.go.dev/github.com/brimgo/brim#Smooth
 func New[T any](limit store.Limit, release func(ctx context.Context, item T), o *Options[T]) (*Queue[T], error) {
@@ -106,9 +107,9 @@ func New[T any](limit store.Limit, release func(ctx context.Context, item T), o 
 }
 
 // Put adds an item to the end of the queue. If the item does not fit, Put returns [ErrFull], or
-// waits for room if [Options] say Block. If ctx ends first, Put returns its error. After [Queue.Close]
-// or [Queue.Abandon] it returns [ErrClosed]. An item whose cost is negative, is not a number or is
-// above the capacity is refused with [store.ErrInvalidAmount].
+// waits for room if [Options] say Block. If ctx ends first, Put returns its error. After
+// [Queue.Close] or [Queue.Abandon] it returns [ErrClosed]. An item whose cost is negative, is not
+// a number or is above the capacity is refused with [store.ErrInvalidAmount].
 //
 // After any error, the item is not in the queue.
 func (q *Queue[T]) Put(ctx context.Context, value T) error {
@@ -160,12 +161,12 @@ func (q *Queue[T]) Len() int {
 	return len(q.items)
 }
 
-// Close takes no more items, releases the items in the queue, each in its turn, and returns when the
-// last release has returned. Puts that wait for room return [ErrClosed].
+// Close takes no more items, releases the items in the queue, each in its turn, and returns when
+// the last release has returned. Puts that wait for room return [ErrClosed].
 //
 // If ctx ends first, Close abandons the items that are left and returns the error of ctx;
-// [Queue.Abandon] then returns those items. Closing twice is allowed. A release must not close its
-// own queue: the two would wait for each other.
+// [Queue.Abandon] then returns those items. Closing twice is allowed. A release must not close
+// its own queue: the two would wait for each other.
 func (q *Queue[T]) Close(ctx context.Context) error {
 	q.refuse()
 	select {
@@ -210,8 +211,8 @@ func (q *Queue[T]) refuse() {
 	q.wakeWorker()
 }
 
-// fits reports whether the queue has room for cost. An empty queue has room for each item, even if
-// rounding left a remainder in level. The queue is locked.
+// fits reports whether the queue has room for cost. An empty queue has room for each item, even
+// if rounding left a remainder in level. The queue is locked.
 func (q *Queue[T]) fits(cost float64) bool {
 	return len(q.items) == 0 || q.level+cost <= q.limit.Capacity
 }
@@ -231,8 +232,8 @@ func (q *Queue[T]) wakeWorker() {
 	}
 }
 
-// withdraw removes a waiting Put. It reports whether the Put was still waiting. Smaller items behind
-// it may now fit.
+// withdraw removes a waiting Put. It reports whether the Put was still waiting. Smaller items
+// behind it may now fit.
 func (q *Queue[T]) withdraw(w *waiter[T]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -246,8 +247,8 @@ func (q *Queue[T]) withdraw(w *waiter[T]) bool {
 	return false
 }
 
-// admit puts the items of waiting Puts into the queue, in order, until one does not fit. The queue is
-// locked.
+// admit puts the items of waiting Puts into the queue, in order, until one does not fit. The
+// queue is locked.
 func (q *Queue[T]) admit() {
 	for len(q.waiting) > 0 && q.fits(q.waiting[0].cost) {
 		w := q.waiting[0]
@@ -271,9 +272,9 @@ func (q *Queue[T]) work() {
 		if !ok {
 			return
 		}
-		// A timer fires a little late. Turns count from their due time, so that the delays do not add
-		// up. A turn that is late by more than one spacing counts from now, because a slow release
-		// would otherwise be followed by a burst.
+		// A timer fires a little late. Turns count from their due time, so that the delays do not
+		// add up. A turn that is late by more than one spacing counts from now, because a slow
+		// release would otherwise be followed by a burst.
 		turn := earliest
 		if arrived.After(turn) {
 			turn = arrived

@@ -198,8 +198,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestConcurrent puts items from many goroutines. Each item must be released, and the items of each
-// goroutine in its order.
+// TestConcurrent puts items from many goroutines. Each item must be released, and the items of
+// each goroutine in its order.
 func TestConcurrent(t *testing.T) {
 	const workers, each = 8, 50
 	last := make([]int, workers)

@@ -10,8 +10,8 @@ import (
 // asks by itself.
 const maxWaits = 3
 
-// ask decides an op that memory did not refuse at first sight: from the answer that another caller
-// is waiting for, or by a question of its own.
+// ask decides an op that memory did not refuse at first sight: from the answer that another
+// caller is waiting for, or by a question of its own.
 func (s *Store) ask(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
 	counted := false
 	if refusable(op) {
@@ -48,8 +48,8 @@ const (
 	refuse                  // return the refusal
 )
 
-// next returns what a caller of a remembered bucket does next. With step wait, changed is closed
-// when the caller should try again.
+// next returns the next step of a caller of a remembered bucket. With step wait, changed is
+// closed when the caller should try again.
 func (s *Store) next(cs *cacheSet, h uint64, op *store.Op, waits int) (st store.State, changed <-chan struct{}, _ step) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

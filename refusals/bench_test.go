@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkRefusedAgain measures a call that is refused from memory, on one bucket and on 100,000
-// buckets. The flag -cpu sets the number of goroutines. The module in bench compares the result with
-// other libraries.
+// buckets. The flag -cpu sets the number of goroutines. The module in bench compares the result
+// with other libraries.
 func BenchmarkRefusedAgain(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {

@@ -16,11 +16,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// skewed watches a store for fills that were decided while the clock was behind the bucket's time.
-// If such a fill is accepted, or can never fit, its answer does not tell how far the clock was
-// behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks the store
-// too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact answers. So
-// each such fill puts the wrapper's clock back, and the wrapper then believes no older answer.
+// skewed watches a store for fills that were decided while the clock was behind the bucket's
+// time. If such a fill is accepted, or can never fit, its answer does not tell how far the clock
+// was behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks
+// the store too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact
+// answers. So each such fill puts the wrapper's clock back, and the wrapper then believes no
+// older answer.
 type skewed struct {
 	store.Store
 	clock  func() time.Time
@@ -41,9 +42,9 @@ func (s *skewed) wrapperClock() time.Time {
 	return s.clock().Add(-time.Duration(s.behind.Load()) * 10_000 * time.Hour)
 }
 
-// TestConformance runs the whole suite with three options. A long Remember makes the wrapper answer
-// from memory as often as it can; the second case is the default; in the smallest table, buckets
-// evict each other.
+// TestConformance runs the whole suite with three options. A long Remember makes the wrapper
+// answer from memory as often as it can; the second case is the default; in the smallest table,
+// buckets evict each other.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name string

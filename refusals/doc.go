@@ -7,24 +7,24 @@
 //	...
 //	lim := brim.New(s, nil)
 //
-// When the store answers that n units fit after a wait of T at the earliest, the [Store] refuses n
-// units or more by itself until T has passed. It counts T from the moment at which it sent the
+// When the store answers that n units fit after a wait of T at the earliest, the [Store] refuses
+// n units or more by itself until T has passed. It counts T from the moment at which it sent the
 // question, on this machine's monotonic clock. It also learns from fills that the store accepted:
-// the answer shows the level, and the level tells when the next fill of the same size can fit. The
-// Store refuses from memory and never accepts from memory: every unit that goes in, the wrapped
-// store has accepted.
+// the answer shows the level, and the level tells when the next fill of the same size can fit.
+// The Store refuses from memory and never accepts from memory: every unit that goes in, the
+// wrapped store has accepted.
 //
 // # Room that a remembered refusal hides
 //
 // If another process makes room, this process may go on refusing for up to Options.Remember after
-// it sent its last question; the default is one second. Another process makes room when it drains,
-// captures, releases or resets the bucket, or fills it under a limit that leaks faster. A store
-// whose clock is set forward makes room, too.
+// it sent its last question; the default is one second. Another process makes room when it
+// drains, captures, releases or resets the bucket, or fills it under a limit that leaks faster. A
+// store whose clock is set forward makes room, too.
 //
-// Room made through the same Store is used at once. A Drain, Capture, Release or Reset, and a call
-// with another limit, end all memory of the bucket, even if an older refusal is still on its way
-// back from the wrapped store. A Prune that removes a bucket, or fails, ends the memory of all
-// buckets.
+// Room made through the same Store is used at once. A Drain, Capture, Release or Reset, and a
+// call with another limit, end all memory of the bucket, even if an older refusal is still on its
+// way back from the wrapped store. A Prune that removes a bucket, or fails, ends the memory of
+// all buckets.
 //
 // Remember does not bound the refusal of an amount above the bucket's capacity. No room is hidden
 // by that: no change to the bucket makes such an amount fit, and a call with another limit is
@@ -32,17 +32,17 @@
 //
 // # States
 //
-// A State that was answered from memory has Estimate set. RetryAfter counts down. Level is a lower
-// bound of the bucket's level, and At is a lower bound of the store's clock; Level assumes that no
-// other process has given units back.
+// A State that was answered from memory has Estimate set. RetryAfter counts down. Level is a
+// lower bound of the bucket's level, and At is a lower bound of the store's clock; Level assumes
+// that no other process has given units back.
 //
 // # Calls that reach the store
 //
-// A call is refused from memory only if its refusal would leave no trace in the store: its mode is
-// IfFits, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling does not sink
-// (CeilingAt). Apply, Read, Delete, Scan and Prune always reach the store.
+// A call is refused from memory only if its refusal would leave no trace in the store: its mode
+// is IfFits, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling does not
+// sink (CeilingAt). Apply, Read, Delete, Scan and Prune always reach the store.
 //
-// While one caller asks the store whether a bucket has room again, other callers of the bucket wait
-// for that answer, unless the Store knows that their amounts may fit beside the first. A caller
-// waits for at most three answers; then it asks by itself.
+// While one caller asks the store whether a bucket has room again, other callers of the bucket
+// wait for that answer, unless the Store knows that their amounts may fit beside the first. A
+// caller waits for at most three answers; then it asks by itself.
 package refusals

@@ -16,28 +16,31 @@ const backend = "refusals"
 const (
 	// DefaultRemember limits how long a refusal is believed if Options.Remember is 0.
 	DefaultRemember = time.Second
-	// DefaultMaxBuckets is the number of buckets that a Store remembers if Options.MaxBuckets is 0.
+	// DefaultMaxBuckets is the number of buckets that a Store remembers if Options.MaxBuckets is
+	// 0.
 	DefaultMaxBuckets = 1 << 16
 )
 
 // Options adjust a [Store]. The zero value selects the defaults.
 type Options struct {
-	// Remember limits how long a refusal is believed, counted from the moment at which the question
-	// was sent; 0 means [DefaultRemember]. Until then, room that another process makes stays unused.
-	// Remember does not limit the refusal of an amount above the bucket's capacity.
+	// Remember limits how long a refusal is believed, counted from the moment at which the
+	// question was sent; 0 means [DefaultRemember]. Until then, room that another process makes
+	// stays unused. Remember does not limit the refusal of an amount above the bucket's capacity.
 	Remember time.Duration
 	// MaxBuckets is the approximate number of buckets that the Store remembers; 0 means
-	// [DefaultMaxBuckets]. A bucket that is forgotten for lack of space costs one more question to
-	// the store. The table allocates about 50 bytes for each of MaxBuckets in New. Each remembered
-	// bucket takes another 192 bytes, and a copy of its key if the key is longer than 23 bytes.
+	// [DefaultMaxBuckets]. A bucket that is forgotten for lack of space costs one more question
+	// to the store. The table allocates about 50 bytes for each of MaxBuckets in New. Each
+	// remembered bucket takes another 192 bytes, and a copy of its key if the key is longer than
+	// 23 bytes.
 	MaxBuckets int
-	// Clock replaces the monotonic clock, for tests. It must be safe for concurrent use. If it runs
-	// backwards, answers that were learned at a later time are not believed.
+	// Clock replaces the monotonic clock, for tests. It must be safe for concurrent use. If it
+	// runs backwards, answers that were learned at a later time are not believed.
 	Clock func() time.Time
 }
 
 // Store is a [store.Store] that refuses some calls from memory. It is safe for concurrent use and
-// starts no goroutine. A refusal from memory takes no lock and writes no memory that callers share.
+// starts no goroutine. A refusal from memory takes no lock and writes no memory that callers
+// share.
 type Store struct {
 	inner    store.Store
 	sets     []cacheSet
@@ -103,11 +106,11 @@ func (s *Store) at(key string) (*cacheSet, uint64) {
 	return &s.sets[h&s.mask], h
 }
 
-// Fill refuses op from memory if op is known not to fit, and asks the wrapped store otherwise. See
-// [store.Store].
+// Fill refuses op from memory if op is known not to fit, and asks the wrapped store otherwise.
+// See [store.Store].
 //
-// A caller may wait for the answer to another caller's question. If its context ends meanwhile, it
-// gets the context's error, and nothing was sent for it.
+// A caller may wait for the answer to another caller's question. If its context ends meanwhile,
+// it gets the context's error, and nothing was sent for it.
 func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
@@ -134,14 +137,14 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	return s.ask(ctx, &op, cs, h)
 }
 
-// refusable reports whether op may be refused from memory: its refusal would leave no trace in the
-// store, and depends only on the bucket's level and block.
+// refusable reports whether op may be refused from memory: its refusal would leave no trace in
+// the store, and depends only on the bucket's level and block.
 func refusable(op *store.Op) bool {
 	return op.Mode == store.IfFits && op.BlockFor == 0 && op.CeilingAt.IsZero()
 }
 
-// Apply asks the wrapped store. It then forgets the buckets that the transactions may have changed.
-// See [store.Store].
+// Apply asks the wrapped store. It then forgets the buckets that the transactions may have
+// changed. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
@@ -191,8 +194,8 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 }
 
 // Prune asks the wrapped store. If that removed a bucket, or may have, Prune forgets all buckets:
-// if the store's clock is then set back by more than MaxSkew, the store finds an empty bucket where
-// memory still shows the old one leaking. See [store.Store].
+// if the store's clock is then set back by more than MaxSkew, the store finds an empty bucket
+// where memory still shows the old one leaking. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (n int64, err error) {
 	if err := s.check(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)

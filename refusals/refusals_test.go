@@ -51,8 +51,8 @@ func TestRefusedFromMemory(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// TestFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every decision
-// must be the decision of the store alone, and few calls may reach the store.
+// TestFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every
+// decision must be the decision of the store alone, and few calls may reach the store.
 func TestFlood(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -156,7 +156,8 @@ var makesRoom = []struct {
 	}},
 }
 
-// TestForgetsAtOnce makes room through the wrapper while a refusal is remembered or still in flight.
+// TestForgetsAtOnce makes room through the wrapper while a refusal is remembered or still in
+// flight.
 func TestForgetsAtOnce(t *testing.T) {
 	const why = "a refusal must not be believed after the call that made room for the amount"
 	for _, c := range makesRoom {
@@ -207,8 +208,8 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestPruneForgets prunes a bucket. Then it sets the clock back by more than MaxSkew, to a time at
-// which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
+// TestPruneForgets prunes a bucket. Then it sets the clock back by more than MaxSkew, to a time
+// at which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
 func TestPruneForgets(t *testing.T) {
 	clock := newManual()
 	count := &counting{Store: inMemory(t, clock.now)}

@@ -85,9 +85,9 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 	}
 	e.clock = e.rec.Time
 	if !st.Accepted && op.CeilingAt.IsZero() {
-		// If the store's clock was set back, the bucket's time is ahead of the clock. The store then
-		// tells a longer wait than the level explains, and the difference is the lag of the clock. A
-		// difference of up to two microseconds is rounding.
+		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
+		// then tells a longer wait than the level explains, and the difference is the lag of the
+		// clock. A difference of up to two microseconds is rounding.
 		const rounding = 2 * time.Microsecond
 		explained := e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
 		lag := st.RetryAfter - explained
@@ -116,8 +116,8 @@ func (e *snapshot) precompute(n float64) bool {
 // nanoseconds keeps store.Never as math.MaxInt64.
 func nanoseconds(d time.Duration) int64 { return int64(d) }
 
-// refuse writes the refusal of op into st and returns true, if op is known not to fit. Otherwise it
-// leaves st unchanged and returns false. now is a reading of this process's clock.
+// refuse writes the refusal of op into st and returns true, if op is known not to fit. Otherwise
+// it leaves st unchanged and returns false. now is a reading of this process's clock.
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
 	n := op.Amount + op.Hold
@@ -168,8 +168,8 @@ func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 // levelAt returns the units that are left when the store's clock shows clock.
 func (e *snapshot) levelAt(clock int64) float64 { return e.rec.LevelAt(e.rec.LeakRate, clock) }
 
-// maxClock returns an upper bound of the store's clock, elapsed nanoseconds after the question was
-// sent.
+// maxClock returns an upper bound of the store's clock, elapsed nanoseconds after the question
+// was sent.
 func (e *snapshot) maxClock(elapsed int64) int64 { return e.clock + (elapsed+999)/1000 }
 
 // minClockAt returns a lower bound of the store's clock when this process's clock shows now.
@@ -199,7 +199,8 @@ func (e *snapshot) supersedes(old *snapshot) bool {
 
 // overlaps reports whether the store may have answered the two questions in either order. Two
 // readings of one value overlap, because a coarse clock may not have moved between them. If the
-// question of e ended before that of old began, an injected clock was put back, and e is the later.
+// question of e ended before that of old began, an injected clock was put back, and e is the
+// later.
 func (e *snapshot) overlaps(old *snapshot) bool {
 	return e.sent <= old.received && e.received >= old.sent
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cacheSet is one set of a set-associative cache. The low bits of a key's hash choose the set; the
-// buckets of one set compete for its ways.
+// cacheSet is one set of a set-associative cache. The low bits of a key's hash choose the set;
+// the buckets of one set compete for its ways.
 //
-// A lookup reads the first cache line of the set and the snapshot that a way points to, and writes
-// nothing. Only callers that go to the store use the second cache line.
+// A lookup reads the first cache line of the set and the snapshot that a way points to, and
+// writes nothing. Only callers that go to the store use the second cache line.
 type cacheSet struct {
 	tags atomic.Uint64 // one byte of the hash for each way, so that a lookup skips other keys; 0: free
 	ways [ways]atomic.Pointer[snapshot]
@@ -22,8 +22,8 @@ type cacheSet struct {
 	// generation changes with each event that may have made room in a bucket of the set, or that
 	// came with another limit.
 	generation atomic.Uint64
-	// The limit of the set's last call to the store, as float64 bits. Two limits for one key are two
-	// rules: an answer under one limit tells nothing about the other.
+	// The limit of the set's last call to the store, as float64 bits. Two limits for one key are
+	// two rules: an answer under one limit tells nothing about the other.
 	capacity, leakRate atomic.Uint64
 	_                  [32]byte
 }
@@ -150,13 +150,13 @@ func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
 		cs.leakRate.Load() == math.Float64bits(limit.LeakRate)
 }
 
-// learn publishes the snapshot e of an answer, unless the generation has changed since the question
-// or the set holds a better snapshot. The set is locked.
+// learn publishes the snapshot e of an answer, unless the generation has changed since the
+// question or the set holds a better snapshot. The set is locked.
 func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, generation uint64, remember int64) {
 	old := cs.find(hash, key)
 	if !cs.lastLimitIs(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
-		// A question with another limit crossed this one. Nobody can tell which the store answered
-		// first, so the set believes neither.
+		// A question with another limit crossed this one. Nobody can tell which the store
+		// answered first, so the set believes neither.
 		cs.remove(hash, key)
 		cs.generation.Add(1)
 		return
@@ -165,7 +165,8 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 		return
 	}
 	if !refused && e.wait == 0 {
-		// The same amount would fit again. The amount that the old snapshot refuses may still not.
+		// The same amount would fit again. The amount that the old snapshot refuses may still
+		// not.
 		if old == nil || !e.precompute(old.amount) {
 			cs.remove(hash, key)
 			return

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestOneAsks waits until a bucket has room again. One caller then asks the store, and others call
-// while its question is in flight.
+// TestOneAsks waits until a bucket has room again. One caller then asks the store, and others
+// call while its question is in flight.
 func TestOneAsks(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {

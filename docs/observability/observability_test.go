@@ -20,7 +20,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// drive makes an accepted call, a refused one, and one that fails.
+// drive makes an accepted call, a refused call and a failed call.
 func drive(t *testing.T, h observe.Hooks) {
 	t.Helper()
 	m, err := memory.New(nil)
@@ -61,7 +61,7 @@ func TestPrometheus(t *testing.T) {
 # TYPE brim_decisions_total counter
 brim_decisions_total{accepted="false",estimate="false"} 1
 brim_decisions_total{accepted="true",estimate="false"} 1
-# HELP brim_retries_total Attempts of which nothing was applied and that were made again.
+# HELP brim_retries_total Retries of requests that were not applied.
 # TYPE brim_retries_total counter
 brim_retries_total{backend="bolt"} 1
 `), "brim_decisions_total", "brim_retries_total"); err != nil {
@@ -104,7 +104,7 @@ func TestOpenTelemetry(t *testing.T) {
 	drive(t, h)
 	got := spans.GetSpans()
 	if len(got) != 3 || got[0].Name != "brim.fill" || len(got[0].Events) != 1 || got[2].Status.Description != "canceled" {
-		t.Errorf("spans %+v; want three fills, of which the last was canceled", got)
+		t.Errorf("spans %+v; want three fills, the last one canceled", got)
 	}
 	var data metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &data); err != nil {
@@ -123,7 +123,7 @@ func TestOpenTelemetry(t *testing.T) {
 	}
 }
 
-// TestGuide sees that the guide shows this code as it is.
+// TestGuide checks that the guide quotes these files word for word.
 func TestGuide(t *testing.T) {
 	guide, err := os.ReadFile("../observability.md")
 	if err != nil {
@@ -145,10 +145,10 @@ func TestGuide(t *testing.T) {
 		}
 		shown++
 		if !strings.Contains(code.String(), text) {
-			t.Errorf("the guide shows what is not in the files:\n%s", text)
+			t.Errorf("the guide quotes code that is not in the files:\n%s", text)
 		}
 	}
 	if shown != 2 {
-		t.Errorf("the guide shows %d pieces of the files, want 2", shown)
+		t.Errorf("the guide quotes the files %d times, want 2", shown)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// OpenTelemetry returns hooks that make a span of each call and feed metrics.
+// OpenTelemetry returns hooks that start a span for each call and feed metrics.
 func OpenTelemetry(tracer trace.Tracer, meter metric.Meter) (observe.Hooks, error) {
 	decisions, err := meter.Int64Counter("brim.decisions", metric.WithDescription("Operations decided."))
 	if err != nil {
 		return observe.Hooks{}, err
 	}
-	calls, err := meter.Float64Histogram("brim.call.duration", metric.WithUnit("s"), metric.WithDescription("Time that calls to the store took."))
+	calls, err := meter.Float64Histogram("brim.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Duration of calls to the store."))
 	if err != nil {
 		return observe.Hooks{}, err
 	}
@@ -26,7 +27,7 @@ func OpenTelemetry(tracer trace.Tracer, meter metric.Meter) (observe.Hooks, erro
 	if err != nil {
 		return observe.Hooks{}, err
 	}
-	retries, err := meter.Int64Counter("brim.retries", metric.WithDescription("Attempts that were made again."))
+	retries, err := meter.Int64Counter("brim.retries", metric.WithDescription("Retries of requests that were not applied."))
 	if err != nil {
 		return observe.Hooks{}, err
 	}

@@ -17,11 +17,11 @@ func Prometheus(reg prometheus.Registerer) (observe.Hooks, error) {
 		Name: "brim_decisions_total", Help: "Operations decided.",
 	}, []string{"accepted", "estimate"})
 	waits := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "brim_retry_after_seconds", Help: "Waits that refused callers were told, but for those that never end.",
+		Name: "brim_retry_after_seconds", Help: "Waits of refused callers, without infinite ones.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
 	})
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "brim_call_seconds", Help: "Time that calls to the store took.",
+		Name: "brim_call_seconds", Help: "Duration of calls to the store.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 12),
 	}, []string{"method", "outcome"})
 	flushes := prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -29,7 +29,7 @@ func Prometheus(reg prometheus.Registerer) (observe.Hooks, error) {
 		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
 	}, []string{"backend"})
 	retries := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "brim_retries_total", Help: "Attempts of which nothing was applied and that were made again.",
+		Name: "brim_retries_total", Help: "Retries of requests that were not applied.",
 	}, []string{"backend"})
 	for _, c := range []prometheus.Collector{decisions, waits, calls, flushes, retries} {
 		if err := reg.Register(c); err != nil {
@@ -51,12 +51,12 @@ func Prometheus(reg prometheus.Registerer) (observe.Hooks, error) {
 	}, nil
 }
 
-// outcome is a label with few values.
+// outcome returns a label for err that has few values.
 func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, store.ErrUnknownOutcome): // before the context's errors, which may be in it
+	case errors.Is(err, store.ErrUnknownOutcome): // first: it may wrap an error of the context
 		return "unknown"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "canceled"
