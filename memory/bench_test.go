@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// BenchmarkFill measures a decision, over one key and over many, from as many goroutines as -cpu says. The module in bench
-// compares it with what else there is.
+// BenchmarkFill measures a decision over one key and over many keys, from as many goroutines as
+// the flag -cpu sets. The module bench compares it with other libraries.
 func BenchmarkFill(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
@@ -45,8 +45,8 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// BenchmarkBytesPerBucket reports what a million buckets take, with keys that fit into the entry and with keys that do not;
-// the bytes of the keys themselves are taken off.
+// BenchmarkBytesPerBucket reports the memory per bucket of a million buckets, without the bytes
+// of the keys themselves. Short keys fit into the entry, long keys do not.
 func BenchmarkBytesPerBucket(b *testing.B) {
 	const buckets = 1_000_000
 	for _, format := range []string{"k%013d", "user:%031d"} {
@@ -67,7 +67,7 @@ func BenchmarkBytesPerBucket(b *testing.B) {
 				}
 				b.ReportMetric(float64(heap()-before-uint64(keyBytes))/buckets, "bytes/bucket")
 				if n := count(b, s); n != buckets {
-					b.Fatalf("%d buckets are left of %d; the figure would say nothing", n, buckets)
+					b.Fatalf("%d buckets are left; want all %d", n, buckets)
 				}
 				s.Close()
 			}
@@ -75,7 +75,7 @@ func BenchmarkBytesPerBucket(b *testing.B) {
 	}
 }
 
-// heap is the memory in use.
+// heap returns the bytes of the heap in use after a collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -13,15 +13,17 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// manual is a clock that tests set. It may be read by any number of goroutines.
-type manual struct{ us atomic.Int64 }
+// manualClock is a clock that stands still until a test advances it. Any number of goroutines
+// may read it.
+type manualClock struct{ us atomic.Int64 }
 
-func (m *manual) Now() time.Time          { return time.UnixMicro(m.us.Load()) }
-func (m *manual) Advance(d time.Duration) { m.us.Add(d.Microseconds()) }
+func (m *manualClock) Now() time.Time          { return time.UnixMicro(m.us.Load()) }
+func (m *manualClock) Advance(d time.Duration) { m.us.Add(d.Microseconds()) }
 
-func open(t testing.TB, o memory.Options) (*memory.Store, *manual) {
+// open returns an empty store with the given options, and its clock.
+func open(t testing.TB, o memory.Options) (*memory.Store, *manualClock) {
 	t.Helper()
-	clock := &manual{}
+	clock := &manualClock{}
 	clock.us.Store(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 	o.Clock = clock.Now
 	s, err := memory.New(&o)
@@ -36,7 +38,7 @@ var limit = store.Limit{Capacity: 10, LeakRate: 1}
 
 func fill(key string, n float64) store.Op { return store.Op{Bucket: limit.For(key), Amount: n} }
 
-// count is the number of buckets in the store.
+// count returns the number of buckets in the store.
 func count(t testing.TB, s *memory.Store) int {
 	t.Helper()
 	entries, err := s.Scan(t.Context(), "", "", 1<<30)
@@ -58,27 +60,27 @@ func TestMaxBuckets(t *testing.T) {
 		t.Helper()
 		_, err := s.Fill(ctx, fill("new", 1))
 		if !errors.Is(err, memory.ErrTooManyBuckets) || !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("bucket 101 = %v; want ErrTooManyBuckets, which is ErrUnavailable: %s", err, why)
+			t.Errorf("bucket 101 = %v; want ErrTooManyBuckets, which matches ErrUnavailable: %s", err, why)
 		}
 	}
-	refused("none of the others is empty")
+	refused("no other bucket is empty")
 	if st, err := s.Fill(ctx, fill("b7", 5)); err != nil || !st.Accepted || st.Level != 10 {
-		t.Errorf("an old bucket: %+v, %v; want it served as ever", st, err)
+		t.Errorf("fill of an existing bucket: %+v, %v; want it accepted", st, err)
 	}
 	if st, err := s.Fill(ctx, fill("new", 11)); err != nil || st.RetryAfter != store.Never {
-		t.Errorf("a refusal of a new key: %+v, %v; want it to need no room", st, err)
+		t.Errorf("refusal of a new key: %+v, %v; want no error, because a refusal needs no bucket", st, err)
 	}
 	if states, err := s.Read(ctx, limit.For("new")); err != nil || states[0].Level != 0 {
-		t.Errorf("reading a new key: %v, %v; want it to need no room", states, err)
+		t.Errorf("read of a new key: %v, %v; want no error, because a read needs no bucket", states, err)
 	}
 	clock.Advance(20 * time.Second)
-	refused("they are empty now, but a clock that steps back by less than MaxSkew could find them live")
+	refused("the others are empty, but a clock that steps back by less than MaxSkew would find units in them")
 	clock.Advance(store.DefaultMaxSkew)
 	if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Accepted {
-		t.Errorf("after they have leaked empty: %+v, %v; want room", st, err)
+		t.Errorf("fill after the others have leaked empty: %+v, %v; want it accepted", st, err)
 	}
 	if n := count(t, s); n != 1 {
-		t.Errorf("%d buckets; want the new one alone", n)
+		t.Errorf("%d buckets; want only the new one", n)
 	}
 	for i := range 99 {
 		if _, err := s.Fill(ctx, fill(fmt.Sprint("c", i), 5)); err != nil {
@@ -89,14 +91,15 @@ func TestMaxBuckets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Fill(ctx, fill("newer", 1)); err != nil {
-		t.Errorf("after one was deleted: %v; want room for one", err)
+		t.Errorf("fill after one bucket was deleted: %v; want room for one", err)
 	}
 	if _, err := s.Fill(ctx, fill("newest", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
-		t.Errorf("and for no other: %v; want ErrTooManyBuckets", err)
+		t.Errorf("another fill: %v; want ErrTooManyBuckets", err)
 	}
 }
 
-// A store on the system's clock, which cannot step back, makes room as soon as a bucket is empty.
+// The system's clock cannot step back, so a store without an injected clock makes room as soon
+// as a bucket is empty.
 func TestMaxBucketsSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -111,16 +114,16 @@ func TestMaxBucketsSystemClock(t *testing.T) {
 		}
 		time.Sleep(5*time.Second - time.Microsecond)
 		if _, err := s.Fill(ctx, fill("early", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
-			t.Errorf("a microsecond before they are empty: %v; want ErrTooManyBuckets", err)
+			t.Errorf("fill a microsecond before the others are empty: %v; want ErrTooManyBuckets", err)
 		}
 		time.Sleep(time.Second)
 		if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Accepted {
-			t.Errorf("once they are empty: %+v, %v; want room, without waiting for MaxSkew", st, err)
+			t.Errorf("fill once the others are empty: %+v, %v; want it accepted before MaxSkew has passed", st, err)
 		}
 	})
 }
 
-// A sweep reads the clock once for each part of the store, so that counting the readings shows it.
+// TestSweepIsRare counts readings of the clock: a sweep reads the clock once for each shard.
 func TestSweepIsRare(t *testing.T) {
 	ctx := t.Context()
 	var reads atomic.Int64
@@ -146,24 +149,24 @@ func TestSweepIsRare(t *testing.T) {
 		return reads.Load() - before
 	}
 	if n := cost(); n < 100 {
-		t.Fatalf("the first new key read the clock %d times; want a look at the whole store", n)
+		t.Fatalf("the first new key read the clock %d times; want a sweep of all shards", n)
 	}
 	for range 1000 {
 		if n := cost(); n > 2 {
-			t.Fatalf("another new key within a second read the clock %d times; want no look at the store: a flood of keys must not become a flood of sweeps", n)
+			t.Fatalf("another new key within a second read the clock %d times; want no sweep", n)
 		}
 	}
 	now.Add(time.Second.Microseconds())
 	if n := cost(); n < 100 {
-		t.Errorf("a new key a second later read the clock %d times; want another look", n)
+		t.Errorf("a new key a second later read the clock %d times; want another sweep", n)
 	}
 	now.Add(-time.Hour.Microseconds())
 	if n := cost(); n < 100 {
-		t.Errorf("a new key after the clock was set back read it %d times; want a look: the old time says nothing", n)
+		t.Errorf("a new key after the clock stepped back read it %d times; want a sweep", n)
 	}
 }
 
-// A transaction of which one bucket finds no room changes nothing at all.
+// A transaction changes nothing if the store has no room for one of its buckets.
 func TestMaxBucketsAllOrNothing(t *testing.T) {
 	ctx := t.Context()
 	s, clock := open(t, memory.Options{MaxBuckets: 3})
@@ -178,10 +181,10 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !errors.Is(results[0].Err, memory.ErrTooManyBuckets) || results[0].States != nil || results[0].Accepted {
-		t.Errorf("two new keys where one has room: %+v; want ErrTooManyBuckets alone", results[0])
+		t.Errorf("two new keys with room for one: %+v; want only ErrTooManyBuckets", results[0])
 	}
 	if results[1].Err != nil || !results[1].Accepted {
-		t.Errorf("the next transaction: %+v; want it to take the room that is there", results[1])
+		t.Errorf("the next transaction: %+v; want it accepted into the room for one", results[1])
 	}
 	entries, err := s.Scan(ctx, "", "", 10)
 	if err != nil {
@@ -192,19 +195,19 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 		got += fmt.Sprint(e.Key, e.Level, " ")
 	}
 	if got != "a5 b5 e2 " {
-		t.Errorf("the store holds %q; want %q", got, "a5 b5 e2 ")
+		t.Errorf("the store contains %q; want %q", got, "a5 b5 e2 ")
 	}
 	clock.Advance(time.Minute + store.DefaultMaxSkew)
 	results, err = s.Apply(ctx, both)
 	if err != nil || !errors.Is(results[0].Err, memory.ErrTooManyBuckets) {
-		t.Errorf("four keys in room for three, all of it free: %+v, %v; want ErrTooManyBuckets", results, err)
+		t.Errorf("four new keys with room for three: %+v, %v; want ErrTooManyBuckets", results, err)
 	}
 	if results, err = s.Apply(ctx, both[:4]); err != nil || !results[0].Accepted {
-		t.Errorf("three keys after the others have leaked: %+v, %v; want room", results, err)
+		t.Errorf("three new keys with room for three: %+v, %v; want them accepted", results, err)
 	}
 }
 
-// The bound holds, and no bucket that is not empty is lost, while many callers bring new keys.
+// While many callers bring new keys, the bound must hold and no bucket with units may be lost.
 func TestMaxBucketsConcurrently(t *testing.T) {
 	ctx := t.Context()
 	const bound = 50
@@ -242,10 +245,10 @@ func TestMaxBucketsConcurrently(t *testing.T) {
 			n++
 		}
 		if in != (st[0].Level == 3) {
-			t.Errorf("bucket %d: acknowledged %v, level %v", id, in, st[0].Level)
+			t.Errorf("bucket %d: acknowledged %v, but level %v", id, in, st[0].Level)
 		}
 	}
 	if n != bound || count(t, s) != bound {
-		t.Errorf("%d acknowledged, %d there; want %d: all the room is used and no more", n, count(t, s), bound)
+		t.Errorf("%d buckets acknowledged, %d stored; want %d of both", n, count(t, s), bound)
 	}
 }

@@ -2,8 +2,9 @@ package memory
 
 import "encoding/binary"
 
-// name is where a key is: in the name itself if it is short, else in an [arena]. The last byte tells which: the key's
-// length, or long. A name of zeroes is free: no bucket has an empty key.
+// name contains a short key, or the place of a longer key in an [arena]. The last byte is the
+// length of the short key, or long. A name of zero bytes is free, because no bucket has an
+// empty key.
 type name [16]byte
 
 const (
@@ -12,21 +13,24 @@ const (
 	pageSize = 4096 // the longest key has 512 bytes
 )
 
+// free reports whether the name belongs to no bucket.
 func (n *name) free() bool { return n[inline] == 0 }
 
-// place returns where the bytes of a long key are.
+// place returns the page of a long key, and its offset and length in the page.
 func (n *name) place() (page uint32, offset, length uint16) {
 	return binary.LittleEndian.Uint32(n[:]), binary.LittleEndian.Uint16(n[4:]), binary.LittleEndian.Uint16(n[6:])
 }
 
-// arena holds the bytes of keys that are too long for their names, one after the other in pages: no pointer to each, and
-// nothing lost to rounding. What is dropped is wasted until the arena is made anew.
+// arena contains the keys that are too long for their names, one after the other in pages,
+// without a pointer per key and without padding. The bytes of dropped keys stay wasted until
+// the table copies the arena.
 type arena struct {
 	pages        [][]byte
-	used, wasted int
+	used, wasted int // bytes
 }
 
-// add copies key, which may be part of a large buffer.
+// add copies key into the arena or into the returned name. It never refers to key, which may be
+// part of a large buffer.
 func (a *arena) add(key string) (n name) {
 	if len(key) <= inline {
 		copy(n[:], key)
@@ -35,7 +39,7 @@ func (a *arena) add(key string) (n name) {
 	}
 	last := len(a.pages) - 1
 	if last < 0 || cap(a.pages[last])-len(a.pages[last]) < len(key) {
-		// The first pages are small: a store has many arenas.
+		// The first pages are small, because a store has many arenas.
 		size := min(pageSize, max(4*len(key), a.used))
 		a.pages = append(a.pages, make([]byte, 0, size))
 		last++
@@ -49,7 +53,7 @@ func (a *arena) add(key string) (n name) {
 	return n
 }
 
-// bytes returns the key of a name. They must not be changed.
+// bytes returns the key of n. The caller must not change it.
 func (a *arena) bytes(n *name) []byte {
 	if n[inline] != long {
 		return n[:n[inline]]
@@ -58,7 +62,7 @@ func (a *arena) bytes(n *name) []byte {
 	return a.pages[page][offset : int(offset)+int(length)]
 }
 
-// is reports whether n names key.
+// is reports whether n is the name of key.
 func (a *arena) is(n *name, key string) bool {
 	if len(key) <= inline {
 		return int(n[inline]) == len(key) && string(n[:len(key)]) == key
@@ -66,7 +70,7 @@ func (a *arena) is(n *name, key string) bool {
 	return n[inline] == long && string(a.bytes(n)) == key
 }
 
-// drop says that n's bytes are not wanted any more.
+// drop counts the bytes of a removed key as wasted.
 func (a *arena) drop(n *name) {
 	if n[inline] == long {
 		_, _, length := n.place()
@@ -74,5 +78,5 @@ func (a *arena) drop(n *name) {
 	}
 }
 
-// wasteful reports whether the arena is worth making anew.
+// wasteful reports whether more than half of the arena, and more than a page, is wasted.
 func (a *arena) wasteful() bool { return a.wasted > pageSize && 2*a.wasted > a.used }

@@ -1,16 +1,22 @@
-// Package memory keeps buckets in the process that uses them.
+// Package memory keeps buckets in the memory of one process.
 //
-// It is the fastest backend and forgets everything when the process ends. Buckets that have leaked empty are removed as new
-// ones come, so memory follows the number of buckets in use; [Options.MaxBuckets] bounds it.
+// It is the fastest backend, and it forgets all buckets when the process ends. As new buckets
+// come, the store removes buckets that have leaked empty, so memory use follows the number of
+// buckets in use. [Options.MaxBuckets] bounds that number.
+//
+// Use package bolt if the buckets must survive a restart, and package postgres if several
+// processes share them.
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"sync"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,49 +26,56 @@ import (
 
 const backend = "memory"
 
-// ErrTooManyBuckets is the answer to a new key where MaxBuckets are in use. Nothing was applied; errors.Is finds
-// [store.ErrUnavailable] in it too, because the limit has said nothing.
-var ErrTooManyBuckets = fmt.Errorf("%w: as many buckets as MaxBuckets allows, and none of them is empty", store.ErrUnavailable)
+// ErrTooManyBuckets is the error of a call that needs a new bucket although
+// [Options.MaxBuckets] are in use. Nothing was applied. It matches [store.ErrUnavailable] in
+// [errors.Is] too, because the limit gave no answer.
+var ErrTooManyBuckets = fmt.Errorf("%w: MaxBuckets buckets are in use, and none of them is empty", store.ErrUnavailable)
 
 // Options adjust a [Store]. The zero value is the default.
 type Options struct {
-	// MaxBuckets bounds the number of buckets: 0 does not. A bucket that is not empty is never evicted; a new key is refused
-	// with [ErrTooManyBuckets] instead.
+	// MaxBuckets is the largest number of buckets; 0 means no bound. A bucket that is not empty
+	// is never evicted. If no bucket is empty, a call with a new key fails with
+	// [ErrTooManyBuckets] instead.
 	MaxBuckets int
-	// Clock replaces the system's clock, for tests and for replaying logs. It is taken as it is, backward steps included, and
-	// must be safe for concurrent use. The default is wall time at New carried forward by the monotonic clock.
+	// Clock replaces the clock of the store, for tests and for replaying logs. It may step
+	// back, and must be safe for concurrent use. If it is nil, the clock is the wall time at
+	// New, carried forward by the monotonic clock, so it never steps back.
 	Clock func() time.Time
-	// MaxSkew is how far ahead of an injected clock a bucket's time may be before it is no longer believed; 0 means
-	// [store.DefaultMaxSkew].
+	// MaxSkew is the longest time that a bucket's stored time may be ahead of Clock. A stored
+	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew].
 	MaxSkew time.Duration
-	// Logger is told of clock skew; nil is silent.
+	// Logger logs a warning when a stored time is set to the clock. If it is nil, nothing is
+	// logged.
 	Logger *slog.Logger
 }
 
 // Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
 type Store struct {
-	shards     [shardCount]shard // first, so that a shard begins where a cache line does
+	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
 	maxSkew    time.Duration // for decisions
-	sweepSkew  time.Duration // for making room in a hurry: 0 where the clock cannot step back
+	sweepSkew  time.Duration // for sweeps of a bounded store; 0 if the clock cannot step back
 	maxBuckets int64
 	log        *slog.Logger
 	seed       maphash.Seed
 	closed     atomic.Bool
-	count      atomic.Int64 // buckets, over all shards; kept only where they are bounded
-	sweepAfter atomic.Int64 // no sweep for room before this time: a flood of new keys must not become a flood of sweeps
+	count      atomic.Int64 // number of buckets in all shards; counted only if MaxBuckets is set
+	sweepAfter atomic.Int64 // microseconds; no sweep before this time, so that a flood of new keys causes few sweeps
 }
 
-// New returns an empty store. o may be nil. It fails where an option makes no sense.
+// New returns an empty store. The options may be nil. It fails if MaxBuckets or MaxSkew is
+// negative.
 func New(o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	if o.MaxBuckets < 0 {
-		return nil, &store.Error{Backend: backend, Op: "new", Err: fmt.Errorf("MaxBuckets is %d; it must be positive, or 0 for no bound", o.MaxBuckets)}
+		err := fmt.Errorf("MaxBuckets is %d; it must be positive, or 0 for no bound", o.MaxBuckets)
+		return nil, store.Wrap(backend, "new", err)
 	}
 	if o.MaxSkew < 0 {
-		return nil, &store.Error{Backend: backend, Op: "new", Err: fmt.Errorf("MaxSkew is %v; it must be positive, or 0 for %v", o.MaxSkew, store.DefaultMaxSkew)}
+		err := fmt.Errorf("MaxSkew is %v; it must be positive, or 0 for %v", o.MaxSkew, store.DefaultMaxSkew)
+		return nil, store.Wrap(backend, "new", err)
 	}
 	s := &Store{
 		clock: clock.New(o.Clock), maxSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets),
@@ -89,7 +102,9 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		return st, store.Wrap(backend, "fill", err)
 	}
 	sh, hash := s.shard(op.Key)
-	now := s.clock.Now() // before the lock, or callers would wait for each other's reading; an old one cannot set a record back
+	// The clock is read before the lock, so that callers do not wait for each other's readings.
+	// An old reading cannot set a record back.
+	now := s.clock.Now()
 	sh.mu.Lock()
 	if r := sh.find(hash, op.Key); r != nil {
 		var effect store.Effect
@@ -100,7 +115,8 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		}
 		return st, store.Wrap(backend, "fill", err)
 	}
-	now = s.clock.Now() // again: the first reading could be older than what pruning has seen
+	// The first reading may be older than the reading of a Prune that removed this very bucket.
+	now = s.clock.Now()
 	r := store.NewRecord(now)
 	st, effect, err := r.Fill(&op, now, s.maxSkew)
 	if effect&store.Write != 0 {
@@ -117,7 +133,8 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	return st, nil
 }
 
-// Read reports states. Each bucket is read by itself: several are not one snapshot. See [store.Store].
+// Read returns the states of buckets. It reads each bucket by itself, so the states are no
+// snapshot of one moment. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
@@ -153,7 +170,46 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Prune removes buckets that have leaked empty. It locks a small part of the store at a time. See [store.Store].
+// Scan lists buckets in the order of their keys. The store keeps no order, so each page costs a
+// pass over all buckets. See [store.Store].
+func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
+	if err := s.ready(ctx); err != nil || limit <= 0 {
+		return nil, store.Wrap(backend, "scan", err)
+	}
+	var page []store.Entry
+	start := []byte(prefix)
+	last := "" // greatest key of a full page; later keys are skipped
+	cut := func() {
+		slices.SortFunc(page, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
+		if len(page) >= limit {
+			page = page[:limit]
+			last = page[limit-1].Key
+		}
+	}
+	for i := range s.shards {
+		if err := s.ready(ctx); err != nil {
+			return nil, store.Wrap(backend, "scan", err)
+		}
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		now := s.clock.Now()
+		sh.each(func(key []byte, r *store.Record) {
+			if string(key) > after && (last == "" || string(key) < last) && bytes.HasPrefix(key, start) {
+				page = append(page, store.Entry{Key: string(key), State: r.State(store.Limit{}, now, s.maxSkew)})
+			}
+		})
+		sh.mu.Unlock()
+		if len(page) >= 2*limit {
+			cut()
+		}
+	}
+	cut()
+	return page, nil
+}
+
+// Prune removes buckets that have leaked empty, and returns their number. It locks a small part
+// of the store at a time. If ctx ends, it returns the context's error and the number so far.
+// See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {
 	var removed int64
 	for i := range s.shards {
@@ -165,7 +221,7 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 	return removed, nil
 }
 
-// Close ends the store and forgets its buckets.
+// Close closes the store and forgets its buckets. Calls in flight complete.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -179,7 +235,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ready is what every call asks first.
+// ready returns the error of a call on a closed store or with a context that is done.
 func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -187,17 +243,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// skewed logs that the times of so many buckets were set to the clock.
 func (s *Store) skewed(buckets int) {
-	s.log.Warn("memory: stored time was further ahead of the clock than MaxSkew; set to the clock", "buckets", buckets)
-}
-
-// shardCount is a power of two, far above the number of cores, so that callers rarely meet.
-const shardCount = 256
-
-// shard is a part of the buckets under a lock of its own. It is two cache lines long, and shares neither; what a decision
-// reads is in the first.
-type shard struct {
-	mu sync.Mutex
-	table
-	pruneAt int // number of buckets at which the next insertion looks for empty ones
+	s.log.Warn("memory: stored times were more than MaxSkew ahead of the clock and were set to the clock",
+		"buckets", buckets)
 }

@@ -24,21 +24,22 @@ func TestOptions(t *testing.T) {
 		s, err := memory.New(o)
 		var e *store.Error
 		if s != nil || !errors.As(err, &e) || e.Backend != "memory" {
-			t.Errorf("New(%+v) = %v, %v; want a *store.Error that says what is wrong", o, s, err)
+			t.Errorf("New(%+v) = %v, %v; want a *store.Error of backend memory", o, s, err)
 		}
 	}
 	s, err := memory.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := time.Now().Add(-2 * time.Microsecond) // the clock's start and what has passed since are cut to whole microseconds
+	// The store's clock cuts its start and the time since then to whole microseconds.
+	before := time.Now().Add(-2 * time.Microsecond)
 	st, err := s.Fill(t.Context(), fill("b", 1))
 	if err != nil || st.At.Before(before) || st.At.After(time.Now()) {
-		t.Errorf("without options a bucket is dated %v, %v; want the system's clock", st.At, err)
+		t.Errorf("without options At is %v, %v; want the time of the system's clock", st.At, err)
 	}
 }
 
-// The hot path does not allocate, or the garbage collector would be a limiter of its own.
+// The hot path must not allocate, because the garbage collector would slow down every decision.
 func TestNoAllocations(t *testing.T) {
 	ctx := t.Context()
 	s, clock := open(t, memory.Options{})
@@ -60,13 +61,15 @@ func TestNoAllocations(t *testing.T) {
 				}
 			})
 			if n != 0 {
-				t.Errorf("a Fill of amount %v, hold %v, mode %d allocates %v times; want none", op.Amount, op.Hold, op.Mode, n)
+				t.Errorf("a Fill of amount %v, hold %v, mode %d allocates %v times; want 0",
+					op.Amount, op.Hold, op.Mode, n)
 			}
 		}
 	}
 }
 
-// New keys pay for the removal of empty buckets, so memory follows the number in use without anyone calling Prune.
+// Insertions of new keys must remove empty buckets, so that memory use follows the number of
+// buckets in use without a Prune.
 func TestPrunesAsItFills(t *testing.T) {
 	ctx := t.Context()
 	s, clock := open(t, memory.Options{})
@@ -75,7 +78,7 @@ func TestPrunesAsItFills(t *testing.T) {
 	}
 	most := 0
 	for i := range 60_000 {
-		clock.Advance(100 * time.Millisecond) // about 3,000 buckets are live, or were within MaxSkew
+		clock.Advance(100 * time.Millisecond) // about 3,000 buckets contain units, or did within MaxSkew
 		if _, err := s.Fill(ctx, fill(fmt.Sprint("visitor:", i), 5)); err != nil {
 			t.Fatal(err)
 		}
@@ -84,10 +87,10 @@ func TestPrunesAsItFills(t *testing.T) {
 		}
 	}
 	if most > 20_000 {
-		t.Errorf("up to %d buckets were kept; want no more than a few times the 3,000 that may not go", most)
+		t.Errorf("the store had up to %d buckets; want at most a few times the 3,000 that have not expired", most)
 	}
 	if st, err := s.Read(ctx, store.Bucket{Key: "kept"}); err != nil || st[0].Level != 1 {
-		t.Errorf("the bucket that does not leak: %v, %v; want it kept", st, err)
+		t.Errorf("the bucket that does not leak: %v, %v; want level 1", st, err)
 	}
 }
 
@@ -102,18 +105,18 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	ctx := &countdown{Context: t.Context(), left: 10}
 	removed, err := s.Prune(ctx)
 	if !errors.Is(err, context.Canceled) || removed == 0 || removed == 1000 {
-		t.Errorf("Prune removed %d, %v; want some, and the context's error", removed, err)
+		t.Errorf("Prune removed %d of 1000, %v; want some, and the context's error", removed, err)
 	}
 	rest, err := s.Prune(t.Context())
 	if err != nil || removed+rest != 1000 {
-		t.Errorf("then %d, %v; want the other %d", rest, err, 1000-removed)
+		t.Errorf("the second Prune removed %d, %v; want the other %d", rest, err, 1000-removed)
 	}
 	if _, err := s.Scan(&countdown{Context: t.Context(), left: 10}, "", "", 10); !errors.Is(err, context.Canceled) {
 		t.Errorf("Scan = %v; want the context's error", err)
 	}
 }
 
-// countdown is a context that is done after it was asked so many times.
+// countdown is a context that is done after left calls of Err.
 type countdown struct {
 	context.Context
 	left int
@@ -126,7 +129,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A time that is not believed is worth a line in the log, and only then.
+// The store must log stored times that are beyond MaxSkew, and nothing within MaxSkew.
 func TestSkewIsLogged(t *testing.T) {
 	ctx := t.Context()
 	var log bytes.Buffer
@@ -136,7 +139,8 @@ func TestSkewIsLogged(t *testing.T) {
 		if _, err := s.Fill(ctx, store.Op{Bucket: b.For("secret:a"), Amount: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Apply(ctx, store.Txn{{Bucket: b.For("secret:b"), Amount: 1}, {Bucket: b.For("secret:c"), Amount: 1}}); err != nil {
+		txn := store.Txn{{Bucket: b.For("secret:b"), Amount: 1}, {Bucket: b.For("secret:c"), Amount: 1}}
+		if _, err := s.Apply(ctx, txn); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,16 +148,21 @@ func TestSkewIsLogged(t *testing.T) {
 	clock.Advance(-time.Minute)
 	ops()
 	if log.Len() != 0 {
-		t.Errorf("within MaxSkew the log says %q; want silence", log.String())
+		t.Errorf("the log within MaxSkew is %q; want it empty", log.String())
 	}
 	clock.Advance(-time.Minute)
 	ops()
-	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "buckets=1") || !strings.Contains(got, "buckets=2") || strings.Contains(got, "secret") {
-		t.Errorf("beyond it the log says %q; want a line for each call, and no keys", got)
+	got := log.String()
+	if strings.Count(got, "\n") != 2 || !strings.Contains(got, "buckets=1") || !strings.Contains(got, "buckets=2") {
+		t.Errorf("the log beyond MaxSkew is %q; want a line for each call", got)
+	}
+	if strings.Contains(got, "secret") {
+		t.Errorf("the log contains a key: %q", got)
 	}
 }
 
-// Pages of a listing are whole, in order and without repetition, however they fall on the parts of the store.
+// Pages of a listing must be full, in order and without repetition, however the keys are spread
+// over the shards.
 func TestScanPages(t *testing.T) {
 	ctx := t.Context()
 	s, _ := open(t, memory.Options{})
@@ -185,15 +194,16 @@ func TestScanPages(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("pages of %d list %d keys; want the %d there are, in order", limit, len(got), len(want))
+			t.Errorf("pages of %d list %d keys; want all %d, in order", limit, len(got), len(want))
 		}
 	}
 	if page, err := s.Scan(ctx, "p", "", 0); page != nil || err != nil {
-		t.Errorf("a page of no entries = %v, %v; want nothing", page, err)
+		t.Errorf("a page of 0 entries = %v, %v; want nil, nil", page, err)
 	}
 }
 
-// Many callers do everything at once on few keys and limits that must hold: run under -race.
+// TestConcurrently lets many callers do everything at once on few keys. The limits must hold,
+// and the race detector must find nothing.
 func TestConcurrently(t *testing.T) {
 	ctx := t.Context()
 	s, err := memory.New(nil)
@@ -224,7 +234,9 @@ func TestConcurrently(t *testing.T) {
 					err = s.Delete(ctx, fmt.Sprint("short:", r.IntN(5000)))
 				case 5, 6:
 					var results []store.Result
-					results, err = s.Apply(ctx, store.Txn{{Bucket: sealed.For(key(a)), Amount: 1}, {Bucket: sealed.For(key(b)), Amount: 2}})
+					one := store.Op{Bucket: sealed.For(key(a)), Amount: 1}
+					two := store.Op{Bucket: sealed.For(key(b)), Amount: 2}
+					results, err = s.Apply(ctx, store.Txn{one, two})
 					if err == nil && results[0].Accepted {
 						accepted[a].Add(1)
 						accepted[b].Add(2)

@@ -4,20 +4,24 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// table is a hash table of records: open addressing over an index of four-byte slots, entries of one cache line each in
-// chunks, no pointers in either. What a decision over many keys costs is waiting for memory, so the index is small enough to
-// stay in the processor's cache, and the entry that it points to holds the record and, if it is short, the key. Go's map of
-// pointers touches three times as much memory, and has the garbage collector look at every record.
+// table is a hash table of records with open addressing. The index consists of four-byte slots,
+// and the entries of one cache line each lie in chunks. Neither contains pointers.
 //
-// The caller locks. Pointers to records stay valid until their key is removed, or removeIf is called.
+// A decision over many keys spends its time waiting for memory. So the index is small enough to
+// stay in the processor's cache, and an entry contains the record and, if the key is short, the
+// key. Go's map of pointers touches three times as much memory, and the garbage collector would
+// visit every record.
+//
+// The caller locks. A pointer to a record stays valid until its key is removed or removeIf is
+// called.
 type table struct {
-	index  []uint32 // a power of two long; 0 where empty, else the top of the hash above the entry's number
+	index  []uint32 // a slot is 0 if empty, else top bits of the hash above an entry's number; the length is a power of two
 	chunks []*[chunkLen]entry
 	live   int
-	free   uint32 // head of the list of entries that were removed, linked by Record.Time; entry numbers start at 1
-	fresh  uint32 // entries that were never used begin after this number
+	free   uint32 // head of the list of removed entries, linked by Record.Time; entry numbers start at 1
+	fresh  uint32 // number of the last entry that was ever used
 	keys   arena
-	hash   func(key []byte) uint32 // what the callers of find and insert use as well
+	hash   func(key []byte) uint32 // the hash that callers pass to find and insert
 }
 
 type entry struct {
@@ -28,9 +32,10 @@ type entry struct {
 const (
 	chunkLen   = 16
 	firstSlots = 8
-	numberMask = 1<<24 - 1 // in a slot: the entry's number; above it, as much of the hash as there is room for
+	numberMask = 1<<24 - 1 // the bits of a slot that hold the entry's number; the others hold top bits of the hash
 )
 
+// at returns the entry with that number.
 func (t *table) at(number uint32) *entry { return &t.chunks[(number-1)/chunkLen][(number-1)%chunkLen] }
 
 // find returns the record of key, or nil.
@@ -52,8 +57,8 @@ func (t *table) find(hash uint32, key string) *store.Record {
 	}
 }
 
-// insert keeps the record of a key that is not in the table, and reports false where no number is left for it, which takes
-// more memory than machines have.
+// insert stores the record of a key that is not in the table. It returns false if no entry
+// number is left: a shard holds at most 2^24 - 1 buckets, which takes a gibibyte.
 func (t *table) insert(hash uint32, key string, r store.Record) bool {
 	number := t.free
 	if number == 0 && t.fresh == numberMask {
@@ -77,6 +82,7 @@ func (t *table) insert(hash uint32, key string, r store.Record) bool {
 	return true
 }
 
+// place puts an entry number into the first free slot for hash.
 func (t *table) place(hash, number uint32) {
 	mask := uint32(len(t.index) - 1)
 	i := hash & mask
@@ -86,7 +92,7 @@ func (t *table) place(hash, number uint32) {
 	t.index[i] = hash&^numberMask | number
 }
 
-// reindex makes the smallest index of which so many entries fill at most four fifths.
+// reindex makes the smallest index of which that many entries fill at most four fifths.
 func (t *table) reindex(entries int) {
 	slots := firstSlots
 	for 4*slots < 5*entries {
@@ -100,7 +106,7 @@ func (t *table) reindex(entries int) {
 	}
 }
 
-// remove forgets a key and reports whether it was there.
+// remove removes a key and reports whether the table contained it.
 func (t *table) remove(hash uint32, key string) bool {
 	if len(t.index) == 0 {
 		return false
@@ -120,7 +126,8 @@ func (t *table) remove(hash uint32, key string) bool {
 	return false
 }
 
-// empty empties a slot and moves up those behind it that would no longer be found.
+// empty empties a slot, and moves slots behind it forward that find could not reach across the
+// gap.
 func (t *table) empty(hole uint32) {
 	mask := uint32(len(t.index) - 1)
 	for j := (hole + 1) & mask; t.index[j] != 0; j = (j + 1) & mask {
@@ -133,7 +140,7 @@ func (t *table) empty(hole uint32) {
 	t.index[hole] = 0
 }
 
-// release puts an entry on the free list. No slot may point to it.
+// release puts an entry on the free list. No slot may contain its number.
 func (t *table) release(number uint32) {
 	e := t.at(number)
 	t.keys.drop(&e.name)
@@ -142,8 +149,9 @@ func (t *table) release(number uint32) {
 	t.live--
 }
 
-// removeIf removes every record that gone names, and returns their number. Where few are left of many, they move together,
-// so that memory follows the buckets in use.
+// removeIf removes every record for which gone returns true, and returns their number. If less
+// than a quarter of the entries remain in use, it moves them together, so that memory use
+// follows the number of buckets.
 func (t *table) removeIf(gone func(*store.Record) bool) (removed int) {
 	for number := uint32(1); number <= t.fresh; number++ {
 		if e := t.at(number); !e.name.free() && gone(&e.rec) {
@@ -168,7 +176,7 @@ func (t *table) removeIf(gone func(*store.Record) bool) (removed int) {
 	return removed
 }
 
-// compactKeys leaves behind the bytes of keys that were removed.
+// compactKeys copies the keys in use to a new arena, without the bytes of removed keys.
 func (t *table) compactKeys() {
 	old := t.keys
 	t.keys = arena{}
@@ -179,7 +187,7 @@ func (t *table) compactKeys() {
 	}
 }
 
-// each calls f for every record. The bytes are valid only meanwhile.
+// each calls f for every record. The key is valid only during the call.
 func (t *table) each(f func(key []byte, r *store.Record)) {
 	for _, chunk := range t.chunks {
 		for i := range chunk {

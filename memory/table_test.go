@@ -10,7 +10,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestTable does the same random things to a table and to Go's map.
+// TestTable makes the same random changes to a table and to a map of Go, and compares them.
 func TestTable(t *testing.T) {
 	seed := maphash.MakeSeed()
 	for _, test := range []struct {
@@ -18,9 +18,18 @@ func TestTable(t *testing.T) {
 		hash      func(key []byte) uint32
 		steps     int
 	}{
-		{"good hash", "the usual case", func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }, 50_000},
-		{"few homes", "long runs of slots, and runs around the end of the index", func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) % 3 * 0xfff }, 5_000},
-		{"same top", "a slot's part of the hash says nothing, so keys must be compared", func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) & numberMask }, 10_000},
+		{
+			"good hash", "the usual case",
+			func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }, 50_000,
+		},
+		{
+			"few homes", "runs of slots are long and reach around the end of the index",
+			func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) % 3 * 0xfff }, 5_000,
+		},
+		{
+			"same top", "the hash bits in all slots are equal, so keys must be compared",
+			func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) & numberMask }, 10_000,
+		},
 		{"one hash", "every key collides with every other", func([]byte) uint32 { return 7 }, 3_000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,7 +48,8 @@ func TestTable(t *testing.T) {
 					}
 					delete(model, key)
 				case 12:
-					// Now and then nearly all go, so that the rest moves together.
+					// This removes nearly all records now and then, so that the rest moves
+					// together.
 					under := float64(r.IntN(step + 2))
 					gone := func(r *store.Record) bool { return r.Level < under }
 					removed := 0
@@ -74,14 +84,14 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// same checks that the table holds what the model does, and that each key is found.
+// same checks that the table contains the records of the model, and finds each by its key.
 func same(t *testing.T, table *table, model map[string]store.Record) {
 	t.Helper()
 	seen := 0
 	table.each(func(key []byte, r *store.Record) {
 		seen++
 		if want, ok := model[string(key)]; !ok || *r != want {
-			t.Fatalf("the table holds %q with %v; want %v, %v", key, *r, want, ok)
+			t.Fatalf("the table contains %q with %v; want %v, %v", key, *r, want, ok)
 		}
 	})
 	if seen != len(model) || table.live != len(model) {
@@ -97,7 +107,7 @@ func same(t *testing.T, table *table, model map[string]store.Record) {
 	}
 }
 
-// liveBytes counts the bytes of keys that do not fit into their entry.
+// liveBytes returns the bytes of all keys that do not fit into their entry.
 func liveBytes(model map[string]store.Record) (n int) {
 	for key := range model {
 		if len(key) > inline {
@@ -107,7 +117,7 @@ func liveBytes(model map[string]store.Record) (n int) {
 	return n
 }
 
-// testKeys returns keys of all lengths that matter: around the inline length, and beginning like one another.
+// testKeys returns keys of lengths around the bounds of names and pages. Many begin alike.
 func testKeys(n int) []string {
 	lengths := []int{1, 2, 14, 15, 16, 17, 40, 255, 256, 511, 512}
 	keys := make([]string, n)
@@ -118,7 +128,8 @@ func testKeys(n int) []string {
 	return keys
 }
 
-// What leaks away must give its memory back, or one flood of keys is paid for ever.
+// TestTableShrinks removes most records. The table must release their memory, or one flood of
+// keys would occupy it for ever.
 func TestTableShrinks(t *testing.T) {
 	seed := maphash.MakeSeed()
 	table := table{hash: func(key []byte) uint32 { return uint32(maphash.Bytes(seed, key)) }}
@@ -130,31 +141,31 @@ func TestTableShrinks(t *testing.T) {
 		t.Fatalf("removed %d; want 19900", n)
 	}
 	if len(table.chunks)*chunkLen > 2*100 || len(table.index) > 256 || table.keys.used > 2*100*64 {
-		t.Errorf("100 records keep %d entries, %d slots and %d bytes of keys; want memory to follow what is in use",
+		t.Errorf("100 records keep %d entries, %d slots and %d bytes of keys; want memory for about 100 records",
 			len(table.chunks)*chunkLen, len(table.index), table.keys.used)
 	}
 	for i := range 100 {
 		if r := table.find(table.hash([]byte(key(i))), key(i)); r == nil || r.Level != float64(i) {
-			t.Fatalf("record %d is %v after the others went", i, r)
+			t.Fatalf("record %d is %v after the others were removed", i, r)
 		}
 	}
 }
 
-// Where entry numbers run out a new key is refused and nothing breaks.
+// If entry numbers run out, the table must refuse a new key and stay usable.
 func TestTableFull(t *testing.T) {
 	table := table{hash: func([]byte) uint32 { return 0 }, fresh: numberMask}
 	if table.insert(0, "k", store.Record{}) {
-		t.Error("a record went in without a number; want it refused")
+		t.Error("insert accepts a record without a free number")
 	}
 	if table.find(0, "k") != nil || table.remove(0, "k") {
-		t.Error("the refused record is there")
+		t.Error("the table contains the refused record")
 	}
 }
 
-// Shards that share a cache line make callers wait for each other who have nothing to do with one another.
+// If two shards shared a cache line, callers of one would slow down callers of the other.
 func TestLayout(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
-		return // smaller pointers leave gaps, and decisions stay as they are
+		return // with 4-byte pointers the layout differs; only speed depends on it
 	}
 	if n := unsafe.Sizeof(shard{}); n%64 != 0 {
 		t.Errorf("a shard has %d bytes; want whole cache lines", n)
@@ -163,6 +174,6 @@ func TestLayout(t *testing.T) {
 		t.Errorf("an entry has %d bytes; want one cache line", n)
 	}
 	if n := unsafe.Offsetof(Store{}.shards); n != 0 {
-		t.Errorf("shards begin at %d; want them where the store does", n)
+		t.Errorf("shards begin at offset %d; want 0, where a cache line begins", n)
 	}
 }
