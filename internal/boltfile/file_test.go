@@ -167,6 +167,36 @@ func TestWithin(t *testing.T) {
 	is(t, "a file that refuses all work", f.Within(tx, false, do), store.ErrUnavailable)
 }
 
+// TestCommitThatFails: a disk without room applies nothing, and the file goes on when it has room again.
+func TestCommitThatFails(t *testing.T) {
+	f := openTemp(t)
+	mustUpdate(t, f, put("other", 1))
+	f.db.MaxSize = 1
+	err := update(f, put("more", 100_000))
+	is(t, "Update", err, store.ErrUnavailable)
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("error %v, want it known that nothing was applied", err)
+	}
+	if n := keysIn(t, f, "more"); n != 0 {
+		t.Errorf("%d keys of the failed transaction are stored", n)
+	}
+	f.db.MaxSize = 0
+	mustUpdate(t, f, put("more", 100_000))
+	if err := f.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVerifyOfAnOpenFile finds damage that comes about while the file is open.
+func TestVerifyOfAnOpenFile(t *testing.T) {
+	f := openTemp(t)
+	mustUpdate(t, f, put("ours", 1000))
+	if _, err := f.file.WriteAt(make([]byte, 8), pageHeader); err != nil { // the magic number of the first meta page
+		t.Fatal(err)
+	}
+	is(t, "Verify", f.Verify(t.Context()), store.ErrCorrupt)
+}
+
 // TestStuck: a panic at a bad moment leaves bbolt's locks locked. The file must refuse all work, and
 // Close must not wait for ever.
 func TestStuck(t *testing.T) {
