@@ -77,7 +77,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestCompactUnderLoad compacts while callers fill and read, and while another process, as it were, waits for the file.
+// TestCompactUnderLoad compacts while callers fill and read, and while another process, as it
+// were, waits for the file.
 func TestCompactUnderLoad(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.file.Path()

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// unsynced opens a store that does not wait for the disk: what the suite asks of an injected clock has nothing to do with
-// durability, and takes a hundred thousand commits.
+// unsynced opens a store that does not wait for the disk: what the suite asks of an injected
+// clock has nothing to do with durability, and takes a hundred thousand commits.
 func unsynced(s *Store) *Store {
 	database(s).NoSync = true
 	return s

@@ -21,8 +21,9 @@ const (
 	crashKeys    = 40
 )
 
-// childLoad fills from several goroutines until it is killed. It prints a line "? key" before each fill and "! key" after
-// its acknowledgement: a line is one write of the system, so what was printed survives the kill.
+// childLoad fills from several goroutines until it is killed. It prints a line "? key" before
+// each fill and "! key" after its acknowledgement: a line is one write of the system, so what was
+// printed survives the kill.
 func childLoad(path string) error {
 	s, err := Open(path, nil)
 	if err != nil {
@@ -54,8 +55,9 @@ func childCommand(role, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestKill kills a program at random moments of its load. Whatever was acknowledged is there afterwards, and nothing more
-// than was in flight besides: acknowledged <= stored <= acknowledged + in flight, for each bucket and over all runs.
+// TestKill kills a program at random moments of its load. Whatever was acknowledged is there
+// afterwards, and nothing more than was in flight besides: acknowledged <= stored <= acknowledged
+// + in flight, for each bucket and over all runs.
 func TestKill(t *testing.T) {
 	kills := 200
 	if os.Getenv("BRIM_TORTURE") == "1" {
@@ -96,8 +98,9 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killOnce starts the load and kills it: mostly once it has said up to 200 lines and some microseconds more have passed, so
-// that a slow machine gets as far as a fast one, and now and then while it is starting.
+// killOnce starts the load and kills it: mostly once it has said up to 200 lines and some
+// microseconds more have passed, so that a slow machine gets as far as a fast one, and now and
+// then while it is starting.
 func killOnce(t *testing.T, path string) (asked, acked map[string]int) {
 	t.Helper()
 	asked, acked = make(map[string]int), make(map[string]int)

@@ -16,7 +16,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// smallFile makes a file with a branch page, leaf pages, free pages and buckets that were deleted.
+// smallFile makes a file with a branch page, leaf pages, free pages and buckets that were
+// deleted.
 func smallFile(t testing.TB) (path string, levels map[string]float64) {
 	t.Helper()
 	path, levels = filepath.Join(t.TempDir(), "limits.db"), make(map[string]float64)
@@ -45,7 +46,8 @@ func smallFile(t testing.TB) (path string, levels map[string]float64) {
 	return path, levels
 }
 
-// isWhole reads everything in the store and reports whether it is exactly levels. Every error must be ErrCorrupt.
+// isWhole reads everything in the store and reports whether it is exactly levels. Every error
+// must be ErrCorrupt.
 func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err error) {
 	ctx := context.Background()
 	entries, err := s.Scan(ctx, "", "", 1000)
@@ -67,8 +69,9 @@ func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err
 	return true, nil
 }
 
-// TestFlippedBits flips bits all over a file. Whatever is opened then is exactly what was written; everything else is
-// refused as damage. bbolt alone would be one commit back, miss buckets, panic, or read memory that is not there.
+// TestFlippedBits flips bits all over a file. Whatever is opened then is exactly what was
+// written; everything else is refused as damage. bbolt alone would be one commit back, miss
+// buckets, panic, or read memory that is not there.
 func TestFlippedBits(t *testing.T) {
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
@@ -127,8 +130,9 @@ func usedBytes(t *testing.T, s *Store) (size int) {
 	return size
 }
 
-// TestFlippedBitsUnverified is the same for a file that is opened without looking: what is damaged is found when it is used,
-// and no request gets another answer than ErrCorrupt or the right one. A bucket may be missed; Verify says so.
+// TestFlippedBitsUnverified is the same for a file that is opened without looking: what is
+// damaged is found when it is used, and no request gets another answer than ErrCorrupt or the
+// right one. A bucket may be missed; Verify says so.
 func TestFlippedBitsUnverified(t *testing.T) {
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
@@ -139,7 +143,8 @@ func TestFlippedBitsUnverified(t *testing.T) {
 	found := 0
 	for range 200 {
 		flipped := bytes.Clone(sound)
-		// Only in the records: a wrong page number would have bbolt run in circles, which is why Open looks.
+		// Only in the records: a wrong page number would have bbolt run in circles, which is why
+		// Open looks.
 		offset := leaves[r.IntN(len(leaves))]*os.Getpagesize() + os.Getpagesize()/2 + r.IntN(os.Getpagesize()/2)
 		flipped[offset] ^= 1 << r.IntN(8)
 		if err := os.WriteFile(at, flipped, 0o600); err != nil {
@@ -262,7 +267,8 @@ func overwrite(t *testing.T, s *Store, b byte) {
 	}
 }
 
-// TestDamagedPageWhileOpen damages the file under an open store: bbolt panics, or faults, and the callers get an error.
+// TestDamagedPageWhileOpen damages the file under an open store: bbolt panics, or faults, and the
+// callers get an error.
 func TestDamagedPageWhileOpen(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, s *Store){
 		"pages of nonsense": func(t *testing.T, s *Store) {

@@ -24,7 +24,8 @@ func init() {
 	roles["eio"] = childDiskFailure
 }
 
-// TestFileSizeLimit has a child process whose files may not grow: EFBIG, as ENOSPC on a full disk.
+// TestFileSizeLimit has a child process whose files may not grow: EFBIG, as ENOSPC on a full
+// disk.
 func TestFileSizeLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s := openAt(t, path, nil)
@@ -95,10 +96,11 @@ func childSmallFile(path string) error {
 	return s.Close()
 }
 
-// childDiskFailure fills until the disk, or strace in its place, fails, and says what became of each fill.
+// childDiskFailure fills until the disk, or strace in its place, fails, and says what became of
+// each fill.
 func childDiskFailure(path string) error {
-	// strace counts the calls of each thread by itself. A lone caller whose context cannot end commits on its own goroutine,
-	// so that all of them are made by this thread.
+	// strace counts the calls of each thread by itself. A lone caller whose context cannot end
+	// commits on its own goroutine, so that all of them are made by this thread.
 	runtime.LockOSThread()
 	s, err := Open(path, nil)
 	if err != nil {
@@ -134,8 +136,8 @@ func childDiskFailure(path string) error {
 	return errors.New("the disk never failed")
 }
 
-// TestDiskFailure injects EIO into an fdatasync of a child process: the first of a commit, after which nothing was applied,
-// and the second, after which nobody knows.
+// TestDiskFailure injects EIO into an fdatasync of a child process: the first of a commit, after
+// which nothing was applied, and the second, after which nobody knows.
 func TestDiskFailure(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -36,8 +36,8 @@ type reply struct {
 
 func newCombiner(s *Store) (*combine.Combiner[request, reply], error) {
 	return combine.New(s.flush, &combine.Options{
-		// While another goroutine writes, callers wait in the queue, where the end of their contexts still
-		// takes them back.
+		// While another goroutine writes, callers wait in the queue, where the end of their
+		// contexts still takes them back.
 		Before:  func(int) error { return s.file.Lock(context.Background()) },
 		After:   func(int) { s.file.Unlock() },
 		Flushed: s.flushed(),
@@ -55,8 +55,8 @@ func (s *Store) flushed() func(int, time.Duration, error) {
 	}
 }
 
-// flush decides a batch in one read-write transaction, and commits if anything changed. The combiner
-// holds the lock of the file meanwhile.
+// flush decides a batch in one read-write transaction, and commits if anything changed. The
+// combiner holds the lock of the file meanwhile.
 func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 	err := s.write(&s.view, func() error {
 		now := s.clock.Now()
@@ -91,9 +91,9 @@ func (s *Store) decide(r *combine.Request[request, reply], now int64) {
 	}
 }
 
-// write makes v a view of a new read-write transaction, runs fn, and commits the changes. The caller
-// holds the lock of the file. An error of fn rolls back and is returned as it is; a panic of fn rolls
-// back and goes on.
+// write makes v a view of a new read-write transaction, runs fn, and commits the changes. The
+// caller holds the lock of the file. An error of fn rolls back and is returned as it is; a panic
+// of fn rolls back and goes on.
 func (s *Store) write(v *view, fn func() error) error {
 	return s.file.Update(func(tx *bbolt.Tx) (changed bool, err error) {
 		if err := s.file.Guard(func() error { return v.reset(tx, s.layout) }); err != nil {

@@ -24,7 +24,8 @@ var (
 	}
 )
 
-// TestFirstFormat opens a file as the first version wrote it: what is in people's files can never change.
+// TestFirstFormat opens a file as the first version wrote it: what is in people's files can never
+// change.
 func TestFirstFormat(t *testing.T) {
 	const sample = "testdata/format1.db"
 	clock := newTestClock()

@@ -9,17 +9,18 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Update runs fn, whose calls of the given store all happen in one transaction. It commits when fn
-// returns nil. It rolls back when fn panics or returns an error, which Update returns as it is. No
-// answer that fn receives counts before Update has returned nil.
+// Update runs fn, whose calls of the given store all happen in one transaction. It commits when
+// fn returns nil. It rolls back when fn panics or returns an error, which Update returns as it
+// is. No answer that fn receives counts before Update has returned nil.
 //
-// Update is for decisions that depend on one another, and for many decisions at once: thousands cost
-// one commit. Update waits for the commit under way, and all other writers wait for fn. The clock is
-// read for each call of fn. If ctx ends before fn returns, Update rolls back and returns its error.
+// Update is for decisions that depend on one another, and for many decisions at once: thousands
+// cost one commit. Update waits for the commit under way, and all other writers wait for fn. The
+// clock is read for each call of fn. If ctx ends before fn returns, Update rolls back and returns
+// its error.
 //
-// fn must not call methods of s that write: they would wait for fn. The store that fn is given reads
-// the changes of fn, may be used by several goroutines of fn, and answers [store.ErrClosed] after fn
-// has returned.
+// fn must not call methods of s that write: they would wait for fn. The store that fn is given
+// reads the changes of fn, may be used by several goroutines of fn, and answers [store.ErrClosed]
+// after fn has returned.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "update", err)
@@ -45,13 +46,13 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	return store.Wrap(backend, "update", err)
 }
 
-// With returns a store whose calls happen in tx, a transaction of the database given to [New]. Their
-// decisions are durable when the application commits tx, and undone when it rolls back. Reads work in
-// a read-only transaction, too.
+// With returns a store whose calls happen in tx, a transaction of the database given to [New].
+// Their decisions are durable when the application commits tx, and undone when it rolls back.
+// Reads work in a read-only transaction, too.
 //
-// Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll tx
-// back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself wait while
-// tx is writable and open.
+// Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll
+// tx back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself
+// wait while tx is writable and open.
 func (s *Store) With(tx *bbolt.Tx) store.Store { return &joined{s: s, tx: tx} }
 
 // joined is a store within a transaction that its owner ends.
@@ -97,7 +98,8 @@ func (j *joined) within(ctx context.Context, writes bool, fn func(v *view, now i
 		return err
 	}
 	return j.s.file.Within(j.tx, writes, func() error {
-		// bbolt refers to the buffers of this view until the transaction ends, so each call has a new one.
+		// bbolt refers to the buffers of this view until the transaction ends, so each call has a
+		// new one.
 		v := j.s.newView()
 		if err := v.reset(j.tx, j.s.layout); err != nil {
 			return err

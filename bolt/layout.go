@@ -10,14 +10,16 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 )
 
-// The store has two bbolt buckets: one for the records, and a small meta bucket. bbolt keeps the meta
-// bucket inside the page of its parent, which every commit writes anyway, so it costs no page. It holds
+// The store has two bbolt buckets: one for the records, and a small meta bucket. bbolt keeps the
+// meta bucket inside the page of its parent, which every commit writes anyway, so it costs no
+// page. It holds
 //
 //	"format"  version, 4 bytes
 //	"state"   highest time written, 8 bytes; number of records, 8; sum of their checksums modulo 2^64, 8
 //
-// each little-endian and followed by the CRC-32C of its key and value. Number and sum tell if a page of
-// records is missing and everything else is intact. The checksums of the records cannot tell.
+// each little-endian and followed by the CRC-32C of its key and value. Number and sum tell if a
+// page of records is missing and everything else is intact. The checksums of the records cannot
+// tell.
 const (
 	fileFormat = 1
 	formatSize = 4 + 4
@@ -104,8 +106,8 @@ func (l layout) Create(tx *bbolt.Tx) error {
 	return meta.Put(totalsKey, buf[:])
 }
 
-// find returns the buckets in tx. Both are nil if tx has neither; if tx has only one of the two, the
-// error is [store.ErrCorrupt].
+// find returns the buckets in tx. Both are nil if tx has neither; if tx has only one of the two,
+// the error is [store.ErrCorrupt].
 func (l layout) find(tx *bbolt.Tx) (records, meta *bbolt.Bucket, err error) {
 	records, meta = tx.Bucket(l.records), tx.Bucket(l.meta)
 	if (records == nil) != (meta == nil) {

@@ -17,7 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// childRole, in the environment, makes this test binary a program that uses a store and can be killed.
+// childRole, in the environment, makes this test binary a program that uses a store and can be
+// killed.
 const childRole = "BRIM_BOLT_TEST_CHILD"
 
 func TestMain(m *testing.M) {

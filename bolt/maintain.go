@@ -6,16 +6,17 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Compact rewrites the file without the pages that are no longer used, and returns its size in bytes
-// before and after.
+// Compact rewrites the file without the pages that are no longer used, and returns its size in
+// bytes before and after.
 //
-// The new file is written beside the old file, synced, and renamed over it: a program that is killed at
-// any moment finds one of the two, whole. Both are locked meanwhile, so no other process can slip in
-// between. Readers go on; writers wait, for about a second per million buckets. After an error the old
-// file stays in use, unless the error says otherwise.
+// The new file is written beside the old file, synced, and renamed over it: a program that is
+// killed at any moment finds one of the two, whole. Both are locked meanwhile, so no other
+// process can slip in between. Readers go on; writers wait, for about a second per million
+// buckets. After an error the old file stays in use, unless the error says otherwise.
 //
-// A store over an application's database cannot be compacted: the error is [errors.ErrUnsupported].
-// Windows does not rename over an open file: the error is [store.ErrUnavailable].
+// A store over an application's database cannot be compacted: the error is
+// [errors.ErrUnsupported]. Windows does not rename over an open file: the error is
+// [store.ErrUnavailable].
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if err = s.check(ctx); err == nil {
 		before, after, err = s.file.Compact(ctx)
@@ -23,12 +24,12 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	return before, after, store.Wrap(backend, "compact", err)
 }
 
-// Verify reads all buckets as of the newest commit, and compares every checksum and the checksum of all
-// buckets together. Of a file that was opened by [Open] it checks every page, too. It returns nil or
-// the first damage, which is [store.ErrCorrupt].
+// Verify reads all buckets as of the newest commit, and compares every checksum and the checksum
+// of all buckets together. Of a file that was opened by [Open] it checks every page, too. It
+// returns nil or the first damage, which is [store.ErrCorrupt].
 //
-// Verify takes about as long as [Open]. Other callers go on meanwhile, but the file cannot grow until
-// it returns.
+// Verify takes about as long as [Open]. Other callers go on meanwhile, but the file cannot grow
+// until it returns.
 func (s *Store) Verify(ctx context.Context) error {
 	err := s.check(ctx)
 	if err == nil {

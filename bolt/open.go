@@ -15,10 +15,11 @@ import (
 
 // Open opens the store in the file at path, and creates the file if there is none.
 //
-// The file belongs to this store until it is closed. If the file is open elsewhere, in this process or
-// another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. A file that is
-// damaged, cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. A file written by a
-// newer version of brim is [errors.ErrUnsupported].
+// The file belongs to this store until it is closed. If the file is open elsewhere, in this
+// process or another, Open waits for [Options.LockTimeout] and then answers
+// [store.ErrUnavailable]. A file that is damaged, cut short, empty, or not brim's is
+// [store.ErrCorrupt] and left as it is. A file written by a newer version of brim is
+// [errors.ErrUnsupported].
 //
 // Each commit syncs the file twice. If the disk lies about syncing, a power failure can lose
 // acknowledged decisions.
@@ -46,12 +47,13 @@ func Open(path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// New puts buckets into a database that the application has open. Close then ends the store and leaves
-// db open; the application closes db afterwards. New ignores LockTimeout, FileMode and NoVerify.
+// New puts buckets into a database that the application has open. Close then ends the store and
+// leaves db open; the application closes db afterwards. New ignores LockTimeout, FileMode and
+// NoVerify.
 //
 // New creates the store's bbolt buckets if db has none. The application must leave their content
-// alone. It should keep its transactions short: a write transaction makes all callers of the store
-// wait, and a read transaction keeps bbolt from using freed pages again.
+// alone. It should keep its transactions short: a write transaction makes all callers of the
+// store wait, and a read transaction keeps bbolt from using freed pages again.
 func New(db *bbolt.DB, o *Options) (*Store, error) {
 	const op = "new"
 	full, err := o.withDefaults()
@@ -88,8 +90,8 @@ func newStore(file *boltfile.File, l layout, o Options) (*Store, error) {
 	return s, err
 }
 
-// prepare checks the store's bbolt buckets, or creates them in an application's database. It returns
-// the highest time that the store has written.
+// prepare checks the store's bbolt buckets, or creates them in an application's database. It
+// returns the highest time that the store has written.
 func prepare(file *boltfile.File, l layout) (highest int64, err error) {
 	found := false
 	look := func(tx *bbolt.Tx) error {

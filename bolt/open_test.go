@@ -231,7 +231,8 @@ func childOpen(path string) error {
 	return s.Close()
 }
 
-// TestCreateAtOnce has several processes, as it were, create one file: all of them end up on it in turn.
+// TestCreateAtOnce has several processes, as it were, create one file: all of them end up on it
+// in turn.
 func TestCreateAtOnce(t *testing.T) {
 	for range 5 {
 		path := filepath.Join(t.TempDir(), "limits.db")

@@ -18,49 +18,54 @@ const (
 
 // Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
 type Options struct {
-	// Clock is the store's clock, for tests and for replaying logs. Nil means wall time, read when the
-	// store is opened and carried forward by the monotonic clock. An injected clock is taken as it is.
-	// The highest time in the file is then neither read nor written, so a replay does not disturb live
-	// buckets.
+	// Clock is the store's clock, for tests and for replaying logs. Nil means wall time, read
+	// when the store is opened and carried forward by the monotonic clock. An injected clock is
+	// taken as it is. The highest time in the file is then neither read nor written, so a replay
+	// does not disturb live buckets.
 	Clock func() time.Time
 
 	// MaxSkew limits how far ahead of the clock a stored time is believed; 0 means
-	// [store.DefaultMaxSkew]. If the system's clock was set back by less between two runs, the store
-	// goes on from the highest time that it has written.
+	// [store.DefaultMaxSkew]. If the system's clock was set back by less between two runs, the
+	// store goes on from the highest time that it has written.
 	MaxSkew time.Duration
 
-	// LockTimeout is how long [Open] and [OpenRelaxed] wait for a file that is open elsewhere; 0 means
-	// [DefaultLockTimeout]. They do not wait if it is negative.
+	// LockTimeout is how long [Open] and [OpenRelaxed] wait for a file that is open elsewhere; 0
+	// means [DefaultLockTimeout]. They do not wait if it is negative.
 	LockTimeout time.Duration
 
-	// FileMode is the mode of a file that [Open] or [OpenRelaxed] creates, before umask; 0 means 0600.
+	// FileMode is the mode of a file that [Open] or [OpenRelaxed] creates, before umask; 0 means
+	// 0600.
 	FileMode fs.FileMode
 
-	// NoVerify limits the check of [Open] and [OpenRelaxed] to the meta pages and the size of the file.
-	// By default they read the whole file and check every page and checksum, which takes some 20 ms for
-	// 100,000 buckets and 150 ms for a million. Without the check, a damaged record is found when it is
-	// used, missing buckets are found only by [Store.Verify], and a page that refers to a wrong page can
-	// end the program in bbolt.
+	// NoVerify limits the check of [Open] and [OpenRelaxed] to the meta pages and the size of the
+	// file. By default they read the whole file and check every page and checksum, which takes
+	// some 20 ms for 100,000 buckets and 150 ms for a million. Without the check, a damaged
+	// record is found when it is used, missing buckets are found only by [Store.Verify], and a
+	// page that refers to a wrong page can end the program in bbolt.
 	NoVerify bool
 
-	// RelaxedWindow is how often a [Relaxed] store writes to the file; 0 means [DefaultRelaxedWindow]. A
-	// crash loses at most the changes that were acknowledged in two windows. Other stores ignore it.
+	// RelaxedWindow is how often a [Relaxed] store writes to the file; 0 means
+	// [DefaultRelaxedWindow]. A crash loses at most the changes that were acknowledged in two
+	// windows. Other stores ignore it.
 	RelaxedWindow time.Duration
 
-	// RelaxedCached is the approximate number of buckets that a [Relaxed] store keeps in memory, at some
-	// 200 bytes each, beyond those that wait to be written; 0 means [DefaultRelaxedCached]. It reads
-	// other buckets from the file when a call needs them. Other stores ignore it.
+	// RelaxedCached is the approximate number of buckets that a [Relaxed] store keeps in memory,
+	// at some 200 bytes each, beyond those that wait to be written; 0 means
+	// [DefaultRelaxedCached]. It reads other buckets from the file when a call needs them. Other
+	// stores ignore it.
 	RelaxedCached int
 
-	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means "brim".
-	// A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always use the default.
+	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means
+	// "brim". A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always
+	// use the default.
 	Name string
 
-	// Logger is told of damage, of stored times that are not believed, and of compactions. Nil means
-	// silence.
+	// Logger is told of damage, of stored times that are not believed, and of compactions. Nil
+	// means silence.
 	Logger *slog.Logger
 
-	// Trace is told of each commit: how many requests shared it, how long it took, and why it failed.
+	// Trace is told of each commit: how many requests shared it, how long it took, and why it
+	// failed.
 	Trace store.Trace
 }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Limits of one step of Prune. The buckets of a batch lie close together, so its commit takes about as
-// long as the commit of as many callers.
+// Limits of one step of Prune. The buckets of a batch lie close together, so its commit takes
+// about as long as the commit of as many callers.
 const (
 	pruneScan  = 10_000 // records that one read transaction looks at
 	pruneBatch = 1_000  // buckets that one commit removes at most
 )
 
-// Prune removes expired buckets, up to a thousand in a commit that it shares with other callers, so no
-// caller waits long. It leaves damaged buckets alone and logs their number. If ctx ends or the store
-// fails half-way, Prune returns the number of buckets removed so far, and the error.
+// Prune removes expired buckets, up to a thousand in a commit that it shares with other callers,
+// so no caller waits long. It leaves damaged buckets alone and logs their number. If ctx ends or
+// the store fails half-way, Prune returns the number of buckets removed so far, and the error.
 func (s *Store) Prune(ctx context.Context) (int64, error) {
 	var pruned int64
 	damaged := 0

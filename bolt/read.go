@@ -75,12 +75,12 @@ func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err
 	return rec, err
 }
 
-// decideFromCommitted answers op from the newest commit if the answer changes nothing; otherwise ok is
-// false.
+// decideFromCommitted answers op from the newest commit if the answer changes nothing; otherwise
+// ok is false.
 //
-// The answer is exact: the newest commit holds all decisions that were acknowledged before this call,
-// and this call may come before or after the decisions that are being committed meanwhile. It never
-// grants an amount.
+// The answer is exact: the newest commit holds all decisions that were acknowledged before this
+// call, and this call may come before or after the decisions that are being committed meanwhile.
+// It never grants an amount.
 func (s *Store) decideFromCommitted(op *store.Op) (st store.State, ok bool, err error) {
 	err = s.read(func(records *bbolt.Bucket) error {
 		now := s.clock.Now()

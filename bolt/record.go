@@ -36,8 +36,8 @@ func encodeRecord(buf *[recordSize]byte, key []byte, r *store.Record) uint32 {
 	return sum
 }
 
-// decodeRecord returns the record stored under key, and its checksum. A value that cannot be a record is
-// damage, never an empty bucket.
+// decodeRecord returns the record stored under key, and its checksum. A value that cannot be a
+// record is damage, never an empty bucket.
 func decodeRecord(key, value []byte) (r store.Record, sum uint32, err error) {
 	if len(value) != recordSize {
 		return r, 0, boltfile.Damagef("a bucket's record has %d bytes instead of %d", len(value), recordSize)

@@ -13,54 +13,56 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Relaxed keeps buckets in a bbolt file and decides in memory: an answer is given before it is on the disk. It is for limits
-// that may forget the last moments when the machine, or the program, is killed: a hundred times as many decisions for
-// that.
+// Relaxed keeps buckets in a bbolt file and decides in memory: it answers before the decision is
+// on the disk, about a hundred times as often as a [Store]. It is for limits that may forget the
+// last moments when the machine or the program is killed.
 //
-// # What a crash loses
+// # Losses in a crash
 //
-// At most what was acknowledged in two windows: of two fills in that time the earlier may be lost and
-// the later kept, but a transaction of several buckets is kept wholly or not at all. The file itself is as safe as
-// a [Store]'s: each commit is synced. What is lost is room that comes back: a bucket under a Relaxed store may let in what it
-// held of the last two windows once more.
+// The store writes to the file once in a window, see [Options.RelaxedWindow]. A crash loses at
+// most the decisions that were acknowledged in two windows. Of two fills in that time the earlier
+// may be lost and the later kept; a transaction of several buckets is kept wholly or not at all.
+// A lost fill gives its room back: the bucket may let in once more the amounts of the last two
+// windows. The file itself is as safe as the file of a [Store], because each commit is synced.
 //
-// Where writing out takes longer than a window, or fails, calls that would change something wait for it, or fail with
-// [store.ErrUnavailable]: the bound above holds on a slow disk, too. [Relaxed.Sync] makes what was acknowledged durable now, and
-// Close does.
+// If a write takes longer than a window, calls that would change a bucket wait for it. If a write
+// fails, they fail with [store.ErrUnavailable] until a later write succeeds. So the bound above
+// holds on a slow disk, too. [Relaxed.Sync] and Close make all acknowledged decisions durable.
 //
-// Package spend does not take a Relaxed store: money is not what should be forgotten.
+// Package spend does not take a Relaxed store, because money must not be forgotten.
 //
-// Options.Trace is told of each write; its Requests are the buckets that were written. Any number of goroutines may use a
-// Relaxed store at once. It runs one of its own until Close.
+// Options.Trace is told of each write; its Requests are the buckets that were written. Any number
+// of goroutines may use a Relaxed store at once. The store runs one goroutine of its own until
+// Close.
 type Relaxed struct {
 	s        *Store
 	window   time.Duration
-	most     int // clean buckets in a section
+	most     int // number of unchanged buckets that a section keeps
 	seed     maphash.Seed
 	sections [sectionCount]section
 
-	// several is held for reading by what changes several buckets, and for writing while changes are collected: a commit has
-	// all of a transaction or nothing.
+	// several is held for reading by calls that change several buckets, and for writing while
+	// changes are collected, so a commit has all buckets of a transaction or none.
 	several sync.RWMutex
 
-	writing sync.Mutex // held to write out; guards view
+	writing sync.Mutex // held during a write to the file; guards view
 	view    view
 	stalled atomic.Pointer[stall] // set while changes must wait
-	end     chan struct{}         // closed to have the goroutine end
-	ended   chan struct{}
+	end     chan struct{}         // closed to end the goroutine
+	ended   chan struct{}         // closed when the goroutine has ended
 	once    sync.Once
 	closed  atomic.Bool
 }
 
-// stall says what changes wait for, and why they may be refused instead.
+// stall makes changes wait for a slow write, or refuses them after a failed write.
 type stall struct {
-	over chan struct{} // closed when it is over
-	err  error         // of the write that failed; nil where it takes long
+	over chan struct{} // closed when the stall is over
+	err  error         // of the failed write; nil for a slow write
 }
 
 const sectionCount = 256
 
-// section is some of the buckets, under a lock of its own.
+// section holds a part of the buckets under a lock of its own.
 type section struct {
 	mu      sync.Mutex
 	buckets map[string]*cached
@@ -68,17 +70,17 @@ type section struct {
 	_       [24]byte
 }
 
-// cached is a bucket in memory. It is authoritative: the file may be older, by what has changed and waits to be written.
+// cached is a bucket in memory. It is authoritative: the record in the file may be older.
 type cached struct {
 	key     string
 	rec     store.Record
-	present bool // there is a record
-	changed bool // it waits to be collected
-	writing bool // it was collected and its commit is not known to have succeeded
+	present bool // the record exists
+	changed bool // the bucket waits to be collected
+	writing bool // the bucket was collected, and its commit has not succeeded yet
 }
 
-// OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. A nil o means
-// all defaults.
+// OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. A nil o
+// means all defaults.
 func OpenRelaxed(path string, o *Options) (*Relaxed, error) {
 	s, err := Open(path, o)
 	if err != nil {
@@ -111,7 +113,8 @@ func (r *Relaxed) section(key string) *section {
 	return &r.sections[maphash.String(r.seed, key)%sectionCount]
 }
 
-// get returns the bucket, read from the file if it is not in memory. The section is locked.
+// get returns a bucket. It reads the bucket from the file if it is not in memory. The caller has
+// locked the section.
 func (r *Relaxed) get(p *section, key string) (*cached, error) {
 	if c := p.buckets[key]; c != nil {
 		return c, nil
@@ -125,8 +128,8 @@ func (r *Relaxed) get(p *section, key string) (*cached, error) {
 	return c, nil
 }
 
-// getOpen is get for what may change the bucket. A store that closes collects each section once more, under its lock: what comes
-// after that is too late.
+// getOpen is get for calls that may change the bucket. Close collects the changes of each section
+// a last time under its lock, so a later change would be lost.
 func (r *Relaxed) getOpen(p *section, key string) (*cached, error) {
 	if r.closed.Load() {
 		return nil, store.ErrClosed
@@ -134,7 +137,7 @@ func (r *Relaxed) getOpen(p *section, key string) (*cached, error) {
 	return r.get(p, key)
 }
 
-// at returns the record for a decision at now.
+// at returns the record of c for a decision at now.
 func (c *cached) at(now int64) *store.Record {
 	if !c.present {
 		c.rec = store.NewRecord(now)
@@ -142,7 +145,7 @@ func (c *cached) at(now int64) *store.Record {
 	return &c.rec
 }
 
-// note notes what a decision did. The section is locked.
+// note marks the effect of a decision on c. The caller has locked the section.
 func (r *Relaxed) note(p *section, c *cached, effect store.Effect) {
 	if effect&store.Write != 0 {
 		c.present = true
@@ -160,7 +163,7 @@ func (p *section) change(c *cached) {
 	}
 }
 
-// admit lets a call pass that may change something, or says why not.
+// admit waits until a call may change buckets, or returns the reason to refuse the call.
 func (r *Relaxed) admit(ctx context.Context) error {
 	for {
 		if err := r.check(ctx); err != nil {
@@ -171,7 +174,7 @@ func (r *Relaxed) admit(ctx context.Context) error {
 		case st == nil:
 			return nil
 		case st.err != nil:
-			return fmt.Errorf("%w: what was acknowledged could not be written: %w", store.ErrUnavailable, st.err)
+			return fmt.Errorf("%w: acknowledged changes could not be written: %w", store.ErrUnavailable, st.err)
 		}
 		select {
 		case <-st.over:
@@ -190,7 +193,7 @@ func (r *Relaxed) Fill(ctx context.Context, op store.Op) (st store.State, err er
 	p.mu.Lock()
 	c, err := r.getOpen(p, op.Key)
 	if err == nil {
-		now := r.s.clock.Now() // under the lock: a time from before it could be older than what was written under it
+		now := r.s.clock.Now() // under the lock, so that it is no older than the record
 		var effect store.Effect
 		st, effect, err = c.at(now).Fill(&op, now, r.s.options.MaxSkew)
 		r.note(p, c, effect)
@@ -205,7 +208,7 @@ func (r *Relaxed) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result,
 	for i, txn := range txns {
 		if err := r.admit(ctx); err != nil {
 			if i > 0 {
-				results[i].Err = store.Wrap(backend, "apply", err) // those before it are decided
+				results[i].Err = store.Wrap(backend, "apply", err) // the transactions before it are decided
 				continue
 			}
 			return nil, store.Wrap(backend, "apply", err)
@@ -239,7 +242,7 @@ func (r *Relaxed) transact(txn store.Txn) store.Result {
 	return res
 }
 
-// lock locks the sections of a transaction in order, so that no two transactions wait for each other.
+// lock locks the sections of a transaction in order, so no two transactions wait for each other.
 func (r *Relaxed) lock(txn store.Txn) (unlock func()) {
 	var in [sectionCount]bool
 	for i := range txn {
@@ -259,7 +262,8 @@ func (r *Relaxed) lock(txn store.Txn) (unlock func()) {
 	}
 }
 
-// Read reports states as of now, in memory or in the file. Each bucket is read by itself: several are not one snapshot.
+// Read returns states as of now, from memory or from the file. Each bucket is read by itself:
+// several buckets are not one snapshot.
 func (r *Relaxed) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
@@ -280,7 +284,8 @@ func (r *Relaxed) Read(ctx context.Context, buckets ...store.Bucket) ([]store.St
 	return states, nil
 }
 
-// Delete removes buckets, also damaged ones. A crash within two windows may bring them back.
+// Delete removes buckets, damaged buckets included. A crash within two windows may bring them
+// back.
 func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 	if err := r.admit(ctx); err != nil {
 		return store.Wrap(backend, "delete", err)
@@ -295,7 +300,7 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 			return store.Wrap(backend, "delete", store.ErrClosed)
 		}
 		c := p.buckets[key]
-		if c == nil { // not read: it may be damaged
+		if c == nil { // reading the bucket would fail if it is damaged
 			c = &cached{key: strings.Clone(key)}
 			p.buckets[c.key] = c
 		}
@@ -306,7 +311,7 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Scan writes out, and lists what is in the file then.
+// Scan writes all changes to the file, and lists the buckets in it.
 func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
 	if err := r.Sync(ctx); err != nil {
 		return nil, err
@@ -314,7 +319,8 @@ func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]
 	return r.s.Scan(ctx, prefix, after, limit)
 }
 
-// Prune writes out, and removes what has expired from the file and from memory.
+// Prune writes all changes to the file, and removes expired buckets from memory and from the
+// file.
 func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 	if err := r.Sync(ctx); err != nil {
 		return 0, err
@@ -325,7 +331,8 @@ func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 	return r.s.Prune(ctx)
 }
 
-// evict forgets those of the buckets that gone names and that are in the file as they are.
+// evict forgets the buckets for which gone is true, unless they have changes that are not in the
+// file.
 func (p *section) evict(gone func(*cached) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -336,7 +343,8 @@ func (p *section) evict(gone func(*cached) bool) {
 	}
 }
 
-// Close writes out and closes the file. If that fails, Close says so, and what was acknowledged last is lost.
+// Close writes all changes to the file and closes it. After an error of Close, the decisions
+// since the last successful write may be lost.
 func (r *Relaxed) Close() error {
 	var err error
 	r.once.Do(func() {

@@ -61,8 +61,8 @@ func TestRelaxedConformance(t *testing.T) {
 	}
 }
 
-// childRelaxed fills pairs of buckets until it is killed, and says before each call how many were asked for and, on a line of
-// its own, how many were acknowledged a while ago.
+// childRelaxed fills pairs of buckets until it is killed, and says before each call how many were
+// asked for and, on a line of its own, how many were acknowledged a while ago.
 func childRelaxed(path string) error {
 	r, err := OpenRelaxed(path, &Options{RelaxedWindow: relaxedWindow})
 	if err != nil {
@@ -86,8 +86,8 @@ func childRelaxed(path string) error {
 
 const relaxedWindow = 20 * time.Millisecond
 
-// TestRelaxedKill kills a program at random moments: what was synced is there, nothing more than what was asked for is, and
-// each transaction is there wholly or not at all.
+// TestRelaxedKill kills a program at random moments: what was synced is there, nothing more than
+// what was asked for is, and each transaction is there wholly or not at all.
 func TestRelaxedKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var before, lost float64
@@ -123,8 +123,8 @@ func TestRelaxedKill(t *testing.T) {
 	}
 }
 
-// killRelaxed runs the program for a while and kills it. It returns how many of its fills were durable for certain, and how
-// many it asked for.
+// killRelaxed runs the program for a while and kills it. It returns how many of its fills were
+// durable for certain, and how many it asked for.
 func killRelaxed(t *testing.T, path string) (synced, asked int) {
 	t.Helper()
 	cmd := childCommand("relax", path)
@@ -179,7 +179,8 @@ func TestRelaxedLosesWindows(t *testing.T) {
 	}
 }
 
-// TestRelaxedSlowDisk holds the writer up: changes wait after a window, refusals and reads do not, and a caller may give up.
+// TestRelaxedSlowDisk holds the writer up: changes wait after a window, refusals and reads do
+// not, and a caller may give up.
 func TestRelaxedSlowDisk(t *testing.T) {
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 5 * time.Millisecond})
 	fill := func(ctx context.Context) error {
@@ -214,7 +215,8 @@ func TestRelaxedSlowDisk(t *testing.T) {
 	}
 }
 
-// TestRelaxedFailingDisk has writes fail: changes are refused until one succeeds, and nothing that was acknowledged is lost.
+// TestRelaxedFailingDisk has writes fail: changes are refused until one succeeds, and nothing
+// that was acknowledged is lost.
 func TestRelaxedFailingDisk(t *testing.T) {
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 	fill := func() error {
@@ -328,7 +330,8 @@ func TestRelaxedBadUse(t *testing.T) {
 	}
 }
 
-// BenchmarkRelaxed reports decisions per second on 100,000 buckets: go test -run '^$' -bench Relaxed -benchtime 1x ./bolt
+// BenchmarkRelaxed reports decisions per second on 100,000 buckets: go test -run '^$' -bench
+// Relaxed -benchtime 1x ./bolt
 func BenchmarkRelaxed(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "limits.db")
 	s := openAt(b, path, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// run writes out once in a window.
+// run writes to the file once in a window.
 func (r *Relaxed) run() {
 	defer close(r.ended)
 	ticker := time.NewTicker(r.window)
@@ -19,7 +19,8 @@ func (r *Relaxed) run() {
 		select {
 		case <-ticker.C:
 			if err := r.write(); err != nil {
-				r.s.options.Logger.Error("bolt: what was acknowledged could not be written; changes are refused until it can", "error", err)
+				r.s.options.Logger.Error("bolt: acknowledged changes could not be written; the store refuses changes until they can",
+					"error", err)
 			}
 			r.trim()
 		case <-r.end:
@@ -28,7 +29,7 @@ func (r *Relaxed) run() {
 	}
 }
 
-// Sync makes what was acknowledged before the call durable.
+// Sync makes all decisions durable that were acknowledged before the call.
 func (r *Relaxed) Sync(ctx context.Context) error {
 	err := r.check(ctx)
 	if err == nil {
@@ -37,7 +38,7 @@ func (r *Relaxed) Sync(ctx context.Context) error {
 	return store.Wrap(backend, "sync", err)
 }
 
-// Compact writes out and rewrites the file: see [Store.Compact].
+// Compact writes all changes to the file and rewrites it: see [Store.Compact].
 func (r *Relaxed) Compact(ctx context.Context) (before, after int64, err error) {
 	if err := r.Sync(ctx); err != nil {
 		return 0, 0, err
@@ -53,14 +54,14 @@ func (r *Relaxed) Verify(ctx context.Context) error {
 	return r.s.Verify(ctx)
 }
 
-// change is a bucket as it was when it was collected.
+// change is the state of a bucket when it was collected.
 type change struct {
 	*cached
 	rec     store.Record
 	present bool
 }
 
-// write commits what has changed, all of it at once.
+// write commits all changes at once.
 func (r *Relaxed) write() error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -102,7 +103,8 @@ func (r *Relaxed) commit(changes []change) error {
 	})
 }
 
-// collect takes what has changed. No transaction is under way meanwhile, so that it has all of each.
+// collect takes all changes. No transaction is under way meanwhile, so collect takes all buckets
+// of a transaction or none.
 func (r *Relaxed) collect() (changes []change) {
 	r.several.Lock()
 	defer r.several.Unlock()
@@ -120,7 +122,7 @@ func (r *Relaxed) collect() (changes []change) {
 	return changes
 }
 
-// set has e written, or removed, whatever is stored.
+// set puts rec in the place of the stored record, or removes the record if present is false.
 func (v *view) set(key string, rec *store.Record, present bool) {
 	e := v.entry(key)
 	v.drop(e)
@@ -129,7 +131,8 @@ func (v *view) set(key string, rec *store.Record, present bool) {
 	}
 }
 
-// watch has changes wait if a write takes longer than a window, until done is called with what came of it.
+// watch makes changes wait if a write takes longer than a window. The caller calls done with the
+// error of the write.
 func (r *Relaxed) watch() (done func(error)) {
 	var mu sync.Mutex
 	over := false
@@ -153,14 +156,14 @@ func (r *Relaxed) watch() (done func(error)) {
 	}
 }
 
-// stall replaces what changes wait for; nil lets them go on.
+// stall replaces the stall that changes wait for; nil lets them go on.
 func (r *Relaxed) stall(st *stall) {
 	if old := r.stalled.Swap(st); old != nil {
 		close(old.over)
 	}
 }
 
-// trim forgets buckets beyond those that are kept in memory.
+// trim forgets buckets of sections that hold more than they should keep.
 func (r *Relaxed) trim() {
 	for i := range r.sections {
 		p := &r.sections[i]
@@ -173,7 +176,7 @@ func (r *Relaxed) trim() {
 	}
 }
 
-// stored reads a record from the newest commit, and reports whether there is one.
+// stored returns the record of key in the newest commit; present is false if there is none.
 func (s *Store) stored(key string) (rec store.Record, present bool, err error) {
 	err = s.read(func(records *bbolt.Bucket) error {
 		k := []byte(key)

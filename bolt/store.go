@@ -14,12 +14,12 @@ import (
 
 const backend = "bolt"
 
-// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines may
-// use it at once.
+// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines
+// may use it at once.
 //
-// After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends while its
-// call waits for its turn, the call is taken back. If a context ends while the call's commit is under
-// way, the call answers [store.ErrUnknownOutcome].
+// After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
+// while its call waits for its turn, the call is taken back. If a context ends while the call's
+// commit is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	options  Options
 	layout   layout
@@ -88,8 +88,8 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return store.Wrap(backend, "delete", err)
 }
 
-// Close ends the store when the calls in flight have ended. A store that was opened by [Open] closes
-// its file, and another process may open it then. The database given to [New] stays open.
+// Close ends the store when the calls in flight have ended. A store that was opened by [Open]
+// closes its file, and another process may open it then. The database given to [New] stays open.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.combiner.Close()
@@ -100,8 +100,8 @@ func (s *Store) Close() error {
 // buckets. Its type is internal: only this repository can use it, and it may change at any time.
 func (s *Store) File() *boltfile.File { return s.file }
 
-// check returns the error of a call that needs no database: the store is closed or refuses all work,
-// or ctx has ended.
+// check returns the error of a call that needs no database: the store is closed or refuses all
+// work, or ctx has ended.
 func (s *Store) check(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed

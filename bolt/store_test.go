@@ -69,7 +69,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	}
 }
 
-// TestRefusalIsNotRemembered: what is remembered is where to look first, never the answer (trap 24).
+// TestRefusalIsNotRemembered: what is remembered is where to look first, never the answer (trap
+// 24).
 func TestRefusalIsNotRemembered(t *testing.T) {
 	s := openTemp(t, nil)
 	ctx := context.Background()
@@ -156,7 +157,8 @@ func TestPruneLetsOthersIn(t *testing.T) {
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
 }
 
-// TestClockAfterRestart: the clock goes on from the highest time written, unless that cannot be believed.
+// TestClockAfterRestart: the clock goes on from the highest time written, unless that cannot be
+// believed.
 func TestClockAfterRestart(t *testing.T) {
 	leaky := store.Limit{Capacity: 1000, LeakRate: 1}
 	ctx := context.Background()
@@ -208,7 +210,8 @@ func TestClockAfterRestart(t *testing.T) {
 	}
 }
 
-// TestInjectedClockLeavesTheTimeAlone: a replay of an old log, or of a future one, must not disturb live buckets (trap 28).
+// TestInjectedClockLeavesTheTimeAlone: a replay of an old log, or of a future one, must not
+// disturb live buckets (trap 28).
 func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.file.Path()
@@ -256,8 +259,8 @@ func TestSkewIsLogged(t *testing.T) {
 	}
 }
 
-// TestCancelledCallersMayReuseArguments: the commit under way must not read what a caller that has gone changes. The race
-// detector sees it if it does.
+// TestCancelledCallersMayReuseArguments: the commit under way must not read what a caller that
+// has gone changes. The race detector sees it if it does.
 func TestCancelledCallersMayReuseArguments(t *testing.T) {
 	s := openTemp(t, nil)
 	var wg sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// view decides operations within one bbolt transaction. However many operations use a record, the view
-// decodes it once and puts it once, in write.
+// view decides operations within one bbolt transaction. However many operations use a record, the
+// view decodes it once and puts it once, in write.
 type view struct {
 	records, meta *bbolt.Bucket
 	totals        totals
@@ -45,8 +45,8 @@ type entry struct {
 // transaction must not hold its memory for ever, or slow down every emptying of the map.
 const keepEntries = 8192
 
-// reset makes v a view of tx. The earlier transaction of v must have ended: bbolt refers to the buffers
-// of v until then.
+// reset makes v a view of tx. The earlier transaction of v must have ended: bbolt refers to the
+// buffers of v until then.
 func (v *view) reset(tx *bbolt.Tx, l layout) (err error) {
 	v.records, v.meta, v.totals, err = l.open(tx)
 	if v.entries == nil || len(v.entries) > keepEntries {
@@ -179,8 +179,8 @@ func (v *view) prune(keys []string, now int64) (n int64) {
 	return n
 }
 
-// write puts all changed records into the transaction, in order of key, and reports whether there is
-// anything to commit.
+// write puts all changed records into the transaction, in order of key, and reports whether there
+// is anything to commit.
 func (v *view) write(now int64) (wrote bool, err error) {
 	changed := false
 	slices.SortFunc(v.dirty, func(a, b *entry) int { return cmp.Compare(a.key, b.key) })
@@ -218,8 +218,8 @@ func (v *view) write(now int64) (wrote bool, err error) {
 	return true, v.meta.Put(totalsKey, v.buf[:])
 }
 
-// A page that splits keeps room for later keys. If keys only ever come at the end, that room would stay
-// empty for ever, so such pages are filled almost wholly.
+// A page that splits keeps room for later keys. If keys only ever come at the end, that room
+// would stay empty for ever, so such pages are filled almost wholly.
 const (
 	fillBetween = bbolt.DefaultFillPercent
 	fillAtEnd   = 0.95

@@ -13,13 +13,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Compact rewrites the file without the pages that are no longer used, and returns its size in bytes
-// before and after.
+// Compact rewrites the file without the pages that are no longer used, and returns its size in
+// bytes before and after.
 //
-// The new file is written beside the old file, synced, checked, and renamed over it: a process that is
-// killed at any moment leaves one of the two, whole. Both are locked meanwhile. Readers go on and
-// writers wait. After an error the old file stays in use, unless the error says otherwise. A joined
-// File answers [errors.ErrUnsupported].
+// The new file is written beside the old file, synced, checked, and renamed over it: a process
+// that is killed at any moment leaves one of the two, whole. Both are locked meanwhile. Readers
+// go on and writers wait. After an error the old file stays in use, unless the error says
+// otherwise. A joined File answers [errors.ErrUnsupported].
 func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	if !f.owned {
 		return 0, 0, fmt.Errorf("%w for a store made by New: the database is the application's", errors.ErrUnsupported)
@@ -50,10 +50,12 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	return old.Size(), info.Size(), nil
 }
 
-// compactPath is the path that a compaction writes to. The holder of the file's lock may remove it.
+// compactPath is the path that a compaction writes to. The holder of the file's lock may remove
+// it.
 func (f *File) compactPath() string { return f.path + ".compact" }
 
-// copyFile writes the new file, locked, synced and checked, with the owner and the mode of the old.
+// copyFile writes the new file, locked, synced and checked, with the owner and the mode of the
+// old.
 func (f *File) copyFile(ctx context.Context, old os.FileInfo) (file *os.File, db *bbolt.DB, err error) {
 	file, err = os.OpenFile(f.compactPath(), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -91,14 +93,15 @@ func (f *File) copyFile(ctx context.Context, old os.FileInfo) (file *os.File, db
 }
 
 const (
-	// copyBatch is the number of keys that are copied in one transaction, which keeps them in memory.
+	// copyBatch is the number of keys that are copied in one transaction, which keeps them in
+	// memory.
 	copyBatch = 50_000
 	// copyFill leaves little room in pages, because keys are copied in order.
 	copyFill = 0.95
 )
 
-// copyBuckets copies all buckets, those of other packages included, and syncs the new database once,
-// at the end: until then nobody relies on it.
+// copyBuckets copies all buckets, those of other packages included, and syncs the new database
+// once, at the end: until then nobody relies on it.
 func (f *File) copyBuckets(ctx context.Context, to *bbolt.DB) error {
 	from, err := f.begin(false)
 	if err != nil {

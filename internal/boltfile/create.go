@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// create makes a file at path with the buckets of l, unless there is a file by then. The file is made
-// whole and durable under a temporary name first, so no process ever finds an empty or half-made file.
-// If two processes create the file at once, one of them does.
+// create makes a file at path with the buckets of l, unless there is a file by then. The file is
+// made whole and durable under a temporary name first, so no process ever finds an empty or
+// half-made file. If two processes create the file at once, one of them does.
 func create(path string, l Layout, mode fs.FileMode) (err error) {
 	dir, base := filepath.Split(path)
 	if dir == "" {

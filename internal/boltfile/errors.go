@@ -12,8 +12,8 @@ import (
 )
 
 // fault is an error with a message of its own and causes that errors.Is finds. The texts of the
-// causes are left out: "store unavailable" in the middle would not improve a message that tells the
-// cause and the remedy.
+// causes are left out: "store unavailable" in the middle would not improve a message that tells
+// the cause and the remedy.
 type fault struct {
 	msg    string
 	causes []error
@@ -22,14 +22,14 @@ type fault struct {
 func (f *fault) Error() string   { return f.msg }
 func (f *fault) Unwrap() []error { return f.causes }
 
-// Damagef returns an error that is [store.ErrCorrupt]. The message must not hold a key, which may be
-// personal data.
+// Damagef returns an error that is [store.ErrCorrupt]. The message must not hold a key, which may
+// be personal data.
 func Damagef(format string, args ...any) error {
 	return &fault{msg: fmt.Sprintf(format, args...), causes: []error{store.ErrCorrupt}}
 }
 
-// Unavailable returns an error that is [store.ErrUnavailable] and cause, which may be nil. Its text is
-// msg alone.
+// Unavailable returns an error that is [store.ErrUnavailable] and cause, which may be nil. Its
+// text is msg alone.
 func Unavailable(msg string, cause error) error {
 	f := &fault{msg: msg, causes: []error{store.ErrUnavailable}}
 	if cause != nil {

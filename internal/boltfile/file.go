@@ -14,11 +14,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Options are the choices of [Open]. They have no defaults: the package that opens the file documents
-// and fills them.
+// Options are the choices of [Open]. They have no defaults: the package that opens the file
+// documents and fills them.
 type Options struct {
-	// LockTimeout is how long Open waits for a file that is open elsewhere. Open does not wait if it is
-	// negative.
+	// LockTimeout is how long Open waits for a file that is open elsewhere. Open does not wait if
+	// it is negative.
 	LockTimeout time.Duration
 	// FileMode is the mode of a file that Open creates, before umask.
 	FileMode fs.FileMode
@@ -40,17 +40,18 @@ type Layout interface {
 
 // Check judges the content of all buckets of a [Layout]. It is for one goroutine.
 type Check interface {
-	// Visit is called with every key and value of a bucket in order of key. It may be called for buckets
-	// of other packages too, and must not keep its arguments.
+	// Visit is called with every key and value of a bucket in order of key. It may be called for
+	// buckets of other packages too, and must not keep its arguments.
 	Visit(bucket, key, value []byte)
 	// Err returns the first damage, or nil. It is called after the last Visit.
 	Err() error
 }
 
-// File is a bbolt database with one writer at a time. Any number of goroutines may use it at once.
+// File is a bbolt database with one writer at a time. Any number of goroutines may use it at
+// once.
 //
-// After an error of a disk, or a panic of bbolt that leaves its locks locked, all methods but Close
-// answer the error of Usable.
+// After an error of a disk, or a panic of bbolt that leaves its locks locked, all methods but
+// Close answer the error of Usable.
 type File struct {
 	options Options
 	layout  Layout
@@ -70,8 +71,8 @@ type File struct {
 	broken atomic.Pointer[fault] // the reason to refuse all work until the file is opened again
 }
 
-// Join returns a File over db, which an application has open. Close leaves db open. The buckets of l
-// need not exist yet.
+// Join returns a File over db, which an application has open. Close leaves db open. The buckets
+// of l need not exist yet.
 func Join(db *bbolt.DB, l Layout, log *slog.Logger) *File {
 	return &File{
 		options: Options{Logger: log},
@@ -85,8 +86,8 @@ func Join(db *bbolt.DB, l Layout, log *slog.Logger) *File {
 // Path returns the path of the file. After Open, symbolic links are followed.
 func (f *File) Path() string { return f.path }
 
-// Owned reports whether the file was opened by [Open]. The database of a joined File belongs to an
-// application, which may have transactions of its own.
+// Owned reports whether the file was opened by [Open]. The database of a joined File belongs to
+// an application, which may have transactions of its own.
 func (f *File) Owned() bool { return f.owned }
 
 // Usable returns an error that is [store.ErrUnavailable] if the file refuses all work until it is
@@ -98,8 +99,8 @@ func (f *File) Usable() error {
 	return nil
 }
 
-// Lock waits until no other goroutine writes, or until ctx ends. The caller must call Unlock if the
-// error is nil. It may call Update meanwhile.
+// Lock waits until no other goroutine writes, or until ctx ends. The caller must call Unlock if
+// the error is nil. It may call Update meanwhile.
 func (f *File) Lock(ctx context.Context) error {
 	select {
 	case f.writer <- struct{}{}:
@@ -116,8 +117,8 @@ func (f *File) Lock(ctx context.Context) error {
 // Unlock lets the next goroutine write.
 func (f *File) Unlock() { <-f.writer }
 
-// Close waits for the writer and the readers, and closes a file that was opened by [Open]. Another
-// process may lock the file then. Closing twice is allowed.
+// Close waits for the writer and the readers, and closes a file that was opened by [Open].
+// Another process may lock the file then. Closing twice is allowed.
 func (f *File) Close() error {
 	f.writer <- struct{}{}
 	defer f.Unlock()

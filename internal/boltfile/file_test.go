@@ -167,7 +167,8 @@ func TestWithin(t *testing.T) {
 	is(t, "a file that refuses all work", f.Within(tx, false, do), store.ErrUnavailable)
 }
 
-// TestCommitThatFails: a disk without room applies nothing, and the file goes on when it has room again.
+// TestCommitThatFails: a disk without room applies nothing, and the file goes on when it has room
+// again.
 func TestCommitThatFails(t *testing.T) {
 	f := openTemp(t)
 	mustUpdate(t, f, put("other", 1))
@@ -197,8 +198,8 @@ func TestVerifyOfAnOpenFile(t *testing.T) {
 	is(t, "Verify", f.Verify(t.Context()), store.ErrCorrupt)
 }
 
-// TestStuck: a panic at a bad moment leaves bbolt's locks locked. The file must refuse all work, and
-// Close must not wait for ever.
+// TestStuck: a panic at a bad moment leaves bbolt's locks locked. The file must refuse all work,
+// and Close must not wait for ever.
 func TestStuck(t *testing.T) {
 	var log bytes.Buffer
 	o := testOptions

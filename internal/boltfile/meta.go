@@ -33,8 +33,8 @@ type meta struct {
 	txid                 uint64
 }
 
-// readMeta checks both meta pages of a file of that size, and returns the newer. bbolt would open a
-// file with one intact meta page, and silently go back a commit.
+// readMeta checks both meta pages of a file of that size, and returns the newer. bbolt would open
+// a file with one intact meta page, and silently go back a commit.
 func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 	if size == 0 {
 		return newest, Damagef("it is empty; restore it, or remove it to begin with no buckets")

@@ -11,8 +11,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would be
-// most of a small file.
+// allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would
+// be most of a small file.
 const allocSize = 1 << 20
 
 // Open opens the file at path, or creates it with the buckets of l, and takes its lock.
@@ -28,8 +28,8 @@ func Open(path string, l Layout, o Options) (*File, error) {
 	if err := f.openDB(); err != nil {
 		return nil, err
 	}
-	// This process holds the lock, so no other process is compacting the file: a file at compactPath is
-	// left from a compaction that was cut short.
+	// This process holds the lock, so no other process is compacting the file: a file at
+	// compactPath is left from a compaction that was cut short.
 	_ = os.Remove(f.compactPath())
 	return f, nil
 }
@@ -52,8 +52,8 @@ func (f *File) openFile() error {
 	}
 }
 
-// openExisting opens the file and takes its lock. If the process that held the lock has replaced the
-// file meanwhile, by compacting it, openExisting goes on with the new file.
+// openExisting opens the file and takes its lock. If the process that held the lock has replaced
+// the file meanwhile, by compacting it, openExisting goes on with the new file.
 func (f *File) openExisting() error {
 	deadline := time.Now().Add(f.options.LockTimeout)
 	for {
@@ -99,8 +99,8 @@ func lockedError(waited time.Duration) error {
 	return Unavailable("locked by another process"+after+"; close it, or share the bucket through PostgreSQL", errLocked)
 }
 
-// openDB checks the file, which is locked, and has bbolt open it. It closes the file if there is an
-// error.
+// openDB checks the file, which is locked, and has bbolt open it. It closes the file if there is
+// an error.
 func (f *File) openDB() (err error) {
 	defer func() {
 		if err != nil {

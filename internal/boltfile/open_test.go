@@ -63,7 +63,8 @@ type brokenLayout struct{ testLayout }
 
 func (brokenLayout) Create(*bbolt.Tx) error { return errNoBuckets }
 
-// TestFileError puts the system's errors to the function that explains them: root may do everything.
+// TestFileError puts the system's errors to the function that explains them: root may do
+// everything.
 func TestFileError(t *testing.T) {
 	for _, c := range []struct {
 		err  error

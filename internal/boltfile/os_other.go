@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// lockable reports whether lock locks a file before anything of it is read. On this system bbolt locks
-// the file when it opens it.
+// lockable reports whether lock locks a file before anything of it is read. On this system bbolt
+// locks the file when it opens it.
 const lockable = false
 
 // errLocked is the error of lock for a file that another process has locked.

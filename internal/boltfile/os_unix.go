@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lockable reports whether lock locks a file before anything of it is read. bbolt takes the same lock
-// on the same open file later, and finds it taken by itself.
+// lockable reports whether lock locks a file before anything of it is read. bbolt takes the same
+// lock on the same open file later, and finds it taken by itself.
 const lockable = true
 
 // errLocked is the error of lock for a file that another process has locked.

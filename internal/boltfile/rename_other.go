@@ -4,5 +4,6 @@ package boltfile
 
 import "errors"
 
-// renameNew cannot rename a file without replacing another: the system has no portable call for it.
+// renameNew cannot rename a file without replacing another: the system has no portable call for
+// it.
 func renameNew(string, string) error { return errors.ErrUnsupported }

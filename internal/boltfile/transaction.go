@@ -11,9 +11,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// View runs fn in a read-only transaction on the newest commit. It does not wait for a commit under
-// way. A panic of fn is an error that is [store.ErrCorrupt]. Keep fn short: until it returns, bbolt
-// cannot use freed pages again.
+// View runs fn in a read-only transaction on the newest commit. It does not wait for a commit
+// under way. A panic of fn is an error that is [store.ErrCorrupt]. Keep fn short: until it
+// returns, bbolt cannot use freed pages again.
 func (f *File) View(fn func(tx *bbolt.Tx) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -31,15 +31,15 @@ func (f *File) View(fn func(tx *bbolt.Tx) error) error {
 	return f.Guard(func() error { return fn(tx) })
 }
 
-// Update runs fn in a writable transaction, and commits it durably if fn reports a change. The caller
-// holds the lock of [File.Lock].
+// Update runs fn in a writable transaction, and commits it durably if fn reports a change. The
+// caller holds the lock of [File.Lock].
 //
-// An error of fn rolls back and is returned as it is. A panic of fn rolls back and goes on, because fn
-// may run code of an application: fn calls [File.Guard] where it uses pages. A fault in the memory of
-// a page is a panic while fn runs.
+// An error of fn rolls back and is returned as it is. A panic of fn rolls back and goes on,
+// because fn may run code of an application: fn calls [File.Guard] where it uses pages. A fault
+// in the memory of a page is a panic while fn runs.
 //
-// If the error is [store.ErrUnknownOutcome], the transaction may have been committed. After any other
-// error it was not.
+// If the error is [store.ErrUnknownOutcome], the transaction may have been committed. After any
+// other error it was not.
 func (f *File) Update(fn func(tx *bbolt.Tx) (changed bool, err error)) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	f.mu.RLock()
@@ -62,9 +62,10 @@ func (f *File) Update(fn func(tx *bbolt.Tx) (changed bool, err error)) error {
 	return f.commit(tx)
 }
 
-// Within runs fn, which uses tx, a transaction that the application began and will end. It refuses a
-// transaction that has ended or belongs to another database, and for fn that writes a read-only one. A
-// panic of fn is an error that is [store.ErrCorrupt]. Roll tx back after an error.
+// Within runs fn, which uses tx, a transaction that the application began and will end. It
+// refuses a transaction that has ended or belongs to another database, and for fn that writes a
+// read-only one. A panic of fn is an error that is [store.ErrCorrupt]. Roll tx back after an
+// error.
 func (f *File) Within(tx *bbolt.Tx, writes bool, fn func() error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -86,8 +87,8 @@ func (f *File) Within(tx *bbolt.Tx, writes bool, fn func() error) error {
 	return f.Guard(fn)
 }
 
-// Guard calls fn, which uses pages of the database. A panic of bbolt, or a fault in its memory, is
-// logged and returned as an error that is [store.ErrCorrupt].
+// Guard calls fn, which uses pages of the database. A panic of bbolt, or a fault in its memory,
+// is logged and returned as an error that is [store.ErrCorrupt].
 func (f *File) Guard(fn func() error) error {
 	err := guard(fn)
 	if isPanic(err) {
@@ -120,8 +121,8 @@ func (f *File) rollback(tx *bbolt.Tx) {
 	}
 }
 
-// commit makes tx durable. If bbolt fails, commit finds out whether the meta page was written, which
-// makes the other pages count.
+// commit makes tx durable. If bbolt fails, commit finds out whether the meta page was written,
+// which makes the other pages count.
 func (f *File) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
 	cause := guard(tx.Commit)
@@ -158,7 +159,8 @@ func (f *File) refuse(why string) {
 	f.broken.CompareAndSwap(nil, &fault{msg: why, causes: []error{store.ErrUnavailable}})
 }
 
-// stop makes the file refuse all further work because bbolt must not be called again, and returns err.
+// stop makes the file refuse all further work because bbolt must not be called again, and returns
+// err.
 func (f *File) stop(err error) error {
 	f.stuck.Store(true)
 	f.broken.CompareAndSwap(nil, &fault{

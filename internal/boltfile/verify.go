@@ -8,8 +8,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Verify checks the newest commit: the content of the layout's buckets, and for a file that was opened
-// by [Open] every page of it. It returns nil or the first damage, which is [store.ErrCorrupt].
+// Verify checks the newest commit: the content of the layout's buckets, and for a file that was
+// opened by [Open] every page of it. It returns nil or the first damage, which is
+// [store.ErrCorrupt].
 //
 // Readers and writers go on meanwhile, but the file cannot grow until Verify returns.
 func (f *File) Verify(ctx context.Context) error {
@@ -38,9 +39,9 @@ func (f *File) Verify(ctx context.Context) error {
 	})
 }
 
-// snapshot begins a read transaction, and returns the meta page that it goes by. Until the transaction
-// ends, bbolt does not write to the pages of that meta page. The caller holds the lock, so nobody
-// commits between the two.
+// snapshot begins a read transaction, and returns the meta page that it goes by. Until the
+// transaction ends, bbolt does not write to the pages of that meta page. The caller holds the
+// lock, so nobody commits between the two.
 func (f *File) snapshot() (tx *bbolt.Tx, m meta, err error) {
 	if err := f.Usable(); err != nil {
 		return nil, m, err
@@ -90,8 +91,8 @@ func (f *File) verifyFile() error {
 	return verifyPages(context.Background(), f.file, info, f.layout, f.options.NoVerify)
 }
 
-// verifyPages checks a file that nobody writes to: its meta pages, and unless metaOnly all other pages
-// and the content of the layout's buckets.
+// verifyPages checks a file that nobody writes to: its meta pages, and unless metaOnly all other
+// pages and the content of the layout's buckets.
 func verifyPages(ctx context.Context, file *os.File, info os.FileInfo, l Layout, metaOnly bool) error {
 	m, err := readMeta(file, info.Size())
 	if err != nil || metaOnly {

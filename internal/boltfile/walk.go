@@ -17,8 +17,8 @@ type walker struct {
 	visit func(bucket, key, value []byte)
 }
 
-// walk visits all buckets. It checks that every page is either in one bucket or free, and no page is
-// in two places.
+// walk visits all buckets. It checks that every page is either in one bucket or free, and no page
+// is in two places.
 func (w *walker) walk() error {
 	w.seen = make([]uint64, w.meta.high/64+1)
 	w.seen[0] = 0b11
@@ -87,8 +87,8 @@ func (w *walker) page(id uint64) ([]byte, error) {
 // bucket visits the bucket whose root page is id.
 func (w *walker) bucket(id uint64, name []byte) error { return w.tree(id, name, nil, nil, 0) }
 
-// tree visits the pages below page id. Their keys lie from low up to, but not including, high. A nil
-// bound does not limit them.
+// tree visits the pages below page id. Their keys lie from low up to, but not including, high. A
+// nil bound does not limit them.
 func (w *walker) tree(id uint64, bucket, low, high []byte, depth int) error {
 	if depth > maxDepth {
 		return Damagef("pages refer to one another without end")
@@ -225,8 +225,8 @@ func part(p []byte, at, n int64) ([]byte, bool) {
 	return p[at : at+n : at+n], true
 }
 
-// ordered checks that key comes after last, and lies from low up to, but not including, high. A nil
-// bound does not limit it.
+// ordered checks that key comes after last, and lies from low up to, but not including, high. A
+// nil bound does not limit it.
 func ordered(last, key, low, high []byte) error {
 	if len(key) == 0 || bytes.Compare(last, key) >= 0 || bytes.Compare(key, low) < 0 ||
 		high != nil && bytes.Compare(key, high) >= 0 {

@@ -1,15 +1,16 @@
-// Package clock gives a store its one clock: microseconds since the Unix epoch that never run backwards.
+// Package clock gives a store its one clock, which counts microseconds since the Unix epoch and
+// never runs backwards.
 package clock
 
 import "time"
 
-// Clock is wall time as it was when the clock was made, carried forward by the monotonic clock: it does not follow steps of
-// the system's clock. An injected source is taken as it is. A Clock may be used by any number of goroutines at once, if its
-// source may.
+// Clock reads the system's clock once, when it is made, and carries that time forward by the
+// monotonic clock. It does not follow steps of the system's clock. An injected source is taken as
+// it is. Any number of goroutines may use a Clock at once, if its source allows that.
 type Clock struct {
 	source func() time.Time
 	start  time.Time // with its monotonic reading
-	epoch  int64     // what the clock showed at start
+	epoch  int64     // the reading of the clock at start
 }
 
 // New returns a clock that reads source, or the system's clock if source is nil.
@@ -18,9 +19,11 @@ func New(source func() time.Time) *Clock {
 	return &Clock{source: source, start: now, epoch: now.UnixMicro()}
 }
 
-// Resume moves a clock that reads the system's forward to highest, the time that an earlier run has already shown, so that
-// nothing is dated twice after the system's clock was set back between the runs. A time more than maxSkew ahead is not
-// believed: Resume then changes nothing, and reports by how far it was ahead.
+// Resume moves the clock forward to highest, the highest time of an earlier run, so that no time
+// is used twice if the system's clock was set back between the runs. If highest is more than
+// maxSkew ahead of the system's clock, Resume does not believe it, changes nothing, and returns
+// how far it is ahead. A clock with an injected source stays as it is. Call Resume before the
+// clock is used.
 func (c *Clock) Resume(highest int64, maxSkew time.Duration) (ahead time.Duration) {
 	if c.source != nil || highest <= c.epoch {
 		return 0

@@ -24,12 +24,12 @@ const DefaultName = "spend"
 
 // Options are the choices of [New]. A nil *Options means all defaults.
 type Options struct {
-	// Name is the beginning of the names of the ledger's bbolt buckets; "" means [DefaultName]. It must
-	// differ from the Name of the store's options.
+	// Name is the beginning of the names of the ledger's bbolt buckets; "" means [DefaultName].
+	// It must differ from the Name of the store's options.
 	Name string
-	// Clock replaces the system's clock, for tests and for replaying logs. It must be safe for concurrent
-	// use. Nil means wall time, read by New and carried forward by the monotonic clock. Whatever the
-	// clock, the time of an account never runs back.
+	// Clock replaces the system's clock, for tests and for replaying logs. It must be safe for
+	// concurrent use. Nil means wall time, read by New and carried forward by the monotonic
+	// clock. Whatever the clock, the time of an account never runs back.
 	Clock func() time.Time
 }
 
@@ -46,8 +46,8 @@ var _ ledger.Ledger = (*Ledger)(nil)
 
 type request = combine.Request[*ledger.Job, struct{}]
 
-// New returns the ledger in the file of s, and creates its bbolt buckets if the file has none. Closing
-// the ledger leaves s open; close the ledger first.
+// New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
+// Closing the ledger leaves s open; close the ledger first.
 func New(s *bolt.Store, o *Options) (*Ledger, error) {
 	l, err := newLedger(s, o)
 	return l, store.Wrap(backend, "new", err)
@@ -73,8 +73,8 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	}
 	var err error
 	l.combiner, err = combine.New(l.flush, &combine.Options{
-		// While another goroutine writes, callers wait in the queue, where the end of their contexts still
-		// takes them back.
+		// While another goroutine writes, callers wait in the queue, where the end of their
+		// contexts still takes them back.
 		Before: func(int) error { return l.file.Lock(context.Background()) },
 		After:  func(int) { l.file.Unlock() },
 	})
@@ -102,7 +102,8 @@ func (l *Ledger) update(ctx context.Context, fn func(tx *bbolt.Tx) error) error 
 	})
 }
 
-// Decide runs a job, in one commit with others that are made at the same time. See [ledger.Ledger].
+// Decide runs a job, in one commit with others that are made at the same time. See
+// [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	_, err := l.combiner.Do(ctx, 0, job)
 	return explain("decide", err)
@@ -219,8 +220,8 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 	return removed, nil
 }
 
-// Close refuses further calls, and returns when the decisions in flight have ended. The store stays
-// open.
+// Close refuses further calls, and returns when the decisions in flight have ended. The store
+// stays open.
 func (l *Ledger) Close() error {
 	l.closed.Store(true)
 	l.combiner.Close()

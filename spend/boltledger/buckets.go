@@ -11,8 +11,9 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// names holds the names of the ledger's bbolt buckets. The first bucket holds the working sets, entries
-// and holds of accounts, under the keys that codec.go describes. The second holds requests by ID.
+// names holds the names of the ledger's bbolt buckets. The first bucket holds the working sets,
+// entries and holds of accounts, under the keys that codec.go describes. The second holds
+// requests by ID.
 type names struct{ accounts, requests []byte }
 
 func namesOf(name string) names {

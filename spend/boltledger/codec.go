@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// format is the first byte of every value. The last four bytes are the CRC-32C of the key and of the
-// bytes before.
+// format is the first byte of every value. The last four bytes are the CRC-32C of the key and of
+// the bytes before.
 const format = 1
 
 // encoder writes a value: integers of variable length, and strings after their length.
@@ -42,8 +42,8 @@ func (e *encoder) seal(key []byte) []byte {
 	return binary.BigEndian.AppendUint32(e.b, boltfile.Checksum(key, e.b))
 }
 
-// decoder reads the values of an encoder. It copies, because bbolt uses the pages again. After an error
-// it returns zero values.
+// decoder reads the values of an encoder. It copies, because bbolt uses the pages again. After an
+// error it returns zero values.
 type decoder struct {
 	b   []byte
 	err error
@@ -113,9 +113,9 @@ func (d *decoder) strings() (list []string) {
 	return list
 }
 
-// The keys of an account are its name, a NUL, which is in no name, one of these letters, and numbers
-// that sort as bytes. The working set sorts after the newest entry, so a decision mostly changes one
-// page.
+// The keys of an account are its name, a NUL, which is in no name, one of these letters, and
+// numbers that sort as bytes. The working set sorts after the newest entry, so a decision mostly
+// changes one page.
 const (
 	ofDates   = 'd' // date, number of a correction: the time of the correction
 	ofEntries = 'e' // time, number: an entry
@@ -185,7 +185,8 @@ func encodeEntry(n *ledger.Entry) *encoder {
 	return e
 }
 
-// decodeEntry reads an entry. The key ends with its time and its number, and begins with its account.
+// decodeEntry reads an entry. The key ends with its time and its number, and begins with its
+// account.
 func decodeEntry(key, value []byte) (ledger.Entry, error) {
 	d := open("an entry", key, value)
 	end := len(key) - 18

@@ -13,8 +13,8 @@ import (
 
 // With returns the ledger within tx, a transaction of the database that the application gave to
 // bolt.New. Decisions last when the application commits tx, and are undone when it rolls back. A
-// read-only transaction answers questions only. Like tx, the ledger is for one goroutine at a time.
-// Roll tx back after an error. Close does nothing.
+// read-only transaction answers questions only. Like tx, the ledger is for one goroutine at a
+// time. Roll tx back after an error. Close does nothing.
 func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
 
 // joined is a ledger within a transaction that its owner ends.
