@@ -20,8 +20,8 @@ const benchKeys = 100_000
 
 func benchKey(i int) string { return fmt.Sprintf("customer:%08d", i) }
 
-// rival is what the store is measured against: a bbolt file with default options and one
-// db.Update per decision, which reads a level and a time and writes them back.
+// rival is the reference: a bbolt file with default options and one db.Update per decision, which
+// reads a level and a time and writes them back.
 type rival struct{ db *bbolt.DB }
 
 var rivalBucket = []byte("buckets")
@@ -66,8 +66,8 @@ func openPrefilled(tb testing.TB, keys int) *Store {
 	return s
 }
 
-// prefill brings the buckets in random order in commits of 256, as many callers at once would
-// have.
+// prefill creates the buckets in random order in commits of 256, as many concurrent callers
+// would.
 func prefill(tb testing.TB, s *Store, keys int) {
 	perm := rand.Perm(keys)
 	db := database(s)
@@ -119,9 +119,10 @@ func load(tb testing.TB, callers int, d time.Duration, do func(r *rand.Rand) err
 	return float64(len(all)) / elapsed.Seconds(), all[len(all)*99/100]
 }
 
-// BenchmarkAgainstUpdate reports, from interleaved rounds, the median ratio of decisions per
-// second to one db.Update per decision on another file of the same disk: go test -run '^$' -bench
-// AgainstUpdate -benchtime 1x ./bolt
+// BenchmarkAgainstUpdate measures in interleaved rounds. It reports the median ratio of decisions
+// per second to one db.Update per decision on another file of the same disk:
+//
+//	go test -run '^$' -bench AgainstUpdate -benchtime 1x ./bolt
 func BenchmarkAgainstUpdate(b *testing.B) {
 	s, r := openPrefilled(b, benchKeys), openRival(b, benchKeys)
 	ctx := context.Background()

@@ -77,8 +77,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestCompactUnderLoad compacts while callers fill and read, and while another process, as it
-// were, waits for the file.
+// TestCompactUnderLoad compacts while callers fill and read, and while a second Open waits for
+// the file.
 func TestCompactUnderLoad(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.file.Path()
@@ -149,7 +149,8 @@ func TestCompactThatFails(t *testing.T) {
 	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
 }
 
-// TestCompactCutShort: what a killed compaction has left is removed, and nothing else changes.
+// TestCompactCutShort: Open removes the file that a killed compaction has left, and changes
+// nothing else.
 func TestCompactCutShort(t *testing.T) {
 	s := openTemp(t, nil)
 	fillup(t, s, "k", 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// unsynced opens a store that does not wait for the disk: what the suite asks of an injected
-// clock has nothing to do with durability, and takes a hundred thousand commits.
+// unsynced makes s commit without waiting for the disk. The conformance tests with an injected
+// clock make a hundred thousand commits, and durability does not matter to them.
 func unsynced(s *Store) *Store {
 	database(s).NoSync = true
 	return s
@@ -34,14 +34,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// joinedStore is a store and the application's database that it is in.
+// joinedStore is a store over the database of an application.
 type joinedStore struct {
 	*Store
 	db *bbolt.DB
 }
 
-// TestConformanceOverAnApplicationsDatabase has two stores over one database, which race like two
-// processes would.
+// TestConformanceOverAnApplicationsDatabase opens two stores over one database, which race like
+// two processes.
 func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		s, err := New(db, &Options{Clock: clock})
@@ -66,7 +66,7 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 	})
 }
 
-// openApp opens a database as an application has it.
+// openApp opens a database as an application does.
 func openApp(t testing.TB) *bbolt.DB {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Timeout: time.Second})

@@ -22,8 +22,8 @@ const (
 )
 
 // childLoad fills from several goroutines until it is killed. It prints a line "? key" before
-// each fill and "! key" after its acknowledgement: a line is one write of the system, so what was
-// printed survives the kill.
+// each fill and "! key" after its acknowledgement. Each line is one write to the system, so
+// printed lines survive the kill.
 func childLoad(path string) error {
 	s, err := Open(path, nil)
 	if err != nil {
@@ -55,9 +55,9 @@ func childCommand(role, path string) *exec.Cmd {
 	return cmd
 }
 
-// TestKill kills a program at random moments of its load. Whatever was acknowledged is there
-// afterwards, and nothing more than was in flight besides: acknowledged <= stored <= acknowledged
-// + in flight, for each bucket and over all runs.
+// TestKill kills a program at random moments of its load. For each bucket and over all runs, all
+// acknowledged fills must be stored, and at most the fills in flight besides: acknowledged <=
+// stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
 	kills := 200
 	if os.Getenv("BRIM_TORTURE") == "1" {
@@ -87,7 +87,7 @@ func TestKill(t *testing.T) {
 			if n := stored[key]; n < least[key] || n > most[key] {
 				t.Fatalf("%s: %d stored; %d acknowledged, and %d more in flight", key, n, least[key], most[key]-least[key])
 			}
-			// What was in flight is decided now.
+			// The fills in flight are decided now.
 			least[key], most[key] = stored[key], stored[key]
 		}
 		closeStore(t, s)
@@ -98,9 +98,9 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killOnce starts the load and kills it: mostly once it has said up to 200 lines and some
-// microseconds more have passed, so that a slow machine gets as far as a fast one, and now and
-// then while it is starting.
+// killOnce starts the load and kills it. Mostly it waits for up to 200 lines and some
+// microseconds more, so a slow machine gets as far as a fast one. Now and then it kills the
+// program while it starts.
 func killOnce(t *testing.T, path string) (asked, acked map[string]int) {
 	t.Helper()
 	asked, acked = make(map[string]int), make(map[string]int)

@@ -16,8 +16,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// smallFile makes a file with a branch page, leaf pages, free pages and buckets that were
-// deleted.
+// smallFile creates a file with a branch page, leaf pages, free pages and deleted buckets.
 func smallFile(t testing.TB) (path string, levels map[string]float64) {
 	t.Helper()
 	path, levels = filepath.Join(t.TempDir(), "limits.db"), make(map[string]float64)
@@ -46,8 +45,8 @@ func smallFile(t testing.TB) (path string, levels map[string]float64) {
 	return path, levels
 }
 
-// isWhole reads everything in the store and reports whether it is exactly levels. Every error
-// must be ErrCorrupt.
+// isWhole reads all buckets of the store and reports whether they are exactly levels. The caller
+// checks that every error is ErrCorrupt.
 func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err error) {
 	ctx := context.Background()
 	entries, err := s.Scan(ctx, "", "", 1000)
@@ -69,9 +68,9 @@ func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err
 	return true, nil
 }
 
-// TestFlippedBits flips bits all over a file. Whatever is opened then is exactly what was
-// written; everything else is refused as damage. bbolt alone would be one commit back, miss
-// buckets, panic, or read memory that is not there.
+// TestFlippedBits flips bits all over a file. Open must refuse the damage, or open a store with
+// exactly the levels that were written. bbolt alone would go back a commit, miss buckets, panic,
+// or read memory that is not mapped.
 func TestFlippedBits(t *testing.T) {
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
@@ -87,7 +86,7 @@ func TestFlippedBits(t *testing.T) {
 	refused, intact := 0, 0
 	for i := range 1000 {
 		flipped := bytes.Clone(sound)
-		// Headers and entries at the beginnings of pages are where a flip does most.
+		// A flip does most harm in headers and entries, at the beginnings of pages.
 		offset := r.IntN(used)
 		if i%2 == 0 {
 			offset = r.IntN(used/os.Getpagesize())*os.Getpagesize() + r.IntN(200)
@@ -130,9 +129,9 @@ func usedBytes(t *testing.T, s *Store) (size int) {
 	return size
 }
 
-// TestFlippedBitsUnverified is the same for a file that is opened without looking: what is
-// damaged is found when it is used, and no request gets another answer than ErrCorrupt or the
-// right one. A bucket may be missed; Verify says so.
+// TestFlippedBitsUnverified opens the damaged files without a check. A call that uses a damaged
+// record must answer ErrCorrupt, and all other calls the right level. A bucket may be missing;
+// Verify must find that.
 func TestFlippedBitsUnverified(t *testing.T) {
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
@@ -143,8 +142,8 @@ func TestFlippedBitsUnverified(t *testing.T) {
 	found := 0
 	for range 200 {
 		flipped := bytes.Clone(sound)
-		// Only in the records: a wrong page number would have bbolt run in circles, which is why
-		// Open looks.
+		// Only records are damaged: a wrong page number could make bbolt loop for ever, which is
+		// why Open checks the pages.
 		offset := leaves[r.IntN(len(leaves))]*os.Getpagesize() + os.Getpagesize()/2 + r.IntN(os.Getpagesize()/2)
 		flipped[offset] ^= 1 << r.IntN(8)
 		if err := os.WriteFile(at, flipped, 0o600); err != nil {
@@ -189,7 +188,7 @@ func leafPages(file []byte) (pages []int) {
 	return pages
 }
 
-// damageRecord changes a stored record behind the store's back.
+// damageRecord changes a stored record without the store.
 func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) []byte) {
 	t.Helper()
 	err := database(s).Update(func(tx *bbolt.Tx) error {
@@ -201,7 +200,8 @@ func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) 
 	}
 }
 
-// TestDamagedRecordFailsAlone: its neighbours in one batch go in.
+// TestDamagedRecordFailsAlone: a damaged record fails its own operations, and the other
+// operations of the batch succeed.
 func TestDamagedRecordFailsAlone(t *testing.T) {
 	s := openTemp(t, nil)
 	ctx := context.Background()
@@ -242,7 +242,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	})
 	failsWith(t, err, store.ErrCorrupt)
 
-	// Delete is the way to be rid of it.
+	// Delete removes a damaged bucket.
 	if err := s.Delete(ctx, "b"); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func overwrite(t *testing.T, s *Store, b byte) {
 	}
 }
 
-// TestDamagedPageWhileOpen damages the file under an open store: bbolt panics, or faults, and the
+// TestDamagedPageWhileOpen damages the file under an open store. bbolt panics or faults, and the
 // callers get an error.
 func TestDamagedPageWhileOpen(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, s *Store){

@@ -24,8 +24,8 @@ func init() {
 	roles["eio"] = childDiskFailure
 }
 
-// TestFileSizeLimit has a child process whose files may not grow: EFBIG, as ENOSPC on a full
-// disk.
+// TestFileSizeLimit runs a child process whose files may not grow. The system answers EFBIG,
+// which the store treats like ENOSPC on a full disk.
 func TestFileSizeLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s := openAt(t, path, nil)
@@ -72,7 +72,7 @@ func childSmallFile(path string) error {
 	if !errors.Is(refused, store.ErrUnavailable) || errors.Is(refused, store.ErrUnknownOutcome) {
 		return fmt.Errorf("a file at its limit: error %w, want ErrUnavailable", refused)
 	}
-	// Nothing of the refused call was applied, and the store reads on.
+	// The store applied no part of the refused call, and answers reads.
 	entries, err := s.Scan(ctx, "new ", "", 1_000_000)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func childSmallFile(path string) error {
 	if err := s.Verify(ctx); err != nil {
 		return err
 	}
-	// With room again, it writes on.
+	// The store writes again when it has room.
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
@@ -96,11 +96,11 @@ func childSmallFile(path string) error {
 	return s.Close()
 }
 
-// childDiskFailure fills until the disk, or strace in its place, fails, and says what became of
+// childDiskFailure fills until an fdatasync fails, which strace injects. It prints the outcome of
 // each fill.
 func childDiskFailure(path string) error {
 	// strace counts the calls of each thread by itself. A lone caller whose context cannot end
-	// commits on its own goroutine, so that all of them are made by this thread.
+	// commits on its own goroutine, so this thread makes all of them.
 	runtime.LockOSThread()
 	s, err := Open(path, nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func childDiskFailure(path string) error {
 		if err == nil {
 			continue
 		}
-		// From here on the store refuses everything.
+		// The store refuses all calls from now on.
 		_, fillErr := s.Fill(ctx, op(steady, "k", 1, store.Always))
 		_, readErr := s.Read(ctx, store.Bucket{Key: "k"})
 		_, _, compactErr := s.Compact(ctx)
@@ -136,8 +136,8 @@ func childDiskFailure(path string) error {
 	return errors.New("the disk never failed")
 }
 
-// TestDiskFailure injects EIO into an fdatasync of a child process: the first of a commit, after
-// which nothing was applied, and the second, after which nobody knows.
+// TestDiskFailure injects EIO into an fdatasync of a child process. After a failure of the first
+// fdatasync of a commit nothing was applied. After a failure of the second nobody knows.
 func TestDiskFailure(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/format1.db anew")
 
-// formatOps is what testdata/format1.db holds, filled at formatTime.
+// formatOps are the operations that made testdata/format1.db at formatTime.
 var (
 	formatTime = time.Date(2026, 1, 2, 3, 4, 5, 600_000, time.UTC)
 	formatOps  = []store.Op{
@@ -24,8 +24,8 @@ var (
 	}
 )
 
-// TestFirstFormat opens a file as the first version wrote it: what is in people's files can never
-// change.
+// TestFirstFormat opens a file of the first version. Users have such files, so their format can
+// never change.
 func TestFirstFormat(t *testing.T) {
 	const sample = "testdata/format1.db"
 	clock := newTestClock()

@@ -73,7 +73,7 @@ func TestNewRefuses(t *testing.T) {
 	failsWith(t, err, store.ErrCorrupt, "one of the two buckets")
 }
 
-// TestWith: the fill commits with the rows that it pays for, or not at all.
+// TestWith: a fill commits with the rows that it pays for, or not at all.
 func TestWith(t *testing.T) {
 	db := openApp(t)
 	s := newOver(t, db, nil)
@@ -284,7 +284,7 @@ func TestUpdateRollsBack(t *testing.T) {
 	if string(before) != string(bytesOf(t, s.file.Path())) {
 		t.Error("the file was written to")
 	}
-	// While one Update is in fn, another waits as long as its context says.
+	// While one Update runs its function, another waits as long as its context lasts.
 	err := s.Update(context.Background(), func(store.Store) error {
 		short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
@@ -293,7 +293,7 @@ func TestUpdateRollsBack(t *testing.T) {
 	failsWith(t, err, context.DeadlineExceeded)
 }
 
-// TestUpdateAmongFills: neither loses the other's fills.
+// TestUpdateAmongFills: concurrent fills and updates lose none of each other's changes.
 func TestUpdateAmongFills(t *testing.T) {
 	s := openTemp(t, nil)
 	ctx := context.Background()

@@ -17,8 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// childRole, in the environment, makes this test binary a program that uses a store and can be
-// killed.
+// childRole is an environment variable. If it is set, this test binary is a program that uses a
+// store and can be killed.
 const childRole = "BRIM_BOLT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testClock is a clock that stands still until it is moved.
+// testClock is a clock that moves only when a test advances it.
 type testClock struct{ us atomic.Int64 }
 
 func newTestClock() *testClock {
@@ -95,7 +95,8 @@ func levelIs(t testing.TB, s store.Store, key string, want float64) {
 	}
 }
 
-// failsWith checks that err is target, says words, and does not name a key.
+// failsWith checks that err is target, is an error of this package on one line, and contains
+// words.
 func failsWith(t testing.TB, err, target error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, target) {

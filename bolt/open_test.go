@@ -45,7 +45,7 @@ func umask(t *testing.T) fs.FileMode {
 	return 0o777 &^ info.Mode().Perm()
 }
 
-// TestOpenRefuses has what must not be opened, and must be left as it is.
+// TestOpenRefuses lists files that Open must refuse, and must leave as they are.
 func TestOpenRefuses(t *testing.T) {
 	write := func(b []byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -144,7 +144,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// content is what a regular file holds.
+// content returns the content of a regular file, and nil for any other.
 func content(path string) []byte {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -153,7 +153,7 @@ func content(path string) []byte {
 	return b
 }
 
-// editMeta changes a closed store's meta bucket behind its back.
+// editMeta changes the meta bucket of a closed store.
 func editMeta(t *testing.T, path string, fn func(meta *bbolt.Bucket) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
@@ -205,7 +205,7 @@ func TestLocked(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "locked by another process; close it") {
 		t.Errorf("another process: %v, %s", err, out)
 	}
-	// One that waits long enough gets the file when it is closed.
+	// An Open that waits long enough gets the file when the store is closed.
 	opened := make(chan error, 1)
 	go func() {
 		s, err := Open(path, &Options{LockTimeout: time.Minute})
@@ -231,8 +231,8 @@ func childOpen(path string) error {
 	return s.Close()
 }
 
-// TestCreateAtOnce has several processes, as it were, create one file: all of them end up on it
-// in turn.
+// TestCreateAtOnce creates one file from several goroutines, as several processes would. All of
+// them open the same file in turn.
 func TestCreateAtOnce(t *testing.T) {
 	for range 5 {
 		path := filepath.Join(t.TempDir(), "limits.db")

@@ -40,7 +40,7 @@ func TestRecordDamage(t *testing.T) {
 		encodeRecord(&buf, key, &sampleRecord)
 		return buf[:]
 	}
-	// resum makes the checksum right again, so that what it covers has to be looked at.
+	// resum makes the checksum right again, so that decodeRecord has to look at the content.
 	resum := func(b []byte) []byte {
 		sum := boltfile.Checksum(key, b[:49])
 		return append(b[:49:49], byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))

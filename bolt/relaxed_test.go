@@ -27,7 +27,7 @@ func openRelaxed(t testing.TB, path string, o *Options) *Relaxed {
 	return r
 }
 
-// never has a window that no test lives to see the end of: only Sync and Close write.
+// never has a window that outlasts every test, so only Sync and Close write.
 var never = &Options{RelaxedWindow: time.Hour}
 
 func TestRelaxedConformance(t *testing.T) {
@@ -61,8 +61,9 @@ func TestRelaxedConformance(t *testing.T) {
 	}
 }
 
-// childRelaxed fills pairs of buckets until it is killed, and says before each call how many were
-// asked for and, on a line of its own, how many were acknowledged a while ago.
+// childRelaxed fills pairs of buckets until it is killed. It prints the number of each call
+// before the call, and after each Sync, on a line of its own, the number of the last durable
+// call.
 func childRelaxed(path string) error {
 	r, err := OpenRelaxed(path, &Options{RelaxedWindow: relaxedWindow})
 	if err != nil {
@@ -86,8 +87,8 @@ func childRelaxed(path string) error {
 
 const relaxedWindow = 20 * time.Millisecond
 
-// TestRelaxedKill kills a program at random moments: what was synced is there, nothing more than
-// what was asked for is, and each transaction is there wholly or not at all.
+// TestRelaxedKill kills a program at random moments. All synced fills must be stored, no more
+// fills than the program asked for, and each transaction wholly or not at all.
 func TestRelaxedKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var before, lost float64
@@ -123,8 +124,8 @@ func TestRelaxedKill(t *testing.T) {
 	}
 }
 
-// killRelaxed runs the program for a while and kills it. It returns how many of its fills were
-// durable for certain, and how many it asked for.
+// killRelaxed runs the program for a while and kills it. It returns the number of fills that were
+// durable for certain, and the number that the program asked for.
 func killRelaxed(t *testing.T, path string) (synced, asked int) {
 	t.Helper()
 	cmd := childCommand("relax", path)
@@ -157,7 +158,7 @@ func killRelaxed(t *testing.T, path string) (synced, asked int) {
 	return synced, asked
 }
 
-// TestRelaxedLosesWindows sees that a write is due once in a window, without Sync.
+// TestRelaxedLosesWindows checks that the store writes once in a window without Sync.
 func TestRelaxedLosesWindows(t *testing.T) {
 	flushed := make(chan store.Flush, 100)
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
@@ -179,8 +180,8 @@ func TestRelaxedLosesWindows(t *testing.T) {
 	}
 }
 
-// TestRelaxedSlowDisk holds the writer up: changes wait after a window, refusals and reads do
-// not, and a caller may give up.
+// TestRelaxedSlowDisk holds up the writer. After a window changes wait, reads do not, and a
+// caller may give up.
 func TestRelaxedSlowDisk(t *testing.T) {
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 5 * time.Millisecond})
 	fill := func(ctx context.Context) error {
@@ -215,8 +216,8 @@ func TestRelaxedSlowDisk(t *testing.T) {
 	}
 }
 
-// TestRelaxedFailingDisk has writes fail: changes are refused until one succeeds, and nothing
-// that was acknowledged is lost.
+// TestRelaxedFailingDisk makes writes fail. The store refuses changes until a write succeeds, and
+// loses no acknowledged change.
 func TestRelaxedFailingDisk(t *testing.T) {
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 	fill := func() error {
@@ -261,7 +262,7 @@ func TestRelaxedFailingDisk(t *testing.T) {
 	levelIs(t, s, "more 19999", 1)
 }
 
-// TestRelaxedClose closes under load: what was acknowledged is there.
+// TestRelaxedClose closes a store under load. All acknowledged fills must be in the file.
 func TestRelaxedClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	r := openRelaxed(t, path, &Options{RelaxedWindow: time.Millisecond, RelaxedCached: 10})
@@ -330,8 +331,9 @@ func TestRelaxedBadUse(t *testing.T) {
 	}
 }
 
-// BenchmarkRelaxed reports decisions per second on 100,000 buckets: go test -run '^$' -bench
-// Relaxed -benchtime 1x ./bolt
+// BenchmarkRelaxed reports decisions per second on 100,000 buckets:
+//
+//	go test -run '^$' -bench Relaxed -benchtime 1x ./bolt
 func BenchmarkRelaxed(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "limits.db")
 	s := openAt(b, path, nil)

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// BenchmarkSize reports what a million buckets, put in in random order by 256 callers' worth at a
-// time, take in the file, and what it takes to verify, open, prune-scan and compact them: go test
-// -run '^$' -bench Size -benchtime 1x ./bolt
+// BenchmarkSize reports the size of a file of up to a million buckets, filled in random order in
+// commits of 256, and the time to verify, open, prune and compact it:
+//
+//	go test -run '^$' -bench Size -benchtime 1x ./bolt
 func BenchmarkSize(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestRefusalsWriteNothing: a flood of refused calls must not become a flood of writes (trap 13).
+// TestRefusalsWriteNothing: a flood of refused calls must not become a flood of writes.
 func TestRefusalsWriteNothing(t *testing.T) {
 	clock := newTestClock()
 	s := openTemp(t, &Options{Clock: clock.now})
@@ -69,8 +69,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	}
 }
 
-// TestRefusalIsNotRemembered: what is remembered is where to look first, never the answer (trap
-// 24).
+// TestRefusalIsNotRemembered: a refusal makes the store look at the newest commit first. The
+// store never repeats the refusal itself, which may be out of date.
 func TestRefusalIsNotRemembered(t *testing.T) {
 	s := openTemp(t, nil)
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A penalty is written even where the refusal is expected.
+	// A penalty is written even if the store expects a refusal.
 	try(limit, true)
 	try(limit, false)
 	blocking := op(limit, "k", 1, store.IfFits)
@@ -110,7 +110,8 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestPruneLetsOthersIn: a large prune goes in slices, and callers get their turns between them.
+// TestPruneLetsOthersIn: a large prune goes in batches, and other callers get their turns between
+// them.
 func TestPruneLetsOthersIn(t *testing.T) {
 	clock := newTestClock()
 	s := openTemp(t, &Options{Clock: clock.now})
@@ -157,8 +158,8 @@ func TestPruneLetsOthersIn(t *testing.T) {
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
 }
 
-// TestClockAfterRestart: the clock goes on from the highest time written, unless that cannot be
-// believed.
+// TestClockAfterRestart: the clock goes on from the highest time in the file, unless that time is
+// not believed.
 func TestClockAfterRestart(t *testing.T) {
 	leaky := store.Limit{Capacity: 1000, LeakRate: 1}
 	ctx := context.Background()
@@ -211,7 +212,7 @@ func TestClockAfterRestart(t *testing.T) {
 }
 
 // TestInjectedClockLeavesTheTimeAlone: a replay of an old log, or of a future one, must not
-// disturb live buckets (trap 28).
+// disturb live buckets.
 func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.file.Path()
@@ -246,7 +247,7 @@ func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	levelIs(t, openAt(t, path, nil), "replayed", 4)
 }
 
-// TestSkewIsLogged: a time that is not believed is worth a line.
+// TestSkewIsLogged: the store logs a time that it does not believe, without the key.
 func TestSkewIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	clock := newTestClock()
@@ -259,8 +260,8 @@ func TestSkewIsLogged(t *testing.T) {
 	}
 }
 
-// TestCancelledCallersMayReuseArguments: the commit under way must not read what a caller that
-// has gone changes. The race detector sees it if it does.
+// TestCancelledCallersMayReuseArguments: a commit under way must not read arguments that their
+// caller changes after its context ended. The race detector finds such a read.
 func TestCancelledCallersMayReuseArguments(t *testing.T) {
 	s := openTemp(t, nil)
 	var wg sync.WaitGroup

@@ -7,8 +7,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestTrace sees that every caller is counted in some flush, and that a flush that fails says
-// why.
+// TestTrace checks that every request is counted in one flush.
 func TestTrace(t *testing.T) {
 	var flushes, requests atomic.Int64
 	s := openTemp(t, &Options{Trace: store.Trace{Flush: func(f store.Flush) {

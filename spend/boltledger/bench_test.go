@@ -16,8 +16,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against one
-// db.Update per decision in a file of its own, in turn. Both sync every commit.
+// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, in turn
+// with one db.Update per decision in a file of its own. Both sync every commit.
 func BenchmarkAuthorize(b *testing.B) {
 	const accounts = 10_000
 	dir := b.TempDir()
@@ -61,8 +61,8 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// BenchmarkFlat measures whether a decision's cost grows with what is in the window. The files
-// are filled without syncing, and measured with.
+// BenchmarkFlat measures whether the cost of a decision grows with the number of entries in the
+// window. The files are filled without syncs, and measured with syncs.
 func BenchmarkFlat(b *testing.B) {
 	dir := b.TempDir()
 	var files []*bbolt.DB

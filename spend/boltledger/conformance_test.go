@@ -14,8 +14,7 @@ import (
 	"github.com/brimgo/brim/spend/spendtest"
 )
 
-// harness keeps ledgers in one database that does not sync: what a crash leaves is another test's
-// matter.
+// harness keeps ledgers in one database that does not sync: other tests crash the process.
 func harness(t *testing.T) spendtest.Harness {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})

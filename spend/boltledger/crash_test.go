@@ -22,8 +22,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// childEnv, in the environment, makes this test binary a program that spends and can be killed: a
-// file, and the number of the first request to send.
+// childEnv is an environment variable: a file, and the number of the first request to send. If it
+// is set, this test binary is a program that spends and can be killed.
 const childEnv = "BRIM_BOLTLEDGER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 
 var once = spendload.Once{Requests: 10_000, Times: 3}
 
-// child sends requests from one on, from many goroutines, and prints each answer: a line is one
-// write of the system, so what was printed survives a kill.
+// child sends requests from many goroutines, beginning with the given number, and prints each
+// answer. Each line is one write to the system, so printed lines survive a kill.
 func child(path, from string) error {
 	var next atomic.Int64
 	var start int64
@@ -78,9 +78,9 @@ func child(path, from string) error {
 	return nil
 }
 
-// A program that is killed at any moment and started again sends what it has no answer to once
-// more: 10,000 requests, each sent three times and more, have one effect each, and every answer
-// that was given holds.
+// TestExactlyOnceUnderKills kills a program at random moments. The program then starts again and
+// sends all unanswered requests once more. Of 10,000 requests, each sent at least three times,
+// each must have one effect, and every answer must hold.
 func TestExactlyOnceUnderKills(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spend.db")
 	answers := make(map[int]string)
@@ -132,7 +132,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 	compacted(t, s, l, answers)
 }
 
-// compacted checks that compacting the file keeps the ledger.
+// compacted checks that a compaction keeps the ledger.
 func compacted(t *testing.T, s *bolt.Store, l ledger.Ledger, answers map[int]string) {
 	t.Helper()
 	if _, _, err := s.Compact(context.Background()); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/spend/boltledger"
 )
 
-// TestNothingIsLeftOpen opens and closes many stores with a ledger each: no file descriptor is
-// left.
+// TestNothingIsLeftOpen opens and closes many stores with a ledger each. They must leave no file
+// descriptor open.
 func TestNothingIsLeftOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spend.db")
 	descriptors := func() int {

@@ -130,7 +130,8 @@ func TestClosed(t *testing.T) {
 	allFail(t, t.Context(), other, store.ErrClosed)
 }
 
-// TestJobErrors: the error of one job is answered as it is, and leaves the jobs beside it alone.
+// TestJobErrors: Decide and View return the error of a job as it is, and it leaves the other jobs
+// of the batch alone.
 func TestJobErrors(t *testing.T) {
 	_, _, l := openLedger(t)
 	own := errors.New("own")
@@ -213,7 +214,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestDamage: a damaged value, and a missing bucket, are errors and never an empty account.
+// TestDamage: a damaged value or a missing bucket is an error, and never an empty account.
 func TestDamage(t *testing.T) {
 	db, _, l := openLedger(t)
 	ctx := t.Context()
