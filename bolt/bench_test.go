@@ -147,8 +147,11 @@ func BenchmarkAgainstUpdate(b *testing.B) {
 							_, err := s.Fill(ctx, benchOp(key(r)))
 							return err
 						})
-						rivalRate, rivalP99 := load(b, callers, d, func(rng *rand.Rand) error { return r.fill(key(rng)) })
-						ratios, rates, rivalRates = append(ratios, rate/rivalRate), append(rates, rate), append(rivalRates, rivalRate)
+						rivalRate, rivalP99 := load(b, callers, d, func(rng *rand.Rand) error {
+							return r.fill(key(rng))
+						})
+						ratios, rates = append(ratios, rate/rivalRate), append(rates, rate)
+						rivalRates = append(rivalRates, rivalRate)
 						p99s, rivalP99s = append(p99s, p99.Seconds()*1e3), append(rivalP99s, rivalP99.Seconds()*1e3)
 					}
 				}

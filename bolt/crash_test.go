@@ -85,7 +85,8 @@ func TestKill(t *testing.T) {
 		}
 		for key := range most {
 			if n := stored[key]; n < least[key] || n > most[key] {
-				t.Fatalf("%s: %d stored; %d acknowledged, and %d more in flight", key, n, least[key], most[key]-least[key])
+				t.Fatalf("%s: %d fills are stored; %d were acknowledged, and %d more were in flight",
+					key, n, least[key], most[key]-least[key])
 			}
 			// The fills in flight are decided now.
 			least[key], most[key] = stored[key], stored[key]
@@ -124,14 +125,14 @@ func killOnce(t *testing.T, path string) (asked, acked map[string]int) {
 		if said == last {
 			defer time.AfterFunc(delay, kill).Stop()
 		}
-		what, key, _ := strings.Cut(lines.Text(), " ")
-		switch what {
+		sign, key, _ := strings.Cut(lines.Text(), " ")
+		switch sign {
 		case "?":
 			asked[key]++
 		case "!":
 			acked[key]++
 		default:
-			t.Fatalf("the program said %q", lines.Text())
+			t.Fatalf("the program printed %q", lines.Text())
 		}
 	}
 	_ = cmd.Wait()

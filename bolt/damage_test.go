@@ -76,7 +76,7 @@ func TestFlippedBits(t *testing.T) {
 	sound := bytesOf(t, path)
 	s := openAt(t, path, nil)
 	if whole, err := isWhole(t, s, levels); !whole {
-		t.Fatalf("the sound file is not whole: %v", err)
+		t.Fatalf("the sound file has wrong levels: %v", err)
 	}
 	used := usedBytes(t, s)
 	closeStore(t, s)
@@ -106,7 +106,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		intact++
 		if whole, err := isWhole(t, s, levels); !whole {
-			t.Fatalf("byte %d, bit %#x: it was opened, and what is in it is wrong: %v", offset, bit, err)
+			t.Fatalf("byte %d, bit %#x: the file was opened, and its levels are wrong: %v", offset, bit, err)
 		}
 		if intact%20 == 0 {
 			fillup(t, s, "one more", 1)
@@ -167,12 +167,12 @@ func TestFlippedBitsUnverified(t *testing.T) {
 			}
 		}
 		if whole, _ := isWhole(t, s, levels); (missed || !whole) && !errors.Is(verified, store.ErrCorrupt) {
-			t.Fatalf("byte %d: not whole, and Verify says %v", offset, verified)
+			t.Fatalf("byte %d: buckets are wrong or missing, and Verify returns %v", offset, verified)
 		}
 		closeStore(t, s)
 	}
 	if found == 0 {
-		t.Error("no damage was found when it was used")
+		t.Error("no call found any damage")
 	}
 }
 
@@ -181,7 +181,8 @@ func leafPages(file []byte) (pages []int) {
 	const leaf = 2 // the flag of bbolt
 	size, order := os.Getpagesize(), binary.NativeEndian
 	for i := 2; i < len(file)/size; i++ {
-		if p := file[i*size:]; order.Uint64(p) == uint64(i) && order.Uint16(p[8:]) == leaf && order.Uint16(p[10:]) > 10 {
+		p := file[i*size:]
+		if order.Uint64(p) == uint64(i) && order.Uint16(p[8:]) == leaf && order.Uint16(p[10:]) > 10 {
 			pages = append(pages, i)
 		}
 	}
@@ -234,7 +235,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	_, _, err = s.Compact(ctx)
 	failsWith(t, err, store.ErrCorrupt)
 	if _, err := s.Prune(ctx); err != nil {
-		t.Errorf("Prune passes it over: %v", err)
+		t.Errorf("Prune must pass over a damaged bucket: %v", err)
 	}
 	err = s.Update(ctx, func(j store.Store) error {
 		_, err := j.Read(ctx, store.Bucket{Key: "b"})

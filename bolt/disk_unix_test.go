@@ -57,7 +57,8 @@ func childSmallFile(path string) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		return err
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()), Max: old.Max}); err != nil {
+	limit := syscall.Rlimit{Cur: uint64(info.Size()), Max: old.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -70,7 +71,7 @@ func childSmallFile(path string) error {
 		_, refused = s.Apply(ctx, txns...)
 	}
 	if !errors.Is(refused, store.ErrUnavailable) || errors.Is(refused, store.ErrUnknownOutcome) {
-		return fmt.Errorf("a file at its limit: error %w, want ErrUnavailable", refused)
+		return fmt.Errorf("a file at its size limit: error %w, want ErrUnavailable", refused)
 	}
 	// The store applied no part of the refused call, and answers reads.
 	entries, err := s.Scan(ctx, "new ", "", 1_000_000)
@@ -78,7 +79,7 @@ func childSmallFile(path string) error {
 		return err
 	}
 	if len(entries)%500 != 0 {
-		return fmt.Errorf("%d buckets: a call was applied in part", len(entries))
+		return fmt.Errorf("%d buckets: the store applied a call in part", len(entries))
 	}
 	if err := s.Verify(ctx); err != nil {
 		return err
@@ -126,8 +127,10 @@ func childDiskFailure(path string) error {
 		_, fillErr := s.Fill(ctx, op(steady, "k", 1, store.Always))
 		_, readErr := s.Read(ctx, store.Bucket{Key: "k"})
 		_, _, compactErr := s.Compact(ctx)
-		for _, err := range []error{fillErr, readErr, compactErr, s.Verify(ctx), s.Update(ctx, func(store.Store) error { return nil })} {
-			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || !strings.Contains(err.Error(), "open it again") {
+		updateErr := s.Update(ctx, func(store.Store) error { return nil })
+		for _, err := range []error{fillErr, readErr, compactErr, updateErr, s.Verify(ctx)} {
+			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
+				!strings.Contains(err.Error(), "open it again") {
 				return fmt.Errorf("after the disk failed: error %w, want ErrUnavailable until it is opened again", err)
 			}
 		}
@@ -141,7 +144,7 @@ func childDiskFailure(path string) error {
 func TestDiskFailure(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Log("NOT TESTED: there is no strace on this machine to inject errors of the disk with; install it to have them tested")
+		t.Log("NOT TESTED: strace injects errors of the disk, and is not installed; install it to test them")
 		return
 	}
 	for when, want := range map[int]string{7: "not applied", 8: "unknown", 9: "not applied", 10: "unknown"} {
@@ -172,7 +175,7 @@ func TestDiskFailure(t *testing.T) {
 			}
 			stored := int(st[0].Level) - 100
 			if stored < acknowledged || stored > acknowledged+1 || want == "not applied" && stored != acknowledged {
-				t.Errorf("%d stored; %d acknowledged, then one %s", stored, acknowledged, want)
+				t.Errorf("%d fills are stored; %d were acknowledged, then one was %s", stored, acknowledged, want)
 			}
 		})
 	}

@@ -112,6 +112,6 @@ func (s *Store) write(v *view, fn func() error) error {
 
 // warnSkew logs that the time of some buckets was not believed.
 func (s *Store) warnSkew(buckets int) {
-	s.options.Logger.Warn("bolt: buckets were dated further ahead of the clock than MaxSkew; their time was set to the clock",
-		"buckets", buckets, "max_skew", s.options.MaxSkew)
+	s.options.Logger.Warn("bolt: buckets were dated further ahead of the clock than MaxSkew; "+
+		"their time was set to the clock", "buckets", buckets, "max_skew", s.options.MaxSkew)
 }

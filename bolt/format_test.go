@@ -58,7 +58,9 @@ func TestFirstFormat(t *testing.T) {
 	at := formatTime.Add(8 * time.Second)
 	want := []store.Entry{
 		{Key: "Schlüssel \xf0\x9f\xaa\xa3", State: store.State{Level: 1 << 53, Capacity: 1 << 53, At: at}},
-		{Key: "blocked", State: store.State{Capacity: 1, LeakRate: 1e-3, At: at, BlockedUntil: formatTime.Add(24 * time.Hour)}},
+		{Key: "blocked", State: store.State{
+			Capacity: 1, LeakRate: 1e-3, At: at, BlockedUntil: formatTime.Add(24 * time.Hour),
+		}},
 		{Key: "holds", State: store.State{Held: 2.25, Capacity: 100, At: at}},
 		{Key: "leaks", State: store.State{Level: 60, Capacity: 100, LeakRate: 0.5, At: at}},
 	}

@@ -100,7 +100,7 @@ func TestWith(t *testing.T) {
 			}
 			entries, err := j.Scan(ctx, "", "", 10)
 			if err != nil || len(entries) != 1 || entries[0].Level != after[0].Level {
-				t.Errorf("scan %v, %v", entries, err)
+				t.Errorf("scan: %v, %v; want the changed bucket alone", entries, err)
 			}
 			rows, err := tx.CreateBucketIfNotExists([]byte("rows"))
 			if err != nil {
@@ -132,13 +132,13 @@ func TestWith(t *testing.T) {
 		j := s.With(tx)
 		results, err := j.Apply(ctx, store.Txn{op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always)})
 		if err != nil || !results[0].Accepted {
-			t.Errorf("apply %v, %v", results, err)
+			t.Errorf("apply: %v, %v; want it accepted", results, err)
 		}
 		if err := j.Delete(ctx, "k"); err != nil {
 			t.Error(err)
 		}
 		if n, err := j.Prune(ctx); n != 0 || err != nil {
-			t.Errorf("pruned %d, %v", n, err)
+			t.Errorf("pruned %d buckets, %v; want 0", n, err)
 		}
 		return j.Close()
 	})
@@ -201,7 +201,7 @@ func TestUpdate(t *testing.T) {
 			if _, err := j.Fill(ctx, op(leaky, key, 1, store.IfFits)); err != nil {
 				return err
 			}
-			if i%1000 == 500 { // a cursor sees what was decided, in the middle of it
+			if i%1000 == 500 { // a cursor sees the decisions so far
 				entries, err := j.Scan(ctx, "", "", 100)
 				if err != nil || len(entries) != 7 {
 					t.Errorf("%d entries, %v; want 7", len(entries), err)
@@ -210,12 +210,12 @@ func TestUpdate(t *testing.T) {
 		}
 		st, err := j.Fill(ctx, op(leaky, "key 0", 1, store.IfFits))
 		if err != nil || st.Accepted {
-			t.Errorf("%+v, %v; want it refused", st, err)
+			t.Errorf("fill: %+v, %v; want a refusal", st, err)
 		}
 		clock.advance(4 * time.Second) // the clock is read at each call
 		st, err = j.Fill(ctx, op(leaky, "key 0", 4, store.IfFits))
 		if err != nil || !st.Accepted || st.Level != 10 {
-			t.Errorf("%+v, %v; want it accepted", st, err)
+			t.Errorf("fill: %+v, %v; want it accepted", st, err)
 		}
 		return j.Delete(ctx, "key 6")
 	})
@@ -252,7 +252,7 @@ func TestUpdatePrunes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if entries, err := s.Scan(ctx, "", "", 10); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
-		t.Errorf("%v, %v", entries, err)
+		t.Errorf("scan: %v, %v; want the bucket that does not leak", entries, err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestUpdateRollsBack(t *testing.T) {
 	bad := errors.New("bad")
 	before := bytesOf(t, s.file.Path())
 	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); return bad }); err != bad {
-		t.Errorf("error %v, want it as fn returned it", err)
+		t.Errorf("error %v, want the error of fn itself", err)
 	}
 	if err := s.Update(ctx, func(store.Store) error { return nil }); err != nil {
 		t.Error(err)
@@ -272,12 +272,13 @@ func TestUpdateRollsBack(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() != "boom" {
-				t.Error("the panic did not come through")
+				t.Error("the panic of fn did not go on")
 			}
 		}()
 		_ = s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); panic("boom") })
 	}()
-	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); cancel(); return nil })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that ended: error %v", err)
 	}
 	levelIs(t, s, "k", 1)
@@ -285,7 +286,7 @@ func TestUpdateRollsBack(t *testing.T) {
 		t.Error("the file was written to")
 	}
 	// While one Update runs its function, another waits as long as its context lasts.
-	err := s.Update(context.Background(), func(store.Store) error {
+	err = s.Update(context.Background(), func(store.Store) error {
 		short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
 		return s.Update(short, func(store.Store) error { return nil })

@@ -15,7 +15,8 @@ import (
 // page. It holds
 //
 //	"format"  version, 4 bytes
-//	"state"   highest time written, 8 bytes; number of records, 8; sum of their checksums modulo 2^64, 8
+//	"state"   highest time written, 8 bytes; number of records, 8 bytes;
+//	          sum of their checksums modulo 2^64, 8 bytes
 //
 // each little-endian and followed by the CRC-32C of its key and value. Number and sum tell if a
 // page of records is missing and everything else is intact. The checksums of the records cannot
@@ -70,8 +71,8 @@ func checkFormat(value []byte) error {
 	}
 	switch v := le.Uint32(value); {
 	case v > fileFormat:
-		return fmt.Errorf("written in format %d by a newer version of brim; this one reads up to format %d: update it (%w)",
-			v, fileFormat, errors.ErrUnsupported)
+		return fmt.Errorf("a newer version of brim has written it in format %d; this version reads up to format %d: "+
+			"update brim (%w)", v, fileFormat, errors.ErrUnsupported)
 	case v != fileFormat:
 		return boltfile.Damagef("format %d was never written by any version of brim", v)
 	}

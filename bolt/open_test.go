@@ -75,10 +75,16 @@ func TestOpenRefuses(t *testing.T) {
 		want      error
 		says      string
 	}{
-		{"empty file", "bbolt takes it for a fresh database: all limits gone", write(nil), store.ErrCorrupt, "it is empty"},
+		{
+			"empty file", "bbolt takes it for a fresh database: all limits would be gone",
+			write(nil), store.ErrCorrupt, "it is empty",
+		},
 		{"text", "", write([]byte(strings.Repeat("not a database\n", 1000))), store.ErrCorrupt, "not a bbolt file"},
 		{"a few bytes", "", write([]byte("hi")), store.ErrCorrupt, "cut short"},
-		{"first meta page", "bbolt goes by the other one, one commit back", write(change(40, 0xFF, 0xFF)), store.ErrCorrupt, "meta page"},
+		{
+			"first meta page", "bbolt goes by the other meta page, one commit back",
+			write(change(40, 0xFF, 0xFF)), store.ErrCorrupt, "meta page",
+		},
 		{"second meta page", "the same", write(change(page+40, 0xFF, 0xFF)), store.ErrCorrupt, "meta page"},
 		{"magic of the second", "the same", write(change(page+16, 0)), store.ErrCorrupt, "meta page"},
 		{"another version of bbolt", "", write(change(16+4, 3)), store.ErrCorrupt, "version"},
@@ -94,7 +100,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, store.ErrUnavailable, "symbolic link"},
-		{"another program's database", "it has no bucket of ours, or ours has lost its name", func(t *testing.T, path string) {
+		{"another program's database", "its bucket of brim's may have lost its name", func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -115,9 +121,11 @@ func TestOpenRefuses(t *testing.T) {
 			write(sound)(t, path)
 			editMeta(t, path, func(meta *bbolt.Bucket) error { return meta.Delete(totalsKey) })
 		}, store.ErrCorrupt, "totals"},
-		{"fewer records than counted", "a lost page of records leaves everything else intact", func(t *testing.T, path string) {
+		{"fewer records than counted", "a lost page leaves the other records intact", func(t *testing.T, path string) {
 			write(sound)(t, path)
-			editMeta(t, path, func(meta *bbolt.Bucket) error { return meta.Tx().Bucket([]byte(defaultName)).Delete([]byte("key 7")) })
+			editMeta(t, path, func(meta *bbolt.Bucket) error {
+				return meta.Tx().Bucket([]byte(defaultName)).Delete([]byte("key 7"))
+			})
 		}, store.ErrCorrupt, "99 buckets were found where 100"},
 		{"no records at all", "", func(t *testing.T, path string) {
 			write(sound)(t, path)
@@ -132,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 				s, err := Open(path, &Options{LockTimeout: -1})
 				if err == nil {
 					_ = s.Close()
-					t.Fatalf("it was opened; %s", c.why)
+					t.Fatalf("the file was opened: %s", c.why)
 				}
 				failsWith(t, err, c.want, "bolt: open limits.db: ", c.says)
 			}
@@ -174,7 +182,9 @@ func TestOpenWhereItMayNot(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v hides its cause", err)
 	}
-	for _, o := range []*Options{{MaxSkew: -1}, {RelaxedWindow: -1}, {RelaxedCached: -1}, {Name: strings.Repeat("n", 256)}} {
+	for _, o := range []*Options{
+		{MaxSkew: -1}, {RelaxedWindow: -1}, {RelaxedCached: -1}, {Name: strings.Repeat("n", 256)},
+	} {
 		if _, err := Open(filepath.Join(t.TempDir(), "limits.db"), o); err == nil {
 			t.Errorf("%+v: no error", *o)
 		}
@@ -197,12 +207,14 @@ func TestLocked(t *testing.T) {
 	s := openAt(t, path, nil)
 	_, err := Open(path, &Options{LockTimeout: 30 * time.Millisecond})
 	failsWith(t, err, store.ErrUnavailable)
-	const want = "bolt: open limits.db: locked by another process after 30ms; close it, or share the bucket through PostgreSQL"
+	const want = "bolt: open limits.db: locked by another process after 30ms; " +
+		"close it, or share the bucket through PostgreSQL"
 	if err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	cmd := childCommand("open", path)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "locked by another process; close it") {
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "locked by another process; close it") {
 		t.Errorf("another process: %v, %s", err, out)
 	}
 	// An Open that waits long enough gets the file when the store is closed.

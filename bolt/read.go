@@ -59,7 +59,8 @@ func (s *Store) scan(records *bbolt.Bucket, prefix, after string, limit int) (en
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, store.Entry{Key: string(key), State: rec.State(store.Limit{}, now, s.options.MaxSkew)})
+		st := rec.State(store.Limit{}, now, s.options.MaxSkew)
+		entries = append(entries, store.Entry{Key: string(key), State: st})
 	}
 	return entries, nil
 }

@@ -12,7 +12,9 @@ import (
 )
 
 var sampleRecord = store.Record{
-	Level: 1.5, Held: 2, Time: 1767323045000000, Limit: store.Limit{Capacity: 100, LeakRate: 0.25}, BlockedUntil: 1767323046000000,
+	Level: 1.5, Held: 2, Time: 1767323045000000,
+	Limit:        store.Limit{Capacity: 100, LeakRate: 0.25},
+	BlockedUntil: 1767323046000000,
 }
 
 func TestRecordRoundTrip(t *testing.T) {
@@ -59,11 +61,17 @@ func TestRecordDamage(t *testing.T) {
 		{"short", "a write that was cut short", "key", sound()[:recordSize-1]},
 		{"long", "two records run together", "key", append(sound(), 0)},
 		{"another key", "an intact record under a wrong key is another bucket's level", "kez", sound()},
-		{"another format", "a later format may mean other things by the same bytes", "key", resum(append([]byte{2}, sound()[1:]...))},
+		{
+			"another format", "a later format may give the same bytes another meaning",
+			"key", resum(append([]byte{2}, sound()[1:]...)),
+		},
 		{"zeros", "a page of zeros passes a checksum that starts at 0", "key", make([]byte, recordSize)},
-		{"NaN", "NaN compares as neither full nor empty", "key", number(store.Record{Level: math.NaN(), Limit: steady})},
+		{"NaN", "NaN is neither full nor empty", "key", number(store.Record{Level: math.NaN(), Limit: steady})},
 		{"negative", "a negative level mints capacity", "key", number(store.Record{Held: -1, Limit: steady})},
-		{"infinite", "an infinite level never leaks", "key", number(store.Record{Limit: store.Limit{Capacity: math.Inf(1)}})},
+		{
+			"infinite", "an infinite level never leaks",
+			"key", number(store.Record{Limit: store.Limit{Capacity: math.Inf(1)}}),
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, _, err := decodeRecord([]byte(c.key), c.value); !errors.Is(err, store.ErrCorrupt) {

@@ -326,7 +326,9 @@ func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	for i := range r.sections {
-		r.sections[i].evict(func(c *cached) bool { return !c.present || c.rec.Expired(r.s.clock.Now(), r.s.options.MaxSkew) })
+		r.sections[i].evict(func(c *cached) bool {
+			return !c.present || c.rec.Expired(r.s.clock.Now(), r.s.options.MaxSkew)
+		})
 	}
 	return r.s.Prune(ctx)
 }

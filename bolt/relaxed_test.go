@@ -78,7 +78,8 @@ func childRelaxed(path string) error {
 			fmt.Printf("= %d\n", n-1) // all before this one are durable
 		}
 		a, b := fmt.Sprintf("a%d", n%7), fmt.Sprintf("b%d", n%7)
-		res, err := r.Apply(context.Background(), store.Txn{op(steady, a, 1, store.IfFits), op(steady, b, 1, store.IfFits)})
+		pair := store.Txn{op(steady, a, 1, store.IfFits), op(steady, b, 1, store.IfFits)}
+		res, err := r.Apply(context.Background(), pair)
 		if err != nil || res[0].Err != nil || !res[0].Accepted {
 			return fmt.Errorf("%+v, %w", res, err)
 		}
@@ -143,12 +144,12 @@ func killRelaxed(t *testing.T, path string) (synced, asked int) {
 		if said == last {
 			defer time.AfterFunc(delay, func() { _ = cmd.Process.Kill() }).Stop()
 		}
-		var what string
+		var sign string
 		var n int
-		if _, err := fmt.Sscanf(lines.Text(), "%s %d", &what, &n); err != nil {
-			t.Fatalf("the program said %q", lines.Text())
+		if _, err := fmt.Sscanf(lines.Text(), "%s %d", &sign, &n); err != nil {
+			t.Fatalf("the program printed %q", lines.Text())
 		}
-		if what == "=" {
+		if sign == "=" {
 			synced = n
 		} else {
 			asked = n
@@ -201,12 +202,12 @@ func TestRelaxedSlowDisk(t *testing.T) {
 		time.Sleep(time.Millisecond) // the write that will hang is due on the real clock
 	}
 	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level < 1 {
-		t.Errorf("reading meanwhile: %+v, %v", st, err)
+		t.Errorf("Read meanwhile: %+v, %v", st, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := fill(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("a change that waits: %v, want the context's error: nothing was applied", err)
+		t.Errorf("a change that waits: error %v, want the error of the context: nothing was applied", err)
 	}
 	done := make(chan error)
 	go func() { done <- fill(t.Context()) }()
@@ -247,7 +248,7 @@ func TestRelaxedFailingDisk(t *testing.T) {
 	failsWith(t, err, store.ErrUnavailable)
 	failsWith(t, r.Delete(t.Context(), "k"), store.ErrUnavailable)
 	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level != 1 {
-		t.Errorf("reading meanwhile: %+v, %v", st, err)
+		t.Errorf("Read meanwhile: %+v, %v", st, err)
 	}
 	db.MaxSize = size
 	if err := r.Sync(t.Context()); err != nil {
@@ -302,7 +303,7 @@ func TestRelaxedClose(t *testing.T) {
 		sum += int64(e.Level)
 	}
 	if sum != acknowledged.Load() {
-		t.Errorf("%d stored, %d acknowledged", sum, acknowledged.Load())
+		t.Errorf("%d fills are stored, %d were acknowledged", sum, acknowledged.Load())
 	}
 }
 

@@ -19,8 +19,8 @@ func (r *Relaxed) run() {
 		select {
 		case <-ticker.C:
 			if err := r.write(); err != nil {
-				r.s.options.Logger.Error("bolt: acknowledged changes could not be written; the store refuses changes until they can",
-					"error", err)
+				r.s.options.Logger.Error("bolt: acknowledged changes could not be written; "+
+					"the store refuses changes until it has written them", "error", err)
 			}
 			r.trim()
 		case <-r.end:

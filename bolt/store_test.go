@@ -78,7 +78,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 	try := func(l store.Limit, want bool) {
 		t.Helper()
 		if st, err := s.Fill(ctx, op(l, "k", 2, store.IfFits)); err != nil || st.Accepted != want {
-			t.Fatalf("%+v, %v; want accepted: %v", st, err, want)
+			t.Fatalf("fill: %+v, %v; want accepted %v", st, err, want)
 		}
 	}
 	for range 3 {
@@ -106,7 +106,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 	}
 	st, err := s.Read(ctx, limit.For("k"))
 	if err != nil || st[0].BlockedUntil.IsZero() {
-		t.Errorf("%+v, %v; want it blocked", st, err)
+		t.Errorf("read: %+v, %v; want the bucket blocked", st, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 		t.Errorf("pruned %d, %v; want %d", n, err, buckets-buckets/100)
 	}
 	if filled < 5 {
-		t.Errorf("a caller had %d turns during %d slices", filled, buckets/pruneBatch)
+		t.Errorf("a caller had %d turns during %d batches", filled, buckets/pruneBatch)
 	}
 	levelIs(t, s, "live", float64(filled))
 	if err := s.Verify(ctx); err != nil {
@@ -168,7 +168,10 @@ func TestClockAfterRestart(t *testing.T) {
 		ahead     time.Duration // of the wall clock, the file's highest time
 		goesOn    bool
 	}{
-		{"a little ahead", "the wall clock was set back between the runs: time must not be lived through twice", 4 * time.Minute, true},
+		{
+			"a little ahead", "the wall clock was set back between the runs: no time must be used twice",
+			4 * time.Minute, true,
+		},
 		{"far ahead", "a clock that had jumped must not freeze all buckets", time.Hour, false},
 		{"behind", "the usual restart", -time.Hour, false},
 	} {
@@ -234,9 +237,10 @@ func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 		s := openAt(t, path, &Options{Clock: clock.now})
 		st := fillup(t, s, "replayed", 1)
 		if st.At.Year() != year && year == 1995 {
-			t.Errorf("an injected clock is taken as it is: %v", st.At)
+			t.Errorf("the decision is dated %v; an injected clock is taken as it is", st.At)
 		}
-		if err := s.Update(context.Background(), func(j store.Store) error { fillup(t, j, "replayed", 1); return nil }); err != nil {
+		err := s.Update(context.Background(), func(j store.Store) error { fillup(t, j, "replayed", 1); return nil })
+		if err != nil {
 			t.Error(err)
 		}
 		closeStore(t, s)
@@ -304,6 +308,7 @@ func TestCancelledCallersMayReuseArguments(t *testing.T) {
 		stored += int64(e.Level)
 	}
 	if stored < applied.Load() || stored > applied.Load()+unknown.Load() {
-		t.Errorf("%d stored, %d acknowledged, %d unknown", stored, applied.Load(), unknown.Load())
+		t.Errorf("%d fills are stored, %d were acknowledged, and the outcome of %d is unknown",
+			stored, applied.Load(), unknown.Load())
 	}
 }

@@ -7,9 +7,9 @@
 // spend/boltledger keep different buckets in one File. The package that opens the File describes
 // its buckets by a [Layout]; other packages create theirs in an Update.
 //
-// bbolt believes what it reads: a wrong page number or size makes it go back a commit, miss
-// buckets, panic, or read memory that is not mapped. So Open and [File.Verify] walk all pages of
-// a file before bbolt uses them, and every call into bbolt turns a panic or a fault into
+// bbolt believes every page that it reads: a wrong page number or size makes it go back a commit,
+// miss buckets, panic, or read memory that is not mapped. So Open and [File.Verify] walk all
+// pages of a file before bbolt uses them, and every call into bbolt turns a panic or a fault into
 // [store.ErrCorrupt].
 //
 // If the disk fails during a commit, nobody can know the content of the file. The File then

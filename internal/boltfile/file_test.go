@@ -25,8 +25,12 @@ func TestUpdate(t *testing.T) {
 		fn   func(b *bbolt.Bucket) (bool, error)
 		want error
 	}{
-		{"an error rolls back", func(b *bbolt.Bucket) (bool, error) { return true, errors.Join(b.Put(x, nil), failed) }, failed},
-		{"a function that reports no change is not committed", func(b *bbolt.Bucket) (bool, error) { return false, b.Put(x, nil) }, nil},
+		{"an error rolls back", func(b *bbolt.Bucket) (bool, error) {
+			return true, errors.Join(b.Put(x, nil), failed)
+		}, failed},
+		{"a function that reports no change is not committed", func(b *bbolt.Bucket) (bool, error) {
+			return false, b.Put(x, nil)
+		}, nil},
 		{"a guarded panic rolls back", func(b *bbolt.Bucket) (bool, error) {
 			return true, f.Guard(func() error { _ = b.Put(x, nil); panic("no page") })
 		}, store.ErrCorrupt},

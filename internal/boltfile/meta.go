@@ -11,10 +11,18 @@ const (
 	bboltMagic   = 0xED0CDAED
 	bboltVersion = 2
 
-	pageHeader    = 16 // id 8, flags 2, count 2, overflow 4
-	metaSize      = 64 // magic 4, version 4, page size 4, flags 4, root 16, freelist 8, high water mark 8, txid 8, checksum 8
-	elementSize   = 16 // leaf: flags 4, position 4, key size 4, value size 4; branch: position 4, key size 4, page 8
-	inBucketSize  = 16 // root page 8, sequence 8; if the root page is 0, the bucket's only page follows
+	// pageHeader: id 8 bytes, flags 2, count 2, overflow 4.
+	pageHeader = 16
+	// metaSize: magic 4 bytes, version 4, page size 4, flags 4, root 16, freelist 8, high water
+	// mark 8, txid 8, checksum 8.
+	metaSize = 64
+	// elementSize, in a leaf: flags 4 bytes, position 4, key size 4, value size 4; in a branch:
+	// position 4, key size 4, page 8.
+	elementSize = 16
+	// inBucketSize: root page 8 bytes, sequence 8. If the root page is 0, the bucket's only page
+	// follows.
+	inBucketSize = 16
+
 	branchPage    = 0x01
 	leafPage      = 0x02
 	freelistPage  = 0x10

@@ -96,7 +96,8 @@ func lockedError(waited time.Duration) error {
 	if waited > 0 {
 		after = " after " + waited.String()
 	}
-	return Unavailable("locked by another process"+after+"; close it, or share the bucket through PostgreSQL", errLocked)
+	msg := "locked by another process" + after + "; close it, or share the bucket through PostgreSQL"
+	return Unavailable(msg, errLocked)
 }
 
 // openDB checks the file, which is locked, and has bbolt open it. It closes the file if there is

@@ -139,7 +139,8 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	}
 	f.options.Logger.Error("bolt: commit failed", "error", cause, "visible", visible)
 	if visible || !known {
-		f.refuse(fmt.Sprintf("an earlier commit failed and may or may not last (%v); close the store and open it again", cause))
+		f.refuse(fmt.Sprintf("an earlier commit failed and may or may not last (%v); "+
+			"close the store and open it again", cause))
 		return &fault{
 			msg:    fmt.Sprintf("the commit failed when it was written but not yet known to last: %v", cause),
 			causes: []error{store.ErrUnknownOutcome, cause},

@@ -100,13 +100,23 @@ func TestDamagedPages(t *testing.T) {
 		{"overflow into a used page", func(im *image) { set32(im.leaf()[12:], 1) }, "is in two places"},
 
 		{"empty branch", func(im *image) { set16(im.branch()[10:], 0) }, "a branch page is empty"},
-		{"branch with more entries than room", func(im *image) { set16(im.branch()[10:], 0xFFFF) }, "branch page lies outside"},
+		{"branch with more entries than room", func(im *image) {
+			set16(im.branch()[10:], 0xFFFF)
+		}, "branch page lies outside"},
 		{"position in a branch", func(im *image) { set32(entry(im.branch(), 0), 1<<31) }, "branch page lies outside"},
-		{"position that wraps around", func(im *image) { set32(entry(im.branch(), 0), 0xFFFFFFF0) }, "branch page lies outside"},
-		{"size of a key in a branch", func(im *image) { set32(entry(im.branch(), 0)[4:], 1<<31) }, "branch page lies outside"},
-		{"order in a branch", func(im *image) { copy(entry(im.branch(), 1), entry(im.branch(), 0)[:8]) }, "out of order"},
+		{"position that wraps around", func(im *image) {
+			set32(entry(im.branch(), 0), 0xFFFFFFF0)
+		}, "branch page lies outside"},
+		{"size of a key in a branch", func(im *image) {
+			set32(entry(im.branch(), 0)[4:], 1<<31)
+		}, "branch page lies outside"},
+		{"order in a branch", func(im *image) {
+			copy(entry(im.branch(), 1), entry(im.branch(), 0)[:8])
+		}, "out of order"},
 		{"child that is a meta page", func(im *image) { set64(entry(im.branch(), 0)[8:], 1) }, "a reference to page 1"},
-		{"child beyond the end", func(im *image) { set64(entry(im.branch(), 0)[8:], im.meta.high) }, "a reference to page"},
+		{"child beyond the end", func(im *image) {
+			set64(entry(im.branch(), 0)[8:], im.meta.high)
+		}, "a reference to page"},
 		{"child of two entries", func(im *image) {
 			copy(entry(im.branch(), 1)[8:], entry(im.branch(), 0)[8:16])
 		}, "is in two places"},
@@ -114,8 +124,12 @@ func TestDamagedPages(t *testing.T) {
 			copy(entry(im.branch(), 0)[8:], im.branch()[:8])
 		}, "is in two places"},
 
-		{"leaf with more entries than room", func(im *image) { set16(im.leaf()[10:], 0xFFFF) }, "leaf page lies outside"},
-		{"position in a leaf", func(im *image) { set32(entry(im.leaf(), 0)[4:], 0xFFFFFFF0) }, "leaf page lies outside"},
+		{"leaf with more entries than room", func(im *image) {
+			set16(im.leaf()[10:], 0xFFFF)
+		}, "leaf page lies outside"},
+		{"position in a leaf", func(im *image) {
+			set32(entry(im.leaf(), 0)[4:], 0xFFFFFFF0)
+		}, "leaf page lies outside"},
 		{"size of a value", func(im *image) { set32(entry(im.leaf(), 0)[12:], 1<<31) }, "leaf page lies outside"},
 		{"empty key", func(im *image) { set32(entry(im.leaf(), 0)[8:], 0) }, "out of order"},
 		{"order in a leaf", func(im *image) { copy(entry(im.leaf(), 1), entry(im.leaf(), 0)[:16]) }, "out of order"},
@@ -129,16 +143,22 @@ func TestDamagedPages(t *testing.T) {
 		{"key beside the buckets", func(im *image) { set32(entry(im.root(), 0), 0) }, "is of kind 0x0"},
 
 		{"bucket without a header", func(im *image) { set32(entry(im.root(), 0)[12:], 8) }, "header is cut short"},
-		{"small bucket without its page", func(im *image) { set32(entry(im.root(), 1)[12:], inBucketSize) }, "small bucket's page"},
+		{"small bucket without its page", func(im *image) {
+			set32(entry(im.root(), 1)[12:], inBucketSize)
+		}, "small bucket's page"},
 		{"kind of a small bucket's page", func(im *image) {
 			set16(im.value(1)[inBucketSize+8:], branchPage)
 		}, "small bucket's page"},
 
 		{"kind of the freelist", func(im *image) { set16(im.free()[8:], leafPage) }, "list of free pages is not one"},
-		{"freelist beyond the end", func(im *image) { im.metas(func(m []byte) { set64(m[32:], im.meta.high) }) }, "a reference to page"},
+		{"freelist beyond the end", func(im *image) {
+			im.metas(func(m []byte) { set64(m[32:], im.meta.high) })
+		}, "a reference to page"},
 		{"long freelist", func(im *image) { set16(im.free()[10:], 0xFFFE) }, "longer than its page"},
 		{"free page that is used", func(im *image) { set64(im.free()[pageHeader:], im.meta.root) }, "is in two places"},
-		{"lost page", func(im *image) { set16(im.free()[10:], order.Uint16(im.free()[10:])-1) }, "neither in use nor free"},
+		{"lost page", func(im *image) {
+			set16(im.free()[10:], order.Uint16(im.free()[10:])-1)
+		}, "neither in use nor free"},
 
 		{"size of a page", func(im *image) { im.metas(func(m []byte) { set32(m[8:], 100) }) }, "a page size of 100"},
 		{"sizes of pages", func(im *image) {
@@ -208,7 +228,8 @@ func TestLongFreelist(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	is(t, "a context that ended", walk(ctx, sound), context.Canceled)
-	is(t, "a reference beyond the file", walk(t.Context(), meta{pageSize: size, root: high - 1, high: high}), store.ErrCorrupt)
+	beyond := meta{pageSize: size, root: high - 1, high: high}
+	is(t, "a reference beyond the file", walk(t.Context(), beyond), store.ErrCorrupt)
 	set64(p[pageHeader:], 1<<40)
 	is(t, "a list longer than its pages", walk(t.Context(), sound), store.ErrCorrupt)
 }

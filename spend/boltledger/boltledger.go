@@ -162,7 +162,9 @@ func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(ctx context.Context, account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
+func (l *Ledger) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
+) (list []ledger.Entry, err error) {
 	err = l.read(ctx, "history", func(b *buckets) (err error) {
 		list, err = b.history(account, before, limit)
 		return err

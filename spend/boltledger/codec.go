@@ -162,7 +162,10 @@ func encodeRequest(r *ledger.Request) *encoder {
 
 func decodeRequest(key, value []byte) (*ledger.Request, error) {
 	d := open("a request", key, value)
-	r := &ledger.Request{ID: string(key), At: d.int(), Accounts: d.strings(), Content: d.bytes(), Answer: d.bytes(), Spend: d.bytes()}
+	r := &ledger.Request{
+		ID: string(key), At: d.int(), Accounts: d.strings(),
+		Content: d.bytes(), Answer: d.bytes(), Spend: d.bytes(),
+	}
 	return r, d.err
 }
 

@@ -17,7 +17,8 @@ import (
 // harness keeps ledgers in one database that does not sync: other tests crash the process.
 func harness(t *testing.T) spendtest.Harness {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

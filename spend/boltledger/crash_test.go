@@ -101,7 +101,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 			var n int
 			var answer string
 			if _, err := fmt.Sscan(lines.Text(), &n, &answer); err != nil {
-				t.Fatalf("the program said %q", lines.Text())
+				t.Fatalf("the program printed %q", lines.Text())
 			}
 			if answers[n] != "" && answers[n] != answer {
 				t.Fatalf("send %d was answered %s, and after a kill %s", n, answers[n], answer)

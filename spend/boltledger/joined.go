@@ -48,7 +48,9 @@ func (j *joined) View(ctx context.Context, job *ledger.Job) error {
 	return j.in(ctx, "view", false, func(b *buckets) error { return b.view(job, j.l.clock.Now()) })
 }
 
-func (j *joined) History(ctx context.Context, account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
+func (j *joined) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
+) (list []ledger.Entry, err error) {
 	err = j.in(ctx, "history", false, func(b *buckets) (err error) {
 		list, err = b.history(account, before, limit)
 		return err
@@ -66,7 +68,8 @@ func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) 
 
 // PruneRequests is not supported: it would keep the application's transaction open for long.
 func (j *joined) PruneRequests(context.Context, string, int64) (int64, error) {
-	return 0, store.Wrap(backend, "prune", fmt.Errorf("%w within a transaction; prune the ledger itself", errors.ErrUnsupported))
+	err := fmt.Errorf("%w within a transaction; prune the ledger itself", errors.ErrUnsupported)
+	return 0, store.Wrap(backend, "prune", err)
 }
 
 // Close does nothing: the owner of the transaction ends it.

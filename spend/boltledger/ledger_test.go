@@ -199,7 +199,8 @@ func TestWith(t *testing.T) {
 		t.Errorf("the account is %q after a rollback, %v", a.State, err)
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
-		fails(t, "Decide in a read-only transaction", l.With(tx).Decide(ctx, charge("card", "r1")), store.ErrUnavailable)
+		err := l.With(tx).Decide(ctx, charge("card", "r1"))
+		fails(t, "Decide in a read-only transaction", err, store.ErrUnavailable)
 		return l.With(tx).View(ctx, ask("card", &a))
 	})
 	if err != nil {

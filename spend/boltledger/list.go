@@ -92,7 +92,9 @@ const prunePage = 4096
 
 // old lists the IDs of requests to forget, beginning after the ID after. The next call goes on
 // after next; next is nil at the end.
-func (b *buckets) old(prefix string, before int64, after []byte, held map[string]bool) (ids [][]byte, next []byte, err error) {
+func (b *buckets) old(
+	prefix string, before int64, after []byte, held map[string]bool,
+) (ids [][]byte, next []byte, err error) {
 	c := b.requests.Cursor()
 	k, v := c.Seek(after)
 	if after != nil && bytes.Equal(k, after) {

@@ -90,7 +90,9 @@ func (w *walk) time() int64 {
 }
 
 // Entries walks the entries and the corrections of their dates side by side.
-func (s *snapshot) Entries(account string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
+func (s *snapshot) Entries(
+	account string, after, upto int64, limit int,
+) (page []ledger.Entry, through int64, err error) {
 	entries, dates := s.walk(account, ofEntries, after, upto), s.walk(account, ofDates, after, upto)
 	for entries.k != nil || dates.k != nil {
 		first, date := len(page), min(entries.time(), dates.time())
