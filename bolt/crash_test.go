@@ -60,8 +60,11 @@ func childCommand(role, path string) *exec.Cmd {
 // stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
 	kills := 200
-	if os.Getenv("BRIM_TORTURE") == "1" {
+	switch {
+	case os.Getenv("BRIM_TORTURE") == "1":
 		kills = 1000
+	case testing.Short():
+		kills = 20
 	}
 	path := filepath.Join(t.TempDir(), "limits.db")
 	least, most := make(map[string]int), make(map[string]int)

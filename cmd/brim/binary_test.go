@@ -79,6 +79,9 @@ func TestBinary(t *testing.T) {
 
 // The lock of a file is waited for, for a while; then the message says what to do.
 func TestBinaryFindsTheFileLocked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the wait of three seconds for the lock")
+	}
 	path := storeIn(t)
 	cli(t, "try", "live", "1", "--capacity", "1", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
 	holder := command(t, "replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path)

@@ -39,6 +39,7 @@ func helper() {
 }
 
 func TestServerEndsWithKilledProcess(t *testing.T) {
+	skipShort(t)
 	if findBinaries(exec.LookPath, places) == "" {
 		NewServer(t) // installs the programs, or fails
 	}
@@ -149,6 +150,7 @@ func TestServerKeepsDataAndConfiguration(t *testing.T) {
 }
 
 func TestLaunchSaysWhyAServerDoesNotStart(t *testing.T) {
+	skipShort(t)
 	began := time.Now()
 	s, err := Launch("no_such_setting=1")
 	if err == nil {
@@ -164,6 +166,7 @@ func TestLaunchSaysWhyAServerDoesNotStart(t *testing.T) {
 }
 
 func TestNothingLeaks(t *testing.T) {
+	skipShort(t)
 	before := goleak.IgnoreCurrent()
 	s, err := Launch()
 	if err != nil {

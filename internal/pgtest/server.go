@@ -42,11 +42,11 @@ type Server struct {
 // of configuration, "max_connections=20" for instance.
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
+	count(t)
 	s, err := Launch(conf...)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	count(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("pgtest: %v", err)

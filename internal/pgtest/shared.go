@@ -107,9 +107,18 @@ func newPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
+// skipShort skips t with -short.
+func skipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("pgtest: -short leaves out the tests that need a PostgreSQL")
+	}
+}
+
 // count records that t uses a PostgreSQL.
 func count(t testing.TB) {
 	t.Helper()
+	skipShort(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.tests[t.Name()] {

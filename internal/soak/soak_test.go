@@ -28,6 +28,9 @@ var ample = brim.Limit{Capacity: 1e7, LeakRate: 1e7}
 // TestHour runs an hour of injected time, a minute a round. Buckets that have leaked empty are
 // pruned while the callers go on.
 func TestHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the soak")
+	}
 	for _, c := range []struct {
 		name  string
 		open  opener

@@ -82,6 +82,9 @@ func child(path, from string) error {
 // sends all unanswered requests once more. Of 10,000 requests, each sent at least three times,
 // each must have one effect, and every answer must hold.
 func TestExactlyOnceUnderKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out 30,000 requests between kills")
+	}
 	path := filepath.Join(t.TempDir(), "spend.db")
 	answers := make(map[int]string)
 	kills, from := 0, 0

@@ -47,10 +47,14 @@ const steps = 10
 // Random runs random sequences of requests and compares every answer with a
 // model: charges, authorizations, increases, captures, voids, refunds, records,
 // expiries, retries, lost transactions and changes of rules. After every step it
-// compares all figures; see [Harness].CompareRarely. It logs its seed.
+// compares all figures; see [Harness].CompareRarely. It logs its seed. With
+// -short, it runs a tenth of the sequences.
 func Random(t *testing.T, h Harness, sequences int) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
+	if testing.Short() {
+		sequences = max(1, sequences/10)
+	}
 	together := max(1, h.PerLedger)
 	var next atomic.Int64
 	var wg sync.WaitGroup

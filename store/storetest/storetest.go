@@ -29,12 +29,13 @@ type Options struct {
 	// and leaves out what cannot be had without the operation. Nil means that everything is supported.
 	Unsupported func(op store.Op) bool
 
-	// Operations is how many random operations are compared with the model on inputs that nothing rounds; a tenth as many
-	// more run on decimal ones. Zero means 100,000, or 1,000,000 where the environment variable BRIM_TORTURE is 1.
+	// Operations is the number of random operations that the suite compares with the model, on inputs
+	// that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means 100,000;
+	// 1,000,000 if the environment variable BRIM_TORTURE is 1; 10,000 with -short.
 	Operations int
 
-	// Keys is how many odd keys are filled to see that none touches another. Zero means 10,000, or 1,000,000 where
-	// BRIM_TORTURE is 1.
+	// Keys is the number of odd keys that the suite fills to check that no key touches another. Zero
+	// means 10,000; 1,000,000 if BRIM_TORTURE is 1; 1,000 with -short.
 	Keys int
 }
 
@@ -116,18 +117,20 @@ func newSuite(open func(t *testing.T) store.Store, o *Options) *suite {
 	if o != nil {
 		s.o = *o
 	}
-	torture := os.Getenv("BRIM_TORTURE") == "1"
-	s.o.Operations = defaulted(s.o.Operations, 100_000, 1_000_000, torture)
-	s.o.Keys = defaulted(s.o.Keys, 10_000, 1_000_000, torture)
+	s.o.Operations = defaulted(s.o.Operations, 10_000, 100_000, 1_000_000)
+	s.o.Keys = defaulted(s.o.Keys, 1_000, 10_000, 1_000_000)
 	return s
 }
 
-func defaulted(n, usual, tortured int, torture bool) int {
+// defaulted returns n if it is set, or else the number for this kind of run.
+func defaulted(n, short, usual, torture int) int {
 	switch {
 	case n > 0:
 		return n
-	case torture:
-		return tortured
+	case os.Getenv("BRIM_TORTURE") == "1":
+		return torture
+	case testing.Short():
+		return short
 	}
 	return usual
 }

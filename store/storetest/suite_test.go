@@ -70,6 +70,9 @@ const inChild = "BRIM_STORETEST_BROKEN"
 // TestBroken sees that the suite fails every store that is wrong, in the test that is meant to find it. The failures happen in
 // a child process: the test binary run again, where each broken store meets the part of the suite that concerns it.
 func TestBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the search for faults that are rare")
+	}
 	if os.Getenv(inChild) != "" {
 		runBroken(t)
 		return
