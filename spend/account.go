@@ -87,56 +87,6 @@ func (b *checkedBudget) load(snap ledger.Snapshot, key string) (*account, error)
 	return a, nil
 }
 
-func (a *account) decode(state []byte) ([]*tally, error) {
-	d := newDecoder("an account", state)
-	a.time, a.seq, a.next = d.int(), d.int(), d.int()
-	var tallies []*tally
-	for range d.count() {
-		tallies = append(tallies, &tally{
-			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(),
-			edge: d.int(), used: d.int(), held: d.int(), firstSeq: d.int(),
-			bucket: store.Record{Level: d.float(), Held: d.float(), Time: d.int()},
-			known:  true,
-		})
-	}
-	return tallies, d.err
-}
-
-func (a *account) encode() []byte {
-	e := newEncoder()
-	e.int(a.time)
-	e.int(a.seq)
-	e.int(a.next)
-	e.int(int64(len(a.tallies) + len(a.unknown)))
-	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
-		for _, u := range tallies {
-			e.string(u.name)
-			e.fixed(u.fingerprint)
-			e.int(u.countedSeq)
-			e.int(u.countedAt)
-			e.int(u.edge)
-			e.int(u.used)
-			e.int(u.held)
-			e.int(u.firstSeq)
-			e.float(u.bucket.Level)
-			e.float(u.bucket.Held)
-			e.int(u.bucket.Time)
-		}
-	}
-	return e.b
-}
-
-// stored returns the account in the form that the ledger keeps.
-func (a *account) stored() ledger.Account {
-	acc := ledger.Account{Key: a.key, NextExpiry: a.next, State: a.encode()}
-	for _, u := range a.tallies {
-		if u.rule.rolls() {
-			acc.Watch = append(acc.Watch, ledger.Watch{After: u.edge, Width: u.rule.length.Microseconds()})
-		}
-	}
-	return acc
-}
-
 // open adds a hold.
 func (a *account) open(expires int64, spendID string) {
 	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spendID})

@@ -2,10 +2,8 @@ package spend
 
 import (
 	"math"
-	"slices"
 	"time"
 
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -111,76 +109,4 @@ func timeAfter(now int64, d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(now).Add(d).UTC()
-}
-
-// encodeAnswer returns a decision in the form that the ledger keeps, for a
-// request that is sent again.
-func encodeAnswer(out *Decision, keys []string) []byte {
-	e := newEncoder()
-	e.bool(out.Approved)
-	e.int(out.At.UnixMicro())
-	e.int(int64(len(out.Remaining)))
-	currency := "" // all amounts of money have the same
-	for _, u := range out.Remaining {
-		if u.Limit.Currency != "" {
-			currency = u.Limit.Currency
-		}
-	}
-	e.string(currency)
-	for _, u := range out.Remaining {
-		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
-		e.int(int64(at))
-		e.string(u.Rule)
-		e.bool(u.Limit.Currency == "")
-		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
-			e.int(m.Minor)
-		}
-		grows := int64(0)
-		if !u.GrowsAt.IsZero() {
-			grows = u.GrowsAt.UnixMicro()
-		}
-		e.int(grows)
-	}
-	e.int(int64(len(out.Declines)))
-	for _, d := range out.Declines {
-		at := slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })
-		e.int(int64(at))
-		e.int(int64(d.RetryAfter))
-	}
-	return e.b
-}
-
-func decodeAnswer(r *ledger.Request) (Decision, error) {
-	d := newDecoder("an answer", r.Answer)
-	out := Decision{Approved: d.bool(), At: time.UnixMicro(d.int()).UTC()}
-	n := d.count()
-	currency := d.string()
-	for range n {
-		var u Usage
-		if i := d.int(); i >= 0 && i < int64(len(r.Accounts)) {
-			u.Account = accountOf(r.Accounts[i])
-		}
-		u.Rule = d.string()
-		c := currency
-		if d.bool() {
-			c = ""
-		}
-		for _, m := range [...]*Money{&u.Limit, &u.Used, &u.Held, &u.Remaining} {
-			*m = Money{d.int(), c}
-		}
-		if grows := d.int(); grows != 0 {
-			u.GrowsAt = time.UnixMicro(grows).UTC()
-		}
-		out.Remaining = append(out.Remaining, u)
-	}
-	for range d.count() {
-		i, wait := d.int(), time.Duration(d.int())
-		if i < 0 || i >= int64(len(out.Remaining)) {
-			d.fail()
-			break
-		}
-		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait})
-		out.RetryAfter = max(out.RetryAfter, wait)
-	}
-	return out, d.err
 }

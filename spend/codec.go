@@ -3,10 +3,212 @@ package spend
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"time"
 
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
+
+// changes returns the decision in the form that the ledger stores.
+func (t *attempt) changes(out *Decision) *ledger.Changes {
+	c := &ledger.Changes{}
+	var keys []string
+	for _, a := range t.accounts {
+		keys = append(keys, a.key)
+		c.Accounts = append(c.Accounts, a.stored())
+		c.Entries = append(c.Entries, a.added...)
+		c.Opened = append(c.Opened, a.opened...)
+		c.Closed = append(c.Closed, a.closed...)
+	}
+	r := ledger.Request{
+		ID: t.act.id, At: t.now, Accounts: keys,
+		Content: t.act.content, Answer: encodeAnswer(out, keys),
+	}
+	switch {
+	case t.begins:
+		r.Spend = t.spend.encode()
+	case t.spend != nil:
+		c.Spends = append(c.Spends, ledger.Request{ID: t.spend.id, Spend: t.spend.encode()})
+	}
+	c.Requests = append(c.Requests, r)
+	return c
+}
+
+// stored returns the account in the form that the ledger keeps.
+func (a *account) stored() ledger.Account {
+	acc := ledger.Account{Key: a.key, NextExpiry: a.next, State: a.encode()}
+	for _, u := range a.tallies {
+		if u.rule.rolls() {
+			acc.Watch = append(acc.Watch, ledger.Watch{After: u.edge, Width: u.rule.length.Microseconds()})
+		}
+	}
+	return acc
+}
+
+func (a *account) encode() []byte {
+	e := newEncoder()
+	e.int(a.time)
+	e.int(a.seq)
+	e.int(a.next)
+	e.int(int64(len(a.tallies) + len(a.unknown)))
+	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
+		for _, u := range tallies {
+			e.string(u.name)
+			e.fixed(u.fingerprint)
+			e.int(u.countedSeq)
+			e.int(u.countedAt)
+			e.int(u.edge)
+			e.int(u.used)
+			e.int(u.held)
+			e.int(u.firstSeq)
+			e.float(u.bucket.Level)
+			e.float(u.bucket.Held)
+			e.int(u.bucket.Time)
+		}
+	}
+	return e.b
+}
+
+func (a *account) decode(state []byte) ([]*tally, error) {
+	d := newDecoder("an account", state)
+	a.time, a.seq, a.next = d.int(), d.int(), d.int()
+	var tallies []*tally
+	for range d.count() {
+		tallies = append(tallies, &tally{
+			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(),
+			edge: d.int(), used: d.int(), held: d.int(), firstSeq: d.int(),
+			bucket: store.Record{Level: d.float(), Held: d.float(), Time: d.int()},
+			known:  true,
+		})
+	}
+	return tallies, d.err
+}
+
+func (sp *spend) encode() []byte {
+	e := newEncoder()
+	e.string(sp.currency)
+	e.int(sp.expires)
+	e.int(sp.total)
+	e.bool(sp.counted)
+	e.string(sp.ended)
+	e.int(int64(len(sp.tags)))
+	for _, tag := range slices.Sorted(maps.Keys(sp.tags)) {
+		e.string(tag)
+		e.string(sp.tags[tag])
+	}
+	e.int(int64(len(sp.parts)))
+	for _, p := range sp.parts {
+		e.int(p.at)
+		e.int(p.held)
+		e.int(p.taken)
+		e.int(p.refunded)
+		for _, seq := range p.seqs {
+			e.int(seq)
+		}
+	}
+	return e.b
+}
+
+func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
+	d := newDecoder("a spend", b)
+	sp := &spend{
+		id: id, accounts: accounts,
+		currency: d.string(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
+	}
+	if n := d.count(); n > 0 {
+		sp.tags = make(map[string]string, n)
+		for range n {
+			tag := d.string()
+			sp.tags[tag] = d.string()
+		}
+	}
+	for range d.count() {
+		p := part{at: d.int(), held: d.int(), taken: d.int(), refunded: d.int()}
+		for range accounts {
+			p.seqs = append(p.seqs, d.int())
+		}
+		sp.parts = append(sp.parts, p)
+	}
+	if d.err == nil && (len(accounts) == 0 || len(sp.parts) == 0) {
+		d.err = fmt.Errorf("spend: %w: a spend has no account or no amount", store.ErrCorrupt)
+	}
+	return sp, d.err
+}
+
+// encodeAnswer returns a decision in the form that the ledger keeps, for a
+// request that is sent again.
+func encodeAnswer(out *Decision, keys []string) []byte {
+	e := newEncoder()
+	e.bool(out.Approved)
+	e.int(out.At.UnixMicro())
+	e.int(int64(len(out.Remaining)))
+	currency := "" // all amounts of money have the same
+	for _, u := range out.Remaining {
+		if u.Limit.Currency != "" {
+			currency = u.Limit.Currency
+		}
+	}
+	e.string(currency)
+	for _, u := range out.Remaining {
+		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
+		e.int(int64(at))
+		e.string(u.Rule)
+		e.bool(u.Limit.Currency == "")
+		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
+			e.int(m.Minor)
+		}
+		grows := int64(0)
+		if !u.GrowsAt.IsZero() {
+			grows = u.GrowsAt.UnixMicro()
+		}
+		e.int(grows)
+	}
+	e.int(int64(len(out.Declines)))
+	for _, d := range out.Declines {
+		at := slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })
+		e.int(int64(at))
+		e.int(int64(d.RetryAfter))
+	}
+	return e.b
+}
+
+func decodeAnswer(r *ledger.Request) (Decision, error) {
+	d := newDecoder("an answer", r.Answer)
+	out := Decision{Approved: d.bool(), At: time.UnixMicro(d.int()).UTC()}
+	n := d.count()
+	currency := d.string()
+	for range n {
+		var u Usage
+		if i := d.int(); i >= 0 && i < int64(len(r.Accounts)) {
+			u.Account = accountOf(r.Accounts[i])
+		}
+		u.Rule = d.string()
+		c := currency
+		if d.bool() {
+			c = ""
+		}
+		for _, m := range [...]*Money{&u.Limit, &u.Used, &u.Held, &u.Remaining} {
+			*m = Money{d.int(), c}
+		}
+		if grows := d.int(); grows != 0 {
+			u.GrowsAt = time.UnixMicro(grows).UTC()
+		}
+		out.Remaining = append(out.Remaining, u)
+	}
+	for range d.count() {
+		i, wait := d.int(), time.Duration(d.int())
+		if i < 0 || i >= int64(len(out.Remaining)) {
+			d.fail()
+			break
+		}
+		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait})
+		out.RetryAfter = max(out.RetryAfter, wait)
+	}
+	return out, d.err
+}
 
 // format is the first byte of everything that this package has a ledger keep.
 // Integers are varints, and strings begin with their length.

@@ -53,7 +53,7 @@ func (t *attempt) run(out *Decision) (*ledger.Changes, error) {
 		return nil, err
 	}
 	if prior != nil {
-		if !bytes.Equal(prior.Content, t.act.digest()) {
+		if !bytes.Equal(prior.Content, t.act.content) {
 			return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
 		}
 		*out, err = decodeAnswer(prior)
@@ -297,29 +297,4 @@ func (t *attempt) refund() error {
 			ErrNotCaptured, sp.money(n), sp.money(left))
 	}
 	return sp.refund(t.accounts, t.act.id, n)
-}
-
-// changes returns the changes that the ledger has to store for the decision.
-func (t *attempt) changes(out *Decision) *ledger.Changes {
-	c := &ledger.Changes{}
-	var keys []string
-	for _, a := range t.accounts {
-		keys = append(keys, a.key)
-		c.Accounts = append(c.Accounts, a.stored())
-		c.Entries = append(c.Entries, a.added...)
-		c.Opened = append(c.Opened, a.opened...)
-		c.Closed = append(c.Closed, a.closed...)
-	}
-	r := ledger.Request{
-		ID: t.act.id, At: t.now, Accounts: keys,
-		Content: t.act.digest(), Answer: encodeAnswer(out, keys),
-	}
-	switch {
-	case t.begins:
-		r.Spend = t.spend.encode()
-	case t.spend != nil:
-		c.Spends = append(c.Spends, ledger.Request{ID: t.spend.id, Spend: t.spend.encode()})
-	}
-	c.Requests = append(c.Requests, r)
-	return c
 }

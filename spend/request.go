@@ -155,6 +155,7 @@ type action struct {
 	tags         map[string]string
 	ttl          time.Duration
 	final, force bool
+	content      []byte // digest of all of the above but the ID
 }
 
 const (
@@ -180,6 +181,7 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request) (Decis
 	if err != nil {
 		return Decision{}, err
 	}
+	act.content = act.digest()
 	return b.decide(ctx, act)
 }
 
@@ -263,6 +265,7 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (D
 		}
 	}
 	act.amount, act.currency = amount.Minor, amount.Currency
+	act.content = act.digest()
 	return b.decide(ctx, &act)
 }
 

@@ -2,11 +2,9 @@ package spend
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/store"
 )
 
 // Kinds of requests and of the entries that they cause.
@@ -48,57 +46,6 @@ type part struct {
 	seqs            []int64 // number of its entry in each account
 	held            int64
 	taken, refunded int64
-}
-
-func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
-	d := newDecoder("a spend", b)
-	sp := &spend{
-		id: id, accounts: accounts,
-		currency: d.string(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
-	}
-	if n := d.count(); n > 0 {
-		sp.tags = make(map[string]string, n)
-		for range n {
-			tag := d.string()
-			sp.tags[tag] = d.string()
-		}
-	}
-	for range d.count() {
-		p := part{at: d.int(), held: d.int(), taken: d.int(), refunded: d.int()}
-		for range accounts {
-			p.seqs = append(p.seqs, d.int())
-		}
-		sp.parts = append(sp.parts, p)
-	}
-	if d.err == nil && (len(accounts) == 0 || len(sp.parts) == 0) {
-		d.err = fmt.Errorf("spend: %w: a spend has no account or no amount", store.ErrCorrupt)
-	}
-	return sp, d.err
-}
-
-func (sp *spend) encode() []byte {
-	e := newEncoder()
-	e.string(sp.currency)
-	e.int(sp.expires)
-	e.int(sp.total)
-	e.bool(sp.counted)
-	e.string(sp.ended)
-	e.int(int64(len(sp.tags)))
-	for _, tag := range slices.Sorted(maps.Keys(sp.tags)) {
-		e.string(tag)
-		e.string(sp.tags[tag])
-	}
-	e.int(int64(len(sp.parts)))
-	for _, p := range sp.parts {
-		e.int(p.at)
-		e.int(p.held)
-		e.int(p.taken)
-		e.int(p.refunded)
-		for _, seq := range p.seqs {
-			e.int(seq)
-		}
-	}
-	return e.b
 }
 
 // money returns n minor units in the currency of the spend.
