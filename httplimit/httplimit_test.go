@@ -358,7 +358,8 @@ func TestNewInvalid(t *testing.T) {
 		{"policy", tens, httplimit.FailOpen, httplimit.Options{Policy: "a\nb"}, "printable ASCII"},
 		{"unit", tens, httplimit.FailOpen, httplimit.Options{Unit: "€"}, "printable ASCII"},
 		{
-			"network", tens, httplimit.FailOpen, httplimit.Options{TrustedProxies: []netip.Prefix{{}}},
+			"network", tens, httplimit.FailOpen,
+			httplimit.Options{TrustedProxies: []netip.Prefix{{}}},
 			"TrustedProxies is invalid",
 		},
 		{

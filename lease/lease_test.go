@@ -190,23 +190,33 @@ func TestAsksOneByOne(t *testing.T) {
 		why   string
 	}{
 		{
-			"no leak", store.Limit{Capacity: 1e6}, time.Millisecond, 0,
+			"no leak",
+			store.Limit{Capacity: 1e6},
+			time.Millisecond, 0,
 			"units of a lost allotment would stay in the bucket for ever",
 		},
 		{
-			"slow leak", store.Limit{Capacity: 1e6, LeakRate: 1}, time.Millisecond, 0,
+			"slow leak",
+			store.Limit{Capacity: 1e6, LeakRate: 1},
+			time.Millisecond, 0,
 			"an allotment holds at most the leak of a second, which is one unit",
 		},
 		{
-			"rarely asked", store.Limit{Capacity: 1e6, LeakRate: 1e4}, time.Second, 0,
+			"rarely asked",
+			store.Limit{Capacity: 1e6, LeakRate: 1e4},
+			time.Second, 0,
 			"the allotment would lapse before the next call",
 		},
 		{
-			"nearly full", store.Limit{Capacity: 1e6, LeakRate: 10}, time.Millisecond, 300_000,
+			"nearly full",
+			store.Limit{Capacity: 1e6, LeakRate: 10},
+			time.Millisecond, 300_000,
 			"allotments fill a bucket to their share at most",
 		},
 		{
-			"small", store.Limit{Capacity: 20, LeakRate: 5000}, time.Millisecond, 0,
+			"small",
+			store.Limit{Capacity: 20, LeakRate: 5000},
+			time.Millisecond, 0,
 			"a quarter of the share is less than four calls",
 		},
 	} {
