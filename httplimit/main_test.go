@@ -33,6 +33,16 @@ func inMemory(t testing.TB) (*brim.Limiter, *manual) {
 	return brim.New(s, nil), clock
 }
 
+// onRealClock returns a Limiter over an empty store that uses the system's clock.
+func onRealClock(t testing.TB) *brim.Limiter {
+	t.Helper()
+	s, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return brim.New(s, nil)
+}
+
 // limited puts a limit in front of a handler that answers 200.
 func limited(t testing.TB, lim *brim.Limiter, l brim.Limit, f httplimit.Failure, o *httplimit.Options) http.Handler {
 	t.Helper()

@@ -1,0 +1,168 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+)
+
+// The functions of this file hold the code of docs/shaping.md word for word, so that it compiles
+// and runs.
+
+func sendInTurn(ctx context.Context, lim *brim.Limiter, send func() error) error {
+	turns, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: 500 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	st, err := turns.Wait(ctx, brim.Smooth(5, 2*time.Second).For("mail"), 1)
+	switch {
+	case err != nil: // the store failed, or the context ended while waiting
+		return err
+	case !st.Accepted: // refused at once; after st.RetryAfter, the wait would be short enough
+		return &brim.OverLimitError{State: st}
+	default: // it is the caller's turn
+		return send()
+	}
+}
+
+func checkTimeout(turns *brim.Shaper, limit brim.Limit, client *http.Client, logger *slog.Logger) {
+	if err := turns.CheckTimeout(limit, client.Timeout); err != nil {
+		logger.Warn(err.Error()) // names the largest capacity that works
+	}
+}
+
+func fillAll(ctx context.Context, lim *brim.Limiter, perUser, perTenant, overall brim.Limit) ([]brim.State, error) {
+	states, err := lim.TryFillupAll(ctx,
+		brim.Fill{Bucket: perUser.For("user:7"), Amount: 1},
+		brim.Fill{Bucket: perTenant.For("tenant:42"), Amount: 1},
+		brim.Fill{Bucket: overall.For("all"), Amount: 1})
+	return states, err
+}
+
+func serve(lim *brim.Limiter, mux *http.ServeMux, addr string, logger *slog.Logger) error {
+	limited, err := httplimit.New(lim, brim.Over(100, time.Minute), httplimit.FailClosed, &httplimit.Options{
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, // only your load balancers
+		Fields:         httplimit.DraftFields,
+		Jitter:         5 * time.Second,
+		OnError:        func(r *http.Request, err error) { logger.Error("limit", "err", err) },
+	})
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(addr, limited(mux))
+}
+
+func fillWithRetries(ctx context.Context, lim *brim.Limiter, b brim.Bucket, n float64) (brim.State, error) {
+	bound := 100 * time.Millisecond
+	for {
+		st, err := lim.TryFillup(ctx, b, n)
+		if err != nil || st.Accepted || st.RetryAfter == brim.Never {
+			return st, err
+		}
+		// Waits until the amount fits, and then for a random part of the bound.
+		wait := st.RetryAfter + rand.N(bound)
+		bound = min(2*bound, 10*time.Second)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return st, ctx.Err()
+		}
+	}
+}
+
+func TestGuideShaper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := onRealClock(t)
+		var sent atomic.Int64
+		send := func() error { sent.Add(1); return nil }
+		results := make(chan error)
+		for range 6 {
+			go func() { results <- sendInTurn(t.Context(), lim, send) }()
+			synctest.Wait()
+		}
+		refused := 0
+		for range 6 {
+			if err := <-results; errors.Is(err, brim.ErrOverLimit) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if sent.Load() != 3 || refused != 3 {
+			t.Errorf("%d letters sent, %d refused; want 3 and 3: turns after 0, 200 and 400 ms", sent.Load(), refused)
+		}
+	})
+}
+
+func TestGuideCheckTimeout(t *testing.T) {
+	lim, _ := inMemory(t)
+	turns, err := brim.NewShaper(lim, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	logger := slog.New(slog.NewTextHandler(&out, nil))
+	checkTimeout(turns, brim.Smooth(5, 2*time.Second), &http.Client{Timeout: 3 * time.Second}, logger)
+	if out.Len() != 0 {
+		t.Errorf("logged %s; want nothing for a queue that is shorter than the timeout", &out)
+	}
+	checkTimeout(turns, brim.Smooth(5, 2*time.Second), &http.Client{Timeout: time.Second}, logger)
+	if !strings.Contains(out.String(), "a capacity of at most 5") {
+		t.Errorf("logged %q; want the largest capacity that works", &out)
+	}
+}
+
+func TestGuideFillAll(t *testing.T) {
+	lim, _ := inMemory(t)
+	once := brim.Limit{Capacity: 1, LeakRate: 0.5}
+	if states, err := fillAll(t.Context(), lim, tens, once, tens); err != nil || !states[0].Accepted {
+		t.Fatalf("%+v, %v; want accepted", states, err)
+	}
+	states, err := fillAll(t.Context(), lim, tens, once, tens)
+	if err != nil || states[0].Accepted || states[0].RetryAfter != 0 || states[1].RetryAfter != 2*time.Second {
+		t.Errorf("%+v, %v; want a refusal by the second bucket alone", states, err)
+	}
+}
+
+func TestGuideServe(t *testing.T) {
+	lim, _ := inMemory(t)
+	if err := serve(lim, http.NewServeMux(), "localhost:-1", slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "listen") {
+		t.Errorf("%v; want the error of an invalid address", err)
+	}
+}
+
+func TestGuideRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := onRealClock(t)
+		start := time.Now()
+		for range 12 {
+			if st, err := fillWithRetries(t.Context(), lim, tens.For("k"), 1); err != nil || !st.Accepted {
+				t.Fatalf("%+v, %v; want accepted", st, err)
+			}
+		}
+		if took := time.Since(start); took < 2*time.Second || took > 3*time.Second {
+			t.Errorf("12 units went into a bucket of 10 after %v; want 2s and some jitter", took)
+		}
+		if st, err := fillWithRetries(t.Context(), lim, tens.For("k"), 11); err != nil || st.RetryAfter != brim.Never {
+			t.Errorf("an amount above the capacity: %+v, %v; want Never at once", st, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := fillWithRetries(ctx, lim, tens.For("k"), 10)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v; want the error of the context", err)
+		}
+	})
+}
