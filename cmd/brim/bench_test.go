@@ -35,10 +35,10 @@ func TestBench(t *testing.T) {
 	cli(t, append(args, "--reference")...).want(t, exitOK, "ratio to the reference", "")
 	r = cli(t, "bench", "--duration", "20ms", "--store", "memory:", "--json")
 	r.want(t, exitOK, `"reference_per_second":null,"reference_p99_ms":null,"ratio":null`, "")
-	// Its own keys and files are gone, and the live bucket is as it was.
+	// The keys and files of the benchmark are gone, and the live bucket is unchanged.
 	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 ||
 		!strings.Contains(r.stdout, `"key":"live","level":3,`) {
-		t.Errorf("the benchmark has left %s", r.stdout)
+		t.Errorf("after the benchmark the store contains %s", r.stdout)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("the benchmark has left %v", left)
@@ -53,8 +53,8 @@ func TestBenchInterrupted(t *testing.T) {
 	go func() {
 		done <- run(ctx, []string{"bench", "--duration", "1h", "--keys", "5000", "--reference", "--store", path}, strings.NewReader(""), &stdout, &stderr)
 	}()
-	// The reference's file comes after the prefix and before the keys: wait for it, and so for
-	// work under way.
+	// The benchmark creates the file of the reference before it creates its keys. When the file
+	// exists, the benchmark is at work.
 	for len(glob(t, filepath.Join(filepath.Dir(path), "brim-bench-*"))) == 0 {
 		time.Sleep(time.Millisecond)
 	}

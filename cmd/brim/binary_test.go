@@ -18,7 +18,7 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
-// builtIn is the directory of the command that binary has built; "" where no test has asked for it.
+// builtIn is the directory of the command that binary has built, "" before the first call.
 var builtIn string
 
 // binary builds the real command, once for all tests that run it.
@@ -77,7 +77,7 @@ func TestBinary(t *testing.T) {
 		want(t, 0, `"accepted":27846,"refused":3123`, "")
 }
 
-// The lock of a file is waited for, for a while; then the message says what to do.
+// A command waits a while for the lock of a file. Then its message names the way out.
 func TestBinaryFindsTheFileLocked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out the wait of three seconds for the lock")
@@ -95,7 +95,7 @@ func TestBinaryFindsTheFileLocked(t *testing.T) {
 	if _, err := io.WriteString(stdin, "time,key\n"); err != nil {
 		t.Fatal(err)
 	}
-	for { // until it has the lock
+	for { // until the other process has the lock
 		db, err := bolt.Open(path, &bolt.Options{LockTimeout: -1})
 		if err != nil {
 			break
@@ -106,7 +106,7 @@ func TestBinaryFindsTheFileLocked(t *testing.T) {
 	}
 	execute(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", path).want(t, 69, "",
 		"locked by another process")
-	// Its input has not ended: the interrupt must end it all the same, and let it tidy up.
+	// The input of the replay has not ended. An interrupt must end the replay, and let it tidy up.
 	if err := holder.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

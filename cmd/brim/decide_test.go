@@ -14,7 +14,7 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// Each step is a run of the command on one file.
+// Each step is a run of the command on the same file.
 func TestDecisions(t *testing.T) {
 	path := storeIn(t)
 	never := []string{"--capacity", "5", "--leak-rate", "0", "--store", path}
@@ -27,18 +27,18 @@ func TestDecisions(t *testing.T) {
 		stdout string
 	}{
 		{"it fits", []string{"try", "a", "3"}, slow, exitOK, "accepted: level 3 of 5, 2 remaining\n"},
-		{"it does not fit now: when it will, as a duration and a time of day", []string{"try", "a", "4"}, slow, exitRefused, "4 would fit in 12d, at 20"},
+		{"a refusal shows when it will fit, as a duration and a time of day", []string{"try", "a", "4"}, slow, exitRefused, "4 would fit in 12d, at 20"},
 		{"more than the capacity never fits", []string{"try", "a", "6"}, slow, exitNever, "6 can never fit a capacity of 5\n"},
-		{"asking", []string{"able", "a", "1"}, slow, exitOK, "yes: level "},
-		{"asking too much", []string{"able", "a", "4"}, slow, exitRefused, "no: "},
-		{"asking what can never be is a plain no", []string{"able", "a", "6"}, slow, exitRefused, "6 can never fit"},
-		{"nothing always fits", []string{"try", "a", "0"}, slow, exitOK, "accepted: "},
-		{"a fillup clamps and says what was lost", []string{"fillup", "a", "4"}, slow, exitOK, "this filled it up, at "},
-		{"giving back", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5, 5 remaining\n"},
-		{"giving back what is not there", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5"},
+		{"able: it fits", []string{"able", "a", "1"}, slow, exitOK, "yes: level "},
+		{"able: it does not fit", []string{"able", "a", "4"}, slow, exitRefused, "no: "},
+		{"able: an amount above the capacity does not fit either", []string{"able", "a", "6"}, slow, exitRefused, "6 can never fit"},
+		{"an amount of 0 always fits", []string{"try", "a", "0"}, slow, exitOK, "accepted: "},
+		{"a fillup stops at the capacity and shows it", []string{"fillup", "a", "4"}, slow, exitOK, "this filled it up, at "},
+		{"a drain gives back", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5, 5 remaining\n"},
+		{"a drain stops at 0", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5"},
 		{"exactly full is accepted", []string{"try", "b", "5"}, never, exitOK, "accepted: level 5 of 5, 0 remaining\n"},
-		{"and what does not leak does not come back", []string{"try", "b", "1"}, never, exitNever, "the bucket does not leak\n"},
-		{"all of it is lost", []string{"fillup", "b", "2.5"}, never, exitOK, "2.5 of 2.5 lost over the rim\n"},
+		{"a full bucket that does not leak never has room again", []string{"try", "b", "1"}, never, exitNever, "the bucket does not leak\n"},
+		{"a fillup of a full bucket is lost", []string{"fillup", "b", "2.5"}, never, exitOK, "2.5 of 2.5 lost over the rim\n"},
 		{"the state", []string{"state", "b"}, never, exitOK, "empty in   never\n"},
 		{"the state by the limit last used", []string{"state", "b", "--store", path}, nil, exitOK, "capacity   5\n"},
 		{"no such bucket", []string{"state", "c", "--store", path}, nil, exitOK, "there is no such bucket"},
@@ -76,7 +76,7 @@ func members(t *testing.T, object string) (names []string) {
 		case string:
 			if depth == 1 {
 				names = append(names, v)
-				if _, err := d.Token(); err != nil { // the value; none of these is an object
+				if _, err := d.Token(); err != nil { // the value, which is not an object
 					t.Fatal(err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestStateJSON(t *testing.T) {
 	r.want(t, exitRefused, `"accepted":false`, "")
 	r.decode(t, &st)
 	if st.RetryAfter == nil || *st.RetryAfter <= 0 || *st.RetryAfter > 8 {
-		t.Errorf("2 of 8 units at 0.25 per second take at most 8 s, and not %v", st.RetryAfter)
+		t.Errorf("2 of 8 units at 0.25 per second fit within 8 s, and not within %v", st.RetryAfter)
 	}
 	r = cli(t, append([]string{"try", "k", "9"}, limit...)...)
 	r.want(t, exitNever, `"retry_after":null`, "")
@@ -115,7 +115,7 @@ func TestStateJSON(t *testing.T) {
 	st = stateJSON{}
 	r.decode(t, &st)
 	if !st.Full || st.Accepted || st.Spilled <= 1.5 || st.Level != 8 || r.code != exitOK {
-		t.Errorf("a fillup over the rim: got %+v, exit status %d", st, r.code)
+		t.Errorf("a fillup above the capacity: got %+v, exit status %d", st, r.code)
 	}
 	r = cli(t, "state", "none", "--store", path, "--json")
 	r.want(t, exitOK, `"capacity":0`, "")
@@ -153,7 +153,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// listed fills buckets of several levels and shares.
+// listed fills buckets to several levels and shares.
 func listed(t *testing.T) string {
 	t.Helper()
 	path := storeIn(t)
@@ -195,10 +195,10 @@ func TestList(t *testing.T) {
 	r := cli(t, "list", "--by", "ratio", "--store", path)
 	r.want(t, exitOK, "SHARE", "")
 	if !regexp.MustCompile(`(?m)^ +5 +0 +5 +100\.0% +never  p:full$`).MatchString(r.stdout) {
-		t.Errorf("no aligned line of p:full in\n%s", r.stdout)
+		t.Errorf("there is no aligned line of p:full in\n%s", r.stdout)
 	}
 	if strings.Contains(r.stdout, "\x1b") || !strings.Contains(r.stdout, `"p:odd\x1b[31m"`) {
-		t.Errorf("a key must not command the terminal: %q", r.stdout)
+		t.Errorf("a key must not control the terminal: %q", r.stdout)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestPruneAndCompact(t *testing.T) {
 	path := listed(t)
 	cli(t, "try", "gone", "1", "--capacity", "1", "--leak-rate", "1000000", "--store", path).want(t, exitOK,
 		"accepted", "")
-	// It is empty within a microsecond, but for MaxSkew nobody may forget it.
+	// The bucket is empty within a microsecond, but the store keeps it for MaxSkew.
 	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0\n", "")
 	cli(t, "prune", "--store", path, "--json").want(t, exitOK, `{"pruned":0}`, "")
-	// A bucket of long ago, left by a replay.
+	// A replay leaves a bucket of long ago.
 	log := filepath.Join(t.TempDir(), "old.csv")
 	if err := os.WriteFile(log, []byte("time,key\n1,a\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,21 +24,21 @@ func TestExec(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"it fits: the command has stdout to itself", []string{"k", "3"}, slow, []string{"echo", "hello"}, 0, "hello\n", ""},
-		{"arguments are passed as they are", []string{"k", "1"}, slow, []string{"printf", "%s.", "--json", "a b", ""}, 0, "--json.a b..", ""},
-		{"its exit status is the exit status", []string{"k", "1"}, slow, []string{"sh", "-c", "echo no >&2; exit 3"}, 3, "", "no\n"},
+		{"it fits, and the command has stdout to itself", []string{"k", "3"}, slow, []string{"echo", "hello"}, 0, "hello\n", ""},
+		{"arguments reach the command unchanged", []string{"k", "1"}, slow, []string{"printf", "%s.", "--json", "a b", ""}, 0, "--json.a b..", ""},
+		{"the exit status is that of the command", []string{"k", "1"}, slow, []string{"sh", "-c", "echo no >&2; exit 3"}, 3, "", "no\n"},
 		{"it does not fit now", []string{"k", "1"}, slow, []string{"echo", "hello"}, exitRefused, "", "brim: refused: level "},
-		{"it says when to come back", []string{"k", "1"}, slow, []string{"echo", "hello"}, exitRefused, "", "1 would fit in "},
+		{"a refusal shows when it will fit", []string{"k", "1"}, slow, []string{"echo", "hello"}, exitRefused, "", "1 would fit in "},
 		{"refused, as JSON", []string{"k", "1", "--json"}, slow, []string{"echo", "hello"}, exitRefused, `"accepted":false`, ""},
 		{"more than the capacity", []string{"k", "6"}, slow, []string{"echo", "hello"}, exitNever, "", "6 can never fit"},
-		{"to wait for that is no use", []string{"k", "6", "--wait"}, slow, []string{"echo", "hello"}, exitNever, "", "6 can never fit"},
-		{"nor for what does not leak", []string{"k", "1", "--wait"}, never, []string{"echo", "hello"}, exitNever, "", "does not leak"},
-		{"it would take too long, which is said at once", []string{"k", "1", "--max-wait", "1h"}, slow, []string{"echo", "hello"}, exitRefused, "", "1 would fit in "},
-		{"a signal ended it", []string{"other", "1"}, slow, []string{"sh", "-c", "kill -TERM $$"}, 128 + 15, "", ""},
-		{"no such command, and nothing is put in", []string{"new", "5"}, slow, []string{"no-such-command"}, exitNotFound, "", "no-such-command"},
+		{"exec does not wait for more than the capacity", []string{"k", "6", "--wait"}, slow, []string{"echo", "hello"}, exitNever, "", "6 can never fit"},
+		{"exec does not wait for a bucket that does not leak", []string{"k", "1", "--wait"}, never, []string{"echo", "hello"}, exitNever, "", "does not leak"},
+		{"a wait beyond --max-wait is refused at once", []string{"k", "1", "--max-wait", "1h"}, slow, []string{"echo", "hello"}, exitRefused, "", "1 would fit in "},
+		{"a signal ended the command", []string{"other", "1"}, slow, []string{"sh", "-c", "kill -TERM $$"}, 128 + 15, "", ""},
+		{"no such command, and nothing goes into the bucket", []string{"new", "5"}, slow, []string{"no-such-command"}, exitNotFound, "", "no-such-command"},
 		{"no such file", []string{"new", "5"}, slow, []string{"./no/such/file"}, exitNotFound, "", "no such file"},
-		{"no program", []string{"new", "5"}, slow, []string{tool}, exitNotRunnable, "", "permission denied"},
-		{"nothing was put in", []string{"new", "5"}, slow, []string{"echo", "hello"}, 0, "hello\n", ""},
+		{"a file that is not a program", []string{"new", "5"}, slow, []string{tool}, exitNotRunnable, "", "permission denied"},
+		{"nothing went into the bucket", []string{"new", "5"}, slow, []string{"echo", "hello"}, 0, "hello\n", ""},
 		{"no --", []string{"k", "1"}, slow[:len(slow)-1], []string{"echo"}, exitUsage, "", "CMD goes behind --"},
 		{"no command", []string{"k", "1"}, slow, nil, exitUsage, "", "CMD is missing"},
 		{"no amount", []string{"k"}, slow, []string{"echo"}, exitUsage, "", "AMOUNT is missing"},
@@ -58,8 +58,8 @@ func TestExecStdin(t *testing.T) {
 	r.want(t, 0, "from stdin", "")
 }
 
-// With --wait the command runs when the amount fits, and not before. Nobody else is kept from the
-// store meanwhile, the command included.
+// With --wait the command runs when the amount fits, and not before. Meanwhile other processes,
+// and the command, can use the store.
 func TestExecWaits(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--leak-rate", "4", "--store", path}
@@ -82,7 +82,8 @@ func TestExecWaits(t *testing.T) {
 	execute(t, append(args, limit...)...).want(t, 0, "accepted", "")
 }
 
-// Five at once on a bucket of one: those that wait come in one by one, and all of them do.
+// Five commands ask for a bucket of one unit at once. The waiting ones run one by one, and all of
+// them run.
 func TestExecMany(t *testing.T) {
 	path := storeIn(t)
 	results := make(chan result)

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// A signal reaches the command, which may take its time to end; brim ends with it. One that comes
-// while it waits ends the wait.
+// A signal reaches the command, which may take some time to end, and brim ends with the command.
+// A signal during the wait ends the wait.
 func TestExecSignals(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--over", "30d", "--store", path}
 	cmd := command(t, append(append([]string{"exec", "k", "1"}, limit...), "--", "sh", "-c",
 		`trap 'echo interrupted; exit 7' INT; trap 'echo asked' USR1; echo ready; while :; do sleep 0.02; done`)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal, which would send it to both
+	// Without a terminal: a terminal would send the signal to both processes.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestExecSignals(t *testing.T) {
 		then os.Signal
 	}{{"ready", syscall.SIGUSR1}, {"asked", syscall.SIGINT}, {"interrupted", nil}} {
 		if !out.Scan() || out.Text() != step.says {
-			t.Fatalf("the command said %q; want %q", out.Text(), step.says)
+			t.Fatalf("the command printed %q; want %q", out.Text(), step.says)
 		}
 		if step.then != nil {
 			if err := cmd.Process.Signal(step.then); err != nil {

@@ -77,7 +77,7 @@ func exitStatus(err error) int {
 		}
 		return exitUnavailable
 	case errors.As(err, new(openError)) && !is(store.ErrCorrupt):
-		return exitUnavailable // even if the error is of another kind as well, for instance an unknown file format
+		return exitUnavailable // even if the error has another kind, such as an unknown format
 	case errors.As(err, new(usageError)),
 		is(store.ErrInvalidKey, store.ErrInvalidAmount, store.ErrInvalidLimit, trace.ErrField, errors.ErrUnsupported):
 		return exitUsage

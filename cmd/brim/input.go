@@ -84,7 +84,8 @@ func (in *input) explain(err error, rep *replay.Report) error {
 		return dataError{fmt.Errorf("%s is empty: it holds no requests", in.name)}
 	case errors.Is(err, replay.ErrNoRequests):
 		const formats = "give an access log in common or combined format, CSV whose first line names time and key, or JSON lines"
-		return dataError{fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, formats, rep.Bad[0])}
+		err = fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, formats, rep.Bad[0])
+		return dataError{err}
 	case errors.Is(err, trace.ErrFormat), errors.Is(err, trace.ErrField):
 		return fmt.Errorf("%s: %w", in.name, err)
 	}

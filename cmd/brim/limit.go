@@ -66,7 +66,7 @@ func (l *limitFlags) bucketArgs(args []string) (brim.Bucket, float64, error) {
 		return brim.Bucket{}, 0, err
 	}
 	n, err := parseNumber(args[1])
-	if err != nil { // the message does not repeat the text, which is a key if the caller has swapped the two
+	if err != nil { // the text may be a key, if the caller has swapped the two
 		err = fmt.Errorf("AMOUNT, which comes after KEY, %w", err)
 	}
 	if err == nil {

@@ -44,9 +44,13 @@ type opening struct {
 type absence uint8
 
 const (
-	create absence = iota // create the file
-	empty                 // answer as if the file were empty, and do not create it: a command that reads must leave no file behind
-	fail                  // return an error
+	// create creates the file.
+	create absence = iota
+	// empty answers as if the file were empty, and does not create it, because a command that
+	// reads must leave no file behind.
+	empty
+	// fail returns an error.
+	fail
 )
 
 // backend is a kind of store.

@@ -21,7 +21,7 @@ func server(t *testing.T) string {
 	return u.String()
 }
 
-// migratedServer is the same with its tables.
+// migratedServer is the value of --store for a new schema with its tables.
 func migratedServer(t *testing.T) string {
 	t.Helper()
 	s := server(t)
@@ -39,7 +39,7 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":2,"latest":2,"dirty":false}`, "")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
-	// The script does what up does.
+	// The script has the effect of up.
 	other := server(t)
 	script := cli(t, "migrate", "sql", "--store", other)
 	if _, err := pgtest.Pool(t).Exec(t.Context(), script.stdout); err != nil {
@@ -91,7 +91,7 @@ func TestPostgres(t *testing.T) {
 	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
 }
 
-// The real log is decided by the server as by every other store, and leaves nothing behind.
+// The server decides the real log like every other store, and keeps nothing of it.
 func TestPostgresReplay(t *testing.T) {
 	s := migratedServer(t)
 	r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--store", s)
@@ -105,13 +105,13 @@ func TestPostgresBench(t *testing.T) {
 		"--store", s)
 	r.want(t, exitOK, `"admitted_beyond_limit":0`, "")
 	if strings.Contains(r.stdout, `"ratio":null`) {
-		t.Errorf("there is no ratio to the reference: %s", r.stdout)
+		t.Errorf("the report has no ratio to the reference: %s", r.stdout)
 	}
 	var tables int
 	err := pgtest.Pool(t).QueryRow(t.Context(),
 		"SELECT count(*) FROM pg_class WHERE relname LIKE 'bench\\_reference%'").Scan(&tables)
 	if err != nil || tables != 0 {
-		t.Errorf("%d tables of the reference are left, %v", tables, err)
+		t.Errorf("%d tables of the reference remain, %v", tables, err)
 	}
 	cli(t, "list", "--json", "--store", s).want(t, exitOK, "", "")
 }

@@ -13,21 +13,21 @@ func TestProgress(t *testing.T) {
 	p := &progress{label: "replay", w: &screen, start: time.Now()}
 	p.draw()
 	if got := screen.String(); !strings.Contains(got, "replay 0s") {
-		t.Errorf("how far it has come is not known, so the time is shown: %q", got)
+		t.Errorf("the line is %q; want the time, because the share is not known", got)
 	}
 	p.set(0.5, "10 lines")
 	p.draw()
 	if got := screen.String(); !strings.Contains(got, "[===============               ]  50% 10 lines") {
-		t.Errorf("half of it is done: %q", got)
+		t.Errorf("the line is %q; want a bar that is half full", got)
 	}
-	p.set(1.5, "") // a file that grows while it is read
+	p.set(1.5, "") // the file grows during the reading
 	p.draw()
 	if got := screen.String(); !strings.Contains(got, "[==============================] 100%") {
-		t.Errorf("more than all of it is all of it: %q", got)
+		t.Errorf("the line is %q; want a full bar for a share above 1", got)
 	}
 }
 
-// A log file and a pipe must not be filled with bars.
+// A log file and a pipe must not contain progress lines.
 func TestProgressIsForTerminals(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -38,8 +38,8 @@ func TestProgressIsForTerminals(t *testing.T) {
 	p := a.progress("replay")
 	p.set(0.5, "")
 	p.end()
-	p.end() // twice is harmless
+	p.end() // a second end has no effect
 	if info, err := file.Stat(); err != nil || info.Size() != 0 || a.terminal() {
-		t.Errorf("%v, %v: something was written", info.Size(), err)
+		t.Errorf("%v, %v: a progress line was written", info.Size(), err)
 	}
 }

@@ -49,14 +49,14 @@ func TestReplayOfADay(t *testing.T) {
 			t.Errorf("members %v; want %v", got, want)
 		}
 	}
-	// Its own buckets are gone and the live one is as it was.
+	// The buckets of the replay are gone, and the live bucket is unchanged.
 	cli(t, "list", "--store", path, "--json").want(t, exitOK, `{"key":"live","level":3,`, "")
 	if r := cli(t, "list", "--store", path, "--json"); strings.Count(r.stdout, "\n") != 1 {
-		t.Errorf("the replay has left %s", r.stdout)
+		t.Errorf("after the replay the store contains %s", r.stdout)
 	}
 }
 
-// topMembers lists the members of an object, one of which is a list of objects.
+// topMembers lists the members of an object that contains a list of objects.
 func topMembers(t *testing.T, object string) []string {
 	t.Helper()
 	head, _, ok := strings.Cut(object, `[`)
@@ -66,35 +66,37 @@ func topMembers(t *testing.T, object string) []string {
 	return members(t, head+"0}")
 }
 
-// A replay brings its own clock. The store's must not be moved by a log from the future, nor by
-// one from the past.
+// A replay has a clock of its own. A log from the future or the past must not move the clock of
+// the store.
 func TestReplayLeavesTheClockAlone(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "0.001", "--store", path, "--json"}
-	for _, shift := range []time.Duration{4 * time.Minute, 100 * 365 * duration.Day, -100 * 365 * duration.Day} { // four minutes would be believed
+	const century = 100 * 365 * duration.Day
+	// A store would follow a clock that is four minutes ahead.
+	for _, shift := range []time.Duration{4 * time.Minute, century, -century} {
 		log := fmt.Sprintf("time,key\n%d,k\n%d,k\n", time.Now().Add(shift).Unix(), time.Now().Add(shift).Unix()+1)
 		cliIn(t, t.Context(), log, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, `"requests":2`, "")
 		before := time.Now()
 		var st stateJSON
 		cli(t, append([]string{"try", "k", "1"}, limit...)...).decode(t, &st)
 		if st.At.Before(before.Add(-time.Second)) || st.At.After(time.Now().Add(time.Second)) {
-			t.Errorf("after a log %v off, the store's time is %v", shift, st.At)
+			t.Errorf("after a log that is off by %v, the store's time is %v", shift, st.At)
 		}
 	}
 }
 
-// BRIM_STORE does not count for a replay, so that nobody fills a live store by trying out a limit.
+// A replay ignores BRIM_STORE, so that an experiment with a limit does not fill a live store.
 func TestReplayDecidesInMemory(t *testing.T) {
 	path := storeIn(t)
 	t.Setenv("BRIM_STORE", path)
 	cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1").want(t, exitOK, "27846  accepted", "")
 	if _, err := os.Stat(path); err == nil {
-		t.Error("it has made the file that BRIM_STORE names")
+		t.Error("the replay has created the file that BRIM_STORE names")
 	}
 }
 
-// The buckets that --keep leaves are in the units of the limit that was given, whatever units the
-// replay counted in.
+// The buckets that --keep leaves in the store count in units of the given limit, even if the
+// replay counted in other units.
 func TestReplayKeeps(t *testing.T) {
 	path := storeIn(t)
 	const log = "time,key,cost\n100,k,3\n104,k,1\n104,l,0\n"
@@ -104,14 +106,14 @@ func TestReplayKeeps(t *testing.T) {
 	var st stateJSON
 	cli(t, "state", prefix+"k", "--capacity", "5", "--leak-rate", "0", "--store", path, "--json").decode(t, &st)
 	if st.Level != 3.2 {
-		t.Errorf("level %v; 3 less 4 s at 0.2, and 1, is 3.2", st.Level)
+		t.Errorf("level %v; want 3.2, which is 3 less the leak of 4 s at 0.2, and 1", st.Level)
 	}
 	var last stateJSON
 	cli(t, "state", prefix+"k", "--store", path, "--json").decode(t, &last)
 	if last.Capacity != 5 || last.LeakRate != 0.2 {
-		t.Errorf("it is kept with the limit %+v", last)
+		t.Errorf("the bucket is kept with the limit %+v", last)
 	}
-	// The next replay finds another prefix and leaves these alone.
+	// The next replay uses another prefix, and leaves these buckets alone.
 	cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path).want(t,
 		exitOK, "accepted", "")
 	cli(t, "list", "--store", path).want(t, exitOK, prefix+"k", "")
@@ -149,7 +151,7 @@ func TestReplayOfBadInput(t *testing.T) {
 		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged"},
 		{name: "header.csv", content: "time,cost\n1,1\n", code: exitData, says: `no column "key"`},
 		{name: "field", content: line, args: []string{"--key", "colour"}, code: exitUsage, says: "host, user"},
-		{name: "bytes.csv", content: "time,key\n1,1\n", args: []string{"--cost", "bytes"}, code: exitUsage, says: "access logs only"},
+		{name: "bytes.csv", content: "time,key\n1,1\n", args: []string{"--cost", "bytes"}, code: exitUsage, says: "only access logs"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := filepath.Join(dir, tc.name)
@@ -161,7 +163,7 @@ func TestReplayOfBadInput(t *testing.T) {
 			r := cli(t, args...)
 			r.want(t, tc.code, "", tc.says)
 			if n := strings.Count(r.stderr, "\n"); n != 1 || !strings.Contains(r.stderr, tc.name) {
-				t.Errorf("one clear line with the file's name is wanted: %q", r.stderr)
+				t.Errorf("stderr is %q; want one line with the name of the file", r.stderr)
 			}
 			if _, err := os.Stat(path); err == nil {
 				cli(t, "list", "--store", path).want(t, exitOK, "", "")
@@ -182,7 +184,7 @@ func TestReplayOfBadInput(t *testing.T) {
 	r.want(t, exitOK, "10000  requests by 1 keys", "")
 }
 
-// An interrupted replay removes what it has committed.
+// An interrupted replay removes its committed buckets.
 func TestReplayInterrupted(t *testing.T) {
 	path := storeIn(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -193,7 +195,7 @@ func TestReplayInterrupted(t *testing.T) {
 		for i := range 30_000 {
 			fmt.Fprintf(&log, "%d,key-%d\n", i, i)
 		}
-		// When the last of these has been taken, the first chunks have been decided; the input
+		// When the replay has taken the last line, it has decided the first chunks. The input
 		// does not end.
 		if _, err := log.WriteTo(out); err != nil {
 			t.Error(err)
@@ -207,7 +209,7 @@ func TestReplayInterrupted(t *testing.T) {
 	result{code, stdout.String(), stderr.String()}.want(t, 130, "", "ended by signal: interrupt")
 	info, err := os.Stat(path)
 	if err != nil || info.Size() < 1<<20 {
-		t.Errorf("the file is %v, %v: were buckets committed before the interrupt?", info, err)
+		t.Errorf("the file is %v, %v: no bucket was committed before the interrupt", info, err)
 	}
 	cli(t, "list", "--store", path, "--json").want(t, exitOK, "", "")
 }

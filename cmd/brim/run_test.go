@@ -16,7 +16,7 @@ import (
 
 const nasa = "testdata/nasa-1995-08-01.log.gz"
 
-// result is what one run of the command left.
+// result is the exit status and the output of one run of the command.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -35,7 +35,8 @@ func cli(t testing.TB, args ...string) result {
 	return cliIn(t, t.Context(), "", args...)
 }
 
-// want checks the exit status, and parts of what was said. A text of "" wants none at all.
+// want checks the exit status, and that stdout and stderr contain the texts. "" stands for no
+// output at all.
 func (r result) want(t testing.TB, code int, stdout, stderr string) {
 	t.Helper()
 	says := func(name, got, want string) {
@@ -50,7 +51,7 @@ func (r result) want(t testing.TB, code int, stdout, stderr string) {
 	says("stderr", r.stderr, stderr)
 }
 
-// decode reads one JSON object with no member that v does not know.
+// decode reads one JSON object. A member that v does not have is an error.
 func (r result) decode(t testing.TB, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.stdout))
@@ -121,10 +122,10 @@ func TestWrongCalls(t *testing.T) {
 			r.want(t, exitUsage, "", tc.says)
 			lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
 			if len(lines) != 2 && tc.name != "state of no key" {
-				t.Errorf("a wrong call is told in one line, and a hint where to read on: %q", r.stderr)
+				t.Errorf("stderr is %q; want one line, and one with a hint", r.stderr)
 			}
 			if strings.Contains(r.stderr, long) {
-				t.Error("the message holds the key, which may be personal data")
+				t.Error("the message contains the key, which may be personal data")
 			}
 		})
 	}
@@ -155,13 +156,13 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 			r := cli(t, "try", "secret-key", "1", "--capacity", "1", "--leak-rate", "1", "--store", tc.path)
 			r.want(t, tc.code, "", filepath.Base(tc.path))
 			if n := strings.Count(r.stderr, "\n"); n != 1 || strings.Contains(r.stderr, "secret-key") {
-				t.Errorf("one clear line without the key is wanted: %q", r.stderr)
+				t.Errorf("stderr is %q; want one line without the key", r.stderr)
 			}
 		})
 	}
 }
 
-// A reading command on a mistyped path must not leave a file behind, and says that there is none.
+// A command that reads from a mistyped path must not create a file, and reports that there is none.
 func TestReadingMakesNoFile(t *testing.T) {
 	path := storeIn(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "1", "--store", path}
@@ -174,7 +175,7 @@ func TestReadingMakesNoFile(t *testing.T) {
 	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0", says)
 	cli(t, "compact", "--store", path).want(t, exitUnavailable, "", "no such file")
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("there is a file now: %v", err)
+		t.Errorf("the command has created a file: %v", err)
 	}
 	cli(t, append([]string{"try", "k", "1"}, limit...)...).want(t, exitOK, "accepted", "")
 	cli(t, "list", "--store", path).want(t, exitOK, "k", "")
@@ -185,7 +186,7 @@ func TestDefaultStore(t *testing.T) {
 	t.Setenv("BRIM_STORE", "")
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0").want(t, exitOK, "accepted", "")
 	if _, err := os.Stat("brim.db"); err != nil {
-		t.Errorf("without --store and BRIM_STORE it is brim.db: %v", err)
+		t.Errorf("without --store and BRIM_STORE the store is brim.db: %v", err)
 	}
 	t.Setenv("BRIM_STORE", "other.db")
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0").want(t, exitOK, "accepted", "")
@@ -197,7 +198,7 @@ func TestDefaultStore(t *testing.T) {
 	}
 }
 
-// Every command says what it does, with an example that it would take.
+// Every command has a description, and an example that it accepts.
 func TestHelp(t *testing.T) {
 	cli(t).want(t, exitOK, "Exit status", "")
 	known := map[string]bool{}
@@ -227,7 +228,7 @@ func TestHelp(t *testing.T) {
 			for word := range strings.FieldsSeq(sub.Example) {
 				name, isFlag := strings.CutPrefix(word, "--")
 				if isFlag && name != "" && !known[name] {
-					t.Errorf("the example of %s uses --%s, which no command knows", sub.CommandPath(), name)
+					t.Errorf("the example of %s uses --%s, which no command has", sub.CommandPath(), name)
 				}
 			}
 			check(sub)
@@ -240,7 +241,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// An answer that nobody saw must not look like success.
+// A command whose answer cannot be written must not succeed.
 func TestStdoutThatCannotBeWritten(t *testing.T) {
 	for _, args := range [][]string{
 		{"try", "k", "1", "--capacity", "5", "--leak-rate", "1", "--store", "memory:"},

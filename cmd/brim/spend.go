@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	_ "time/tzdata" // the days of a budget must not depend on the time zones that the machine has installed
+	_ "time/tzdata" // the days of a budget must not depend on the machine's time zones
 
 	"github.com/spf13/cobra"
 

@@ -60,7 +60,7 @@ func TestSpend(t *testing.T) {
 	r.want(t, exitNever, `"retry_after":null`, "")
 	spend("remaining", "card", "--json").want(t, exitOK, `"remaining":{"amount":"-1180.00","currency":"EUR"}`, "")
 	spend("history", "card", "--json", "--limit", "0").want(t, exitOK, `"kind":"authorize"`, "")
-	// Buckets live in the same file, and are none of the ledger's business.
+	// The same file contains buckets, which the ledger leaves alone.
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", store).want(t, exitOK, "accepted", "")
 	cli(t, "compact", "--store", store).want(t, exitOK, "compacted", "")
 	spend("remaining", "card").want(t, exitOK, "-1180.00", "")

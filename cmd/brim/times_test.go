@@ -15,7 +15,7 @@ func TestSpan(t *testing.T) {
 	}{
 		{0, "0s"},
 		{time.Microsecond, "1µs"},
-		{1500100 * time.Microsecond, "1.501s"}, // rounded up: whoever waits that long has waited enough
+		{1500100 * time.Microsecond, "1.501s"}, // the printed time is long enough
 		{time.Minute + time.Millisecond, "1m1s"},
 		{2 * time.Hour, "2h"},
 		{90 * time.Minute, "1h30m"},

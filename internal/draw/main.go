@@ -2,9 +2,11 @@
 //
 //	go run ./internal/draw
 //
-// The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that the program moves. The pictures
-// in docs/bench show the figures of docs/bench/results.md. With -results DIR the program draws those of DIR/results.md instead,
-// into DIR, and no other picture. The test of this package fails if a picture in docs differs from the one that the program makes.
+// The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that
+// the program moves. The pictures in docs/bench show the figures of docs/bench/results.md. With
+// -results DIR the program draws those of DIR/results.md instead, into DIR, and no other picture.
+// The test of this package fails if a picture in docs differs from the one that the program
+// makes.
 package main
 
 import (

@@ -100,7 +100,8 @@ func pictureNames(t *testing.T, dir string) []string {
 	return names
 }
 
-// The text beside the picture says that a leaky bucket lets about twice its limit through in its first period.
+// The text beside the picture says that a leaky bucket lets about twice its limit through in its
+// first period.
 func TestLeakyLetsAboutTwiceTheLimitThrough(t *testing.T) {
 	leaky, err := spent(t.Context(), spend.Leaky("month", spendLimit, spendWindow))
 	if err != nil {

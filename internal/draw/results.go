@@ -15,8 +15,8 @@ import (
 // report is the text of a results.md that bench/peers has written.
 type report string
 
-// section returns the first table below the heading that begins with the given text. It returns nil if there is none: a run
-// of some subjects or workloads leaves tables out.
+// section returns the first table below the heading that begins with the given text. It returns
+// nil if there is none: a run of some subjects or workloads leaves tables out.
 func (r report) section(heading string) *table.Table {
 	_, text, found := strings.Cut(string(r), "\n## "+heading)
 	if !found {
@@ -69,7 +69,8 @@ func resultPictures(dir string) (map[string]string, error) {
 	return all, nil
 }
 
-// bars draws one column of decisions per second, the fastest subject first. It returns "" if the report has no such figures.
+// bars draws one column of decisions per second, the fastest subject first. It returns "" if the
+// report has no such figures.
 func (r report) bars(title, heading, column string) (string, error) {
 	subjects, figures := r.section("Subjects"), r.section(heading)
 	if subjects == nil || figures == nil {
@@ -107,7 +108,8 @@ func (r report) bars(title, heading, column string) (string, error) {
 	return b.SVG(), nil
 }
 
-// growth draws one column of the table of growth against the number of buckets. It returns "" if the report has no such table.
+// growth draws one column of the table of growth against the number of buckets. It returns "" if
+// the report has no such table.
 func (r report) growth(title, column string) (string, error) {
 	t := r.section("Growth")
 	if t == nil {

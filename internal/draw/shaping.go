@@ -40,7 +40,8 @@ const (
 
 var burstLimit = brim.Smooth(5, 2*time.Second)
 
-// shaperOrPolicer shows one burst through a policer, through a shaper, and through a shaper with a longest wait.
+// shaperOrPolicer shows one burst through a policer, through a shaper, and through a shaper with
+// a longest wait.
 func shaperOrPolicer(ctx context.Context) (string, error) {
 	f := plot.Figure{
 		Title: fmt.Sprintf("%d arrivals, %v apart; capacity %g, leak rate %g per second",
@@ -48,8 +49,12 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 		Description: "Three rows show one burst of arrivals. The policer lets the first arrivals through at once and refuses most of the " +
 			"others. The shaper lets the same number through, evenly spaced. The shaper with a longest wait refuses those that would wait longer.",
 		Height: 200,
-		X:      plot.Axis{Label: "seconds; a bar marks when a call goes through, a cross when one is refused", Max: 2.5, Step: 0.5},
-		Y:      plot.Axis{Rows: []string{"arrivals", "policer", "shaper", "MaxWait 0.5 s"}},
+		X: plot.Axis{
+			Label: "seconds; a bar marks when a call goes through, a cross when one is refused",
+			Max:   2.5,
+			Step:  0.5,
+		},
+		Y: plot.Axis{Rows: []string{"arrivals", "policer", "shaper", "MaxWait 0.5 s"}},
 	}
 	mark := func(at time.Duration, row int, accepted bool) {
 		m := plot.Mark{At: plot.Point{X: at.Seconds(), Y: float64(row)}}
@@ -81,8 +86,8 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 	return f.SVG(), nil
 }
 
-// shapeBurst sends the burst through a shaper, and calls mark with the turn of each call that the shaper accepts and with the
-// arrival of each call that it refuses.
+// shapeBurst sends the burst through a shaper, and calls mark with the turn of each call that the
+// shaper accepts and with the arrival of each call that it refuses.
 func shapeBurst(ctx context.Context, maxWait time.Duration, mark func(at time.Duration, accepted bool)) error {
 	s, err := newStage()
 	if err != nil {
@@ -138,9 +143,12 @@ func twiceTheCapacity(ctx context.Context) (string, error) {
 		Title: "Over(100, time.Minute) under a client that takes all it can get, from second 60 on",
 		Description: "The level jumps to the capacity at second 60, stays there for a minute while the client takes every unit that " +
 			"leaks, and then falls to 0 within a minute. The total let through by second 120 is twice the capacity.",
-		X:      plot.Axis{Label: "seconds", Max: until, Step: 30},
-		Y:      plot.Axis{Label: "units", Max: 300, Step: 100},
-		Guides: []plot.Guide{{At: limit.Capacity, Label: "the capacity"}, {At: 2 * limit.Capacity, Label: "twice the capacity"}},
+		X: plot.Axis{Label: "seconds", Max: until, Step: 30},
+		Y: plot.Axis{Label: "units", Max: 300, Step: 100},
+		Guides: []plot.Guide{
+			{At: limit.Capacity, Label: "the capacity"},
+			{At: 2 * limit.Capacity, Label: "twice the capacity"},
+		},
 		Curves: []plot.Curve{
 			{Name: "level", Color: plot.Orange, Points: plot.Level(levels, limit.LeakRate, until)},
 			{Name: "let through", Points: plot.Steps(totals, until)},
@@ -149,8 +157,9 @@ func twiceTheCapacity(ctx context.Context) (string, error) {
 	return f.SVG(), nil
 }
 
-// depthAndTimeout shows the share of a shaper's turns that are of use under overload, by the depth of its queue. Calls arrive at
-// one and a half times the leak rate for 3 minutes. Their callers give up after 2 seconds, and do not say so.
+// depthAndTimeout shows the share of a shaper's turns that are of use under overload, by the
+// depth of its queue. Calls arrive at one and a half times the leak rate for 3 minutes. Their
+// callers give up after 2 seconds, and do not say so.
 func depthAndTimeout(ctx context.Context) (string, error) {
 	const timeout = 2 * time.Second
 	var useful []plot.Point

@@ -18,8 +18,8 @@ const (
 
 var spendLimit = spend.Money{Minor: 1000_00, Currency: "EUR"}
 
-// leakyOrRolling shows the money that a card spends which spends all it may at every hour, under a leaky and under a rolling rule
-// of 1,000.00 EUR in 30 days.
+// leakyOrRolling shows the money that a card spends which spends all it may at every hour, under
+// a leaky and under a rolling rule of 1,000.00 EUR in 30 days.
 func leakyOrRolling(ctx context.Context) (string, error) {
 	leaky, err := spent(ctx, spend.Leaky("month", spendLimit, spendWindow))
 	if err != nil {
@@ -43,7 +43,11 @@ func leakyOrRolling(ctx context.Context) (string, error) {
 			{Name: "rolling", Points: course(rolling)},
 		},
 		Notes: []plot.Note{
-			{At: plot.Point{X: 2, Y: 2150}, Color: plot.Orange, Text: fmt.Sprintf("leaky: %v in the first 30 days", first)},
+			{
+				At:    plot.Point{X: 2, Y: 2150},
+				Color: plot.Orange,
+				Text:  fmt.Sprintf("leaky: %v in the first 30 days", first),
+			},
 			{At: plot.Point{X: 2, Y: 800}, Text: fmt.Sprintf("rolling: at most %v in any 30 days", spendLimit)},
 		},
 	}

@@ -12,8 +12,9 @@ import (
 // Day is 24 hours. A day of the calendar may be shorter or longer.
 const Day = 24 * time.Hour
 
-// Parse reads a duration such as 90s, 15m, 24h, 30d or 2w, or a sum such as 1d12h. Beside the units of [time.ParseDuration] it
-// knows days of 24 hours and weeks of 7 days. A sign is an error, so the result is never negative.
+// Parse reads a duration such as 90s, 15m, 24h, 30d or 2w, or a sum such as 1d12h. Beside the
+// units of [time.ParseDuration] it knows days of 24 hours and weeks of 7 days. A sign is an
+// error, so the result is never negative.
 func Parse(s string) (time.Duration, error) {
 	const digits, units = "0123456789.", "nuµμmshdw"
 	var sum time.Duration
@@ -58,8 +59,8 @@ func parsePart(amount, unit string) (time.Duration, error) {
 	return d, nil
 }
 
-// Value is a duration that a command line flag sets. *Value implements the Value interfaces of package flag and of
-// github.com/spf13/pflag.
+// Value is a duration that a command line flag sets. *Value implements the Value interfaces of
+// package flag and of github.com/spf13/pflag.
 type Value time.Duration
 
 // String returns the duration as [time.Duration] writes it.

@@ -1,3 +1,4 @@
-// Package load has callers ask a limiter again and again, each as soon as it is answered, and says how many answers they got
-// and how long those took.
+// Package load generates load in a closed loop: callers ask a limiter, and each asks again as
+// soon as it has its answer. The package counts the answers and measures how long they took. It
+// also compares subjects that take turns.
 package load

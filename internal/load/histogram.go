@@ -5,26 +5,28 @@ import (
 	"time"
 )
 
-// Histogram counts durations in classes of under 2 %. It has one size, however many it counts.
+// Histogram counts durations in classes that are less than 2 % wide. Its size does not depend on
+// the number of durations.
 type Histogram [58 * 64]uint64
 
-// Observe counts a duration; a negative one is 0.
+// Observe counts a duration. A negative duration counts as 0.
 func (h *Histogram) Observe(d time.Duration) {
 	ns := uint64(max(0, d))
-	// Seven significant bits are the class, the rest of the length its octave.
+	// The seven highest bits select the class within an octave. The number of the other bits
+	// selects the octave.
 	octave := max(0, bits.Len64(ns)-7)
 	h[octave*64+int(ns>>octave)]++
 }
 
-// Add counts what another has counted.
+// Add adds the counts of another histogram.
 func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other {
 		h[i] += n
 	}
 }
 
-// Quantile reports, in milliseconds, the duration that the share q of all stayed within: the middle of its class. It is 0
-// where nothing was counted.
+// Quantile returns the duration, in milliseconds, that the share q of all durations did not
+// exceed. The result is the middle of a class, or 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) float64 {
 	var all, seen uint64
 	for _, n := range h {

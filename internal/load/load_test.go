@@ -16,10 +16,10 @@ func TestMedianAndRatio(t *testing.T) {
 		values []float64
 		want   float64
 	}{
-		{"odd: the middle one, whatever the order", []float64{9, 1, 2}, 2},
-		{"even: between the two", []float64{4, 1, 3, 2}, 2.5},
-		{"one outlier moves nothing", []float64{5, 5, 5, 5, 1e9}, 5},
-		{"none", nil, 0},
+		{"odd number: the middle value in any order", []float64{9, 1, 2}, 2},
+		{"even number: between the two middle values", []float64{4, 1, 3, 2}, 2.5},
+		{"an outlier has no effect", []float64{5, 5, 5, 5, 1e9}, 5},
+		{"no values", nil, 0},
 	} {
 		if got := Median(c.values); got != c.want {
 			t.Errorf("median of %v is %v, want %v: %s", c.values, got, c.want, c.why)
@@ -28,31 +28,31 @@ func TestMedianAndRatio(t *testing.T) {
 	values := []float64{3, 1, 2}
 	Median(values)
 	if !slices.Equal(values, []float64{3, 1, 2}) {
-		t.Errorf("the rounds were sorted: %v; they are paired by their order", values)
+		t.Errorf("the values were sorted: %v; ratios pair them by their order", values)
 	}
 	// Medians of each side are 2 and 2, but every pair has the ratio 0.5, 1 or 4.
 	if got, ok := Ratio([]float64{1, 2, 8}, []float64{2, 2, 2}); !ok || got != 1 {
 		t.Errorf("ratio %v, %v", got, ok)
 	}
 	if got, ok := Ratio([]float64{1, 4, 9}, []float64{2, 0}); !ok || got != 0.5 {
-		t.Errorf("ratio %v, %v; rounds with nothing beside them, or 0, do not count", got, ok)
+		t.Errorf("ratio %v, %v; rounds without a partner, or with 0, do not count", got, ok)
 	}
 	if _, ok := Ratio([]float64{1}, nil); ok {
-		t.Error("a ratio to nothing")
+		t.Error("there is a ratio without rounds")
 	}
 }
 
 func TestHistogram(t *testing.T) {
 	var empty Histogram
 	if empty.Quantile(0.5) != 0 {
-		t.Error("a quantile of nothing")
+		t.Error("an empty histogram has a quantile")
 	}
 	for _, d := range []time.Duration{-1, 0, 1, 127, 128, 129, 999, time.Microsecond, time.Millisecond, time.Hour, math.MaxInt64} {
 		var h Histogram
 		h.Observe(d)
 		want := float64(max(0, d)) / 1e6
 		if got := h.Quantile(0.5); math.Abs(got-want) > 0.016*want {
-			t.Errorf("%v reads as %v ms, want %v within a class", d, got, want)
+			t.Errorf("%v is read as %v ms, want %v within a class", d, got, want)
 		}
 	}
 	var a, b Histogram
@@ -92,16 +92,16 @@ func TestDraw(t *testing.T) {
 	}
 	for _, c := range []struct {
 		distribution         string
-		first, tenth, within float64 // shares of the keys of ranks 1 and 10, and how far off, as a share of them
+		first, tenth, within float64 // shares of ranks 1 and 10, and tolerance
 	}{
-		// The share of rank k is k^-1.1 over the sum of all ranks' k^-1.1, 5.5728 for 1000 keys.
+		// The share of rank k is k^-1.1 over the sum of k^-1.1 for all ranks, 5.5728 for 1000 keys.
 		{"zipf", 0.17944, 0.014254, 0.04},
 		{"uniform", 0.001, 0.001, 0.15},
 		{"hot", 1, 0, 0},
 	} {
 		of, full := count(c.distribution, 0)
 		if full != 0 {
-			t.Errorf("%s: %d turns on full buckets; none was asked for", c.distribution, full)
+			t.Errorf("%s: %d turns on full buckets, want none", c.distribution, full)
 		}
 		for rank, want := range map[int]float64{0: c.first, 9: c.tenth} {
 			got := float64(of[rank]) / turns
@@ -110,19 +110,19 @@ func TestDraw(t *testing.T) {
 			}
 		}
 		if c.distribution != "hot" && slices.Min(of[:]) == 0 {
-			t.Errorf("%s: some key is never asked for", c.distribution)
+			t.Errorf("%s: a key is never drawn", c.distribution)
 		}
 	}
 	for _, refused := range []float64{0.5, 0.95, 1} {
 		if _, full := count("uniform", refused); math.Abs(float64(full)/turns-refused) > 0.005 {
-			t.Errorf("a share of %v was to be refused, %v is", refused, float64(full)/turns)
+			t.Errorf("the share of full buckets is %[2]v, want %[1]v", refused, float64(full)/turns)
 		}
 	}
 	for _, err := range []error{
 		second(Draw("normal", 1, 1, 0, 1)), second(Draw("hot", 0, 1, 0, 1)), second(Draw("hot", 1, 0, 0, 1)), second(Draw("hot", 1, 1, 2, 1)),
 	} {
 		if err == nil {
-			t.Error("nonsense was drawn")
+			t.Error("invalid arguments give an order")
 		}
 	}
 }
@@ -154,13 +154,15 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.Err != nil && !errors.Is(res.Err, broken) {
-			t.Fatalf("burst %d: a call that makes no sense", burst)
+			t.Fatalf("burst %d: a caller asked for a key that does not exist", burst)
 		}
 		if all := res.Accepted + res.Refused + res.Failed; all != uint64(calls.Load()) || res.Failed != all/100 {
-			t.Errorf("burst %d: %d accepted, %d refused, %d failed of %d calls", burst, res.Accepted, res.Refused, res.Failed, calls.Load())
+			t.Errorf("burst %d: %d accepted, %d refused, %d failed of %d calls", burst, res.Accepted, res.Refused,
+				res.Failed, calls.Load())
 		}
-		if share := float64(res.Refused) / float64(res.Accepted+res.Refused); calls.Load() > 10_000 && math.Abs(share-0.25) > 0.05 {
-			t.Errorf("burst %d: %v refused, want a quarter", burst, share)
+		if share := float64(res.Refused) / float64(res.Accepted+res.Refused); calls.Load() > 10_000 &&
+			math.Abs(share-0.25) > 0.05 {
+			t.Errorf("burst %d: the refused share is %v, want a quarter", burst, share)
 		}
 		if res.Elapsed < o.For || res.PerSecond() <= 0 || res.Took.Quantile(0.99) <= 0 {
 			t.Errorf("burst %d: %v, %v/s, p99 %v", burst, res.Elapsed, res.PerSecond(), res.Took.Quantile(0.99))
@@ -189,11 +191,11 @@ func TestRunEnds(t *testing.T) {
 	o.Tolerant = true
 	time.AfterFunc(10*time.Millisecond, func() { cancel(broken) })
 	if _, err := Run(ctx, o); !errors.Is(err, broken) {
-		t.Errorf("got %v, want the interrupt: who tolerates errors does not go on when told to end", err)
+		t.Errorf("got %v, want the interrupt, which also ends a tolerant run", err)
 	}
 }
 
-// unlessDone fails when the context is done, as limiters do.
+// unlessDone returns a function that fails when the context is done, as a limiter does.
 func unlessDone(f func(context.Context, int, bool) (bool, error)) func(context.Context, int, bool) (bool, error) {
 	return func(ctx context.Context, key int, full bool) (bool, error) {
 		if err := ctx.Err(); err != nil {

@@ -5,24 +5,31 @@ import (
 	"math/rand/v2"
 )
 
-// Order is the keys in the order in which they are asked for: n is the key of that number, ^n the full bucket of that number.
-// It is drawn before the clock runs, so that drawing costs the measurement nothing and all subjects get the same.
+// Order is a sequence of keys to ask for. A number n stands for the key with that number, and ^n
+// for the full bucket with that number. Draw an order before the measurement, and give the same
+// one to all subjects.
 type Order []int32
 
-// turns is the least length of an order. Callers who start at random places of it do not walk in step.
+// turns is the least length of an order. Callers who start at random places of it do not walk in
+// step.
 const turns = 1 << 20
 
-// Distributions are the names that [Draw] knows.
+// Distributions are the distributions that [Draw] knows: each key equally likely, by Zipf's law,
+// and one key alone.
 var Distributions = [...]string{"uniform", "zipf", "hot"}
 
-// zipfExponent is how steep popularity falls: the key of rank k is asked for in proportion to k^-1.1, as web pages are.
+// zipfExponent is the exponent of Zipf's law. The key of rank k is drawn in proportion to k^-1.1,
+// which is typical of web pages.
 const zipfExponent = 1.1
 
-// Draw draws an order over keys, of which the share refused, from 0 to 1, falls on full buckets, over fullKeys of them in the
-// same distribution. The same seed draws the same order.
+// Draw draws an order of keys from a distribution. The share refused, from 0 to 1, of the order
+// are full buckets, which come from the same distribution over fullKeys of them. The same
+// arguments always give the same order.
 func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64) (Order, error) {
 	if keys < 1 || fullKeys < 1 || refused < 0 || refused > 1 {
-		return nil, fmt.Errorf("load: %d keys, %d full keys, share %v; want at least 1 of each, and a share from 0 to 1", keys, fullKeys, refused)
+		return nil, fmt.Errorf(
+			"load: %d keys, %d full keys, share %v; want at least 1 of each, and a share from 0 to 1", keys,
+			fullKeys, refused)
 	}
 	r := rand.New(rand.NewPCG(seed, 1))
 	var next func(n int) int

@@ -7,32 +7,35 @@ import (
 	"time"
 )
 
-// Options say how to load. All but Burst and Tolerant are required.
+// Options describe a run. All fields but Burst and Tolerant are required.
 type Options struct {
 	Callers int
 	For     time.Duration
 	Order   Order
-	// Burst is how many decisions a caller makes between two looks at the clock; one of them is timed. More than 1 is for
-	// limiters that take less time than reading the clock does.
+	// Burst is the number of decisions that a caller makes between two looks at the clock. One of
+	// them is timed. The default is 1. More is for limiters that decide in less time than a look
+	// at the clock takes.
 	Burst int
-	// Tolerant goes on after an error, which counts as failed. Otherwise the first one ends the run.
+	// Tolerant makes an error count as a failed call. Without it the first error ends the run.
 	Tolerant bool
-	// Decide asks for one unit of a key, which is in a full bucket if full is set. Any number of callers are in it at once.
+	// Decide asks for one unit of the key with a number or, if full is set, of the full bucket
+	// with that number. Any number of callers call it at once.
 	Decide func(ctx context.Context, key int, full bool) (accepted bool, err error)
 }
 
-// Result is what the callers did.
+// Result is the figures of a run.
 type Result struct {
 	Accepted, Refused, Failed uint64
-	Elapsed                   time.Duration // until the last answer
+	Elapsed                   time.Duration // from the start to the last answer
 	Took                      Histogram
-	Err                       error // the first of those that were tolerated
+	Err                       error // the first tolerated error
 }
 
-// PerSecond is the decisions per second; what failed is none.
+// PerSecond returns the decisions per second. A failed call is not a decision.
 func (r *Result) PerSecond() float64 { return float64(r.Accepted+r.Refused) / r.Elapsed.Seconds() }
 
-// Run loads until the time is up or, unless it tolerates errors, one comes.
+// Run lets the callers ask until the time is up. It ends at once with the first error that it
+// does not tolerate, or with the cause of ctx.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +50,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			mine := caller{Options: o, at: at}
 			<-begin
 			if err := mine.work(ctx, start); err != nil {
-				cancel(err) // only the first cause counts: the others fail because of it
+				cancel(err) // the first cause counts; the others follow from it
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -64,13 +67,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return &res, nil
 }
 
-// caller is one of them, with figures of its own: counters that all share would be what is measured.
+// caller is one caller with counters of its own. Shared counters would slow the callers down.
 type caller struct {
 	Options
 	Result
 	at int
 }
 
+// work makes decisions until the time is up.
 func (c *caller) work(ctx context.Context, start time.Time) error {
 	burst := max(1, c.Burst)
 	for last := start; last.Sub(start) < c.For; {
@@ -91,6 +95,7 @@ func (c *caller) work(ctx context.Context, start time.Time) error {
 	return nil
 }
 
+// decide makes one decision, and counts it.
 func (c *caller) decide(ctx context.Context) error {
 	turn := c.Order[c.at]
 	if c.at++; c.at == len(c.Order) {

@@ -2,7 +2,8 @@ package load
 
 import "slices"
 
-// Median reports the middle of the values, or between the two in the middle; 0 of none. It leaves the values as they are.
+// Median returns the middle value, or the mean of the two middle values. It returns 0 if there
+// are no values. It does not change the order of values.
 func Median(values []float64) float64 {
 	v := slices.Sorted(slices.Values(values))
 	switch n := len(v); {
@@ -15,8 +16,9 @@ func Median(values []float64) float64 {
 	}
 }
 
-// Ratio reports the median of the ratios of rounds that were next to each other: what else the machine did meanwhile befell
-// both. Rounds that are missing on either side, or have nothing to divide by, do not count; ok is false where none is left.
+// Ratio returns the median of the ratios of two subjects, paired by round. Other work of the
+// machine slows both subjects of a round alike. A round does not count if it is missing on one
+// side, or if theirs is 0. ok is false if no round counts.
 func Ratio(ours, theirs []float64) (ratio float64, ok bool) {
 	var ratios []float64
 	for i := range min(len(ours), len(theirs)) {

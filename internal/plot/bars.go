@@ -1,7 +1,7 @@
 package plot
 
-// Bars is a picture of horizontal bars over a logarithmic axis. Values that are a thousand times apart are both readable on
-// it; the length of a bar is not in proportion to its value.
+// Bars is a picture of horizontal bars over a logarithmic axis. Values that are a thousand times
+// apart are both readable on it; the length of a bar is not in proportion to its value.
 type Bars struct {
 	Title       string // stands above the picture; screen readers read it
 	Description string // screen readers read it after the title; "" for none
@@ -17,8 +17,8 @@ type Row struct {
 	Group int // the index in Groups; the bars of a group share a colour
 }
 
-// SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The same bars always give the same
-// document.
+// SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The
+// same bars always give the same document.
 func (b *Bars) SVG() string {
 	const width, height = 480.0, 24.0 // of the plotted area, and of a row
 	var names, groups float64
@@ -46,7 +46,7 @@ func (b *Bars) SVG() string {
 		c.text(s.at(tick), bottom+18, "middle", ink, Number(tick))
 	}
 	for i, r := range b.Rows {
-		y, end := head+height*float64(i), max(left+1, s.at(r.Value)) // a bar is at least one pixel long
+		y, end := head+height*float64(i), max(left+1, s.at(r.Value)) // at least one pixel
 		c.text(left-gap, y+height/2+baseline, "end", ink, r.Name)
 		c.rect(Color(r.Group).class(), left, y+4, end-left, height-8)
 		c.text(end+6, y+height/2+baseline, "start", ink, Number(r.Value))

@@ -15,7 +15,8 @@ type palette struct {
 	colors             [colors]string // by Color
 }
 
-// The colours of curves and names have a contrast of at least 4.5 to 1 against the ground, as WCAG 2 asks of text.
+// The colours of curves and names have a contrast of at least 4.5 to 1 against the ground, as
+// WCAG 2 asks of text.
 var (
 	light = palette{
 		ground: "#ffffff", ink: "#1f2933", faint: "#cbd2d9",
@@ -27,8 +28,9 @@ var (
 	}
 )
 
-// css returns the rules of a palette. Every element has a class and draws in currentColor, so that the rules name each colour
-// once. The rules hold below .plot alone: a page may contain several pictures beside elements of its own.
+// css returns the rules of a palette. Every element has a class and draws in currentColor, so
+// that the rules name each colour once. The rules hold below .plot alone: a page may contain
+// several pictures beside elements of its own.
 func (p *palette) css() string {
 	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}", p.ink, p.ground, p.faint)
 	for i, c := range p.colors {
@@ -37,7 +39,8 @@ func (p *palette) css() string {
 	return s
 }
 
-// class returns the name of the CSS class of a colour. Colours beyond the last begin again with the first.
+// class returns the name of the CSS class of a colour. Colours beyond the last begin again with
+// the first.
 func (c Color) class() string { return "c" + strconv.Itoa(int(uint(c)%colors)) }
 
 // The classes of elements without a colour of their own.
@@ -111,5 +114,6 @@ func pixels(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// textWidth estimates the width of text in pixels. A picture cannot measure the reader's font; the estimate is generous.
+// textWidth estimates the width of text in pixels. A picture cannot measure the reader's font;
+// the estimate is generous.
 func textWidth(s string) float64 { return 7 * float64(utf8.RuneCountInString(s)) }

@@ -2,10 +2,12 @@ package plot
 
 import "math"
 
-// Level returns the curve of a level that leaks. At each change the level becomes Y. After it the level falls by leakRate per
-// unit of X, and not below 0, until the next change. The curve ends at until, unless the last change is later.
+// Level returns the curve of a level that leaks. At each change the level becomes Y. After it the
+// level falls by leakRate per unit of X, and not below 0, until the next change. The curve ends
+// at until, unless the last change is later.
 //
-// The changes must be in the order of X. The returned points are the corners of the level, so the line through them is exact.
+// The changes must be in the order of X. The returned points are the corners of the level, so the
+// line through them is exact.
 func Level(changes []Point, leakRate, until float64) []Point {
 	var corners []Point
 	for i, c := range changes {
@@ -32,15 +34,16 @@ func leak(corners []Point, rate, to float64) []Point {
 	return append(corners, Point{to, max(0, from.Y-rate*(to-from.X))})
 }
 
-// Steps returns the curve of a value that changes at once and is constant in between, such as a total or a rate that is
-// counted per interval. It is a [Level] that does not leak.
+// Steps returns the curve of a value that changes at once and is constant in between, such as a
+// total or a rate that is counted per interval. It is a [Level] that does not leak.
 func Steps(changes []Point, until float64) []Point { return Level(changes, 0, until) }
 
-// tolerance is the distance in pixels by which the simplified line may miss a point, upwards or downwards.
+// tolerance is the distance in pixels by which the simplified line may miss a point, upwards or
+// downwards.
 const tolerance = 0.4
 
-// simplify leaves out points, given in pixels and in the order of X, which the line through the others passes within the
-// tolerance. It takes time in proportion to the number of points.
+// simplify leaves out points, given in pixels and in the order of X, which the line through the
+// others passes within the tolerance. It takes time in proportion to the number of points.
 func simplify(points []Point) []Point {
 	if len(points) < 3 {
 		return points
@@ -72,8 +75,8 @@ func simplify(points []Point) []Point {
 	return kept
 }
 
-// reaches reports whether the straight line between two points has a slope from low to high. A vertical line counts if it is
-// no longer than the tolerance.
+// reaches reports whether the straight line between two points has a slope from low to high. A
+// vertical line counts if it is no longer than the tolerance.
 func reaches(from, to Point, low, high float64) bool {
 	width, height := to.X-from.X, to.Y-from.Y
 	if width <= 0 {

@@ -20,8 +20,8 @@ type drawing struct {
 	left, right, top, bottom float64 // the edges of the plotted area
 }
 
-// SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The same figure always gives the
-// same document.
+// SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The
+// same figure always gives the same document.
 func (f *Figure) SVG() string {
 	d := f.layout()
 	d.axes()

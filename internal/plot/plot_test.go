@@ -89,8 +89,8 @@ func curvesOf(t *testing.T, svg string) (curves [][]Point) {
 	return curves
 }
 
-// extent returns the lowest and highest Y of a line at a given X, both NaN where the line does not reach. They differ where
-// the line is vertical.
+// extent returns the lowest and highest Y of a line at a given X, both NaN where the line does
+// not reach. They differ where the line is vertical.
 func extent(points []Point, x float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for i := range len(points) - 1 {
@@ -167,12 +167,13 @@ func TestLevelIsExact(t *testing.T) {
 		drawn := curvesOf(t, f.SVG())[0]
 		for px := 0.0; px <= width; px += 0.5 {
 			low, high := extent(drawn, d.left+px)
-			// A coordinate is written to a hundredth of a pixel. A level may jump or fall steeply within that much of X,
-			// so every level within it is true.
+			// A coordinate is written to a hundredth of a pixel. A level may jump or fall steeply
+			// within that much of X, so every level within it is true.
 			from, to := max(0, (px-0.01)/width*until), min(until, (px+0.01)/width*until)
 			lowest, highest := b.extent(from, to)
 			if trueLow, trueHigh := d.y.at(highest), d.y.at(lowest); !(low >= trueLow-1 && high <= trueHigh+1) {
-				t.Fatalf("pixel %v: the level is drawn from %v to %v, and truly from %v to %v; leak rate %v, %d changes",
+				t.Fatalf(
+					"pixel %v: the level is drawn from %v to %v, and truly from %v to %v; leak rate %v, %d changes",
 					px, low, high, trueLow, trueHigh, b.rate, len(b.changes))
 			}
 		}
@@ -223,7 +224,8 @@ func TestSimplify(t *testing.T) {
 		}
 		kept := simplify(points)
 		if kept[0] != points[0] || kept[len(kept)-1] != points[len(points)-1] {
-			t.Fatalf("the line from %v to %v became one from %v to %v", points[0], points[len(points)-1], kept[0], kept[len(kept)-1])
+			t.Fatalf("the line from %v to %v became one from %v to %v", points[0], points[len(points)-1], kept[0],
+				kept[len(kept)-1])
 		}
 		if len(points) == 1 || points[0].X == points[len(points)-1].X {
 			continue
@@ -322,7 +324,9 @@ func TestBars(t *testing.T) {
 	}
 	for i, want := range []float64{480, 1, 1} {
 		if got := rects[3+i].number(t, "width"); got != want {
-			t.Errorf("bar %d is %v wide, want %v: the longest fills the plot from 1k to 1M, and the shortest is visible", i, got, want)
+			t.Errorf(
+				"bar %d is %v wide, want %v: the longest fills the plot from 1k to 1M, and the shortest is visible",
+				i, got, want)
 		}
 	}
 	if rects[3].attr["class"] == rects[4].attr["class"] || rects[4].attr["class"] != rects[5].attr["class"] {
@@ -344,9 +348,17 @@ func TestTextIsEscapedAndRead(t *testing.T) {
 	want := "a < b & \"c\" </svg><script>\uFFFD\uFFFD"
 	figure := Figure{
 		Title: hostile, Description: hostile, X: Axis{Label: hostile}, Y: Axis{Label: hostile, Rows: []string{hostile}},
-		Curves: []Curve{{Name: hostile, Points: []Point{{1, 0}}}}, Guides: []Guide{{Label: hostile}}, Notes: []Note{{Text: hostile}},
+		Curves: []Curve{
+			{Name: hostile, Points: []Point{{1, 0}}},
+		}, Guides: []Guide{{Label: hostile}}, Notes: []Note{{Text: hostile}},
 	}
-	bars := Bars{Title: hostile, Description: hostile, Axis: hostile, Groups: []string{hostile}, Rows: []Row{{Name: hostile}}}
+	bars := Bars{
+		Title:       hostile,
+		Description: hostile,
+		Axis:        hostile,
+		Groups:      []string{hostile},
+		Rows:        []Row{{Name: hostile}},
+	}
 	for kind, picture := range map[string]struct {
 		svg   string
 		times int

@@ -58,7 +58,8 @@ func logScale(values []float64, from, to float64) scale {
 	return scale{low: low, high: high, from: from, to: to, step: 1, log: true}
 }
 
-// roundStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least about as large as v.
+// roundStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least about
+// as large as v.
 func roundStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, times := range []float64{1, 2, 2.5, 5} {
@@ -102,7 +103,8 @@ var units = []struct {
 	name string
 }{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}
 
-// Number writes a value with three significant digits, and with k, M and G for thousands, millions and billions.
+// Number writes a value with three significant digits, and with k, M and G for thousands,
+// millions and billions.
 func Number(v float64) string {
 	for _, unit := range units {
 		if math.Abs(v) >= 0.9995*unit.size { // a value that rounds to 1000 is 1 of the next unit

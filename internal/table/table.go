@@ -1,4 +1,5 @@
-// Package table prints rows of text in aligned columns, as plain text or as Markdown, and reads Markdown tables back.
+// Package table prints rows of text in aligned columns, as plain text or as Markdown, and reads
+// Markdown tables back.
 package table
 
 import (
@@ -29,7 +30,8 @@ func Right(name string) Column { return Column{Name: name, Right: true} }
 // New returns a table without rows.
 func New(columns ...Column) *Table { return &Table{Columns: columns} }
 
-// Numeric returns a table without rows, whose first column is text and whose other columns are numbers.
+// Numeric returns a table without rows, whose first column is text and whose other columns are
+// numbers.
 func Numeric(first string, others ...string) *Table {
 	t := New(Left(first))
 	t.AddColumns(others...)
@@ -43,8 +45,8 @@ func (t *Table) AddColumns(names ...string) {
 	}
 }
 
-// Add adds a row. It leaves out cells beyond the last column, and adds empty cells where some are missing. A line break
-// within a cell becomes a space.
+// Add adds a row. It leaves out cells beyond the last column, and adds empty cells where some are
+// missing. A line break within a cell becomes a space.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(t.Columns))
 	for i := range min(len(row), len(cells)) {
@@ -53,8 +55,8 @@ func (t *Table) Add(cells ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Text returns the table as lines of plain text. Two spaces separate columns and stand in front of a first column that is
-// aligned to the right. The header is left out if no column has a name.
+// Text returns the table as lines of plain text. Two spaces separate columns and stand in front
+// of a first column that is aligned to the right. The header is left out if no column has a name.
 func (t *Table) Text() string {
 	const gap = "  "
 	rows := t.Rows
@@ -181,7 +183,8 @@ func splitRow(line string) []string {
 	return cells
 }
 
-// Cells returns the cells of the column with the given name, from top to bottom, or nil if there is no such column.
+// Cells returns the cells of the column with the given name, from top to bottom, or nil if there
+// is no such column.
 func (t *Table) Cells(name string) []string {
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {

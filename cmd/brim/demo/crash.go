@@ -16,15 +16,16 @@ import (
 	"github.com/brimgo/brim/internal/table"
 )
 
-// callers is how many fill at once. Each has a bucket of its own, and at most one unit that was sent and not acknowledged.
+// callers is the number of callers that fill at once. Each has a bucket of its own, and at most
+// one unit that is not acknowledged yet.
 const callers = 8
 
-// limit never leaks, so that what went in stays to be counted.
+// limit never leaks, so that the demo can count all units at the end.
 var limit = brim.Limit{Capacity: 1 << 40}
 
 func keyOf(caller int) string { return fmt.Sprintf("caller-%d", caller) }
 
-// fillUntilKilled puts units into buckets and writes a line for each one that was acknowledged.
+// fillUntilKilled puts units into buckets, and writes a line for each acknowledged unit.
 func fillUntilKilled(ctx context.Context, file string, acknowledged io.Writer) error {
 	db, err := bolt.Open(file, nil)
 	if err != nil {
@@ -55,7 +56,8 @@ func fillUntilKilled(ctx context.Context, file string, acknowledged io.Writer) e
 	return errors.Join(<-failed, db.Close())
 }
 
-// killAndCount fills and kills several times on one file, and compares what was acknowledged with what the file holds.
+// killAndCount starts and kills several processes on one file, and compares the acknowledged
+// units with the units in the file.
 func killAndCount(ctx context.Context, self, file string, kills int, after time.Duration) error {
 	fmt.Printf("\nA process puts units into %d buckets and is killed with SIGKILL after %v:\n\n", callers, after)
 	var counts [callers]int64
@@ -69,7 +71,7 @@ func killAndCount(ctx context.Context, self, file string, kills int, after time.
 	return compare(ctx, file, kills, counts)
 }
 
-// fillAndKill adds to counts what one process acknowledged before it was killed.
+// fillAndKill starts and kills one process, and adds the units that it acknowledged to counts.
 func fillAndKill(ctx context.Context, self, file string, after time.Duration, counts *[callers]int64) error {
 	cmd := exec.CommandContext(ctx, self, "-fill", file)
 	cmd.Stderr = os.Stderr
@@ -83,7 +85,8 @@ func fillAndKill(ctx context.Context, self, file string, after time.Duration, co
 	lines := bufio.NewScanner(out)
 	var killer *time.Timer
 	for lines.Scan() {
-		// The time runs from the first acknowledgement: a slow start is not killed before it has done anything.
+		// The time runs from the first acknowledged unit, so that a process which starts slowly
+		// acknowledges some.
 		if killer == nil {
 			killer = time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 		}
@@ -92,15 +95,16 @@ func fillAndKill(ctx context.Context, self, file string, after time.Duration, co
 			counts[caller]++
 		}
 	}
-	_ = cmd.Wait() // it was killed, and says so
+	_ = cmd.Wait() // the error is that the process was killed
 	if killer == nil || cmd.ProcessState.Exited() {
 		return fmt.Errorf("the process that fills was not killed: %v", cmd.ProcessState)
 	}
 	return nil
 }
 
-// compare opens the file as the next process would. Each kill may have caught one unit of each caller that was durable
-// already and not yet acknowledged; nothing else may be there, and nothing acknowledged may be missing.
+// compare opens the file as the next process would. No acknowledged unit may be missing. Each
+// kill may have hit one unit per caller that was already durable and not yet acknowledged. The
+// file may contain no other units.
 func compare(ctx context.Context, file string, kills int, counts [callers]int64) (err error) {
 	db, err := bolt.Open(file, nil)
 	if err != nil {
@@ -124,11 +128,11 @@ func compare(ctx context.Context, file string, kills int, counts [callers]int64)
 	}
 	switch total := sum(counts); {
 	case total == 0:
-		return errors.New("nothing was acknowledged, so nothing is proved")
+		return errors.New("no unit was acknowledged, so the demo proves nothing")
 	case missing > 0:
 		return fmt.Errorf("%d of %d acknowledged units are MISSING", missing, total)
 	case tooMany > 0:
-		return fmt.Errorf("%d units are in the file that nobody can have put there", tooMany)
+		return fmt.Errorf("the file contains %d units that no process has put there", tooMany)
 	default:
 		fmt.Printf("\n%d units acknowledged, all of them in the file after %d kills: none is missing.\n", total, kills)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The test's binary is the process that is killed, too.
+// The binary of the test also serves as the process that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "-fill" {
 		fmt.Fprintln(os.Stderr, fillUntilKilled(context.Background(), os.Args[2], os.Stdout))
@@ -35,20 +35,20 @@ func TestKillAndCount(t *testing.T) {
 	if err := compare(t.Context(), file, kills, counts); err != nil {
 		t.Error(err)
 	}
-	// A unit that is missing, and units from nowhere, must not pass.
+	// Missing units and units from nowhere must not pass.
 	lost, added := counts, counts
 	lost[3] += kills + 1
 	if err := compare(t.Context(), file, kills, lost); err == nil || !strings.Contains(err.Error(), "MISSING") {
-		t.Errorf("units that are missing passed: %v", err)
+		t.Errorf("missing units pass: %v", err)
 	}
 	added[3] -= kills + 1
 	if err := compare(t.Context(), file, kills, added); err == nil {
-		t.Error("units that nobody has put there passed")
+		t.Error("units from nowhere pass")
 	}
 	if err := compare(t.Context(), file, kills, [callers]int64{}); err == nil {
-		t.Error("nothing was acknowledged, and it passed")
+		t.Error("a run without acknowledged units passes")
 	}
 	if err := fillAndKill(t.Context(), self, filepath.Join(file, "none.db"), time.Millisecond, &counts); err == nil {
-		t.Error("a process that could not even open its file passed for killed")
+		t.Error("a process that could not open its file passes for killed")
 	}
 }

@@ -1,7 +1,7 @@
 // Package bench measures how many decisions a store makes per second, and how long each takes.
 //
-// Every caller asks again as soon as it is answered. Beside the speed, the units that were acknowledged are held against
-// what the limits allow: a store that is fast because it lets too much through is no use.
+// Each caller asks again as soon as it has its answer. The package also compares the admitted
+// units with the limits, because a store can be fast by admitting too many.
 package bench
 
 import (
@@ -18,63 +18,69 @@ import (
 )
 
 const (
-	rounds  = 5    // of each subject, in turn, where there is a reference
+	rounds  = 5    // of the store and the reference, in turn
 	batch   = 1000 // buckets created per call
 	warmUp  = 200 * time.Millisecond
-	longest = 500 * time.Millisecond // that the rush takes
+	longest = 500 * time.Millisecond // time of the rush
 )
 
-// Every measured bucket starts half full and leaks slowly: for as long as any measurement takes, one unit fits and three
-// quarters of the capacity do not.
+// Every measured bucket starts half full and leaks slowly. During any measurement one unit fits,
+// and three quarters of the capacity do not.
 var (
 	limit  = store.Limit{Capacity: 1 << 40, LeakRate: 1}
 	filled = limit.Capacity / 2
 	tooBig = limit.Capacity / 4 * 3
 )
 
-// rushed is the limit of the one bucket that all callers rush at the end. Nearly all of what they ask is refused, so units
-// that are let through beyond the limit show at once.
+// rushed is the limit of the single bucket that all callers rush at the end. The store must
+// refuse nearly all calls, so units admitted beyond the limit show at once.
 var rushed = store.Limit{Capacity: 100, LeakRate: 100}
 
-// Options say what to measure. Store, Callers, Keys and Duration are required and positive.
+// Options describe a measurement. Store, Callers, Keys and Duration are required and positive.
 type Options struct {
 	Store    store.Store
 	Callers  int
 	Keys     int
-	Duration time.Duration // of the measurement of the store; a reference takes as long again
-	Refused  float64       // the share of the decisions, from 0 to 1, that ask for too much and are refused
+	Duration time.Duration // of the measurement of the store; a reference takes as much time again
+	Refused  float64       // share of refused decisions, from 0 to 1; they ask for too much
 	Prefix   string        // of the keys in the store
 	// Reference, if not nil, is measured in turn with the store.
 	Reference *Reference
-	// Progress, if not nil, is told the share of the work that is done, now and then.
+	// Progress, if not nil, is called from time to time with the share of the work that is done.
 	Progress func(share float64)
 }
 
-// Reference is the barest that the same backend can do for a decision: one durable change of one row.
+// Reference is the cheapest durable change that the same backend can make for a decision: a
+// change of one row.
 type Reference struct {
-	// Decide makes one, on the row numbered key, from 0. Any number of goroutines call it at once.
+	// Decide changes the row with the number key, which counts from 0. Any number of goroutines
+	// call it at once.
 	Decide func(ctx context.Context, key int) error
-	// Close removes what the reference has made.
+	// Close removes the file or table of the reference.
 	Close func() error
 }
 
-// Report is what was measured. Figures of the reference are nil where there was none.
+// Report is the result of a measurement. The figures of the reference are nil if there was none.
 type Report struct {
 	Store               string   `json:"store"`
 	Callers             int      `json:"callers"`
 	Keys                int      `json:"keys"`
-	DecisionsPerSecond  float64  `json:"decisions_per_second"` // the median of the rounds
+	DecisionsPerSecond  float64  `json:"decisions_per_second"` // median of the rounds
 	P50                 float64  `json:"p50_ms"`
 	P99                 float64  `json:"p99_ms"`
 	ReferencePerSecond  *float64 `json:"reference_per_second"`
 	ReferenceP99        *float64 `json:"reference_p99_ms"`
-	Ratio               *float64 `json:"ratio"`                 // the median of the ratios of rounds next to each other
-	AdmittedBeyondLimit float64  `json:"admitted_beyond_limit"` // units acknowledged over capacity + leak rate * elapsed
+	Ratio               *float64 `json:"ratio"`                 // median of all rounds
+	AdmittedBeyondLimit float64  `json:"admitted_beyond_limit"` // see beyond
 }
 
-// Run measures. It leaves its keys in the store: whoever chose the prefix removes them.
+// Run measures. Its keys stay in the store, and the caller removes them by the prefix.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	b := &bench{Options: o, lim: brim.New(o.Store, &brim.Options{Prefix: o.Prefix}), admitted: make([]atomic.Int64, o.Keys)}
+	b := &bench{
+		Options:  o,
+		lim:      brim.New(o.Store, &brim.Options{Prefix: o.Prefix}),
+		admitted: make([]atomic.Int64, o.Keys),
+	}
 	b.keys = make([]string, o.Keys)
 	for i := range b.keys {
 		b.keys[i] = strconv.Itoa(i)
@@ -97,16 +103,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return &b.report, nil
 }
 
-// bench is a measurement under way.
+// bench is a running measurement.
 type bench struct {
 	Options
 	lim      *brim.Limiter
 	keys     []string
-	admitted []atomic.Int64 // units acknowledged, by key
+	admitted []atomic.Int64 // admitted units by key
 	report   Report
 }
 
-// prepare creates the buckets, so that what is measured is deciding and not creating.
+// prepare creates the buckets, because the creation of buckets is not measured.
 func (b *bench) prepare(ctx context.Context) error {
 	for first := 0; first < len(b.keys); first += batch {
 		keys := b.keys[first:min(first+batch, len(b.keys))]
@@ -160,7 +166,8 @@ func (s *subject) turn(ctx context.Context) error {
 	return nil
 }
 
-// subjects returns the store and, if there is one, the reference. Each turn of them takes the time each.
+// subjects returns the store and, if there is one, the reference. Each turn of them takes the
+// time each.
 func (b *bench) subjects(each time.Duration) ([]*subject, error) {
 	order, err := load.Draw("uniform", b.Keys, b.Keys, b.Refused, rand.Uint64())
 	if err != nil {
@@ -180,7 +187,7 @@ func (b *bench) subjects(each time.Duration) ([]*subject, error) {
 	return append(all, &subject{load: o}), nil
 }
 
-// measure runs the store, and the reference in turn with it.
+// measure runs the store and the reference in turns.
 func (b *bench) measure(ctx context.Context) error {
 	n := 1
 	if b.Reference != nil {
@@ -245,7 +252,8 @@ func (b *bench) rush(ctx context.Context) error {
 	return nil
 }
 
-// beyond returns the units admitted over what a bucket that was empty can have taken in elapsed. All amounts are whole.
+// beyond returns the admitted units above the bound of a bucket that was empty at first: capacity
+// + leak rate * elapsed, rounded down, because all amounts are whole.
 func beyond(l store.Limit, admitted int64, elapsed time.Duration) float64 {
 	allowed := int64(l.Capacity + float64(l.LeakRate*elapsed.Seconds()))
 	return float64(max(0, admitted-allowed))

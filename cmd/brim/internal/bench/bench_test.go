@@ -23,7 +23,7 @@ func inMemory(t *testing.T) store.Store {
 	return s
 }
 
-// counting counts what a store was asked.
+// counting counts the calls of a store, and its refusals.
 type counting struct {
 	store.Store
 	asked, refused atomic.Int64
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %+v", rep)
 		}
 		if rep.Ratio != nil || rep.ReferencePerSecond != nil || rep.ReferenceP99 != nil {
-			t.Errorf("there was no reference, and it says %+v", rep)
+			t.Errorf("without a reference, the report is %+v", rep)
 		}
 		if got := float64(s.refused.Load()) / float64(s.asked.Load()); math.Abs(got-refused) > 0.1 {
 			t.Errorf("the share that was refused is %v; want %v", got, refused)
@@ -69,7 +69,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// generous is a store that lets through what it has refused.
+// generous is a store that reports its refusals as admissions.
 type generous struct{ store.Store }
 
 func (g generous) Fill(ctx context.Context, op store.Op) (store.State, error) {
@@ -80,7 +80,13 @@ func (g generous) Fill(ctx context.Context, op store.Op) (store.State, error) {
 
 func TestAdmittedBeyondLimitIsFound(t *testing.T) {
 	for _, refused := range []float64{0, 0.5} {
-		o := Options{Store: generous{inMemory(t)}, Callers: 2, Keys: 1, Duration: 50 * time.Millisecond, Refused: refused}
+		o := Options{
+			Store:    generous{inMemory(t)},
+			Callers:  2,
+			Keys:     1,
+			Duration: 50 * time.Millisecond,
+			Refused:  refused,
+		}
 		rep, err := Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +101,8 @@ func TestBeyond(t *testing.T) {
 	l := store.Limit{Capacity: 10, LeakRate: 2}
 	for admitted, want := range map[int64]float64{0: 0, 12: 0, 13: 0, 14: 1, 20: 7} {
 		if got := beyond(l, admitted, 1900*time.Millisecond); got != want {
-			t.Errorf("%d admitted in 1.9 s are %v beyond 10 + 3.8; want %v, for all amounts are whole", admitted, got, want)
+			t.Errorf("%d admitted in 1.9 s are %v beyond 10 + 3.8; want %v, because all amounts are whole",
+				admitted, got, want)
 		}
 	}
 }
@@ -107,33 +114,34 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rep, err := Run(t.Context(), Options{Store: inMemory(t), Callers: 2, Keys: keys, Duration: 50 * time.Millisecond, Reference: ref})
+	rep, err := Run(t.Context(),
+		Options{Store: inMemory(t), Callers: 2, Keys: keys, Duration: 50 * time.Millisecond, Reference: ref})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rep.Ratio == nil || *rep.Ratio <= 1 || *rep.ReferencePerSecond <= 0 || *rep.ReferenceP99 <= 0 {
-		t.Errorf("memory is not slower than a commit each: got %+v", rep)
+		t.Errorf("the store in memory is not faster than a commit per decision: got %+v", rep)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := ref.Decide(ctx, 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("the reference goes on when it is cancelled: %v", err)
+		t.Errorf("the reference goes on after its context has ended: %v", err)
 	}
 	if err := ref.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := BoltReference(ctx, dir, keys); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v; want it cancelled", err)
+		t.Errorf("got %v; want context.Canceled", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("the reference has left %v", left)
+		t.Errorf("the reference has left the files %v", left)
 	}
 	if _, err := BoltReference(t.Context(), dir+"/none", keys); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v; want that there is no such directory", err)
+		t.Errorf("got %v; want os.ErrNotExist", err)
 	}
 }
 
-// failing fails after some calls.
+// failing is a store that fails after some calls.
 type failing struct {
 	store.Store
 	left atomic.Int64
@@ -151,13 +159,14 @@ func TestFailureEndsTheRun(t *testing.T) {
 	broken := errors.New("broken")
 	s := &failing{Store: inMemory(t), err: broken}
 	s.left.Store(1000)
-	if _, err := Run(t.Context(), Options{Store: s, Callers: 8, Keys: 10, Duration: time.Hour}); !errors.Is(err, broken) {
+	_, err := Run(t.Context(), Options{Store: s, Callers: 8, Keys: 10, Duration: time.Hour})
+	if !errors.Is(err, broken) {
 		t.Errorf("got %v; want the store's error at once", err)
 	}
 	cause := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-	_, err := Run(ctx, Options{Store: inMemory(t), Callers: 2, Keys: 10, Duration: time.Hour})
+	_, err = Run(ctx, Options{Store: inMemory(t), Callers: 2, Keys: 10, Duration: time.Hour})
 	if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v; want the interrupt", err)
 	}

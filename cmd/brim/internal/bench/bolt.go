@@ -14,11 +14,12 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// rowSize is the value of the reference's rows: a level, a time and a limit, as a bucket has.
+// rowSize is the size in bytes of a row of the reference. It has room for a level, a time and a
+// limit, like a bucket.
 const rowSize = 48
 
-// BoltReference makes one bbolt transaction per decision, the way a program without brim would, in a file of its own in dir
-// with a row per key. Close removes the file.
+// BoltReference returns a reference that makes one bbolt transaction per decision, as a program
+// without brim would. It creates a new file in dir with one row per key. Close removes the file.
 func BoltReference(ctx context.Context, dir string, keys int) (_ *Reference, err error) {
 	f, err := os.CreateTemp(dir, "brim-bench-*.db")
 	if err != nil {
@@ -64,7 +65,7 @@ func BoltReference(ctx context.Context, dir string, keys int) (_ *Reference, err
 	}, nil
 }
 
-// fillRow adds a unit to a row's level after what has leaked.
+// fillRow returns a row whose level has leaked until now, and then got one unit more.
 func fillRow(row []byte, now int64) []byte {
 	r := store.Record{
 		Level: math.Float64frombits(binary.LittleEndian.Uint64(row)),

@@ -12,8 +12,9 @@ import (
 	"github.com/brimgo/brim/internal/pgname"
 )
 
-// PostgresReference makes one single-row UPDATE per decision through the same pool, in a table of its own with a row per key
-// and the columns of a bucket. Close drops the table.
+// PostgresReference returns a reference that makes one UPDATE of one row per decision through the
+// given pool. It creates a new table with one row per key and the columns of a bucket. Close
+// drops the table.
 func PostgresReference(ctx context.Context, pool *pgxpool.Pool, schema string, keys int) (*Reference, error) {
 	names, err := pgname.New(schema, fmt.Sprintf("bench_reference_%08x", rand.Uint32()))
 	if err != nil {

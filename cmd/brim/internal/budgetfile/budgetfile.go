@@ -1,5 +1,5 @@
-// Package budgetfile reads spend budgets from YAML. It is strict: a field that it does not know, or that does not belong to
-// its kind of rule, is an error that names the line.
+// Package budgetfile reads spend budgets from YAML. It is strict. An unknown field, or a field
+// that does not belong to the kind of its rule, is an error that names the line.
 package budgetfile
 
 import (
@@ -16,16 +16,17 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// ErrFormat is a file that is no budget. Its message begins with the line.
+// ErrFormat reports a file that is not a budget. The message of an error contains the line.
 var ErrFormat = errors.New("not a budget file")
 
-// File is what a budget file says: the budget, and with it those of the accounts that a request may name besides.
+// File is the content of a budget file: the budget, and the options with the budgets of further
+// accounts that a request may name.
 type File struct {
 	Budget  spend.Budget
 	Options spend.Options
 }
 
-// maxSize is far more than any budget has rules.
+// maxSize is the largest accepted file in bytes, far above the size of any real budget.
 const maxSize = 1 << 20
 
 // Read reads a budget file.
@@ -61,7 +62,7 @@ func Read(r io.Reader) (*File, error) {
 	return file, nil
 }
 
-// parser keeps the first error.
+// parser reads parts of the document, and keeps the first error.
 type parser struct{ err error }
 
 func (p *parser) fail(n *yaml.Node, format string, args ...any) {
@@ -70,10 +71,10 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// fields calls what belongs to each field of a mapping.
+// fields calls the function in known for each field of a mapping.
 func (p *parser) fields(n *yaml.Node, known map[string]func(*yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		p.fail(n, "fields are written name: value")
+		p.fail(n, "write fields as name: value")
 		return
 	}
 	seen := make(map[string]bool)
@@ -84,7 +85,7 @@ func (p *parser) fields(n *yaml.Node, known map[string]func(*yaml.Node)) {
 		case set == nil:
 			p.fail(key, "unknown field %.40q", key.Value)
 		case seen[key.Value]:
-			p.fail(key, "field %q comes twice", key.Value)
+			p.fail(key, "field %q is given twice", key.Value)
 		default:
 			seen[key.Value] = true
 			set(value)
@@ -92,15 +93,16 @@ func (p *parser) fields(n *yaml.Node, known map[string]func(*yaml.Node)) {
 	}
 }
 
+// list returns the elements of a sequence.
 func (p *parser) list(n *yaml.Node) []*yaml.Node {
 	if n.Kind != yaml.SequenceNode {
-		p.fail(n, "a list is written with a dash in front of each element")
+		p.fail(n, "write a list with a dash in front of each element")
 		return nil
 	}
 	return n.Content
 }
 
-// text reads a scalar as it is written: 1000.10 is not a float here.
+// text returns a scalar as it is written, so that 1000.10 does not become a float.
 func (p *parser) text(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || n.Value == "" {
 		p.fail(n, "a value is missing")
@@ -109,6 +111,7 @@ func (p *parser) text(n *yaml.Node) string {
 	return n.Value
 }
 
+// time reads a duration.
 func (p *parser) time(n *yaml.Node) time.Duration {
 	d, err := duration.Parse(p.text(n))
 	if err != nil {
@@ -117,7 +120,7 @@ func (p *parser) time(n *yaml.Node) time.Duration {
 	return d
 }
 
-// budget reads a budget, with fields that only the file's own has.
+// budget reads a budget. more are the fields that only the main budget of a file has.
 func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend.Budget) {
 	var rules *yaml.Node
 	known := map[string]func(*yaml.Node){
@@ -130,7 +133,7 @@ func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend
 	}
 	p.fields(n, known)
 	if _, ok := spend.MinorUnits(b.Currency); !ok {
-		p.fail(n, "currency %.8q is no code of ISO 4217 with a minor unit; write it like EUR", b.Currency)
+		p.fail(n, "currency %.8q is not a code of ISO 4217 with a minor unit; write it like EUR", b.Currency)
 		return b
 	}
 	if rules == nil {
@@ -143,7 +146,7 @@ func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend
 	return b
 }
 
-// kinds are the fields that say what a rule is, and which others it has.
+// kinds are the fields that name the kind of a rule, with the further fields of that kind.
 var kinds = map[string][]string{
 	"leaky":           {"drains_in"},
 	"rolling":         {"window"},
@@ -218,7 +221,7 @@ func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 	case "count":
 		times, err := strconv.ParseInt(p.text(limit), 10, 64)
 		if err != nil {
-			p.fail(limit, "%.40q is no number of spends", limit.Value)
+			p.fail(limit, "%.40q is not a number of spends", limit.Value)
 		}
 		rule = spend.Count(name, times, p.time(need("window")))
 	}
@@ -250,10 +253,10 @@ func (p *parser) calendar(name string, amount spend.Money, period, zone, week *y
 	return rule
 }
 
-// where reads what a rule is about: tags, each with a value or a list of them.
+// where reads the tags that restrict a rule. Each tag has a value or a list of values.
 func (p *parser) where(rule spend.Rule, n *yaml.Node) spend.Rule {
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		p.fail(n, "where is written tag: value, or tag: [value, value]")
+		p.fail(n, "write where as tag: value, or tag: [value, value]")
 		return rule
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {

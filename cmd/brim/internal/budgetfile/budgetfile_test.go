@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // zones must be there on every machine
+	_ "time/tzdata" // every machine must have the time zones
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
@@ -16,7 +16,7 @@ func read(t testing.TB, text string) (*File, error) {
 	return Read(strings.NewReader(text))
 }
 
-const good = `# what cards may spend
+const good = `# limits of cards
 budget: cards
 currency: EUR
 hold_ttl: 48h
@@ -43,7 +43,8 @@ func TestGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour || len(f.Options.Budgets) != 1 {
+	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour ||
+		len(f.Options.Budgets) != 1 {
 		t.Errorf("got %+v", f)
 	}
 	l := memledger.New(nil)

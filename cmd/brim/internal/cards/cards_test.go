@@ -47,7 +47,7 @@ func TestGenerate(t *testing.T) {
 		t.Error("two seeds give one log")
 	}
 	if !strings.HasPrefix(string(text), Synthetic) || strings.Count(string(text), "synthetic-card-") < 1000 {
-		t.Error("the log does not say that it is synthetic, or says little else")
+		t.Error("the log does not state that it is synthetic, or has few events")
 	}
 	for _, bad := range []Generation{{}, {Cards: 1, Days: 1, Currency: "XXX"}, {Cards: 1 << 30, Days: 1, Currency: "EUR"}} {
 		if err := Generate(&bytes.Buffer{}, bad); err == nil {
@@ -56,7 +56,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// A generated log holds everything that a ledger must cope with, and gives the same report each time.
+// A generated log contains every kind of event, and gives the same report each time.
 func TestReplay(t *testing.T) {
 	text := generated(t, some)
 	var reports []*Report
@@ -86,7 +86,8 @@ func TestReplay(t *testing.T) {
 			t.Errorf("rule %s declined nothing", rule)
 		}
 	}
-	if a.Replayed == 0 || a.Accounts != 40 || len(a.Top) != 3 || a.Unparsed != 0 || a.Top[0].Declined < a.Top[2].Declined {
+	if a.Replayed == 0 || a.Accounts != 40 || len(a.Top) != 3 || a.Unparsed != 0 ||
+		a.Top[0].Declined < a.Top[2].Declined {
 		t.Errorf("got %+v", a)
 	}
 }

@@ -1,4 +1,5 @@
-// Package cards makes and replays logs of card transactions: CSV with one request per line.
+// Package cards generates and replays logs of card transactions, which are CSV with one request
+// per line.
 package cards
 
 import (
@@ -15,16 +16,16 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// ErrFormat is a log that cannot be read at all; a single bad line is counted instead.
+// ErrFormat reports a log that cannot be read at all. A replay counts single bad lines instead.
 var ErrFormat = errors.New("not a log of card transactions")
 
-// Event is one line. Columns that are not listed here are tags.
+// Event is one line of a log. Columns without a field of their own are tags.
 type Event struct {
 	Time     time.Time
 	Kind     string // spend, authorize, increase, capture, void, refund or record
 	ID       string
-	Account  string // of spend, authorize and record
-	Ref      string // of the others: the ID that they are about
+	Account  string // for spend, authorize and record
+	Ref      string // for the other kinds: the ID of the earlier request
 	Amount   string // as written
 	Currency string
 	Final    bool
@@ -32,10 +33,10 @@ type Event struct {
 	Tags     map[string]string
 }
 
-// columns are the ones that mean something, in the order in which they are written.
+// columns are the columns with a field of their own, in the order in which Generate writes them.
 var columns = []string{"time", "kind", "id", "account", "ref", "amount", "currency", "final", "force"}
 
-// required are those that a log must have.
+// required are the columns that a log must have.
 var required = []string{"time", "kind", "id", "account", "amount", "currency"}
 
 // Reader reads events.
@@ -45,10 +46,11 @@ type Reader struct {
 	synthetic bool
 }
 
-// NewReader reads the header. Lines that begin with # are comments.
+// NewReader returns a reader of the events in r, after it has read the header. Lines that begin
+// with # are comments.
 func NewReader(r io.Reader) (*Reader, error) {
 	in := bufio.NewReader(r)
-	first, _ := in.Peek(len(Synthetic)) // what cannot be read, the header cannot either
+	first, _ := in.Peek(len(Synthetic)) // if this fails, reading the header fails, too
 	c := csv.NewReader(in)
 	c.Comment = '#'
 	c.ReuseRecord = true
@@ -59,18 +61,19 @@ func NewReader(r io.Reader) (*Reader, error) {
 	header = slices.Clone(header)
 	for i, name := range header {
 		if slices.Contains(header[:i], name) {
-			return nil, fmt.Errorf("%w: column %.40q comes twice", ErrFormat, name)
+			return nil, fmt.Errorf("%w: column %.40q is given twice", ErrFormat, name)
 		}
 	}
 	for _, name := range required {
 		if !slices.Contains(header, name) {
-			return nil, fmt.Errorf("%w: column %q is missing; it needs %s", ErrFormat, name, strings.Join(required, ", "))
+			return nil, fmt.Errorf("%w: column %q is missing; it needs %s", ErrFormat, name,
+				strings.Join(required, ", "))
 		}
 	}
 	return &Reader{csv: c, header: header, synthetic: string(first) == Synthetic}, nil
 }
 
-// LineError is a line that is no event.
+// LineError reports a line that is not an event.
 type LineError struct {
 	Line int
 	Err  error
@@ -78,10 +81,12 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 
-// Unwrap returns what is wrong with the line.
+// Unwrap returns the reason.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Read returns the next event, a *LineError, after which reading goes on, or io.EOF.
+// Read returns the next event with the number of its line. It returns a *LineError for a line
+// that is not an event, and continues with the next line afterwards. It returns io.EOF at the
+// end.
 func (r *Reader) Read() (e Event, line int, err error) {
 	fields, err := r.csv.Read()
 	if err == io.EOF {
@@ -131,6 +136,7 @@ func (r *Reader) Read() (e Event, line int, err error) {
 	return e, line, nil
 }
 
+// flag reads a column that is true, false or empty.
 func flag(s string) (bool, error) {
 	if s == "" {
 		return false, nil
@@ -138,7 +144,7 @@ func flag(s string) (bool, error) {
 	return strconv.ParseBool(s)
 }
 
-// money reads the amount; a void has none.
+// money reads the amount. A void has none.
 func (e *Event) money() (spend.Money, error) {
 	if e.Kind == "void" {
 		return spend.Money{}, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// Generation says what to make.
+// Generation describes a log to generate.
 type Generation struct {
 	Seed     uint64
 	Cards    int
@@ -24,14 +24,14 @@ type Generation struct {
 	Currency string
 }
 
-// Synthetic begins the first line of every generated log.
+// Synthetic is the beginning of the first line of every generated log.
 const Synthetic = "# synthetic: made by brim spend generate, no real card, person or merchant"
 
-// merchant is somebody who takes cards.
+// merchant is a shop that takes cards.
 type merchant struct {
 	name, category, country string
 	typical                 float64 // amount, in major units
-	holds                   bool    // authorizes first
+	holds                   bool    // authorizes before it captures
 }
 
 var categories = []struct {
@@ -51,9 +51,10 @@ var categories = []struct {
 
 var countries = []string{"DE", "DE", "DE", "DE", "FR", "NL", "US", "BR"}
 
-// Generate writes a log: money comes once a month and goes fastest after that, few merchants take most of it, some spends come
-// in bursts, some are refunded, some requests are sent twice, and some captures come late. The same Generation always gives the
-// same log.
+// Generate writes a log. Each card gets a salary once a month, and spends most right after it. A
+// few merchants take most of the money. Some spends come in bursts, some are refunded, some
+// requests are sent twice, and some captures come late. The same Generation always gives the same
+// log.
 func Generate(w io.Writer, g Generation) error {
 	places, ok := spend.MinorUnits(g.Currency)
 	if g.Cards < 1 || g.Days < 1 || g.Cards > 1_000_000 || g.Days > 3660 || !ok {
@@ -63,16 +64,30 @@ func Generate(w io.Writer, g Generation) error {
 	merchants := make([]merchant, 500)
 	for i := range merchants {
 		c := categories[r.IntN(len(categories))]
-		merchants[i] = merchant{fmt.Sprintf("synthetic-%03d", i), c.name, countries[r.IntN(len(countries))], c.typical * math.Exp(r.NormFloat64()/3), c.holds}
+		merchants[i] = merchant{
+			fmt.Sprintf("synthetic-%03d", i),
+			c.name,
+			countries[r.IntN(len(countries))],
+			c.typical * math.Exp(r.NormFloat64()/3),
+			c.holds,
+		}
 	}
-	m := &maker{Generation: g, r: r, scale: math.Pow10(places), merchants: merchants, zipf: rand.NewZipf(r, 1.2, 4, uint64(len(merchants)-1))}
+	m := &maker{
+		Generation: g,
+		r:          r,
+		scale:      math.Pow10(places),
+		merchants:  merchants,
+		zipf:       rand.NewZipf(r, 1.2, 4, uint64(len(merchants)-1)),
+	}
 	for card := range g.Cards {
 		m.card(card)
 	}
-	slices.SortStableFunc(m.events, func(a, b Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(m.events,
+		func(a, b Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
 	return m.write(w)
 }
 
+// maker collects the events of a log.
 type maker struct {
 	Generation
 	r         *rand.Rand
@@ -88,11 +103,11 @@ func (m *maker) id() string {
 	return fmt.Sprintf("synthetic-%d-%d", m.Seed, m.ids)
 }
 
-// card makes the life of a card.
+// card makes all events of a card.
 func (m *maker) card(n int) {
 	account := fmt.Sprintf("synthetic-card-%05d", n)
 	salary := []int{1, 15, 25, 28}[m.r.IntN(4)]
-	eager := 0.3 + 2*m.r.Float64() // spends a day, on average
+	eager := 0.3 + 2*m.r.Float64() // spends per day, on average
 	for day := range m.Days {
 		date := m.Start.AddDate(0, 0, day)
 		since := (date.Day() - salary + 30) % 30
@@ -111,6 +126,7 @@ func (m *maker) card(n int) {
 	}
 }
 
+// poisson draws a number from the Poisson distribution with the given mean.
 func (m *maker) poisson(mean float64) (n int) {
 	for p := m.r.Float64(); p > math.Exp(-mean); p *= m.r.Float64() {
 		n++
@@ -118,20 +134,29 @@ func (m *maker) poisson(mean float64) (n int) {
 	return n
 }
 
+// add adds an event, and sometimes a retry of it.
 func (m *maker) add(e Event) {
 	m.events = append(m.events, e)
-	if m.r.IntN(50) == 0 { // nobody answered in time: the same again
+	if m.r.IntN(50) == 0 { // a retry, as if no answer had come in time
 		e.Time = e.Time.Add(time.Duration(1+m.r.IntN(30)) * time.Second)
 		m.events = append(m.events, e)
 	}
 }
 
-// visit makes one spend and what comes of it.
+// visit makes one spend with its capture and refund.
 func (m *maker) visit(account string, at time.Time) {
 	shop := m.merchants[m.zipf.Uint64()]
 	amount := max(1, int64(shop.typical*math.Exp(m.r.NormFloat64()/2)*m.scale))
 	tags := map[string]string{"merchant": shop.name, "category": shop.category, "country": shop.country}
-	e := Event{Time: at, Kind: "spend", ID: m.id(), Account: account, Amount: m.text(amount), Currency: m.Currency, Tags: tags}
+	e := Event{
+		Time:     at,
+		Kind:     "spend",
+		ID:       m.id(),
+		Account:  account,
+		Amount:   m.text(amount),
+		Currency: m.Currency,
+		Tags:     tags,
+	}
 	begun, taken := e.ID, amount
 	if shop.holds {
 		e.Kind = "authorize"
@@ -149,7 +174,7 @@ func (m *maker) visit(account string, at time.Time) {
 	}
 }
 
-// settle makes what ends a hold, and returns what was taken.
+// settle makes the events that end a hold, and returns the amount taken.
 func (m *maker) settle(hold string, shop merchant, amount int64, at time.Time) (taken int64) {
 	after := at.Add(time.Duration(1+m.r.IntN(72)) * time.Hour)
 	switch n := m.r.IntN(100); {
@@ -167,13 +192,14 @@ func (m *maker) settle(hold string, shop merchant, amount int64, at time.Time) (
 		return amount
 	case n < 40 && shop.category == "hotel":
 		m.follow("increase", hold, amount/2+1, at.Add(24*time.Hour), false, false)
-	case n < 55 && amount > 1: // less than was asked for
+	case n < 55 && amount > 1: // less than the hold
 		amount -= m.r.Int64N(amount/2 + 1)
 	}
 	m.follow("capture", hold, amount, after.Add(24*time.Hour), true, false)
 	return amount
 }
 
+// follow makes an event about an earlier request.
 func (m *maker) follow(kind, ref string, amount int64, at time.Time, final, force bool) {
 	e := Event{Time: at, Kind: kind, ID: m.id(), Ref: ref, Currency: m.Currency, Final: final, Force: force}
 	if kind != "void" {
@@ -192,7 +218,7 @@ func (m *maker) write(w io.Writer) error {
 	}
 	c := csv.NewWriter(w)
 	tags := []string{"merchant", "category", "country"}
-	_ = c.Write(append(slices.Clone(columns), tags...)) // Error tells
+	_ = c.Write(append(slices.Clone(columns), tags...)) // c.Error reports a failure
 	mark := func(b bool) string {
 		if b {
 			return strconv.FormatBool(b)
@@ -202,7 +228,8 @@ func (m *maker) write(w io.Writer) error {
 	for i := range m.events {
 		e := &m.events[i]
 		line := []string{
-			e.Time.UTC().Format(time.RFC3339), e.Kind, e.ID, e.Account, e.Ref, e.Amount, e.Currency, mark(e.Final), mark(e.Force),
+			e.Time.UTC().Format(time.RFC3339), e.Kind, e.ID, e.Account, e.Ref, e.Amount, e.Currency,
+			mark(e.Final), mark(e.Force),
 		}
 		for _, t := range tags {
 			line = append(line, e.Tags[t])

@@ -14,42 +14,50 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// Clock shows the time of the event that is replayed.
+// Clock shows the time of the event that is being replayed.
 type Clock struct{ us atomic.Int64 }
 
-// Now is for a ledger's options.
+// Now returns the time of the event. It is the Clock of the ledger's options.
 func (c *Clock) Now() time.Time { return time.UnixMicro(c.us.Load()).UTC() }
 
-// Report is what a replay found.
+// Report is the result of a replay.
 type Report struct {
 	Events    int64            `json:"events"`
 	ByKind    map[string]int64 `json:"by_kind"`
-	Approved  int64            `json:"approved"` // of what can be declined
+	Approved  int64            `json:"approved"` // of the requests that can be declined
 	Declined  int64            `json:"declined"`
-	Replayed  int64            `json:"replayed"`     // sent again, with the first answer again
-	Failed    map[string]int64 `json:"failed"`       // calls that make no sense, by what was wrong
-	ByRule    map[string]int64 `json:"declined_by"`  // one decline may have several
-	Spent     spend.Money      `json:"spent"`        // approved, captured and recorded, less refunds
-	Accounts  int64            `json:"accounts"`     // all of them proven against their entries
-	Unparsed  int64            `json:"unparsed"`     // lines that are no events
-	Bad       []string         `json:"bad"`          // the first few of them
+	Replayed  int64            `json:"replayed"`     // retries, which got their first answer again
+	Failed    map[string]int64 `json:"failed"`       // contradictory requests, by reason
+	ByRule    map[string]int64 `json:"declined_by"`  // a decline may count for several rules
+	Spent     spend.Money      `json:"spent"`        // without the refunds
+	Accounts  int64            `json:"accounts"`     // all of them verified against their entries
+	Unparsed  int64            `json:"unparsed"`     // lines that are not events
+	Bad       []string         `json:"bad"`          // the first of these lines
 	Top       []Top            `json:"top_declined"` // accounts
-	Synthetic bool             `json:"synthetic"`    // the log says that it was generated
+	Synthetic bool             `json:"synthetic"`    // the log states that it was generated
 	Seconds   float64          `json:"seconds"`
 }
 
-// Top is an account that was often declined.
+// Top is an account with declined requests.
 type Top struct {
 	Account  string `json:"account"`
 	Declined int64  `json:"declined"`
 	Approved int64  `json:"approved"`
 }
 
-// Replay decides a log's events in order, by the time that each has. top is how many of the most declined accounts to report.
+// Replay decides the events of a log in order, each at its own time. top is the number of the
+// most declined accounts in the report.
 func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top int) (*Report, error) {
-	rep := &Report{ByKind: map[string]int64{}, Failed: map[string]int64{}, ByRule: map[string]int64{}, Bad: []string{}, Top: []Top{}, Synthetic: r.synthetic}
+	rep := &Report{
+		ByKind:    map[string]int64{},
+		Failed:    map[string]int64{},
+		ByRule:    map[string]int64{},
+		Bad:       []string{},
+		Top:       []Top{},
+		Synthetic: r.synthetic,
+	}
 	accounts := make(map[string]*Top)
-	owner := make(map[string]string) // of spends
+	owner := make(map[string]string) // accounts by request ID
 	start := time.Now()
 	for {
 		e, _, err := r.Read()
@@ -91,7 +99,7 @@ func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top 
 	}
 }
 
-// send asks the budget what the event asks.
+// send sends the request of the event to the budget.
 func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, error) {
 	amount, err := e.money()
 	if err != nil {
@@ -108,7 +116,8 @@ func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, erro
 	case "increase":
 		return b.Increase(ctx, spend.IncreaseRequest{ID: e.ID, HoldID: e.Ref, Amount: amount})
 	case "capture":
-		return b.Capture(ctx, spend.CaptureRequest{ID: e.ID, HoldID: e.Ref, Amount: amount, Final: e.Final, Force: e.Force})
+		return b.Capture(ctx,
+			spend.CaptureRequest{ID: e.ID, HoldID: e.Ref, Amount: amount, Final: e.Final, Force: e.Force})
 	case "void":
 		return b.Void(ctx, spend.VoidRequest{ID: e.ID, HoldID: e.Ref})
 	case "refund":
@@ -119,7 +128,8 @@ func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, erro
 
 var errKind = errors.New("unknown kind")
 
-// reasonOf names the errors that are an event's own; others end the replay.
+// reasonOf returns the reason of an error that the event has caused, and "" for other errors,
+// which end the replay.
 func reasonOf(err error) string {
 	for _, known := range []error{
 		errKind, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
@@ -132,6 +142,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
+// count adds a decision to the report.
 func (rep *Report) count(e *Event, d spend.Decision, account *Top) {
 	switch {
 	case d.Replayed:
@@ -148,6 +159,7 @@ func (rep *Report) count(e *Event, d spend.Decision, account *Top) {
 	}
 }
 
+// maxBad is the number of bad lines that a report names.
 const maxBad = 5
 
 func (rep *Report) bad(err *LineError) {
@@ -157,8 +169,10 @@ func (rep *Report) bad(err *LineError) {
 	}
 }
 
-// end proves all accounts against their entries, and adds up what is in them.
-func (rep *Report) end(ctx context.Context, b *spend.Budgets, accounts map[string]*Top, top int, start time.Time) error {
+// end verifies all accounts against their entries, and adds up the money spent.
+func (rep *Report) end(
+	ctx context.Context, b *spend.Budgets, accounts map[string]*Top, top int, start time.Time,
+) error {
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		if name == "" {
 			continue

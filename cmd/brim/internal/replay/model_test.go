@@ -20,14 +20,17 @@ import (
 
 const nasa = "../../testdata/nasa-1995-08-01.log.gz"
 
-// exact is a bucket in rational arithmetic, written from the definition and from nothing that brim runs. Its level is the
-// numerator over a denominator that all numbers of a replay share, which is faster than a big.Rat for each.
+// exact is a bucket in rational arithmetic. It follows the definition, and shares no code with
+// brim. Its level is a numerator. All numbers of a replay share the denominator, which is faster
+// than a big.Rat for each number.
 type exact struct {
 	level *big.Int
 	at    int64
 }
 
-// model counts what buckets with this limit accept, and the units. Numbers are text, so that 0.1 is a tenth.
+// model counts the requests that buckets with this limit accept and refuse, and the accepted
+// units. Its numbers are text, so that
+// 0.1 is exactly a tenth.
 func model(t *testing.T, r *trace.Reader, capacity, leakRate, cost string) (accepted, refused int64, units float64) {
 	t.Helper()
 	rat := func(s string) *big.Rat {
@@ -68,7 +71,7 @@ func model(t *testing.T, r *trace.Reader, capacity, leakRate, cost string) (acce
 			b.at = req.Time
 		}
 		n := over(each)
-		if cost == "0" { // as the line says; these are whole numbers
+		if cost == "0" { // the costs of the lines, which are whole numbers
 			n = new(big.Int).Mul(big.NewInt(int64(req.Cost)), denominator)
 		}
 		after := new(big.Int).Add(b.level, n)
@@ -162,7 +165,8 @@ func TestReplayAgreesWithRationalArithmetic(t *testing.T) {
 				t.Fatal(err)
 			}
 			cost := strconv.FormatFloat(tc.options.Cost.Units, 'g', -1, 64)
-			accepted, refused, units := model(t, reader(t, strings.NewReader(text), tc.options), tc.capacity, tc.rate, cost)
+			accepted, refused, units := model(t, reader(t, strings.NewReader(text), tc.options), tc.capacity,
+				tc.rate, cost)
 			o := inMemory(t, tc.limit)
 			o.Over, o.Cost = tc.over, tc.options.Cost.Units
 			rep, err := Run(t.Context(), reader(t, strings.NewReader(text), tc.options), o)
@@ -170,7 +174,8 @@ func TestReplayAgreesWithRationalArithmetic(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rep.Accepted != accepted || rep.Refused != refused {
-				t.Errorf("%s: accepted %d, refused %d; want %d and %d", tc.why, rep.Accepted, rep.Refused, accepted, refused)
+				t.Errorf("%s: accepted %d, refused %d; want %d and %d", tc.why, rep.Accepted, rep.Refused,
+					accepted, refused)
 			}
 			if math.Abs(rep.UnitsAccepted-units) > 1e-9*units {
 				t.Errorf("%s: %v units accepted; want %v", tc.why, rep.UnitsAccepted, units)

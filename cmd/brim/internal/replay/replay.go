@@ -13,45 +13,48 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// chunk is how many lines are decided per commit. A commit takes as long as some hundred decisions; a store that others use
-// is not kept from them for long.
+// chunk is the number of lines that are decided per commit. A commit takes as long as some
+// hundred decisions. A larger chunk would keep other processes from the store for too long.
 const chunk = 4096
 
-// named is how many lines that do not parse a report names.
+// named is the number of bad lines that a report names.
 const named = 3
 
-// ErrNoRequests is a trace of which no line is a request.
+// ErrNoRequests reports a trace that contains no request.
 var ErrNoRequests = errors.New("no requests")
 
-// Clock is the time of the line that is being decided. A store is opened with its Now.
+// Clock shows the time of the line that is being decided. Its Now must be the Clock of the
+// store's options.
 type Clock struct{ micros atomic.Int64 }
 
 // Now returns the time of the line that is being decided.
 func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
 
-// Options say what to replay into. Store, Clock and Limit are required.
+// Options describe a replay. Store, Clock and Limit are required.
 type Options struct {
 	Store store.Store
-	// Update, if not nil, runs its function on a view of the store whose decisions are committed together. It may run the
-	// function more than once.
+	// Update, if not nil, runs its function on a view of the store whose decisions are committed
+	// together. It may run the function more than once.
 	Update func(ctx context.Context, decide func(store.Store) error) error
-	// Clock must be what Store reads its time from. The store must believe times that are any distance ahead of it.
+	// Clock must be the clock of Store. The store must accept a clock that jumps ahead by any time.
 	Clock *Clock
 	Limit store.Limit
-	// Over, if not 0, is the time in which a full bucket of Limit drains: exactly, where the leak rate is rounded.
+	// Over, if not 0, is the exact time in which a full bucket of Limit drains. The leak rate of
+	// Limit is a rounded number.
 	Over   time.Duration
-	Cost   float64 // of every request, if they all have one; else 0
+	Cost   float64 // of every request; 0 if the costs differ
 	Prefix string  // of the keys in the store
-	Keep   bool    // will the buckets be left there?
-	Top    int     // how many of the most refused keys to report
-	// Progress, if not nil, is told the number of lines done, now and then.
+	Keep   bool    // the buckets stay in the store
+	Top    int     // number of the most refused keys in the report
+	// Progress, if not nil, is called from time to time with the number of lines done.
 	Progress func(lines int64)
 }
 
-// Run decides every request that r yields, in order, and reports what became of them. Within a bucket time never runs
-// backwards: a line that is older than one before it with the same key is decided at the time of that one.
+// Run decides every request of r in order. Within a bucket time never runs backwards: Run decides
+// a line that is older than an earlier line with the same key at the time of the earlier line.
 //
-// Lines that are no requests are counted; if there are no others, the error is [ErrNoRequests] and the report says why.
+// Run counts lines that are not requests. If the trace contains no request, the error is
+// [ErrNoRequests], and the report contains the reasons.
 func Run(ctx context.Context, r *trace.Reader, o Options) (*Report, error) {
 	if err := o.Limit.Validate(); err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func Run(ctx context.Context, r *trace.Reader, o Options) (*Report, error) {
 		var c lines
 		select {
 		case c = <-chunks:
-		case <-ctx.Done(): // a read that never returns, from a terminal for instance, must not be waited for
+		case <-ctx.Done(): // a read that never returns, say from a terminal, must not delay this
 			return nil, context.Cause(ctx)
 		}
 		if ended = c.err == io.EOF; !ended && c.err != nil {
@@ -95,10 +98,10 @@ func Run(ctx context.Context, r *trace.Reader, o Options) (*Report, error) {
 type lines struct {
 	requests []trace.Request
 	bad      []*trace.LineError
-	err      error // that ended the reading
+	err      error // the error that ended the reading
 }
 
-// read parses one chunk while another is decided, until the trace ends or ctx is done.
+// read parses a chunk while the one before is decided, until the trace ends or ctx is done.
 func read(ctx context.Context, r *trace.Reader) <-chan lines {
 	chunks := make(chan lines)
 	go func() {
@@ -134,30 +137,31 @@ func readChunk(r *trace.Reader) (c lines) {
 	return c
 }
 
-// run is a replay under way.
+// run is a running replay.
 type run struct {
 	Options
-	factor  float64     // by which the store's units are smaller than the limit's
-	scaled  store.Limit // the limit in the store's units
+	factor  float64     // units of the store per unit of the limit
+	scaled  store.Limit // the limit in units of the store
 	report  Report
 	tallies map[string]*tally
 }
 
-// tally is what became of one key's requests.
+// tally counts the decisions of a key.
 type tally struct {
 	accepted, refused int64
 	last              int64 // the time of its latest line
 }
 
-// decision is one request, ready for the store.
+// decision is a request for the store, with its answer.
 type decision struct {
 	op       store.Op
-	cost     float64 // in the limit's units
+	cost     float64 // in units of the limit
 	at       int64
 	tally    *tally
 	accepted bool
 }
 
+// decide decides the requests of a chunk in one commit, and counts them.
 func (r *run) decide(ctx context.Context, c lines) error {
 	decisions := make([]decision, 0, len(c.requests))
 	for i := range c.requests {
@@ -177,7 +181,8 @@ func (r *run) decide(ctx context.Context, c lines) error {
 			r.tallies[req.Key] = t
 		}
 		t.last = max(t.last, req.Time)
-		// What exceeds the largest amount exceeds the scaled capacity too, which is below it.
+		// The scaled capacity is below the largest amount, so a cost above the largest amount is
+		// refused as well.
 		op.Limit, op.Amount = r.scaled, min(req.Cost*r.factor, store.MaxAmount)
 		decisions = append(decisions, decision{op: op, cost: req.Cost, at: t.last, tally: t})
 	}
@@ -215,6 +220,7 @@ func (r *run) decide(ctx context.Context, c lines) error {
 	return nil
 }
 
+// update calls decide with the store, in one commit if the store can do so.
 func (r *run) update(ctx context.Context, decide func(store.Store) error) error {
 	if r.Update == nil {
 		return decide(r.Store)

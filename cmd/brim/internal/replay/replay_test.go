@@ -34,32 +34,32 @@ func TestRun(t *testing.T) {
 			limit: store.Limit{Capacity: 1, LeakRate: 1}, requests: 4, accepted: 2, refused: 2,
 		},
 		{
-			name: "backwards", why: "a line that is older than its key's last one does not take the time back: b's unit at 1000 must not leak again",
+			name: "backwards", why: "a line that is older than the last line of its key must not turn the time back, so that b's unit at 1000 leaks again",
 			log:   "time,key\n1000,b\n10,b\n1000,b\n1001,b\n",
 			limit: store.Limit{Capacity: 1, LeakRate: 1}, requests: 4, accepted: 2, refused: 2,
 		},
 		{
-			name: "other keys", why: "time runs per key: an old line of another key is decided at its own time, and so leaks",
+			name: "other keys", why: "each key has its own time, so an old line of another key is decided at its time",
 			log:   "time,key\n10,a\n100000,b\n11,a\n12,a\n",
 			limit: store.Limit{Capacity: 1, LeakRate: 1}, requests: 4, accepted: 4,
 		},
 		{
-			name: "jump", why: "a log with one line from the future must not have its bucket's time doubted",
+			name: "jump", why: "the store must accept the time of a line that jumps far ahead",
 			log:   "time,key\n200000000000,a\n10,a\n11,a\n",
 			limit: store.Limit{Capacity: 1, LeakRate: 1}, requests: 3, accepted: 1, refused: 2,
 		},
 		{
-			name: "costs", why: "zero always fits, more than the capacity never",
+			name: "costs", why: "a cost of 0 always fits, and one above the capacity never",
 			log:   "cost,key,time\n5,a,1\n0,a,1\n6,a,2\n0.5,b,2\n",
 			limit: store.Limit{Capacity: 5, LeakRate: 1}, requests: 4, accepted: 3, refused: 1,
 		},
 		{
-			name: "keys", why: "keys that no store takes are counted as unparsed, not as refused",
+			name: "keys", why: "lines with invalid keys count as unparsed, not as refused",
 			log:   "time,key\n1,\n1," + strings.Repeat("k", 512) + "\n1,a\x00b\n1,a\n",
 			limit: store.Limit{Capacity: 5, LeakRate: 1}, requests: 1, accepted: 1, invalid: 3,
 		},
 		{
-			name: "rounding", why: "a cost that is lost in the capacity is no cost",
+			name: "rounding", why: "a cost that rounding would lose is an invalid line",
 			log:   "time,key,cost\n1,a,1e-300\n1,a,1\n",
 			limit: store.Limit{Capacity: 5, LeakRate: 1}, requests: 1, accepted: 1, invalid: 1,
 		},
@@ -87,10 +87,11 @@ func TestTopRefused(t *testing.T) {
 	}
 	want := []Refused{{Key: "c", Accepted: 1, Refused: 3}, {Key: "a", Accepted: 1, Refused: 2}}
 	if !reflect.DeepEqual(rep.TopRefused, want) {
-		t.Errorf("the most refused come first, equals by key, without the prefix: got %v, want %v", rep.TopRefused, want)
+		t.Errorf("the most refused keys come first, equal ones by key, all without the prefix: got %v, want %v",
+			rep.TopRefused, want)
 	}
 	if rep.Keys != 4 {
-		t.Errorf("%d keys; want 4, whether or not they were refused", rep.Keys)
+		t.Errorf("%d keys; want 4, because keys without refusals count, too", rep.Keys)
 	}
 }
 
@@ -100,15 +101,17 @@ func TestNoRequests(t *testing.T) {
 		t.Errorf("got %v and %+v; want ErrNoRequests and lines 1 and 3", err, rep)
 	}
 	if rep.TopRefused == nil {
-		t.Error("TopRefused is nil; JSON would say null and not []")
+		t.Error("TopRefused is nil, which JSON writes as null and not as []")
 	}
 	rep, err = Run(t.Context(), read1(t, strings.Repeat("x\n", 3*chunk)+"1\n"), inMemory(t, store.Limit{Capacity: 1}))
 	if !errors.Is(err, ErrNoRequests) || rep.Unparsed != 3*chunk+1 || len(rep.Bad) != named {
-		t.Errorf("got %v, %d unparsed, %d named; want all counted and the first %d named", err, rep.Unparsed, len(rep.Bad), named)
+		t.Errorf("got %v, %d unparsed, %d named; want all of them counted and the first %d named", err,
+			rep.Unparsed, len(rep.Bad), named)
 	}
 }
 
-// A backend may run the function of an update again, if the first commit failed: the lines must count once.
+// A backend runs the function of an update again if the first commit fails. The lines must count
+// once.
 func TestUpdateThatRunsTwice(t *testing.T) {
 	o := inMemory(t, store.Limit{Capacity: 5, LeakRate: 0.1})
 	updates := 0
@@ -131,7 +134,7 @@ func TestUpdateThatRunsTwice(t *testing.T) {
 	}
 }
 
-// forgetful accepts everything and keeps nothing, as a transaction that is rolled back.
+// forgetful accepts everything and keeps nothing, like a transaction that is rolled back.
 type forgetful struct{ store.Store }
 
 func (forgetful) Fill(context.Context, store.Op) (store.State, error) {
@@ -152,7 +155,8 @@ func TestErrorsEndTheReplay(t *testing.T) {
 	if _, err := Run(t.Context(), r, inMemory(t, store.Limit{Capacity: 1})); !errors.Is(err, broken) {
 		t.Errorf("a log that fails: got %v", err)
 	}
-	if _, err := Run(t.Context(), read1(t, "time,key\n1,a\n"), inMemory(t, store.Limit{})); !errors.Is(err, store.ErrInvalidLimit) {
+	_, err = Run(t.Context(), read1(t, "time,key\n1,a\n"), inMemory(t, store.Limit{}))
+	if !errors.Is(err, store.ErrInvalidLimit) {
 		t.Errorf("no limit: got %v", err)
 	}
 }
@@ -161,7 +165,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A replay whose input never ends, a terminal's for instance, ends when it is interrupted.
+// A replay whose input never ends, for instance from a terminal, ends on an interrupt.
 func TestInterrupt(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()

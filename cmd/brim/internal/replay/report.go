@@ -10,35 +10,37 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Report is what became of a trace.
+// Report is the result of a replay.
 type Report struct {
-	Requests           int64     `json:"requests"` // decided: accepted or refused
+	Requests           int64     `json:"requests"` // accepted or refused
 	Accepted           int64     `json:"accepted"`
 	Refused            int64     `json:"refused"`
 	UnitsAccepted      float64   `json:"units_accepted"`
 	Keys               int       `json:"keys"`
-	Unparsed           int64     `json:"unparsed"` // lines that are no requests
-	Seconds            float64   `json:"seconds"`  // of wall time, commits included
+	Unparsed           int64     `json:"unparsed"` // lines that are not requests
+	Seconds            float64   `json:"seconds"`  // wall time, with the commits
 	DecisionsPerSecond float64   `json:"decisions_per_second"`
 	TopRefused         []Refused `json:"top_refused"` // the most refused first; never nil
 
-	// Bad names the first of the lines that are no requests.
+	// Bad are the first lines that are not requests.
 	Bad []*trace.LineError `json:"-"`
 }
 
-// Refused is a key of which requests were refused.
+// Refused is a key with refused requests.
 type Refused struct {
 	Key      string `json:"key"`
 	Accepted int64  `json:"accepted"`
 	Refused  int64  `json:"refused"`
 }
 
+// unparsed counts lines that are not requests.
 func (r *Report) unparsed(bad []*trace.LineError) {
 	r.Unparsed += int64(len(bad))
 	slices.SortFunc(bad, func(a, b *trace.LineError) int { return cmp.Compare(a.Line, b.Line) })
 	r.Bad = append(r.Bad, bad[:min(len(bad), named-len(r.Bad))]...)
 }
 
+// finish completes the report. took is the wall time of the replay.
 func (r *run) finish(took time.Duration) {
 	rep := &r.report
 	rep.Keys = len(r.tallies)
@@ -58,11 +60,11 @@ func (r *run) finish(took time.Duration) {
 	rep.TopRefused = rep.TopRefused[:min(len(rep.TopRefused), r.Top)]
 }
 
-// reason says in a few words why a request is one that no bucket takes.
+// reason describes why a store rejects a request as invalid.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, store.ErrInvalidKey):
-		return "its key is empty, not UTF-8, holds NUL or is too long"
+		return "its key is empty, not UTF-8, contains NUL or is too long"
 	case errors.Is(err, store.ErrInvalidAmount):
 		return "its cost is lost in the rounding of the capacity; count in larger units"
 	}

@@ -9,13 +9,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A double holds no fifth and no third, so that a bucket which leaks 0.2 per second is off by an ulp after some seconds, and
-// decides a few of a log's requests otherwise than arithmetic does, those that would make it exactly full. A bucket whose
-// numbers are all multiplied by the same factor is the same bucket. So the replay counts in a unit of which the capacity, the
-// leak of a second and the cost are whole numbers: then nothing is rounded where times are whole seconds, as in access logs.
+// A double cannot represent a fifth or a third exactly. A bucket that leaks 0.2 per second is off
+// by one unit in the last place after some seconds, and then decides wrongly on requests that
+// would fill it exactly. A bucket whose numbers are all multiplied by the same factor makes the
+// same decisions. The replay therefore counts in a unit in which the capacity, the leak of a
+// second and the cost are whole numbers. Then nothing is rounded if the times are whole seconds,
+// as in access logs.
 
-// scale returns that factor, or 1 where there is none or the numbers would become too large. over, if not 0, is the time in
-// which a full bucket drains, exactly; cost is that of every request, or 0.
+// scale returns the factor of that unit, or 1 if there is none or the numbers would become too
+// large. over, if not 0, is the exact time in which a full bucket drains. cost is the cost of
+// every request, or 0 if the costs differ.
 func scale(l store.Limit, over time.Duration, cost float64) (factor float64, scaled store.Limit) {
 	capacity, rate := decimal(l.Capacity), decimal(l.LeakRate)
 	if over > 0 {
@@ -23,8 +26,8 @@ func scale(l store.Limit, over time.Duration, cost float64) (factor float64, sca
 	}
 	k := big.NewInt(1)
 	for _, r := range []*big.Rat{capacity, rate, decimal(cost)} {
-		d := odd(r.Denom())                                  // doubles hold halves
-		k.Mul(k, d.Div(d, new(big.Int).GCD(nil, nil, k, d))) // their least common multiple
+		d := odd(r.Denom())                                  // a double represents halves exactly
+		k.Mul(k, d.Div(d, new(big.Int).GCD(nil, nil, k, d))) // the least common multiple
 	}
 	times := func(r *big.Rat) (float64, bool) {
 		f, exact := new(big.Rat).Mul(r, new(big.Rat).SetInt(k)).Float64()
@@ -39,16 +42,17 @@ func scale(l store.Limit, over time.Duration, cost float64) (factor float64, sca
 	return f, store.Limit{Capacity: c, LeakRate: r}
 }
 
-// decimal returns the number that was meant by what a double of it shows.
+// decimal returns the decimal number that a caller has written for the double f.
 func decimal(f float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64)) // what it has written, it reads
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64)) // cannot fail
 	return r
 }
 
 // odd returns n without its factors of two.
 func odd(n *big.Int) *big.Int { return new(big.Int).Rsh(n, n.TrailingZeroBits()) }
 
-// unscale writes the buckets anew in the units of the limit, for a replay that leaves them in the store.
+// unscale rewrites the buckets in units of the limit, after a replay whose buckets stay in the
+// store.
 func (r *run) unscale(ctx context.Context) error {
 	if r.factor == 1 {
 		return nil
@@ -83,7 +87,7 @@ func (r *run) unscaleOne(ctx context.Context, s store.Store, key string) error {
 		return err
 	}
 	if err := s.Delete(ctx, b.Key); err != nil || states[0].Level == 0 {
-		return err // empty is the same as absent
+		return err // an empty bucket is the same as an absent one
 	}
 	_, err = s.Fill(ctx, store.Op{Bucket: b, Amount: states[0].Level / r.factor, Mode: store.Always})
 	return err

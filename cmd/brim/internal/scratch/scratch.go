@@ -1,4 +1,5 @@
-// Package scratch gives a replay or a benchmark keys of its own in a store that may hold live buckets, and removes them.
+// Package scratch gives a replay or a benchmark its own keys in a store that may contain live
+// buckets, and removes them afterwards.
 package scratch
 
 import (
@@ -11,13 +12,15 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// batch is how many keys are removed at once: a commit for each would take hours, one for all would keep other callers out.
+// batch is the number of keys that are removed at once. A commit for each key would take hours.
+// One commit for all keys would keep other callers out for too long.
 const batch = 4096
 
-// removeTimeout bounds the removal, which must not end with the context that ended the work.
+// removeTimeout bounds the time of the removal, which goes on after the context of the work has
+// ended.
 const removeTimeout = time.Minute
 
-// Prefix returns a prefix that begins with name and that no key in s has.
+// Prefix returns a prefix that begins with name, and with which no key in s begins.
 func Prefix(ctx context.Context, s store.Store, name string) (string, error) {
 	for range 10 {
 		prefix := name + "/" + rand.Text()[:10] + "/"
@@ -29,10 +32,11 @@ func Prefix(ctx context.Context, s store.Store, name string) (string, error) {
 			return prefix, nil
 		}
 	}
-	return "", errors.New("no prefix for keys of its own is free in the store")
+	return "", errors.New("ten random prefixes are all in use in the store")
 }
 
-// Remove deletes the keys in s that start with prefix. It goes on if ctx is done, for a minute at most.
+// Remove deletes the keys in s that begin with prefix. It continues for at most a minute after
+// ctx has ended.
 func Remove(ctx context.Context, s store.Store, prefix string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
@@ -46,7 +50,7 @@ func Remove(ctx context.Context, s store.Store, prefix string) error {
 			err = s.Delete(ctx, keys...)
 		}
 		if err != nil {
-			return fmt.Errorf("keys that begin with %s are left in the store: %w", prefix, err)
+			return fmt.Errorf("keys that begin with %s stay in the store: %w", prefix, err)
 		}
 		if len(entries) < batch {
 			return nil

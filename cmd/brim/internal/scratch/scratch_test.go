@@ -31,13 +31,13 @@ func TestPrefixAndRemove(t *testing.T) {
 	}
 	fill("work/live")
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // an interrupt must not keep the keys from being removed
+	cancel() // the removal must also work after an interrupt
 	if err := Remove(ctx, s, prefix); err != nil {
 		t.Fatal(err)
 	}
 	left, err := s.Scan(t.Context(), "", "", 10)
 	if err != nil || len(left) != 1 || left[0].Key != "work/live" {
-		t.Errorf("%v, %v are left; want the live bucket alone", left, err)
+		t.Errorf("%v, %v stay; want the live bucket alone", left, err)
 	}
 }
 
@@ -61,7 +61,8 @@ func TestFailures(t *testing.T) {
 	if _, err := Prefix(t.Context(), taken{err: broken}, "work"); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if err := Remove(t.Context(), taken{err: broken}, "work/x/"); !errors.Is(err, broken) || !strings.Contains(err.Error(), "work/x/") {
-		t.Errorf("got %v; want what is left, and why", err)
+	if err := Remove(t.Context(), taken{err: broken}, "work/x/"); !errors.Is(err, broken) ||
+		!strings.Contains(err.Error(), "work/x/") {
+		t.Errorf("got %v; want the prefix of the remaining keys, and the cause", err)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// FuzzReader feeds anything to the parsers of access logs, CSV and JSON lines, plain and compressed: nothing panics, and a
-// request that comes out is one that can be decided.
+// FuzzReader gives arbitrary input to the parsers of access logs, CSV and JSON lines, plain and
+// compressed. No parser may panic, and a store must be able to decide every request that a parser
+// returns.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		common, combined, "time,key,cost\n1,a,2\n", `{"time":1.5,"key":"k","cost":2}`, "\x1f\x8b\x08\x00", "\xef\xbb\xbf{", "\"", "a,\"time\n",
@@ -31,13 +32,15 @@ func FuzzReader(f *testing.F) {
 			}
 			line = r.Line
 		}
-		if lines := strings.Count(text, "\n") + 1; len(requests)+len(bad) > lines && !strings.HasPrefix(text, "\x1f\x8b") {
+		if lines := strings.Count(text, "\n") + 1; len(requests)+len(bad) > lines &&
+			!strings.HasPrefix(text, "\x1f\x8b") {
 			t.Errorf("%d requests and %d line errors out of %d lines", len(requests), len(bad), lines)
 		}
 	})
 }
 
-// FuzzSplitCSV holds the splitter against encoding/csv: what that reads as one record is cut the same way.
+// FuzzSplitCSV compares splitCSV with encoding/csv. Both must cut a line in the same way if
+// encoding/csv reads it as one record.
 func FuzzSplitCSV(f *testing.F) {
 	for _, s := range []string{"a,b", `a,"b,""c"`, `"a`, `a"b`, ",", `"",x`} {
 		f.Add(s)

@@ -10,14 +10,15 @@ import (
 	"io"
 )
 
-// maxLine is the longest line that is read, in bytes: a file without newlines must not fill the memory.
+// maxLine is the longest accepted line in bytes. It keeps a file without newlines from filling
+// the memory.
 const maxLine = 1 << 20
 
-// lines cuts input into lines, without their ends, and passes over blank ones.
+// lines cuts input into lines without their ends, and skips blank lines.
 type lines struct {
 	br      *bufio.Reader
-	n       int    // of the line last read
-	long    []byte // a line that was longer than the reader's buffer
+	n       int    // number of the line read last
+	long    []byte // a line that is longer than the reader's buffer
 	peeked  bool
 	line    []byte
 	lineErr error
@@ -32,10 +33,10 @@ func (l *lines) peek() ([]byte, error) {
 	return l.line, l.lineErr
 }
 
-// drop takes the line that peek has shown.
+// drop takes the line that peek has returned.
 func (l *lines) drop() { l.peeked = false }
 
-// next returns the next line that is not blank. It is valid until the call after.
+// next returns the next line that is not blank. The line is valid until the following call.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.peek()
 	l.drop()
@@ -79,7 +80,7 @@ func (l *lines) readLong() ([]byte, error) {
 	return l.long, nil
 }
 
-// lastLine lets a last line without a newline pass as a line: its end of file comes with the next read.
+// lastLine accepts a last line without a newline. The next read then returns the end of the file.
 func lastLine(line []byte, err error) ([]byte, error) {
 	if err == io.EOF && len(line) > 0 {
 		return line, nil
@@ -87,7 +88,7 @@ func lastLine(line []byte, err error) ([]byte, error) {
 	return line, err
 }
 
-// inflated tells the errors of gzip from those of the file underneath.
+// inflated turns the errors of gzip into [ErrFormat], and leaves those of the file as they are.
 type inflated struct{ r io.Reader }
 
 func (i inflated) Read(p []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// logLine is an access log's line in NCSA common or combined format, cut into fields:
+// logLine is a line of an access log in NCSA common or combined format, cut into fields:
 //
 //	host ident user [time] "method path protocol" status bytes "referer" "user agent"
 type logLine struct {
@@ -27,7 +27,7 @@ var logFields = map[string]func(*logLine) []byte{
 	"agent":   func(l *logLine) []byte { return l.agent },
 }
 
-// LogFields names the fields of an access log that can be a key, in the order of their place in a line.
+// LogFields returns the fields of an access log that can be a key, in their order within a line.
 func LogFields() []string {
 	return []string{"host", "user", "method", "path", "status", "referer", "agent"}
 }
@@ -39,9 +39,11 @@ func newNCSA(o Options) (func([]byte, *Request) error, error) {
 	}
 	field, ok := logFields[name]
 	if !ok {
-		return nil, fmt.Errorf("%w in an access log as %q; there are %s", ErrField, name, strings.Join(LogFields(), ", "))
+		return nil, fmt.Errorf("%w in an access log as %q; the fields are %s", ErrField, name,
+			strings.Join(LogFields(), ", "))
 	}
-	var last []byte // requests of one second come together: their time is parsed once
+	// Requests of the same second follow each other, and share one parsing of the time.
+	var last []byte
 	var lastTime int64
 	return func(line []byte, r *Request) error {
 		var l logLine
@@ -64,7 +66,7 @@ func newNCSA(o Options) (func([]byte, *Request) error, error) {
 		case o.Cost.Units > 0:
 			r.Cost = o.Cost.Units
 		case o.Cost.Bytes && string(l.bytes) == "-":
-			r.Cost = 0 // nothing was sent
+			r.Cost = 0 // the response had no body
 		case o.Cost.Bytes:
 			n, err := parseCost(string(l.bytes))
 			if err != nil {
@@ -78,7 +80,7 @@ func newNCSA(o Options) (func([]byte, *Request) error, error) {
 
 func (l *logLine) parse(line []byte) error {
 	head, rest, ok := bytes.Cut(line, []byte(" ["))
-	// Exactly three words: a line that begins with the virtual host, say, would pass with wrong fields.
+	// A line with another number of words has other fields, for instance the virtual host in front.
 	words := bytes.Fields(head)
 	if !ok || len(words) != 3 {
 		return errors.New("it does not begin with host, identity, user and [time]")
@@ -96,8 +98,9 @@ func (l *logLine) parse(line []byte) error {
 	return nil
 }
 
-// parseRequest cuts the request, whose opening quote is gone, the status and the size. Some servers write a quote within the
-// request as it is, so the one that ends it is the first that a status and a size follow.
+// parseRequest cuts the request, whose opening quote is already cut, the status and the size from
+// the front of s. Some servers do not escape a quote within the request. The request therefore
+// ends at the first quote before a status and a size.
 func (l *logLine) parseRequest(s []byte) (rest []byte, ok bool) {
 	for at := 0; ; at++ {
 		i := bytes.Index(s[at:], []byte("\" "))
@@ -114,7 +117,8 @@ func (l *logLine) parseRequest(s []byte) (rest []byte, ok bool) {
 	}
 }
 
-// words returns the request's method and its path without the query; nil where the request has no such words.
+// words returns the method of the request and its path without the query, or nil if the request
+// has no such words.
 func (l *logLine) words() (method, path []byte) {
 	words := bytes.Fields(l.request)
 	if len(words) < 2 {
@@ -124,7 +128,8 @@ func (l *logLine) words() (method, path []byte) {
 	return words[0], path
 }
 
-// cutQuoted cuts a quoted string, in which a backslash keeps a quote from ending it, from the front of s.
+// cutQuoted cuts a quoted string from the front of s. A quote behind a backslash does not end the
+// string.
 func cutQuoted(s []byte) (quoted, rest []byte, ok bool) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, s, false

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-var errBytes = fmt.Errorf("%w: bytes are the cost in access logs only; CSV and JSON lines name it in cost", ErrField)
+var errBytes = fmt.Errorf("%w: only access logs have a cost in bytes; CSV and JSON lines have a field cost", ErrField)
 
-// newCSV reads rows whose columns the header has named, in any order.
+// newCSV returns a parser of rows. The header names their columns, in any order.
 func newCSV(header []string, o Options) (func([]byte, *Request) error, error) {
 	if o.Cost.Bytes {
 		return nil, errBytes
@@ -44,7 +44,7 @@ func newCSV(header []string, o Options) (func([]byte, *Request) error, error) {
 	}, nil
 }
 
-// newJSON reads one object per line.
+// newJSON returns a parser of lines with one JSON object each.
 func newJSON(o Options) (func([]byte, *Request) error, error) {
 	if o.Cost.Bytes {
 		return nil, errBytes
@@ -77,7 +77,7 @@ func newJSON(o Options) (func([]byte, *Request) error, error) {
 	}, nil
 }
 
-// scalar returns the text of a JSON string or number.
+// scalar returns the text of a JSON string or number. It reports false for other values.
 func scalar(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 {
 		return "", false
@@ -93,7 +93,7 @@ func scalar(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// set fills in a request from text.
+// set sets the fields of a request from text.
 func (r *Request) set(at, key, cost string, c Cost) (err error) {
 	if r.Time, err = parseTime(at); err != nil {
 		return err
@@ -106,8 +106,9 @@ func (r *Request) set(at, key, cost string, c Cost) (err error) {
 	return err
 }
 
-// splitCSV appends the columns of one line to row: separated by commas, in quotes where they hold a comma, a quote within
-// quotes doubled. It reports whether every quote was closed: a column cannot go on in the next line.
+// splitCSV appends the columns of one line to row. Commas separate columns. A column with a comma
+// stands in quotes, and a quote within it is doubled. splitCSV reports whether every quote is
+// closed, because a column cannot continue in the next line.
 func splitCSV(line []byte, row []string) ([]string, bool) {
 	s := string(line)
 	for {
@@ -147,7 +148,8 @@ func splitCSV(line []byte, row []string) ([]string, bool) {
 	}
 }
 
-// indexFold returns where name is among columns, whatever its case and the blanks around it, or -1.
+// indexFold returns the index of the column with the given name, or -1. It ignores case and
+// surrounding blanks.
 func indexFold(columns []string, name string) int {
 	for i, c := range columns {
 		if strings.EqualFold(strings.TrimSpace(c), name) {

@@ -1,8 +1,9 @@
-// Package trace reads requests, with their time, key and cost, out of access logs in NCSA common or combined format, CSV and
-// JSON lines, each of them plain or compressed with gzip.
+// Package trace reads requests with their time, key and cost from access logs in NCSA common or
+// combined format, from CSV and from JSON lines, each of them plain or compressed with gzip.
 //
-// A line that is no request does not end the reading: [Reader.Next] reports it as a [*LineError], and the next call goes on
-// behind it. No error holds what a line says, which may be personal data.
+// A line that is not a request does not end the reading. [Reader.Next] returns a [*LineError] for
+// it, and the next call continues with the next line. No error contains text of a line, because
+// that may be personal data.
 package trace
 
 import (
@@ -19,17 +20,17 @@ import (
 )
 
 var (
-	// ErrFormat is input that cannot be read as a trace: a damaged or truncated gzip file, a CSV header without a column
-	// that is needed.
+	// ErrFormat reports input that cannot be read as a trace, for instance a damaged or truncated
+	// gzip file, or a CSV header without a required column.
 	ErrFormat = errors.New("not a trace")
-	// ErrField is a key or a cost that the input's format does not have.
+	// ErrField reports a key or a cost that the format of the input does not have.
 	ErrField = errors.New("no such field")
 )
 
-// LineError is a line that is no request. Reading goes on behind it.
+// LineError reports a line that is not a request. Reading continues with the next line.
 type LineError struct {
 	Line int    // counted from 1
-	Why  string // what is wrong with it, never what it says
+	Why  string // the reason, without text of the line
 }
 
 func (e *LineError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Why }
@@ -42,10 +43,11 @@ type Request struct {
 	Cost float64 // units; a number from 0 to 2^53
 }
 
-// Cost says what a request costs. The zero Cost is the cost that the line itself names, or 1 where it names none.
+// Cost is the source of the cost of a request. The zero value is the cost that the line names, or
+// 1 if it names none.
 type Cost struct {
-	Bytes bool    // the bytes that an access log says were sent
-	Units float64 // if positive, this for every request
+	Bytes bool    // the size of the response, in bytes, from an access log
+	Units float64 // if positive, the cost of every request
 }
 
 // ParseCost reads "bytes" or a number of units.
@@ -55,27 +57,30 @@ func ParseCost(s string) (Cost, error) {
 	}
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(n > 0 && n <= store.MaxAmount) {
-		return Cost{}, fmt.Errorf("a cost is %q or a number over 0, at most 2^53; not %q", "bytes", s)
+		return Cost{}, fmt.Errorf("a cost is %q or a number above 0 and at most 2^53; not %q", "bytes", s)
 	}
 	return Cost{Units: n}, nil
 }
 
-// Options say what to take out of a line.
+// Options select the fields of a line.
 type Options struct {
-	// Key is the field to use as the key. Empty: host for access logs, key for CSV and JSON lines. For those two any column
-	// or member will do; for access logs see [LogFields].
+	// Key is the field that is the key. The default is host for access logs, and key for CSV and
+	// JSON lines. Access logs have the fields of [LogFields]. CSV and JSON lines may have any
+	// column or member.
 	Key  string
 	Cost Cost
 }
 
-// Reader reads requests. It may be used by one goroutine at a time.
+// Reader reads requests. Only one goroutine at a time may use it.
 type Reader struct {
 	lines lines
-	parse func(line []byte, r *Request) error // an error is a reason, without the line's number
+	// parse reads a line. Its error is the reason for a LineError.
+	parse func(line []byte, r *Request) error
 }
 
-// NewReader finds out how r is compressed and written, from its first bytes and its first line that is not blank. Input that
-// is empty is a Reader whose first Next answers io.EOF. Errors are [ErrFormat], [ErrField] and those of r.
+// NewReader returns a reader of the requests in r. It recognizes the compression by the first
+// bytes, and the format by the first line that is not blank. For empty input the first call of
+// Next returns io.EOF. Errors are [ErrFormat], [ErrField] and those of r.
 func NewReader(r io.Reader, o Options) (*Reader, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -86,7 +91,7 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 		br = bufio.NewReaderSize(inflated{zr}, 64<<10)
 	}
 	if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = br.Discard(len(bom)) // they were just seen
+		_, _ = br.Discard(len(bom)) // Peek has already read them
 	}
 	t := &Reader{lines: lines{br: br}}
 	first, err := t.lines.peek()
@@ -108,8 +113,9 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 	return t, nil
 }
 
-// Next returns the next request. A [*LineError] is a line that is none; io.EOF is the end; after any other error, such as
-// [ErrFormat], nothing more can be read.
+// Next returns the next request. It returns a [*LineError] for a line that is not a request, and
+// io.EOF at the end. After any other error, such as [ErrFormat], the reader can read nothing
+// more.
 func (t *Reader) Next() (Request, error) {
 	line, err := t.lines.next()
 	if err != nil {
@@ -122,7 +128,7 @@ func (t *Reader) Next() (Request, error) {
 	return req, nil
 }
 
-// parseCost reads the cost that a line names; nothing there is 1.
+// parseCost reads the cost that a line names. An absent cost is 1.
 func parseCost(s string) (float64, error) {
 	if s == "" {
 		return 1, nil

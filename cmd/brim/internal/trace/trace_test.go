@@ -51,8 +51,8 @@ func TestLines(t *testing.T) {
 	for _, tc := range []struct {
 		name, why, text string
 		options         Options
-		want            Request // without the line's number
-		bad             string  // a part of the reason, where the line is none
+		want            Request // without the number of the line
+		bad             string  // a part of the reason if the line is not a request
 	}{
 		{name: "common", why: "the host is the key and the zone counts", text: common, want: Request{Time: at, Key: "h.example", Cost: 1}},
 		{name: "combined", text: combined, want: Request{Time: later, Key: "::1", Cost: 1}},
@@ -61,16 +61,16 @@ func TestLines(t *testing.T) {
 		{name: "method", text: combined, options: Options{Key: "method"}, want: Request{Time: later, Key: "POST", Cost: 1}},
 		{name: "status", text: combined, options: Options{Key: "status"}, want: Request{Time: later, Key: "404", Cost: 1}},
 		{name: "referer", text: combined, options: Options{Key: "referer"}, want: Request{Time: later, Key: "http://ref/", Cost: 1}},
-		{name: "agent", why: "an escaped quote ends nothing", text: combined, options: Options{Key: "agent"}, want: Request{Time: later, Key: `Agent \"x\" 1.0`, Cost: 1}},
-		{name: "no agent", why: "common format has none", text: common, options: Options{Key: "agent"}, bad: "no agent"},
+		{name: "agent", why: "an escaped quote does not end the field", text: combined, options: Options{Key: "agent"}, want: Request{Time: later, Key: `Agent \"x\" 1.0`, Cost: 1}},
+		{name: "no agent", why: "the common format has no agent", text: common, options: Options{Key: "agent"}, bad: "no agent"},
 		{name: "bytes", text: common, options: Options{Cost: Cost{Bytes: true}}, want: Request{Time: at, Key: "h.example", Cost: 8677}},
-		{name: "no bytes", why: "- is nothing sent", text: combined, options: Options{Cost: Cost{Bytes: true}}, want: Request{Time: later, Key: "::1"}},
+		{name: "no bytes", why: "a - stands for an empty response", text: combined, options: Options{Cost: Cost{Bytes: true}}, want: Request{Time: later, Key: "::1"}},
 		{name: "too many bytes", text: strings.Replace(common, "8677", "99999999999999999999", 1), options: Options{Cost: Cost{Bytes: true}}, bad: "cost"},
 		{name: "units", text: common, options: Options{Cost: Cost{Units: 2.5}}, want: Request{Time: at, Key: "h.example", Cost: 2.5}},
-		{name: "quote in a request", why: "old servers do not escape", text: strings.Replace(common, "/a/b?q=1", `/a" 1 b`, 1), want: Request{Time: at, Key: "h.example", Cost: 1}},
-		{name: "no request", why: "a connection that said nothing is a request all the same", text: `h - - [01/Aug/1995:02:00:04 -0400] "-" 408 -`, want: Request{Time: at, Key: "h", Cost: 1}},
+		{name: "quote in a request", why: "old servers do not escape quotes", text: strings.Replace(common, "/a/b?q=1", `/a" 1 b`, 1), want: Request{Time: at, Key: "h.example", Cost: 1}},
+		{name: "no request", why: "a connection without a request line counts as a request", text: `h - - [01/Aug/1995:02:00:04 -0400] "-" 408 -`, want: Request{Time: at, Key: "h", Cost: 1}},
 		{name: "no path", text: `h - - [01/Aug/1995:02:00:04 -0400] "-" 408 -`, options: Options{Key: "path"}, bad: "no path"},
-		{name: "virtual host", why: "shifted fields must not pass for others", text: "www:80 " + common, bad: "begin with host"},
+		{name: "virtual host", why: "shifted fields must not pass for other fields", text: "www:80 " + common, bad: "begin with host"},
 		{name: "short", text: "h - -", bad: "begin with host"},
 		{name: "no time", text: `h - - [01/Aug/1995:02:00:04 -0400 "GET / HTTP/1.0" 200 1`, bad: "[time]"},
 		{name: "bad time", text: strings.Replace(common, "Aug", "Abc", 1), bad: "time is not written"},
@@ -81,7 +81,7 @@ func TestLines(t *testing.T) {
 		{name: "html", text: "<!DOCTYPE html>", bad: "begin with host"},
 
 		{name: "json", text: `{"time":"2000-10-10T13:55:36.25Z","key":"k","cost":3}`, want: Request{Time: later + 250000, Key: "k", Cost: 3}},
-		{name: "json numbers", why: "a number will do for a key, and seconds for a time", text: `{"cost":"2","key":42,"time":971186136.000001}`, want: Request{Time: later + 1, Key: "42", Cost: 2}},
+		{name: "json numbers", why: "a key may be a number, and a time may be seconds", text: `{"cost":"2","key":42,"time":971186136.000001}`, want: Request{Time: later + 1, Key: "42", Cost: 2}},
 		{name: "json without cost", text: `{"time":0,"key":"k"}`, want: Request{Key: "k", Cost: 1}},
 		{name: "json other key", text: `{"time":0,"key":"k","card":"c"}`, options: Options{Key: "card"}, want: Request{Key: "c", Cost: 1}},
 		{name: "json fixed cost", text: `{"time":0,"key":"k","cost":9}`, options: Options{Cost: Cost{Units: 2}}, want: Request{Key: "k", Cost: 2}},
@@ -91,7 +91,7 @@ func TestLines(t *testing.T) {
 		{name: "json negative cost", text: `{"time":1,"key":"k","cost":-1}`, bad: "cost"},
 		{name: "json two objects", text: `{"time":1,"key":"k"}{}`, bad: "one JSON object"},
 		{name: "json cut", text: `{"time":1,"key":"k"`, bad: "one JSON object"},
-		{name: "json Latin-1", why: "mended bytes would merge keys", text: "{\"time\":1,\"key\":\"\xe9\"}", bad: "UTF-8"},
+		{name: "json Latin-1", why: "replaced bytes would merge keys", text: "{\"time\":1,\"key\":\"\xe9\"}", bad: "UTF-8"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			requests, bad, err := all(t, strings.NewReader(tc.text), tc.options)
@@ -121,15 +121,15 @@ func TestCSV(t *testing.T) {
 		err             error
 	}{
 		{name: "plain", text: "time,key,cost\n1,a,2\n", want: []Request{{2, 1e6, "a", 2}}},
-		{name: "order", why: "columns come in any order, and others are passed over", text: "cost,x,key,time\n2,?,a,1.5\n,,b,2\n", want: []Request{{2, 1500000, "a", 2}, {3, 2e6, "b", 1}}},
-		{name: "header", why: "case, blanks, a byte order mark and Windows line ends are no matter", text: "\xef\xbb\xbfTime, KEY\r\n1,a\r\n", want: []Request{{2, 1e6, "a", 1}}},
+		{name: "order", why: "columns stand in any order, and further columns are ignored", text: "cost,x,key,time\n2,?,a,1.5\n,,b,2\n", want: []Request{{2, 1500000, "a", 2}, {3, 2e6, "b", 1}}},
+		{name: "header", why: "case, blanks, a byte order mark and Windows line ends do not matter", text: "\xef\xbb\xbfTime, KEY\r\n1,a\r\n", want: []Request{{2, 1e6, "a", 1}}},
 		{name: "quotes", text: "time,key\n1,\"a,\"\"b\"\n\"2\" , \"c\"\n", want: []Request{{2, 1e6, `a,"b`, 1}, {3, 2e6, "c", 1}}},
-		{name: "widths", why: "a row with other columns than the header is not guessed at", text: "time,key\n1\n1,a,b\n2,c\n", want: []Request{{4, 2e6, "c", 1}}, bad: 2},
+		{name: "widths", why: "a row whose number of columns differs from the header is not a request", text: "time,key\n1\n1,a,b\n2,c\n", want: []Request{{4, 2e6, "c", 1}}, bad: 2},
 		{name: "open quote", text: "time,key\n1,\"a\n2,b\n3,\"c\"d\n", want: []Request{{3, 2e6, "b", 1}}, bad: 2},
 		{name: "bad values", text: "time,key,cost\nx,a,1\n1,a,x\n1,a,NaN\n1,a,-1\n1,\xff,1\n", bad: 5},
 		{name: "other key", text: "time,key,card\n1,a,b\n", options: Options{Key: "card"}, want: []Request{{2, 1e6, "b", 1}}},
 		{name: "no key", text: "time,cost\n1,1\n", err: ErrFormat},
-		{name: "no such key", why: "what was asked for is wrong, not the file", text: "time,key\n1,1\n", options: Options{Key: "card"}, err: ErrField},
+		{name: "no such key", why: "the wanted key is wrong, not the file", text: "time,key\n1,1\n", options: Options{Key: "card"}, err: ErrField},
 		{name: "bytes", text: "time,key\n1,1\n", options: Options{Cost: Cost{Bytes: true}}, err: ErrField},
 		{name: "blank lines", text: "\n\ntime,key\n\n1,a\n\n", want: []Request{{5, 1e6, "a", 1}}},
 		{name: "no newline at the end", text: "time,key\n1,a", want: []Request{{2, 1e6, "a", 1}}},
@@ -159,7 +159,7 @@ func TestTimes(t *testing.T) {
 	}{
 		{"0", 0, true},
 		{"1700000000.123456", 1700000000123456, true},
-		{"1700000000.1234569", 1700000000123456, true}, // cut off, not rounded into the future
+		{"1700000000.1234569", 1700000000123456, true}, // rounding could lead into the future
 		{"-0.5", -500000, true},
 		{"8.07256804e8", 807256804000000, true},
 		{"1995-08-01T06:00:04Z", 807256804000000, true},
@@ -207,7 +207,7 @@ func TestLongLines(t *testing.T) {
 			t.Errorf("%s: %d requests, %v, %v; a line that is too long is passed over", name, len(requests), bad, err)
 		}
 	}
-	// Longer than the reader's buffer, and still a line.
+	// A line longer than the reader's buffer is a line, too.
 	agent := strings.Replace(combined, "Agent", long[:maxLine/2], 1)
 	requests, bad, err := all(t, strings.NewReader(agent+"\n"+common), Options{})
 	if err != nil || len(requests) != 2 || len(bad) != 0 {
@@ -234,7 +234,8 @@ func TestGzip(t *testing.T) {
 	if err != nil || len(requests) != 1000 || len(bad) != 0 {
 		t.Fatalf("%d requests, %v, %v", len(requests), bad, err)
 	}
-	if requests, _, err = all(t, io.MultiReader(bytes.NewReader(whole), bytes.NewReader(whole)), Options{}); err != nil || len(requests) != 2000 {
+	if requests, _, err = all(t, io.MultiReader(bytes.NewReader(whole), bytes.NewReader(whole)), Options{}); err != nil ||
+		len(requests) != 2000 {
 		t.Errorf("rotated logs packed one behind the other: %d requests, %v", len(requests), err)
 	}
 	damaged := bytes.Clone(whole)
@@ -250,7 +251,8 @@ func TestGzip(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	if _, _, err := all(t, strings.NewReader(common), Options{Key: "colour"}); !errors.Is(err, ErrField) || !strings.Contains(err.Error(), "host, user") {
+	if _, _, err := all(t, strings.NewReader(common), Options{Key: "colour"}); !errors.Is(err, ErrField) ||
+		!strings.Contains(err.Error(), "host, user") {
 		t.Errorf("got %v; want ErrField that names the fields there are", err)
 	}
 	if len(LogFields()) != len(logFields) {
@@ -280,7 +282,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// An error must not show what a line holds: it may be somebody's name.
+// An error must not contain text of a line, because that may be the name of a person.
 func TestErrorsHoldNoData(t *testing.T) {
 	for _, text := range []string{
 		"secret\n", "secret - - [secret] \"secret\" 200 1", "time,key\nsecret,secret\n", "time,key,cost\n1,a,secret\n", `{"time":"secret","key":"secret"}`,
