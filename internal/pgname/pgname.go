@@ -1,5 +1,6 @@
-// Package pgname names brim's things in PostgreSQL: it checks the configurable schema and table, quotes them, and puts them
-// into statements. The backend and the migrator share it, so that they cannot disagree.
+// Package pgname names brim's things in PostgreSQL: it checks the configurable schema and
+// table, quotes them, and puts them into statements. The backend and the migrator share it, so
+// that they cannot disagree.
 package pgname
 
 import (
@@ -24,8 +25,8 @@ type Names struct {
 	schema, table string
 }
 
-// New checks the names; an empty one means its default. They are taken byte for byte, whatever case or characters they have:
-// the name Limits is not the name limits.
+// New checks the names; an empty one means its default. They are taken byte for byte, whatever
+// case or characters they have: the name Limits is not the name limits.
 func New(schema, table string) (Names, error) {
 	n := Names{schema: schema, table: table}
 	if n.schema == "" {
@@ -61,13 +62,15 @@ func (n Names) Schema() string { return n.schema }
 // Table returns the name of the table of buckets as it is in the catalog, unquoted.
 func (n Names) Table() string { return n.table }
 
-// Versions returns the name of the table that says which migrations were applied, unquoted. It is in the same schema.
+// Versions returns the name of the table that says which migrations were applied, unquoted. It
+// is in the same schema.
 func (n Names) Versions() string { return n.table + "_migrations" }
 
 // Qualified returns the table of buckets, quoted and with its schema, for use in a statement.
 func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table) }
 
-// QualifiedVersions returns the table of applied migrations, quoted and with its schema, for use in a statement.
+// QualifiedVersions returns the table of applied migrations, quoted and with its schema, for
+// use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
 // ledger are the tables that package spend keeps beside the buckets, and one index.
@@ -82,8 +85,8 @@ var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "ho
 //	{{accounts}}, {{entries}}, {{requests}}, {{holds}}  the tables of package spend, named after the table of buckets
 //	{{entries_dated}}  an index on the second
 //
-// and of the pairs in more, each a placeholder and what is to stand for it. What was put in is not looked at again, so a
-// name that reads like a placeholder stays as it is.
+// and of the pairs in more, each a placeholder and what is to stand for it. What was put in is
+// not looked at again, so a name that reads like a placeholder stays as it is.
 func (n Names) Render(sql string, more ...string) string {
 	pairs := append([]string{
 		"{{schema}}", Quote(n.schema),
@@ -100,8 +103,8 @@ func (n Names) Render(sql string, more ...string) string {
 // Quote makes an identifier of a name.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal makes a string literal of s. It holds no dollar sign, so that it cannot end a dollar-quoted body around it, and
-// reads the same whatever standard_conforming_strings says.
+// Literal makes a string literal of s. It holds no dollar sign, so that it cannot end a
+// dollar-quoted body around it, and reads the same whatever standard_conforming_strings says.
 func Literal(s string) string {
 	if !strings.ContainsAny(s, `\$`) {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"

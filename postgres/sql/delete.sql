@@ -1,4 +1,4 @@
--- Removes the keys in $1, locking them in byte order as everybody does.
+-- Removes the rows of the keys in $1. It locks them in byte order, like every other statement.
 WITH doomed AS (
     SELECT key FROM {{schema}}.{{table}} WHERE key = ANY ($1::text[]) ORDER BY key FOR UPDATE
 )
