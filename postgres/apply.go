@@ -11,41 +11,41 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
 type txnRequest = combine.Request[[]store.Txn, []store.Result]
 
-// apply answers a batch of the combiner: the transactions of all its callers in one of the server's.
-func (l *lane) apply(batch []*txnRequest) {
-	ctx := l.flushing()
+// decideBatch decides a batch of the combiner: the transactions of all its callers in one of
+// the server's.
+func (s *Store) decideBatch(ctx context.Context, conn *pgxpool.Conn, batch []*txnRequest) error {
 	var txns []store.Txn
 	for _, r := range batch {
 		txns = append(txns, r.In...)
 	}
-	results, err := l.transact(ctx, txns)
-	if err != nil && len(batch) > 1 && judge(err) == refused {
-		for _, r := range batch { // one that the server chokes on fails alone
-			r.Out, r.Err = l.transact(ctx, r.In)
-		}
-		return
+	results, err := s.decideIn(ctx, conn, txns, true)
+	if err != nil {
+		return err
 	}
 	for _, r := range batch {
-		if err != nil {
-			r.Err = err
-			continue
-		}
 		r.Out, results = results[:len(r.In):len(r.In)], results[len(r.In):]
 	}
+	return nil
 }
 
-// decideLocked answers single operations under row locks: those that the combined statements left open.
-func (l *lane) decideLocked(ctx context.Context, reqs []*fillRequest) {
+// decideLocked decides single operations under row locks: those that the combined statements
+// left open.
+func (f *filler) decideLocked(ctx context.Context, reqs []*fillRequest) {
 	txns := make([]store.Txn, len(reqs))
 	for i, r := range reqs {
 		txns[i] = store.Txn{r.In}
 	}
-	results, err := l.transact(ctx, txns)
+	var results []store.Result
+	err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
+		results, err = f.s.decideIn(ctx, conn, txns, true)
+		return err
+	})
 	for i, r := range reqs {
 		if err == nil {
 			r.Out, r.Err = one(results[i:i+1], nil)
@@ -55,18 +55,10 @@ func (l *lane) decideLocked(ctx context.Context, reqs []*fillRequest) {
 	}
 }
 
-// transact decides transactions in one of the server's, on the lane's connection.
-func (l *lane) transact(ctx context.Context, txns []store.Txn) (results []store.Result, err error) {
-	err = l.attempt(ctx, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		results, err = l.s.transact(ctx, conn, txns, true)
-		return err
-	})
-	return results, err
-}
-
-// transact locks the rows of all keys, decides, and stores what changed: two round trips. Its own transaction it begins and
-// ends itself, else q is the caller's.
-func (s *Store) transact(ctx context.Context, q queryer, txns []store.Txn, own bool) ([]store.Result, error) {
+// decideIn locks the rows of all keys, decides, and stores the rows that changed: two round
+// trips. Where own is set, it begins and commits a transaction; else q is the caller's
+// transaction.
+func (s *Store) decideIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn, own bool) ([]store.Result, error) {
 	w := newWorking(txns)
 	if err := s.lock(ctx, q, w, own); err != nil {
 		return nil, err
@@ -78,16 +70,20 @@ func (s *Store) transact(ctx context.Context, q queryer, txns []store.Txn, own b
 	if w.skewed > 0 {
 		s.skewed(w.skewed)
 	}
-	return results, s.store(ctx, q, w, own)
+	if err := s.store(ctx, q, w, own); err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
-// lock locks the rows, creates those that are missing, and reads them with a clock that is read when all are locked.
-func (s *Store) lock(ctx context.Context, q queryer, w *working, own bool) error {
+// lock locks the rows, creates the missing ones, and reads them at a time at which all locks
+// are held.
+func (s *Store) lock(ctx context.Context, q pgrun.Queryer, w *working, own bool) error {
 	b := &pgx.Batch{}
 	if own {
-		b.Queue(begin)
+		pgrun.QueueBegin(b)
 	}
-	now := s.now()
+	now := s.run.Now()
 	b.Queue(s.sql.lock, w.keys, now).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var key string
@@ -115,7 +111,7 @@ func (s *Store) lock(ctx context.Context, q queryer, w *working, own bool) error
 	})
 	err := q.SendBatch(ctx, b).Close()
 	if err == nil && found != len(w.keys) {
-		err = errors.New("a locked row was not there to read")
+		err = errors.New("a row that was locked is missing")
 	}
 	for _, k := range w.buckets {
 		if k.created {
@@ -125,8 +121,8 @@ func (s *Store) lock(ctx context.Context, q queryer, w *working, own bool) error
 	return err
 }
 
-// store writes what changed, removes rows that were created for nothing, and commits.
-func (s *Store) store(ctx context.Context, q queryer, w *working, own bool) error {
+// store writes the rows that changed, removes rows that were created for nothing, and commits.
+func (s *Store) store(ctx context.Context, q pgrun.Queryer, w *working, own bool) error {
 	changed, unused := w.changes()
 	if own && len(changed.keys) == 0 {
 		_, err := q.Exec(ctx, "ROLLBACK")
@@ -140,7 +136,7 @@ func (s *Store) store(ctx context.Context, q queryer, w *working, own bool) erro
 		b.Queue(s.sql.remove, unused)
 	}
 	if own {
-		queueCommit(b)
+		pgrun.QueueCommit(b)
 	}
 	if b.Len() == 0 {
 		return nil
@@ -148,7 +144,7 @@ func (s *Store) store(ctx context.Context, q queryer, w *working, own bool) erro
 	return q.SendBatch(ctx, b).Close()
 }
 
-// working is the buckets of some transactions while they are decided.
+// working holds the buckets of some transactions while they are decided.
 type working struct {
 	keys    []string // in byte order
 	buckets map[string]*bucket
@@ -158,7 +154,7 @@ type working struct {
 
 type bucket struct {
 	rec     store.Record
-	created bool // by our lock: it was not there
+	created bool // by lock: the row was missing
 	write   bool
 }
 
@@ -176,7 +172,7 @@ func newWorking(txns []store.Txn) *working {
 	return w
 }
 
-// decide decides one transaction on what those before it have left.
+// decide decides one transaction on the records as the transactions before it left them.
 func (w *working) decide(txn store.Txn, maxSkew time.Duration) store.Result {
 	recs := make([]*store.Record, len(txn))
 	for i := range txn {
@@ -194,7 +190,7 @@ func (w *working) decide(txn store.Txn, maxSkew time.Duration) store.Result {
 	return res
 }
 
-// rows are the columns of rows to store.
+// stored holds the columns of the rows to store.
 type stored struct {
 	keys                                []string
 	levels, held, capacities, leakRates []float64
@@ -202,7 +198,7 @@ type stored struct {
 	blocks                              []pgtype.Timestamptz
 }
 
-// changes returns what has to be stored, and the keys of rows that were created and not used.
+// changes returns the rows to store, and the keys of rows that were created and not used.
 func (w *working) changes() (changed stored, unused []string) {
 	for _, key := range w.keys {
 		k := w.buckets[key]
@@ -218,8 +214,8 @@ func (w *working) changes() (changed stored, unused []string) {
 		changed.held = append(changed.held, r.Held)
 		changed.capacities = append(changed.capacities, r.Capacity)
 		changed.leakRates = append(changed.leakRates, r.LeakRate)
-		changed.times = append(changed.times, timestamp(r.Time))
-		changed.blocks = append(changed.blocks, pgtype.Timestamptz{Time: timestamp(r.BlockedUntil), Valid: r.BlockedUntil != 0})
+		changed.times = append(changed.times, pgrun.Timestamp(r.Time))
+		changed.blocks = append(changed.blocks, pgtype.Timestamptz{Time: pgrun.Timestamp(r.BlockedUntil), Valid: r.BlockedUntil != 0})
 	}
 	return changed, unused
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// promptly fails t if f takes longer than anybody who gave up would wait. The bound is generous: what it tells apart is
-// giving up from waiting for the lock, which lasts as long as the test.
+// promptly fails t if f takes longer than anybody who gave up would wait. The bound is
+// generous: what it tells apart is giving up from waiting for the lock, which lasts as long as
+// the test.
 func promptly(t *testing.T, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -43,8 +44,9 @@ func TestCancelledBefore(t *testing.T) {
 	levelIs(t, s, secret, 0)
 }
 
-// A context that ends while a fill is in flight leaves its outcome unknown, at once; it says so, and the fill is applied once
-// or not at all. One that ends while the fill is still queued behind another takes it back (traps 16, 17, 26).
+// A context that ends while a fill is in flight leaves its outcome unknown, at once; it says
+// so, and the fill is applied once or not at all. One that ends while the fill is still queued
+// behind another takes it back (traps 16, 17, 26).
 func TestCancelledInFlightAndQueued(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -84,7 +86,8 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			if err := promptly(t, func() error { return <-patient }); err != nil {
 				t.Errorf("a neighbour's call failed with %v", err)
 			}
-			// The first and the patient one; the one in flight or not, as its error said; not the one that was taken back.
+			// The first and the patient one; the one in flight or not, as its error said; not
+			// the one that was taken back.
 			if st := stateOf(t, s, secret); st.Level+st.Held != 2 && st.Level+st.Held != 3 {
 				t.Errorf("the bucket holds %v, want 2 or 3", st.Level+st.Held)
 			}
@@ -128,14 +131,16 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	clean(t, pool)
 }
 
-// What a caller does to its transactions after a call that was cut short is not what the server is told.
+// What a caller does to its transactions after a call that was cut short is not what the server
+// is told.
 func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
 	s := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("a"), 1, store.Clamp))
 	fill(t, s, op(steady.For("z"), 1, store.Clamp))
-	// A call that finds nothing in flight is cut off itself when its context ends. One that is sent for others as well goes on.
+	// A call that finds nothing in flight is cut off itself when its context ends. One that is
+	// sent for others as well goes on.
 	releaseFirst := lockRow(t, admin, schema, "z")
 	first := make(chan error, 1)
 	go func() {

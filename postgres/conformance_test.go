@@ -14,7 +14,8 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// harness opens stores for the conformance suite, all of them through pools with the same settings.
+// harness opens stores for the conformance suite, all of them through pools with the same
+// settings.
 type harness struct {
 	settings string // of the connection string
 	mu       sync.Mutex
@@ -76,7 +77,8 @@ func TestConformance(t *testing.T) {
 		o              storetest.Options
 	}{
 		{name: "defaults"},
-		// A session's default isolation must not make a decision from an old snapshot, nor fail it.
+		// A session's default isolation must not make a decision from an old snapshot, nor fail
+		// it.
 		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 2_000, Keys: 200}},
 		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 2_000, Keys: 200}},
 		// What a pooler without prepared statements needs.

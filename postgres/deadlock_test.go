@@ -15,8 +15,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// All-or-nothing fills over random sets of keys in any order, from two stores, with single fills, drains, deletes and
-// pruning between them: nobody deadlocks (trap 15), and every bucket holds exactly what was granted (trap 14).
+// All-or-nothing fills over random sets of keys in any order, from two stores, with single
+// fills, drains, deletes and pruning between them: nobody deadlocks (trap 15), and every bucket
+// holds exactly what was granted (trap 14).
 func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
 	const keys, gone, capacity, lasts = 50, 8, 400, 10 * time.Second
 	server := pgtest.NewServer(t)

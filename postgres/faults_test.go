@@ -48,7 +48,8 @@ func clientAuth(t *testing.T, server *pgtest.Server, line string) {
 	})
 }
 
-// What cannot work fails with an error that says what to do, whatever the call; nothing of the key is in it.
+// What cannot work fails with an error that says what to do, whatever the call; nothing of the
+// key is in it.
 func TestRefusedByTheServer(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)
@@ -115,8 +116,9 @@ func TestRefusedByTheServer(t *testing.T) {
 	}
 }
 
-// A server that only reads refuses what writes, even where it would be a refusal of the limit's. The connection is dropped: it
-// will not become writable, and the next may lead to another server.
+// A server that only reads refuses what writes, even where it would be a refusal of the
+// limit's. The connection is dropped: it will not become writable, and the next may lead to
+// another server.
 func TestReadOnly(t *testing.T) {
 	pids := func(t *testing.T, url string) {
 		t.Helper()

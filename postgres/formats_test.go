@@ -31,7 +31,8 @@ var (
 	}
 )
 
-// What earlier versions of brim have stored, this one reads after it has brought the schema up to date.
+// What earlier versions of brim have stored, this one reads after it has brought the schema up
+// to date.
 func TestSchemasOfEarlierVersions(t *testing.T) {
 	if *update {
 		writeFormat(t)
@@ -73,7 +74,8 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// writeFormat writes the script that makes what the newest migrations would have left behind, with some buckets.
+// writeFormat writes the script that makes what the newest migrations would have left behind,
+// with some buckets.
 func writeFormat(t *testing.T) {
 	script, err := migrations.SQL(&migrations.Options{Schema: writtenSchema})
 	if err != nil {

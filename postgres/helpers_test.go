@@ -135,7 +135,8 @@ func execute(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// lockRow holds the row of a key locked, as a transaction of somebody else's would, until release is called.
+// lockRow holds the row of a key locked, as a transaction of somebody else's would, until
+// release is called.
 func lockRow(t testing.TB, pool *pgxpool.Pool, schema, key string) (release func()) {
 	t.Helper()
 	tx, err := pool.Begin(context.Background())
@@ -164,7 +165,8 @@ func waiting(t testing.TB, pool *pgxpool.Pool, schema string) int {
 		WHERE NOT w.granted AND r.relation = $1::text::regclass`, table(t, schema))
 }
 
-// reported waits until the server has ended all sessions of that application, and so has counted what they did.
+// reported waits until the server has ended all sessions of that application, and so has
+// counted what they did.
 func reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	t.Helper()
 	until(t, "the sessions to end", func() bool {
@@ -172,7 +174,8 @@ func reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	})
 }
 
-// leakFree fails t if goroutines that were started from here on are left when all that t has opened was closed.
+// leakFree fails t if goroutines that were started from here on are left when all that t has
+// opened was closed.
 func leakFree(t *testing.T) {
 	t.Helper()
 	pgtest.URL(t) // the shared server is not t's
@@ -180,8 +183,8 @@ func leakFree(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// clean fails t if the store has left a connection of the pool acquired, in a transaction, or with other settings than a new
-// connection has.
+// clean fails t if the store has left a connection of the pool acquired, in a transaction, or
+// with other settings than a new connection has.
 func clean(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	until(t, "all connections given back", func() bool { return pool.Stat().AcquiredConns() == 0 })
@@ -222,7 +225,8 @@ func settings(t testing.TB, c *pgx.Conn) map[string]string {
 	return all
 }
 
-// wantError fails t unless err is the sentinel and no other, says what it should and does not say the key.
+// wantError fails t unless err is the sentinel and no other, says what it should and does not
+// say the key.
 func wantError(t testing.TB, err, sentinel error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {

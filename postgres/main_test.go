@@ -2,16 +2,27 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain fails if a goroutine is left when all tests have closed their stores.
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // migrated makes the tables in a schema of the test's own and returns its name.
 func migrated(t testing.TB, pool *pgxpool.Pool) string {

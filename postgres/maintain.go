@@ -2,30 +2,30 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
 // Read reports states, all at one time of the server's clock. See [store.Store].
-func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, store.Wrap(backend, "read", err)
+func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
+	if len(buckets) == 0 {
+		return nil, s.run.Wrap("read", s.run.Ready(ctx))
 	}
-	states, err := s.readFrom(ctx, s.pool, buckets)
-	return states, store.Wrap(backend, "read", s.looked(ctx, err))
+	err = s.run.Look(ctx, "read", func(conn *pgxpool.Conn) (err error) {
+		states, err = s.read(ctx, conn, buckets)
+		return err
+	})
+	return states, err
 }
 
-func (s *Store) readFrom(ctx context.Context, q queryer, buckets []store.Bucket) ([]store.State, error) {
+func (s *Store) read(ctx context.Context, q pgrun.Queryer, buckets []store.Bucket) ([]store.State, error) {
 	if len(buckets) == 0 {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func (s *Store) readFrom(ctx context.Context, q queryer, buckets []store.Bucket)
 	}
 	found := make(map[string]store.Record, len(keys))
 	var clock int64
-	rows, err := q.Query(ctx, s.sql.read, keys, s.now())
+	rows, err := q.Query(ctx, s.sql.read, keys, s.run.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -62,19 +62,22 @@ func (s *Store) readFrom(ctx context.Context, q queryer, buckets []store.Bucket)
 }
 
 // Scan lists buckets in byte order of key, by the primary key's index. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.ready(ctx); err != nil || limit <= 0 {
-		return nil, store.Wrap(backend, "scan", err)
+func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
+	if limit <= 0 {
+		return nil, s.run.Wrap("scan", s.run.Ready(ctx))
 	}
-	page, err := s.scanFrom(ctx, s.pool, prefix, after, limit)
-	return page, store.Wrap(backend, "scan", s.looked(ctx, err))
+	err = s.run.Look(ctx, "scan", func(conn *pgxpool.Conn) (err error) {
+		page, err = s.scan(ctx, conn, prefix, after, limit)
+		return err
+	})
+	return page, err
 }
 
-func (s *Store) scanFrom(ctx context.Context, q queryer, prefix, after string, limit int) ([]store.Entry, error) {
-	if !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
-		return nil, nil // no key starts with what cannot be in one, and the server would refuse the question
+func (s *Store) scan(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
+	if limit <= 0 || !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
+		return nil, nil // no key starts with such a prefix, and the server would refuse the statement
 	}
-	rows, err := q.Query(ctx, s.sql.scan, prefix, after, limit, s.now(), end(prefix))
+	rows, err := q.Query(ctx, s.sql.scan, prefix, after, limit, s.run.Now(), end(prefix))
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +93,9 @@ func (s *Store) scanFrom(ctx context.Context, q queryer, prefix, after string, l
 	return page, rows.Err()
 }
 
-// end returns the first text after all those that start with prefix, or null where there is none. UTF-8 sorts by code point,
-// so it is the prefix with its last character replaced by the next.
+// end returns the first text after all texts that start with prefix, or null where there is
+// none. UTF-8 sorts by code point, so end replaces the last character of the prefix by the
+// next.
 func end(prefix string) pgtype.Text {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
@@ -99,7 +103,7 @@ func end(prefix string) pgtype.Text {
 		switch {
 		case last == utf8.MaxRune:
 			continue
-		case last == 0xD7FF: // what follows is not a character: the surrogates
+		case last == 0xD7FF: // surrogates follow, which are no characters
 			last = 0xDFFF
 		}
 		return pgtype.Text{String: prefix + string(last+1), Valid: true}
@@ -109,95 +113,39 @@ func end(prefix string) pgtype.Text {
 
 // Delete removes buckets. See [store.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	if err := s.ready(ctx); err != nil || len(keys) == 0 {
-		return store.Wrap(backend, "delete", err)
+	if len(keys) == 0 {
+		return s.run.Wrap("delete", s.run.Ready(ctx))
 	}
-	remove := func(conn *pgxpool.Conn) error {
-		return s.query(ctx, conn, s.sql.remove, []any{keys}, func(pgx.Rows) error { return nil })
-	}
-	err := s.onConn(ctx, remove)
-	for n := 0; err != nil && n < retries; n++ {
-		v := judge(err)
-		if v == serialized {
-			s.explicit.Store(true)
-		}
-		if v != serialized && v != retry || ctx.Err() != nil {
-			break
-		}
-		if backoff(ctx, n) == nil {
-			err = s.onConn(ctx, remove)
-		}
-	}
-	return store.Wrap(backend, "delete", s.changed(ctx, err))
+	return s.run.Change(ctx, "delete", func(conn *pgxpool.Conn) error { return s.remove(ctx, conn, keys) })
 }
 
-// prunePages is how many pages of the table one statement of Prune looks at: some milliseconds.
+func (s *Store) remove(ctx context.Context, q pgrun.Queryer, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	_, err := s.run.Query(ctx, q, s.sql.remove, []any{keys}, nil)
+	return err
+}
+
+// prunePages is how many pages of the table one statement of Prune reads: some milliseconds.
 const prunePages = 1000
 
-// Prune removes buckets that have leaked empty, a slice of the table at a time. Rows that somebody is filling are left for the
-// next time. See [store.Store].
-func (s *Store) Prune(ctx context.Context) (int64, error) {
-	var removed, pages int64
-	if err := s.ready(ctx); err != nil {
-		return 0, store.Wrap(backend, "prune", err)
-	}
-	if err := s.pool.QueryRow(ctx, s.sql.pages).Scan(&pages); err != nil {
-		return 0, store.Wrap(backend, "prune", s.looked(ctx, err))
-	}
-	for from := int64(0); from < pages; from += prunePages {
-		if err := s.ready(ctx); err != nil {
-			return removed, store.Wrap(backend, "prune", err)
-		}
-		n, err := s.pruneSlice(ctx, from, from+prunePages)
-		if err != nil {
-			return removed, store.Wrap(backend, "prune", s.changed(ctx, err))
-		}
-		removed += n
-	}
-	return removed, nil
-}
-
-func (s *Store) pruneSlice(ctx context.Context, from, to int64) (removed int64, err error) {
-	for n := 0; ; n++ {
-		var tag pgconn.CommandTag
-		tag, err = s.exec(ctx, s.sql.prune, from, to, s.now(), s.maxSkew)
-		if err == nil || judge(err) != serialized || n == retries {
-			return tag.RowsAffected(), err
-		}
-		s.explicit.Store(true)
-		if err := backoff(ctx, n); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// exec sends one statement, at READ COMMITTED where the session's default is another.
-func (s *Store) exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
-	err = s.onConn(ctx, func(conn *pgxpool.Conn) (err error) {
-		if !s.explicit.Load() {
-			tag, err = conn.Exec(ctx, sql, args...)
-			return err
-		}
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-			tag, err = tx.Exec(ctx, sql, args...)
+// Prune removes buckets that have leaked empty, some pages of the table at a time. It leaves
+// rows that somebody is filling for the next Prune. See [store.Store].
+func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
+	var pages int64
+	err = s.run.Look(ctx, "prune", func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.sql.pages).Scan(&pages)
+	})
+	for from := int64(0); err == nil && from < pages; from += prunePages {
+		var n int64
+		err = s.run.Change(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+			n, err = s.run.Query(ctx, conn, s.sql.prune, []any{from, from + prunePages, s.run.Now(), s.maxSkew}, nil)
 			return err
 		})
-	})
-	return tag, err
-}
-
-// onConn runs f, which writes, on a connection of the pool. One to a server that only reads is not given back.
-func (s *Store) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return unsent{err}
+		removed += n
 	}
-	defer conn.Release()
-	err = f(conn)
-	if err != nil && judge(err) == readOnly {
-		_ = conn.Conn().Close(ctx)
-	}
-	return err
+	return removed, err
 }
 
 func (s *Store) pruneLoop(ctx context.Context, every time.Duration) {
@@ -217,33 +165,4 @@ func (s *Store) pruneLoop(ctx context.Context, every time.Duration) {
 			s.log.Info("postgres: pruned buckets that had leaked empty", "removed", n)
 		}
 	}
-}
-
-// looked explains the error of a call that changes nothing: whatever became of it, nothing was applied.
-func (s *Store) looked(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	err = s.explain(err)
-	if errors.Is(err, store.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: the connection failed before the answer came", store.ErrUnavailable)
-	}
-	return err
-}
-
-// changed explains the error of a call that runs under the caller's own context.
-func (s *Store) changed(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() == nil {
-		return s.explain(err)
-	}
-	if judge(err) == unknown {
-		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
-	}
-	return ctx.Err()
 }

@@ -95,7 +95,8 @@ func TestSeveralLimitsAtOnce(t *testing.T) {
 	}
 }
 
-// Every kind of fill on one key at once: what the answers say went in and came out is what the bucket holds.
+// Every kind of fill on one key at once: what the answers say went in and came out is what the
+// bucket holds.
 func TestMixedKindsConserve(t *testing.T) {
 	const capacity = 500
 	stores := pair(t)
@@ -146,7 +147,8 @@ func TestMixedKindsConserve(t *testing.T) {
 	}
 }
 
-// Amounts that doubles do not hold exactly: the bucket is filled to within rounding, never past it, and what is refused does not fit.
+// Amounts that doubles do not hold exactly: the bucket is filled to within rounding, never past
+// it, and what is refused does not fit.
 func TestDecimalAmounts(t *testing.T) {
 	stores := pair(t)
 	for round, c := range []struct {
@@ -210,8 +212,9 @@ func TestDifferingAmounts(t *testing.T) {
 	}
 }
 
-// Prefix sums round otherwise than one amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is more than 0.6, and 0.5 and 0.1 is not.
-// The last of three calls in one statement is not told to come back at once, but answered.
+// Prefix sums round otherwise than one amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is
+// more than 0.6, and 0.5 and 0.1 is not. The last of three calls in one statement is not told
+// to come back at once, but answered.
 func TestPrefixSumsRound(t *testing.T) {
 	for _, c := range []struct {
 		capacity, level, amount float64

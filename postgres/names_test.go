@@ -17,8 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// everything calls all that a store offers, from many goroutines too, and checks the answers: what must work whatever the
-// names, the mode of execution and the pooler.
+// everything calls all that a store offers, from many goroutines too, and checks the answers:
+// what must work whatever the names, the mode of execution and the pooler.
 func everything(t *testing.T, s *postgres.Store) {
 	t.Helper()
 	limit := store.Limit{Capacity: 100}
@@ -84,7 +84,8 @@ func everything(t *testing.T, s *postgres.Store) {
 	levelIs(t, s, "hot", 60)
 }
 
-// Schemas and tables may be called anything that PostgreSQL can be brought to accept: nothing unquoted is left.
+// Schemas and tables may be called anything that PostgreSQL can be brought to accept: nothing
+// unquoted is left.
 func TestOddNames(t *testing.T) {
 	pool := pgtest.Pool(t)
 	unique := pgtest.Schema(t) // for names that no other test has
@@ -127,14 +128,16 @@ func TestExecutionModes(t *testing.T) {
 	}
 }
 
-// A pool of one connection is enough for all lanes together: nobody waits for a second while holding the first.
+// A pool of one connection is enough for all lanes together: nobody waits for a second while
+// holding the first.
 func TestOneConnection(t *testing.T) {
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 	everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 4, BatchSize: 7}))
 	clean(t, pool)
 }
 
-// Sessions with settings that change how values are written, and a search path that leads elsewhere, change no answer.
+// Sessions with settings that change how values are written, and a search path that leads
+// elsewhere, change no answer.
 func TestOddSettings(t *testing.T) {
 	for _, c := range []struct {
 		mode     string
@@ -152,7 +155,8 @@ func TestOddSettings(t *testing.T) {
 	}
 }
 
-// New and the table need not agree in time: a store that was made first works as soon as the table is there.
+// New and the table need not agree in time: a store that was made first works as soon as the
+// table is there.
 func TestTableComesLater(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := pgtest.Schema(t)
@@ -164,7 +168,8 @@ func TestTableComesLater(t *testing.T) {
 	}
 	migrateTo(t, pool, schema)
 	everything(t, s)
-	// Nor when it is made anew under the same connections, whose statements were prepared for the old one.
+	// Nor when it is made anew under the same connections, whose statements were prepared for
+	// the old one.
 	execute(t, pool, "DROP SCHEMA "+schema+" CASCADE")
 	migrateTo(t, pool, schema)
 	everything(t, s)

@@ -16,7 +16,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// pooler runs a pgbouncer in transaction mode before the shared server and returns a connection string that leads through it.
+// pooler runs a pgbouncer in transaction mode before the shared server and returns a connection
+// string that leads through it.
 func pooler(t *testing.T, prepared int) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
@@ -91,8 +92,8 @@ max_client_conn = 200
 	return through
 }
 
-// Behind a pooler in transaction mode every statement may come to another session of the server's: nothing is left in one
-// that the next would need.
+// Behind a pooler in transaction mode every statement may come to another session of the
+// server's: nothing is left in one that the next would need.
 func TestTransactionPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		return // needs a program that not every machine has

@@ -19,8 +19,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// childEnv, in the environment, makes this test binary one of several processes that share a bucket. It is a connection
-// string and a schema.
+// childEnv, in the environment, makes this test binary one of several processes that share a
+// bucket. It is a connection string and a schema.
 const childEnv = "BRIM_POSTGRES_TEST_CHILD"
 
 func init() {
@@ -40,8 +40,9 @@ const (
 	tries      = 400 / processes
 )
 
-// child answers lines of stdin, "together KEY" or "apart KEY", each with how many of its tries were accepted. Together, its
-// goroutines use one store, which combines them; apart, each has one of its own, so that their statements meet in the server.
+// child answers lines of stdin, "together KEY" or "apart KEY", each with how many of its tries
+// were accepted. Together, its goroutines use one store, which combines them; apart, each has
+// one of its own, so that their statements meet in the server.
 func child(url, schema string) error {
 	pool, err := pgxpool.New(context.Background(), tune(url, fmt.Sprint("pool_max_conns=", goroutines)))
 	if err != nil {
@@ -138,8 +139,9 @@ func start(t *testing.T, url, schema string) *process {
 	return &process{in: in, out: bufio.NewReader(out)}
 }
 
-// 64 goroutines in 4 processes try 400 times for 1 unit of a bucket of 100 that does not leak: exactly 100 are accepted. A
-// decision from an earlier read accepts more (trap 1), and two first uses at once fail (trap 2).
+// 64 goroutines in 4 processes try 400 times for 1 unit of a bucket of 100 that does not leak:
+// exactly 100 are accepted. A decision from an earlier read accepts more (trap 1), and two
+// first uses at once fail (trap 2).
 func TestProcessesShareABucket(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string

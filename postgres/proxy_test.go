@@ -146,8 +146,8 @@ func (p *proxy) arm(c cut, skip int32) {
 	p.next.Store(int32(c))
 }
 
-// A connection that breaks leaves an outcome that the caller cannot know; what is said about it is true, and the next call
-// goes through (trap 17).
+// A connection that breaks leaves an outcome that the caller cannot know; what is said about it
+// is true, and the next call goes through (trap 17).
 func TestConnectionCut(t *testing.T) {
 	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
 		return func(t *testing.T, s *postgres.Store) error { _, err := s.Fill(t.Context(), o); return err }
@@ -273,8 +273,9 @@ func TestConnectionFoundClosed(t *testing.T) {
 	}
 }
 
-// A batch whose connection breaks while its calls are asked one by one, with no other connection to be had: each call gets an
-// answer of its own, and only what was in flight is of unknown outcome.
+// A batch whose connection breaks while its calls are asked one by one, with no other
+// connection to be had: each call gets an answer of its own, and only what was in flight is of
+// unknown outcome.
 func TestConnectionLostForGood(t *testing.T) {
 	for name, kind := range map[string]func(store.Bucket) store.Op{
 		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
@@ -298,7 +299,7 @@ func TestConnectionLostForGood(t *testing.T) {
 			var wg sync.WaitGroup
 			// One goes ahead with its own request, so that all the others are one batch.
 			wg.Go(func() { fill(t, s, kind(steady.For(secret))) })
-			until(t, "the first to wait for a connection", func() bool { return strings.Contains(stacks(), "postgres.(*lane).connect") })
+			until(t, "the first to wait for a connection", func() bool { return strings.Contains(stacks(), "pgrun.(*Lane).connect") })
 			wg.Go(func() {
 				_, err := s.Fill(t.Context(), kind(steady.For("\x00")))
 				wantError(t, err, store.ErrUnavailable, "22021")

@@ -34,7 +34,8 @@ func prune(t *testing.T, s store.Store, want int64) {
 	}
 }
 
-// Only a bucket that was empty MaxSkew ago, holds nothing, is not blocked and leaks at all is pruned (trap 8).
+// Only a bucket that was empty MaxSkew ago, holds nothing, is not blocked and leaks at all is
+// pruned (trap 8).
 func TestPruneRules(t *testing.T) {
 	const skew = 10 * time.Second
 	leaky := store.Limit{Capacity: 100, LeakRate: 1}
@@ -92,7 +93,8 @@ func TestPruneSkipsLocked(t *testing.T) {
 	prune(t, s, 0)
 }
 
-// A table of more pages than one statement looks at is pruned to its end, and what is alive stays.
+// A table of more pages than one statement looks at is pruned to its end, and what is alive
+// stays.
 func TestPruneManyPages(t *testing.T) {
 	const rows = 90_000
 	clock := newHandClock()
@@ -112,8 +114,9 @@ func TestPruneManyPages(t *testing.T) {
 	}
 }
 
-// While 32 callers fill, pruning changes no answer: each bucket takes exactly its capacity in each epoch, at whose start it
-// has leaked empty and may or may not have been pruned by the time that it is filled.
+// While 32 callers fill, pruning changes no answer: each bucket takes exactly its capacity in
+// each epoch, at whose start it has leaked empty and may or may not have been pruned by the
+// time that it is filled.
 func TestPruneChangesNoAnswer(t *testing.T) {
 	const epochs, keys, capacity = 8, 30, 10
 	clock := newHandClock()
@@ -208,7 +211,8 @@ func TestPruneEvery(t *testing.T) {
 	clean(t, pool)
 }
 
-// At a default isolation of REPEATABLE READ, pruning and deleting beside fills meet rows that have changed, and start again.
+// At a default isolation of REPEATABLE READ, pruning and deleting beside fills meet rows that
+// have changed, and start again.
 func TestMaintenanceAtRepeatableRead(t *testing.T) {
 	clock := newHandClock()
 	admin := pgtest.Pool(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A server that is restarted in good order, or is away for a while, costs errors while it is away, and nothing afterwards: the
-// store goes on by itself.
+// A server that is restarted in good order, or is away for a while, costs errors while it is
+// away, and nothing afterwards: the store goes on by itself.
 func TestRestart(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)

@@ -14,10 +14,12 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// account is what the callers of one bucket know: units that were acknowledged, and units whose outcome is unknown.
+// account is what the callers of one bucket know: units that were acknowledged, and units whose
+// outcome is unknown.
 type account struct{ acked, unknown, heldAcked, heldUnknown atomic.Int64 }
 
-// settle books one unit by what the call answered, and reports errors that say nothing about the outcome.
+// settle books one unit by what the call answered, and reports errors that say nothing about
+// the outcome.
 func settle(t *testing.T, st store.State, err error, acked, unknown *atomic.Int64) {
 	switch {
 	case err == nil && st.Accepted:
@@ -32,9 +34,9 @@ func settle(t *testing.T, st store.State, err error, acked, unknown *atomic.Int6
 	}
 }
 
-// The server is stopped as by a crash, in the middle of a load of every kind of write, again and again. What was
-// acknowledged is there, and what is there was acknowledged or is of unknown outcome (traps 14, 17). The same store and pool
-// go on when the server is back.
+// The server is stopped as by a crash, in the middle of a load of every kind of write, again
+// and again. What was acknowledged is there, and what is there was acknowledged or is of
+// unknown outcome (traps 14, 17). The same store and pool go on when the server is back.
 func TestImmediateStops(t *testing.T) {
 	stops := 20
 	if os.Getenv("BRIM_TORTURE") == "1" {
@@ -43,7 +45,8 @@ func TestImmediateStops(t *testing.T) {
 	server := pgtest.NewServer(t)
 	pool := server.Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
-	// Half of the callers send their statements in another way, whose errors the driver words differently.
+	// Half of the callers send their statements in another way, whose errors the driver words
+	// differently.
 	plain := poolAt(t, tune(server.URL(), "default_query_exec_mode=exec"))
 	stores := []*postgres.Store{s, over(t, plain, postgres.Options{})}
 

@@ -41,8 +41,9 @@ func updates(t *testing.T, pool *pgxpool.Pool) (all, hot int64) {
 	return all, hot
 }
 
-// Updates are heap-only, on one hot key and on many, and a hot key does not make the table grow: an index on a column that
-// every fill changes would forbid the one and so cause the other (trap 20).
+// Updates are heap-only, on one hot key and on many, and a hot key does not make the table
+// grow: an index on a column that every fill changes would forbid the one and so cause the
+// other (trap 20).
 func TestUpdatesAreHeapOnly(t *testing.T) {
 	const keys = 10_000
 	server := pgtest.NewServer(t)
@@ -54,7 +55,8 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 		keys  int64
 		fills int64
 	}{
-		// The first fills insert, and those of each later round come to every key once, in another order.
+		// The first fills insert, and those of each later round come to every key once, in
+		// another order.
 		{name: "10,000 keys", keys: keys, fills: 4 * keys},
 		{name: "hot key", keys: 1, fills: 20_000},
 	} {

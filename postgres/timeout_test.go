@@ -12,8 +12,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A row that somebody holds for too long. The server's own timeouts are a clear no; the store's is not: the statement may have
-// been at its commit (trap 17).
+// A row that somebody holds for too long. The server's own timeouts are a clear no; the store's
+// is not: the statement may have been at its commit (trap 17).
 func TestRowHeldForTooLong(t *testing.T) {
 	leakFree(t)
 	for _, c := range []struct {
@@ -52,7 +52,8 @@ func TestRowHeldForTooLong(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			// Nothing of all that is applied afterwards: the server was asked to stop what the store gave up.
+			// Nothing of all that is applied afterwards: the server was asked to stop what the
+			// store gave up.
 			until(t, "the abandoned statements to end", func() bool { return waiting(t, admin, schema) == 0 })
 			release()
 			if st := fill(t, s, op(b, 1, store.IfFits)); st.Level != 2 || st.Held != 0 {
@@ -66,8 +67,8 @@ func TestRowHeldForTooLong(t *testing.T) {
 	}
 }
 
-// Of calls that go out in one statement, one that the server refuses fails alone (trap 26): a row that is locked for too long, and keys
-// that the validator would have kept out.
+// Of calls that go out in one statement, one that the server refuses fails alone (trap 26): a
+// row that is locked for too long, and keys that the validator would have kept out.
 func TestOneBadCallFailsAlone(t *testing.T) {
 	leakFree(t)
 	for _, c := range []struct {

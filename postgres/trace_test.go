@@ -41,7 +41,8 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Two transactions that take two rows in opposite order: the server ends one of them, and it is run again.
+	// Two transactions that take two rows in opposite order: the server ends one of them, and
+	// it is run again.
 	var met sync.WaitGroup
 	met.Add(2)
 	for _, keys := range [][2]string{{"a", "b"}, {"b", "a"}} {

@@ -59,7 +59,8 @@ func end(t *testing.T, tx pgx.Tx, commit bool) {
 	}
 }
 
-// What is filled in a caller's transaction commits, or rolls back, with the caller's rows, and is read there before.
+// What is filled in a caller's transaction commits, or rolls back, with the caller's rows, and
+// is read there before.
 func TestWithCommitsTogether(t *testing.T) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{})
@@ -120,8 +121,9 @@ func TestWithCommitsTogether(t *testing.T) {
 	clean(t, c.pool)
 }
 
-// At REPEATABLE READ a bucket that somebody else has filled since the transaction began cannot be decided: the error has the
-// server's code, for those who run transactions again, and says to.
+// At REPEATABLE READ a bucket that somebody else has filled since the transaction began cannot
+// be decided: the error has the server's code, for those who run transactions again, and says
+// to.
 func TestWithSerializationFailure(t *testing.T) {
 	c := newCharges(t, postgres.Options{})
 	for name, o := range map[string]func(store.Bucket) store.Op{
@@ -146,7 +148,8 @@ func TestWithSerializationFailure(t *testing.T) {
 	}
 }
 
-// A transaction keeps the buckets that it has filled locked until it ends; others wait for it, or give up honestly.
+// A transaction keeps the buckets that it has filled locked until it ends; others wait for it,
+// or give up honestly.
 func TestWithHoldsTheRow(t *testing.T) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{Lanes: 1})
@@ -187,9 +190,10 @@ func TestWithHoldsTheRow(t *testing.T) {
 	clean(t, c.pool)
 }
 
-// A fill that waited for a row has a clock that is older than what it finds there. The bucket is not rewound by that, neither
-// by a time that goes back (trap 4), nor by a wait longer than MaxSkew that looks as if the row's time were not to be believed
-// (trap 21): units would leak twice.
+// A fill that waited for a row has a clock that is older than what it finds there. The bucket
+// is not rewound by that, neither by a time that goes back (trap 4), nor by a wait longer than
+// MaxSkew that looks as if the row's time were not to be believed (trap 21): units would leak
+// twice.
 func TestWaiterDoesNotRewind(t *testing.T) {
 	const wait = 100 * time.Millisecond
 	kinds := map[string]func(store.Bucket) store.Op{

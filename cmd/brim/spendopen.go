@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
@@ -73,14 +74,19 @@ func postgresLedger(ctx context.Context, value string, log *slog.Logger) (*opene
 	if err != nil {
 		return nil, err
 	}
-	l, err := pgledger.New(pool, &pgledger.Options{Schema: p.schema, Table: p.table, Logger: log})
+	s, err := postgres.New(pool, &postgres.Options{Schema: p.schema, Table: p.table, Logger: log})
+	if err != nil {
+		pool.Close()
+		return nil, openError{err}
+	}
+	below := postgresStore{s, pool}
+	l, err := pgledger.New(s, nil)
 	if err == nil {
 		// A missing server, or missing tables, must show before any work begins.
 		_, err = l.Accounts(ctx, "", "", 1)
 	}
 	if err != nil {
-		pool.Close()
-		return nil, openError{err}
+		return nil, openError{errors.Join(err, below.Close())}
 	}
-	return &openedLedger{Ledger: l, close: []func() error{func() error { pool.Close(); return nil }}}, nil
+	return &openedLedger{Ledger: l, close: []func() error{below.Close}}, nil
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
@@ -79,10 +80,15 @@ func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "
 
 // newHandler returns the service over the tables in a schema, and what ends it.
 func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, error) {
-	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
+	db, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
 		return nil, nil, err
 	}
+	l, err := pgledger.New(db, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	end := func() error { return errors.Join(l.Close(), db.Close()) }
 	cards, err := spend.New(l, spend.Budget{
 		Name: "cards", Currency: "EUR",
 		Rules: []spend.Rule{
@@ -93,7 +99,7 @@ func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, 
 		},
 	}, nil)
 	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
+		return nil, nil, errors.Join(err, end())
 	}
 	s := &service{cards}
 	mux := http.NewServeMux()
@@ -101,7 +107,7 @@ func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, 
 	mux.HandleFunc("POST /authorizations/{id}/captures", s.capture)
 	mux.HandleFunc("POST /authorizations/{id}/void", s.void)
 	mux.HandleFunc("GET /cards/{card}", s.remaining)
-	return mux, l.Close, nil
+	return mux, end, nil
 }
 
 type service struct{ cards *spend.Budgets }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/spend/pgledger"
 )
 
 func benchPool(b *testing.B) *pgxpool.Pool {
@@ -27,15 +27,6 @@ func benchPool(b *testing.B) *pgxpool.Pool {
 	return pool
 }
 
-func benchLedger(b *testing.B, pool *pgxpool.Pool, schema string, clock func() time.Time) *pgledger.Ledger {
-	b.Helper()
-	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema, Clock: clock})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
-}
-
 func execute(b *testing.B, pool *pgxpool.Pool, sql string) {
 	b.Helper()
 	if _, err := pool.Exec(context.Background(), sql); err != nil {
@@ -43,14 +34,13 @@ func execute(b *testing.B, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against one bare single-row UPDATE per
-// decision through the same pool, in turn.
+// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against
+// one bare single-row UPDATE per decision through the same pool, in turn.
 func BenchmarkAuthorize(b *testing.B) {
 	const accounts = 10_000
 	pool := benchPool(b)
 	schema := migrated(b, pool)
-	l := benchLedger(b, pool, schema, nil)
-	defer l.Close()
+	l := over(b, pool, &postgres.Options{Schema: schema})
 	execute(b, pool, `CREATE TABLE `+schema+`.reference
 		(key text COLLATE "C" PRIMARY KEY, level float8 NOT NULL, atime timestamptz NOT NULL) WITH (fillfactor = 85)`)
 	execute(b, pool, fmt.Sprintf(`INSERT INTO `+schema+`.reference SELECT 'account:' || i, 0, now() FROM generate_series(0, %d) AS i`, accounts-1))
@@ -75,10 +65,13 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// BenchmarkFlat measures whether a decision's cost grows with what is in the window. Filling the tables takes minutes.
+// BenchmarkFlat measures whether a decision's cost grows with what is in the window. Filling
+// the tables takes minutes.
 func BenchmarkFlat(b *testing.B) {
 	pool := benchPool(b)
 	spendload.Flat(b,
-		func(clock func() time.Time) ledger.Ledger { return benchLedger(b, pool, migrated(b, pool), clock) },
+		func(clock func() time.Time) ledger.Ledger {
+			return over(b, pool, &postgres.Options{Schema: migrated(b, pool), Clock: clock})
+		},
 		func() { execute(b, pool, `VACUUM ANALYZE`) })
 }

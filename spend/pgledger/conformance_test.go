@@ -2,20 +2,32 @@ package pgledger_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/spend/spendtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain fails if a goroutine is left when all tests have closed their stores and ledgers.
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // migrated makes the tables in a schema of the test's own.
 func migrated(t testing.TB, pool *pgxpool.Pool) string {
@@ -25,6 +37,21 @@ func migrated(t testing.TB, pool *pgxpool.Pool) string {
 		t.Fatal(err)
 	}
 	return schema
+}
+
+// over returns a ledger over a store of its own, closed at the end of t. o may be nil.
+func over(t testing.TB, pool *pgxpool.Pool, o *postgres.Options) *pgledger.Ledger {
+	t.Helper()
+	s, err := postgres.New(pool, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pgledger.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(l.Close(), s.Close()) })
+	return l
 }
 
 func harness(t *testing.T) spendtest.Harness {
@@ -40,11 +67,7 @@ func harness(t *testing.T) spendtest.Harness {
 	schema := migrated(t, pool)
 	return spendtest.Harness{
 		New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
-			l, err := pgledger.New(pool, &pgledger.Options{Schema: schema, Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
+			return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 		},
 		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
 			tx, err := pool.Begin(context.Background())

@@ -18,13 +18,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 )
 
-// cutter passes connections on to the server and cuts them by chance, in either direction and in the middle of messages.
+// cutter passes connections on to the server and cuts them by chance, in either direction and
+// in the middle of messages.
 type cutter struct {
 	net.Listener
 	cuts atomic.Int64
@@ -82,8 +84,8 @@ func (c *cutter) pass(to, from net.Conn) {
 	}
 }
 
-// 10,000 requests, each sent three times over connections that are cut at random: one effect each. Whoever gets no answer sends
-// again.
+// 10,000 requests, each sent three times over connections that are cut at random: one effect
+// each. Whoever gets no answer sends again.
 func TestExactlyOnceOverCutConnections(t *testing.T) {
 	direct := pgtest.Pool(t)
 	schema := migrated(t, direct)
@@ -101,11 +103,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := over(t, pool, &postgres.Options{Schema: schema})
 	once := spendload.Once{Requests: 10_000, Times: 3}
 	b, err := once.Budgets(l)
 	if err != nil {
@@ -145,29 +143,21 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 		t.Error("too few connections were cut: the test has not tested much")
 	}
 	cut.stop.Store(true)
-	direct2, err := pgledger.New(direct, &pgledger.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct2.Close()
-	once.Check(t, direct2, answers)
+	once.Check(t, over(t, direct, &postgres.Options{Schema: schema}), answers)
 }
 
-// childEnv, in the environment, makes this test binary a second process: a connection string and a schema.
+// childEnv, in the environment, makes this test binary a second process: a connection string
+// and a schema.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
-// 64 goroutines of two processes spend 1.00 against 100.00, by ledgers of their own and by shared ones.
+// 64 goroutines of two processes spend 1.00 against 100.00, by ledgers of their own and by
+// shared ones.
 func TestRaces(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
 	var ledgers []ledger.Ledger
 	for range 3 {
-		l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ledgers = append(ledgers, l)
+		ledgers = append(ledgers, over(t, pool, &postgres.Options{Schema: schema}))
 	}
 	spendload.Races(t, ledgers)
 }
@@ -252,7 +242,12 @@ func processChild(args string) error {
 		return err
 	}
 	defer pool.Close()
-	l, err := pgledger.New(pool, &pgledger.Options{Schema: schema})
+	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, err := pgledger.New(s, nil)
 	if err != nil {
 		return err
 	}

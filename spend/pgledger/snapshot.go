@@ -7,59 +7,61 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// What jobs see: what was read, overlaid with what those before them have changed.
+// A batch is the ledger.Snapshot of its jobs: each job sees the rows that were read with the
+// changes of the jobs before it.
 
-func (f *flight) Now() int64                 { return f.now }
-func (f *flight) Locked(account string) bool { return f.locked[account] }
+func (b *batch) Now() int64                 { return b.now }
+func (b *batch) Locked(account string) bool { return b.locked[account] }
 
-func (f *flight) Account(key string) (ledger.Account, error) {
-	if a, ok := f.accounts[key]; ok {
+func (b *batch) Account(key string) (ledger.Account, error) {
+	if a, ok := b.accounts[key]; ok {
 		return a, nil
 	}
 	return ledger.Account{Key: key}, nil
 }
 
-// fail ends the flight: whatever a job makes of the error, nothing is stored.
-func (f *flight) fail(err error) error {
-	if err != nil && f.failed == nil {
-		f.failed = err
+// fail ends the batch: nothing is stored, even if the job ignores the error.
+func (b *batch) fail(err error) error {
+	if err != nil && b.failed == nil {
+		b.failed = err
 	}
 	return err
 }
 
-func (f *flight) Request(id string) (*ledger.Request, error) {
-	if r, ok := f.requests[id]; ok {
+func (b *batch) Request(id string) (*ledger.Request, error) {
+	if r, ok := b.requests[id]; ok {
 		return r, nil
 	}
-	rows, err := f.q.Query(f.ctx, f.sql.requests, []string{id})
+	rows, err := b.q.Query(b.ctx, b.sql.requests, []string{id})
 	if err != nil {
-		return nil, f.fail(err)
+		return nil, b.fail(err)
 	}
 	defer rows.Close()
-	f.requests[id] = nil
-	err = f.scanRequests(rows)
-	return f.requests[id], f.fail(err)
+	b.requests[id] = nil
+	err = b.scanRequests(rows)
+	return b.requests[id], b.fail(err)
 }
 
-// before the first and after the last time that a timestamptz of the server's can be compared with.
+// first and last bound the times that a statement compares with the server's.
 const (
 	first = -2_000_000_000_000_000 // in the year 1906
 	last  = 200_000_000_000_000_000
 )
 
-func bound(us int64) time.Time { return timestamp(max(first, min(last, us))) }
+func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us))) }
 
-func (f *flight) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
-	list, through, err := f.stored(account, after, upto, limit)
+func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+	list, through, err := b.stored(account, after, upto, limit)
 	if err != nil {
-		return nil, 0, f.fail(err)
+		return nil, 0, b.fail(err)
 	}
 	list = slices.Clone(list)
-	for i := range f.entries {
-		if e := &f.entries[i]; e.Account == account && e.Dated > after && e.Dated <= through {
+	for i := range b.entries {
+		if e := &b.entries[i]; e.Account == account && e.Dated > after && e.Dated <= through {
 			list = append(list, *e)
 		}
 	}
@@ -67,9 +69,9 @@ func (f *flight) Entries(account string, after, upto int64, limit int) ([]ledger
 	return list, through, nil
 }
 
-// stored is what the table has of a range, read ahead or now.
-func (f *flight) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	if w := f.watched[window{account, after}]; w != nil && upto <= w.upto && w.begun < readAhead && w.fixed < readAhead {
+// stored returns the entries of a range that the table has, read ahead or now.
+func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
+	if w := b.watched[window{account, after}]; w != nil && upto <= w.upto && w.begun < readAhead && w.fixed < readAhead {
 		for _, e := range w.entries {
 			if e.Dated <= upto {
 				list = append(list, e)
@@ -78,14 +80,14 @@ func (f *flight) stored(account string, after, upto int64, limit int) (list []le
 		return list, upto, nil
 	}
 	for ; ; limit *= 4 {
-		rows, err := f.q.Query(f.ctx, f.sql.entries, account, bound(after), bound(upto), limit)
+		rows, err := b.q.Query(b.ctx, b.sql.entries, account, bound(after), bound(upto), limit)
 		if err != nil {
 			return nil, 0, err
 		}
 		if list, err = scanEntries(rows, account); err != nil {
 			return nil, 0, err
 		}
-		// Where one of the two parts was cut off, its last date may not be whole.
+		// Where the limit cut off one of the two parts, its last date may be incomplete.
 		through = upto
 		for _, corrects := range [...]bool{false, true} {
 			n, end := 0, int64(math.MinInt64)
@@ -105,30 +107,30 @@ func (f *flight) stored(account string, after, upto int64, limit int) (list []le
 	}
 }
 
-func (f *flight) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
-	rows, err := f.q.Query(f.ctx, f.sql.since, account, bound(after.At), after.Seq)
+func (b *batch) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
+	rows, err := b.q.Query(b.ctx, b.sql.since, account, bound(after.At), after.Seq)
 	if err != nil {
-		return nil, f.fail(err)
+		return nil, b.fail(err)
 	}
 	list, err := scanEntries(rows, account)
-	for i := range f.entries {
-		if e := &f.entries[i]; e.Account == account && e.Seq > after.Seq {
+	for i := range b.entries {
+		if e := &b.entries[i]; e.Account == account && e.Seq > after.Seq {
 			list = append(list, *e)
 		}
 	}
-	return list, f.fail(err)
+	return list, b.fail(err)
 }
 
-func (f *flight) Holds(account string, upto int64) ([]ledger.Request, int64, error) {
+func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, error) {
 	type hold struct {
 		expires int64
 		id      string
 	}
 	var open []hold
 	next := int64(0)
-	rows, err := f.q.Query(f.ctx, f.sql.holds, account, bound(upto))
+	rows, err := b.q.Query(b.ctx, b.sql.holds, account, bound(upto))
 	if err != nil {
-		return nil, 0, f.fail(err)
+		return nil, 0, b.fail(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -136,20 +138,20 @@ func (f *flight) Holds(account string, upto int64) ([]ledger.Request, int64, err
 		r, err := scanRequest(rows, &expires)
 		switch {
 		case err != nil:
-			return nil, 0, f.fail(err)
+			return nil, 0, b.fail(err)
 		case r.ID == "" && expires != nil:
 			next = expires.UnixMicro()
 		case r.ID != "":
-			if f.requests[r.ID] == nil {
-				f.requests[r.ID] = r
+			if b.requests[r.ID] == nil {
+				b.requests[r.ID] = r
 			}
 			open = append(open, hold{expires.UnixMicro(), r.ID})
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, 0, f.fail(err)
+		return nil, 0, b.fail(err)
 	}
-	for _, h := range f.opened {
+	for _, h := range b.opened {
 		switch {
 		case h.Account != account:
 		case h.Expires <= upto:
@@ -158,7 +160,7 @@ func (f *flight) Holds(account string, upto int64) ([]ledger.Request, int64, err
 			next = h.Expires
 		}
 	}
-	for _, h := range f.closed {
+	for _, h := range b.closed {
 		if h.Account == account {
 			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID })
 		}
@@ -166,13 +168,13 @@ func (f *flight) Holds(account string, upto int64) ([]ledger.Request, int64, err
 	slices.SortFunc(open, func(a, b hold) int { return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id)) })
 	var held []ledger.Request
 	for _, h := range open {
-		held = append(held, *f.requests[h.id])
+		held = append(held, *b.requests[h.id])
 	}
 	return held, next, nil
 }
 
 // history reads a page of entries.
-func (l *Ledger) history(ctx context.Context, q queryer, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+func (l *Ledger) history(ctx context.Context, q pgrun.Queryer, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
 	if before.Seq == 0 {
 		before = ledger.Position{At: last, Seq: math.MaxInt64}
 	}
@@ -183,8 +185,8 @@ func (l *Ledger) history(ctx context.Context, q queryer, account string, before 
 	return scanEntries(rows, account)
 }
 
-// list reads a page of accounts.
-func (l *Ledger) list(ctx context.Context, q queryer, prefix, after string, limit int) (list []ledger.Account, err error) {
+// accounts reads a page of accounts.
+func (l *Ledger) accounts(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) (list []ledger.Account, err error) {
 	rows, err := q.Query(ctx, l.sql.list, prefix, after, limit)
 	if err != nil {
 		return nil, err
@@ -198,4 +200,9 @@ func (l *Ledger) list(ctx context.Context, q queryer, prefix, after string, limi
 		list = append(list, a)
 	}
 	return list, rows.Err()
+}
+
+// prune removes requests that were decided before a time.
+func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (int64, error) {
+	return l.run.Query(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, nil)
 }

@@ -9,23 +9,25 @@ import (
 //go:embed sql/*.sql
 var files embed.FS
 
-// columns are those of an entry, in the order in which scanEntry reads them. Of an account's entries the account is known.
+// columns are the columns of an entry in the order of entryRow.fields. Every reader knows the
+// account.
 const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends, e.currency, e.kind, e.id, e.spend, e.tags, e.refused`
 
-// statements are the ledger's for one schema and table.
+// statements are the ledger's statements for one schema and table.
 type statements struct {
 	lock, lockKnown, owners, accounts, requests, watched             string
 	entries, since, history, holds, list                             string
 	save, append, answer, spends, hold, unhold, drop, unused, forget string
 }
 
-// newStatements reads the statements. note ends each of them: the server keeps a plan for each text, and those that are made in
-// transactions of the ledger's own, which forbid plans that read whole tables, must not be shared with those of a caller's.
+// newStatements renders the statements. note ends each of them. The server keeps a plan for
+// each text. The ledger's own transactions forbid plans that read whole tables, and a caller's
+// do not, so the two must not share a text.
 func newStatements(names pgname.Names, note string) *statements {
 	text := func(name string) string {
 		raw, err := files.ReadFile("sql/" + name + ".sql")
 		if err != nil {
-			panic(err) // embedded: it is there, or the program would not have been built
+			panic(err) // embedded: the program would not have been built without it
 		}
 		return names.Render(string(raw), "{{columns}}", columns) + note
 	}

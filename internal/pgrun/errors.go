@@ -1,13 +1,11 @@
-package postgres
+package pgrun
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,20 +13,20 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// verdict says what an error from the driver means for what was sent.
+// verdict is the meaning of a driver's error for the statement that was sent.
 type verdict uint8
 
 const (
 	refused    verdict = iota // the server answered no: nothing was applied
 	retry                     // nothing was applied, and the same statement may succeed
-	serialized                // retry, and the session's isolation is not READ COMMITTED
+	serialized                // as retry, because the session's isolation is not READ COMMITTED
 	readOnly                  // nothing was applied, and this connection will never apply anything
 	down                      // nothing was applied, and another statement would fare no better
 	unknown                   // the server may have applied it
 )
 
-// judge reads a driver's error. See the table in the documentation of package pgconn, SafeToRetry, and appendix A of
-// PostgreSQL's manual for the codes.
+// judge reads a driver's error. Package pgconn documents SafeToRetry; appendix A of
+// PostgreSQL's manual lists the codes.
 func judge(err error) verdict {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
@@ -58,20 +56,32 @@ func judge(err error) verdict {
 	return unknown
 }
 
-// cutOff reports that the connection was found closed. All that is sent is sent on a connection that was open, so it broke
-// underway. The driver means to say that nothing was sent, but says it as well of batches and simple queries, a commit among
-// them, that were sent and whose connection broke before the answer: it looks for the next message once more after that.
+// Refused reports that the server answered no to a statement for several callers. Nothing was
+// applied, and the part of each caller may succeed alone.
+func Refused(err error) bool { return err != nil && judge(err) == refused }
+
+// IsCode reports that the server answered with that SQLSTATE.
+func IsCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
+}
+
+// cutOff reports that the driver found the connection closed. Every statement goes out on an
+// open connection, so the connection broke afterwards. SafeToRetry means that nothing was sent,
+// but it also says so of batches and simple queries, a COMMIT among them, that were sent and
+// whose connection broke before the answer: the driver looks for the next message once more
+// after that.
 func cutOff(err error) bool { return strings.HasSuffix(err.Error(), "conn closed") }
 
-// unsent is the error of getting a connection: nothing was sent on it.
+// unsent is the error of getting a connection: nothing was sent.
 type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// explain makes the error that callers see: a sentinel, what was wrong and what would be right. It never quotes the server's
-// detail, which can hold a key.
-func (s *Store) explain(err error) error {
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+// explain makes the error that callers see: a sentinel, the cause and the way out. It never
+// quotes the server's detail, which can hold a key.
+func (r *Runner) explain(err error) error {
+	if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
 		return err
 	}
 	var pg *pgconn.PgError
@@ -83,15 +93,43 @@ func (s *Store) explain(err error) error {
 	case errors.As(err, &pg):
 		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: advice(pg.Code)})
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(unsent)):
-		// Not wrapped: it is not the caller's deadline that has passed.
-		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, s.timeout)
+		// The deadline is the flush's and not the caller's, so the context's error is not
+		// wrapped.
+		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, r.Timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), cutOff(err):
 		return fmt.Errorf("%w: the server closed the connection", sentinel)
 	}
 	return fmt.Errorf("%w: %w", sentinel, err)
 }
 
-// advice is what to do about a code of the server's.
+// looked explains the error of a call that changes nothing, or whose changes nobody has
+// committed: nothing was applied, however the call ended.
+func (r *Runner) looked(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	err = r.explain(err)
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: the connection failed before the answer came", store.ErrUnavailable)
+	}
+	return err
+}
+
+// changed explains the error of a call that ran under the caller's own context.
+func (r *Runner) changed(ctx context.Context, err error) error {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return r.explain(err)
+	case judge(err) == unknown:
+		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// advice returns the way out for a SQLSTATE.
 func advice(code string) string {
 	switch {
 	case code == "42P01", code == "3F000", code == "42703":
@@ -116,7 +154,8 @@ func advice(code string) string {
 	return ""
 }
 
-// serverError is an error of the server's without the detail, hint and context that may quote a row.
+// serverError is the server's error without its detail, hint and context, which can quote a
+// row.
 type serverError struct {
 	pg     *pgconn.PgError
 	advice string
@@ -132,17 +171,3 @@ func (e *serverError) Error() string {
 
 // Unwrap returns the driver's error, for its code.
 func (e *serverError) Unwrap() error { return e.pg }
-
-const retries = 3
-
-// backoff waits before the nth retry: full jitter, so that those who collided do not meet again.
-func backoff(ctx context.Context, n int) error {
-	t := time.NewTimer(rand.N(10 * time.Millisecond << n))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

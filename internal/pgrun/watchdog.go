@@ -1,4 +1,4 @@
-package postgres
+package pgrun
 
 import (
 	"context"
@@ -7,24 +7,27 @@ import (
 	"time"
 )
 
-// watchdog ends the flushes of a lane that take too long. A timer for each flush would cost a lone caller some microseconds, for
-// the runtime wakes a thread to look at it, and a context that ends has the driver start a goroutine; so one timer runs for as
-// long as the lane is in use, twice per timeout, and looks at what is in flight.
+// watchdog ends the flushes of a lane that take too long.
+//
+// A timer for each flush would cost a lone caller some microseconds, because the runtime wakes
+// a thread to look at the timer. A context that ends would make the driver start a goroutine.
+// So one timer runs for as long as the lane is in use. It runs twice per timeout and looks at
+// the flush in flight.
 type watchdog struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	busy    bool // a flush is in flight, which until bounds
+	busy    bool // a flush is in flight; it may last until the time in until
 	until   time.Time
-	conn    net.Conn      // of that flush, once it has one
+	conn    net.Conn      // the connection of that flush; nil while the flush has none
 	late    bool          // until has passed: conn's deadline is set, expired is closed
 	expired chan struct{} // made anew after it was closed
-	used    bool          // there was a flush since the timer last ran
+	used    bool          // a flush has begun since the timer last ran
 	timer   *time.Timer   // nil while the lane is not in use
 }
 
-func newWatchdog(timeout time.Duration) *watchdog {
-	return &watchdog{timeout: timeout, expired: make(chan struct{})}
+func newWatchdog(timeout time.Duration) watchdog {
+	return watchdog{timeout: timeout, expired: make(chan struct{})}
 }
 
 // start begins a flush.
@@ -40,7 +43,7 @@ func (w *watchdog) start() {
 	}
 }
 
-// watch says which connection the flush uses.
+// watch tells the watchdog which connection the flush uses.
 func (w *watchdog) watch(conn net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,12 +53,13 @@ func (w *watchdog) watch(conn net.Conn) {
 	}
 }
 
-// unwatch says that the flush has done with its connection, which is left without a deadline.
+// unwatch tells the watchdog that the flush is done with its connection. The connection keeps
+// no deadline.
 func (w *watchdog) unwatch() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.late && w.conn != nil {
-		_ = w.conn.SetDeadline(time.Time{}) // one that is closed needs none
+		_ = w.conn.SetDeadline(time.Time{}) // a closed connection needs none
 	}
 	w.conn = nil
 }
@@ -67,10 +71,23 @@ func (w *watchdog) stop() {
 	w.mu.Unlock()
 }
 
-// look is what the timer calls.
+// close stops the timer. No flush may be in flight.
+func (w *watchdog) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}
+
+// look is the timer's function.
 func (w *watchdog) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.timer == nil {
+		return // close came first
+	}
 	left := time.Until(w.until)
 	switch {
 	case w.busy && !w.late && left <= 0:
@@ -102,22 +119,23 @@ func (w *watchdog) expire() {
 	w.cut()
 }
 
-// cut makes everything that waits for the connection fail at once.
+// cut makes every read and write on the connection fail at once.
 func (w *watchdog) cut() {
 	if w.conn != nil {
-		_ = w.conn.SetDeadline(time.Unix(1, 0)) // one that is closed waits for nothing
+		_ = w.conn.SetDeadline(time.Unix(1, 0)) // nothing waits for a closed connection
 	}
 }
 
-// acquiring is the context in which the flush waits for a connection.
+// acquiring returns the context in which the flush waits for a connection.
 func (w *watchdog) acquiring() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return flushContext{Context: context.Background(), expired: w.expired, until: w.until}
 }
 
-// flushing is the context in which the flush uses its connection. It says when it has ended, but by no channel: the driver would
-// watch that with a goroutine, and the connection's deadline does the same.
+// flushing returns the context in which the flush uses its connection. Its Err reports the end
+// of the flush, and its Done is nil: the driver would watch a channel with a goroutine, and the
+// connection's deadline does the same without one.
 func (w *watchdog) flushing() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,0 +1,166 @@
+package pgrun
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Queryer is a connection or a transaction.
+type Queryer interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Look calls f with a connection, on which f reads and changes nothing. It rolls back a
+// transaction that f leaves open. An error never says ErrUnknownOutcome.
+func (r *Runner) Look(ctx context.Context, op string, f func(*pgxpool.Conn) error) error {
+	err := r.Ready(ctx)
+	if err == nil {
+		err = r.looked(ctx, r.onConn(ctx, f))
+	}
+	return r.Wrap(op, err)
+}
+
+// Change calls f with a connection, on which f sends one statement by [Runner.Query]. It calls
+// f again where nothing was applied and a retry may help.
+func (r *Runner) Change(ctx context.Context, op string, f func(*pgxpool.Conn) error) error {
+	err := r.Ready(ctx)
+	if err == nil {
+		err = r.changed(ctx, r.retry(ctx, func() error { return r.onConn(ctx, f) }))
+	}
+	return r.Wrap(op, err)
+}
+
+// onConn calls f with a connection of the pool.
+func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
+	conn, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return unsent{err}
+	}
+	defer conn.Release()
+	return use(ctx, conn, f)
+}
+
+// use calls f with the connection and ends a transaction that f left open: the pool would close
+// the connection. It closes a connection to a server that is read-only, since the next may go
+// to another server.
+func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
+	err := f(conn)
+	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		if _, rerr := conn.Exec(ctx, "ROLLBACK"); err == nil {
+			err = rerr
+		}
+	}
+	if err != nil && judge(err) == readOnly {
+		_ = conn.Conn().Close(ctx)
+	}
+	return err
+}
+
+// Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
+// After a deadlock, and after any other error that leaves nothing applied and may not come
+// again, it runs fn again. An error of fn's own is returned as it is.
+func (r *Runner) Transact(ctx context.Context, op string, fn func(pgx.Tx) error) error {
+	err := r.Ready(ctx)
+	if err != nil {
+		return r.Wrap(op, err)
+	}
+	err = r.retry(ctx, func() error { return r.transact(ctx, fn) })
+	var own ownError
+	if errors.As(err, &own) && judge(err) != retry && judge(err) != serialized {
+		return own.error
+	}
+	return r.Wrap(op, r.changed(ctx, err))
+}
+
+// ownError is an error that the caller's function returned.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
+	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return unsent{err}
+	}
+	// After a commit this does nothing. The context may be done by then, and the transaction
+	// must end all the same.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := fn(tx); err != nil {
+		return ownError{err}
+	}
+	return tx.Commit(ctx)
+}
+
+// Within calls f, which sends statements in tx, a transaction that belongs to the application.
+// Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
+func (r *Runner) Within(ctx context.Context, tx pgx.Tx, op string, f func() error) error {
+	err := r.Ready(ctx)
+	switch {
+	case tx == nil:
+		err = store.ErrClosed
+	case err == nil:
+		err = r.looked(ctx, f())
+	}
+	return r.Wrap(op, err)
+}
+
+// begin does not say READ WRITE. A session that was made read-only is so for every kind of
+// call, and a standby refuses the words READ WRITE with a code that does not tell it from other
+// errors.
+const begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+// QueueBegin begins a transaction at READ COMMITTED.
+func QueueBegin(b *pgx.Batch) { b.Queue(begin) }
+
+// QueueCommit ends a transaction. A COMMIT that the server turned into a ROLLBACK fails the
+// batch.
+func QueueCommit(b *pgx.Batch) {
+	b.Queue("COMMIT").Exec(func(ct pgconn.CommandTag) error {
+		if ct.String() == "ROLLBACK" {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+}
+
+// Query sends one statement, calls each for each of its rows, and reports how many rows it
+// returned or changed. On a connection whose session has another default isolation the
+// statement runs in a transaction of its own at READ COMMITTED. When Query on a connection
+// returns without an error, the statement is committed.
+func (r *Runner) Query(ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error) (n int64, err error) {
+	if _, caller := q.(pgx.Tx); caller || !r.explicit.Load() {
+		rows, err := q.Query(ctx, sql, args...)
+		if err != nil {
+			return 0, err
+		}
+		return readAll(rows, each)
+	}
+	b := &pgx.Batch{}
+	QueueBegin(b)
+	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		n, err = readAll(rows, each)
+		return err
+	})
+	QueueCommit(b)
+	return n, q.SendBatch(ctx, b).Close()
+}
+
+// readAll reads the rows to their end and closes them.
+func readAll(rows pgx.Rows, each func(pgx.Rows) error) (int64, error) {
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			rows.Close()
+			return 0, err
+		}
+	}
+	rows.Close()
+	return rows.CommandTag().RowsAffected(), rows.Err() // a commit that fails shows only after the last row
+}

@@ -1,0 +1,162 @@
+// Package pgrun runs statements and transactions on PostgreSQL for the packages that keep their
+// data there.
+//
+// It owns all that these packages have in common: connections and lanes, deadlines, the meaning
+// of a driver's error, retries, unknown outcomes, and transactions at READ COMMITTED. Packages
+// postgres and spend/pgledger contribute the SQL and read the rows.
+//
+// There are three ways to run a statement:
+//
+//   - A [Combiner] runs the calls of many callers in one statement or transaction. It uses a
+//     [Lane] and the store's own deadline, so that no caller's context ends the call of
+//     another.
+//   - [Runner.Look], [Runner.Change] and [Runner.Transact] run under the context of their one
+//     caller.
+//   - [Runner.Within] runs in a transaction that belongs to the application.
+package pgrun
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/store"
+)
+
+// Options are the choices of [New]. They are those of the store that makes the runner.
+type Options struct {
+	Names   pgname.Names
+	Timeout time.Duration    // of one flush, with the wait for its connection
+	Clock   func() time.Time // replaces the server's clock; nil keeps it
+	Log     *slog.Logger
+	Trace   store.Trace
+}
+
+// Runner runs statements for one backend: it names the backend in errors, log lines and traces.
+// Any number of goroutines may use it at once.
+type Runner struct {
+	*server
+	backend string
+	parent  *Runner // nil for the runner of a store
+
+	mu     sync.Mutex
+	closed atomic.Bool // set under mu
+	made   map[closer]struct{}
+}
+
+// server is the part that the runners of one store share.
+type server struct {
+	Options
+	pool *pgxpool.Pool
+
+	// explicit is set by the first serialization failure: the session's default isolation is
+	// not READ COMMITTED, so each statement must ask for READ COMMITTED.
+	explicit atomic.Bool
+}
+
+// closer is a combiner, or a runner that [Runner.As] returned.
+type closer interface{ Close() }
+
+// New returns a runner over the caller's pool. It sends nothing, and Close leaves the pool
+// open.
+func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
+	if pool == nil {
+		return nil, errors.New("the pool is nil; make one with pgxpool.New")
+	}
+	return &Runner{server: &server{Options: o, pool: pool}, backend: backend, made: make(map[closer]struct{})}, nil
+}
+
+// As returns a runner over the same pool, clock and options that works for another backend. It
+// closes with r.
+func (r *Runner) As(backend string) *Runner {
+	child := &Runner{server: r.server, backend: backend, parent: r, made: make(map[closer]struct{})}
+	if !r.keep(child) {
+		child.closed.Store(true)
+	}
+	return child
+}
+
+// keep has Close close c, and reports false where r has been closed already.
+func (r *Runner) keep(c closer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed.Load() {
+		r.made[c] = struct{}{}
+	}
+	return !r.closed.Load()
+}
+
+func (r *Runner) forget(c closer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.made, c)
+}
+
+// Close refuses further calls. It closes the runners and combiners that were made from r, and
+// so waits for their flushes. A second Close does nothing.
+func (r *Runner) Close() {
+	r.mu.Lock()
+	again := r.closed.Swap(true)
+	made := r.made
+	r.made = nil
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	for c := range made {
+		c.Close()
+	}
+	if r.parent != nil {
+		r.parent.forget(r)
+	}
+}
+
+// Ready returns ErrClosed after Close, or the error of a context that is done. Every call asks
+// it first.
+func (r *Runner) Ready(ctx context.Context) error {
+	if r.closed.Load() {
+		return store.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Now returns the injected clock's time as the argument of a statement, or nil for the server's
+// clock.
+func (r *Runner) Now() *time.Time {
+	if r.Clock == nil {
+		return nil
+	}
+	t := r.Clock()
+	return &t
+}
+
+// Timestamp returns a time in microseconds since the Unix epoch as the argument of a statement.
+func Timestamp(us int64) time.Time { return time.UnixMicro(us) }
+
+// Wrap names the backend and the operation in err; see [store.Wrap].
+func (r *Runner) Wrap(op string, err error) error { return store.Wrap(r.backend, op, err) }
+
+// flushed returns the function that reports a flush to the trace, or nil where nobody listens.
+func (r *Runner) flushed() func(int, time.Duration, error) {
+	tell := r.Trace.Flush
+	if tell == nil {
+		return nil
+	}
+	return func(requests int, took time.Duration, err error) {
+		tell(store.Flush{Backend: r.backend, Requests: requests, Took: took, Err: err})
+	}
+}
+
+// retrying reports a retry to the log and the trace. Attempts count from 1.
+func (r *Runner) retrying(attempt int, err error) {
+	r.Log.Info(r.backend+": retrying; nothing was applied", "attempt", attempt, "error", err)
+	if r.Trace.Retry != nil {
+		r.Trace.Retry(store.Retry{Backend: r.backend, Attempt: attempt, Err: err})
+	}
+}

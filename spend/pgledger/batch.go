@@ -1,0 +1,307 @@
+package pgledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+type request = combine.Request[*ledger.Job, struct{}]
+
+// Decide runs a job, in one transaction with others that are made at the same time. See
+// [ledger.Ledger].
+func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
+	about := job.SpendID // decisions about one thing use one lane, and so do not wait for each other's locks
+	if len(job.Accounts) > 0 {
+		about = job.Accounts[0]
+	}
+	_, err := l.decisions.Do(ctx, maphash.String(l.seed, about), job)
+	if own := (jobError{}); errors.As(err, &own) {
+		return own.error
+	}
+	return l.run.Wrap("decide", err)
+}
+
+// jobError is an error that a job answered. That job fails alone.
+type jobError struct{ error }
+
+func (e jobError) Unwrap() error { return e.error }
+
+// repeats is how often a batch is decided again because another transaction has used one of its
+// IDs meanwhile, for another account.
+const repeats = 3
+
+// decideBatch decides the jobs of the requests in one transaction.
+func (l *Ledger) decideBatch(ctx context.Context, conn *pgxpool.Conn, requests []*request) error {
+	jobs := make([]*ledger.Job, len(requests))
+	for i, r := range requests {
+		jobs[i] = r.In
+	}
+	for n := 0; ; n++ {
+		errs, err := l.newBatch(conn, true).decide(ctx, jobs)
+		if isDuplicate(err) && n < repeats {
+			if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i, r := range requests {
+			if errs[i] != nil {
+				r.Err = jobError{errs[i]}
+			}
+		}
+		return nil
+	}
+}
+
+// isDuplicate reports that another transaction has stored an answer to the same ID.
+func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
+
+// batch is the jobs of one transaction, and the snapshot that they decide on: the rows that
+// were read, with the changes of the jobs so far.
+type batch struct {
+	l   *Ledger
+	sql *statements
+	q   pgrun.Queryer
+	own bool // the batch begins and ends its transaction; else the transaction is the caller's
+	now int64
+
+	locked   map[string]bool
+	created  []string // accounts that had no row
+	accounts map[string]ledger.Account
+	requests map[string]*ledger.Request // nil for an ID without an answer
+	watched  map[window]*ahead
+
+	ctx    context.Context // for the reads that jobs ask for besides
+	failed error           // of the connection; nothing is stored after it
+
+	// To be stored.
+	dirty   map[string]bool
+	entries []ledger.Entry
+	fresh   map[string]bool // requests that are new
+	spends  map[string]bool // requests whose spend changed
+	opened  []ledger.Hold
+	closed  []ledger.Hold
+	drops   []ledger.Drop
+}
+
+func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
+	sql := l.sql
+	if !own {
+		sql = l.joined
+	}
+	return &batch{
+		l: l, sql: sql, q: q, own: own,
+		locked: make(map[string]bool), accounts: make(map[string]ledger.Account), requests: make(map[string]*ledger.Request),
+		watched: make(map[window]*ahead), dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
+	}
+}
+
+// decide runs the jobs one after the other, each on the changes of those before it, and stores
+// the changes of all: two round trips, and more only where a job asks for rows that were not
+// read ahead. errs are the jobs' own errors.
+func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
+	if err := b.read(ctx, jobs, true); err != nil {
+		return nil, err
+	}
+	errs = make([]error, len(jobs))
+	for i, job := range jobs {
+		changes, err := job.Run(b)
+		switch {
+		case b.failed != nil:
+			return nil, b.failed
+		case err != nil:
+			errs[i] = err
+		case changes != nil:
+			b.apply(changes)
+		}
+	}
+	return errs, b.store(ctx)
+}
+
+// apply adds the changes of a job, for the jobs after it and for store.
+func (b *batch) apply(c *ledger.Changes) {
+	for _, a := range c.Accounts {
+		b.accounts[a.Key] = a
+		b.dirty[a.Key] = true
+	}
+	b.entries = append(b.entries, c.Entries...)
+	for i := range c.Requests {
+		r := c.Requests[i]
+		b.requests[r.ID] = &r
+		b.fresh[r.ID] = true
+	}
+	for _, s := range c.Spends {
+		changed := *b.requests[s.ID]
+		changed.Spend = s.Spend
+		b.requests[s.ID] = &changed
+		if !b.fresh[s.ID] {
+			b.spends[s.ID] = true
+		}
+	}
+	b.opened = append(b.opened, c.Opened...)
+	b.closed = append(b.closed, c.Closed...)
+	b.drops = append(b.drops, c.Drop...)
+}
+
+// store stores the changes and commits.
+func (b *batch) store(ctx context.Context) error {
+	out := &pgx.Batch{}
+	b.storeAccounts(out)
+	b.storeEntries(out)
+	b.storeRequests(out)
+	b.storeHolds(out)
+	if b.own && out.Len() == 0 {
+		out.Queue("ROLLBACK")
+		return b.q.SendBatch(ctx, out).Close()
+	}
+	var unused []string
+	for _, key := range b.created {
+		if !b.dirty[key] {
+			unused = append(unused, key)
+		}
+	}
+	if len(unused) > 0 {
+		out.Queue(b.sql.unused, unused)
+	}
+	if b.own {
+		pgrun.QueueCommit(out)
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	return b.q.SendBatch(ctx, out).Close()
+}
+
+func (b *batch) storeAccounts(out *pgx.Batch) {
+	if len(b.dirty) == 0 {
+		return
+	}
+	keys := slices.Sorted(maps.Keys(b.dirty))
+	states, next := make([][]byte, len(keys)), make([]int64, len(keys))
+	afters, widths := make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		a := b.accounts[key]
+		states[i], next[i] = a.State, a.NextExpiry
+		after, width := make([]int64, len(a.Watch)), make([]int64, len(a.Watch))
+		for j, w := range a.Watch {
+			after[j], width[j] = w.After, w.Width
+		}
+		afters[i], widths[i] = array(after), array(width)
+	}
+	out.Queue(b.sql.save, keys, states, next, afters, widths)
+}
+
+// array formats numbers as the server reads an array.
+func array(list []int64) string {
+	var s strings.Builder
+	s.WriteByte('{')
+	for i, n := range list {
+		if i > 0 {
+			s.WriteByte(',')
+		}
+		s.WriteString(strconv.FormatInt(n, 10))
+	}
+	s.WriteByte('}')
+	return s.String()
+}
+
+func (b *batch) storeEntries(out *pgx.Batch) {
+	if n := len(b.entries); n > 0 {
+		at, dated := make([]time.Time, n), make([]time.Time, n)
+		var numbers [6][]int64 // seq, part, amount, used, held, count
+		var texts [5][]string  // currency, kind, account, id, spend
+		tags, refused := make([]pgtype.Text, n), make([]pgtype.Text, n)
+		for i := range b.entries {
+			e := &b.entries[i]
+			at[i], dated[i] = pgrun.Timestamp(e.At), pgrun.Timestamp(e.Dated)
+			for j, v := range [...]int64{e.Seq, e.Part, e.Amount, e.Used, e.Held, e.Count} {
+				numbers[j] = append(numbers[j], v)
+			}
+			for j, v := range [...]string{e.Currency, e.Kind, e.Account, e.RequestID, e.SpendID} {
+				texts[j] = append(texts[j], v)
+			}
+			if len(e.Tags) > 0 {
+				tags[i] = asJSON(e.Tags)
+			}
+			if len(e.Refused) > 0 {
+				refused[i] = asJSON(e.Refused)
+			}
+		}
+		out.Queue(b.sql.append, at, dated, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5],
+			texts[0], texts[1], texts[2], texts[3], texts[4], tags, refused)
+	}
+	if len(b.drops) > 0 {
+		var accounts []string
+		var times []time.Time
+		for _, d := range b.drops {
+			accounts, times = append(accounts, d.Account), append(times, bound(d.At))
+		}
+		out.Queue(b.sql.drop, accounts, times)
+	}
+}
+
+// asJSON cannot fail: names and values are text.
+func asJSON(v any) pgtype.Text {
+	text, err := json.Marshal(v)
+	return pgtype.Text{String: string(text), Valid: err == nil}
+}
+
+func (b *batch) storeRequests(out *pgx.Batch) {
+	if len(b.fresh) > 0 {
+		ids := slices.Sorted(maps.Keys(b.fresh))
+		var at []time.Time
+		var accounts []string
+		var content, answers, spends [][]byte
+		for _, id := range ids {
+			r := b.requests[id]
+			at, accounts = append(at, pgrun.Timestamp(r.At)), append(accounts, strings.Join(r.Accounts, "\n"))
+			content, answers, spends = append(content, r.Content), append(answers, r.Answer), append(spends, r.Spend)
+		}
+		out.Queue(b.sql.answer, ids, at, accounts, content, answers, spends)
+	}
+	if len(b.spends) > 0 {
+		ids := slices.Sorted(maps.Keys(b.spends))
+		var spends [][]byte
+		for _, id := range ids {
+			spends = append(spends, b.requests[id].Spend)
+		}
+		out.Queue(b.sql.spends, ids, spends)
+	}
+}
+
+// storeHolds stores the holds that were opened and not closed again, and deletes the closed
+// ones.
+func (b *batch) storeHolds(out *pgx.Batch) {
+	put := func(sql string, list []ledger.Hold) {
+		if len(list) == 0 {
+			return
+		}
+		var accounts, spends []string
+		var expires []time.Time
+		for _, h := range list {
+			accounts, expires, spends = append(accounts, h.Account), append(expires, pgrun.Timestamp(h.Expires)), append(spends, h.SpendID)
+		}
+		out.Queue(sql, accounts, expires, spends)
+	}
+	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool { return slices.Contains(b.closed, h) })
+	put(b.sql.hold, opened)
+	put(b.sql.unhold, b.closed)
+}

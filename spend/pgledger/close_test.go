@@ -1,0 +1,194 @@
+package pgledger_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/store"
+)
+
+// idle is a job that decides nothing.
+func idle(account string) *ledger.Job {
+	return &ledger.Job{
+		Accounts: []string{account},
+		Run:      func(ledger.Snapshot) (*ledger.Changes, error) { return nil, nil },
+	}
+}
+
+func heapObjects() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapObjects
+}
+
+// TestFlushesLeaveNothingBehind counts the objects that stay in memory over 10,000 flushes. A
+// timer or a lane for each flush would stay until the timeout, which is long here.
+func TestFlushesLeaveNothingBehind(t *testing.T) {
+	const flushes = 10_000
+	pool := pgtest.Pool(t)
+	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool), StatementTimeout: time.Hour})
+	decide := func() {
+		if err := l.Decide(context.Background(), idle("account")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 { // so that connections, plans and buffers are there
+		decide()
+	}
+	before := heapObjects()
+	for range flushes {
+		decide()
+	}
+	if after := heapObjects(); after > before+flushes/10 {
+		t.Errorf("%d objects are left by %d flushes", after-before, flushes)
+	}
+}
+
+// calls are all calls of a ledger.
+func calls(l ledger.Ledger) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"decide": func(ctx context.Context) error { return l.Decide(ctx, idle("account")) },
+		"view":   func(ctx context.Context) error { return l.View(ctx, idle("account")) },
+		"history": func(ctx context.Context) error {
+			_, err := l.History(ctx, "account", ledger.Position{}, 1)
+			return err
+		},
+		"accounts": func(ctx context.Context) error { _, err := l.Accounts(ctx, "", "", 1); return err },
+		"prune":    func(ctx context.Context) error { _, err := l.PruneRequests(ctx, "", 0); return err },
+	}
+}
+
+func wantError(t *testing.T, err, sentinel error) {
+	t.Helper()
+	if !errors.Is(err, sentinel) {
+		t.Errorf("error is %v; want %v", err, sentinel)
+	}
+	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "pgledger" {
+		t.Errorf("%v does not name the ledger", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	newStore := func(t *testing.T) *postgres.Store {
+		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	newLedger := func(t *testing.T, s *postgres.Store) *pgledger.Ledger {
+		l, err := pgledger.New(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	closed := func(t *testing.T, l ledger.Ledger) {
+		for name, call := range calls(l) {
+			t.Run(name, func(t *testing.T) { wantError(t, call(t.Context()), store.ErrClosed) })
+		}
+	}
+	t.Run("the ledger", func(t *testing.T) {
+		s := newStore(t)
+		l, other := newLedger(t, s), newLedger(t, s)
+		for range 2 {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed(t, l)
+		if err := other.Decide(t.Context(), idle("account")); err != nil {
+			t.Errorf("another ledger over the same store: %v", err)
+		}
+		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+			t.Errorf("the store: %v", err)
+		}
+	})
+	t.Run("the store first", func(t *testing.T) {
+		s := newStore(t)
+		l := newLedger(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, l)
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		closed(t, l.With(tx))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, newLedger(t, s)) // made from a closed store
+	})
+	t.Run("the store while a decision is in flight", func(t *testing.T) {
+		s := newStore(t)
+		l := newLedger(t, s)
+		running, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		job := idle("account")
+		job.Run = func(ledger.Snapshot) (*ledger.Changes, error) { close(running); <-proceed; return nil, nil }
+		go func() { done <- l.Decide(context.Background(), job) }()
+		<-running
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		select {
+		case <-closed:
+			t.Error("Close of the store did not wait for the decision")
+		case <-time.After(20 * time.Millisecond):
+		}
+		close(proceed)
+		if err := <-done; err != nil {
+			t.Errorf("the decision in flight: %v", err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNew(t *testing.T) {
+	pool := &pgxpool.Pool{} // New sends nothing
+	s, err := postgres.New(pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		name string
+		s    *postgres.Store
+		o    *pgledger.Options
+		good bool
+	}{
+		{"defaults", s, nil, true},
+		{"options", s, &pgledger.Options{Lanes: 1, BatchSize: 1}, true},
+		{"no store", nil, nil, false},
+		{"negative lanes", s, &pgledger.Options{Lanes: -1}, false},
+		{"negative batch size", s, &pgledger.Options{BatchSize: -1}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := pgledger.New(c.s, c.o)
+			switch e := (*store.Error)(nil); {
+			case c.good && err != nil:
+				t.Error(err)
+			case c.good:
+				_ = l.Close()
+			case l != nil || !errors.As(err, &e) || e.Backend != "pgledger" || e.Op != "new":
+				t.Errorf("%v, %v; want an error of pgledger's new", l, err)
+			}
+		})
+	}
+}
