@@ -38,7 +38,7 @@ func TestHour(t *testing.T) {
 		why   string
 	}{
 		{"memory", inMemory, 2000, "an empty bucket leaves nothing behind"},
-		{"wrapped", wrapped, 6000, "wrappers remember a bounded number of buckets, and slices end"},
+		{"wrapped", wrapped, 6000, "wrappers remember a bounded number of buckets, and allotments end"},
 		{"bolt", inFile, 500, "the file uses the pages of pruned buckets again"},
 		{"relaxed bolt", inRelaxedFile, 600, "the window of unwritten changes is bounded, too"},
 	} {
@@ -65,7 +65,7 @@ func TestMinute(t *testing.T) {
 		why  string
 	}{
 		{"memory", inMemory, "an empty bucket leaves nothing behind"},
-		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and slices end"},
+		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
 		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
 		{"relaxed bolt", inRelaxedFile, "the window of unwritten changes is bounded, too"},
 		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
@@ -99,15 +99,16 @@ type sample struct {
 	Goroutines int
 }
 
-// After the warm-up, which is the first third of the rounds, resources may grow by this share from
-// the second third to the last. They depend on the keys that were drawn. A collector works in steps,
-// and so does a file: the step comes on top.
+// After the warm-up, which is the first third of the rounds, resources may grow by this share
+// from the second third to the last. They depend on the keys that were drawn. A collector works
+// in steps, and so does a file: the step comes on top.
 const (
 	growth   = 0.25
 	heapStep = 1 << 17
 )
 
-// soak runs the plan. It compares the peaks in the second third of the rounds with those in the last.
+// soak runs the plan. It compares the peaks in the second third of the rounds with those in the
+// last.
 func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // registered first, so that it runs after the pool was closed
@@ -139,7 +140,7 @@ func soak(t *testing.T, open opener, p plan) {
 		}
 	}
 	t.Logf("%d calls, %d pruned; second third %+v, last third %+v", w.calls.Load(), w.pruned.Load(), second, last)
-	t.Logf("the scarce bucket admitted %.3f of its bound; slices served %d of %d calls on the ample bucket",
+	t.Logf("the scarce bucket admitted %.3f of its bound; allotments served %d of %d calls on the ample bucket",
 		w.shareOfBound(), w.leased.Load(), w.asked.Load())
 	if err := s.store.Close(); err != nil {
 		t.Error(err)

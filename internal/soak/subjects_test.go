@@ -23,7 +23,8 @@ type subject struct {
 	step  int64                  // bytes by which disk may grow at once
 	// tidy does the operator's periodic work besides pruning. It may be nil.
 	tidy func() error
-	// remembers is set if the store must answer some calls from memory: accepted ones and refused ones.
+	// remembers is set if the store must answer some calls from memory: accepted ones and refused
+	// ones.
 	remembers bool
 }
 
@@ -48,10 +49,11 @@ func inMemory(t *testing.T, w *work) *subject {
 	return &subject{store: s, disk: noDisk}
 }
 
-// wrapped puts both wrappers that remember buckets in front of a store in memory. Each has room for
-// fewer buckets than are in use.
+// wrapped puts both wrappers that remember buckets in front of a store in memory. Each has room
+// for fewer buckets than are in use.
 func wrapped(t *testing.T, w *work) *subject {
-	// An injected clock advances by 10 ms with each call, so a slice must last longer than by default.
+	// An injected clock advances by 10 ms with each call, so an allotment must last longer than
+	// by default.
 	l, err := lease.New(inMemory(t, w).store, &lease.Options{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
 	if err != nil {
 		t.Fatal(err)

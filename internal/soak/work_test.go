@@ -15,14 +15,17 @@ import (
 
 const (
 	callers = 64
-	// hotShare is the share of all calls that goes to each of the two buckets that everybody wants.
+	// hotShare is the share of all calls that goes to each of the two buckets that everybody
+	// wants.
 	hotShare  = 0.1
 	scarceKey = "scarce"
 	ampleKey  = "ample"
-	// holds is the number of reservations that a caller keeps, of one unit each, in as many buckets.
+	// holds is the number of reservations that a caller keeps, of one unit each, in as many
+	// buckets.
 	holds = 4
-	// fromSlices is the least share of the calls on the ample bucket that wrappers serve from slices.
-	fromSlices = 0.2
+	// fromAllotments is the least share of the calls on the ample bucket that wrappers serve from
+	// allotments.
+	fromAllotments = 0.2
 )
 
 // start is the first reading of an injected clock.
@@ -60,7 +63,8 @@ func newWork(p plan) *work {
 
 func (w *work) use(s *subject) { w.subject, w.lim = s, brim.New(s.store, nil) }
 
-// clock returns the clock for the store's options: nil in real time, so that the store uses its own.
+// clock returns the clock for the store's options: nil in real time, so that the store uses its
+// own.
 func (w *work) clock() func() time.Time {
 	if w.real {
 		return nil
@@ -110,8 +114,8 @@ func (w *work) run(t *testing.T, round int) {
 	}
 }
 
-// call makes one random call: on a bucket that everybody wants, or on a tenant's bucket that is in
-// use in this round.
+// call makes one random call: on a bucket that everybody wants, or on a tenant's bucket that is
+// in use in this round.
 func (c *caller) call(ctx context.Context, w *work, round int) error {
 	switch p := c.r.Float64(); {
 	case p < hotShare:
@@ -181,8 +185,8 @@ func (c *caller) onTenant(ctx context.Context, w *work, round int) (err error) {
 	return err
 }
 
-// hold reserves a unit, and ends the caller's oldest reservation if it has more than holds of them.
-// Another caller may have reset the bucket of that reservation.
+// hold reserves a unit, and ends the caller's oldest reservation if it has more than holds of
+// them. Another caller may have reset the bucket of that reservation.
 func (c *caller) hold(ctx context.Context, lim *brim.Limiter, b brim.Bucket) error {
 	st, err := lim.Hold(ctx, b, 1)
 	if err != nil {
@@ -222,7 +226,8 @@ func (w *work) shareOfBound() float64 {
 	return float64(w.in.Load()) / (w.scarce.Capacity + w.scarce.LeakRate*elapsed.Seconds())
 }
 
-// check compares the decisions with the bounds, and fails if the load was too low to prove anything.
+// check compares the decisions with the bounds, and fails if the load was too low to prove
+// anything.
 func (w *work) check(t *testing.T) {
 	t.Helper()
 	switch share := w.shareOfBound(); {
@@ -235,8 +240,8 @@ func (w *work) check(t *testing.T) {
 		if w.refused.Load() == 0 {
 			t.Error("no call on the scarce bucket was refused from memory")
 		}
-		if asked, leased := w.asked.Load(), w.leased.Load(); float64(leased) < fromSlices*float64(asked) {
-			t.Errorf("slices served %d of %d calls on the ample bucket; want at least %.0f %%", leased, asked, 100*fromSlices)
+		if asked, leased := w.asked.Load(), w.leased.Load(); float64(leased) < fromAllotments*float64(asked) {
+			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%", leased, asked, 100*fromAllotments)
 		}
 	}
 	if want := int64(w.rounds*w.pace) / 4; w.pruned.Load() < want {
