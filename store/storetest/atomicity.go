@@ -19,8 +19,10 @@ func (s *suite) atomicity(t *testing.T) {
 	t.Run("many keys", func(t *testing.T) { s.manyKeys(t, st) })
 }
 
+// overlapping fills overlapping sets of keys in random order, and compares the levels with the
+// accepted transactions.
 func (s *suite) overlapping(t *testing.T, st store.Store) {
-	const why = "keys in any order from any number of callers: no deadlock (trap 15), no part of a transaction (trap 14)"
+	const why = "callers may name keys in any order without a deadlock, and no transaction goes in by half"
 	const keys = 8
 	limit := store.Limit{Capacity: 100}
 	name := func(i int) string { return fmt.Sprintf("overlap/%d", i) }
@@ -32,9 +34,9 @@ func (s *suite) overlapping(t *testing.T, st store.Store) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 15))
 				for range 25 {
-					which := rng.Perm(keys)[:2+rng.IntN(4)]
+					chosen := rng.Perm(keys)[:2+rng.IntN(4)]
 					var txn store.Txn
-					for _, k := range which {
+					for _, k := range chosen {
 						txn = append(txn, store.Op{Bucket: limit.For(name(k)), Amount: float64(1 + k%2)})
 					}
 					res, err := st.Apply(ctx, txn)
@@ -52,13 +54,13 @@ func (s *suite) overlapping(t *testing.T, st store.Store) {
 						}
 					}
 					if res[0].Accepted != (waits == 0) {
-						t.Errorf("%+v: a refusal, and only that, says which bucket to wait for", res[0])
+						t.Errorf("%+v: want a RetryAfter after a refusal, and only then", res[0])
 					}
 					if !res[0].Accepted {
 						refused.Add(1)
 						continue
 					}
-					for _, k := range which {
+					for _, k := range chosen {
 						filled[k].Add(int64(1 + k%2))
 					}
 				}
@@ -69,17 +71,20 @@ func (s *suite) overlapping(t *testing.T, st store.Store) {
 	for i := range keys {
 		got, err := st.Read(t.Context(), limit.For(name(i)))
 		if err != nil || got[0].Level != float64(filled[i].Load()) {
-			t.Errorf("key %d: %+v, %v; the transactions that went in hold %d\nwhy: %s", i, got, err, filled[i].Load(), why)
+			t.Errorf("key %d: %+v, %v; want level %d, the sum of the accepted transactions\nwhy: %s",
+				i, got, err, filled[i].Load(), why)
 		}
 	}
 	if refused.Load() == 0 {
-		t.Error("no transaction was refused, though they ask for more than there is room for")
+		t.Error("no transaction was refused, although they exceed the capacities")
 	}
 }
 
-// invisible looks at a bucket while transactions that fit into it, but not into another, are refused all the time.
+// invisible reads a bucket while transactions are refused that fit into this bucket but not
+// into another.
 func (s *suite) invisible(t *testing.T, st store.Store) {
-	const why = "an amount put in and taken out again is seen by whoever comes between, and stays in after a crash (trap 14)"
+	const why = "if a store puts an amount in and takes it out again, other callers find it, and it stays in " +
+		"after a crash"
 	limit := store.Limit{Capacity: 10}
 	a, b := limit.For("seen/a"), limit.For("seen/b")
 	if _, err := st.Fill(t.Context(), store.Op{Bucket: b, Amount: 10}); err != nil {
@@ -98,15 +103,15 @@ func (s *suite) invisible(t *testing.T, st store.Store) {
 			})
 			wg.Go(func() {
 				for i := range 100 {
-					// A look at it, and a call that fits as long as nothing is there.
+					// A refused call reports the level too.
 					got, err := st.Read(ctx, a)
 					if err != nil || got[0].Level != 0 {
-						t.Errorf("look %d: %+v, %v; want level 0\nwhy: %s", i, got, err, why)
+						t.Errorf("read %d: %+v, %v; want level 0\nwhy: %s", i, got, err, why)
 						return
 					}
 					refused, err := st.Fill(ctx, store.Op{Bucket: a, Amount: 11})
 					if err != nil || refused.Level != 0 {
-						t.Errorf("look %d: %+v, %v; want level 0\nwhy: %s", i, refused, err, why)
+						t.Errorf("refusal %d: %+v, %v; want level 0\nwhy: %s", i, refused, err, why)
 						return
 					}
 				}
@@ -116,6 +121,7 @@ func (s *suite) invisible(t *testing.T, st store.Store) {
 	})
 }
 
+// manyKeys applies transactions over 300 keys.
 func (s *suite) manyKeys(t *testing.T, st store.Store) {
 	limit := store.Limit{Capacity: 10}
 	var txn store.Txn
@@ -128,12 +134,13 @@ func (s *suite) manyKeys(t *testing.T, st store.Store) {
 		t.Fatalf("transactions over 300 keys: %v; want accepted, refused, refused", err)
 	}
 	for i, state := range res[1].States {
-		// Every key is over its capacity the second time, the last one at the first.
+		// Each of the 300 keys is over its capacity at the second fill, the last key at its
+		// first.
 		if state.RetryAfter != never || i < 300 && state.Level != 6 {
 			t.Fatalf("operation %d: %+v, want level 6 and Never", i, state)
 		}
 	}
 	if got := listed(t, st, "many/", 1000); len(got) != 300 {
-		t.Errorf("%d keys are there, want 300", len(got))
+		t.Errorf("the store lists %d keys, want 300", len(got))
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// faultState is what some faults remember.
+// faultState is the memory of some faults.
 type faultState struct {
 	cancelled bool
-	bad       bool
+	failed    bool
 	locked    map[string]bool
 }
 
@@ -38,7 +38,7 @@ func (s *refStore) maxSkew() time.Duration {
 	return store.DefaultMaxSkew
 }
 
-// keyed is the key under which a record is kept.
+// keyed returns the key under which the store keeps a record.
 func (s *refStore) keyed(key string) string {
 	switch s.fault {
 	case foldsCase:
@@ -51,7 +51,7 @@ func (s *refStore) keyed(key string) string {
 	return key
 }
 
-// kept is what is kept of a record that is written.
+// kept returns the record that the store keeps of a written one.
 func (s *refStore) kept(key string, r store.Record) store.Record {
 	switch s.fault {
 	case forgetsHolds:
@@ -64,7 +64,8 @@ func (s *refStore) kept(key string, r store.Record) store.Record {
 	return r
 }
 
-// brokenFill is a Fill that is wrong from the start.
+// brokenFill carries out a Fill with a fault of its own. If done is false, the fault lies
+// elsewhere.
 func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st store.State, err error, done bool) {
 	switch s.fault {
 	case timeBeforeLock:
@@ -103,7 +104,7 @@ func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st
 			return st, store.ErrUnavailable, true
 		}
 	case timeoutNotApplied:
-		// The call goes through, and its context is looked at afterwards.
+		// The call is applied, and its context is examined only afterwards.
 		if ctx.Err() == nil {
 			defer func() {
 				if err == nil && done && ctx.Err() != nil {
@@ -115,25 +116,28 @@ func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st
 			return st, err, true
 		}
 	case cancelsNeighbours:
-		err := s.neighbour(ctx, func(f *faultState) *bool { return &f.cancelled }, func() bool { return ctx.Done() != nil && s.cancelledSoon(ctx) }, context.Canceled)
+		cancelled := func() bool { return ctx.Done() != nil && s.cancelledSoon(ctx) }
+		err := s.neighbour(ctx, func(f *faultState) *bool { return &f.cancelled }, cancelled, context.Canceled)
 		if err != nil {
 			return st, err, true
 		}
 	case badFailsNeighbours:
-		err := s.neighbour(ctx, func(f *faultState) *bool { return &f.bad }, func() bool { return op.Hold < 0 }, store.ErrNotHeld)
+		failing := func() bool { return op.Hold < 0 }
+		err := s.neighbour(ctx, func(f *faultState) *bool { return &f.failed }, failing, store.ErrNotHeld)
 		if err != nil && op.Hold >= 0 {
 			return st, err, true
 		}
 	case cancelLeavesLock:
 		if ctx.Err() == nil && s.cancelledSoon(ctx) {
-			s.disk.mu.Lock() // and never unlocks
+			s.disk.mu.Lock() // and never unlocks it
 			return st, ctx.Err(), true
 		}
 	}
 	return st, nil, false
 }
 
-// dawdle waits until a few other calls have come by, if there are any, so that a race is lost for sure.
+// dawdle waits until a few other calls have passed, if there are any, so that the race is
+// surely lost.
 func (s *refStore) dawdle() {
 	mine := s.disk.calls.Add(1)
 	for i := 0; i < 200 && s.disk.calls.Load() < mine+4; i++ {
@@ -141,12 +145,14 @@ func (s *refStore) dawdle() {
 	}
 }
 
+// plainFill fills without a fault.
 func (s *refStore) plainFill(ctx context.Context, op store.Op) (store.State, error) {
 	plain := &refStore{clock: s.clock, fault: none, disk: s.disk, closed: s.closed}
 	return plain.Fill(ctx, op)
 }
 
-// cancelledSoon waits for a context that has a deadline, and says whether it had.
+// cancelledSoon waits until a context with a deadline is done, and reports whether the context
+// had one.
 func (s *refStore) cancelledSoon(ctx context.Context) bool {
 	if _, ok := ctx.Deadline(); !ok {
 		return false
@@ -155,15 +161,15 @@ func (s *refStore) cancelledSoon(ctx context.Context) bool {
 	return true
 }
 
-// neighbour lets one call's trouble hit the next one.
-func (s *refStore) neighbour(ctx context.Context, flag func(*faultState) *bool, trouble func() bool, err error) error {
-	is := trouble()
+// neighbour lets the failure of one call hit the next call.
+func (s *refStore) neighbour(ctx context.Context, flag func(*faultState) *bool, fails func() bool, err error) error {
+	own := fails()
 	if s.enter(context.WithoutCancel(ctx)) != nil {
 		return nil
 	}
 	defer s.leave()
 	f := flag(&s.disk.fault)
-	if is {
+	if own {
 		*f = true
 		return nil
 	}
@@ -174,14 +180,15 @@ func (s *refStore) neighbour(ctx context.Context, flag func(*faultState) *bool, 
 	return nil
 }
 
-// brokenApply is an Apply that is wrong from the start.
+// brokenApply carries out an Apply with a fault of its own. If done is false, the fault lies
+// elsewhere.
 func (s *refStore) brokenApply(ctx context.Context, txns []store.Txn) (res []store.Result, err error, done bool) {
 	if ctx.Err() != nil {
 		return nil, nil, false
 	}
 	switch s.fault {
 	case undoes:
-		// One after the other, and back again where one refuses.
+		// It fills one bucket after the other, and undoes the fills if one is refused.
 		for _, txn := range txns {
 			r := store.Result{Accepted: true}
 			for _, op := range txn {
@@ -227,7 +234,7 @@ func (s *refStore) brokenApply(ctx context.Context, txns []store.Txn) (res []sto
 	return nil, nil, false
 }
 
-// lockOneByOne takes a lock per key in the caller's order, and gives up only when its context ends.
+// lockOneByOne locks the keys in the caller's order. It gives up only when the context ends.
 func (s *refStore) lockOneByOne(ctx context.Context, txn store.Txn) bool {
 	var mine []string
 	defer func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cases plays the scripts, each on keys of its own in one store.
+// cases plays all scripts in one store, each on its own keys.
 func (s *suite) cases(t *testing.T) {
 	st, clock := s.at(t)
 	i := 0
@@ -27,10 +27,11 @@ func (s *suite) cases(t *testing.T) {
 	}
 }
 
-func (s *suite) play(t *testing.T, c *testCase, st store.Store, clock *manual, prefix string) {
+// play plays one case, unless it needs an operation that the store does not support.
+func (s *suite) play(t *testing.T, c *testCase, st store.Store, clock *manualClock, prefix string) {
 	for _, step := range c.steps {
 		if txn := c.ops(step, prefix, clock.now()); !s.supports(txn...) {
-			t.Log("left out: it needs an operation that is not supported")
+			t.Log("left out because the store does not support an operation")
 			return
 		}
 	}
@@ -47,20 +48,17 @@ type runner struct {
 	t      *testing.T
 	c      *testCase
 	st     store.Store
-	clock  *manual
+	clock  *manualClock
 	prefix string
-	at     int // step, from 1
+	at     int // number of the step, from 1
 }
 
 func (r *runner) errorf(format string, args ...any) {
 	r.t.Helper()
-	trap := ""
-	if r.c.trap != 0 {
-		trap = fmt.Sprintf(" (trap %d)", r.c.trap)
-	}
-	r.t.Errorf("step %d: %s\nwhy: %s%s", r.at, fmt.Sprintf(format, args...), r.c.why, trap)
+	r.t.Errorf("step %d: %s\nwhy: %s", r.at, fmt.Sprintf(format, args...), r.c.why)
 }
 
+// run carries out one step and compares the answer.
 func (r *runner) run(s step) {
 	r.t.Helper()
 	var before []store.Entry
@@ -88,7 +86,7 @@ func (r *runner) run(s step) {
 		}
 		got, err := r.st.Read(ctx, b)
 		if err == nil && len(got) != 1 {
-			r.errorf("Read of one bucket answers %d states", len(got))
+			r.errorf("Read of one bucket returns %d states", len(got))
 			return
 		}
 		if err != nil {
@@ -114,17 +112,18 @@ func (r *runner) run(s step) {
 	}
 	if s.changesNothing() {
 		if after := r.scan(); !slices.Equal(before, after) {
-			r.errorf("the call changed something:\nbefore %+v\n after %+v", before, after)
+			r.errorf("the call changed a bucket:\nbefore %+v\n after %+v", before, after)
 		}
 	}
 }
 
+// apply carries out a step that is a transaction.
 func (r *runner) apply(s step) {
 	r.t.Helper()
 	txn := r.c.ops(s, r.prefix, r.clock.now())
 	res, err := r.st.Apply(r.t.Context(), txn)
 	if err != nil || len(res) != 1 {
-		r.errorf("Apply: %d results, %v; want one result, and what one transaction suffers in its Err", len(res), err)
+		r.errorf("Apply: %d results, %v; want one result, with the transaction's error in its Err", len(res), err)
 		return
 	}
 	if s.want.err != nil {
@@ -142,12 +141,12 @@ func (r *runner) apply(s step) {
 	}
 }
 
-// check compares all of a State; a limit that is zero is not compared.
-func (r *runner) check(what string, limit store.Limit, got store.State, err error, want want) {
+// check compares every field of a State, except for the limit if limit is zero.
+func (r *runner) check(call string, limit store.Limit, got store.State, err error, want want) {
 	r.t.Helper()
 	if want.err != nil || err != nil {
 		if !errors.Is(err, want.err) || want.err == nil {
-			r.errorf("%s: error %v, want %v", what, err, want.err)
+			r.errorf("%s: error %v, want %v", call, err, want.err)
 		}
 		return
 	}
@@ -163,11 +162,11 @@ func (r *runner) check(what string, limit store.Limit, got store.State, err erro
 		same = false
 	}
 	if !same {
-		r.errorf("%s:\n got %+v\nwant %+v, at %v, blocked until %v, limit %v", what, got, want, at, until, limit)
+		r.errorf("%s:\n got %+v\nwant %+v, at %v, blocked until %v, limit %v", call, got, want, at, until, limit)
 	}
 }
 
-// checkRead sees that what a fill answered is what a read finds.
+// checkRead tests that a read returns the state that the fill returned.
 func (r *runner) checkRead(b store.Bucket, filled store.State) {
 	r.t.Helper()
 	got, err := r.st.Read(r.t.Context(), b)
@@ -176,14 +175,16 @@ func (r *runner) checkRead(b store.Bucket, filled store.State) {
 		return
 	}
 	g := got[0]
-	if g.Level != filled.Level || g.Held != filled.Held || !g.At.Equal(filled.At) || !g.BlockedUntil.Equal(filled.BlockedUntil) {
-		r.errorf("the fill answered %+v, but Read finds %+v", filled, g)
+	if g.Level != filled.Level || g.Held != filled.Held ||
+		!g.At.Equal(filled.At) || !g.BlockedUntil.Equal(filled.BlockedUntil) {
+		r.errorf("the fill returned %+v, but Read returns %+v", filled, g)
 	}
 	if g.Accepted || g.Full || g.Spilled != 0 || g.RetryAfter != 0 {
-		r.errorf("a read puts nothing in, and so is neither accepted nor full nor to be tried again: %+v", g)
+		r.errorf("Read returns %+v, want Accepted, Full, Spilled and RetryAfter unset: a read puts nothing in", g)
 	}
 }
 
+// scan lists the buckets of the case, with times in UTC so that entries can be compared.
 func (r *runner) scan() []store.Entry {
 	r.t.Helper()
 	got, err := r.st.Scan(r.t.Context(), r.prefix, "", 100)
@@ -191,7 +192,6 @@ func (r *runner) scan() []store.Entry {
 		r.errorf("Scan: %v", err)
 	}
 	for i := range got {
-		// Locations are nobody's business: instants count.
 		got[i].At = got[i].At.UTC()
 		if !got[i].BlockedUntil.IsZero() {
 			got[i].BlockedUntil = got[i].BlockedUntil.UTC()

@@ -10,31 +10,32 @@ const never = store.Never
 
 var fillCases = []testCase{
 	{
-		name: "idle bucket leaks before the fill", trap: 3, c: 100, r: 10,
-		why: "leak subtracted after adding clamps the sum to zero and loses the fill",
+		name: "idle bucket leaks before the fill", c: 100, r: 10,
+		why: "a leak subtracted after the fill clamps the sum to zero and loses the fill",
 		steps: []step{
 			try(5).ok(5), fillup(20).after(3 * time.Second).ok(20),
 			try(20).after(7 * time.Second).ok(20), always(20).after(7 * time.Second).ok(20),
 		},
 	},
 	{
-		name: "exactly full is accepted", trap: 6, c: 10, r: 1,
-		why: "fits is leaked + held + n <= c, and the fill that reaches c is the one that is Full",
+		name: "exactly full is accepted", c: 10, r: 1,
+		why: "an amount fits if it fills the bucket exactly, and the call that does so is Full",
 		steps: []step{
 			try(9).ok(9), try(1).full(10), try(1.0/64).no(10, 15625*time.Microsecond),
 			read().is(10), fillup(1.0 / 64).after(15625 * time.Microsecond).full(10),
 		},
 	},
 	{
-		name: "nearly full is not full", trap: 6, c: 1000, r: 0,
-		why: "Full is decided exactly at the fill, not by levels that are nearly equal",
+		name: "nearly full is not full", c: 1000, r: 0,
+		why: "Full needs the exact capacity, not a level close to it",
 		steps: []step{
-			try(1000 - 1.0/1024).ok(1000 - 1.0/1024), fillup(1.0 / 2048).ok(1000 - 1.0/2048), always(1.0 / 2048).full(1000),
+			try(1000 - 1.0/1024).ok(1000 - 1.0/1024), fillup(1.0 / 2048).ok(1000 - 1.0/2048),
+			always(1.0 / 2048).full(1000),
 		},
 	},
 	{
 		name: "full for an instant only", c: 10, r: 1,
-		why: "only the call that brought the bucket to its rim is Full, not a read, a refusal or n = 0 that finds it there",
+		why: "only the call that filled the bucket is Full; a read, a refusal or n = 0 that finds it full is not",
 		steps: []step{
 			fillup(10).full(10), read().is(10), try(1).no(10, time.Second), hold(1).no(10, time.Second), try(0).ok(10),
 			fillup(0).ok(10), always(0).ok(10), fillup(1).spill(10, 1, time.Second), always(1).full(11),
@@ -42,16 +43,18 @@ var fillCases = []testCase{
 		},
 	},
 	{
-		name: "zero writes nothing", trap: 5, c: 10, r: 1,
-		why: "n = 0 always fits: it is accepted even over the rim, creates no row, and stores neither time nor limit",
+		name: "zero writes nothing", c: 10, r: 1,
+		why: "n = 0 always fits, even above the capacity; it creates no row and stores neither time nor limit",
 		steps: []step{
 			try(0).ok(0), fillup(0).ok(0), always(0).ok(0), rows(),
-			always(25).full(25), try(0).limit(5, 4).after(time.Second).ok(21), readLast().is(24), read().limit(10, 4).is(21),
+			always(25).full(25), try(0).limit(5, 4).after(time.Second).ok(21), readLast().is(24),
+			read().limit(10, 4).is(21),
 		},
 	},
 	{
 		name: "Fillup spills", c: 10, r: 1,
-		why: "a Fillup that does not fit fills to the rim and says what it lost; its wait is for the same amount again",
+		why: "a Fillup that does not fit fills the bucket and reports the lost units; its wait is for the same " +
+			"amount again",
 		steps: []step{
 			fillup(7).ok(7), fillup(5).spill(10, 2, 5*time.Second),
 			fillup(4).after(2*time.Second).spill(10, 2, 4*time.Second), fillup(25).spill(10, 25, never),
@@ -60,36 +63,38 @@ var fillCases = []testCase{
 	},
 	{
 		name: "Fillup never lowers", c: 10, r: 1,
-		why: "a level above the rim stays where it is: L' = max(leaked, c - H)",
+		why: "a Fillup leaves a level that is already above the capacity",
 		steps: []step{
-			always(25).full(25), fillup(1).spill(25, 1, 16*time.Second), fillup(3).limit(5, 1).after(time.Second).spill(24, 3, 22*time.Second),
+			always(25).full(25), fillup(1).spill(25, 1, 16*time.Second),
+			fillup(3).limit(5, 1).after(time.Second).spill(24, 3, 22*time.Second),
 		},
 	},
 	{
-		name: "Always goes past the rim", c: 10, r: 1,
-		why: "what has happened is registered even past the capacity, and then has to leak",
+		name: "Always goes above the capacity", c: 10, r: 1,
+		why: "mode Always registers units even above the capacity, and they have to leak",
 		steps: []step{
-			always(25).full(25), try(1).no(25, 16*time.Second), always(1).full(26), try(1).after(17 * time.Second).full(10),
+			always(25).full(25), try(1).no(25, 16*time.Second), always(1).full(26),
+			try(1).after(17 * time.Second).full(10),
 		},
 	},
 	{
 		name: "drain stops at empty", c: 10, r: 1,
-		why: "a drain gives back no more than there is: a level below zero would be capacity out of nothing",
+		why: "a drain stops at zero: a level below zero would be extra capacity",
 		steps: []step{
 			try(2).ok(2), drain(3).ok(0), try(10).full(10), drain(4).after(time.Second).ok(5),
 		},
 	},
 	{
-		name: "drain of an empty bucket", trap: 5, c: 10, r: 1,
-		why: "it is accepted though nothing changes, writes nothing and creates no row",
+		name: "drain of an empty bucket", c: 10, r: 1,
+		why: "a drain of an empty bucket is accepted, writes nothing and creates no row",
 		steps: []step{
 			drain(3).ok(0), rows(),
 			try(2).ok(2), drain(1).limit(7, 8).after(time.Second).ok(0), readLast().is(1),
 		},
 	},
 	{
-		name: "integer leaks", trap: 12, c: 100, r: 0.5,
-		why: "a leak rounded to whole units at each touch never happens in a bucket that is touched often",
+		name: "integer leaks", c: 100, r: 0.5,
+		why: "if each call rounded the leak to whole units, a bucket in frequent use would never leak",
 		steps: times(40, func(i int) step {
 			if i == 0 {
 				return always(50).ok(50)
@@ -98,8 +103,8 @@ var fillCases = []testCase{
 		}),
 	},
 	{
-		name: "tiny leaks add up", trap: 23, c: 1 << 52, r: 1.0 / 64,
-		why: "where the leak since T is too small to change the level T stays, so that it is not lost at each write",
+		name: "tiny leaks add up", c: 1 << 52, r: 1.0 / 64,
+		why: "if the leak is too small to change the level, the stored time stays, so that no write loses the leak",
 		steps: append(times(16, func(i int) step {
 			if i == 0 {
 				return try(1 << 51).ok(1 << 51)
@@ -109,7 +114,7 @@ var fillCases = []testCase{
 	},
 	{
 		name: "slow leak of a large bucket", c: 1 << 53, r: 1e-12,
-		why: "it empties in more than 292 years: nothing may overflow on the way, and the wait is Never",
+		why: "the bucket empties in more than 292 years: nothing may overflow, and the wait is Never",
 		steps: []step{
 			always(1 << 53).full(1 << 53), try(2).no(1<<53, never), fillup(2).spill(1<<53, 2, never),
 			read().after(24 * time.Hour).is(1 << 53), prune(), rows("a"),
@@ -117,15 +122,16 @@ var fillCases = []testCase{
 	},
 	{
 		name: "fast leak", c: 1 << 53, r: 1 << 53,
-		why: "the largest rate and capacity drain in a second; a year later the level is zero, not NaN or negative",
+		why: "at the largest rate the largest bucket drains in a second; a year later the level is zero, not NaN " +
+			"or negative",
 		steps: []step{
 			try(1 << 53).full(1 << 53), read().after(500 * time.Millisecond).is(1 << 52),
 			try(1<<53).no(1<<52, 500*time.Millisecond), read().after(8760 * time.Hour).is(0),
 		},
 	},
 	{
-		name: "keys are apart", trap: 7, c: 10, r: 0,
-		why: "an update without its key overwrites every bucket",
+		name: "keys are separate", c: 10, r: 0,
+		why: "an update that ignores its key overwrites every bucket",
 		steps: []step{
 			try(9).ok(9), try(3).on("b").ok(3), try(5).on("ab").ok(5), read().is(9), read().on("b").is(3),
 			drain(9).ok(0), read().on("b").is(3), read().on("ab").is(5), read().on("A").is(0),
@@ -135,29 +141,33 @@ var fillCases = []testCase{
 
 var refusalCases = []testCase{
 	{
-		name: "impossible cost", trap: 9, c: 10, r: 1,
-		why: "a finite wait for what can never fit makes the client retry for ever",
+		name: "amount above the capacity", c: 10, r: 1,
+		why: "a finite wait for an amount that can never fit makes the client retry for ever",
 		steps: []step{
 			try(10.5).no(0, never), hold(11).no(0, never), rows(),
-			try(4).ok(4), try(10.5).no(4, never), hold(6).full(4).held(6), try(5).after(time.Minute).no(0, never).held(6),
+			try(4).ok(4), try(10.5).no(4, never), hold(6).full(4).held(6),
+			try(5).after(time.Minute).no(0, never).held(6),
 			fillup(5).spill(4, 1, never).held(6),
 		},
 	},
 	{
-		name: "no leak, no wait", trap: 9, c: 10, r: 0,
-		why:   "a bucket that does not leak never makes room by itself",
-		steps: []step{try(8).ok(8), try(3).no(8, never), try(3).after(1000*time.Hour).no(8, never), drain(1).ok(7), try(3).full(10)},
+		name: "no leak, no wait", c: 10, r: 0,
+		why: "a bucket that does not leak never makes room by itself",
+		steps: []step{
+			try(8).ok(8), try(3).no(8, never), try(3).after(1000*time.Hour).no(8, never), drain(1).ok(7),
+			try(3).full(10),
+		},
 	},
 	{
-		name: "wait for room, not for the window", trap: 11, c: 10, r: 1,
+		name: "wait for room, not for the window", c: 10, r: 1,
 		why: "RetryAfter is the smallest wait after which the same amount fits",
 		steps: []step{
 			try(9).ok(9), try(2).no(9, time.Second), try(10).no(9, 9*time.Second), hold(3).no(9, 2*time.Second),
 		},
 	},
 	{
-		name: "refusal changes nothing", trap: 13, c: 10, r: 1,
-		why: "a flood of refused calls must not become a flood of writes; time and limit stay as last written",
+		name: "refusal changes nothing", c: 10, r: 1,
+		why: "a flood of refused calls must not cause a flood of writes; time and limit stay as last written",
 		steps: []step{
 			try(8).ok(8), try(5).after(2*time.Second).no(6, time.Second), hold(5).no(6, time.Second),
 			try(5).limit(7, 2).no(4, time.Second),
@@ -165,10 +175,11 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "refusal creates no row", trap: 13, c: 10, r: 1,
-		why: "calls for keys that nobody has used, refused at once, would fill the store",
+		name: "refusal creates no row", c: 10, r: 1,
+		why: "refused calls with unused keys would otherwise fill the store",
 		steps: []step{
-			try(11).no(0, never), hold(11).no(0, never), try(2).ceiling(1).no(0, never), rows(), release(1).fails(store.ErrNotHeld),
+			try(11).no(0, never), hold(11).no(0, never), try(2).ceiling(1).no(0, never), rows(),
+			release(1).fails(store.ErrNotHeld),
 			capture(1, 0.5).fails(store.ErrNotHeld), rows(),
 		},
 	},
@@ -177,15 +188,16 @@ var refusalCases = []testCase{
 var limitCases = []testCase{
 	{
 		name: "capacity lowered below the level", c: 10, r: 1,
-		why: "the level is not clamped down: what was let in has to leak",
+		why: "the level is not lowered with the capacity: accepted units have to leak",
 		steps: []step{
-			try(8).ok(8), try(1).limit(4, 1).no(8, 5*time.Second), read().limit(4, 1).is(8), always(1).limit(4, 1).full(9),
+			try(8).ok(8), try(1).limit(4, 1).no(8, 5*time.Second), read().limit(4, 1).is(8),
+			always(1).limit(4, 1).full(9),
 			try(1).limit(4, 1).after(6 * time.Second).full(4), try(6).full(10),
 		},
 	},
 	{
 		name: "changed leak rate", c: 10, r: 1,
-		why: "the rate that comes with the call applies to all of the time since the last write",
+		why: "the leak rate of the call applies to all the time since the last write",
 		steps: []step{
 			try(8).ok(8), read().limit(10, 2).after(2 * time.Second).is(4), read().is(6), read().limit(10, 0).is(8),
 			try(1).limit(10, 2).ok(5), readLast().after(time.Second).is(3), read().is(4),
@@ -193,22 +205,23 @@ var limitCases = []testCase{
 	},
 	{
 		name: "the limit last written", c: 10, r: 1,
-		why: "a read without a limit answers by the one that came with the last call that wrote",
+		why: "a read without a limit uses the limit of the last call that wrote",
 		steps: []step{
-			try(8).ok(8), try(1).limit(20, 2).ok(9), try(2).no(9, time.Second), hold(20).limit(20, 4).no(9, 9*time.Second/4),
+			try(8).ok(8), try(1).limit(20, 2).ok(9), try(2).no(9, time.Second),
+			hold(20).limit(20, 4).no(9, 9*time.Second/4),
 			readLast().limit(20, 2).after(time.Second).is(7),
 		},
 	},
 	{
-		name: "a limit that was 0 and leaks again", c: 10, r: 0,
-		why: "time moves with every write of a bucket that does not leak, or a later rate would leak it at once",
+		name: "a leak rate that was 0", c: 10, r: 0,
+		why: "a write moves the time even without a leak; otherwise a later rate would apply to time before the write",
 		steps: []step{
 			try(4).ok(4), try(1).after(time.Second).ok(5), read().limit(10, 1).after(time.Second).is(4),
 		},
 	},
 }
 
-// times returns n steps.
+// times returns the n steps f(0) to f(n-1).
 func times(n int, f func(i int) step) []step {
 	steps := make([]step, n)
 	for i := range steps {

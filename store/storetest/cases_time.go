@@ -10,16 +10,18 @@ const maxSkew = store.DefaultMaxSkew
 
 var timeCases = []testCase{
 	{
-		name: "clock a little behind", trap: 10, c: 10, r: 1,
-		why: "within MaxSkew a backward clock neither leaks nor raises anything, and the wait includes the way back to T",
+		name: "clock a little behind", c: 10, r: 1,
+		why: "within MaxSkew a backward clock neither leaks nor raises anything, and the wait includes the way " +
+			"back to the stored time",
 		steps: []step{
 			try(5).ok(5), read().after(-time.Minute).is(5).ahead(time.Minute), try(1).ok(6).ahead(time.Minute),
-			try(6).no(6, time.Minute+2*time.Second).ahead(time.Minute), read().after(time.Minute).is(6), read().after(time.Second).is(5),
+			try(6).no(6, time.Minute+2*time.Second).ahead(time.Minute), read().after(time.Minute).is(6),
+			read().after(time.Second).is(5),
 		},
 	},
 	{
-		name: "clock back and forth", trap: 10, c: 10, r: 1,
-		why: "a write by a clock that is behind must not take T back: the same seconds would leak again",
+		name: "clock back and forth", c: 10, r: 1,
+		why: "a write on a clock that is behind must not set the time back, or the same seconds would leak again",
 		steps: []step{
 			fillup(10).full(10), drain(1).after(-4 * time.Minute).ok(9).ahead(4 * time.Minute),
 			always(1).full(10).ahead(4 * time.Minute), try(1).after(4*time.Minute).no(10, time.Second),
@@ -29,31 +31,36 @@ var timeCases = []testCase{
 		},
 	},
 	{
-		name: "clock behind by MaxSkew exactly", trap: 10, c: 10, r: 1,
-		why: "T is believed up to MaxSkew ahead of the clock",
+		name: "clock behind by MaxSkew exactly", c: 10, r: 1,
+		why: "a stored time is believed up to MaxSkew ahead of the clock",
 		steps: []step{
 			try(5).ok(5), try(1).after(-maxSkew).ok(6).ahead(maxSkew), read().after(maxSkew).is(6),
 		},
 	},
 	{
 		name: "clock behind by more than MaxSkew", c: 10, r: 1,
-		why: "a T that is not believed becomes the clock and the level stays: nothing is minted, and nothing frozen for hours",
+		why: "a time that is not believed is set to the clock and the level stays: no room is created, and the " +
+			"bucket is not frozen for hours",
 		steps: []step{
-			try(5).ok(5), read().after(-maxSkew - time.Microsecond).is(5), try(1).ok(6), read().after(time.Second).is(5),
-			hold(2).ok(5).held(2), drain(1).after(-time.Hour).ok(4).held(2), read().after(2 * time.Second).is(2).held(2),
+			try(5).ok(5), read().after(-maxSkew - time.Microsecond).is(5), try(1).ok(6),
+			read().after(time.Second).is(5),
+			hold(2).ok(5).held(2), drain(1).after(-time.Hour).ok(4).held(2),
+			read().after(2 * time.Second).is(2).held(2),
 			release(2).after(-time.Hour).ok(4),
 		},
 	},
 	{
 		name: "a read does not mend a skewed time", c: 10, r: 1.0 / 64,
-		why: "reads and n = 0 write nothing: they answer as if T were the clock, and leave it",
+		why: "reads and n = 0 write nothing: they answer as if the stored time were the clock, and leave it",
 		steps: []step{
-			try(5).ok(5), read().after(-6 * time.Minute).is(5), try(0).ok(5), read().after(2 * time.Minute).is(5).ahead(4 * time.Minute),
+			try(5).ok(5), read().after(-6 * time.Minute).is(5), try(0).ok(5),
+			read().after(2 * time.Minute).is(5).ahead(4 * time.Minute),
 		},
 	},
 	{
 		name: "a refusal mends a skewed time", c: 10, r: 1.0 / 64,
-		why: "the first call that finds a T that is not believed writes it, even if it is refused: else it would be found for ever",
+		why: "the first call that finds a time that is not believed mends it, even if the call is refused; else " +
+			"it would stay for ever",
 		steps: []step{
 			try(5).ok(5), try(5.5).after(-6*time.Minute).no(5, 32*time.Second).mends(),
 			read().after(2 * time.Minute).is(5 - 120.0/64),
@@ -62,10 +69,12 @@ var timeCases = []testCase{
 		},
 	},
 	{
-		name: "a waiter's clock", trap: 21, c: 10, r: 64,
-		why: "calls whose times are slightly out of order have waited for a lock: that is no skew, and T stays the latest",
+		name: "a clock read before a lock", c: 10, r: 64,
+		why: "a call that waited for a lock can bring an older time; that is no skew, and the stored time stays " +
+			"the latest",
 		steps: []step{
-			try(8).ok(8), always(1).after(-time.Second).ok(9).ahead(time.Second), try(2).no(9, time.Second+15625*time.Microsecond).ahead(time.Second),
+			try(8).ok(8), always(1).after(-time.Second).ok(9).ahead(time.Second),
+			try(2).no(9, time.Second+15625*time.Microsecond).ahead(time.Second),
 			always(1).after(time.Second + 15625*time.Microsecond).ok(9),
 		},
 	},

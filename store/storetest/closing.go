@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,9 +11,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// closing sees that a closed store says so.
+// closing tests that every method of a closed store returns ErrClosed.
 func (s *suite) closing(t *testing.T) {
-	const why = "after Close every method answers ErrClosed: neither a panic nor an answer out of nothing (trap 19)"
+	const why = "after Close every method returns ErrClosed; it neither panics nor answers"
 	st := s.openReal(t)
 	for _, m := range methods() {
 		if err := m.call(t.Context(), st); err != nil {
@@ -21,7 +22,7 @@ func (s *suite) closing(t *testing.T) {
 	}
 	for i := range 3 {
 		if err := st.Close(); err != nil {
-			t.Errorf("Close number %d: %v; closing twice is allowed", i+1, err)
+			t.Errorf("Close number %d: %v, want nil: a second Close does nothing", i+1, err)
 		}
 		for _, m := range methods() {
 			if err := calling(t.Context(), m, st); !errors.Is(err, store.ErrClosed) {
@@ -31,26 +32,28 @@ func (s *suite) closing(t *testing.T) {
 	}
 }
 
-// calling turns a panic into an error.
+// calling calls m and turns a panic into an error.
 func calling(ctx context.Context, m method, st store.Store) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = errors.New("it panicked")
+			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
 	return m.call(ctx, st)
 }
 
-// closingInFlight closes a store under racing callers: what was acknowledged is there after reopening, what failed is not.
+// closingInFlight closes a store under racing callers. After reopening the store must contain
+// all acknowledged fills and no failed one.
 func (s *suite) closingInFlight(t *testing.T) {
-	const why = "calls in flight end first, or fail with ErrClosed: what was acknowledged is stored, what failed is not (trap 17)"
+	const why = "calls in flight complete before Close, or fail with ErrClosed: acknowledged fills are stored, " +
+		"failed ones are not"
 	st := s.openReal(t)
 	s.closeAtEnd(t, &st)
 	b := store.Limit{Capacity: 1 << 50}.For("b")
 	var acknowledged, unknown atomic.Int64
 	closing := st
 	var wg sync.WaitGroup
-	s.finishes(t, "closing under racing callers", func(ctx context.Context) {
+	s.finishes(t, "callers racing with Close", func(ctx context.Context) {
 		for g := range 16 {
 			wg.Go(func() {
 				for {
@@ -70,7 +73,7 @@ func (s *suite) closingInFlight(t *testing.T) {
 		}
 		wg.Go(func() {
 			for acknowledged.Load() < 200 && ctx.Err() == nil {
-				// Reads keep this goroutine off the callers' backs until enough of them have been answered.
+				// Reads keep this goroutine busy until enough callers have been answered.
 				if _, err := closing.Read(ctx, b); err != nil {
 					t.Errorf("Read: %v", err)
 					break
@@ -89,6 +92,7 @@ func (s *suite) closingInFlight(t *testing.T) {
 	}
 	stored := int64(got[0].Level)
 	if stored < acknowledged.Load() || stored > acknowledged.Load()+unknown.Load() {
-		t.Errorf("stored %d, acknowledged %d, outcome unknown %d\nwhy: %s", stored, acknowledged.Load(), unknown.Load(), why)
+		t.Errorf("stored %d, acknowledged %d, outcome unknown %d\nwhy: %s",
+			stored, acknowledged.Load(), unknown.Load(), why)
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// settle plays txn on the model and compares. A lone Fill is a transaction of one, but says of a refused operation also what
-// a transaction leaves out.
+// settle applies txn to the model and compares the store's result. A lone Fill counts as a
+// transaction of one operation, but its state reports more of a refused operation than a
+// transaction does.
 func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
 	before := make(map[string]modelBucket)
 	for _, op := range txn {
@@ -57,7 +58,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 		t.Fatalf("%+v: %+v, want %d states and no error", txn, got, len(txn))
 	}
 	if lone {
-		refused = false // what it changed is in its own step
+		refused = false // its own step contains the changes
 	} else if got.Accepted == refused {
 		t.Fatalf("%+v: accepted = %v, want %v\n%s", txn, got.Accepted, !refused, d.explain(txn, before))
 	}
@@ -76,7 +77,8 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 	}
 }
 
-// refuse compares a refused transaction: the buckets are as they were, but for blocks and times that were not believed.
+// refuse compares a refused transaction. It must leave the buckets unchanged, except for blocks
+// and for times that are not believed.
 func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[string]modelBucket, decisions []decision) {
 	left := make(map[string]modelBucket)
 	for i, op := range txn {
@@ -101,11 +103,12 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 		d.compare(t, op, got.States[i], b, decision{spilled: zero})
 		if !decisions[i].refused {
 			if got.States[i].RetryAfter != 0 {
-				t.Fatalf("operation %d of %+v did not refuse, and has RetryAfter %v", i, txn, got.States[i].RetryAfter)
+				t.Fatalf("operation %d of %+v was not refused, but has RetryAfter %v",
+					i, txn, got.States[i].RetryAfter)
 			}
 			continue
 		}
-		var ops []store.Op // all of the bucket's: RetryAfter is when they fit together
+		var ops []store.Op // all on the same bucket: RetryAfter is the wait until they fit together
 		for _, other := range txn {
 			if other.Key == op.Key {
 				ops = append(ops, other)
@@ -120,7 +123,7 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 	}
 }
 
-// open lets the store decide what rounding leaves open.
+// open returns a function that follows the store's answer where rounding permits either.
 func (d *driver) open(op store.Op, b modelBucket, got store.Result, i int, lone bool) func(*big.Int) (bool, bool) {
 	if !d.in.inexact {
 		return exactly
@@ -139,12 +142,13 @@ func (d *driver) open(op store.Op, b modelBucket, got store.Result, i int, lone 
 		if lone || got.Accepted {
 			return st.Accepted || op.Mode == store.Clamp && !st.BlockedUntil.IsZero() && st.Spilled == 0, false
 		}
-		// Of a refused transaction: what refused has a wait, and what a Fillup would have done is not told.
+		// In a refused transaction a refused operation has a wait. The states do not tell
+		// whether a Fillup would have spilled.
 		return st.RetryAfter == 0 && (op.Mode != store.Clamp || over.Sign() <= 0), false
 	}
 }
 
-// compare compares all of a state but for the wait.
+// compare compares every field of a state except for the wait.
 func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket, dec decision) {
 	seen, _ := b.believed(d.m.clock)
 	now := max(seen.time, d.m.clock)
@@ -160,12 +164,15 @@ func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket
 		ok = false
 	}
 	if !ok {
-		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, accepted %v, full %v, at %v, blocked until %v",
-			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), dec.accepted, dec.full, time.UnixMicro(now).UTC(), until.UTC())
+		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, accepted %v, full %v, at %v, blocked "+
+			"until %v",
+			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), dec.accepted, dec.full,
+			time.UnixMicro(now).UTC(), until.UTC())
 	}
 }
 
-// near compares with ==, or within what rounding may have done.
+// near reports whether got equals want, or, on inexact inputs, differs by no more than rounding
+// permits.
 func (d *driver) near(got float64, want *big.Int, b modelBucket, op store.Op) bool {
 	if math.IsNaN(got) || math.IsInf(got, 0) {
 		return false
@@ -173,48 +180,56 @@ func (d *driver) near(got float64, want *big.Int, b modelBucket, op store.Op) bo
 	if !d.in.inexact {
 		return got == approx(want) && quanta(got).Cmp(want) == 0
 	}
-	return math.Abs(approx(sub(quanta(got), want))) <= b.slack+4*ulp(op.Capacity, op.Amount, op.Hold, approx(b.level), approx(b.held))
+	rounding := 4 * ulp(op.Capacity, op.Amount, op.Hold, approx(b.level), approx(b.held))
+	return math.Abs(approx(sub(quanta(got), want))) <= b.slack+rounding
 }
 
-// nearRim reports whether rounding decides if the bucket is at its capacity.
+// nearRim reports whether the bucket is so close to its capacity that rounding decides if it is
+// full.
 func (d *driver) nearRim(level *big.Int, b modelBucket, op store.Op) bool {
 	return d.near(op.Capacity, add(level, b.held), b, op)
 }
 
-// checkRetry holds the wait against its definition: after it the operations fit in, and not 2 microseconds earlier.
+// checkRetry tests the wait: after it the operations must fit, and 2 microseconds earlier they
+// must not.
 func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.State, b modelBucket, dec decision) {
 	if dec.accepted {
 		if got.RetryAfter != 0 {
-			t.Fatalf("%+v was accepted, and has RetryAfter %v", op, got.RetryAfter)
+			t.Fatalf("%+v was accepted, but has RetryAfter %v", op, got.RetryAfter)
 		}
 		return
 	}
 	if slices.ContainsFunc(ops, func(op store.Op) bool { return !op.CeilingAt.IsZero() }) {
-		// Such a ceiling sinks as fast as the bucket leaks: what does not fit under it never will.
+		// The ceiling sinks as fast as the bucket leaks, so an amount that does not fit under
+		// it never will.
 		if got.RetryAfter <= 0 {
-			t.Fatalf("%+v was refused, and has RetryAfter %v", op, got.RetryAfter)
+			t.Fatalf("%+v was refused, but has RetryAfter %v", op, got.RetryAfter)
 		}
 		return
 	}
 	slack := 0.0
 	if d.in.inexact {
-		slack = 2*b.slack + 8*ulp(op.Capacity, approx(b.level), approx(b.held), float64(len(ops))*op.Amount, float64(len(ops))*op.Hold)
+		n := float64(len(ops))
+		slack = 2*b.slack + 8*ulp(op.Capacity, approx(b.level), approx(b.held), n*op.Amount, n*op.Hold)
 	}
 	if got.RetryAfter == store.Never {
 		if b.wouldFit(ops, d.m.clock+math.MaxInt64/1000, -slack) {
-			t.Fatalf("%+v would fit in time, and has RetryAfter Never", ops)
+			t.Fatalf("%+v would fit in time, but has RetryAfter Never", ops)
 		}
 		return
 	}
 	wait := got.RetryAfter.Microseconds()
 	if got.RetryAfter <= 0 || !b.wouldFit(ops, d.m.clock+wait, slack) {
-		t.Fatalf("%+v does not fit after RetryAfter %v\n%s", ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+		t.Fatalf("%+v does not fit after RetryAfter %v\n%s",
+			ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
 	}
 	if earlier := wait - 2; earlier > 0 && b.wouldFit(ops, d.m.clock+earlier, -slack) {
-		t.Fatalf("%+v fits earlier than RetryAfter %v\n%s", ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+		t.Fatalf("%+v fits earlier than RetryAfter %v\n%s",
+			ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
 	}
 }
 
+// explain describes the buckets of a transaction for a failure message.
 func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
 	var s strings.Builder
 	for _, op := range txn {
@@ -226,6 +241,7 @@ func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
 	return s.String()
 }
 
+// compareRead compares the state that a read of b returned.
 func (d *driver) compareRead(t *rapid.T, b store.Bucket, got store.State) {
 	kept := d.m.bucket(b.Key)
 	if b.Limit == (store.Limit{}) {
@@ -233,6 +249,6 @@ func (d *driver) compareRead(t *rapid.T, b store.Bucket, got store.State) {
 	}
 	d.compare(t, store.Op{Bucket: b}, got, kept, decision{spilled: zero})
 	if got.RetryAfter != 0 {
-		t.Fatalf("a read has RetryAfter %v", got.RetryAfter)
+		t.Fatalf("Read returns RetryAfter %v, want 0", got.RetryAfter)
 	}
 }

@@ -10,19 +10,23 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// conservation sums up what a bucket granted on decimal inputs, and holds it against what it holds and leaks, in every
-// interval at once.
+// conservation adds up the units that a bucket granted on decimal inputs, and compares the sum
+// with the bucket's room and leak, in all intervals at once.
 func (s *suite) conservation(t *testing.T) {
-	const why = "in any interval, units taken by TryFillup and Hold <= c - (L + H at its start) + r * its length + units drained or released"
-	for i, limit := range []store.Limit{{Capacity: 0.3, LeakRate: 0.1}, {Capacity: 99.9, LeakRate: 1e3 / 7}, {Capacity: 1e6 / 3, LeakRate: 1e-3}} {
+	const why = "in any interval the units taken by TryFillup and Hold are at most the room at its start, " +
+		"plus the leak rate times its length, plus the units drained or released in it"
+	for i, limit := range []store.Limit{
+		{Capacity: 0.3, LeakRate: 0.1}, {Capacity: 99.9, LeakRate: 1e3 / 7}, {Capacity: 1e6 / 3, LeakRate: 1e-3},
+	} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			st, clock := s.at(t)
 			b := limit.For("b")
 			rng := rand.New(rand.NewPCG(uint64(i), 9))
 			writes := 0
 			taken, given := new(big.Rat), new(big.Rat)
-			// For any two moments, taken - given - r * time at the later may exceed that at the earlier by c - (L + H) of the
-			// earlier at most. Least is the smallest allowance that any moment so far has left.
+			// Let x be taken - given - rate * time. For any two moments x of the later exceeds
+			// x of the earlier by at most the room at the earlier. So x plus room bounds all
+			// later x, and least is the smallest such bound.
 			var least *big.Rat
 			highest := int64(start)
 			for step := range 1500 {
@@ -70,7 +74,8 @@ func (s *suite) conservation(t *testing.T) {
 				now := new(big.Rat).Sub(new(big.Rat).Sub(taken, given), leaked)
 				rounding := rat(float64(2*(writes+1)) * ulp(limit.Capacity))
 				if least != nil && now.Cmp(new(big.Rat).Add(least, rounding)) > 0 {
-					t.Fatalf("step %d, after %+v: %s units too many\nwhy: %s", step, got, new(big.Rat).Sub(now, least).FloatString(9), why)
+					t.Fatalf("step %d, after %+v: %s units too many were granted\nwhy: %s",
+						step, got, new(big.Rat).Sub(now, least).FloatString(9), why)
 				}
 				room := new(big.Rat).Sub(rat(limit.Capacity), rat(got.Level))
 				allowance := room.Add(room.Sub(room, rat(got.Held)), now)
@@ -79,10 +84,11 @@ func (s *suite) conservation(t *testing.T) {
 				}
 			}
 			if writes < 300 || writes == 1500 {
-				t.Errorf("%d of 1500 operations were accepted: that proves little", writes)
+				t.Errorf("%d of 1500 operations were accepted; want at least 300, and some refusals", writes)
 			}
 		})
 	}
 }
 
+// rat returns f exactly.
 func rat(f float64) *big.Rat { return new(big.Rat).SetFloat64(f) }

@@ -12,12 +12,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// method is a call of each method that takes a context.
+// method is a valid call of a method that takes a context.
 type method struct {
 	name string
 	call func(ctx context.Context, st store.Store) error
 }
 
+// methods returns a call of every method that takes a context.
 func methods() []method {
 	b := store.Limit{Capacity: 10}.For("b")
 	return []method{
@@ -30,7 +31,8 @@ func methods() []method {
 			return err
 		}},
 		{"Apply", func(ctx context.Context, st store.Store) error {
-			_, err := st.Apply(ctx, store.Txn{{Bucket: b, Amount: 1}}, store.Txn{{Bucket: b, Amount: 1}, {Bucket: b, Amount: 1}})
+			one := store.Op{Bucket: b, Amount: 1}
+			_, err := st.Apply(ctx, store.Txn{one}, store.Txn{one, one})
 			return err
 		}},
 		{"Read", func(ctx context.Context, st store.Store) error {
@@ -54,8 +56,9 @@ func (s *suite) contexts(t *testing.T) {
 	t.Run("cancelled in flight", s.contextInFlight)
 }
 
+// contextDone calls every method with a context that is already done.
 func (s *suite) contextDone(t *testing.T) {
-	const why = "a context that is already done is answered with its error, and nothing is sent"
+	const why = "if the context is already done, a method returns the context's error and does nothing"
 	st := s.real(t)
 	if _, err := st.Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 10}.For("kept"), Amount: 3}); err != nil {
 		t.Fatal(err)
@@ -77,15 +80,16 @@ func (s *suite) contextDone(t *testing.T) {
 	}
 	list, err := st.Scan(t.Context(), "", "", 10)
 	if err != nil || len(list) != 1 || list[0].Key != "kept" || list[0].Level != 3 {
-		t.Errorf("left %+v, %v; want one bucket as it was\nwhy: %s", list, err, why)
+		t.Errorf("afterwards %+v, %v; want one unchanged bucket\nwhy: %s", list, err, why)
 	}
 }
 
-// contextInFlight cancels callers in mid-call, beside others who are not cancelled.
+// contextInFlight cancels some callers in the middle of a call, beside callers that are not
+// cancelled.
 func (s *suite) contextInFlight(t *testing.T) {
 	const (
-		why       = "an error other than ErrUnknownOutcome means that nothing was applied (trap 17)"
-		neighbour = "one caller's cancelled context must not fail or hold up its neighbours (traps 16 and 26)"
+		why       = "an error other than ErrUnknownOutcome means that nothing was applied"
+		neighbour = "the cancelled context of one caller must not fail or delay its neighbours"
 	)
 	st := s.real(t)
 	limit := store.Limit{Capacity: 1 << 50}
@@ -98,7 +102,7 @@ func (s *suite) contextInFlight(t *testing.T) {
 		case errors.Is(err, store.ErrUnknownOutcome):
 			unknown.Add(n)
 		case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-			t.Errorf("a cancelled call: %v, want the context's error or ErrUnknownOutcome", err)
+			t.Errorf("cancelled call: %v, want the context's error or ErrUnknownOutcome", err)
 		}
 	}
 	var wg sync.WaitGroup
@@ -109,13 +113,14 @@ func (s *suite) contextInFlight(t *testing.T) {
 					if g%3 == 0 {
 						got, err := st.Fill(ctx, store.Op{Bucket: hot, Amount: 1})
 						if err != nil || !got.Accepted {
-							t.Errorf("a caller who was not cancelled: %+v, %v\nwhy: %s", got, err, neighbour)
+							t.Errorf("caller that was not cancelled: %+v, %v\nwhy: %s", got, err, neighbour)
 							return
 						}
 						kept.Add(1)
 						continue
 					}
-					// From at once to after a while: some are cancelled before they are sent, some in flight, some too late.
+					// The timeouts differ, so that some calls are cancelled before they are
+					// sent, some in flight, and some too late.
 					short, cancel := context.WithTimeout(ctx, time.Duration(g*i%32)*32*time.Microsecond)
 					if g%3 == 1 {
 						_, err := st.Fill(short, store.Op{Bucket: hot, Amount: 1})
@@ -133,8 +138,10 @@ func (s *suite) contextInFlight(t *testing.T) {
 		}
 		wg.Wait()
 	})
-	s.finishes(t, "a fill after the cancelled ones (trap 16)", func(ctx context.Context) {
-		res, err := st.Apply(ctx, store.Txn{{Bucket: hot, Amount: 1}, {Bucket: cold(0), Amount: 1}, {Bucket: cold(1), Amount: 1}})
+	s.finishes(t, "fills after the cancelled ones", func(ctx context.Context) {
+		res, err := st.Apply(ctx, store.Txn{
+			{Bucket: hot, Amount: 1}, {Bucket: cold(0), Amount: 1}, {Bucket: cold(1), Amount: 1},
+		})
 		if err != nil || !res[0].Accepted {
 			t.Errorf("%+v, %v\nwhy: %s", res, err, neighbour)
 		}
@@ -146,7 +153,8 @@ func (s *suite) contextInFlight(t *testing.T) {
 	}
 	stored, least := int64(got[0].Level), acknowledged.Load()+kept.Load()
 	if stored < least || stored > least+unknown.Load() {
-		t.Errorf("stored %d, acknowledged %d, outcome unknown %d: want acknowledged <= stored <= both\nwhy: %s",
+		t.Errorf("stored %d, acknowledged %d, unknown outcome %d; want acknowledged <= stored <= acknowledged + "+
+			"unknown\nwhy: %s",
 			stored, least, unknown.Load(), why)
 	}
 }

@@ -1,37 +1,37 @@
-// Package storetest says whether a backend keeps the contract of package store.
+// Package storetest tests whether a backend keeps the contract of package store.
 //
-// A backend's own test calls [Run] with a function that opens an empty store:
+// The backend's own test calls [Run] with a function that opens an empty store:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, openReal, &storetest.Options{OpenAt: openAt, Reopen: reopen})
 //	}
 //
-// What a store answers is checked three times over: against vectors, scripts whose every number is exact; against cases,
-// each with the reason of the rule that it guards; and against a model in exact rational arithmetic that random operations
-// drive. Then come races, cancelled contexts, restarts, skewed clocks, pruning, listing, odd keys and closing. Nothing in the
-// suite sleeps for time to pass: it moves the clock that it injects through [Options.OpenAt].
+// The suite checks the answers of a store in three ways: against vectors, which are scripts
+// whose every number is exact; against cases, each with the reason of the rule that it guards;
+// and against a model in exact arithmetic, on random operations. Further parts test races,
+// cancelled contexts, restarts, skewed clocks, pruning, listing, odd keys and closing. No part
+// sleeps until time has passed: the suite moves the clock that it passes to [Options.OpenAt].
 //
-// Some failures name a trap by its number. Those are defects that were seen in other limiters:
+// The failure of a case prints its reason. The suite finds these defects, among others, which
+// other limiters have had:
 //
-//	 1 a fill decided from an earlier read, so that racing callers overfill
-//	 2 an error when two callers use a key for the first time at once
-//	 3 the leak subtracted after the fill, so that idle time is charged
-//	 4 a timestamp taken before the lock, so that units leak twice
-//	 5 acceptance inferred from a change of the level
-//	 6 fullness inferred from nearly equal levels
-//	 7 one key's fill reaching another key
-//	 8 pruning by last use, or anything else that makes pruning change an answer
-//	 9 a finite wait for what can never fit
-//	10 a backward clock that mints room
-//	11 a wait of a whole window instead of the wait for room
-//	12 a leak rounded to whole units at each touch
-//	13 refusals that write
-//	14 several fills undone one by one instead of decided at once
-//	15 several fills in the caller's order, so that callers deadlock
-//	16 a cancelled call that leaves a lock behind
-//	17 a call reported as not applied that was applied
-//	19 a panic, or an open door, where the store cannot answer
-//	21 a caller that waited for a lock mistaken for a skewed clock
-//	23 leaks too small for the level's last bit lost at each write
-//	26 one bad or cancelled request that fails its neighbours
+//   - a fill decided from an earlier read, so that racing callers overfill the bucket
+//   - an error if two callers use a key for the first time at once
+//   - the leak subtracted after the fill, so that an idle bucket loses the fill
+//   - a timestamp taken before the lock, so that the same interval leaks twice
+//   - acceptance inferred from a change of the level, and fullness from nearly equal levels
+//   - a fill of one key that changes another
+//   - pruning by last use, or any pruning that changes an answer
+//   - a finite wait for an amount that can never fit, or a wait for a whole window instead of
+//     the wait for room
+//   - a clock that steps back and creates room
+//   - a leak rounded to whole units at each call, or lost because it is smaller than the last
+//     bit of the level
+//   - refusals that write
+//   - several fills that are undone one by one instead of decided at once, or that deadlock
+//     because callers name keys in different orders
+//   - a cancelled call that leaves a lock behind, or is reported as not applied although it was
+//   - a panic, or an accepted call, if the store cannot answer
+//   - a caller that waited for a lock, mistaken for a skewed clock
+//   - an invalid or cancelled request that fails its neighbours
 package storetest

@@ -1,11 +1,11 @@
 package storetest
 
-// fault is what a broken store does wrong.
+// fault is the defect of a broken store.
 type fault string
 
 const none fault = "none"
 
-// The faults, by the part of the store that has them.
+// Each fault describes the broken store: "a store that ...".
 const (
 	decidesFromSnapshot  fault = "decides from a snapshot"
 	failsOnFirstUse      fault = "fails on the first use of a key by two"
@@ -15,10 +15,10 @@ const (
 	fullByNearness       fault = "infers fullness from nearness"
 	updatesEveryRow      fault = "updates every row"
 	prunesByLastTouch    fault = "prunes by last touch"
-	finiteWaits          fault = "gives a finite wait for an impossible cost"
-	finiteWaitsInTxns    fault = "gives a finite wait for impossible costs of one key"
+	finiteWaits          fault = "gives a finite wait for an amount above the capacity"
+	finiteWaitsInTxns    fault = "gives a finite wait for amounts of one key that exceed the capacity"
 	rewindsTime          fault = "rewinds time"
-	waitsWholeWindow     fault = "waits for a whole window"
+	waitsWholeWindow     fault = "gives a wait for a whole window"
 	leaksWholeUnits      fault = "leaks whole units"
 	refusalsWrite        fault = "writes refusals"
 	refusalsStoreLimit   fault = "stores the limit of a refusal"
@@ -27,8 +27,8 @@ const (
 	cancelLeavesLock     fault = "leaves a lock behind when cancelled"
 	timeoutNotApplied    fault = "reports a timeout as not applied"
 	cancelsNeighbours    fault = "cancels the neighbours of a cancelled call"
-	badFailsNeighbours   fault = "fails the neighbours of a bad request"
-	badFailsBatch        fault = "fails the batch of a bad transaction"
+	badFailsNeighbours   fault = "fails the neighbours of a failing request"
+	badFailsBatch        fault = "fails the batch of a failing transaction"
 	ignoresMaxSkew       fault = "believes any time"
 	believesNoTime       fault = "believes no time that is ahead"
 	refusalLeavesSkew    fault = "does not mend a skewed time on refusal"
@@ -37,12 +37,12 @@ const (
 	clampsLowered        fault = "clamps the level to a lowered capacity"
 	forgetsHolds         fault = "forgets holds"
 	holdsLeak            fault = "lets holds leak"
-	releasesAnything     fault = "releases what is not held"
+	releasesAnything     fault = "releases units that are not held"
 	captureInTwo         fault = "writes a capture only where the sum changes"
 	losesAtRestart       fault = "loses records at restart"
 	losesHoldsAtRestart  fault = "loses holds at restart"
 	losesBlocksAtRestart fault = "loses blocks at restart"
-	losesTimeAtRestart   fault = "takes the time of the restart for the last write"
+	losesTimeAtRestart   fault = "takes the time of the restart for the time of the last write"
 	unorderedScan        fault = "scans without order"
 	scanIncludesAfter    fault = "includes the key after which to scan"
 	scanShortPage        fault = "answers short pages"
@@ -58,33 +58,33 @@ const (
 	ignoresCeiling       fault = "ignores ceilings"
 	storesCeiling        fault = "stores ceilings"
 	ceilingStays         fault = "lets no ceiling sink"
-	retryEarly           fault = "waits a microsecond too little"
-	retryLate            fault = "waits a millisecond too much"
-	retryIgnoresSkew     fault = "waits without the way back to its time"
-	zeroCreatesRow       fault = "creates a row for nothing"
+	retryEarly           fault = "gives a wait that is a microsecond too short"
+	retryLate            fault = "gives a wait that is a millisecond too long"
+	retryIgnoresSkew     fault = "gives a wait without the way back to the stored time"
+	zeroCreatesRow       fault = "creates a row for an amount of 0"
 	readCreatesRow       fault = "creates a row on read"
 	drainCreatesRow      fault = "creates a row for the drain of an empty bucket"
 	drainBelowZero       fault = "drains below zero"
-	alwaysClamps         fault = "clamps what always goes in"
+	alwaysClamps         fault = "clamps operations of mode Always"
 	oldRate              fault = "leaks by the limit last written"
 	zeroLimitIsEmpty     fault = "reads a zero limit as no limit"
 	foldsCase            fault = "folds the case of keys"
 	trimsKeys            fault = "trims keys"
 	truncatesKeys        fault = "truncates keys"
-	prunesHeld           fault = "prunes what is held"
-	prunesBlocked        fault = "prunes what is blocked"
+	prunesHeld           fault = "prunes held units"
+	prunesBlocked        fault = "prunes blocked buckets"
 	prunesAtOnce         fault = "prunes without waiting for MaxSkew"
-	prunesNoLeak         fault = "prunes what does not leak"
+	prunesNoLeak         fault = "prunes buckets that do not leak"
 	neverPrunes          fault = "never prunes"
 	repeatedKeysApart    fault = "decides repeated keys apart"
-	refusedTrialShows    fault = "says accepted of the parts of a refused transaction"
+	refusedTrialShows    fault = "reports parts of a refused transaction as accepted"
 	waitsForAll          fault = "gives every bucket of a refused transaction a wait"
-	spilledLost          fault = "does not say what spilled"
-	fullOnRead           fault = "says full of a read"
+	spilledLost          fault = "does not report spilled units"
+	fullOnRead           fault = "reports Full of a read"
 	clockStands          fault = "has a clock that stands"
 )
 
-// brokenStore is a store that is wrong, and the test that must find it.
+// brokenStore is a store with a fault, and the test of the suite that must fail.
 type brokenStore struct {
 	fault      fault
 	part, test string
@@ -97,9 +97,9 @@ var broken = []brokenStore{
 	{fault: timeBeforeLock, part: "waiters"},
 	{fault: acceptedByLevel, part: "cases", test: "drain of an empty bucket"},
 	{fault: fullByNearness, part: "cases", test: "nearly full is not full"},
-	{fault: updatesEveryRow, part: "cases", test: "keys are apart"},
-	{fault: prunesByLastTouch, part: "prune", test: "what goes and what stays"},
-	{fault: finiteWaits, part: "cases", test: "impossible cost"},
+	{fault: updatesEveryRow, part: "cases", test: "keys are separate"},
+	{fault: prunesByLastTouch, part: "prune", test: "expired buckets only"},
+	{fault: finiteWaits, part: "cases", test: "amount above the capacity"},
 	{fault: finiteWaitsInTxns, part: "cases", test: "amounts for one key that never fit"},
 	{fault: rewindsTime, part: "cases", test: "clock back and forth"},
 	{fault: waitsWholeWindow, part: "cases", test: "wait for room, not for the window"},
@@ -111,8 +111,8 @@ var broken = []brokenStore{
 	{fault: cancelLeavesLock, part: "contexts", test: "cancelled in flight"},
 	{fault: timeoutNotApplied, part: "contexts", test: "cancelled in flight"},
 	{fault: cancelsNeighbours, part: "contexts", test: "cancelled in flight"},
-	{fault: badFailsNeighbours, part: "bad", test: "among racing callers"},
-	{fault: badFailsBatch, part: "bad", test: "among transactions"},
+	{fault: badFailsNeighbours, part: "failing requests", test: "among racing callers"},
+	{fault: badFailsBatch, part: "failing requests", test: "among transactions"},
 	{fault: ignoresMaxSkew, part: "cases", test: "clock behind by more than MaxSkew"},
 	{fault: believesNoTime, part: "cases", test: "clock a little behind"},
 	{fault: refusalLeavesSkew, part: "cases", test: "a refusal mends a skewed time"},
@@ -146,27 +146,27 @@ var broken = []brokenStore{
 	{fault: retryLate, part: "retry"},
 	{fault: retryIgnoresSkew, part: "cases", test: "clock a little behind"},
 	{fault: zeroCreatesRow, part: "cases", test: "zero writes nothing"},
-	{fault: readCreatesRow, part: "cases", test: "a bucket that is not there"},
+	{fault: readCreatesRow, part: "cases", test: "a bucket that does not exist"},
 	{fault: drainCreatesRow, part: "cases", test: "drain of an empty bucket"},
 	{fault: drainBelowZero, part: "cases", test: "drain stops at empty"},
-	{fault: alwaysClamps, part: "cases", test: "Always goes past the rim"},
+	{fault: alwaysClamps, part: "cases", test: "Always goes above the capacity"},
 	{fault: oldRate, part: "cases", test: "changed leak rate"},
 	{fault: zeroLimitIsEmpty, part: "scan", test: "entries"},
 	{fault: foldsCase, part: "keys"},
 	{fault: trimsKeys, part: "keys"},
 	{fault: truncatesKeys, part: "keys"},
-	{fault: prunesHeld, part: "prune", test: "what goes and what stays"},
-	{fault: prunesBlocked, part: "prune", test: "what goes and what stays"},
+	{fault: prunesHeld, part: "prune", test: "expired buckets only"},
+	{fault: prunesBlocked, part: "prune", test: "expired buckets only"},
 	{fault: prunesAtOnce, part: "prune", test: "no answer changes"},
-	{fault: prunesNoLeak, part: "prune", test: "what goes and what stays"},
-	{fault: neverPrunes, part: "prune", test: "what goes and what stays"},
+	{fault: prunesNoLeak, part: "prune", test: "expired buckets only"},
+	{fault: neverPrunes, part: "prune", test: "expired buckets only"},
 	{fault: repeatedKeysApart, part: "cases", test: "amounts for one key add up"},
 	{fault: refusedTrialShows, part: "cases", test: "all or none"},
 	{fault: waitsForAll, part: "cases", test: "all or none"},
 	{fault: spilledLost, part: "cases", test: "Fillup spills"},
 	{fault: fullOnRead, part: "scan", test: "entries"},
 
-	// The model and the vectors find alone what the cases find with a reason.
+	// The model, the vectors and others find these faults too, without the cases.
 	{fault: leaksAfterAdding, part: "vectors", test: "article plot"},
 	{fault: fullByNearness, part: "model"},
 	{fault: holdsLeak, part: "model"},

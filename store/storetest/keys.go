@@ -9,33 +9,42 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// oddKeys are valid keys that a store might confuse.
+// oddKeys returns valid keys that a store might confuse.
 func oddKeys() []string {
 	keys := []string{
 		"a", "A", "aa", "aA", "Aa", "a ", " a", "a\t", "a\n", "\na", "a\r\n", "a\r", "\x01", "\x7f", " ",
-		"\u00e9", "e\u0301", "\u00c9", "\u00df", "ss", "SS", "\u1e9e", "\u0131", "i", "I", "\u0130", "\ufb01", "fi", "\u212b", "\u00c5", "A\u030a",
+		"\u00e9", "e\u0301", "\u00c9", "\u00df", "ss", "SS", "\u1e9e", "\u0131", "i", "I", "\u0130", "\ufb01", "fi",
+		"\u212b", "\u00c5", "A\u030a",
 		"\u00b5", "\u03bc",
 		"%", "%%", "%s", "%d", "_", "__", "a_", "a%", "a*", "a?", "*", "?", "[a]", "\\", "\\\\", "\\n", "\\0", "\\x00",
-		"'", "''", "\"", "\"\"", "`", ";", "--", "';--", "$1", "$$", ":a", "@a", "#", "{a}", "{a}b", "{", "}", "(", ")", "null", "NULL", "nil",
-		"0", "00", "0.0", "1e0", "1", "01", "true", "/", "//", "/a", "a/", "a/b", "../a", ".", "..", "a:b", "a::b", "a|b", "a,b", "a.b",
-		"\u00a0", "\u200b", "\u200d", "\ufeff", "\u2028", "\ufffd", "\uffff", "\U0001f600", "\U0001f468\u200d\U0001f469", "\U0010ffff", "\u0080", "\u00ff",
+		"'", "''", "\"", "\"\"", "`", ";", "--", "';--", "$1", "$$", ":a", "@a", "#", "{a}", "{a}b", "{", "}", "(",
+		")", "null", "NULL", "nil",
+		"0", "00", "0.0", "1e0", "1", "01", "true", "/", "//", "/a", "a/", "a/b", "../a", ".", "..", "a:b", "a::b",
+		"a|b", "a,b", "a.b",
+		"\u00a0", "\u200b", "\u200d", "\ufeff", "\u2028", "\ufffd", "\uffff", "\U0001f600",
+		"\U0001f468\u200d\U0001f469", "\U0010ffff", "\u0080", "\u00ff",
 		"日本", "日本語", "\u3072", "\u3073", "\u3072\u3099", "\u0e17", "\u05e2", "\u202eabc", "abc",
-		strings.Repeat("k", store.MaxKeyLen), strings.Repeat("k", store.MaxKeyLen-1), strings.Repeat("k", store.MaxKeyLen-1) + "K",
-		strings.Repeat("k", 255), strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 63), strings.Repeat("k", 64),
-		strings.Repeat("\u00e9", store.MaxKeyLen/2), strings.Repeat("\u00e9", store.MaxKeyLen/2-1) + "e", strings.Repeat("\u00e9", store.MaxKeyLen/2-1) + "ee",
-		strings.Repeat("\U0010ffff", store.MaxKeyLen/4), strings.Repeat(" ", store.MaxKeyLen), strings.Repeat(" ", store.MaxKeyLen-1),
+		strings.Repeat("k", store.MaxKeyLen), strings.Repeat("k", store.MaxKeyLen-1),
+		strings.Repeat("k", store.MaxKeyLen-1) + "K",
+		strings.Repeat("k", 255), strings.Repeat("k", 256), strings.Repeat("k", 257), strings.Repeat("k", 63),
+		strings.Repeat("k", 64),
+		strings.Repeat("\u00e9", store.MaxKeyLen/2), strings.Repeat("\u00e9", store.MaxKeyLen/2-1) + "e",
+		strings.Repeat("\u00e9", store.MaxKeyLen/2-1) + "ee",
+		strings.Repeat("\U0010ffff", store.MaxKeyLen/4), strings.Repeat(" ", store.MaxKeyLen),
+		strings.Repeat(" ", store.MaxKeyLen-1),
 		strings.Repeat("%", store.MaxKeyLen), strings.Repeat("'", store.MaxKeyLen),
 	}
 	return keys
 }
 
-// keys fills odd keys, each with an amount of its own, and sees that none touches another (trap 7).
+// keys fills odd keys, each with its own amount, and tests that no fill changes another key.
 func (s *suite) keys(t *testing.T) {
-	const why = "keys are compared byte by byte: what differs in case, Unicode form, blanks or in the last byte is another bucket (trap 7)"
+	const why = "keys are compared byte by byte: keys that differ in case, Unicode form, blanks or the last byte " +
+		"are different buckets"
 	st := s.real(t)
 	keys := oddKeys()
 	for i := 0; len(keys) < s.o.Keys; i++ {
-		// Numbers in a few costumes: each is a prefix of some other, and they differ in little else.
+		// Numbers in several forms, of which each is a prefix of another.
 		n := fmt.Sprint(i)
 		keys = append(keys, "n"+n, "N"+n, "n"+n+" ", "n"+n+"%", "\u00e9"+n, "e\u0301"+n, n+"'", "\n"+n)
 	}
@@ -45,7 +54,7 @@ func (s *suite) keys(t *testing.T) {
 	var txns []store.Txn
 	for i, k := range keys {
 		if seen[k] {
-			t.Fatalf("key %d of the suite comes twice", i)
+			t.Fatalf("key %d of the suite occurs twice", i)
 		}
 		seen[k] = true
 		if err := store.ValidateKey(k); err != nil {
@@ -82,15 +91,16 @@ func (s *suite) keys(t *testing.T) {
 		}
 	}
 	slices.Sort(keys)
-	page := max(700, len(keys)/16) // a store without an order of its own sorts all keys for each page
+	page := max(700, len(keys)/16) // a store that keeps no order sorts all keys for each page
 	if got := listed(t, st, "", page); !slices.Equal(got, keys) {
 		i := 0
 		for i < min(len(got), len(keys)) && got[i] == keys[i] {
 			i++
 		}
-		t.Fatalf("Scan lists %d keys, want %d in byte order; the first that is wrong is number %d\nwhy: %s", len(got), len(keys), i, why)
+		t.Fatalf("Scan lists %d keys, want %d in byte order; the first wrong one is number %d\nwhy: %s",
+			len(got), len(keys), i, why)
 	}
-	// One of a kind goes, the others stay.
+	// Delete must remove these keys and no similar ones.
 	for _, k := range []string{"a", "\u00e9", "%", "_", "n1"} {
 		if err := st.Delete(t.Context(), k); err != nil {
 			t.Fatal(err)
@@ -99,11 +109,11 @@ func (s *suite) keys(t *testing.T) {
 		keys = slices.Delete(keys, at, at+1)
 	}
 	if got := listed(t, st, "", page+1); !slices.Equal(got, keys) {
-		t.Errorf("after deleting 5 keys Scan lists %d, want %d\nwhy: %s", len(got), len(keys), why)
+		t.Errorf("after the deletion of 5 keys Scan lists %d, want %d\nwhy: %s", len(got), len(keys), why)
 	}
 }
 
-// listed pages through Scan.
+// listed returns all keys with the prefix, in pages of that size.
 func listed(t *testing.T, st store.Store, prefix string, page int) []string {
 	t.Helper()
 	var keys []string
@@ -114,11 +124,11 @@ func listed(t *testing.T, st store.Store, prefix string, page int) []string {
 			t.Fatalf("Scan: %v", err)
 		}
 		if len(got) > page {
-			t.Fatalf("Scan answers %d entries, asked for %d", len(got), page)
+			t.Fatalf("Scan returns %d entries, want at most %d", len(got), page)
 		}
 		for _, e := range got {
 			if e.Key <= after {
-				t.Fatalf("Scan: a key that is not after the one before, or not after where the page began")
+				t.Fatalf("Scan lists a key that is not greater than the key before it")
 			}
 			after = e.Key
 			keys = append(keys, e.Key)

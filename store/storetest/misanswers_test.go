@@ -9,7 +9,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// misread is what a fault makes of the operation and the record before they meet.
+// misread applies a fault to the operation and to the record before the decision.
 func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 	switch s.fault {
 	case rewindsTime, believesNoTime, timeBeforeLock:
@@ -65,8 +65,10 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 	return op
 }
 
-// misanswer is what a fault makes of the outcome.
-func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err error, before store.Record, r *store.Record, now int64) (store.State, store.Effect, error) {
+// misanswer applies a fault to the outcome of the decision.
+func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err error,
+	before store.Record, r *store.Record, now int64,
+) (store.State, store.Effect, error) {
 	if err != nil {
 		return st, e, err
 	}
@@ -141,7 +143,7 @@ func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err er
 	return st, e, err
 }
 
-// misreport is what a fault makes of a transaction's result.
+// misreport applies a fault to the result of a transaction.
 func (s *refStore) misreport(res store.Result) store.Result {
 	for i := range res.States {
 		st := &res.States[i]
@@ -161,6 +163,7 @@ func (s *refStore) misreport(res store.Result) store.Result {
 	return res
 }
 
+// limitOf returns the limit by which the store reads b.
 func (s *refStore) limitOf(b store.Bucket) store.Limit {
 	if s.fault == zeroLimitIsEmpty && b.Limit == (store.Limit{}) {
 		return store.Limit{Capacity: 1}
@@ -168,7 +171,7 @@ func (s *refStore) limitOf(b store.Bucket) store.Limit {
 	return b.Limit
 }
 
-// afterRead is what a read leaves behind.
+// afterRead applies a fault that writes after a read.
 func (s *refStore) afterRead(b store.Bucket, r store.Record, now int64) {
 	switch s.fault {
 	case readCreatesRow:
@@ -181,6 +184,7 @@ func (s *refStore) afterRead(b store.Bucket, r store.Record, now int64) {
 	}
 }
 
+// remove deletes the record of key.
 func (s *refStore) remove(key string) {
 	if s.fault == deleteKeepsBlock {
 		if r, ok := s.disk.records[key]; ok && r.BlockedUntil > 0 {
@@ -191,7 +195,7 @@ func (s *refStore) remove(key string) {
 	delete(s.disk.records, s.keyed(key))
 }
 
-// paged is the part of a listing that is asked for.
+// paged returns one page of a listing.
 func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int, now int64) []store.Entry {
 	switch s.fault {
 	case unorderedScan:
@@ -203,8 +207,9 @@ func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int,
 	case scanShortPage:
 		limit = max(1, limit-1)
 	case scanIgnoresPrefix:
+		folded := strings.ToLower(prefix)
 		for k, r := range s.disk.records {
-			if k > after && !strings.HasPrefix(k, prefix) && strings.HasPrefix(strings.ToLower(k), strings.ToLower(prefix)) {
+			if k > after && !strings.HasPrefix(k, prefix) && strings.HasPrefix(strings.ToLower(k), folded) {
 				entries = append(entries, store.Entry{Key: k, State: r.State(store.Limit{}, now, s.maxSkew())})
 			}
 		}
@@ -217,6 +222,7 @@ func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int,
 	return entries[:min(limit, len(entries))]
 }
 
+// expired reports whether the store prunes r.
 func (s *refStore) expired(r store.Record, now int64) bool {
 	long := now - store.DefaultMaxSkew.Microseconds()
 	switch s.fault {
@@ -236,7 +242,7 @@ func (s *refStore) expired(r store.Record, now int64) bool {
 	return r.Expired(now, s.maxSkew())
 }
 
-// reopened is the store after a restart.
+// reopened returns the store after a restart.
 func (s *refStore) reopened(now func() time.Time) *refStore {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()

@@ -8,28 +8,29 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// model is what buckets do, in exact arithmetic. It shares no code with package store.
+// model computes the states of buckets in exact arithmetic. It shares no code with package
+// store.
 type model struct {
 	clock   int64 // microseconds
 	buckets map[string]modelBucket
-	// inexact allows the store to differ by what semantics grants to rounding: 2 units in the capacity's last place for
-	// each write. Where that leaves a decision open, the model follows the store.
+	// inexact permits the store to differ by rounding: 2 units in the last place of the
+	// capacity for each write. If that permits either decision, the model follows the store.
 	inexact bool
 }
 
-// modelBucket is one bucket. Its numbers are never changed in place, so that a copy is a snapshot.
+// modelBucket is one bucket. Its numbers never change in place, so a copy is a snapshot.
 type modelBucket struct {
 	level, held *big.Int
-	time, until int64 // of the last write; blocked before
+	time, until int64 // time of the last write; end of the block
 	limit       store.Limit
 	there       bool
-	slack       float64 // how far the store may be off
+	slack       float64 // units by which the store may differ
 }
 
-// decision is what the model says of one operation.
+// decision is the model's answer to one operation.
 type decision struct {
 	accepted, full bool
-	refused        bool // in mode IfFits
+	refused        bool // not accepted, in mode IfFits
 	notHeld        bool
 	spilled        *big.Int
 	wrote          bool
@@ -37,14 +38,16 @@ type decision struct {
 
 var zero, million = new(big.Int), big.NewInt(1_000_000)
 
-// Amounts are whole numbers of quanta, of 2^-128/10^6 units, and rates are quanta per microsecond: then sums, differences and
-// leaks are whole too, and exact, without fractions to reduce. No input has bits below 2^-128.
+// quantum is the number of binary digits after the point. Amounts are whole numbers of quanta
+// of 2^-128/10^6 units, and rates are whole numbers of quanta per microsecond. So sums,
+// differences and leaks are whole and exact, without fractions to reduce. No input has bits
+// below 2^-128.
 const quantum = 128
 
-// quanta converts an amount.
+// quanta returns an amount of units in quanta.
 func quanta(f float64) *big.Int { return new(big.Int).Mul(perMicro(f), million) }
 
-// perMicro converts a rate per second.
+// perMicro returns a rate in units per second in quanta per microsecond.
 func perMicro(f float64) *big.Int {
 	fraction, exp := math.Frexp(f)
 	q := big.NewInt(int64(math.Ldexp(fraction, 53)))
@@ -55,7 +58,7 @@ func perMicro(f float64) *big.Int {
 	}
 }
 
-// approx converts back, to the nearest double.
+// approx returns quanta in units, to the nearest double.
 func approx(q *big.Int) float64 {
 	f, _ := new(big.Float).Quo(new(big.Float).SetInt(q), new(big.Float).SetInt(million)).Float64()
 	return math.Ldexp(f, -quantum)
@@ -78,7 +81,7 @@ func larger(a, b *big.Int) *big.Int {
 	return a
 }
 
-// bucket returns the bucket as it is kept; one that is not there is empty, with T = clock.
+// bucket returns the bucket of key. If it does not exist, it is empty, at the clock's time.
 func (m *model) bucket(key string) modelBucket {
 	if b, ok := m.buckets[key]; ok {
 		return b
@@ -86,7 +89,8 @@ func (m *model) bucket(key string) modelBucket {
 	return modelBucket{level: zero, held: zero, time: m.clock}
 }
 
-// believed returns the bucket with a time that is more than MaxSkew ahead of the clock set to it.
+// believed returns the bucket with its time set to the clock if it is more than MaxSkew ahead,
+// and reports whether it was.
 func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 	if b.time-clock <= maxSkew.Microseconds() {
 		return b, false
@@ -98,7 +102,7 @@ func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 	return b, true
 }
 
-// leaked is the level at a time that is not before b's.
+// leaked returns the level at a time that is not before the bucket's time.
 func (b modelBucket) leaked(rate float64, now int64) *big.Int {
 	if now == b.time {
 		return b.level
@@ -107,7 +111,7 @@ func (b modelBucket) leaked(rate float64, now int64) *big.Int {
 	return larger(zero, sub(b.level, gone))
 }
 
-// rim is what the operation lets the bucket hold.
+// rim returns the units that the bucket may contain after op.
 func rim(op store.Op, now int64) *big.Int {
 	c := quanta(op.Capacity)
 	if op.Ceiling == 0 {
@@ -123,7 +127,8 @@ func rim(op store.Op, now int64) *big.Int {
 	return c
 }
 
-// decide says what op does to b at clock. Open decides where rounding leaves room for either answer.
+// decide decides op on b at clock, and returns the bucket afterwards. Open decides if rounding
+// permits either answer.
 func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (fits, sure bool)) (modelBucket, decision) {
 	if op.Amount == 0 && op.Hold == 0 {
 		return b, decision{accepted: true, spilled: zero}
@@ -172,8 +177,8 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	return b, d
 }
 
-// block sets the penalty of an operation that did not fit. Until is what the store answers: UntilEmpty rounds up to a
-// microsecond, and may be one late.
+// block sets the penalty of an operation that did not fit. Until is the store's answer: with
+// UntilEmpty it is rounded up to a microsecond and may be a microsecond late.
 func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBucket, bool) {
 	now := max(b.time, clock)
 	end := now + op.BlockFor.Microseconds()
@@ -195,7 +200,7 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 	return b, true
 }
 
-// slackMicros is how long the slack takes to leak.
+// slackMicros returns the microseconds in which the slack leaks.
 func (b modelBucket) slackMicros(rate float64) int64 {
 	if rate == 0 {
 		return 0
@@ -210,8 +215,8 @@ func (b modelBucket) expired(clock int64) bool {
 		b.leaked(b.limit.LeakRate, past).Sign() == 0
 }
 
-// wouldFit reports whether ops, one after the other, all go into b at clock, give or take slack units: what RetryAfter
-// promises.
+// wouldFit reports whether ops fit into b at clock, one after the other, give or take slack
+// units. RetryAfter promises that they do.
 func (b modelBucket) wouldFit(ops []store.Op, clock int64, slack float64) bool {
 	open := exactly
 	if slack != 0 {
@@ -233,10 +238,10 @@ func (b modelBucket) wouldFit(ops []store.Op, clock int64, slack float64) bool {
 	return true
 }
 
-// exactly leaves nothing open.
+// exactly never lets rounding decide.
 func exactly(*big.Int) (fits, sure bool) { return false, true }
 
-// ulp is the unit in the last place of the sum of all these magnitudes.
+// ulp returns the unit in the last place of the sum of the magnitudes.
 func ulp(f ...float64) float64 {
 	sum := 0.0
 	for _, x := range f {

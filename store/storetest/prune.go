@@ -9,13 +9,15 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// prune checks which buckets go and when, and that no answer changes by it.
+// prune tests which buckets are pruned and when, and that pruning changes no answer.
 func (s *suite) prune(t *testing.T) {
-	t.Run("what goes and what stays", s.pruneWhat)
+	t.Run("expired buckets only", s.pruneExpired)
 	t.Run("no answer changes", s.pruneTwins)
 }
 
-func (s *suite) pruneWhat(t *testing.T) {
+// pruneExpired prunes at many times. Each bucket must disappear as soon as it has expired, and
+// not earlier.
+func (s *suite) pruneExpired(t *testing.T) {
 	const hour = time.Hour
 	limit := store.Limit{Capacity: 3600, LeakRate: 1}
 	block := func(d time.Duration) store.Op { return store.Op{Bucket: limit.For(""), Amount: 3601, BlockFor: d} }
@@ -23,30 +25,31 @@ func (s *suite) pruneWhat(t *testing.T) {
 		key  string
 		why  string
 		ops  []store.Op    // on this bucket, at the start
-		goes time.Duration // when it first may go; 0: never
+		goes time.Duration // when it expires, after the start; 0 if never
 	}{
 		{
-			"a minute's worth", "it is empty after a minute; MaxSkew later no clock that is believed can tell",
+			"a minute's worth",
+			"the bucket is empty after a minute; MaxSkew later no clock that is believed can find units in it",
 			[]store.Op{{Bucket: limit.For(""), Amount: 60}},
 			time.Minute + maxSkew,
 		},
 		{
-			"full", "it was last touched long ago, but it is still leaking (trap 8)",
+			"full", "the last call was long ago, but the bucket still leaks",
 			[]store.Op{{Bucket: limit.For(""), Amount: 3600}},
 			hour + maxSkew,
 		},
 		{
-			"over the rim", "what went in past the capacity has to leak, too",
+			"above the capacity", "units above the capacity have to leak too",
 			[]store.Op{{Bucket: limit.For(""), Amount: 7200, Mode: store.Always}},
 			2*hour + maxSkew,
 		},
 		{
-			"drained", "empty already, but its time counts until no clock can be behind it",
+			"drained", "the bucket is empty, but its time counts until no believed clock can be behind it",
 			[]store.Op{{Bucket: limit.For(""), Amount: 9}, {Bucket: limit.For(""), Amount: -9, Mode: store.Always}},
 			maxSkew,
 		},
 		{
-			"held", "what is held does not leak",
+			"held", "held units do not leak",
 			[]store.Op{{Bucket: limit.For(""), Hold: 1}},
 			0,
 		},
@@ -58,29 +61,35 @@ func (s *suite) pruneWhat(t *testing.T) {
 		{
 			"no leak, drained", "with a leak rate of 0 a bucket never expires",
 			[]store.Op{
-				{Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1}, {Bucket: store.Limit{Capacity: 10}.For(""), Amount: -1, Mode: store.Always},
+				{
+					Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1}, {Bucket: store.Limit{Capacity: 10}.For(""),
+					Amount: -1, Mode: store.Always,
+				},
 			},
 			0,
 		},
 		{
-			"blocked", "it is empty, but nothing fits: without the bucket, everything would",
+			"blocked", "the bucket is empty, but nothing fits; without the bucket everything would",
 			[]store.Op{block(hour)},
 			hour + maxSkew,
 		},
 		{
-			"blocked for less than it leaks", "the later of the two counts",
+			"blocked for less than it leaks", "the later of leak and block counts",
 			[]store.Op{{Bucket: limit.For(""), Amount: 600}, block(time.Minute)},
 			10*time.Minute + maxSkew,
 		},
 		{
-			"slower by the limit last written", "the limit that counts is the one that was last written",
+			"slower by the limit last written", "the leak rate last written counts",
 			[]store.Op{
-				{Bucket: limit.For(""), Amount: 60}, {Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""), Amount: 60},
+				{
+					Bucket: limit.For(""), Amount: 60}, {Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""),
+					Amount: 60,
+				},
 			},
 			4*time.Minute + maxSkew,
 		},
 		{
-			"slowest", "it empties in a million years: nothing may overflow",
+			"slowest", "the bucket empties in far more than 292 years: nothing may overflow",
 			[]store.Op{{Bucket: store.Limit{Capacity: 1 << 53, LeakRate: 1e-12}.For(""), Amount: 1 << 53}},
 			0,
 		},
@@ -90,7 +99,7 @@ func (s *suite) pruneWhat(t *testing.T) {
 	at := map[int64]bool{start: true}
 	for _, b := range buckets {
 		if !s.supports(b.ops...) {
-			t.Logf("%q is left out: it needs an operation that is not supported", b.key)
+			t.Logf("%q is left out because the store does not support an operation", b.key)
 			continue
 		}
 		for _, op := range b.ops {
@@ -126,21 +135,23 @@ func (s *suite) pruneWhat(t *testing.T) {
 				gone++
 			}
 			if there[b.key] && is == may {
-				t.Errorf("after %v %q is there = %v, want %v\nwhy: %s", time.Duration(us-start)*time.Microsecond, b.key, is, !may, b.why)
+				t.Errorf("after %v the store lists %q: %v, want %v\nwhy: %s",
+					time.Duration(us-start)*time.Microsecond, b.key, is, !may, b.why)
 			}
 			there[b.key] = is
 		}
 		if n != gone {
-			t.Errorf("Prune reports %d removed, but %d are gone", n, gone)
+			t.Errorf("Prune reports %d removed buckets, but %d have disappeared", n, gone)
 		}
 	}
 }
 
-// pruneTwins plays one random script on two stores, of which one is pruned all the time: every answer must be the same. The
-// clock steps back by less than MaxSkew now and then, as it may after a prune.
+// pruneTwins plays one random script on two stores and prunes one of them all the time. Every
+// answer must be the same. The clock sometimes steps back by less than MaxSkew, as it may after
+// a prune.
 func (s *suite) pruneTwins(t *testing.T) {
-	const why = "pruning never changes an answer, also where the clock then steps back by less than MaxSkew (trap 8)"
-	clock := newManual()
+	const why = "pruning never changes an answer, even if the clock then steps back by less than MaxSkew"
+	clock := newClock()
 	open := func() store.Store {
 		st := s.o.OpenAt(t, clock.now)
 		s.closeAtEnd(t, &st)
@@ -148,7 +159,9 @@ func (s *suite) pruneTwins(t *testing.T) {
 	}
 	pruned, whole := open(), open()
 	rng := rand.New(rand.NewPCG(8, 8))
-	limits := []store.Limit{{Capacity: 60, LeakRate: 1}, {Capacity: 100, LeakRate: 0.25}, {Capacity: 8, LeakRate: 4}, {Capacity: 16}}
+	limits := []store.Limit{
+		{Capacity: 60, LeakRate: 1}, {Capacity: 100, LeakRate: 0.25}, {Capacity: 8, LeakRate: 4}, {Capacity: 16},
+	}
 	var highest, removed int64
 	for i := range 1000 {
 		now := clock.now().UnixMicro()
@@ -159,9 +172,9 @@ func (s *suite) pruneTwins(t *testing.T) {
 		case 1:
 			clock.set(max(highest-maxSkew.Microseconds(), now-rng.Int64N(300)*1_000_000))
 		}
-		which := rng.IntN(4)
-		limit := limits[which%len(limits)]
-		op := store.Op{Bucket: limit.For(string(rune('a' + which)))}
+		index := rng.IntN(4)
+		limit := limits[index%len(limits)]
+		op := store.Op{Bucket: limit.For(string(rune('a' + index)))}
 		n := float64(rng.IntN(int(limit.Capacity) + 4))
 		switch rng.IntN(10) {
 		case 0:
@@ -172,7 +185,7 @@ func (s *suite) pruneTwins(t *testing.T) {
 			op.Amount, op.BlockFor = n, 100*time.Second
 		case 3:
 			op.Hold = n / 4
-		case 4: // all that is held, or the bucket would never be free
+		case 4: // release all held units, or the bucket would never expire
 			got, err := whole.Read(t.Context(), op.Bucket)
 			if err != nil {
 				t.Fatal(err)
@@ -193,17 +206,17 @@ func (s *suite) pruneTwins(t *testing.T) {
 		}
 		a, errA := pruned.Fill(t.Context(), op)
 		b, errB := whole.Fill(t.Context(), op)
-		a.Estimate, b.Estimate = false, false // a wrapper may forget what was pruned; where an answer comes from is no part of it
+		a.Estimate, b.Estimate = false, false // a wrapper may forget a pruned bucket and ask the store again
 		if (errA == nil) != (errB == nil) || !sameState(a, b) {
 			t.Fatalf("step %d, %+v:\n   pruned: %+v, %v\nnot pruned: %+v, %v\nwhy: %s", i, op, a, errA, b, errB, why)
 		}
 	}
 	if removed == 0 {
-		t.Error("Prune removed nothing in 1000 steps, though buckets emptied and were left alone for long")
+		t.Error("Prune removed nothing in 1000 steps, although buckets expired")
 	}
 }
 
-// sameState compares instants, not locations.
+// sameState reports whether two states are equal. It compares instants, not time zones.
 func sameState(a, b store.State) bool {
 	if !a.At.Equal(b.At) || !a.BlockedUntil.Equal(b.BlockedUntil) {
 		return false

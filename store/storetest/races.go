@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// races lets many goroutines at the same buckets through one handle.
+// races fills the same buckets from many goroutines through one handle.
 func (s *suite) races(t *testing.T) {
 	st := s.real(t)
 	t.Run("exactly the capacity", func(t *testing.T) { s.exactly(t, st) })
@@ -30,9 +30,10 @@ func (s *suite) peerRaces(t *testing.T) {
 	t.Run("holds", func(t *testing.T) { s.racingHolds(t, st, other) })
 }
 
-// exactly tries for 1 unit 400 times in 64 goroutines: a bucket of 100 that does not leak takes exactly 100.
+// exactly makes 400 tries for one unit in 64 goroutines. A bucket of 100 units that does not
+// leak must accept exactly 100.
 func (s *suite) exactly(t *testing.T, handles ...store.Store) {
-	const why = "a fill decided from an earlier read lets racing callers overfill (trap 1)"
+	const why = "a fill decided from an earlier read lets racing callers overfill"
 	for round := range 6 {
 		b := store.Limit{Capacity: 100}.For(fmt.Sprintf("exactly/%d", round))
 		var accepted, fulls, tries atomic.Int64
@@ -54,7 +55,9 @@ func (s *suite) exactly(t *testing.T, handles ...store.Store) {
 							fulls.Add(1)
 						}
 						if got.Level > 100 || got.Accepted == (got.RetryAfter != 0) {
-							t.Errorf("%+v: level over 100, or a wait that does not go with the answer\nwhy: %s", got, why)
+							t.Errorf("%+v: want a level of at most 100, and a RetryAfter if and only if "+
+								"refused\nwhy: %s",
+								got, why)
 							return
 						}
 					}
@@ -63,15 +66,16 @@ func (s *suite) exactly(t *testing.T, handles ...store.Store) {
 			wg.Wait()
 		})
 		if accepted.Load() != 100 || fulls.Load() != 1 {
-			t.Errorf("round %d: %d of 400 accepted and %d of them Full, want exactly 100 and 1\nwhy: %s", round, accepted.Load(), fulls.Load(), why)
+			t.Errorf("round %d: %d of 400 accepted and %d of them Full, want exactly 100 and 1\nwhy: %s",
+				round, accepted.Load(), fulls.Load(), why)
 		}
 		if got, err := handles[0].Read(t.Context(), b); err != nil || got[0].Level != 100 {
-			t.Errorf("round %d: left %+v, %v; want level 100", round, got, err)
+			t.Errorf("round %d: afterwards %+v, %v; want level 100", round, got, err)
 		}
 	}
 }
 
-// tryVia fills through Fill, or through Apply.
+// tryVia decides op by Fill, or by Apply.
 func tryVia(ctx context.Context, st store.Store, op store.Op, apply bool) (store.State, error) {
 	if !apply {
 		return st.Fill(ctx, op)
@@ -81,7 +85,7 @@ func tryVia(ctx context.Context, st store.Store, op store.Op, apply bool) (store
 		return store.State{}, err
 	}
 	if len(res) != 1 || len(res[0].States) != 1 && res[0].Err == nil {
-		return store.State{}, fmt.Errorf("Apply of one operation answers %+v", res)
+		return store.State{}, fmt.Errorf("Apply of one operation returns %+v", res)
 	}
 	if res[0].Err != nil {
 		return store.State{}, res[0].Err
@@ -89,9 +93,9 @@ func tryVia(ctx context.Context, st store.Store, op store.Op, apply bool) (store
 	return res[0].States[0], nil
 }
 
-// firstUse races for keys that are not there yet.
+// firstUse races for keys that do not exist yet.
 func (s *suite) firstUse(t *testing.T, handles ...store.Store) {
-	const why = "the first use of a key by two callers at once is no error, and neither is lost (trap 2)"
+	const why = "if two callers use a key for the first time at once, neither fails and no fill is lost"
 	for i := range 12 {
 		b := store.Limit{Capacity: 1000}.For(fmt.Sprintf("first/%d", i))
 		op := store.Op{Bucket: b, Amount: 1, Mode: store.Mode(i % 3)}
@@ -117,12 +121,13 @@ func (s *suite) firstUse(t *testing.T, handles ...store.Store) {
 	}
 }
 
-// racingHolds holds, captures and releases: what is held comes back, and level and held never pass the capacity.
+// racingHolds holds and captures from many goroutines. Level and held units together must never
+// exceed the capacity, and no hold may be left.
 func (s *suite) racingHolds(t *testing.T, handles ...store.Store) {
-	const why = "a hold's room is its holder's until it is captured or released"
+	const why = "nobody else may use the room of a hold before it is captured or released"
 	b := store.Limit{Capacity: 40}.For("holds")
 	if !s.supports(store.Op{Bucket: b, Hold: 1}, store.Op{Bucket: b, Amount: 1, Hold: -1, Mode: store.Always}) {
-		t.Log("left out: holds are not supported")
+		t.Log("left out because the store does not support holds")
 		return
 	}
 	var captured atomic.Int64
@@ -154,11 +159,11 @@ func (s *suite) racingHolds(t *testing.T, handles ...store.Store) {
 	})
 	got, err := handles[0].Read(t.Context(), b)
 	if err != nil || got[0].Held != 0 || got[0].Level != float64(captured.Load()) {
-		t.Errorf("left %+v, %v; want nothing held and level %d\nwhy: %s", got, err, captured.Load(), why)
+		t.Errorf("afterwards %+v, %v; want nothing held and level %d\nwhy: %s", got, err, captured.Load(), why)
 	}
 }
 
-// everything runs all methods at once: none may fail, and the fills add up.
+// everything calls all methods at once. None may fail, and the fills must add up.
 func (s *suite) everything(t *testing.T, handles ...store.Store) {
 	st := handles[0]
 	limit := store.Limit{Capacity: 1 << 40}
@@ -180,7 +185,9 @@ func (s *suite) everything(t *testing.T, handles ...store.Store) {
 					case 4:
 						_, err = st.Fill(ctx, store.Op{Bucket: limit.For(fmt.Sprintf("all/gone/%d", i)), Amount: 1})
 					case 5:
-						_, err = st.Apply(ctx, store.Txn{{Bucket: limit.For("all/b"), Amount: 1}, {Bucket: limit.For("all/a"), Amount: 1}})
+						_, err = st.Apply(ctx, store.Txn{
+							{Bucket: limit.For("all/b"), Amount: 1}, {Bucket: limit.For("all/a"), Amount: 1},
+						})
 					default:
 						_, err = st.Fill(ctx, store.Op{Bucket: limit.For("all/a"), Amount: 1})
 					}
@@ -194,20 +201,21 @@ func (s *suite) everything(t *testing.T, handles ...store.Store) {
 	})
 	got, err := st.Read(t.Context(), limit.For("all/a"), limit.For("all/b"))
 	if err != nil || got[0].Level != 90 || got[1].Level != 30 {
-		t.Errorf("left %+v, %v; want levels 90 and 30", got, err)
+		t.Errorf("afterwards %+v, %v; want levels 90 and 30", got, err)
 	}
 }
 
-// waiters runs callers on a clock that moves at every look, so that a caller who waits for a lock brings an older time than
-// the one before it left: the same interval must not leak twice.
+// waiters runs callers on a clock that advances at every reading. So a caller that waits for a
+// lock brings an older time than the caller before it stored. The same interval must not leak
+// twice.
 func (s *suite) waiters(t *testing.T) {
-	const why = "a timestamp taken before the lock is older than what was written under it: time must not go back (traps 4, 10 and 21)"
+	const why = "a timestamp taken before the lock is older than the stored time; the bucket's time must not go back"
 	var us atomic.Int64
 	us.Store(start)
 	const tick = 10_000
 	st := s.o.OpenAt(t, func() time.Time { return time.UnixMicro(us.Add(tick)) })
 	s.closeAtEnd(t, &st)
-	b := store.Limit{Capacity: 64, LeakRate: 25}.For("b") // a quarter of a unit leaks at each look
+	b := store.Limit{Capacity: 64, LeakRate: 25}.For("b") // a quarter of a unit leaks per reading
 	var accepted atomic.Int64
 	var wg sync.WaitGroup
 	s.finishes(t, "callers on a moving clock", func(ctx context.Context) {

@@ -14,16 +14,23 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// modelDyadic compares with the model on inputs that doubles hold exactly: every answer must be equal.
+// modelDyadic compares the store with the model on inputs without rounding. Every answer must
+// be equal.
 func (s *suite) modelDyadic(t *testing.T) {
 	s.againstModel(t, s.o.Operations, inputs{
-		limits: []store.Limit{{Capacity: 10, LeakRate: 1}, {Capacity: 100, LeakRate: 8}, {Capacity: 4, LeakRate: 0.0625}, {Capacity: 16}, {Capacity: 64, LeakRate: 64}},
+		limits: []store.Limit{
+			{Capacity: 10, LeakRate: 1},
+			{Capacity: 100, LeakRate: 8},
+			{Capacity: 4, LeakRate: 0.0625},
+			{Capacity: 16},
+			{Capacity: 64, LeakRate: 64},
+		},
 		amount: func(n int) float64 { return float64(n) / 8 },
 		step:   time.Second / 64,
 	})
 }
 
-// modelDecimal compares on other inputs, within what rounding may do.
+// modelDecimal compares on decimal inputs, within the error of rounding.
 func (s *suite) modelDecimal(t *testing.T) {
 	s.againstModel(t, max(1, s.o.Operations/10), inputs{
 		limits: []store.Limit{
@@ -39,29 +46,30 @@ func (s *suite) modelDecimal(t *testing.T) {
 	})
 }
 
-// inputs are what random operations are made of.
+// inputs are the ingredients of random operations.
 type inputs struct {
 	limits  []store.Limit
-	amount  func(n int) float64 // of a small number
-	step    time.Duration       // the clock moves by multiples of it
+	amount  func(n int) float64 // makes an amount of a small number
+	step    time.Duration       // the clock moves by multiples of step
 	inexact bool
 }
 
+// againstModel compares that many random operations with the model.
 func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
-	st, clock := s.at2(t)
+	st, clock := s.reopenable(t)
 	var done, world atomic.Int64
 	var failed atomic.Bool
 	for done.Load() < int64(operations) && !t.Failed() {
 		rapid.Check(t, func(r *rapid.T) {
 			if done.Load() >= int64(operations) && !failed.Load() {
-				return // enough; but what failed is played again, however many operations that takes
+				return // enough; only a failed check is repeated, to shrink it
 			}
 			defer func() {
 				if r.Failed() {
 					failed.Store(true)
 				}
 			}()
-			// Each check has keys of its own in the one store, and its own stretch of time.
+			// Each check has its own keys in the one store.
 			d := &driver{
 				t: t, s: s, st: st, clock: clock, in: in, done: &done,
 				prefix: fmt.Sprintf("m%09d/", world.Add(1)),
@@ -69,7 +77,8 @@ func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
 			}
 			clock.set(start)
 			r.Repeat(map[string]func(*rapid.T){
-				"fill": d.fills, "apply": d.apply, "clock": d.move, "read": d.read, "scan": d.scan, "maintain": d.maintain,
+				"fill": d.fills, "apply": d.apply, "clock": d.move, "read": d.read, "scan": d.scan,
+				"maintain": d.maintain,
 			})
 			d.scan(r)
 			if err := (*st).Delete(r.Context(), d.keys()...); err != nil {
@@ -80,12 +89,12 @@ func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
 	t.Logf("%d operations compared", done.Load())
 }
 
-// driver plays random operations on the store and on the model.
+// driver carries out random operations on the store and on the model.
 type driver struct {
 	t      *testing.T
 	s      *suite
 	st     *store.Store
-	clock  *manual
+	clock  *manualClock
 	in     inputs
 	prefix string
 	m      model
@@ -109,7 +118,8 @@ var (
 	drawSize  = rapid.IntRange(0, 120)
 )
 
-// op draws a valid operation that the store supports. Operations on one key in a transaction share a limit.
+// op draws a valid operation that the store supports. Operations on one key in a transaction
+// share a limit.
 func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	key := drawKey.Draw(t, "key")
 	kind := drawKind.Draw(t, "kind")
@@ -141,7 +151,7 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	case 13:
 		op.Amount = -n
 	case 14:
-		// What a caller does that takes back what it put in.
+		// A caller takes back the units that it put in.
 		op.Amount, op.Ceiling = -n, d.in.amount(extra*8+1)
 		op.CeilingAt = time.UnixMicro(d.m.clock).Add(-time.Duration(extra) * d.in.step)
 	default:
@@ -151,7 +161,7 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 		return op
 	}
 	if d.in.inexact && op.Mode == store.Clamp {
-		return op // whether a Fillup spilled by a hair decides whether it is punished: that is not comparable
+		return op // rounding decides whether a Fillup spills, and so whether it blocks: not comparable
 	}
 	switch extra {
 	case 0:
@@ -166,7 +176,8 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	return op
 }
 
-// drawn draws operations until one is valid and supported.
+// drawn draws an operation. If it is invalid or unsupported, drawn returns an operation with
+// amount 0.
 func (d *driver) drawn(t *rapid.T, limits map[string]store.Limit) store.Op {
 	op := d.op(t, limits)
 	if op.Validate() != nil || !d.s.supports(op) {
@@ -175,12 +186,13 @@ func (d *driver) drawn(t *rapid.T, limits map[string]store.Limit) store.Op {
 	return op
 }
 
+// move moves the clock.
 func (d *driver) move(t *rapid.T) {
 	n := time.Duration(rapid.IntRange(0, 200).Draw(t, "steps"))
-	switch drawSmall.Draw(t, "how") {
+	switch drawSmall.Draw(t, "direction") {
 	case 0: // back, within MaxSkew
 		n = -n * d.in.step
-	case 1: // back, perhaps beyond
+	case 1: // back, perhaps by more than MaxSkew
 		n = -n * 2021 * d.in.step
 	case 2:
 		n *= 2021 * d.in.step
@@ -191,6 +203,7 @@ func (d *driver) move(t *rapid.T) {
 	d.clock.set(d.m.clock)
 }
 
+// fills makes several fills.
 func (d *driver) fills(t *rapid.T) {
 	for range rapid.IntRange(1, 20).Draw(t, "fills") {
 		if drawSmall.Draw(t, "move") < 3 {
@@ -204,6 +217,7 @@ func (d *driver) fills(t *rapid.T) {
 	}
 }
 
+// apply applies several transactions in one call.
 func (d *driver) apply(t *rapid.T) {
 	txns := make([]store.Txn, rapid.IntRange(1, 16).Draw(t, "txns"))
 	for i := range txns {
@@ -224,13 +238,14 @@ func (d *driver) apply(t *rapid.T) {
 	}
 }
 
+// read reads several buckets in one call.
 func (d *driver) read(t *rapid.T) {
 	var buckets []store.Bucket
 	for range rapid.IntRange(1, 6).Draw(t, "reads") {
 		key := drawKey.Draw(t, "key")
 		b := store.Bucket{Key: d.prefix + modelKeys[key]}
-		if which := drawSmall.Draw(t, "limit"); which < len(d.in.limits) {
-			b.Limit = d.in.limits[which]
+		if i := drawSmall.Draw(t, "limit"); i < len(d.in.limits) {
+			b.Limit = d.in.limits[i]
 		}
 		buckets = append(buckets, b)
 	}
@@ -243,6 +258,7 @@ func (d *driver) read(t *rapid.T) {
 	}
 }
 
+// scan lists all buckets.
 func (d *driver) scan(t *rapid.T) {
 	var want []string
 	for k, b := range d.m.buckets {
@@ -267,9 +283,9 @@ func (d *driver) scan(t *rapid.T) {
 	}
 }
 
-// maintain deletes, prunes, reopens or calls with a context that is done.
+// maintain deletes, prunes, reopens, or calls with a context that is done.
 func (d *driver) maintain(t *rapid.T) {
-	switch drawKind.Draw(t, "what") {
+	switch drawKind.Draw(t, "maintenance") {
 	case 0, 1, 2:
 		key := d.prefix + modelKeys[drawKey.Draw(t, "key")]
 		if err := (*d.st).Delete(t.Context(), key); err != nil {
@@ -292,14 +308,14 @@ func (d *driver) maintain(t *rapid.T) {
 		cancel()
 		op := d.drawn(t, nil)
 		if _, err := (*d.st).Fill(done, op); !errors.Is(err, context.Canceled) {
-			t.Fatalf("Fill with a context that is done: %v", err)
+			t.Fatalf("Fill with a cancelled context: %v, want its error", err)
 		}
 	default:
 		d.move(t)
 	}
 }
 
-// reopen restarts the store, where it can.
+// reopen reopens the store if the backend can.
 func (d *driver) reopen() {
 	if d.s.o.Reopen == nil {
 		return

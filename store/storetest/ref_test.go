@@ -12,16 +12,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// refStore is the simplest store there is: one lock and one map. It is correct unless it is told which fault to have.
+// refStore is a simple store with one lock and one map. It is correct unless it has a fault.
 type refStore struct {
 	clock *clock.Clock
 	fault fault
 	disk  *refDisk
-	// closed is the handle's own: a second handle on the same disk goes on.
+	// closed belongs to the handle: a second handle on the same disk stays open.
 	closed bool
 }
 
-// refDisk is what survives a handle.
+// refDisk contains the data that survive a handle.
 type refDisk struct {
 	mu      sync.Mutex
 	records map[string]store.Record
@@ -33,12 +33,12 @@ func newRef(f fault, now func() time.Time) *refStore {
 	return &refStore{clock: clock.New(now), fault: f, disk: &refDisk{records: make(map[string]store.Record)}}
 }
 
-// peer is another handle on the same data.
+// peer returns another handle on the same data.
 func (s *refStore) peer(now func() time.Time) *refStore {
 	return &refStore{clock: clock.New(now), fault: s.fault, disk: s.disk}
 }
 
-// enter takes the lock; the caller must leave unless an error comes back.
+// enter locks the store. Unless it returns an error, the caller must call leave.
 func (s *refStore) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil && s.fault != ignoresContext {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// restart closes and reopens a store: buckets survive as they were, whatever the clock shows then.
+// restart closes and reopens a store. Buckets must survive, whatever the clock shows then.
 func (s *suite) restart(t *testing.T) {
 	limit := store.Limit{Capacity: 100, LeakRate: 1.0 / 4}
 	ops := []store.Op{
@@ -22,26 +22,34 @@ func (s *suite) restart(t *testing.T) {
 		{Bucket: limit.For("deleted"), Amount: 50},
 	}
 	if !s.supports(ops...) {
-		t.Log("left out: it needs an operation that is not supported")
+		t.Log("left out because the store does not support an operation")
 		return
 	}
-	leaked := func(level float64, d time.Duration) float64 { return max(0, level-limit.LeakRate*max(0, d).Seconds()) }
+	leaked := func(level float64, d time.Duration) float64 {
+		return max(0, level-limit.LeakRate*max(0, d).Seconds())
+	}
 	cases := []struct {
 		name    string
 		why     string
-		clock   time.Duration // against the last write
-		believe bool          // is the time of the last write believed?
+		clock   time.Duration // after the last write
+		believe bool          // the time of the last write is believed
 	}{
 		{"at once", "levels, holds, limits and blocks survive a restart", 0, true},
-		{"after a minute", "a bucket leaks while nobody runs", time.Minute, true},
-		{"after a year", "a bucket leaks while nobody runs", 8760 * time.Hour, true},
-		{"clock a little behind", "a clock that is behind after a restart neither leaks nor mints anything (trap 10)", -time.Minute, true},
-		{"clock behind by MaxSkew", "a time is believed up to MaxSkew ahead", -maxSkew, true},
-		{"clock far behind", "a time that is not believed becomes the clock, and the level stays", -time.Hour, false},
+		{"after a minute", "a bucket leaks while no process runs", time.Minute, true},
+		{"after a year", "a bucket leaks while no process runs", 8760 * time.Hour, true},
+		{
+			"clock a little behind", "a clock that is behind after a restart neither leaks nor creates room",
+			-time.Minute, true,
+		},
+		{"clock behind by MaxSkew", "a stored time is believed up to MaxSkew ahead of the clock", -maxSkew, true},
+		{
+			"clock far behind", "a stored time that is not believed is set to the clock, and the level stays",
+			-time.Hour, false,
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			st, clock := s.at2(t)
+			st, clock := s.reopenable(t)
 			for _, op := range ops {
 				if _, err := (*st).Fill(t.Context(), op); err != nil {
 					t.Fatal(err)
@@ -50,7 +58,7 @@ func (s *suite) restart(t *testing.T) {
 			if err := (*st).Delete(t.Context(), "deleted"); err != nil {
 				t.Fatal(err)
 			}
-			for round := range 2 { // what was read once must survive the next restart too
+			for round := range 2 { // the records must survive a second restart too
 				clock.set(start + c.clock.Microseconds())
 				*st = s.o.Reopen(t, *st, clock.now)
 				at := max(start, clock.now().UnixMicro())
@@ -87,29 +95,32 @@ func (s *suite) restart(t *testing.T) {
 					t.Errorf("restart %d: buckets %q, want %q\nwhy: %s", round+1, keys, all, c.why)
 				}
 			}
-			// The survivors work: what is held can be released, what is full refuses.
-			got, err := (*st).Fill(t.Context(), store.Op{Bucket: limit.For("held"), Hold: -8, Mode: store.Always})
+			// The buckets work after the restart: held units can be released, and a full bucket
+			// refuses.
+			release := store.Op{Bucket: limit.For("held"), Hold: -8, Mode: store.Always}
+			got, err := (*st).Fill(t.Context(), release)
 			if err != nil || got.Held != 0 {
-				t.Errorf("release of what was held before: %+v, %v", got, err)
+				t.Errorf("release of the units held before: %+v, %v; want nothing held", got, err)
 			}
 			got, err = (*st).Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 7}.For("limit"), Amount: 5})
 			if err != nil || got.Accepted {
-				t.Errorf("3 of 7 are in, and 5 more: %+v, %v; want a refusal\nwhy: %s", got, err, c.why)
+				t.Errorf("fill of 5 into 3 of 7: %+v, %v; want a refusal\nwhy: %s", got, err, c.why)
 			}
 		})
 	}
 }
 
-// at2 is like at, for tests that put a reopened store in the place of the first.
-func (s *suite) at2(t *testing.T) (*store.Store, *manual) {
+// reopenable is like at, for tests that replace the store by a reopened one.
+func (s *suite) reopenable(t *testing.T) (*store.Store, *manualClock) {
 	t.Helper()
-	clock := newManual()
+	clock := newClock()
 	st := s.o.OpenAt(t, clock.now)
 	s.closeAtEnd(t, &st)
 	return &st, clock
 }
 
-// restartReal restarts on the backend's own clock: a bucket's time does not go back, and nothing is lost.
+// restartReal reopens the store on its own clock. The bucket's time must not go back, and no
+// fill may be lost.
 func (s *suite) restartReal(t *testing.T) {
 	st := s.openReal(t)
 	s.closeAtEnd(t, &st)
@@ -118,7 +129,7 @@ func (s *suite) restartReal(t *testing.T) {
 	for i := range 4 {
 		got, err := st.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
 		if err != nil || got.Level != float64(i+1) {
-			t.Fatalf("after %d restarts: %+v, %v; want level %d\nwhy: what was acknowledged survives", i, got, err, i+1)
+			t.Fatalf("after %d restarts: %+v, %v; want level %d\nwhy: acknowledged fills survive", i, got, err, i+1)
 		}
 		if got.At.Before(last) {
 			t.Errorf("after %d restarts the bucket's time went back from %v to %v", i, last, got.At)

@@ -9,17 +9,17 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// retry waits for exactly as long as a refusal says, on the injected clock: then the same amount fits, and a microsecond
-// earlier it did not.
+// retry waits for exactly the RetryAfter of a refusal, on the injected clock. Then the same
+// amount must fit, and a microsecond earlier it must not.
 func (s *suite) retry(t *testing.T) {
-	why := "RetryAfter is the smallest wait until the same amount fits: a client that waits that long is let in, and no client waits in vain"
+	const why = "RetryAfter is the smallest wait until the same amount fits: a client that waits so long is let in"
 	st, clock := s.at(t)
 	cases := []struct {
 		limit     store.Limit
 		level, n  float64
 		hold      float64
-		behind    time.Duration // how far the clock then steps back
-		exhausted bool          // the amount is more than the capacity less what is held
+		behind    time.Duration // the clock then steps back by this
+		exhausted bool          // the amount exceeds the capacity less the held units
 	}{
 		{limit: store.Limit{Capacity: 10, LeakRate: 1}, level: 9.5, n: 1},
 		{limit: store.Limit{Capacity: 10, LeakRate: 3}, level: 10, n: 1},
@@ -63,7 +63,7 @@ func (s *suite) retry(t *testing.T) {
 			}
 			if c.exhausted {
 				if got.RetryAfter != never {
-					t.Errorf("RetryAfter %v, want Never\nwhy: %s (trap 9)", got.RetryAfter, why)
+					t.Errorf("RetryAfter %v, want Never\nwhy: %s", got.RetryAfter, why)
 				}
 				return
 			}
@@ -85,10 +85,12 @@ func (s *suite) retry(t *testing.T) {
 	}
 }
 
-// realClock sees that the store has a clock of its own, that it runs and that it does not run back.
+// realClock tests that the store has its own clock, and that the clock runs and does not run
+// back.
 func (s *suite) realClock(t *testing.T) {
 	st := s.real(t)
-	// A thousand units leak in a nanosecond's time: whatever goes in is gone at the next look at the clock.
+	// A thousand units leak in less than a nanosecond, so the bucket is empty at the next tick
+	// of the clock.
 	fast := store.Limit{Capacity: 1000, LeakRate: 1 << 53}.For("fast")
 	slow := store.Limit{Capacity: 1000, LeakRate: 0}.For("slow")
 	var last time.Time
@@ -103,15 +105,15 @@ func (s *suite) realClock(t *testing.T) {
 		last = got.At
 	}
 	if off := time.Since(last).Abs(); off > store.DefaultMaxSkew {
-		t.Errorf("the store's clock is %v away from this machine's", off)
+		t.Errorf("the store's clock is %v away from this process's clock", off)
 	}
 	if got, err := st.Read(t.Context(), slow); err != nil || got[0].Level != 20 {
-		t.Errorf("a bucket that does not leak: %+v, %v; want level 20", got, err)
+		t.Errorf("bucket without a leak: %+v, %v; want level 20", got, err)
 	}
 	if _, err := st.Fill(t.Context(), store.Op{Bucket: fast, Amount: 1000, Mode: store.Always}); err != nil {
 		t.Fatal(err)
 	}
-	s.finishes(t, "waiting for a bucket to leak on the store's clock", func(ctx context.Context) {
+	s.finishes(t, "reads of a bucket that leaks on the store's clock", func(ctx context.Context) {
 		for {
 			got, err := st.Read(ctx, fast)
 			if err != nil || got[0].Level == 0 {

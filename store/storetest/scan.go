@@ -10,12 +10,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// scan checks listing: order, prefix, after, limit and what an entry says; and Read in the order asked.
+// scan tests Scan: order, prefix, after, limit and entries. It also tests that Read keeps the
+// order of its arguments.
 func (s *suite) scan(t *testing.T) {
 	st := s.real(t)
 	limit := store.Limit{Capacity: 100, LeakRate: 0}
 	keys := []string{
-		"p", "p/", "p/a", "p/a/b", "p/b", "p0", "P/a", "p%", "p_", "q", "é", "p/\u00e9", "p/\U0010ffff", "p/\U0010ffff\U0010ffff",
+		"p", "p/", "p/a", "p/a/b", "p/b", "p0", "P/a", "p%", "p_", "q", "é", "p/\u00e9", "p/\U0010ffff",
+		"p/\U0010ffff\U0010ffff",
 		"\U0010ffff", "p/B", "p/~", "o\U0010ffff", "p\x01", "p/\x7f",
 	}
 	for i, k := range keys {
@@ -44,7 +46,8 @@ func (s *suite) scan(t *testing.T) {
 					names[i] = got[i].Key
 				}
 				if want := want[:min(n, len(want))]; !slices.Equal(names, want) {
-					t.Errorf("Scan(%q, after %q, %d) lists %q, want %q\nwhy: byte order, no pattern in the prefix, after is exclusive, at most limit",
+					t.Errorf("Scan(%q, after %q, %d) lists %q, want %q\nwhy: keys come in byte order; the prefix "+
+						"is no pattern; after is exclusive; limit is the most entries",
 						prefix, after, n, names, want)
 				}
 			}
@@ -52,14 +55,17 @@ func (s *suite) scan(t *testing.T) {
 	}
 	for _, page := range []int{1, 3, 7, len(keys), len(keys) + 1} {
 		if got := listed(t, st, "", page); !slices.Equal(got, keys) {
-			t.Errorf("pages of %d list %q, want %q\nwhy: fewer than limit, and only fewer, mean that there are no more", page, got, keys)
+			t.Errorf("pages of %d list %q, want %q\nwhy: a page is shorter than limit if and only if no more "+
+				"entries follow",
+				page, got, keys)
 		}
 	}
 	t.Run("writes between pages", func(t *testing.T) { scanWhileWriting(t, st, limit, keys) })
 	t.Run("entries", s.entries)
 }
 
-// scanWhileWriting sees that nothing is held between pages, and that what is there all the time is listed once.
+// scanWhileWriting writes between pages. The store must not block writes, and must list every
+// key that exists all the time exactly once.
 func scanWhileWriting(t *testing.T, st store.Store, limit store.Limit, keys []string) {
 	var got []string
 	after := ""
@@ -77,7 +83,7 @@ func scanWhileWriting(t *testing.T, st store.Store, limit store.Limit, keys []st
 		if len(page) < 3 {
 			break
 		}
-		// What was listed is written again, and new ones come before and behind.
+		// Write the last listed key again, and new keys before and behind it.
 		for _, k := range []string{after, fmt.Sprintf("new%d", len(got)), after + "!"} {
 			if _, err := st.Fill(t.Context(), store.Op{Bucket: limit.For(k), Amount: 1, Mode: store.Always}); err != nil {
 				t.Fatal(err)
@@ -94,8 +100,9 @@ func scanWhileWriting(t *testing.T, st store.Store, limit store.Limit, keys []st
 	}
 }
 
+// entries tests the states of entries and of reads without a limit.
 func (s *suite) entries(t *testing.T) {
-	const why = "an entry is the bucket's state by the limit last written; the same holds for a Read with a zero limit"
+	const why = "an entry, and a Read with a zero limit, report the state by the limit last written"
 	st := s.real(t)
 	ops := []store.Op{
 		{Bucket: store.Limit{Capacity: 10}.For("a"), Amount: 10},
@@ -109,7 +116,7 @@ func (s *suite) entries(t *testing.T) {
 		"c": {Capacity: 5},
 	}
 	if !s.supports(ops...) {
-		t.Log("left out: it needs an operation that is not supported")
+		t.Log("left out because the store does not support an operation")
 		return
 	}
 	var until time.Time
@@ -120,15 +127,15 @@ func (s *suite) entries(t *testing.T) {
 		}
 		until = got.BlockedUntil
 	}
-	check := func(what, key string, got store.State) {
+	check := func(source, key string, got store.State) {
 		t.Helper()
 		w := want[key]
 		if got.Level != w.Level || got.Held != w.Held || got.Capacity != w.Capacity || got.LeakRate != w.LeakRate ||
 			got.Accepted || got.Full || got.Spilled != 0 || got.RetryAfter != 0 || got.At.IsZero() {
-			t.Errorf("%s of %s: %+v, want %+v\nwhy: %s", what, key, got, w, why)
+			t.Errorf("%s of %s: %+v, want %+v\nwhy: %s", source, key, got, w, why)
 		}
 		if (key == "c") != got.BlockedUntil.Equal(until) || key != "c" && !got.BlockedUntil.IsZero() {
-			t.Errorf("%s of %s: blocked until %v, want only c, until %v", what, key, got.BlockedUntil, until)
+			t.Errorf("%s of %s: blocked until %v, want only c, until %v", source, key, got.BlockedUntil, until)
 		}
 	}
 	list, err := st.Scan(t.Context(), "", "", 10)
@@ -150,19 +157,21 @@ func (s *suite) entries(t *testing.T) {
 	for i, k := range order {
 		check("Read", k, states[i])
 	}
-	// Each with a limit of its own, in one call.
-	states, err = st.Read(t.Context(), store.Limit{Capacity: 7}.For("a"), store.Bucket{Key: "a"}, store.Limit{Capacity: 3}.For("nobody"))
-	if err != nil || states[0].Capacity != 7 || states[1].Capacity != 10 || states[2].Capacity != 3 || states[2].Level != 0 {
-		t.Errorf("Read with limits: %+v, %v; each answers by its own", states, err)
+	// One call may read buckets by different limits.
+	states, err = st.Read(t.Context(),
+		store.Limit{Capacity: 7}.For("a"), store.Bucket{Key: "a"}, store.Limit{Capacity: 3}.For("nobody"))
+	if err != nil || states[0].Capacity != 7 || states[1].Capacity != 10 ||
+		states[2].Capacity != 3 || states[2].Level != 0 {
+		t.Errorf("Read with limits: %+v, %v; want each state by the limit of its own argument", states, err)
 	}
 	if got, err := st.Read(t.Context()); err != nil || len(got) != 0 {
-		t.Errorf("Read of nothing: %v, %v", got, err)
+		t.Errorf("Read without buckets: %v, %v", got, err)
 	}
 	if got, err := st.Apply(t.Context()); err != nil || len(got) != 0 {
-		t.Errorf("Apply of nothing: %v, %v", got, err)
+		t.Errorf("Apply without transactions: %v, %v", got, err)
 	}
 	if err := st.Delete(t.Context()); err != nil {
-		t.Errorf("Delete of nothing: %v", err)
+		t.Errorf("Delete without keys: %v", err)
 	}
 	if err := st.Delete(t.Context(), "a", "nobody", "c", "a"); err != nil {
 		t.Errorf("Delete of several: %v", err)

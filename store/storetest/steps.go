@@ -7,15 +7,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// testCase is a script on a store that reads an injected clock, with the reason of the rule it guards.
+// testCase is a script for a store with an injected clock, with the reason of the rule that it
+// guards.
 type testCase struct {
 	name  string
-	trap  int // of the list in the package comment; 0 where none led to the case
 	why   string
-	c, r  float64 // the limit of steps that do not say another
+	c, r  float64 // capacity and leak rate of steps that set no other limit
 	steps []step
 }
 
+// action is the method that a step calls.
 type action uint8
 
 const (
@@ -28,7 +29,7 @@ const (
 	doRows
 )
 
-// step is one call and what must come of it.
+// step is one call and the expected answer.
 type step struct {
 	action  action
 	key     string
@@ -36,25 +37,25 @@ type step struct {
 	all     []step // the operations of a transaction
 	limited bool   // op has a limit of its own
 	at      ceilingAt
-	wait    time.Duration // how far the clock moves before the call; it may be negative
-	rows    []string      // keys that are there
-	refused bool          // of a transaction: refused
-	heals   bool          // a refusal that writes: it finds a time that is not believed
-	lags    bool          // a read that follows finds a lower level, by leaks that the level was too large for
+	wait    time.Duration // the clock moves by this before the call; it may be negative
+	rows    []string      // expected keys
+	refused bool          // the transaction is refused
+	heals   bool          // a refusal that writes, because it finds a time that is not believed
+	lags    bool          // a later read finds a lower level, by leaks that were lost in the rounding of the level
 	want    want
 }
 
-// want is all that a State says, with times relative to the clock.
+// want is an expected State, with times relative to the clock.
 type want struct {
 	accepted, full       bool
 	level, held, spilled float64
 	retry                time.Duration
-	blocked              time.Duration // from At; 0: not blocked
-	ahead                time.Duration // how far At is ahead of the clock
+	blocked              time.Duration // from At to BlockedUntil; 0 if not blocked
+	ahead                time.Duration // from the clock to At
 	err                  error
 }
 
-// ceilingAt says from when a ceiling sinks, relative to the clock.
+// ceilingAt is the time from which a ceiling sinks, relative to the clock.
 type ceilingAt struct {
 	set bool
 	ago time.Duration
@@ -74,7 +75,7 @@ func capture(held, used float64) step {
 }
 func release(n float64) step { return fill(store.Always, 0, -n) }
 
-// read asks by the case's limit, readLast by the one last written.
+// read reads by the limit of the case, readLast by the limit last written.
 func read() step     { return step{action: doRead, key: "a"} }
 func readLast() step { return step{action: doReadLast, key: "a"} }
 
@@ -85,10 +86,10 @@ func apply(steps ...step) step    { return step{action: doApply, all: steps} }
 func refuse(steps ...step) step   { return step{action: doApply, all: steps, refused: true} }
 func (s step) on(key string) step { s.key = key; return s }
 
-// after moves the clock before the step.
+// after moves the clock by d before the step.
 func (s step) after(d time.Duration) step { s.wait = d; return s }
 
-// limit is one that differs from the case's.
+// limit sets another limit than that of the case.
 func (s step) limit(c, r float64) step {
 	s.op.Limit, s.limited = store.Limit{Capacity: c, LeakRate: r}, true
 	return s
@@ -96,13 +97,13 @@ func (s step) limit(c, r float64) step {
 
 func (s step) ceiling(c float64) step { s.op.Ceiling = c; return s }
 
-// since says how long ago the ceiling was true.
+// since sets CeilingAt to that long before the clock.
 func (s step) since(ago time.Duration) step { s.at = ceilingAt{set: true, ago: ago}; return s }
 
 func (s step) penalty(d time.Duration) step { s.op.BlockFor = d; return s }
 
-// What must come of a step: ok is accepted, full is accepted and brought to the capacity, no is refused, is is a read, spill a
-// Fillup that did not fit.
+// These methods set the expected answer. A step that is ok is accepted; full is accepted and
+// fills the bucket; no is refused; is reads; spill is a Fillup that does not fit.
 
 func (s step) ok(level float64) step   { s.want.accepted, s.want.level = true, level; return s }
 func (s step) full(level float64) step { s.want.full = true; return s.ok(level) }
@@ -126,7 +127,7 @@ func (s step) fails(err error) step         { s.want.err = err; return s }
 func (s step) mends() step   { s.heals = true; return s }
 func (s step) lagging() step { s.lags = true; return s }
 
-// changesNothing reports whether the step must leave every bucket as it was.
+// changesNothing reports whether the step must leave every bucket unchanged.
 func (s step) changesNothing() bool {
 	if s.heals {
 		return false
@@ -143,7 +144,7 @@ func (s step) changesNothing() bool {
 	return false
 }
 
-// ops are the store's operations of the step, in a case.
+// ops returns the operations of a step in the case.
 func (c *testCase) ops(s step, prefix string, now time.Time) store.Txn {
 	switch s.action {
 	case doFill:

@@ -10,43 +10,48 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Options tell [Run] what a backend can do. Nil and zero fields are fine; what they leave out is logged.
+// Options describe the abilities of a backend to [Run]. Every field may be left out. The suite
+// then leaves out the parts that need it, and logs their names.
 type Options struct {
-	// OpenAt opens a new, empty store that reads its time from clock and believes stored times up to
-	// [store.DefaultMaxSkew] ahead of it. Clock may be called by any number of goroutines at once. Most of the suite moves
-	// time and needs it: without OpenAt only what holds at any time is checked, which proves little.
+	// OpenAt opens a new, empty store that reads its time from clock and believes stored times
+	// up to [store.DefaultMaxSkew] ahead of it. The store may call clock from any number of
+	// goroutines at once. Most parts of the suite move the clock; without OpenAt they are left
+	// out, and the rest proves little.
 	OpenAt func(t *testing.T, clock func() time.Time) store.Store
 
-	// Reopen closes s, opens its data again and returns the new store, which reads clock, or the backend's own clock where
-	// clock is nil. Nil means that nothing survives Close: the restart cases are left out.
+	// Reopen closes s, opens its data again and returns the new store. The new store reads
+	// clock, or the backend's own clock if clock is nil. Leave Reopen nil if the data do not
+	// survive Close.
 	Reopen func(t *testing.T, s store.Store, clock func() time.Time) store.Store
 
-	// Peer opens a second handle on the data of s, with the backend's own clock, as another process would. Nil means that
-	// the data has one owner: callers then race through one handle only.
+	// Peer opens a second handle on the data of s, with the backend's own clock, as another
+	// process would. Leave Peer nil if the data have a single owner; callers then race through
+	// one handle.
 	Peer func(t *testing.T, s store.Store) store.Store
 
-	// Unsupported reports whether the backend answers op with [errors.ErrUnsupported]. The suite then demands that error
-	// and leaves out what cannot be had without the operation. Nil means that everything is supported.
+	// Unsupported reports whether the backend answers op with [errors.ErrUnsupported]. The
+	// suite then demands that error, and leaves out cases that need the operation. Nil means
+	// that the backend supports every operation.
 	Unsupported func(op store.Op) bool
 
-	// Operations is the number of random operations that the suite compares with the model, on inputs
-	// that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means 100,000;
-	// 1,000,000 if the environment variable BRIM_TORTURE is 1; 10,000 with -short.
+	// Operations is the number of random operations that the suite compares with the model, on
+	// inputs that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means
+	// 100,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 10,000 with -short.
 	Operations int
 
-	// Keys is the number of odd keys that the suite fills to check that no key touches another. Zero
-	// means 10,000; 1,000,000 if BRIM_TORTURE is 1; 1,000 with -short.
+	// Keys is the number of odd keys that the suite fills to check that no key touches another.
+	// Zero means 10,000; 1,000,000 if BRIM_TORTURE is 1; 1,000 with -short.
 	Keys int
 }
 
-// Run runs the conformance suite. Open returns a new, empty store with the backend's own clock. Run closes every store that
-// it is given, and Close may be called again. O may be nil.
+// Run runs the conformance suite. Open opens a new, empty store with the backend's own clock.
+// Run closes every store that it opens, and calls Close more than once. The options may be nil.
 func Run(t *testing.T, open func(t *testing.T) store.Store, o *Options) {
 	t.Helper()
 	s := newSuite(open, o)
 	for _, part := range parts {
 		if lacks := part.lacks(&s.o); lacks != "" {
-			t.Logf("%s is left out: it needs Options.%s", part.name, lacks)
+			t.Logf("%s is left out because it needs Options.%s", part.name, lacks)
 			continue
 		}
 		t.Run(part.name, func(t *testing.T) { part.run(s, t) })
@@ -60,6 +65,7 @@ type part struct {
 	run   func(*suite, *testing.T)
 }
 
+// need is a set of options that a part needs.
 type need uint8
 
 const (
@@ -68,7 +74,7 @@ const (
 	peer
 )
 
-// lacks names the first option that the part needs and o does not have.
+// lacks returns the name of the first option that the part needs and o leaves out, or "".
 func (p part) lacks(o *Options) string {
 	switch {
 	case p.needs&openAt != 0 && o.OpenAt == nil:
@@ -89,7 +95,7 @@ var parts = []part{
 	{"keys", 0, (*suite).keys},
 	{"scan", 0, (*suite).scan},
 	{"prune", openAt, (*suite).prune},
-	{"bad", 0, (*suite).bad},
+	{"failing requests", 0, (*suite).failing},
 	{"unsupported", 0, (*suite).unsupported},
 	{"races", 0, (*suite).races},
 	{"races through two handles", peer, (*suite).peerRaces},
@@ -105,10 +111,11 @@ var parts = []part{
 	{"model of decimals", openAt, (*suite).modelDecimal},
 }
 
+// suite is one run of the suite.
 type suite struct {
 	openReal func(t *testing.T) store.Store
 	o        Options
-	// patience is how long a group of racing calls may take before it counts as a deadlock.
+	// patience is the time after which a group of racing calls counts as deadlocked.
 	patience time.Duration
 }
 
@@ -135,7 +142,7 @@ func defaulted(n, short, usual, torture int) int {
 	return usual
 }
 
-// real opens a store with its own clock, and closes it when t ends.
+// real opens a store with its own clock and closes it when t ends.
 func (s *suite) real(t *testing.T) store.Store {
 	t.Helper()
 	st := s.openReal(t)
@@ -143,16 +150,17 @@ func (s *suite) real(t *testing.T) store.Store {
 	return st
 }
 
-// at opens a store that reads the clock that comes with it, and closes it when t ends.
-func (s *suite) at(t *testing.T) (store.Store, *manual) {
+// at opens a store that reads the returned clock, and closes it when t ends.
+func (s *suite) at(t *testing.T) (store.Store, *manualClock) {
 	t.Helper()
-	clock := newManual()
+	clock := newClock()
 	st := s.o.OpenAt(t, clock.now)
 	s.closeAtEnd(t, &st)
 	return st, clock
 }
 
-// closeAtEnd closes what st points to when t ends, so that a test may put a reopened store there.
+// closeAtEnd closes the store that st points to when t ends, so that a test may replace it by a
+// reopened store.
 func (s *suite) closeAtEnd(t *testing.T, st *store.Store) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -163,14 +171,15 @@ func (s *suite) closeAtEnd(t *testing.T, st *store.Store) {
 		select {
 		case err := <-closed:
 			if err != nil {
-				t.Errorf("Close at the end: %v", err)
+				t.Errorf("Close at the end of the test: %v", err)
 			}
 		case <-timer.C:
-			t.Errorf("Close at the end: not done after %v: deadlock?", s.patience)
+			t.Errorf("Close at the end of the test has not returned after %v: deadlock?", s.patience)
 		}
 	})
 }
 
+// supports reports whether the backend supports all of the operations.
 func (s *suite) supports(ops ...store.Op) bool {
 	if s.o.Unsupported == nil {
 		return true
@@ -183,9 +192,9 @@ func (s *suite) supports(ops ...store.Op) bool {
 	return true
 }
 
-// finishes runs f, which must end within the suite's patience: else the context that f gets ends, so that its goroutines may,
-// and t fails.
-func (s *suite) finishes(t *testing.T, what string, f func(ctx context.Context)) {
+// finishes runs f, which must return within the suite's patience. If it does not, finishes ends
+// the context of f, so that the goroutines of f can return, and t fails.
+func (s *suite) finishes(t *testing.T, calls string, f func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -201,25 +210,26 @@ func (s *suite) finishes(t *testing.T, what string, f func(ctx context.Context))
 	case <-timer.C:
 		cancel()
 		select {
-		case <-done: // t is still there for what the goroutines have to say
+		case <-done: // the goroutines may still report errors to t
 		case <-time.After(s.patience):
 		}
-		t.Fatalf("%s: not done after %v: deadlock?", what, s.patience)
+		t.Fatalf("%s have not returned after %v: deadlock?", calls, s.patience)
 	}
 }
 
-// start is where injected clocks start, in microseconds: 1 January 2026.
+// start is the first reading of injected clocks, in microseconds: 1 January 2026.
 const start = 1_767_225_600_000_000
 
-// manual is a clock that only the suite moves. It may be used by any number of goroutines at once.
-type manual struct{ us atomic.Int64 }
+// manualClock is a clock that stands still until the suite moves it. Any number of goroutines
+// may read it at once.
+type manualClock struct{ us atomic.Int64 }
 
-func newManual() *manual {
-	c := &manual{}
+func newClock() *manualClock {
+	c := &manualClock{}
 	c.us.Store(start)
 	return c
 }
 
-func (c *manual) now() time.Time       { return time.UnixMicro(c.us.Load()) }
-func (c *manual) step(d time.Duration) { c.us.Add(d.Microseconds()) }
-func (c *manual) set(us int64)         { c.us.Store(us) }
+func (c *manualClock) now() time.Time       { return time.UnixMicro(c.us.Load()) }
+func (c *manualClock) step(d time.Duration) { c.us.Add(d.Microseconds()) }
+func (c *manualClock) set(us int64)         { c.us.Store(us) }

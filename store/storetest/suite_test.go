@@ -27,13 +27,13 @@ func refOptions(f fault) *Options {
 	}
 }
 
-// TestReference runs the whole suite on a store that is right.
+// TestReference runs the whole suite on a correct store.
 func TestReference(t *testing.T) { Run(t, openRef(none), refOptions(none)) }
 
-// TestWithoutOptions runs what is left of the suite on a right store that says nothing of what it can do.
+// TestWithoutOptions runs the suite on a correct store without options.
 func TestWithoutOptions(t *testing.T) { Run(t, openRef(none), nil) }
 
-// plain is a right store that knows neither ceilings nor penalties, and says so.
+// plain is a correct store that supports neither ceilings nor penalties.
 type plain struct{ *refStore }
 
 func lacks(op store.Op) bool { return op.Ceiling != 0 || op.BlockFor != 0 }
@@ -54,7 +54,7 @@ func (p plain) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, er
 	return p.refStore.Apply(ctx, txns...)
 }
 
-// TestUnsupported runs the suite on a store that does less, and says of what.
+// TestUnsupported runs the suite on a store that does not support every operation.
 func TestUnsupported(t *testing.T) {
 	Run(t, func(*testing.T) store.Store { return plain{newRef(none, nil)} }, &Options{
 		OpenAt:      func(_ *testing.T, clock func() time.Time) store.Store { return plain{newRef(none, clock)} },
@@ -64,11 +64,13 @@ func TestUnsupported(t *testing.T) {
 	})
 }
 
-// inChild is set where the test binary runs itself to see the suite fail.
+// inChild names the environment variable that is set if the test binary runs itself to watch
+// the suite fail.
 const inChild = "BRIM_STORETEST_BROKEN"
 
-// TestBroken sees that the suite fails every store that is wrong, in the test that is meant to find it. The failures happen in
-// a child process: the test binary run again, where each broken store meets the part of the suite that concerns it.
+// TestBroken tests that the suite fails every broken store, in the test that is meant to find
+// its fault. The failures happen in a child process of the same test binary, which runs the
+// relevant part of the suite on each broken store.
 func TestBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out the search for faults that are rare")
@@ -77,7 +79,8 @@ func TestBroken(t *testing.T) {
 		runBroken(t)
 		return
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBroken$", "-test.timeout=5m", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
+	child := exec.CommandContext(t.Context(), os.Args[0],
+		"-test.run=^TestBroken$", "-test.timeout=5m", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
 	child.Dir = t.TempDir()
 	child.Env = append(os.Environ(), inChild+"=1")
 	out, err := child.CombinedOutput()
@@ -93,15 +96,15 @@ func TestBroken(t *testing.T) {
 	}
 	for _, b := range broken {
 		if name := underscored(b.testName()); !failed[name] {
-			t.Errorf("a store that %s: the suite does not fail in %s", b.fault, name)
+			t.Errorf("a store that %s passes %s", b.fault, name)
 		}
 	}
 	if t.Failed() {
-		t.Logf("the child said: %v\n%.20000s", err, out)
+		t.Logf("the child process: %v\n%.20000s", err, out)
 	}
 }
 
-// testName is where the suite must fail.
+// testName returns the name of the test that must fail.
 func (b brokenStore) testName() string {
 	name := b.name() + "/" + b.part
 	if b.test != "" {
@@ -110,12 +113,13 @@ func (b brokenStore) testName() string {
 	return name
 }
 
-// name tells the entries of the table apart.
+// name identifies an entry of the table.
 func (b brokenStore) name() string { return string(b.fault) + ", by " + b.part }
 
-// underscored is a test's name as package testing prints it.
+// underscored returns a test's name as package testing prints it.
 func underscored(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
+// runBroken runs the parts of the suite that must fail.
 func runBroken(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name(), func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/vectors.jsonl
 var vectorLines []byte
 
-// vector is a script whose every number a double holds exactly.
+// vector is a script in which a double holds every number exactly.
 type vector struct {
 	Name string     `json:"name"`
 	Ops  []vectorOp `json:"ops"`
@@ -28,7 +28,7 @@ type vectorOp struct {
 	C    float64 `json:"c"`
 	R    float64 `json:"r"`
 	N    float64 `json:"n"`
-	M    float64 `json:"m"` // of a capture: the units used
+	M    float64 `json:"m"` // units used by a capture
 	Want struct {
 		Accepted bool               `json:"accepted"`
 		Able     bool               `json:"able"`
@@ -47,6 +47,7 @@ type vectorOp struct {
 	} `json:"fills"`
 }
 
+// readVectors parses the embedded vectors.
 func readVectors() ([]vector, error) {
 	var all []vector
 	lines := bufio.NewScanner(bytes.NewReader(vectorLines))
@@ -61,7 +62,7 @@ func readVectors() ([]vector, error) {
 	return all, lines.Err()
 }
 
-// vectors plays every script, each on keys of its own in one store.
+// vectors plays all vectors in one store, each on its own keys.
 func (s *suite) vectors(t *testing.T) {
 	all, err := readVectors()
 	if err != nil {
@@ -73,32 +74,33 @@ func (s *suite) vectors(t *testing.T) {
 			p := player{t: t, st: st, clock: clock, prefix: fmt.Sprintf("v%d/", i)}
 			for j := range v.Ops {
 				if txn := p.txn(&v.Ops[j]); !s.supports(txn...) {
-					t.Logf("left out: operation %d is not supported", j)
+					t.Logf("left out because the store does not support operation %d", j)
 					return
 				}
 			}
 			for j := range v.Ops {
 				clock.set(start + int64(v.Ops[j].T*1e6))
-				p.what = fmt.Sprintf("operation %d, %s %v at %v", j, v.Ops[j].Op, v.Ops[j].N, v.Ops[j].T)
+				p.step = fmt.Sprintf("operation %d, %s %v at %v", j, v.Ops[j].Op, v.Ops[j].N, v.Ops[j].T)
 				p.play(&v.Ops[j])
 			}
 		})
 	}
 }
 
+// player plays one vector.
 type player struct {
 	t      *testing.T
 	st     store.Store
-	clock  *manual
+	clock  *manualClock
 	prefix string
-	what   string
+	step   string // for failure messages
 }
 
 func (p *player) bucket(key string, c, r float64) store.Bucket {
 	return store.Limit{Capacity: c, LeakRate: r}.For(p.prefix + key)
 }
 
-// txn is what a vector's operation asks of the store; nil for one that only reads.
+// txn returns the store's operations for an operation of a vector, or nil if it only reads.
 func (p *player) txn(v *vectorOp) store.Txn {
 	op := store.Op{Bucket: p.bucket(v.Key, v.C, v.R)}
 	switch v.Op {
@@ -128,6 +130,7 @@ func (p *player) txn(v *vectorOp) store.Txn {
 	return store.Txn{op}
 }
 
+// play carries out an operation and compares the answer.
 func (p *player) play(v *vectorOp) {
 	t, want := p.t, &v.Want
 	t.Helper()
@@ -135,63 +138,65 @@ func (p *player) play(v *vectorOp) {
 	case "state", "able":
 		got := p.read(p.bucket(v.Key, v.C, v.R))
 		if v.Op == "able" {
-			// The front asks this of a read: nothing more is in the contract.
+			// The contract has no such method: the Limiter of package brim computes it from a
+			// read.
 			if able := v.N == 0 || got.Level+got.Held+v.N <= v.C; able != want.Able {
-				t.Errorf("%s: able = %v, want %v (level %v, held %v)", p.what, able, want.Able, got.Level, got.Held)
+				t.Errorf("%s: able = %v, want %v (level %v, held %v)", p.step, able, want.Able, got.Level, got.Held)
 			}
 			return
 		}
 		if got.Level != want.Level || got.Held != want.Held || got.Accepted || got.Full {
-			t.Errorf("%s: read %+v, want level %v, held %v", p.what, got, want.Level, want.Held)
+			t.Errorf("%s: read %+v, want level %v, held %v", p.step, got, want.Level, want.Held)
 		}
 	case "tryall":
 		p.playAll(v)
 	default:
 		got, err := p.st.Fill(t.Context(), p.txn(v)[0])
 		if err != nil {
-			t.Fatalf("%s: %v", p.what, err)
+			t.Fatalf("%s: %v", p.step, err)
 		}
 		if got.Accepted != want.Accepted || got.Full != want.Full || got.Level != want.Level || got.Held != want.Held ||
 			got.Spilled != want.Spilled || got.Capacity != v.C || got.LeakRate != v.R {
-			t.Errorf("%s:\n got %+v\nwant %+v", p.what, got, *want)
+			t.Errorf("%s:\n got %+v\nwant %+v", p.step, got, *want)
 		}
 		retry := store.Never
 		switch {
 		case want.RetryNS != nil:
 			retry = time.Duration(*want.RetryNS)
 		case v.Op == "capture" || v.Op == "release":
-			retry = 0 // these vectors do not say: what is accepted has none
+			retry = 0 // these vectors leave it out, because accepted operations have none
 		}
 		if !retryMatches(got.RetryAfter, retry) {
-			t.Errorf("%s: RetryAfter %v, want %v or up to a microsecond more", p.what, got.RetryAfter, retry)
+			t.Errorf("%s: RetryAfter %v, want %v or up to a microsecond more", p.step, got.RetryAfter, retry)
 		}
 	}
 }
 
+// playAll carries out a TryFillupAll and compares the answers.
 func (p *player) playAll(v *vectorOp) {
 	t, want := p.t, &v.Want
 	t.Helper()
 	txn := p.txn(v)
 	res, err := p.st.Apply(t.Context(), txn)
 	if err != nil || len(res) != 1 || res[0].Err != nil || len(res[0].States) != len(txn) {
-		t.Fatalf("%s: %+v, %v; want one result with %d states", p.what, res, err, len(txn))
+		t.Fatalf("%s: %+v, %v; want one result with %d states", p.step, res, err, len(txn))
 	}
 	if res[0].Accepted != want.Accepted {
-		t.Errorf("%s: accepted = %v, want %v", p.what, res[0].Accepted, want.Accepted)
+		t.Errorf("%s: accepted = %v, want %v", p.step, res[0].Accepted, want.Accepted)
 	}
 	after := make(map[string]float64)
 	for i, st := range res[0].States {
 		if st.Accepted != want.Accepted {
-			t.Errorf("%s: state %d says accepted = %v, the transaction %v", p.what, i, st.Accepted, want.Accepted)
+			t.Errorf("%s: state %d has Accepted = %v, the transaction %v", p.step, i, st.Accepted, want.Accepted)
 		}
 		after[v.Fills[i].Key] = st.Level
 	}
 	for i, f := range v.Fills {
 		if after[f.Key] != want.Levels[f.Key] {
-			t.Errorf("%s: fill %d answers level %v, want %v", p.what, i, after[f.Key], want.Levels[f.Key])
+			t.Errorf("%s: fill %d returns level %v, want %v", p.step, i, after[f.Key], want.Levels[f.Key])
 		}
 		if got := p.read(txn[i].Bucket); got.Level != want.Levels[f.Key] {
-			t.Errorf("%s: fill %d left level %v, want %v", p.what, i, got.Level, want.Levels[f.Key])
+			t.Errorf("%s: fill %d left level %v, want %v", p.step, i, got.Level, want.Levels[f.Key])
 		}
 	}
 }
@@ -200,12 +205,13 @@ func (p *player) read(b store.Bucket) store.State {
 	p.t.Helper()
 	got, err := p.st.Read(p.t.Context(), b)
 	if err != nil || len(got) != 1 {
-		p.t.Fatalf("%s: read: %d states, %v", p.what, len(got), err)
+		p.t.Fatalf("%s: read: %d states, %v", p.step, len(got), err)
 	}
 	return got[0]
 }
 
-// retryMatches reports whether got is want, or up to a microsecond later, but never earlier.
+// retryMatches reports whether got is want or up to a microsecond longer. A shorter wait never
+// matches.
 func retryMatches(got, want time.Duration) bool {
 	if want == 0 || want == store.Never {
 		return got == want
