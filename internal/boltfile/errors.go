@@ -69,8 +69,8 @@ func isPanic(err error) bool {
 	return err != nil && errors.As(err, new(panicError)) // no allocation without an error
 }
 
-// Recover, deferred by a function that uses pages, turns a panic into an error that is
-// [store.ErrCorrupt]. bbolt panics at a page that makes no sense to it.
+// Recover turns a panic into an error that is [store.ErrCorrupt]. A function that uses pages defers
+// it, because bbolt panics at a page that makes no sense to it.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = panicError{Damagef("reading or writing a page failed: %v", p)}
