@@ -114,6 +114,9 @@ type jobError struct{ error }
 
 // explain returns the error of a job as the job returned it, and wraps all other errors.
 func explain(op string, err error) error {
+	if err == nil { // errors.As would allocate
+		return nil
+	}
 	if own := (jobError{}); errors.As(err, &own) {
 		return own.error
 	}
@@ -146,12 +149,13 @@ func (l *Ledger) decide(tx *bbolt.Tx, batch []*request) (changed bool, err error
 	for _, r := range batch {
 		wrote, err := b.run(r.In, now)
 		switch {
+		case err == nil:
+			changed = changed || wrote
 		case errors.As(err, new(jobError)):
 			r.Err = err
-		case err != nil:
+		default:
 			return false, err
 		}
-		changed = changed || wrote
 	}
 	return changed, nil
 }
