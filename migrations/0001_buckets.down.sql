@@ -1,2 +1,2 @@
--- All buckets are gone after this. The schema stays: it may hold other things.
+-- This deletes all buckets. The schema stays, because it may contain other tables.
 DROP TABLE IF EXISTS {{schema}}.{{table}};

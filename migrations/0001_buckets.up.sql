@@ -1,6 +1,7 @@
--- The table of buckets. Every statement may run again: a migration that was cut short is repeated from its start.
+-- The table of buckets. Every statement may run again, because a migration that was cut short is repeated
+-- from its start.
 
--- CREATE SCHEMA IF NOT EXISTS asks for the right to create schemas even where there is nothing to create.
+-- CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists.
 DO $brim$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = {{'schema'}}) THEN
@@ -9,18 +10,20 @@ BEGIN
 END
 $brim$;
 
--- No index but the primary key, and no CHECK: a second index on what every fill changes would forbid heap-only updates, and
--- what a CHECK would refuse is refused before it is sent, so it would only be evaluated again on every fill.
+-- The only index is the primary key. An index on a column that fills change would forbid heap-only updates.
+-- There is no CHECK. The client refuses invalid values before it sends them, and the server would only
+-- evaluate the CHECK again at every fill.
 --
--- The key comes last: columns of fixed width in front of it are found without looking at it. COLLATE "C" because bytes decide
--- which keys are equal and in which order rows are locked.
+-- The key is the last column, because the server finds columns of fixed width in front of it without reading
+-- it. Its collation is "C", because keys are compared byte by byte, and rows are locked in that order.
 --
--- What a fill changes stands together at the front, and what it repeats behind it: an update's WAL holds only what lies between
--- the first byte that differs and the last.
+-- The columns that a fill changes stand together at the front, and those that it repeats behind them. The WAL
+-- record of an update contains only the bytes from the first to the last difference.
 --
--- pre is there in a new row and null from its first update on, unless that needs it: rows so become 8 bytes shorter. With the
--- fillfactor alone each update takes its page just below the free space at which the next visitor cleans it; with what the rows
--- gave back, one visitor in seven does.
+-- pre has a value in a new row, and is null from the first update on, unless the update needs it. Rows
+-- without it are 8 bytes shorter. With the fillfactor alone, every update takes its page just below the free
+-- space at which the next statement cleans the page. With the space that the shorter rows give back, one
+-- statement in seven cleans it.
 CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
     level         double precision NOT NULL,
     atime         timestamptz      NOT NULL,
@@ -31,28 +34,28 @@ CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
     blocked_until timestamptz,
     key           text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (
-    fillfactor = 85,                        -- room on each page for the next version of its rows: heap-only updates
-    autovacuum_vacuum_scale_factor = 0.02,  -- a fifth of a large table is long to wait; pages that fills keep busy clean themselves
-    autovacuum_vacuum_threshold = 1000,     -- but a small table that is hot need not be vacuumed every minute
-    autovacuum_vacuum_cost_delay = 0,       -- the table is small for its traffic: be done soon
-    vacuum_truncate = false                 -- cutting the file short takes a lock that every fill would wait for
+    fillfactor = 85,                        -- room on each page for the next versions of its rows, for heap-only updates
+    autovacuum_vacuum_scale_factor = 0.02,  -- the default, a fifth of a large table, is too late
+    autovacuum_vacuum_threshold = 1000,     -- a small hot table needs no vacuum every minute
+    autovacuum_vacuum_cost_delay = 0,       -- the table is small for its traffic, so finish soon
+    vacuum_truncate = false                 -- truncation takes a lock that every fill would wait for
 );
 
 COMMENT ON TABLE {{schema}}.{{table}} IS
-    'Leaky buckets, one row per key, kept by brim. A row that is missing is an empty bucket.';
+    'Leaky buckets of brim, one row per key. A missing row is an empty bucket.';
 COMMENT ON COLUMN {{schema}}.{{table}}.level IS
-    'Units in the bucket at atime, of those that leak. Now: greatest(0, level - leak_rate * seconds since atime).';
+    'Units at atime, without held ones. The level now is greatest(0, level - leak_rate * seconds since atime).';
 COMMENT ON COLUMN {{schema}}.{{table}}.held IS
-    'Units reserved, which take up room and do not leak.';
+    'Reserved units, which take room and do not leak.';
 COMMENT ON COLUMN {{schema}}.{{table}}.atime IS
-    'When level was true, in microseconds by this server''s clock. It never goes back.';
+    'Time of level by this server''s clock, to a microsecond. It never goes back.';
 COMMENT ON COLUMN {{schema}}.{{table}}.capacity IS
-    'Units that the bucket holds, by the limit last written. Each call brings its own.';
+    'Units that the bucket can hold, by the limit last written. Each call brings its own limit.';
 COMMENT ON COLUMN {{schema}}.{{table}}.leak_rate IS
-    'Units per second that leak, by the limit last written. 0 never leaks.';
+    'Units that leak per second, by the limit last written. A bucket with 0 never leaks.';
 COMMENT ON COLUMN {{schema}}.{{table}}.pre IS
-    'Scratch: the level that the last statement found, for its RETURNING, or null. Says nothing afterwards.';
+    'Scratch: the level that the last statement found, for its RETURNING, or null. Without meaning afterwards.';
 COMMENT ON COLUMN {{schema}}.{{table}}.blocked_until IS
-    'Nothing fits before then. NULL where no penalty was ever given.';
+    'Until this time the bucket refuses everything. NULL without a penalty.';
 COMMENT ON COLUMN {{schema}}.{{table}}.key IS
-    'The bucket''s name: UTF-8, 1 to 512 bytes, compared byte by byte.';
+    'Key of the bucket: UTF-8, 1 to 512 bytes, compared byte by byte.';

@@ -1,4 +1,4 @@
--- All spends are gone after this.
+-- This deletes all spends.
 DROP TABLE IF EXISTS {{schema}}.{{holds}};
 DROP TABLE IF EXISTS {{schema}}.{{requests}};
 DROP TABLE IF EXISTS {{schema}}.{{entries}};

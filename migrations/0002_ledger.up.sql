@@ -1,23 +1,31 @@
--- The tables of package spend. Every statement may run again. They are never UNLOGGED: this is money.
+-- The tables of package spend. Every statement may run again. The tables are never UNLOGGED, because they
+-- record money.
 
--- What decisions go by, one small row per account, rewritten by each: no second index, and room for heap-only updates. The
--- state is package spend's own; all that it says follows from the entries.
+-- The working set of decisions: one small row per account. Every decision rewrites the row, so there is no
+-- second index, and room for heap-only updates. Only package spend reads state, whose content follows from
+-- the entries.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     next_expiry bigint   NOT NULL DEFAULT 0,
     watch_after bigint[] NOT NULL DEFAULT '{}',
     watch_width bigint[] NOT NULL DEFAULT '{}',
     state       bytea,
     key         text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, vacuum_truncate = false);
+) WITH (
+    fillfactor = 70,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 1000,
+    vacuum_truncate = false
+);
 
 COMMENT ON TABLE {{schema}}.{{accounts}} IS
-    'Working sets of spend accounts. The key is the budget''s name, a slash, and the account''s.';
+    'Working sets of spend accounts. The key is the name of the budget, a slash, and the name of the account.';
 
--- What happened. Rows are inserted and never updated; only what no rule needs any more is ever deleted.
+-- The entries. Rows are inserted and never updated. Only entries that no rule needs any more are deleted.
 --
--- The primary key serves history, newest first, and the entries that leave a window: those are found by the time at which they
--- happened, which is their date. Only corrections have another date, and only they are in the second index. That is on an
--- expression, so that no plan can take the primary key instead and read all of an account to find its few corrections of a date.
+-- The primary key serves the history, newest first, and finds the entries that leave a window by the time at
+-- which they happened, which is their date. Only corrections have another date, and only they are in the
+-- second index. That index is on an expression. Otherwise a plan could take the primary key instead, and read
+-- a whole account to find its few corrections of a date.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     at       timestamptz NOT NULL,
     dated    timestamptz NOT NULL,
@@ -39,22 +47,26 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
 CREATE INDEX IF NOT EXISTS {{entries_dated}} ON {{schema}}.{{entries}} ((account || ''), dated, seq) WHERE part <> seq;
 
 COMMENT ON TABLE {{schema}}.{{entries}} IS
-    'The ledger of package spend: append-only. The sum of used is what was spent, the sum of held what is reserved.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.at IS 'When it was decided, by this server''s clock; never lower than that of the entry before.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.dated IS 'The date that it counts at: for a correction that of the entry it corrects.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.seq IS '1, 2, 3 ... in each account.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.part IS 'The seq of the entry that it corrects, or its own.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.amount IS 'What was asked, in minor units of the currency.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.used IS 'Change of what is spent, in minor units.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.held IS 'Change of what is reserved, in minor units.';
+    'The append-only ledger of package spend. The sum of used is the amount spent, the sum of held the amount reserved.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.at IS
+    'Time of the decision by this server''s clock; never before that of the previous entry.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.dated IS
+    'Date at which the entry counts; for a correction, the date of the corrected entry.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.seq IS 'Number of the entry in its account: 1, 2, 3 ...';
+COMMENT ON COLUMN {{schema}}.{{entries}}.part IS
+    'The seq of the corrected entry, or of this one if it corrects none.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.amount IS 'Requested amount, in minor units of the currency.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.used IS 'Change of the amount spent, in minor units.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.held IS 'Change of the amount reserved, in minor units.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS
     'spend, record, authorize, increase, capture, release, void, expire, refund or decline.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'The request that caused it.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS 'The request that began the spend; empty where that was declined.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'The names of the rules that declined it.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
+    'ID of the request that began the spend; empty if it was declined.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'Names of the rules that declined the request.';
 
--- What was answered to each ID. The primary key is what makes a request happen once.
+-- The answer to each ID. The primary key makes a request happen at most once.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     at       timestamptz NOT NULL,
     accounts text[]      NOT NULL,
@@ -64,9 +76,10 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     id       text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (fillfactor = 90);
 
-COMMENT ON TABLE {{schema}}.{{requests}} IS 'What package spend has answered to each request ID, and the spend that the request began.';
+COMMENT ON TABLE {{schema}}.{{requests}} IS
+    'Answers of package spend by request ID, and the spends that the requests began.';
 
--- What is held, in order of expiry. Rows of holds that have ended are deleted.
+-- The open holds, in order of expiry. The row of a hold is deleted when the hold ends.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
     expires timestamptz NOT NULL,
     account text COLLATE pg_catalog."C" NOT NULL,
@@ -74,4 +87,4 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
     PRIMARY KEY (account, expires, spend)
 );
 
-COMMENT ON TABLE {{schema}}.{{holds}} IS 'What package spend holds open, by account and expiry.';
+COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by account and expiry.';

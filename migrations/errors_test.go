@@ -16,7 +16,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// counter counts the migrations that one caller applied.
+// counter counts the migrations that a caller has applied.
 type counter struct{ n int }
 
 func (c *counter) logger() *slog.Logger { return slog.New(c) }
@@ -31,7 +31,8 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// poolWith returns a pool whose sessions have settings of their own, and run as role if it is not empty.
+// poolWith returns a pool whose sessions have the given settings, and the given role unless it is
+// "".
 func poolWith(t *testing.T, role string, settings map[string]string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.URL(t))
@@ -72,7 +73,7 @@ func TestMissingPrivileges(t *testing.T) {
 		err := Up(t.Context(), pool, o)
 		var pg *pgconn.PgError
 		if !errors.Is(err, ErrPrivilege) || !errors.As(err, &pg) || !strings.Contains(err.Error(), "brim migrate sql") {
-			t.Errorf("%s: %v, want ErrPrivilege, the server's error and a way out", when, err)
+			t.Errorf("%s: %v, want ErrPrivilege, the error of the server and a way out", when, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "COMMENT ON") {
 			t.Errorf("%s: the error prints the migration", when)
@@ -86,13 +87,13 @@ func TestMissingPrivileges(t *testing.T) {
 	denied("no right to create tables")
 	exec(t, admin, o, `GRANT CREATE ON SCHEMA {{schema}} TO `+role)
 	if err := Up(t.Context(), pool, o); err != nil {
-		t.Errorf("up with CREATE on a schema that is there: %v", err)
+		t.Errorf("up with CREATE on an existing schema: %v", err)
 	}
 	checkCurrent(t, admin, o)
 }
 
-// What a program needs that only uses the tables: Up finds nothing to do and needs no more.
-func TestUpWithoutRightsWhereNothingIsToDo(t *testing.T) {
+// A program that only uses the tables may call Up if there is nothing to do.
+func TestUpWithoutRightsIfNothingIsToDo(t *testing.T) {
 	admin, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
 	script, err := SQL(o)
 	if err != nil {
@@ -103,7 +104,8 @@ func TestUpWithoutRightsWhereNothingIsToDo(t *testing.T) {
 	}
 	checkCurrent(t, admin, o)
 	role := o.Schema + "_role"
-	exec(t, admin, o, `CREATE ROLE `+role+`; GRANT USAGE ON SCHEMA {{schema}} TO `+role+`; GRANT SELECT ON {{schema}}.{{versions}} TO `+role)
+	exec(t, admin, o,
+		`CREATE ROLE `+role+`; GRANT USAGE ON SCHEMA {{schema}} TO `+role+`; GRANT SELECT ON {{schema}}.{{versions}} TO `+role)
 	t.Cleanup(func() {
 		if _, err := pgtest.Pool(t).Exec(context.Background(), `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role); err != nil {
 			t.Error(err)
@@ -130,7 +132,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 	exec(t, pgtest.Pool(t), o, `CREATE SCHEMA {{schema}}`)
 	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("up, with the schema there: %v, want ErrReadOnly", err)
+		t.Errorf("up with an existing schema: %v, want ErrReadOnly", err)
 	}
 	idle(t, pool)
 	up(t, pgtest.Pool(t), o)
@@ -140,7 +142,7 @@ func TestReadOnlyServer(t *testing.T) {
 	idle(t, pool)
 }
 
-// Settings that a database or a role may have for its queries must not break a migration.
+// The settings of a database or a role must not break a migration.
 func TestSessionSettings(t *testing.T) {
 	for name, settings := range map[string]map[string]string{
 		"serializable":    {"default_transaction_isolation": "serializable"},
@@ -159,7 +161,7 @@ func TestSessionSettings(t *testing.T) {
 	}
 }
 
-func TestTimeoutsOfTheRoleAreNotForMigrations(t *testing.T) {
+func TestMigrationsIgnoreTheTimeoutsOfTheRole(t *testing.T) {
 	pool := poolWith(t, "", map[string]string{"statement_timeout": "20s", "lock_timeout": "0"})
 	s, err := openSession(t.Context(), pool)
 	if err != nil {
@@ -196,7 +198,7 @@ func TestUnreachableAndClosed(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Up(done, pool, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("up with a context that is done: %v", err)
+		t.Errorf("up with a context that has ended: %v", err)
 	}
 }
 
@@ -206,12 +208,12 @@ func TestOptions(t *testing.T) {
 		o         Options
 		want      string
 	}{
-		{"negative timeout", "it would give up before it asks", Options{LockTimeout: -time.Second}, "positive"},
-		{"long schema", "PostgreSQL cuts it off", Options{Schema: strings.Repeat("s", 64)}, "at most 63"},
-		{"long table", "names are derived from it", Options{Table: strings.Repeat("t", 49)}, "at most 48"},
-		{"NUL", "the name would end there", Options{Schema: "a\x00b"}, "NUL"},
-		{"not UTF-8", "the server refuses it", Options{Table: "a\xff"}, "UTF-8"},
-		{"reserved", "the server refuses it", Options{Schema: "pg_brim"}, "pg_"},
+		{"negative timeout", "Up would give up before it asks for the lock", Options{LockTimeout: -time.Second}, "positive"},
+		{"long schema", "PostgreSQL would cut the name off", Options{Schema: strings.Repeat("s", 64)}, "at most 63"},
+		{"long table", "other names are longer than this one", Options{Table: strings.Repeat("t", 49)}, "at most 48"},
+		{"NUL", "the server would end the name there", Options{Schema: "a\x00b"}, "NUL"},
+		{"not UTF-8", "the server refuses the name", Options{Table: "a\xff"}, "UTF-8"},
+		{"reserved", "the server refuses the name", Options{Schema: "pg_brim"}, "pg_"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, filesErr := Files(&c.o)

@@ -14,8 +14,9 @@ import (
 //go:embed *.sql
 var embedded embed.FS
 
-// Files returns the migrations with the names of o put in: files called 0001_buckets.up.sql, 0001_buckets.down.sql and so on,
-// all in the root. Each may be run as one multi-statement query, and run again.
+// Files returns the migrations with the names of o: the files 0001_buckets.up.sql,
+// 0001_buckets.down.sql and so on, all of them in the root. Run each as one query of several
+// statements. Each may run again.
 func Files(o *Options) (fs.FS, error) {
 	p, err := newPlan(o)
 	if err != nil {
@@ -25,7 +26,8 @@ func Files(o *Options) (fs.FS, error) {
 	return files, fail("files", err)
 }
 
-// files renders into a zip archive in memory, because that is a file system that the standard library implements.
+// files renders the migrations into a zip archive in memory, which package archive/zip reads as a
+// file system.
 func (p plan) files() (fs.FS, error) {
 	names, err := fs.Glob(embedded, "*.sql")
 	if err != nil {
@@ -52,7 +54,7 @@ func (p plan) files() (fs.FS, error) {
 	return zip.NewReader(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
 }
 
-// read returns one migration with the names put in.
+// read returns one migration with the names of the plan.
 func (p plan) read(name string) (string, error) {
 	text, err := embedded.ReadFile(name)
 	if err != nil {
@@ -65,8 +67,9 @@ func (p plan) read(name string) (string, error) {
 	return p.Render(string(text), "{{unlogged}}", unlogged), nil
 }
 
-// SQL returns one script that does what [Up] does, for a person or another tool to run: every migration, and the note of it
-// that lets Up find nothing left to do. It is one transaction, and may run again.
+// SQL returns one script with the effect of [Up], for a person or another tool to run. It
+// contains every migration, and records them as applied, so that Up finds nothing to do
+// afterwards. The script is one transaction, and may run again.
 func SQL(o *Options) (string, error) {
 	p, err := newPlan(o)
 	if err != nil {
@@ -94,8 +97,9 @@ func SQL(o *Options) (string, error) {
 	return b.String(), nil
 }
 
+// note records the migrations as applied.
 const note = `
--- What migrations.Up and golang-migrate read; leave it out if another tool keeps count.
+-- migrations.Up and golang-migrate read this table. Leave it out if another tool records the applied migrations.
 
 CREATE TABLE IF NOT EXISTS {{schema}}.{{versions}} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
 DELETE FROM {{schema}}.{{versions}} WHERE version <= {{version}};
@@ -103,7 +107,7 @@ INSERT INTO {{schema}}.{{versions}} (version, dirty)
 SELECT {{version}}, false WHERE NOT EXISTS (SELECT FROM {{schema}}.{{versions}});
 `
 
-// known returns the versions that this program has migrations for, in ascending order.
+// known returns the versions for which this program has migrations, in ascending order.
 func known() ([]int, error) {
 	names, err := fs.Glob(embedded, "*.up.sql")
 	if err != nil {

@@ -20,11 +20,11 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), `CREATE UNLOGGED TABLE IF NOT EXISTS "limits"."b" (`) {
-		t.Errorf("names are not put in:\n%s", text)
+		t.Errorf("the names are missing:\n%s", text)
 	}
 }
 
-// golang-migrate is handed a version at a time, and readFirst relies on every one having a text each way.
+// golang-migrate gets one version at a time, and readFirst needs a file for each direction.
 func TestEveryMigrationGoesBothWays(t *testing.T) {
 	versions, err := known()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestEveryMigrationGoesBothWays(t *testing.T) {
 				t.Error(err)
 			}
 			if strings.Contains(text, "{{") {
-				t.Errorf("%s: a placeholder is left", file)
+				t.Errorf("%s: a placeholder remains", file)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func TestRestart(t *testing.T) {
 		dirty    int
 		up, down int
 	}{
-		{"going down from 1 was cut short", none, none, 1},
+		{"1 on its way down was cut short", none, none, 1},
 		{"1 on its way up, or 2 on its way down", 1, none, 2},
 		{"2 on its way up, or 4 on its way down", 2, 1, 4},
 		{"4 on its way up", 4, 2, 4},

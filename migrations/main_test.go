@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
-// What a process of TestUpInManyProcesses is told.
+// The environment of the processes of TestUpInManyProcesses.
 const (
 	envURL    = "BRIM_MIGRATIONS_URL"
 	envSchema = "BRIM_MIGRATIONS_SCHEMA"
@@ -40,7 +40,8 @@ func upOnce(url, schema string) error {
 	return Up(ctx, pool, &Options{Schema: schema})
 }
 
-// noLeaks fails the test if it leaves a goroutine behind. It is called first, so that its check runs last.
+// noLeaks fails the test if it leaves a goroutine behind. Call it first, so that its check runs
+// last.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -50,14 +51,14 @@ func noLeaks(t *testing.T) {
 // idle fails the test if the pool has lent a connection or was closed.
 func idle(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	// The pool destroys a connection that was closed in a goroutine of its own.
+	// The pool destroys closed connections in the background.
 	for deadline := time.Now().Add(10 * time.Second); pool.Stat().AcquiredConns() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections of the pool were not given back", pool.Stat().AcquiredConns())
 		}
 	}
 	if err := pool.Ping(t.Context()); err != nil {
-		t.Errorf("the caller's pool after it: %v", err)
+		t.Errorf("the pool of the caller is closed: %v", err)
 	}
 }
 

@@ -16,21 +16,23 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Up applies the migrations that are missing, and does nothing where none is. Any number of processes may call it at once. A
-// run that was killed, whenever that was, is repaired by the next. A schema that is newer than this program is left alone
-// and logged.
+// Up applies the missing migrations, and does nothing if none is missing. Any number of processes
+// may call it at once. If a run was killed at any point, the next run repairs it. Up logs a
+// schema that is newer than this program, and leaves it alone.
 //
-// It uses one connection of the pool and closes it afterwards; the pool stays open. When ctx ends, the server is asked to
-// stop, and Up returns the context's error. After any error the schema is at some version in between, and calling Up again
-// goes on from there. Errors: [ErrLocked], [ErrPrivilege], [ErrReadOnly], [ErrNewer] for a newer schema whose own migration
-// was cut short, and [store.ErrUnavailable].
+// Up uses one connection of the pool and closes it afterwards. The pool stays open. When ctx
+// ends, Up asks the server to stop, and returns the error of the context. After an error the
+// schema is at some version in between, and another call of Up continues from there. Errors are
+// [ErrLocked], [ErrPrivilege], [ErrReadOnly], [ErrNewer] for a newer schema whose migration was
+// cut short, and [store.ErrUnavailable].
 func Up(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
 	return fail("up", apply(ctx, pool, o, true))
 }
 
-// Down takes every migration back, and with the tables all buckets. The schema itself and the empty table of applied
-// migrations stay. It answers as [Up] does, and to a schema that is newer than this program with [ErrNewer], because it does
-// not know how to take that back.
+// Down reverts every migration, and so deletes the tables with all buckets. The schema and the
+// empty table of applied migrations stay. Down returns the errors of [Up]. For a schema that is
+// newer than this program it returns [ErrNewer], because it does not know how to revert the newer
+// migrations.
 func Down(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
 	return fail("down", apply(ctx, pool, o, false))
 }
@@ -39,9 +41,10 @@ func Down(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
 type runner struct {
 	plan
 	up       bool
-	versions []int // that this program knows, ascending
+	versions []int // known to this program, in ascending order
 }
 
+// apply migrates up or down if the schema is not settled.
 func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	p, err := newPlan(o)
 	if err != nil {
@@ -56,7 +59,7 @@ func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	}
 	r := &runner{plan: p, up: up, versions: versions}
 
-	// The common case takes no lock and needs no right but to read.
+	// The common case takes no lock, and needs no right but SELECT.
 	v, err := readVersion(ctx, pool, p)
 	if err != nil {
 		return explain(ctx, err, p)
@@ -72,23 +75,25 @@ func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	return explain(ctx, r.run(ctx, s), p)
 }
 
-// settled reports whether there is nothing to do at v. A dirty version is only to be judged under the lock: without it, it
-// may be that of a migration that is running.
+// settled reports whether there is nothing to do at v. Only a caller with the lock may judge a
+// dirty version, because without the lock a migration may be running.
 func (r *runner) settled(v version) (bool, error) {
 	latest := r.versions[len(r.versions)-1]
 	switch {
 	case v.number > latest && v.dirty:
-		return false, fmt.Errorf("%w: its migration to version %d was cut short, and this program knows %d; run the newer one's",
+		return false, fmt.Errorf(
+			"%w: its migration to version %d was cut short, and this program knows %d; repair it with the newer program",
 			ErrNewer, v.number, latest)
 	case v.number > latest && !r.up:
-		return false, fmt.Errorf("%w: it is at version %d, and this program knows %d; take it back with the newer one",
+		return false, fmt.Errorf("%w: it is at version %d, and this program knows %d; revert it with the newer program",
 			ErrNewer, v.number, latest)
 	case v.number > latest:
-		r.log.Info("brim: schema is newer than this program, and left as it is",
+		r.log.Info("brim: schema is newer than this program, and stays as it is",
 			"schema", r.Schema(), "table", r.Table(), "version", v.number, "known", latest)
 		return true, nil
 	case v.number != none && !slices.Contains(r.versions, v.number):
-		return false, fmt.Errorf("%w: it is at version %d; choose a table of another name", errForeign, v.number)
+		return false, fmt.Errorf("%w: it is at version %d; choose another name for the table of buckets",
+			errForeign, v.number)
 	case v.dirty:
 		return false, nil
 	case r.up:
@@ -97,7 +102,7 @@ func (r *runner) settled(v version) (bool, error) {
 	return v.number == none, nil
 }
 
-// run migrates, alone: everything in it happens under the lock.
+// run takes the lock, and migrates.
 func (r *runner) run(ctx context.Context, s *session) error {
 	if err := s.prepare(ctx, r.plan); err != nil {
 		return err
@@ -137,7 +142,8 @@ func (r *runner) run(ctx context.Context, s *session) error {
 	return r.steps(ctx, m, v)
 }
 
-// createSchema is done here and not left to the first migration, because the table of versions is in it.
+// createSchema creates the schema before the first migration, because golang-migrate puts its
+// table of versions there.
 func (r *runner) createSchema(ctx context.Context, s *session) error {
 	var exists bool
 	err := s.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, r.Schema()).Scan(&exists)
@@ -148,11 +154,12 @@ func (r *runner) createSchema(ctx context.Context, s *session) error {
 	return err
 }
 
-// steps goes up or down from v, one migration at a time, so that a failure leaves no other being read.
+// steps goes up or down from v, one migration at a time. If one fails, no goroutine of
+// golang-migrate is left that reads the next.
 func (r *runner) steps(ctx context.Context, m *migrate.Migrate, v version) error {
 	if v.dirty {
 		from := r.restart(v.number)
-		r.log.Warn("brim: an earlier migration was cut short, and is repeated",
+		r.log.Warn("brim: an earlier migration was cut short, and runs again",
 			"schema", r.Schema(), "table", r.Table(), "version", v.number)
 		if err := m.Force(from); err != nil {
 			return err
@@ -176,9 +183,10 @@ func (r *runner) steps(ctx context.Context, m *migrate.Migrate, v version) error
 	return nil
 }
 
-// restart returns the version to continue from where n is dirty. golang-migrate writes the version that it is going to, so
-// n's own migration may be there or not on the way up, and that after it on the way down. Every migration may run again: on
-// the way up n's is repeated, and on the way down the one after it.
+// restart returns the version to continue from if n is dirty. golang-migrate writes the version
+// that it is going to. The migration that was cut short is therefore that of n on the way up, and
+// the one after n on the way down. It may be applied or not. Every migration may run again, so
+// restart repeats it.
 func (r *runner) restart(n int) int {
 	i := r.count(n) // versions up to and including n
 	if r.up {
@@ -187,7 +195,7 @@ func (r *runner) restart(n int) int {
 	return r.versions[min(i, len(r.versions)-1)]
 }
 
-// count returns how many versions are not above n.
+// count returns the number of versions up to n.
 func (r *runner) count(n int) int {
 	i, found := slices.BinarySearch(r.versions, n)
 	if found {
@@ -196,8 +204,9 @@ func (r *runner) count(n int) int {
 	return i
 }
 
-// readFirst keeps back a failure to mark a version dirty until the migration was read. golang-migrate stops there without
-// reading it, and the goroutine that offers the text stays for ever.
+// readFirst delays a failure to mark a version dirty until the migration has been read.
+// golang-migrate stops at such a failure without reading the migration, and its goroutine that
+// offers the text would stay forever.
 type readFirst struct {
 	database.Driver
 	err error

@@ -19,12 +19,12 @@ func TestUpAndDown(t *testing.T) {
 
 	got, err := CurrentStatus(t.Context(), pool, o)
 	if err != nil || got != (Status{Latest: latest(t)}) {
-		t.Errorf("before anything: %+v, %v", got, err)
+		t.Errorf("before the first migration: %+v, %v", got, err)
 	}
 	if err := Down(t.Context(), pool, o); err != nil {
-		t.Errorf("down where nothing is: %v", err)
+		t.Errorf("down without tables: %v", err)
 	}
-	for range 2 { // down leaves nothing behind that up stumbles over
+	for range 2 { // Down must leave nothing behind that breaks Up
 		up(t, pool, o)
 		up(t, pool, o)
 		if err := Down(t.Context(), pool, o); err != nil {
@@ -51,14 +51,14 @@ func TestUpNeedsOneConnection(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	up(t, pool, &Options{Schema: pgtest.Schema(t)})
-	// What Up set on its session must not be met again in the pool.
+	// The settings of the session must not get back into the pool.
 	for setting, want := range map[string]string{"lock_timeout": "0", "statement_timeout": "0"} {
 		if got := scalar[string](t, pool, nil, `SHOW `+setting); got != want {
-			t.Errorf("%s is %s afterwards", setting, got)
+			t.Errorf("%s of a session of the pool is %s", setting, got)
 		}
 	}
 	if n := scalar[int](t, pool, nil, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`); n != 0 {
-		t.Errorf("%d advisory locks are still held", n)
+		t.Errorf("%d advisory locks remain", n)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestOddNames(t *testing.T) {
 		"UPPER", "two words", `quo"ted`, "quo'ted", `back\slash`, "dollar$brim$", "ünïcode 桶", "{{table}}", "select", "1st", `"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The prefix keeps tests apart; an odd name starts the table's.
+			// The schema keeps the tests apart, and the table begins with the odd name.
 			o := &Options{Schema: pgtest.Schema(t) + name, Table: name}
 			t.Cleanup(func() {
 				if _, err := pool.Exec(context.Background(), names(t, o).Render(`DROP SCHEMA IF EXISTS {{schema}} CASCADE`)); err != nil {
@@ -77,15 +77,15 @@ func TestOddNames(t *testing.T) {
 			})
 			up(t, pool, o)
 			var n int
-			err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename IN ($2, $3)`,
-				o.Schema, name, name+"_migrations").Scan(&n)
+			const count = `SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename IN ($2, $3)`
+			err := pool.QueryRow(t.Context(), count, o.Schema, name, name+"_migrations").Scan(&n)
 			if err != nil || n != 2 {
-				t.Errorf("%d of 2 tables have the name that was asked for: %v", n, err)
+				t.Errorf("%d of 2 tables have the wanted name: %v", n, err)
 			}
 			if err := Down(t.Context(), pool, o); err != nil {
 				t.Fatal(err)
 			}
-			// The first statement of the files makes the schema by itself, for other tools.
+			// For other tools the first statement of the files creates the schema.
 			exec(t, pool, o, `DROP SCHEMA {{schema}} CASCADE`)
 			script, err := SQL(o)
 			if err != nil {
@@ -114,11 +114,11 @@ func TestTableIsMadeForHeapOnlyUpdates(t *testing.T) {
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
 	up(t, pool, o)
 	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_indexes WHERE schemaname = {{'schema'}} AND tablename = 'buckets'`); n != 1 {
-		t.Errorf("%d indexes: an index on what a fill changes forbids heap-only updates", n)
+		t.Errorf("%d indexes: an index on a column that fills change forbids heap-only updates", n)
 	}
 	if c := scalar[string](t, pool, o, `SELECT collation_name FROM information_schema.columns
 		WHERE table_schema = {{'schema'}} AND table_name = 'buckets' AND column_name = 'key'`); c != "C" {
-		t.Errorf("keys have collation %q: bytes decide", c)
+		t.Errorf("keys have collation %q: keys compare byte by byte", c)
 	}
 	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_attribute
 		WHERE attrelid = '{{schema}}.{{table}}'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL`); n != 0 {
@@ -149,7 +149,7 @@ func TestNewerSchema(t *testing.T) {
 		t.Errorf("up: %v: old and new programs share a schema during a rollout", err)
 	}
 	if !strings.Contains(log.String(), "9999") {
-		t.Errorf("the log does not say so: %q", log.String())
+		t.Errorf("the log does not mention the newer schema: %q", log.String())
 	}
 	if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got.Version != 9999 || got.Latest != latest(t) {
 		t.Errorf("status %+v, %v", got, err)
@@ -159,7 +159,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 	exec(t, pool, o, `UPDATE {{schema}}.{{versions}} SET dirty = true`)
 	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrNewer) {
-		t.Errorf("up where the newer one's migration was cut short: %v, want ErrNewer", err)
+		t.Errorf("up after a newer migration was cut short: %v, want ErrNewer", err)
 	}
 	if v := scalar[int](t, pool, o, `SELECT version FROM {{schema}}.{{versions}}`); v != 9999 {
 		t.Errorf("version was changed to %d", v)
@@ -173,12 +173,13 @@ func TestForeignVersions(t *testing.T) {
 	exec(t, pool, o, `UPDATE {{schema}}.{{versions}} SET version = 0`)
 	err := Up(t.Context(), pool, o)
 	if !errors.Is(err, errForeign) || errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("up: %v, want an error that says whose table it is", err)
+		t.Errorf("up: %v, want an error that names the cause", err)
 	}
 	idle(t, pool)
 }
 
-// A run that is killed leaves the version that it was going to, dirty, and its migration applied, half applied or not.
+// A killed run leaves the dirty version that it was going to. Its migration is applied wholly,
+// partly or not at all.
 func TestKilledRun(t *testing.T) {
 	noLeaks(t)
 	pool := pgtest.Pool(t)
@@ -202,7 +203,7 @@ func TestKilledRun(t *testing.T) {
 			up(t, pool, o)
 			if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_attribute
 				WHERE attrelid = '{{schema}}.{{table}}'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL`); n != 0 {
-				t.Errorf("%d columns without a comment: the migration was not repeated whole", n)
+				t.Errorf("%d columns without a comment: the migration was not repeated from its start", n)
 			}
 			exec(t, pool, o, c.break_)
 			if err := Down(t.Context(), pool, o); err != nil {

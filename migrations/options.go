@@ -8,30 +8,31 @@ import (
 	"github.com/brimgo/brim/internal/pgname"
 )
 
-// DefaultLockTimeout is how long a migration waits for locks where [Options] do not say otherwise.
+// DefaultLockTimeout is the default of Options.LockTimeout.
 const DefaultLockTimeout = 30 * time.Second
 
-// Options say where the tables are and how to get there. A nil *Options is all defaults. An Options is not changed, so
-// several calls may share one.
+// Options name the tables, and set how a migration waits and logs. A nil *Options means all
+// defaults. No function changes an Options, so several calls may share one.
 type Options struct {
-	// Schema holds the tables and is created if it is missing. Taken byte for byte and quoted, so it may have upper case,
-	// spaces and quotes; at most 63 bytes. Default: brim.
+	// Schema is the schema of the tables. Up creates it if it does not exist. The name is quoted,
+	// so it may contain upper case, spaces and quotes. It has at most 63 bytes. The default is
+	// brim.
 	Schema string
-	// Table is the table of buckets, likewise; at most 48 bytes. The table of applied migrations is called the same, with
-	// _migrations behind it. Default: buckets.
+	// Table is the table of buckets, quoted like Schema. It has at most 48 bytes. The table of
+	// applied migrations has the same name with _migrations behind it. The default is buckets.
 	Table string
-	// Unlogged creates the table of buckets UNLOGGED: less is written, and a crash of the server empties every bucket. A
-	// table that exists already stays as it is.
+	// Unlogged creates the table of buckets as UNLOGGED. The server then writes less, and a crash
+	// of the server empties every bucket. A table that exists already does not change.
 	Unlogged bool
-	// LockTimeout is how long to wait for another process that migrates, and for each lock on a table. Default:
-	// [DefaultLockTimeout].
+	// LockTimeout is the longest time to wait for another process that migrates, and for each
+	// lock on a table. 0 means [DefaultLockTimeout]. A negative value is an error.
 	LockTimeout time.Duration
-	// Logger is told what was changed, of a schema that is newer than this program, and of runs that were cut short. Nil is
-	// silent.
+	// Logger receives a record of each migration, of a schema that is newer than this program,
+	// and of runs that were cut short. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// plan is options that were checked.
+// plan is checked options.
 type plan struct {
 	pgname.Names
 	unlogged    bool
@@ -39,6 +40,7 @@ type plan struct {
 	log         *slog.Logger
 }
 
+// newPlan checks the options.
 func newPlan(o *Options) (plan, error) {
 	if o == nil {
 		o = &Options{}
@@ -50,11 +52,12 @@ func newPlan(o *Options) (plan, error) {
 	p := plan{Names: names, unlogged: o.Unlogged, lockTimeout: o.LockTimeout, log: o.Logger}
 	switch {
 	case p.lockTimeout < 0:
-		return plan{}, fmt.Errorf("lock timeout is %v; it must be positive, or 0 for %v", p.lockTimeout, DefaultLockTimeout)
+		return plan{}, fmt.Errorf("lock timeout is %v; it must be positive, or 0 for %v", p.lockTimeout,
+			DefaultLockTimeout)
 	case p.lockTimeout == 0:
 		p.lockTimeout = DefaultLockTimeout
 	case p.lockTimeout < time.Millisecond:
-		p.lockTimeout = time.Millisecond // 0 of the server's milliseconds would mean for ever
+		p.lockTimeout = time.Millisecond // the server takes 0 milliseconds for no timeout
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)

@@ -44,7 +44,7 @@ func TestUpFromManyGoroutines(t *testing.T) {
 		applied += logs[i].n
 	}
 	if want := int(latest(t)); applied != want {
-		t.Errorf("%d migrations were applied by all together, want each of %d once", applied, want)
+		t.Errorf("all callers together applied %d migrations, want each of %d once", applied, want)
 	}
 	checkCurrent(t, pgtest.Pool(t), &Options{Schema: schema})
 }
@@ -70,7 +70,8 @@ func TestUpInManyProcesses(t *testing.T) {
 	checkCurrent(t, pgtest.Pool(t), &Options{Schema: schema})
 }
 
-// holdLock takes the lock of migrations in a session of its own, by the rule that golang-migrate has, and returns its process.
+// holdLock takes the lock of golang-migrate in another session, and returns the process of that
+// session.
 func holdLock(t *testing.T, o *Options) (pid uint32) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
@@ -106,7 +107,7 @@ func TestLockHeldForEver(t *testing.T) {
 		}
 	}
 	if took := time.Since(began); took < o.LockTimeout {
-		t.Errorf("gave up after %v, before its time", took)
+		t.Errorf("Up gave up after %v, before the timeout", took)
 	}
 	idle(t, pool)
 }
@@ -115,13 +116,15 @@ func TestContextEndsWhileWaitingForTheLock(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
 	holdLock(t, o)
-	if err := Up(ctxFor(t, 200*time.Millisecond), pool, o); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLocked) {
+	if err := Up(ctxFor(t, 200*time.Millisecond), pool, o); !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrLocked) {
 		t.Errorf("up: %v, want the context's error", err)
 	}
 	idle(t, pool)
 }
 
-// A transaction that has the table open makes the migration wait inside golang-migrate, which has no context.
+// While a transaction has the table open, the migration waits inside golang-migrate, which has no
+// context.
 func TestTableInUse(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), LockTimeout: 300 * time.Millisecond}
@@ -140,7 +143,7 @@ func TestTableInUse(t *testing.T) {
 	if err := Down(ctxFor(t, 300*time.Millisecond), pool, o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("down: %v, want the context's error", err)
 	}
-	// The server was told to stop, so nobody is left who waits for the table or has the lock.
+	// The server was asked to stop, so no session waits for the table or has the lock.
 	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%'||{{'schema'}}||'%'
 		AND pid <> pg_backend_pid()`); n != 0 {
 		t.Errorf("%d sessions still wait for the table", n)
@@ -150,12 +153,13 @@ func TestTableInUse(t *testing.T) {
 	}
 	idle(t, pool)
 	if err := Down(t.Context(), pool, o); err != nil {
-		t.Errorf("down, after it was cut short twice: %v", err)
+		t.Errorf("down after two runs that were cut short: %v", err)
 	}
 	up(t, pool, o)
 }
 
-// A connection that dies inside golang-migrate is an error that is told apart, and leaves what the next run repairs.
+// If the connection breaks inside golang-migrate, the error is ErrUnavailable, and the next run
+// repairs the schema.
 func TestConnectionLost(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
@@ -174,12 +178,12 @@ func TestConnectionLost(t *testing.T) {
 	for scalar[int](t, pool, o, kill) == 0 {
 		select {
 		case err := <-done:
-			t.Fatalf("down ended before it was killed: %v", err)
+			t.Fatalf("down ended before its connection was killed: %v", err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	if err := <-done; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("down on a connection that was killed: %v, want ErrUnavailable", err)
+		t.Errorf("down on a killed connection: %v, want ErrUnavailable", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -188,7 +192,8 @@ func TestConnectionLost(t *testing.T) {
 	up(t, pool, o)
 }
 
-// database/sql replaces an idle connection that broke, without a word; the next one would not have the lock.
+// database/sql silently replaces a broken idle connection by a new one, which would not have the
+// lock.
 func TestSessionIsNotReplaced(t *testing.T) {
 	noLeaks(t)
 	pool := pgtest.Pool(t)
@@ -197,13 +202,13 @@ func TestSessionIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.db.PingContext(t.Context()); err != nil {
-		t.Errorf("before it broke: %v", err)
+		t.Errorf("before the connection broke: %v", err)
 	}
 	if err := s.conn.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.db.PingContext(t.Context()); !errors.Is(err, errConnectionLost) {
-		t.Errorf("after it broke: %v, want errConnectionLost", err)
+		t.Errorf("after the connection broke: %v, want errConnectionLost", err)
 	}
 	s.close()
 	idle(t, pool)

@@ -17,17 +17,19 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// session is one connection of the caller's pool that a migration has for itself. It ends with the migration, and with it
-// the advisory lock and the settings that were made on it, so nothing of them gets back into the pool.
+// session is a connection of the caller's pool that a migration has for itself. It is closed
+// after the migration. The advisory lock and the settings of the session end with it, and do not
+// get back into the pool.
 type session struct {
 	db        *sql.DB
 	connector *onceConnector
 	conn      *pgx.Conn
 	interrupt func() bool
-	done      chan struct{} // closed when the interruption has run
+	done      chan struct{} // closed after the interrupt has run
 }
 
-// onceConnector connects once. database/sql replaces a connection that broke by another, which would go on without our lock.
+// onceConnector connects once. database/sql replaces a broken connection by a new one, which
+// would continue without the lock.
 type onceConnector struct {
 	driver.Connector
 	used atomic.Bool
@@ -46,13 +48,13 @@ func (c *onceConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	conn, ok := dc.(*stdlib.Conn)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("pgx gave a %T, not a *stdlib.Conn", dc), dc.Close())
+		return nil, errors.Join(fmt.Errorf("pgx returned a %T, not a *stdlib.Conn", dc), dc.Close())
 	}
 	c.got = conn
 	return conn, nil
 }
 
-// openSession takes a connection out of the pool. Whatever happens later, the session must be closed.
+// openSession takes a connection out of the pool. The caller must close the session.
 func openSession(ctx context.Context, pool *pgxpool.Pool) (*session, error) {
 	s := &session{connector: &onceConnector{Connector: stdlib.GetPoolConnector(pool)}, done: make(chan struct{})}
 	s.db = sql.OpenDB(s.connector)
@@ -62,46 +64,53 @@ func openSession(ctx context.Context, pool *pgxpool.Pool) (*session, error) {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	s.conn = s.connector.got.Conn()
-	// Back to idle in s.db, not in the pool: golang-migrate takes it from there, and finds it locked already.
+	// The connection becomes idle in s.db, not in the pool. golang-migrate takes it from s.db,
+	// with the lock.
 	if err := c.Close(); err != nil {
 		s.close()
 		return nil, err
 	}
-	// golang-migrate has no context. The server is asked to stop, and has a second to answer: of a connection that is just
-	// dropped it learns only when its statement ends, and until then it waits for tables and keeps our lock.
+	// golang-migrate has no context, so the end of ctx asks the server to stop, and gives it a
+	// second to answer. If the connection were just dropped, the server would notice only after
+	// the statement, and would wait for tables and keep the lock until then.
 	s.interrupt = context.AfterFunc(ctx, func() {
 		defer close(s.done)
 		stop, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = s.conn.PgConn().CancelRequest(stop)                             // what it does not stop, the next line does
-		_ = s.conn.PgConn().Conn().SetDeadline(time.Now().Add(time.Second)) // fails only on a connection that is closed
+		// If the request fails, the deadline stops the migration. SetDeadline fails only on a
+		// closed connection.
+		_ = s.conn.PgConn().CancelRequest(stop)
+		_ = s.conn.PgConn().Conn().SetDeadline(time.Now().Add(time.Second))
 	})
 	return s, nil
 }
 
-// close ends the session and gives its place in the pool back, also where golang-migrate has kept the connection.
+// close ends the session and gives its place in the pool back, even if golang-migrate has kept
+// the connection.
 func (s *session) close() {
 	if s.interrupt != nil && !s.interrupt() {
 		<-s.done
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	// The outcome is known by now; a connection that cannot be closed politely is closed all the same.
+	// The outcome is known by now, so errors of the closing do not matter.
 	_ = s.conn.Close(ctx)
 	_ = s.db.Close()
 	_ = s.connector.got.Close()
 }
 
-// prepare sets how long statements of the session may wait and run. A timeout that a role has for its queries is not meant
-// for migrations.
+// prepare sets the timeouts of the session. A role may have timeouts for its queries, which are
+// too short for migrations.
 func (s *session) prepare(ctx context.Context, p plan) error {
-	_, err := s.conn.Exec(ctx, `SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false)`,
+	_, err := s.conn.Exec(ctx,
+		`SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false)`,
 		strconv.FormatInt(p.lockTimeout.Milliseconds(), 10))
 	return err
 }
 
-// lock takes golang-migrate's own advisory lock, which it waits for without end: taken here first, with a deadline, it is
-// granted to the same session again at once. Whoever runs golang-migrate on the same tables is excluded as well.
+// lock takes the advisory lock of golang-migrate within the lock timeout. golang-migrate itself
+// would wait for it without end. The server grants the lock to the same session again at once.
+// The lock also excludes other users of golang-migrate on these tables.
 func (s *session) lock(ctx context.Context, p plan) (dbname string, err error) {
 	if err := s.conn.QueryRow(ctx, `SELECT current_database()`).Scan(&dbname); err != nil {
 		return "", err
@@ -122,9 +131,9 @@ func (s *session) lock(ctx context.Context, p plan) (dbname string, err error) {
 			return dbname, err
 		}
 		if late {
-			return "", fmt.Errorf("%w for %v%s; let it finish, or end it with pg_terminate_backend and run this again; "+
-				"if a pooler in transaction mode is between, connect directly or apply the output of \"brim migrate sql\"",
-				ErrLocked, p.lockTimeout, s.holder(ctx, key))
+			const advice = "let it finish, or end it with pg_terminate_backend and run this again; behind a pooler " +
+				"in transaction mode, connect directly or apply the output of \"brim migrate sql\""
+			return "", fmt.Errorf("%w for %v%s; %s", ErrLocked, p.lockTimeout, s.holder(ctx, key), advice)
 		}
 		select {
 		case <-ctx.Done():
@@ -136,7 +145,8 @@ func (s *session) lock(ctx context.Context, p plan) (dbname string, err error) {
 	}
 }
 
-// holder says which server process has the advisory lock, if that can be found out.
+// holder names the server process that has the advisory lock, or returns "" if that cannot be
+// found out.
 func (s *session) holder(ctx context.Context, key int64) string {
 	var pid int64
 	err := s.conn.QueryRow(ctx, `
@@ -145,7 +155,7 @@ func (s *session) holder(ctx context.Context, key int64) string {
 		  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		LIMIT 1`, key).Scan(&pid)
 	if err != nil {
-		return "" // the lock's error is the one to report
+		return "" // the caller reports the lock
 	}
 	return fmt.Sprintf(" (server process %d)", pid)
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Status is how far a schema is.
+// Status is the state of a schema.
 type Status struct {
-	Version uint // the last migration that was applied; 0 where there is none
-	Latest  uint // the last one that this program knows; lower than Version where the schema is newer than the program
-	Dirty   bool // Version is being changed at this moment, or a run was cut short; Up repairs the latter
+	Version uint // the last applied migration; 0 if there is none
+	Latest  uint // the last migration that this program knows; below Version for a newer schema
+	Dirty   bool // a migration is running, or was cut short, which Up repairs
 }
 
-// CurrentStatus reports how far the schema is. It needs SELECT on the table of applied migrations, and changes nothing.
+// CurrentStatus returns the state of the schema. It needs SELECT on the table of applied
+// migrations, and changes nothing.
 func CurrentStatus(ctx context.Context, pool *pgxpool.Pool, o *Options) (Status, error) {
 	p, err := newPlan(o)
 	if err != nil {
@@ -41,6 +42,8 @@ func CurrentStatus(ctx context.Context, pool *pgxpool.Pool, o *Options) (Status,
 // none is golang-migrate's version of a schema without migrations.
 const none = -1
 
+// version is a version as golang-migrate records it. A dirty one is that of a running migration,
+// or of one that was cut short.
 type version struct {
 	number int
 	dirty  bool
@@ -50,7 +53,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// readVersion reads what golang-migrate keeps. A table that is not there means that nothing was applied.
+// readVersion reads the version that golang-migrate has recorded. A missing table means that no
+// migration was applied.
 func readVersion(ctx context.Context, q querier, p plan) (version, error) {
 	var v version
 	err := q.QueryRow(ctx, `SELECT version, dirty FROM `+p.QualifiedVersions()+` LIMIT 1`).Scan(&v.number, &v.dirty)
