@@ -46,7 +46,7 @@ func TestHour(t *testing.T) {
 			soak(t, c.open, plan{
 				why: c.why, rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
 				limit: brim.Limit{Capacity: 100, LeakRate: 1},
-				// Leaks half of what the callers ask for.
+				// Leaks half of the units that the callers ask for.
 				scarce: brim.Limit{Capacity: 100, LeakRate: float64(c.calls) * hotShare / 2 / 60},
 			})
 		})
