@@ -28,8 +28,8 @@
 // a bucket of capacity (1 - Share) * c, filled with the units that were served, would refuse it,
 // too.
 //
-// A call goes to the store and is exact if the bucket is fuller than Share, is asked rarely,
-// leaks slowly or does not leak at all.
+// A process gets no allotment of a bucket that is fuller than Share, is asked rarely, leaks
+// slowly or does not leak at all. Each call on such a bucket goes to the store and is exact.
 //
 // An allotment covers the demand of this process for a time of Options.Ahead, or the units that
 // the bucket leaks in that time if they are more. It never exceeds the units that the bucket
