@@ -1,12 +1,13 @@
-// Command agentbudget lets an agent that buys things by itself do so within a budget that survives it.
+// Command agentbudget lets an agent buy things within a budget that survives the end of the
+// process.
 //
 //	go run ./examples/agentbudget -file agent.db
-//	go run ./examples/agentbudget -file agent.db   # and again: what was spent is still spent
+//	go run ./examples/agentbudget -file agent.db   # the second run sees the first
 //
-// Look at three things. The agent authorizes the most that a step can cost before it takes the step, and captures what it has
-// cost: it cannot overspend by finding out afterwards. A step that fails gives its hold back, and one that dies with its
-// process gives it back by itself when the hold expires. And each step has an ID of the task's, so that an agent that is
-// started again repeats no payment.
+// Note three things. Before each step the agent authorizes the highest possible cost, and
+// afterwards it captures the real cost, so it never overspends. A failed step voids its hold. The
+// hold of a step that dies with the process expires. The ID of each step contains the task, so
+// that an agent that is started again repeats no payment.
 package main
 
 import (
@@ -33,7 +34,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("agentbudget", flag.ContinueOnError)
 	path := flags.String("file", "agent.db", "bbolt `file` that keeps the budget")
-	task := flags.String("task", fmt.Sprint("task-", time.Now().Unix()), "name of the task; one that is repeated repeats no payment")
+	task := flags.String("task", fmt.Sprint("task-", time.Now().Unix()),
+		"name of the task; a second run of a task repeats no payment")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			spend.Lifetime("project", usd(100_00)),
 			spend.Count("pace", 30, time.Minute),
 		},
-	}, &spend.Options{HoldTTL: 10 * time.Minute}) // no step takes longer
+	}, &spend.Options{HoldTTL: 10 * time.Minute}) // a step takes less time
 	if err != nil {
 		return err
 	}
@@ -70,23 +72,24 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 
 func usd(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 
-// step is something that costs money; how much shows when it is done.
+// step is an action that costs money. Its cost is known when it is done.
 type step struct {
-	what  string
+	name  string
 	most  int64 // cents
-	costs int64
+	costs int64 // cents
 	fails bool
 }
 
-// steps stand for what the agent decides to do.
+// steps stand for the decisions of the agent.
 var steps = []step{
-	{what: "ask the large model", most: 80, costs: 47},
-	{what: "search the web", most: 5, costs: 2},
-	{what: "buy a report", most: 90, fails: true},
-	{what: "buy a license", most: 250, costs: 250},
-	{what: "ask the small model", most: 10, costs: 3},
+	{name: "ask the large model", most: 80, costs: 47},
+	{name: "search the web", most: 5, costs: 2},
+	{name: "buy a report", most: 90, fails: true},
+	{name: "buy a license", most: 250, costs: 250},
+	{name: "ask the small model", most: 10, costs: 3},
 }
 
+// agent takes the steps of a task.
 type agent struct {
 	budget *spend.Budgets
 	task   string
@@ -95,32 +98,35 @@ type agent struct {
 
 const account = "agent:researcher"
 
-// take takes a step if the budget has room for the most that it can cost.
+// take takes a step if the budget has room for its highest possible cost.
 func (a *agent) take(ctx context.Context, n int, s step) error {
 	id := fmt.Sprintf("%s/%d", a.task, n)
-	d, err := a.budget.Authorize(ctx, spend.Request{ID: id, Account: account, Amount: usd(s.most), Tags: map[string]string{"what": s.what}})
+	d, err := a.budget.Authorize(ctx,
+		spend.Request{ID: id, Account: account, Amount: usd(s.most), Tags: map[string]string{"step": s.name}})
 	switch {
 	case err != nil:
-		return fmt.Errorf("the budget cannot be asked, so nothing is bought: %w", err)
+		return fmt.Errorf("the budget gives no answer, so the agent buys nothing: %w", err)
 	case !d.Approved:
 		for _, x := range d.Declines {
-			fmt.Fprintf(a.out, "%s: declined by %s, which has %v left of %v\n", s.what, x.Rule, x.Remaining, x.Limit)
+			fmt.Fprintf(a.out, "%s: declined by %s, which has %v left of %v\n", s.name, x.Rule, x.Remaining, x.Limit)
 		}
 		return nil
 	case d.Replayed:
-		fmt.Fprintf(a.out, "%s: paid for already\n", s.what)
+		fmt.Fprintf(a.out, "%s: paid for already\n", s.name)
 		return nil
 	}
 	if s.fails {
-		fmt.Fprintf(a.out, "%s: failed, and costs nothing\n", s.what)
+		fmt.Fprintf(a.out, "%s: failed, and costs nothing\n", s.name)
 		_, err = a.budget.Void(ctx, spend.VoidRequest{ID: id + "/void", HoldID: id})
 		return err
 	}
-	fmt.Fprintf(a.out, "%s: %v of at most %v\n", s.what, usd(s.costs), usd(s.most))
-	_, err = a.budget.Capture(ctx, spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: usd(s.costs), Final: true})
+	fmt.Fprintf(a.out, "%s: %v of at most %v\n", s.name, usd(s.costs), usd(s.most))
+	_, err = a.budget.Capture(ctx,
+		spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: usd(s.costs), Final: true})
 	return err
 }
 
+// report prints the remaining amount of each rule.
 func (a *agent) report(ctx context.Context) error {
 	list, err := a.budget.Remaining(ctx, account)
 	for _, u := range list {

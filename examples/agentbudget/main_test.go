@@ -12,7 +12,10 @@ func TestAgent(t *testing.T) {
 		task string
 		says []string
 	}{
-		{"a", []string{"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed", "buy a license: declined by step", "project: 99.48 USD of 100.00 USD left"}},
+		{"a", []string{
+			"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed",
+			"buy a license: declined by step", "project: 99.48 USD of 100.00 USD left",
+		}},
 		{"a", []string{"ask the large model: paid for already", "project: 99.48 USD"}},
 		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96 USD"}},
 	} {
@@ -22,7 +25,7 @@ func TestAgent(t *testing.T) {
 		}
 		for _, text := range c.says {
 			if !strings.Contains(out.String(), text) {
-				t.Errorf("task %s says %q; want %q in it", c.task, out.String(), text)
+				t.Errorf("task %s printed %q; want %q in it", c.task, out.String(), text)
 			}
 		}
 	}

@@ -1,12 +1,13 @@
-// Command batchinsert inserts batches of rows no faster than a limit allows, where the cost of a batch is its rows.
+// Command batchinsert inserts batches of rows no faster than a limit allows. The cost of a batch
+// is its number of rows.
 //
 //	go run ./examples/batchinsert
 //	go run ./examples/batchinsert -store limits.db -rows 500
 //
-// Look at three things. A batch larger than the capacity could never fit, so it is split first, by the same limit that later
-// decides. A batch that is refused waits for as long as the refusal says, and not in a loop that asks again and again. And a
-// store that fails stops the program: the limit has said nothing, and a database that must not be flooded is worth failing
-// closed. With -store the limit holds over several runs: start it twice in a row.
+// Note three things. A batch larger than the capacity can never fit, so the program splits it
+// first, by the same limit. After a refusal the program waits for RetryAfter, and does not poll.
+// If the store fails, the program stops, because the limit protects a database that must not be
+// flooded. With -store the limit holds over several runs: start the program twice in a row.
 package main
 
 import (
@@ -37,10 +38,10 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("batchinsert", flag.ContinueOnError)
-	path := flags.String("store", "", "bbolt `file` that keeps the bucket; without one it is kept in memory")
-	rows := flags.Int("rows", 1000, "how many rows there are to insert")
-	capacity := flags.Float64("capacity", 300, "rows that may go in at once")
-	rate := flags.Float64("rate", 2000, "rows per second that may follow")
+	path := flags.String("store", "", "bbolt `file` of the bucket; the default is memory")
+	rows := flags.Int("rows", 1000, "number of rows to insert")
+	capacity := flags.Float64("capacity", 300, "rows that may be inserted at once")
+	rate := flags.Float64("rate", 2000, "rows per second after that")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		out:    out,
 	}
 	start := time.Now()
-	// Batches come as they come: of 120 rows, and now and then a very large one.
+	// Most batches have 120 rows, and every fourth is a very large one.
 	for i := 0; *rows > 0; i++ {
 		size := 120
 		if i%4 == 1 {
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// open opens the file at path, or a store in memory if there is none.
+// open opens the file at path, or a store in memory if path is "".
 func open(path string) (store.Store, error) {
 	if path == "" {
 		return memory.New(nil)
@@ -81,7 +82,7 @@ func open(path string) (store.Store, error) {
 	return bolt.Open(path, nil)
 }
 
-// row is what goes into the table. Table stands for the database.
+// row and table stand for the database.
 type (
 	row   struct{}
 	table struct{ rows, inserts int }
@@ -101,10 +102,10 @@ type inserter struct {
 	out    io.Writer
 }
 
-// insert inserts a batch of any size, in parts that can fit.
+// insert inserts a batch of any size, in parts that fit the capacity.
 func (in *inserter) insert(ctx context.Context, batch []row) error {
 	if !(in.bucket.Capacity >= 1) {
-		return errors.New("a capacity under one row lets nothing through")
+		return errors.New("a capacity under one row admits no row")
 	}
 	for part := range slices.Chunk(batch, int(min(in.bucket.Capacity, float64(len(batch))))) {
 		if err := in.wait(ctx, float64(len(part))); err != nil {
@@ -117,19 +118,20 @@ func (in *inserter) insert(ctx context.Context, batch []row) error {
 	return nil
 }
 
-// wait returns when n rows have been taken from the limit.
+// wait waits until n rows fit, and takes them from the limit.
 func (in *inserter) wait(ctx context.Context, n float64) error {
 	for {
 		st, err := in.lim.TryFillup(ctx, in.bucket, n)
 		switch {
 		case err != nil:
-			return fmt.Errorf("the limit cannot be asked, so nothing more is inserted: %w", err)
+			return fmt.Errorf("the limit gives no answer, so no more rows are inserted: %w", err)
 		case st.Accepted:
 			return nil
 		case st.RetryAfter == brim.Never:
 			return fmt.Errorf("%v rows never fit a capacity of %v", n, st.Capacity)
 		}
-		fmt.Fprintf(in.out, "%v rows: %.0f of %.0f are in use, waiting %v\n", n, st.Level, st.Capacity, st.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(in.out, "%v rows: %.0f of %.0f are in use, waiting %v\n", n, st.Level, st.Capacity,
+			st.RetryAfter.Round(time.Millisecond))
 		select {
 		case <-time.After(st.RetryAfter):
 		case <-ctx.Done():

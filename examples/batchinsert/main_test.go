@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The program is built and run as its reader would, with a rate that keeps the test short.
+// The test builds and runs the program as a reader does, with a rate that keeps the test short.
 func TestRun(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "batchinsert")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -30,27 +30,27 @@ func TestRun(t *testing.T) {
 			args: []string{"-rate", "20000", "-store", file}, want: `1000 rows in 6 inserts`, ok: true,
 		},
 		{
-			name: "file again", why: "the file is there already",
+			name: "file again", why: "the file exists already",
 			args: []string{"-rate", "20000", "-store", file, "-rows", "100"}, want: `100 rows in 1 inserts`, ok: true,
 		},
 		{
-			name: "limit that makes no sense", why: "a store that says nothing stops the program",
-			args: []string{"-rate", "-1"}, want: `nothing more is inserted: brim: invalid limit`,
+			name: "invalid limit", why: "an error of the store stops the program",
+			args: []string{"-rate", "-1"}, want: `no more rows are inserted: brim: invalid limit`,
 		},
 		{
-			name: "capacity under a row", why: "splitting could not help",
+			name: "capacity under a row", why: "no part of a batch would fit",
 			args: []string{"-capacity", "0.5"}, want: `under one row`,
 		},
 		{
-			name: "capacity of everything", why: "a limit that makes no sense is refused, not split by",
-			args: []string{"-capacity", "1e300"}, want: `nothing more is inserted: brim: invalid limit`,
+			name: "capacity too large", why: "the store refuses an invalid limit before the program splits by it",
+			args: []string{"-capacity", "1e300"}, want: `no more rows are inserted: brim: invalid limit`,
 		},
 		{
-			name: "capacity is no number", why: "splitting could not help",
+			name: "capacity is not a number", why: "no part of a batch would fit",
 			args: []string{"-capacity", "NaN"}, want: `under one row`,
 		},
 		{
-			name: "store that cannot be opened", why: "it fails closed",
+			name: "store that cannot be opened", why: "the program inserts nothing without its limit",
 			args: []string{"-store", t.TempDir()}, want: `bolt: open`,
 		},
 	} {

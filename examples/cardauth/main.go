@@ -8,9 +8,11 @@
 //		-H 'Idempotency-Key: cap-1' localhost:8080/authorizations/pay-1/captures
 //	curl localhost:8080/cards/7
 //
-// Look at three things. The client's Idempotency-Key is the request's ID, so that a client that got no answer, or a 503, sends
-// the same again and is charged once. A decline is an answer, not a failure: 402 with a problem document that names every rule
-// that refused, and Retry-After where waiting helps. And a database that cannot answer approves nothing.
+// Note three things. The Idempotency-Key of the client is the ID of the request. A client that
+// got no answer, or a 503, can send the same request again, and the card is charged once. A
+// decline is an answer and not a failure: 402 with a problem document that names every rule that
+// refused, and with Retry-After if a wait helps. If the database cannot answer, nothing is
+// approved.
 package main
 
 import (
@@ -68,7 +70,7 @@ func run(ctx context.Context, url, addr string) error {
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		// Requests in flight are answered first.
+		// Shutdown lets the server answer the requests in flight.
 		quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		err = server.Shutdown(quiet)
@@ -78,7 +80,7 @@ func run(ctx context.Context, url, addr string) error {
 
 func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "EUR"} }
 
-// newHandler returns the service over the tables in a schema, and what ends it.
+// newHandler returns the service over the tables in a schema, and a function that closes it.
 func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, error) {
 	db, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
@@ -110,6 +112,7 @@ func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, 
 	return mux, end, nil
 }
 
+// service handles the requests.
 type service struct{ cards *spend.Budgets }
 
 func (s *service) authorize(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +126,8 @@ func (s *service) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tags := map[string]string{"category": body.Category, "merchant": body.Merchant}
-	d, err := s.cards.Authorize(r.Context(), spend.Request{ID: key(r), Account: "card:" + body.Card, Amount: body.Amount, Tags: tags})
+	d, err := s.cards.Authorize(r.Context(),
+		spend.Request{ID: key(r), Account: "card:" + body.Card, Amount: body.Amount, Tags: tags})
 	answer(w, http.StatusCreated, key(r), d, err)
 }
 
@@ -156,20 +160,22 @@ func (s *service) remaining(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "application/json", list)
 }
 
-// key is what makes a request safe to send again.
+// key returns the ID of a request. A client may send a request with the same ID again.
 func key(r *http.Request) string { return r.Header.Get("Idempotency-Key") }
 
+// read decodes the body of a request, and answers the request if that fails.
 func read(w http.ResponseWriter, r *http.Request, body any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
 	d.DisallowUnknownFields()
 	if err := d.Decode(body); err != nil {
-		write(w, http.StatusBadRequest, "application/problem+json", problem{Title: "the body cannot be read", Status: http.StatusBadRequest, Detail: err.Error()})
+		write(w, http.StatusBadRequest, "application/problem+json",
+			problem{Title: "the body cannot be read", Status: http.StatusBadRequest, Detail: err.Error()})
 		return false
 	}
 	return true
 }
 
-// problem is RFC 9457's.
+// problem is a problem document of RFC 9457.
 type problem struct {
 	Type     string          `json:"type,omitempty"`
 	Title    string          `json:"title"`
@@ -178,6 +184,7 @@ type problem struct {
 	Declines []spend.Decline `json:"declines,omitempty"`
 }
 
+// answer answers a request with its decision or error.
 func answer(w http.ResponseWriter, status int, id string, d spend.Decision, err error) {
 	switch {
 	case err != nil:
@@ -198,7 +205,7 @@ func answer(w http.ResponseWriter, status int, id string, d spend.Decision, err 
 	}
 }
 
-// failed answers an error. The messages are brim's own: they name no card.
+// failed answers an error. brim's messages contain no card.
 func failed(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {
@@ -208,18 +215,23 @@ func failed(w http.ResponseWriter, err error) {
 		status = http.StatusNotFound
 	case errors.Is(err, spend.ErrIDReused):
 		status = http.StatusUnprocessableEntity
-	case errors.Is(err, spend.ErrHoldEnded), errors.Is(err, spend.ErrHoldExpired), errors.Is(err, spend.ErrNotHeld), errors.Is(err, spend.ErrNotCaptured):
+	case errors.Is(err, spend.ErrHoldEnded),
+		errors.Is(err, spend.ErrHoldExpired),
+		errors.Is(err, spend.ErrNotHeld),
+		errors.Is(err, spend.ErrNotCaptured):
 		status = http.StatusConflict
 	case errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, store.ErrUnavailable):
-		// Whatever became of it: the same request with the same key finds out.
+		// The same request with the same key returns the outcome.
 		w.Header().Set("Retry-After", "1")
 		status = http.StatusServiceUnavailable
 	}
-	write(w, status, "application/problem+json", problem{Title: http.StatusText(status), Status: status, Detail: err.Error()})
+	write(w, status, "application/problem+json",
+		problem{Title: http.StatusText(status), Status: status, Detail: err.Error()})
 }
 
+// write writes a body as JSON.
 func write(w http.ResponseWriter, status int, kind string, body any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // whoever does not read it has hung up
+	_ = json.NewEncoder(w).Encode(body) // fails if the client has hung up
 }

@@ -63,12 +63,13 @@ func TestService(t *testing.T) {
 	}
 	never := send("POST", "/authorizations", "c", eur("501.00"), http.StatusPaymentRequired, `"rule":"single"`)
 	if wait := never.Get("Retry-After"); wait != "" {
-		t.Errorf("what never fits is to be tried again after %s", wait)
+		t.Errorf("a decline that no wait helps has Retry-After %s", wait)
 	}
 	send("POST", "/authorizations", "", eur("1.00"), http.StatusBadRequest, "ID")
 	send("POST", "/authorizations", "d", eur("1.001"), http.StatusBadRequest, "decimal")
 	send("POST", "/authorizations", "d", `{"cart":1}`, http.StatusBadRequest, "cart")
-	send("POST", "/authorizations/a/captures", "e", `{"amount":{"amount":"280.00","currency":"EUR"},"final":true}`, http.StatusOK, `"approved":true`)
+	send("POST", "/authorizations/a/captures", "e",
+		`{"amount":{"amount":"280.00","currency":"EUR"},"final":true}`, http.StatusOK, `"approved":true`)
 	send("POST", "/authorizations/a/void", "f", ``, http.StatusConflict, "ended")
 	send("POST", "/authorizations/x/void", "f", ``, http.StatusNotFound, "no such")
 	send("GET", "/cards/7", "", "", http.StatusOK, `"remaining":{"amount":"720.00","currency":"EUR"}`)

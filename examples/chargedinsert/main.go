@@ -1,10 +1,12 @@
-// Command chargedinsert inserts a batch of rows into PostgreSQL and charges a tenant's bucket for them in the same transaction.
+// Command chargedinsert inserts a batch of rows into PostgreSQL, and charges a tenant's bucket
+// for them in the same transaction.
 //
 //	go run ./examples/chargedinsert -database postgres://... -tenant 42 -rows 250
 //
-// Look at where the charge stands: last before the commit. Either the rows are there and paid for, or neither; no crash, no
-// lost connection and no retry in between can leave one without the other. And because the bucket's row is locked from the
-// charge until the transaction ends, charging last keeps other callers of the same tenant from waiting for the insert.
+// Note the place of the charge: last before the commit. The rows are inserted and charged
+// together or not at all. No crash, lost connection or retry can separate the two. The row of the
+// bucket is locked from the charge until the transaction ends. Because the charge comes last,
+// other callers of the tenant do not wait for the insert.
 package main
 
 import (
@@ -36,10 +38,10 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("chargedinsert", flag.ContinueOnError)
-	database := flags.String("database", "postgres:///", "where the events and the buckets are")
-	schema := flags.String("schema", "chargedinsert", "schema for both")
-	tenant := flags.String("tenant", "42", "who inserts")
-	rows := flags.Int("rows", 100, "how many rows to insert")
+	database := flags.String("database", "postgres:///", "connection string of the database")
+	schema := flags.String("schema", "chargedinsert", "schema of the events and the buckets")
+	tenant := flags.String("tenant", "42", "tenant that inserts")
+	rows := flags.Int("rows", 100, "number of rows to insert")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	w := &writer{
 		pool: pool, buckets: db,
 		table: pgx.Identifier{*schema, "events"},
-		limit: brim.Over(1000, time.Hour), // a thousand rows, and as many again within the next hour
+		limit: brim.Over(1000, time.Hour), // a thousand rows at once, then a thousand per hour
 	}
 	if err := w.createTable(ctx); err != nil {
 		return err
@@ -78,7 +80,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
-// writer inserts events that are charged for.
+// writer inserts events, and charges for them.
 type writer struct {
 	pool    *pgxpool.Pool
 	buckets *postgres.Store
@@ -86,7 +88,7 @@ type writer struct {
 	limit   brim.Limit
 }
 
-// errOverLimit rolls the transaction back: the rows that did not fit are not there either.
+// errOverLimit rolls the transaction back, and so removes the rows that did not fit.
 var errOverLimit = errors.New("over the limit")
 
 // insert inserts n rows and charges for them, or does neither.
@@ -107,10 +109,12 @@ func (w *writer) insert(ctx context.Context, tenant string, n int) (st brim.Stat
 	return st, err
 }
 
+// events returns n rows.
 func events(tenant string, n int) pgx.CopyFromSource {
 	return pgx.CopyFromSlice(n, func(i int) ([]any, error) { return []any{tenant, fmt.Sprintf("event %d", i)}, nil })
 }
 
+// createTable creates the table of events if it does not exist.
 func (w *writer) createTable(ctx context.Context) error {
 	_, err := w.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS `+w.table.Sanitize()+` (
 		id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant text NOT NULL, body text NOT NULL)`)

@@ -30,13 +30,14 @@ func TestRun(t *testing.T) {
 		want string
 		all  int
 	}{
-		{"what fits is inserted and charged for", 700, "inserted 700 rows; room for 300 more", 700},
-		{"what does not fit is not there either", 400, "refused: come back in ", 700},
-		{"what never fits gets no wait that would be followed for ever", 1001, "refused: 1001 rows can never fit", 700},
-		{"a refusal has cost nothing", 300, "inserted 300 rows; room for ", 1000},
+		{"rows that fit are inserted and charged", 700, "inserted 700 rows; room for 300 more", 700},
+		{"refused rows are not inserted", 400, "refused: come back in ", 700},
+		{"rows that never fit get no wait, because the caller would wait forever", 1001, "refused: 1001 rows can never fit", 700},
+		{"a refusal costs nothing", 300, "inserted 300 rows; room for ", 1000},
 	} {
 		var out bytes.Buffer
-		err := run(t.Context(), []string{"-database", pgtest.URL(t), "-schema", schema, "-rows", fmt.Sprint(step.rows)}, &out)
+		err := run(t.Context(),
+			[]string{"-database", pgtest.URL(t), "-schema", schema, "-rows", fmt.Sprint(step.rows)}, &out)
 		if err != nil || !strings.HasPrefix(out.String(), step.want) {
 			t.Fatalf("%d rows: %q, %v; want %q: %s", step.rows, out.String(), err, step.want, step.why)
 		}
@@ -46,7 +47,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// However many insert at once, there are never more rows than were charged for.
+// Any number of concurrent callers insert no more rows than they are charged for.
 func TestConcurrent(t *testing.T) {
 	schema := pgtest.Schema(t)
 	var wg sync.WaitGroup
@@ -58,7 +59,8 @@ func TestConcurrent(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			var out bytes.Buffer
-			err := run(context.Background(), []string{"-database", pgtest.URL(t), "-schema", schema, "-rows", "300"}, &out)
+			err := run(context.Background(),
+				[]string{"-database", pgtest.URL(t), "-schema", schema, "-rows", "300"}, &out)
 			if err != nil {
 				t.Error(err)
 			}
@@ -75,6 +77,7 @@ func TestConcurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stored != 900 || inserted != 900 {
-		t.Errorf("%d rows are stored and %d were reported; 900 of 1,000 fit in batches of 300", stored, inserted)
+		t.Errorf("%d rows are stored and %d were reported, want 900 each: three batches of 300 fit into 1,000",
+			stored, inserted)
 	}
 }

@@ -1,6 +1,7 @@
-// Package frameworks shows brim's limits in front of the handlers of chi, echo, gin and gRPC. It is a module of its own, so
-// that none of them is a dependency of brim.
+// Package frameworks puts brim's limits in front of the handlers of chi, echo, gin and gRPC. It
+// is a module of its own, so that the frameworks are not dependencies of brim.
 //
-// What httplimit returns is a func(http.Handler) http.Handler: chi takes it as it is, echo through its own adapter, and gin needs
-// the few lines of [Gin]. gRPC has no HTTP handlers; [Unary] asks the Limiter itself.
+// httplimit.New returns a func(http.Handler) http.Handler. chi takes that function as it is, echo
+// takes it through its own adapter, and gin takes it through [Gin]. gRPC has no HTTP handlers, so
+// [Unary] asks the Limiter itself.
 package frameworks

@@ -24,7 +24,7 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// three at once, and one a minute after that.
+// three admits three calls at once, and then one per minute.
 var three = brim.Limit{Capacity: 3, LeakRate: 1.0 / 60}
 
 func limiter(t *testing.T) *brim.Limiter {
@@ -60,7 +60,8 @@ func TestHTTP(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limited, err := httplimit.New(limiter(t), three, httplimit.FailClosed, &httplimit.Options{Fields: httplimit.DraftFields})
+			limited, err := httplimit.New(limiter(t), three, httplimit.FailClosed,
+				&httplimit.Options{Fields: httplimit.DraftFields})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,8 @@ func TestHTTP(t *testing.T) {
 			for i, want := range []int{204, 204, 204, 429, 429} {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-				if w.Code != want || w.Header().Get("RateLimit") == "" || (w.Header().Get("Retry-After") == "60") != (want == 429) {
+				if w.Code != want || w.Header().Get("RateLimit") == "" ||
+					(w.Header().Get("Retry-After") == "60") != (want == 429) {
 					t.Errorf("request %d: status %d, %v; want %d", i+1, w.Code, w.Header(), want)
 				}
 			}
@@ -78,12 +80,14 @@ func TestHTTP(t *testing.T) {
 
 func TestUnary(t *testing.T) {
 	listener := bufconn.Listen(1 << 16)
-	srv := grpc.NewServer(grpc.UnaryInterceptor(Unary(limiter(t), three, func(_ context.Context, method string) string { return method })))
+	byMethod := func(_ context.Context, method string) string { return method }
+	srv := grpc.NewServer(grpc.UnaryInterceptor(Unary(limiter(t), three, byMethod)))
 	healthpb.RegisterHealthServer(srv, serving{})
 	go func() { _ = srv.Serve(listener) }()
 	defer srv.Stop()
-	conn, err := grpc.NewClient("passthrough:///buf", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	dial := func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+	conn, err := grpc.NewClient("passthrough:///buf",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,7 @@ func TestUnary(t *testing.T) {
 			continue
 		}
 		if d := st.Details(); len(d) != 1 || d[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != time.Minute {
-			t.Errorf("details %v; want to be told to come back in a minute", d)
+			t.Errorf("details %v; want a RetryInfo of a minute", d)
 		}
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Gin makes a handler of gin's from what httplimit.New returns. A request that the limit answers itself goes no further.
+// Gin turns the middleware of httplimit.New into a handler of gin. It aborts a request that the
+// middleware has answered.
 func Gin(limited func(http.Handler) http.Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false

@@ -13,10 +13,13 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// Unary limits the calls of a gRPC server: key names the bucket of a call, by its peer or its credentials for instance. A refusal
-// is RESOURCE_EXHAUSTED with a RetryInfo, and without one where no wait helps. If the store fails, so does the call: whoever
-// wants it to go on returns handler(ctx, req) there.
-func Unary(lim *brim.Limiter, limit brim.Limit, key func(ctx context.Context, method string) string) grpc.UnaryServerInterceptor {
+// Unary returns an interceptor that limits the calls of a gRPC server. key returns the bucket of
+// a call, for instance by its peer or its credentials. A refusal is RESOURCE_EXHAUSTED with a
+// RetryInfo, or without one if no wait helps. If the store fails, the call fails with
+// UNAVAILABLE. To admit the call instead, return handler(ctx, req) there.
+func Unary(
+	lim *brim.Limiter, limit brim.Limit, key func(ctx context.Context, method string) string,
+) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		st, err := lim.TryFillup(ctx, limit.For(key(ctx, info.FullMethod)), 1)
 		switch {
@@ -29,6 +32,7 @@ func Unary(lim *brim.Limiter, limit brim.Limit, key func(ctx context.Context, me
 	}
 }
 
+// refusal returns the status of a refused call.
 func refusal(wait time.Duration) error {
 	st := status.New(codes.ResourceExhausted, "the limit is reached")
 	if wait != brim.Never {

@@ -1,10 +1,11 @@
-// Command quickstart is the program that the README shows. It sends at most five e-mails at once and one more every 12
-// seconds, and it keeps that limit in the file limits.db.
+// Command quickstart is the program that the README shows. It sends at most five e-mails at once
+// and one more every 12 seconds, and it keeps that limit in the file limits.db.
 //
 //	go run ./examples/quickstart
 //
-// Each run asks for three e-mails, so the second run is refused its third: the limit survived the end of the first process.
-// A kill -9 in the middle changes nothing, because a fill is on the disk before TryFillup returns.
+// Each run asks for three e-mails, so the second run is refused its third: the limit survived the
+// end of the first process. A kill -9 in the middle changes nothing, because a fill is on the
+// disk before TryFillup returns.
 package main
 
 import (

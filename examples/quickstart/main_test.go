@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each run is a process of its own: the second must know of the e-mails that the first has sent.
+// Each run is a process of its own. The second run must count the e-mails of the first.
 func TestQuickstart(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "quickstart")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {

@@ -1,10 +1,12 @@
-// Command shaper has many callers wait for their turns at once, and measures how evenly they are let through.
+// Command shaper lets many callers wait for their turns at once, and measures how evenly the
+// turns come.
 //
 //	go run ./examples/shaper
 //	go run ./examples/shaper -store shaper.db -waiters 300 -rate 100
 //
-// Look at what they share: a bucket, and nothing else. No caller knows of another, no list of them is kept anywhere, and the
-// one that ends waiting early (-cancel) frees its turn only if nobody has come behind it.
+// Note that the callers share a bucket and nothing else. No caller knows of another, and no list
+// of callers exists. A caller that gives up early (-cancel) frees its turn only if no other
+// caller has come behind it.
 package main
 
 import (
@@ -34,8 +36,8 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("shaper", flag.ContinueOnError)
-	path := flags.String("store", "", "`file` that keeps the bucket; none for memory")
-	waiters := flags.Int("waiters", 100, "callers")
+	path := flags.String("store", "", "bbolt `file` of the bucket; the default is memory")
+	waiters := flags.Int("waiters", 100, "number of callers")
 	rate := flags.Float64("rate", 200, "turns per second")
 	cancel := flags.Float64("cancel", 0, "share of the callers that give up")
 	if err := flags.Parse(args); err != nil {
@@ -88,6 +90,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return report(out, released, time.Duration(float64(time.Second) / *rate))
 }
 
+// open opens the file at path, or a store in memory if path is "".
 func open(path string) (store.Store, error) {
 	if path == "" {
 		return memory.New(nil)
@@ -95,10 +98,10 @@ func open(path string) (store.Store, error) {
 	return bolt.Open(path, nil)
 }
 
-// report says how far apart the turns were.
+// report prints how evenly the turns came. want is the time between two turns.
 func report(out io.Writer, released []time.Time, want time.Duration) error {
 	if len(released) < 2 {
-		return fmt.Errorf("%d callers had a turn: nothing to measure", len(released))
+		return fmt.Errorf("%d callers had a turn; it takes two to measure", len(released))
 	}
 	slices.SortFunc(released, time.Time.Compare)
 	var off []time.Duration
@@ -107,7 +110,9 @@ func report(out io.Writer, released []time.Time, want time.Duration) error {
 	}
 	slices.Sort(off)
 	at := func(share float64) time.Duration { return off[int(share*float64(len(off)-1))].Round(time.Microsecond) }
-	_, err := fmt.Fprintf(out, "%d turns in %v, %v apart but for %v at the median, %v at the 95th percentile, %v at most\n",
-		len(released), released[len(released)-1].Sub(released[0]).Round(time.Millisecond), want, at(0.5), at(0.95), at(1))
+	_, err := fmt.Fprintf(out,
+		"%d turns in %v, %v apart; off by %v at the median, %v at the 95th percentile, %v at most\n",
+		len(released), released[len(released)-1].Sub(released[0]).Round(time.Millisecond), want, at(0.5),
+		at(0.95), at(1))
 	return err
 }

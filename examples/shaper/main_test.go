@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How even it is depends on the machine; how many have a turn, and that they take as long as that takes, does not.
+// The number of turns, and the time that they take, do not depend on the speed of the machine.
 func TestShaper(t *testing.T) {
 	for _, args := range [][]string{{}, {"-store", filepath.Join(t.TempDir(), "shaper.db")}} {
 		var out strings.Builder
@@ -17,14 +17,15 @@ func TestShaper(t *testing.T) {
 		}
 		took := time.Since(began)
 		if !strings.HasPrefix(out.String(), "40 turns in ") || took < 195*time.Millisecond {
-			t.Errorf("%q after %v: 40 turns take 39 times 5 ms", out.String(), took)
+			t.Errorf("%q after %v; want 40 turns, which take 39 times 5 ms", out.String(), took)
 		}
 	}
 	var out strings.Builder
-	if err := run(t.Context(), []string{"-waiters", "40", "-rate", "200", "-cancel", "0.5"}, &out); err != nil || strings.HasPrefix(out.String(), "40 turns") {
-		t.Errorf("%q, %v: half of the callers give up", out.String(), err)
+	err := run(t.Context(), []string{"-waiters", "40", "-rate", "200", "-cancel", "0.5"}, &out)
+	if err != nil || strings.HasPrefix(out.String(), "40 turns") {
+		t.Errorf("%q, %v; want fewer turns, because half of the callers give up", out.String(), err)
 	}
 	if err := run(t.Context(), []string{"-rate", "0"}, &out); err == nil {
-		t.Error("a rate of 0 was accepted")
+		t.Error("a rate of 0 passes")
 	}
 }
