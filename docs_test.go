@@ -1,0 +1,228 @@
+package brim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/postgres"
+)
+
+// The code of docs/limiter.md and docs/postgres.md stands here word for word, so that it compiles and runs: TestDocs compares.
+
+// Row is a row that the handler of docs/limiter.md inserts.
+type Row struct{ Broken bool }
+
+func handler(limiter *brim.Limiter, insert func(rows []Row) error) http.HandlerFunc {
+	// 10,000 rows at once, and 500 rows a second after that, for each tenant.
+	inserts := brim.Limit{Capacity: 10_000, LeakRate: 500}
+
+	return func(w http.ResponseWriter, r *http.Request) {
+		var rows []Row
+		if err := json.NewDecoder(r.Body).Decode(&rows); err != nil {
+			http.Error(w, "not a list of rows", http.StatusBadRequest)
+			return
+		}
+		st, err := limiter.TryFillup(r.Context(), inserts.For("tenant:"+r.PathValue("tenant")), float64(len(rows)))
+		switch {
+		case err != nil: // the store failed: nothing was decided, and this handler refuses
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		case st.RetryAfter == brim.Never: // more rows than an empty bucket holds
+			http.Error(w, "too many rows in one batch", http.StatusRequestEntityTooLarge)
+		case !st.Accepted: // nothing went in
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(st.RetryAfter.Seconds()))))
+			http.Error(w, "too many rows", http.StatusTooManyRequests)
+		default: // the rows are paid for, atomically and durably
+			if err := insert(rows); err != nil {
+				http.Error(w, "not inserted", http.StatusInternalServerError)
+			}
+		}
+	}
+}
+
+func openForDocs(serve func(*brim.Limiter)) error {
+	db, err := bolt.Open("limits.db", nil) // or memory.New(nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	limiter := brim.New(db, nil)
+	serve(limiter)
+	return nil
+}
+
+func openPostgresForDocs(pool *pgxpool.Pool) error {
+	db, err := postgres.New(pool, nil) // the pool stays yours
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+func TestDocsOpenPostgres(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := openPostgresForDocs(pool); err != nil {
+		t.Errorf("opening sends nothing, and so cannot fail: %v", err)
+	}
+}
+
+func TestDocsHandler(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, restart := range []bool{false, true} {
+		err := openForDocs(func(lim *brim.Limiter) {
+			inserted := 0
+			h := http.NewServeMux()
+			h.Handle("POST /{tenant}", handler(lim, func(rows []Row) error {
+				inserted += len(rows)
+				if rows[0].Broken {
+					return errors.New("broken")
+				}
+				return nil
+			}))
+			post := func(rows []Row, status int) {
+				t.Helper()
+				body, err := json.Marshal(rows)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/42", bytes.NewReader(body)))
+				if w.Code != status || (status == http.StatusTooManyRequests) != (w.Header().Get("Retry-After") != "") {
+					t.Errorf("%d rows, restarted %v: %d, Retry-After %q; want %d", len(rows), restart, w.Code, w.Header().Get("Retry-After"), status)
+				}
+			}
+			if !restart {
+				post([]Row{{Broken: true}}, http.StatusInternalServerError)
+				post(make([]Row, 9_999), http.StatusOK)
+			}
+			post(make([]Row, 10_001), http.StatusRequestEntityTooLarge)
+			post(make([]Row, 10_000), http.StatusTooManyRequests) // the file remembers
+			if want := map[bool]int{false: 10_000}[restart]; inserted != want {
+				t.Errorf("%d rows were inserted, restarted %v; want %d", inserted, restart, want)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := handler(brim.New(nil, nil), nil)
+	w := httptest.NewRecorder()
+	closed(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("[]")))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("without a store: %d; want %d", w.Code, http.StatusServiceUnavailable)
+	}
+}
+
+// docPages are the README and every page of the documentation.
+func docPages(t *testing.T) []string {
+	t.Helper()
+	list := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	inDocs, err := filepath.Glob("docs/*.md")
+	if err != nil || len(inDocs) < 5 {
+		t.Fatalf("found %v, %v; want the pages of docs", inDocs, err)
+	}
+	return append(list, inDocs...)
+}
+
+// Every block of Go in the documentation must stand in a program or a test, which compiles it.
+func TestDocsCode(t *testing.T) {
+	var programs []string
+	err := fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			programs = append(programs, flat(read(t, path)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for _, page := range docPages(t) {
+		for _, block := range regexp.MustCompile("(?s)```go[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, page), -1) {
+			blocks++
+			code := flat(block[1])
+			if !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, code) }) {
+				t.Errorf("this block of %s is in no program, so nothing compiles it:\n%s", page, block[1])
+			}
+		}
+	}
+	if blocks < 5 {
+		t.Errorf("found %d blocks of Go; the search for them is broken", blocks)
+	}
+}
+
+// The README begins with the program of examples/quickstart, whose test runs it. Its first line must hold the words that
+// people search for.
+func TestReadme(t *testing.T) {
+	readme := read(t, "README.md")
+	program := read(t, "examples/quickstart/main.go")
+	program = program[strings.Index(program, "package main"):]
+	if block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme); block == nil || block[1] != program {
+		t.Errorf("the README's first block of Go differs from examples/quickstart/main.go")
+	}
+	intro := strings.SplitN(readme, "\n", 4)[2]
+	for _, word := range []string{"rate limiter", "spend limiter"} {
+		if !strings.Contains(intro, word) {
+			t.Errorf("the README's first sentence is %q; want %q in it", intro, word)
+		}
+	}
+	if n := strings.Count(readme, "\n"); n > 150 {
+		t.Errorf("the README has %d lines; want at most 150", n)
+	}
+}
+
+// Every make target, file and directory that the documentation names must exist.
+func TestDocsNames(t *testing.T) {
+	makefile := read(t, "Makefile")
+	for _, page := range docPages(t) {
+		text := read(t, page)
+		code := strings.Join(regexp.MustCompile("(?s)```sh\n.*?```|`make [a-z-]+").FindAllString(text, -1), "\n")
+		for _, m := range regexp.MustCompile(`\bmake ([a-z-]+)`).FindAllStringSubmatch(code, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s says %q, which the Makefile does not know", page, m[0])
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// flat is a text without indentation.
+func flat(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
+}
