@@ -111,7 +111,8 @@ const (
 // last.
 func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // registered first, so that it runs after the pool was closed
+	// The first clean-up to be registered runs last, after the pool was closed.
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	w := newWork(p)
 	s := open(t, w)
 	w.use(s)

@@ -241,10 +241,12 @@ func (w *work) check(t *testing.T) {
 			t.Error("no call on the scarce bucket was refused from memory")
 		}
 		if asked, leased := w.asked.Load(), w.leased.Load(); float64(leased) < fromAllotments*float64(asked) {
-			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%", leased, asked, 100*fromAllotments)
+			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%",
+				leased, asked, 100*fromAllotments)
 		}
 	}
 	if want := int64(w.rounds*w.pace) / 4; w.pruned.Load() < want {
-		t.Errorf("%d buckets were pruned; want at least %d, or nothing proves that their room is used again", w.pruned.Load(), want)
+		t.Errorf("%d buckets were pruned; want at least %d, or nothing proves that their room is used again",
+			w.pruned.Load(), want)
 	}
 }
