@@ -157,9 +157,9 @@ func twiceTheCapacity(ctx context.Context) (string, error) {
 	return f.SVG(), nil
 }
 
-// depthAndTimeout shows the share of a shaper's turns that are of use under overload, by the
-// depth of its queue. Calls arrive at one and a half times the leak rate for 3 minutes. Their
-// callers give up after 2 seconds, and do not say so.
+// depthAndTimeout shows the share of a shaper's turns whose callers still wait under overload, by
+// the depth of the queue. Calls arrive at one and a half times the leak rate for 3 minutes. Their
+// callers give up after 2 seconds and do not cancel their turns.
 func depthAndTimeout(ctx context.Context) (string, error) {
 	const timeout = 2 * time.Second
 	var useful []plot.Point

@@ -243,7 +243,7 @@ func TestSimplify(t *testing.T) {
 		long[i] = Point{x, 100 + 50*math.Sin(x/50)}
 	}
 	if kept := simplify(long); len(kept) > 200 {
-		t.Errorf("%d points of a smooth curve are kept; a hundred draw it", len(kept))
+		t.Errorf("%d points of a smooth curve are kept; want 200 at most", len(kept))
 	}
 }
 

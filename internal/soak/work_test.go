@@ -20,8 +20,8 @@ const (
 	hotShare  = 0.1
 	scarceKey = "scarce"
 	ampleKey  = "ample"
-	// holds is the number of reservations that a caller keeps, of one unit each, in as many
-	// buckets.
+	// holds is the number of reservations that a caller keeps. Each is one unit in a bucket of its
+	// own.
 	holds = 4
 	// fromAllotments is the least share of the calls on the ample bucket that wrappers serve from
 	// allotments.
@@ -234,7 +234,7 @@ func (w *work) check(t *testing.T) {
 	case share > 1:
 		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit", share)
 	case share < 0.5:
-		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit; so little proves no bound", share)
+		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit; too little to prove the bound", share)
 	}
 	if w.subject.remembers {
 		if w.refused.Load() == 0 {
