@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/store"
 )
 
@@ -93,30 +92,27 @@ func benchOp(key string) store.Op {
 	return store.Op{Bucket: store.Limit{Capacity: 1 << 50, LeakRate: 1000}.For(key), Amount: 1, Mode: store.IfFits}
 }
 
-// load runs callers for d and returns decisions per second and the 99th percentile of their time.
-func load(tb testing.TB, callers int, d time.Duration, do func(r *rand.Rand) error) (rate float64, p99 time.Duration) {
-	took := make([][]time.Duration, callers)
-	var wg sync.WaitGroup
-	start := time.Now()
-	for c := range callers {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(c), uint64(start.UnixNano())))
-			for begun := time.Now(); begun.Sub(start) < d; {
-				if err := do(r); err != nil {
-					tb.Error(err)
-					return
-				}
-				now := time.Now()
-				took[c] = append(took[c], now.Sub(begun))
-				begun = now
-			}
-		})
+// measure lets callers fill keys for d. They draw the keys from a distribution of package load.
+func measure(
+	b *testing.B, distribution string, callers int, d time.Duration, fill func(ctx context.Context, key string) error,
+) *load.Result {
+	b.Helper()
+	order, err := load.Draw(distribution, benchKeys, 1, 0, 1)
+	if err != nil {
+		b.Fatal(err)
 	}
-	wg.Wait()
-	elapsed := time.Since(start)
-	all := slices.Concat(took...)
-	slices.Sort(all)
-	return float64(len(all)) / elapsed.Seconds(), all[len(all)*99/100]
+	keys := make([]string, benchKeys)
+	for i := range keys {
+		keys[i] = benchKey(i)
+	}
+	result, err := load.Run(b.Context(), load.Options{
+		Callers: callers, For: d, Order: order,
+		Decide: func(ctx context.Context, key int, _ bool) (bool, error) { return true, fill(ctx, keys[key]) },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return result
 }
 
 // BenchmarkAgainstUpdate measures in interleaved rounds. It reports the median ratio of decisions
@@ -125,48 +121,39 @@ func load(tb testing.TB, callers int, d time.Duration, do func(r *rand.Rand) err
 //	go test -run '^$' -bench AgainstUpdate -benchtime 1x ./bolt
 func BenchmarkAgainstUpdate(b *testing.B) {
 	s, r := openPrefilled(b, benchKeys), openRival(b, benchKeys)
-	ctx := context.Background()
-	for _, hot := range []bool{false, true} {
+	ours := func(ctx context.Context, key string) error {
+		_, err := s.Fill(ctx, benchOp(key))
+		return err
+	}
+	theirs := func(_ context.Context, key string) error { return r.fill(key) }
+	for _, distribution := range []string{"uniform", "hot"} {
 		for _, callers := range []int{1, 16, 64, 256} {
-			name := fmt.Sprintf("uniform/%d", callers)
-			if hot {
-				name = fmt.Sprintf("hot/%d", callers)
-			}
-			b.Run(name, func(b *testing.B) {
-				key := func(r *rand.Rand) string {
-					if hot {
-						return "hot"
-					}
-					return benchKey(r.IntN(benchKeys))
-				}
+			b.Run(fmt.Sprintf("%s/%d", distribution, callers), func(b *testing.B) {
 				const rounds, d = 5, 400 * time.Millisecond
-				var ratios, rates, p99s, rivalRates, rivalP99s []float64
+				var rates, p99s [2][]float64 // of ours and theirs
 				for b.Loop() {
-					for range rounds {
-						rate, p99 := load(b, callers, d, func(r *rand.Rand) error {
-							_, err := s.Fill(ctx, benchOp(key(r)))
-							return err
-						})
-						rivalRate, rivalP99 := load(b, callers, d, func(rng *rand.Rand) error {
-							return r.fill(key(rng))
-						})
-						ratios, rates = append(ratios, rate/rivalRate), append(rates, rate)
-						rivalRates = append(rivalRates, rivalRate)
-						p99s, rivalP99s = append(p99s, p99.Seconds()*1e3), append(rivalP99s, rivalP99.Seconds()*1e3)
+					err := load.Interleave(rounds, 2, func(_, side int) error {
+						fill := ours
+						if side == 1 {
+							fill = theirs
+						}
+						result := measure(b, distribution, callers, d, fill)
+						rates[side] = append(rates[side], result.PerSecond())
+						p99s[side] = append(p99s[side], result.Took.Quantile(0.99))
+						return nil
+					})
+					if err != nil {
+						b.Fatal(err)
 					}
 				}
+				ratio, _ := load.Ratio(rates[0], rates[1])
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(median(ratios), "ratio")
-				b.ReportMetric(median(rates), "decisions/s")
-				b.ReportMetric(median(rivalRates), "reference/s")
-				b.ReportMetric(median(p99s), "p99-ms")
-				b.ReportMetric(median(rivalP99s), "reference-p99-ms")
+				b.ReportMetric(ratio, "ratio")
+				b.ReportMetric(load.Median(rates[0]), "decisions/s")
+				b.ReportMetric(load.Median(rates[1]), "reference/s")
+				b.ReportMetric(load.Median(p99s[0]), "p99-ms")
+				b.ReportMetric(load.Median(p99s[1]), "reference-p99-ms")
 			})
 		}
 	}
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
 }
