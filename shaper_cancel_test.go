@@ -61,7 +61,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "somebody behind, later", why: "the level has fallen, but so have the units in front of it",
+			name: "somebody behind, later", why: "the level has fallen, but so have the units in front",
 			steps: []step{
 				{
 					reserve: 2}, {reserve: 1, turn: 2 * unit}, {advance: unit}, {reserve: 1,
@@ -69,7 +69,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "first the last reservation, then the one before it",
+			name: "the last first, then the one before",
 			why:  "the caller behind has cancelled too, so nobody is behind",
 			steps: []step{
 				{
@@ -78,7 +78,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "first the last but one, then the last",
+			name: "the one before first, then the last",
 			why:  "the unused turn stays unused: the last caller gives back only its own place",
 			steps: []step{
 				{

@@ -67,8 +67,7 @@ func TestRepeatedJobs(t *testing.T) {
 	}
 }
 
-// repeater is a ledger that runs every job twice and drops the changes of the
-// first run.
+// repeater runs every job twice and drops the changes of the first run.
 type repeater struct{ ledger.Ledger }
 
 func (l *repeater) Decide(ctx context.Context, job *ledger.Job) error {
@@ -85,7 +84,7 @@ func (l *repeater) View(ctx context.Context, job *ledger.Job) error {
 	return l.Ledger.View(ctx, job)
 }
 
-// A caller whose context ends gets no decision, although the ledger decides
+// A caller whose context ends gets no decision, although the ledger makes it
 // afterwards. The same request then returns that decision.
 func TestContextEndsFirst(t *testing.T) {
 	l := newTestLedger(t)
@@ -100,7 +99,7 @@ func TestContextEndsFirst(t *testing.T) {
 	}
 }
 
-// leaver is a ledger that decides, but reports that the context has ended.
+// leaver decides, and reports that the context has ended.
 type leaver struct{ ledger.Ledger }
 
 func (l *leaver) Decide(ctx context.Context, job *ledger.Job) error {
@@ -140,8 +139,7 @@ type unlocked struct{ ledger.Snapshot }
 
 func (unlocked) Locked(string) bool { return false }
 
-// listless is a ledger that fails to list entries and accounts, and to remove
-// requests.
+// listless fails to list entries and accounts, and to remove requests.
 type listless struct {
 	ledger.Ledger
 	err error
@@ -173,7 +171,7 @@ func TestFailingLists(t *testing.T) {
 	}
 }
 
-// keeper is a ledger that fails to remove requests.
+// keeper fails to remove requests.
 type keeper struct {
 	ledger.Ledger
 	err error

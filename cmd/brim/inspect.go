@@ -20,7 +20,8 @@ func (a *app) stateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state KEY [--capacity C (--leak-rate R | --over D)]",
 		Short: "Show the state of a bucket",
-		Long: `Shows the state of the bucket KEY now, and writes nothing. Without a limit, the limit last used with the key counts.
+		Long: `Shows the state of the bucket KEY now, and writes nothing. Without a limit, the limit last used
+with the key counts.
 
 An absent bucket is empty. Without a limit, its capacity is 0.
 
@@ -86,9 +87,10 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--prefix P] [--by level|ratio|key] [--limit N]",
 		Short: "List buckets",
-		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, and the time until they are
-empty. Each bucket counts by the limit last used with it. The order is by key, byte by byte, or the fullest bucket first: by
-level in units, or by ratio, which is the share in use.
+		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, and
+the time until they are empty. Each bucket counts by the limit last used with it. The order is by
+key, byte by byte, or the fullest bucket first: by level in units, or by ratio, which is the share
+in use.
 
 A key with characters that cannot be printed is written in quotes.
 

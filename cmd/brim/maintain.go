@@ -13,8 +13,8 @@ func (a *app) resetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset KEY...",
 		Short: "Delete buckets with all their units",
-		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds them empty. A key without
-a bucket has no effect.
+		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds
+them empty. A key without a bucket has no effect.
 
 Exit status: 0.`,
 		Example: `  brim reset tenant:42
@@ -45,8 +45,9 @@ func (a *app) pruneCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "prune",
 		Short: "Remove buckets that have leaked empty",
-		Long: `Removes the buckets that are empty, have no held units and are not blocked, and prints their number. This changes no
-answer, because an empty bucket and an absent one are the same. A bucket that does not leak stays.
+		Long: `Removes the buckets that are empty, have no held units and are not blocked, and prints their
+number. This changes no answer, because an empty bucket and an absent one are the same. A bucket
+that does not leak stays.
 
 Exit status: 0.`,
 		Example: `  brim prune --store /var/lib/app/limits.db`,
@@ -69,8 +70,9 @@ func (a *app) compactCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compact",
 		Short: "Shrink a bbolt file",
-		Long: `Rewrites a bbolt file without the unused space that deleted buckets have left, and prints its size before and after. No
-other process may use the file meanwhile. Run prune first, which removes empty buckets.
+		Long: `Rewrites a bbolt file without the unused space that deleted buckets have left, and prints its size
+before and after. No other process may use the file meanwhile. Run prune first, which removes
+empty buckets.
 
 Exit status: 0.`,
 		Example: `  brim prune --store limits.db && brim compact --store limits.db`,

@@ -16,8 +16,9 @@ func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create and change the tables in PostgreSQL",
-		Long: `Brings the tables of a PostgreSQL store to the version that this brim knows. --store names the server. The table of buckets is
-brim.buckets, unless the parameters brim_schema and brim_table of the URL name another.`,
+		Long: `Brings the tables of a PostgreSQL store to the version that this brim knows. --store names the
+server. The table of buckets is brim.buckets, unless the parameters brim_schema and brim_table of
+the URL name another.`,
 		Example: `  brim migrate up --store postgres://owner@db.example/app
   brim migrate status --store 'postgres://app@db.example/app?brim_schema=limits'
   brim migrate sql > brim.sql`,
@@ -39,10 +40,11 @@ func (a *app) migrateUpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [--lock-timeout D] [--unlogged]",
 		Short: "Apply the missing migrations",
-		Long: `Applies the missing migrations, and does nothing if none is missing. Any number of processes may do so at once. If a run was
-cut short, the next run repairs it.
+		Long: `Applies the missing migrations, and does nothing if none is missing. Any number of processes may
+do so at once. If a run was cut short, the next run repairs it.
 
-The command needs one connection for all of its statements. A pooler in transaction mode does not give it one.
+The command needs one connection for all of its statements. A pooler in transaction mode does not
+give it one.
 
 Exit status: 0; 69 if the server cannot be reached, or the lock was not granted in time.`,
 		Example: `  brim migrate up --store postgres://owner@db.example/app`,
@@ -84,9 +86,9 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sql",
 		Short: "Print the migrations as one SQL script",
-		Long: `Prints one SQL script with the effect of "brim migrate up", for another migration tool or a person to run. The script is one
-transaction, and may run again. The command needs no server. If --store is a postgres:// URL, its brim_schema and brim_table
-are used.`,
+		Long: `Prints one SQL script with the effect of "brim migrate up", for another migration tool or a person
+to run. The script is one transaction, and may run again. The command needs no server. If --store
+is a postgres:// URL, its brim_schema and brim_table are used.`,
 		Example: `  brim migrate sql > brim.sql
   brim migrate sql --store 'postgres:///?brim_schema=limits' | psql app`,
 		Args: exactArgs(),

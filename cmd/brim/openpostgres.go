@@ -59,40 +59,48 @@ type postgresStore struct {
 	pool *pgxpool.Pool
 }
 
-func (s postgresStore) Close() error {
+func (s *postgresStore) Close() error {
 	err := s.Store.Close()
 	s.pool.Close()
 	return err
 }
 
+// newPostgresStore makes a store at a place. It does not ask the server yet.
+func newPostgresStore(ctx context.Context, p place, o opening) (*postgresStore, error) {
+	pool, err := p.connect(ctx, o.conns)
+	if err != nil {
+		return nil, err
+	}
+	s, err := postgres.New(pool, &postgres.Options{
+		Schema: p.schema, Table: p.table, Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log,
+	})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &postgresStore{s, pool}, nil
+}
+
+// openPostgres opens a store in PostgreSQL.
 func openPostgres(ctx context.Context, value string, o opening) (*opened, error) {
 	p, err := parsePlace(value)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := p.connect(ctx, o.conns)
+	s, err := newPostgresStore(ctx, p, o)
 	if err != nil {
 		return nil, err
 	}
-	s, err := postgres.New(pool,
-		&postgres.Options{Schema: p.schema, Table: p.table, Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log})
-	if err == nil {
-		// A missing server, or missing tables, must show before any work begins.
-		_, err = s.Scan(ctx, "", "", 1)
-	}
-	if err != nil {
-		if s != nil {
-			err = errors.Join(err, s.Close())
-		}
-		pool.Close()
-		return nil, err
+	// A missing server, or missing tables, must show before any work begins.
+	if _, err := s.Scan(ctx, "", "", 1); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return &opened{
-		Store:  postgresStore{s, pool},
+		Store:  s,
 		name:   p.name,
 		update: s.Update,
 		reference: func(ctx context.Context, keys int) (*bench.Reference, error) {
-			return bench.PostgresReference(ctx, pool, p.schema, keys)
+			return bench.PostgresReference(ctx, s.pool, p.schema, keys)
 		},
 	}, nil
 }

@@ -30,24 +30,28 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay LOG --capacity C (--leak-rate R | --over D)",
 		Short: "Run an access log or a trace through buckets",
-		Long: `Runs the requests of LOG through buckets, and shows how many a limit would have refused, and of which keys. LOG is a file, or
-- for stdin, plain or compressed with gzip, in one of these formats:
+		Long: `Runs the requests of LOG through buckets, and shows how many a limit would have refused, and of
+which keys. LOG is a file, or - for stdin, plain or compressed with gzip, in one of these formats:
 
   access logs in NCSA common or combined format; --key names the field that is the key:
     ` + fields + `
   CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
   JSON lines with the members time, key and, if costs differ, cost
 
-In CSV and JSON lines, times are RFC 3339 or seconds since 1970, and --key may name another column or member.
+In CSV and JSON lines, times are RFC 3339 or seconds since 1970, and --key may name another column
+or member.
 
-The times of the log are the clock, so a replay always gives the same answer. A line that is older than an earlier line with
-the same key is decided at the time of that earlier line. Lines that are not requests are counted, and the first few named.
+The times of the log are the clock, so a replay always gives the same answer. A line that is older
+than an earlier line with the same key is decided at the time of that earlier line. Lines that are
+not requests are counted, and the first few named.
 
-replay decides in memory unless --store is given; BRIM_STORE does not count. In a store, its keys have a prefix of their own,
-which begins with brim-replay/, so that it does not touch live buckets. It removes its keys at the end unless --keep is given.
-It makes many decisions per commit.
+replay decides in memory unless --store is given; BRIM_STORE does not count. In a store, its keys
+have a prefix of their own, which begins with brim-replay/, so that it does not touch live
+buckets. It removes its keys at the end unless --keep is given. It makes many decisions per
+commit.
 
-Exit status: 0, however many requests were refused; 65 if LOG cannot be read, or contains no request.`,
+Exit status: 0, however many requests were refused; 65 if LOG cannot be read, or contains no
+request.`,
 		Example: `  brim replay access.log.gz --capacity 60 --over 1m
   brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes
   tail -n 10000 access.log | brim replay - --capacity 5 --leak-rate 0.1 --store limits.db --json`,

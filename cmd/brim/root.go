@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `brim decides on leaky buckets. A bucket holds units up to its capacity, and leaks some of them per second. An amount
-goes in if it fits.
+const rootHelp = `brim decides on leaky buckets. A bucket holds units up to its capacity, and leaks some of them per
+second. An amount goes in if it fits.
 
-Each call sets a limit: --capacity C with either --leak-rate R, in units per second, or --over D, the time in which a full
-bucket drains (90s, 15m, 24h, 30d).
+Each call sets a limit: --capacity C with either --leak-rate R, in units per second, or --over D,
+the time in which a full bucket drains (90s, 15m, 24h, 30d).
 
 --store, or the environment variable BRIM_STORE, names the store of the buckets:
 
@@ -25,7 +25,8 @@ bucket drains (90s, 15m, 24h, 30d).
   postgres://...   a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless the
                    parameters brim_schema and brim_table of the URL name another
 
-Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to stderr.
+Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to
+stderr.
 
 Exit status:
   0   done; for try and able: the amount fits

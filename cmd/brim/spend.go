@@ -14,7 +14,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-const spendHelp = `Decides spends against a budget: exact money, several rules at once, holds, and requests that can be sent again.
+const spendHelp = `Decides spends against a budget: exact money, several rules at once, holds, and requests that can
+be sent again.
 
 A budget is a YAML file, given with --budget:
 
@@ -31,11 +32,12 @@ A budget is a YAML file, given with --budget:
     - {name: bursts, count: 5, window: 10m}
     - {name: travel, rolling: 400.00, window: 7d, where: {category: [travel, hotel]}}
 
-Every rule must agree. An unknown field is an error that names the line. The field "also" lists further budgets, whose
-accounts the flag --also names.
+Every rule must agree. An unknown field is an error that names the line. The field "also" lists
+further budgets, whose accounts the flag --also names.
 
-Each request has an --id, unique in the store. A request that is sent again gets its first answer again. Without --id, brim
-makes up an ID and shows it. --store names the place of the ledger: a bbolt file, or PostgreSQL beside the buckets.`
+Each request has an --id, unique in the store. A request that is sent again gets its first answer
+again. Without --id, brim makes up an ID and shows it. --store names the place of the ledger: a
+bbolt file, or PostgreSQL beside the buckets.`
 
 // spendFlags are the flags of all commands of brim spend.
 type spendFlags struct {

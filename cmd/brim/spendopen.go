@@ -5,88 +5,94 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/pgledger"
 )
 
-// openedLedger is a ledger with the stores that were opened for it.
+// openedLedger is a ledger with the store below it.
 type openedLedger struct {
 	ledger.Ledger
-	close []func() error
+	store interface{ Close() error } // nil for a ledger in memory
 }
 
-// end closes the ledger, and then the stores below it.
+// end closes the ledger, and then the store.
 func (l *openedLedger) end() error {
 	err := l.Ledger.Close()
-	for _, f := range l.close {
-		err = errors.Join(err, f())
+	if l.store != nil {
+		err = errors.Join(err, l.store.Close())
 	}
 	return err
 }
 
 // openLedger opens the ledger in the store that --store names.
 func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, error) {
-	log := a.logger()
 	kind, err := parseStore(a.store)
-	switch {
-	case err != nil:
-		return nil, err
-	case kind == inMemory:
-		return memoryLedger(), nil
-	case kind == onServer:
-		return postgresLedger(ctx, a.store, log)
-	}
-	if absent != create {
-		if _, err := os.Stat(a.store); errors.Is(err, fs.ErrNotExist) {
-			if absent == fail {
-				return nil, openError{err}
-			}
-			fmt.Fprintf(a.stderr, "brim: %s does not exist: nothing was spent in it\n", a.store)
-			return memoryLedger(), nil
-		}
-	}
-	s, err := bolt.Open(a.store, &bolt.Options{Logger: log})
 	if err != nil {
+		return nil, err
+	}
+	var l *openedLedger
+	switch kind {
+	case inMemory:
+		l = memoryLedger()
+	case onServer:
+		l, err = a.postgresLedger(ctx)
+	default:
+		l, err = a.boltLedger(absent)
+	}
+	if err != nil && !errors.As(err, new(usageError)) {
 		return nil, openError{err}
 	}
-	l, err := boltledger.New(s, nil)
-	if err != nil {
-		return nil, openError{errors.Join(err, s.Close())}
-	}
-	return &openedLedger{Ledger: l, close: []func() error{s.Close}}, nil
+	return l, err
 }
 
 func memoryLedger() *openedLedger { return &openedLedger{Ledger: memledger.New(nil)} }
 
-func postgresLedger(ctx context.Context, value string, log *slog.Logger) (*openedLedger, error) {
-	p, err := parsePlace(value)
+// boltLedger opens a ledger in a bbolt file. If the file does not exist and the command only
+// reads, the ledger is empty.
+func (a *app) boltLedger(absent absence) (*openedLedger, error) {
+	if absent != create {
+		_, err := os.Stat(a.store)
+		switch missing := errors.Is(err, fs.ErrNotExist); {
+		case missing && absent == fail:
+			return nil, err
+		case missing:
+			fmt.Fprintf(a.stderr, "brim: %s does not exist: nothing was spent in it\n", a.store)
+			return memoryLedger(), nil
+		}
+	}
+	s, err := bolt.Open(a.store, &bolt.Options{Logger: a.logger()})
 	if err != nil {
 		return nil, err
 	}
-	pool, err := p.connect(ctx, 0)
+	l, err := boltledger.New(s, nil)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &openedLedger{l, s}, nil
+}
+
+// postgresLedger opens a ledger in PostgreSQL.
+func (a *app) postgresLedger(ctx context.Context) (*openedLedger, error) {
+	p, err := parsePlace(a.store)
 	if err != nil {
 		return nil, err
 	}
-	s, err := postgres.New(pool, &postgres.Options{Schema: p.schema, Table: p.table, Logger: log})
+	s, err := newPostgresStore(ctx, p, opening{log: a.logger()})
 	if err != nil {
-		pool.Close()
-		return nil, openError{err}
+		return nil, err
 	}
-	below := postgresStore{s, pool}
-	l, err := pgledger.New(s, nil)
+	l, err := pgledger.New(s.Store, nil)
 	if err == nil {
 		// A missing server, or missing tables, must show before any work begins.
 		_, err = l.Accounts(ctx, "", "", 1)
 	}
 	if err != nil {
-		return nil, openError{errors.Join(err, below.Close())}
+		return nil, errors.Join(err, s.Close())
 	}
-	return &openedLedger{Ledger: l, close: []func() error{below.Close}}, nil
+	return &openedLedger{l, s}, nil
 }

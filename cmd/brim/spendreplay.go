@@ -22,8 +22,9 @@ func (a *app) spendReplayCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay CSV --budget FILE",
 		Short: "Run a log of card transactions against a budget",
-		Long: `Runs the requests of the file CSV, or of stdin if CSV is -, through a budget. It shows how many the budget would have declined,
-by which rules and of which accounts. The first line names the columns, in any order:
+		Long: `Runs the requests of the file CSV, or of stdin if CSV is -, through a budget. It shows how many
+the budget would have declined, by which rules and of which accounts. The first line names the
+columns, in any order:
 
   time      RFC 3339
   kind      spend, authorize, increase, capture, void, refund or record
@@ -36,10 +37,11 @@ by which rules and of which accounts. The first line names the columns, in any o
 
 Every other column is a tag that rules can filter by. Lines that begin with # are comments.
 
-The times of the log are the clock. replay decides in memory, whatever --store is. At the end it checks all accounts against
-their entries.
+The times of the log are the clock. replay decides in memory, and takes no --store. At the end it
+checks all accounts against their entries.
 
-Exit status: 0, however many requests were declined; 65 if CSV cannot be read, or contains no event.`,
+Exit status: 0, however many requests were declined; 65 if CSV cannot be read, or contains no
+event.`,
 		Example: `  brim spend generate --cards 100 --days 90 > cards.csv
   brim spend replay cards.csv --budget cards.yaml`,
 		Args: exactArgs("CSV"),
@@ -123,9 +125,9 @@ func (a *app) spendGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Make a log of synthetic card transactions",
-		Long: `Writes a log of card transactions for brim spend replay to stdout, with salaries, a few merchants that take most of the money,
-bursts, refunds, retries, tips and late captures. Its first line states that it is synthetic. The same flags always give the
-same log.
+		Long: `Writes a log of card transactions for brim spend replay to stdout, with salaries, a few merchants
+that take most of the money, bursts, refunds, retries, tips and late captures. Its first line
+states that it is synthetic. The same flags always give the same log.
 
 Exit status: 0.`,
 		Example: `  brim spend generate --seed 7 --cards 1000 --days 365 > cards.csv`,

@@ -137,8 +137,8 @@ func (a *app) spendCaptureCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture HOLD AMOUNT --budget FILE",
 		Short: "Take money that is held",
-		Long: `Takes AMOUNT from the hold of the request HOLD: a part of it, or all of it. The hold stays open for further captures, until
---final is given or nothing of it is left.
+		Long: `Takes AMOUNT from the hold of the request HOLD: a part of it, or all of it. The hold stays open
+for further captures, until --final is given or nothing of it is left.
 
 Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`,
 		Example: `  brim spend capture pay-1 28.50 --budget cards.yaml --final`,
@@ -179,8 +179,8 @@ func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refund SPEND AMOUNT --budget FILE",
 		Short: "Give money back",
-		Long: `Gives AMOUNT back of the money that the request SPEND charged, or that was captured of its hold. All refunds together give
-back at most that much.
+		Long: `Gives AMOUNT back of the money that the request SPEND charged, or that was captured of its hold.
+All refunds together give back at most that much.
 
 Exit status: 0; 65 if the spend is unknown, or less was taken.`,
 		Example: `  brim spend refund pay-1 10.00 --budget cards.yaml`,

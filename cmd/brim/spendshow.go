@@ -16,8 +16,8 @@ func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remaining ACCOUNT --budget FILE",
 		Short: "Show the remaining amount of each rule",
-		Long: `Shows the used, held and remaining amount of each rule, and when the remaining amount grows if nothing is spent. Writes
-nothing.
+		Long: `Shows the used, held and remaining amount of each rule, and when the remaining amount grows if
+nothing is spent. Writes nothing.
 
 Exit status: 0.`,
 		Example: `  brim spend remaining card:7 --budget cards.yaml`,
@@ -58,7 +58,8 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history ACCOUNT --budget FILE",
 		Short: "Show an account's ledger, newest first",
-		Long: `Shows the entries of ACCOUNT, newest first, with their times, amounts and the rules that declined them.
+		Long: `Shows the entries of ACCOUNT, newest first, with their times, amounts and the rules that declined
+them.
 
 Exit status: 0.`,
 		Example: `  brim spend history card:7 --budget cards.yaml --limit 50`,

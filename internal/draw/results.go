@@ -78,8 +78,8 @@ func (r report) bars(title, heading, column string) (string, error) {
 	}
 	b := plot.Bars{
 		Title: title, Axis: "decisions per second",
-		Description: "Decisions per second of brim's stores, bare references, a naive implementation and peers, the fastest first. " +
-			"The axis is logarithmic. The table in results.md has the figures.",
+		Description: "Decisions per second of brim's stores, bare references, a naive implementation and peers, " +
+			"the fastest first. The axis is logarithmic. The table in results.md has the figures.",
 	}
 	group := make(map[string]int)
 	kinds := subjects.Cells("kind")
@@ -117,9 +117,10 @@ func (r report) growth(title, column string) (string, error) {
 	}
 	f := plot.Figure{
 		Title: title, Width: 480, Height: 300,
-		Description: "A curve for each backend, from a thousand buckets up. Both axes are logarithmic. The table in results.md has the figures.",
-		X:           plot.Axis{Label: "buckets", Log: true},
-		Y:           plot.Axis{Label: column, Log: true},
+		Description: "A curve for each backend, from a thousand buckets up. Both axes are logarithmic. " +
+			"The table in results.md has the figures.",
+		X: plot.Axis{Label: "buckets", Log: true},
+		Y: plot.Axis{Label: column, Log: true},
 	}
 	buckets, figures := t.Cells("buckets"), t.Cells(column)
 	for i, backend := range t.Cells("backend") {

@@ -46,8 +46,9 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 	f := plot.Figure{
 		Title: fmt.Sprintf("%d arrivals, %v apart; capacity %g, leak rate %g per second",
 			arrivals, arrivalGap, burstLimit.Capacity, burstLimit.LeakRate),
-		Description: "Three rows show one burst of arrivals. The policer lets the first arrivals through at once and refuses most of the " +
-			"others. The shaper lets the same number through, evenly spaced. The shaper with a longest wait refuses those that would wait longer.",
+		Description: "Three rows show one burst of arrivals. The policer lets the first arrivals through at once " +
+			"and refuses most of the others. The shaper lets the same number through, evenly spaced. " +
+			"The shaper with a longest wait refuses the arrivals that would wait longer.",
 		Height: 200,
 		X: plot.Axis{
 			Label: "seconds; a bar marks when a call goes through, a cross when one is refused",
@@ -141,8 +142,9 @@ func twiceTheCapacity(ctx context.Context) (string, error) {
 	}
 	f := plot.Figure{
 		Title: "Over(100, time.Minute) under a client that takes all it can get, from second 60 on",
-		Description: "The level jumps to the capacity at second 60, stays there for a minute while the client takes every unit that " +
-			"leaks, and then falls to 0 within a minute. The total let through by second 120 is twice the capacity.",
+		Description: "The level jumps to the capacity at second 60, stays there for a minute while the client takes " +
+			"every unit that leaks, and then falls to 0 within a minute. The total let through by second 120 is " +
+			"twice the capacity.",
 		X: plot.Axis{Label: "seconds", Max: until, Step: 30},
 		Y: plot.Axis{Label: "units", Max: 300, Step: 100},
 		Guides: []plot.Guide{
@@ -157,9 +159,9 @@ func twiceTheCapacity(ctx context.Context) (string, error) {
 	return f.SVG(), nil
 }
 
-// depthAndTimeout shows the share of a shaper's turns whose callers still wait under overload, by
-// the depth of the queue. Calls arrive at one and a half times the leak rate for 3 minutes. Their
-// callers give up after 2 seconds and do not cancel their turns.
+// depthAndTimeout shows the share of a shaper's turns that are of use under overload, by the
+// depth of its queue. Calls arrive at one and a half times the leak rate for 3 minutes. Their
+// callers give up after 2 seconds, and do not say so.
 func depthAndTimeout(ctx context.Context) (string, error) {
 	const timeout = 2 * time.Second
 	var useful []plot.Point
@@ -172,8 +174,8 @@ func depthAndTimeout(ctx context.Context) (string, error) {
 	}
 	f := plot.Figure{
 		Title: "A queue of 20 per second under 30 per second, whose callers give up after 2 s",
-		Description: "The share of turns whose caller is still waiting. It is 1 for every queue that is no deeper than the callers' " +
-			"timeout of 2 seconds, and almost 0 for every deeper one.",
+		Description: "The share of turns whose caller is still waiting. It is 1 for every queue that is no deeper " +
+			"than the callers' timeout of 2 seconds, and almost 0 for every deeper one.",
 		X:      plot.Axis{Label: "depth of the queue: capacity / leak rate, in seconds", Max: 4, Step: 1},
 		Y:      plot.Axis{Label: "share of the turns whose callers still wait", Max: 1, Step: 0.25},
 		Guides: []plot.Guide{{At: timeout.Seconds(), Vertical: true, Label: "the callers' timeout"}},

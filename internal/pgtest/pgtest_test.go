@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	Main(m)
 }
 
-// helper is the main function of a process that starts a server, prints its URL and directory,
-// and waits to be killed.
+// helper is the main function of a process that starts a server, prints its URL and directory, and waits
+// to be killed.
 func helper() {
 	s, err := Launch()
 	if err != nil {
@@ -172,7 +172,7 @@ func TestNothingLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goleak.VerifyNone(t, before) // a running server is no goroutine, so its tests may look for leaks
+	goleak.VerifyNone(t, before) // a running server is no goroutine: tests that use one may look for leaks
 	dir := s.dir
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -190,8 +190,7 @@ func TestSchemaIsDropped(t *testing.T) {
 	var name string
 	exists := func() (yes bool) {
 		t.Helper()
-		const query = `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`
-		err := Pool(t).QueryRow(context.Background(), query, name).Scan(&yes)
+		err := Pool(t).QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, name).Scan(&yes)
 		if err != nil {
 			t.Fatal(err)
 		}

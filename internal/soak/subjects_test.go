@@ -110,8 +110,7 @@ func inPostgres(t *testing.T, w *work) *subject {
 		store: s,
 		step:  1 << 18,
 		disk: func(t testing.TB) (n int64) {
-			const query = `SELECT pg_total_relation_size($1::regclass)`
-			if err := pool.QueryRow(t.Context(), query, schema+".buckets").Scan(&n); err != nil {
+			if err := pool.QueryRow(t.Context(), `SELECT pg_total_relation_size('`+schema+`.buckets')`).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			return n

@@ -146,17 +146,17 @@ func TestReplayAgreesWithRationalArithmetic(t *testing.T) {
 		limit          store.Limit
 		over           time.Duration
 	}{
-		{"the limit that the documentation quotes, whose rate no double holds", trace.Options{}, "5", "1/10", store.Limit{Capacity: 5, LeakRate: 0.1}, 0},
+		{"the limit of the documentation, whose rate no double represents", trace.Options{}, "5", "1/10", store.Limit{Capacity: 5, LeakRate: 0.1}, 0},
 		{"a rate that a double holds exactly", trace.Options{}, "8", "1/4", store.Limit{Capacity: 8, LeakRate: 0.25}, 0},
 		{"every second request of a burst is refused", trace.Options{}, "1", "1/2", store.Limit{Capacity: 1, LeakRate: 0.5}, 0},
 		{"nothing leaks", trace.Options{}, "20", "0", store.Limit{Capacity: 20}, 0},
-		{"thirds, as --over gives them: in doubles the answers differ", trace.Options{}, "5", "1/3", store.Over(5, 15*time.Second), 15 * time.Second},
-		{"a fifth, which no double holds either", trace.Options{}, "5", "1/5", store.Limit{Capacity: 5, LeakRate: 0.2}, 0},
+		{"thirds from --over, for which doubles decide differently", trace.Options{}, "5", "1/3", store.Over(5, 15*time.Second), 15 * time.Second},
+		{"a fifth, which no double represents", trace.Options{}, "5", "1/5", store.Limit{Capacity: 5, LeakRate: 0.2}, 0},
 		{"a twentieth and a third of a day", trace.Options{}, "10", "1/2880", store.Over(10, 8*time.Hour), 8 * time.Hour},
-		{"a capacity and a cost that no double holds", trace.Options{Cost: trace.Cost{Units: 0.7}}, "4.9", "0.3", store.Limit{Capacity: 4.9, LeakRate: 0.3}, 0},
-		{"bytes, some of them more than the capacity", trace.Options{Cost: trace.Cost{Bytes: true}}, "100000", "512", store.Limit{Capacity: 100000, LeakRate: 512}, 0},
-		{"a key that many lines share", trace.Options{Key: "status"}, "50", "1/8", store.Limit{Capacity: 50, LeakRate: 0.125}, 0},
-		{"a cost that is no whole number", trace.Options{Key: "path", Cost: trace.Cost{Units: 1.5}}, "9", "3/64", store.Limit{Capacity: 9, LeakRate: 3.0 / 64}, 0},
+		{"a capacity and a cost that no double represents", trace.Options{Cost: trace.Cost{Units: 0.7}}, "4.9", "0.3", store.Limit{Capacity: 4.9, LeakRate: 0.3}, 0},
+		{"bytes, some of them above the capacity", trace.Options{Cost: trace.Cost{Bytes: true}}, "100000", "512", store.Limit{Capacity: 100000, LeakRate: 512}, 0},
+		{"a key of many lines", trace.Options{Key: "status"}, "50", "1/8", store.Limit{Capacity: 50, LeakRate: 0.125}, 0},
+		{"a cost that is not a whole number", trace.Options{Key: "path", Cost: trace.Cost{Units: 1.5}}, "9", "3/64", store.Limit{Capacity: 9, LeakRate: 3.0 / 64}, 0},
 	} {
 		t.Run(tc.capacity+" "+strings.ReplaceAll(tc.rate, "/", "over"), func(t *testing.T) {
 			t.Parallel()
