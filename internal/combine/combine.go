@@ -1,22 +1,23 @@
-// Package combine gathers the requests of concurrent callers, so that one commit or one statement answers all of them.
+// Package combine gathers the requests of concurrent callers, so that one commit or one
+// statement answers all of them.
 //
-// Whatever queued while the last flush was in flight goes out with the next. There is no timer: a request that finds its
-// lane idle is flushed at once. A lane has one flush in flight at a time; the goroutine that flushes is started when there is
-// work and ends when there is none.
+// Requests queue while a flush is in flight, and go out with the next flush. There is no timer:
+// a request that finds its lane idle is flushed at once. A lane has one flush in flight at a
+// time. A goroutine that flushes starts when there is work and ends when there is none.
 //
 // # Contexts
 //
-// A flush never runs under a caller's context, so nobody's deadline cancels a neighbour's request. A caller whose context
-// ends while its request is still queued takes it back: it was not applied, and the caller gets the context's error. One
-// whose request is in flight does not wait for it: the caller gets an error that is both [store.ErrUnknownOutcome] and the
-// context's.
+// A flush never runs under a caller's context, so no caller's deadline cancels the request of
+// another. When a caller's context ends while its request is queued, the caller takes the
+// request back: nothing was applied, and the caller gets the context's error. When the context
+// ends while the request is in flight, the caller does not wait for the flush: it gets an error
+// that is both [store.ErrUnknownOutcome] and the context's.
 package combine
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,63 +25,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// DefaultMaxBatch is the largest number of requests in a flush where [Options] do not say otherwise.
-const DefaultMaxBatch = 4096
-
-// Options are the choices of [New]. A nil *Options means all defaults.
-type Options struct {
-	// Lanes is how many flushes may be in flight at once; 0 means 1. Requests of one hash are never in two of them.
-	Lanes int
-	// MinBatch is how many requests must have queued before another flush is sent beside those in flight; 0 means 1. What a
-	// flush costs beside its requests is paid twice where they are shared out.
-	MinBatch int
-	// MaxBatch is the largest number of requests in a flush; 0 means [DefaultMaxBatch]. What is left goes with the next.
-	MaxBatch int
-	// Before, if set, runs before a lane's requests are taken up: it may wait for what the flush needs, a connection for
-	// instance, while callers can still take their requests back. If it fails, the requests that are queued by then get its
-	// error and are not flushed. It must bound its own time.
-	Before func(lane int) error
-	// Cut, if set, ends what the lane's Before or flush is doing, as soon as it can be ended: they then return, with an error if
-	// they were not done. With it a caller that finds nothing in flight can flush its own request even if its context can end;
-	// nobody else's is cut off.
-	Cut func(lane int)
-	// After, if set, runs when each successful Before's batch has been flushed, or was found empty.
-	After func(lane int)
-	// Flushed, if set, is told of each flush when its callers have been answered: how many requests it had, how long it took,
-	// and why none of them succeeded, or nil if one did. The lane's next flush waits for it.
-	Flushed func(requests int, took time.Duration, err error)
-}
-
-// Request is one caller's question and its answer. A flush reads In and sets either Out or Err.
-//
-// In may outlive its caller, who has gone when its context ended in flight: it must not refer to memory that the caller may
-// change after [Combiner.Do] returned.
-type Request[Q, A any] struct {
-	In  Q
-	Out A
-	Err error
-
-	postponed  bool
-	slot       uint32 // of the hash
-	state      state  // guarded by the combiner's mutex
-	next, prev *Request[Q, A]
-	done       chan struct{} // one token when the answer is there
-}
-
-// Postpone leaves the request for the next flush, ahead of what has queued since. A flush may postpone some of its requests,
-// but not all: that is answered as a failure, because it would go on for ever.
-func (r *Request[Q, A]) Postpone() { r.postponed = true }
-
-type state uint8
-
-const (
-	queued    state = iota // may still be taken back
-	inFlight               // a flush has it
-	answered               // Out or Err is set, and the token sent or about to be
-	abandoned              // the caller has gone; only the flush still refers to it
-)
-
-// Combiner queues requests of type Q and answers each with an A. Any number of goroutines may use it at once.
+// Combiner queues requests of type Q and answers each with an A. Any number of goroutines may
+// use it at once.
 type Combiner[Q, A any] struct {
 	flush    func(lane int, batch []*Request[Q, A])
 	before   func(lane int) error
@@ -91,26 +37,28 @@ type Combiner[Q, A any] struct {
 	minBatch int
 	pool     sync.Pool
 
-	mu      sync.Mutex
-	ended   sync.Cond // signalled when no lane runs any more
-	closed  bool      // no request may enter any more
-	idle    []*lane[Q, A]
-	lanes   int
-	queue   list[Q, A]
-	taking  int           // lanes that run and have nothing in flight: they take the queue next
-	free    int           // requests that have queued since the last take and could be in flight beside what is
-	flights [slots]uint32 // by slot: how many requests are in flight
+	mu     sync.Mutex
+	ended  sync.Cond // signalled when no lane runs any more
+	closed bool      // no request may enter any more
+	idle   []*lane[Q, A]
+	lanes  int
+	queue  list[Q, A]
+	taking int           // lanes that run and have nothing in flight: they take the queue next
+	free   int           // requests queued since the last take whose slot has nothing in flight
+	busy   [slots]uint32 // by slot: the number of requests in flight
 
 	came atomic.Uint64 // requests so far
 }
 
-// slots is how many groups of hashes are told apart. Two keys in one group merely wait for each other.
+// slots is how many groups of hashes are told apart. Two keys in one group merely wait for each
+// other.
 const slots = 1024
 
-// New returns a combiner that hands batches to flush. For every request of a batch, flush sets Out or Err, or postpones it;
-// all of them are answered when flush returns. The batch and its requests are not flush's to keep. A flush of one lane never
-// runs beside another of the same lane, so lane may index state of its own. If flush panics, every caller of the batch gets
-// an error that is [store.ErrUnknownOutcome].
+// New returns a combiner that hands batches to flush. For every request of a batch, flush sets
+// Out or Err, or postpones the request. The callers get their answers when flush returns. flush
+// must not keep the batch or its requests. Two flushes of one lane never run at once, so lane
+// may index state of its own. If flush panics, every caller of the batch gets an error that is
+// [store.ErrUnknownOutcome].
 //
 // flush must bound its own time: a flush that hangs holds up its lane and Close.
 func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*Combiner[Q, A], error) {
@@ -141,11 +89,11 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	return c, nil
 }
 
-// Do queues in and waits for the answer or the end of ctx. Requests that a flush has to decide together have one hash. Do
-// allocates nothing once warm, if the context cannot end.
+// Do queues in and waits for the answer or the end of ctx. Requests that a flush has to decide
+// together have one hash. Do allocates nothing once warm, if the context cannot end.
 //
-// The error is the flush's, as it was set; ctx's error if ctx ended before the request was taken up; that and
-// [store.ErrUnknownOutcome] if ctx ended later; or [store.ErrClosed].
+// The error is the one that the flush set; ctx's error if ctx ended before a flush took the
+// request; ctx's error and [store.ErrUnknownOutcome] if ctx ended later; or [store.ErrClosed].
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
 	if err := ctx.Err(); err != nil {
 		return out, err
@@ -173,7 +121,185 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	return out, err
 }
 
-// cutOff is the error of a caller whose context ended while it flushed its own request, and of what became of that.
+// enter queues r. A caller that finds nothing in flight flushes its request itself, which saves
+// a change of goroutines. It does not where its context can end and nothing cuts a flush short.
+// led reports that r is answered already.
+func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool, err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.release(r)
+		return false, store.ErrClosed
+	}
+	running := c.lanes - len(c.idle)
+	if running == 0 && (c.cut != nil || ctx.Done() == nil) {
+		l := c.lane()
+		r.state = inFlight
+		c.busy[r.slot]++
+		l.batch = append(l.batch[:0], r)
+		c.mu.Unlock()
+		l.lead(ctx)
+		<-r.done
+		return true, nil
+	}
+	c.came.Add(1)
+	c.queue.push(r)
+	if c.busy[r.slot] == 0 {
+		c.free++
+	}
+	// A lane that is about to take the queue leaves nothing for another.
+	if running == 0 || c.taking == 0 && len(c.idle) > 0 && c.free >= c.minBatch {
+		c.taking++
+		go c.lane().run(false)
+	}
+	c.mu.Unlock()
+	return false, nil
+}
+
+// lead flushes the batch on the caller's goroutine. It leaves the requests that queued
+// meanwhile to a goroutine of their own, so that a caller works for nobody else.
+func (l *lane[Q, A]) lead(ctx context.Context) {
+	defer func() {
+		if l.goOn(true) {
+			go l.run(true)
+		}
+	}()
+	if ctx.Done() != nil {
+		var mu sync.Mutex
+		done := false // afterwards the lane may be flushing for others
+		stop := context.AfterFunc(ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if !done {
+				l.c.cut(l.index)
+			}
+		})
+		defer func() {
+			stop()
+			mu.Lock()
+			defer mu.Unlock()
+			done = true
+		}()
+	}
+	l.flush(l.c.before(l.index))
+}
+
+// flush sends the batch and answers it, also when the flush function panics. If Before failed
+// with err, flush sends nothing and answers the batch with err.
+func (l *lane[Q, A]) flush(err error) {
+	switch {
+	case err != nil && len(l.batch) > 0:
+		l.answer(err)
+		return
+	case err != nil:
+		return
+	}
+	defer l.c.after(l.index)
+	if len(l.batch) == 0 { // everybody has left, or must wait for another lane
+		return
+	}
+	returned := false
+	var start time.Time
+	if l.c.flushed != nil {
+		start = time.Now()
+	}
+	defer func() {
+		var failed error
+		if !returned {
+			failed = fmt.Errorf("%w: the flush did not return", store.ErrUnknownOutcome)
+			if p := recover(); p != nil {
+				failed = fmt.Errorf("%w: the flush panicked: %v", store.ErrUnknownOutcome, p)
+			}
+		}
+		if l.c.flushed == nil {
+			l.answer(failed)
+			return
+		}
+		took, outcome := time.Since(start), l.outcome(failed)
+		l.answer(failed)
+		l.c.flushed(len(l.batch), took, outcome)
+	}()
+	l.c.flush(l.index, l.batch)
+	returned = true
+}
+
+// outcome returns nil if a request of the batch succeeded, else the error of the first.
+func (l *lane[Q, A]) outcome(failed error) error {
+	if failed != nil {
+		return failed
+	}
+	for _, r := range l.batch {
+		if r.Err == nil {
+			return nil
+		}
+	}
+	return l.batch[0].Err
+}
+
+// answer wakes the callers of the batch, with failed if it is not nil, and puts postponed
+// requests back into the queue.
+func (l *lane[Q, A]) answer(failed error) {
+	postponed := 0
+	for _, r := range l.batch {
+		if r.postponed {
+			postponed++
+		}
+	}
+	if failed == nil && postponed == len(l.batch) {
+		failed = errOverPostponed
+	}
+	l.c.mu.Lock()
+	l.came = l.c.came.Load()
+	l.c.taking++
+	// From the end, so that postponed requests keep their order at the front of the queue.
+	for i := len(l.batch) - 1; i >= 0; i-- {
+		r := l.batch[i]
+		l.c.busy[r.slot]--
+		switch {
+		case r.state == abandoned:
+			l.batch[i] = nil
+		case failed == nil && r.postponed:
+			r.postponed, r.state = false, queued
+			l.c.queue.pushFront(r)
+			l.batch[i] = nil
+		default:
+			if failed != nil {
+				r.Err = failed
+			}
+			r.state = answered
+		}
+	}
+	l.c.mu.Unlock()
+	for i, r := range l.batch {
+		if r != nil {
+			l.batch[i] = nil
+			r.done <- struct{}{} // the caller may use r for something else from here on
+		}
+	}
+}
+
+// leave ends a caller's wait because ctx is done. A nil error means that the answer had come
+// already.
+func (c *Combiner[Q, A]) leave(ctx context.Context, r *Request[Q, A]) error {
+	c.mu.Lock()
+	switch r.state {
+	case queued:
+		c.queue.remove(r)
+		c.mu.Unlock()
+		c.release(r)
+		return ctx.Err()
+	case inFlight:
+		r.state = abandoned // not used again: the flush may still write to r
+		c.mu.Unlock()
+		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
+	}
+	c.mu.Unlock()
+	<-r.done
+	return nil
+}
+
+// cutOff returns the error of a caller whose context ended while it flushed its own request,
+// which failed with err.
 func cutOff(ctx context.Context, err error) error {
 	if errors.Is(err, store.ErrUnknownOutcome) {
 		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
@@ -181,8 +307,8 @@ func cutOff(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// Close refuses further requests with [store.ErrClosed], and returns when those already queued have been flushed. It may be
-// called more than once, but not from within a flush.
+// Close refuses further requests with [store.ErrClosed], and returns when the queued requests
+// have been flushed. It may be called more than once, but not from within a flush.
 func (c *Combiner[Q, A]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,32 +318,10 @@ func (c *Combiner[Q, A]) Close() {
 	}
 }
 
-// release makes r ready for another caller. Only a request that no flush can still write to may come here.
+// release makes r ready for another caller. No flush may still write to r.
 func (c *Combiner[Q, A]) release(r *Request[Q, A]) {
 	*r = Request[Q, A]{done: r.done}
 	c.pool.Put(r)
-}
-
-// The flusher lets others run before it takes the queue again. Without that, half of the callers that it has just answered would
-// miss the next flush, and batches would be half full. Three rounds of the scheduler's queue are enough for an answered caller
-// to come back with its next request, where this thread runs it; those that others run are waited for as long as more of them
-// come, and patience rounds more, which take a few microseconds.
-const (
-	yields   = 3
-	patience = 16
-)
-
-// gather lets the n callers come back that were answered when c.came was at. It returns when they have, or nobody comes any more.
-func (c *Combiner[Q, A]) gather(at uint64, n int) {
-	for range yields {
-		runtime.Gosched()
-	}
-	for quiet, seen := 0, uint64(0); quiet < patience && seen < uint64(n); quiet++ {
-		if now := c.came.Load() - at; now != seen {
-			quiet, seen = 0, now
-		}
-		runtime.Gosched()
-	}
 }
 
 // errOverPostponed answers a batch whose requests were all postponed.

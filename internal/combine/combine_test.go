@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gate is a flush function that a test lets through batch by batch. It answers a request with its double.
+// gate is a flush function that a test lets through batch by batch. It answers a request with
+// its double.
 type gate struct {
 	started chan []int    // what a flush was given, as it starts
 	proceed chan struct{} // lets it end

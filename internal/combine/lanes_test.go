@@ -145,7 +145,8 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// A caller whose context can end flushes its own request where a flush can be cut short, and nobody's but its own is.
+// A caller whose context can end flushes its own request where a flush can be cut short, and
+// nobody's but its own is.
 func TestCut(t *testing.T) {
 	for _, test := range []struct {
 		name   string

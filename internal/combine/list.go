@@ -1,6 +1,6 @@
 package combine
 
-// list is a queue from which one request is taken back in the same time however many wait.
+// list is a queue. Removing a request from its middle takes the same time however many wait.
 type list[Q, A any] struct {
 	first, last *Request[Q, A]
 	length      int

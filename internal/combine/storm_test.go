@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestStorm cancels at random moments: a request object that were used again while a flush still has it would answer
-// somebody with another's result, and the race detector would see it.
+// TestStorm cancels at random moments: a request object that were used again while a flush
+// still has it would answer somebody with another's result, and the race detector would see it.
 func TestStorm(t *testing.T) {
 	var inFlight [3]atomic.Int32
 	c := mustNew(t, func(lane int, batch []*Request[int, int]) {
