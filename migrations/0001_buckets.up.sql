@@ -1,5 +1,5 @@
--- The table of buckets. Every statement may run again, because a migration that was cut short is repeated
--- from its start.
+-- The table of buckets. Every statement may run again, because a migration that was cut short
+-- is repeated from its start.
 
 -- CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists.
 DO $brim$
@@ -10,20 +10,22 @@ BEGIN
 END
 $brim$;
 
--- The only index is the primary key. An index on a column that fills change would forbid heap-only updates.
--- There is no CHECK. The client refuses invalid values before it sends them, and the server would only
--- evaluate the CHECK again at every fill.
+-- The only index is the primary key. An index on a column that fills change would forbid
+-- heap-only updates. There is no CHECK. The client refuses invalid values before it sends them,
+-- and the server would only evaluate the CHECK again at every fill.
 --
--- The key is the last column, because the server finds columns of fixed width in front of it without reading
--- it. Its collation is "C", because keys are compared byte by byte, and rows are locked in that order.
+-- The key is the last column, because the server finds columns of fixed width in front of it
+-- without reading it. Its collation is "C", because keys are compared byte by byte, and rows
+-- are locked in that order.
 --
--- The columns that a fill changes stand together at the front, and those that it repeats behind them. The WAL
--- record of an update contains only the bytes from the first to the last difference.
+-- The columns that a fill changes stand together at the front, and those that it repeats behind
+-- them. The WAL record of an update contains only the bytes from the first to the last
+-- difference.
 --
--- pre has a value in a new row, and is null from the first update on, unless the update needs it. Rows
--- without it are 8 bytes shorter. With the fillfactor alone, every update takes its page just below the free
--- space at which the next statement cleans the page. With the space that the shorter rows give back, one
--- statement in seven cleans it.
+-- pre has a value in a new row, and is null from the first update on, unless the update needs
+-- it. Rows without it are 8 bytes shorter. With the fillfactor alone, every update takes its
+-- page just below the free space at which the next statement cleans the page. With the space
+-- that the shorter rows give back, one statement in seven cleans it.
 CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
     level         double precision NOT NULL,
     atime         timestamptz      NOT NULL,
@@ -34,17 +36,23 @@ CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
     blocked_until timestamptz,
     key           text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (
-    fillfactor = 85,                        -- room on each page for the next versions of its rows, for heap-only updates
-    autovacuum_vacuum_scale_factor = 0.02,  -- the default, a fifth of a large table, is too late
-    autovacuum_vacuum_threshold = 1000,     -- a small hot table needs no vacuum every minute
-    autovacuum_vacuum_cost_delay = 0,       -- the table is small for its traffic, so finish soon
-    vacuum_truncate = false                 -- truncation takes a lock that every fill would wait for
+    -- Room on each page for the next versions of its rows, for heap-only updates.
+    fillfactor = 85,
+    -- The default, a fifth of a large table, is too late.
+    autovacuum_vacuum_scale_factor = 0.02,
+    -- A small hot table needs no vacuum every minute.
+    autovacuum_vacuum_threshold = 1000,
+    -- The table is small for its traffic, so finish soon.
+    autovacuum_vacuum_cost_delay = 0,
+    -- Truncation takes a lock that every fill would wait for.
+    vacuum_truncate = false
 );
 
 COMMENT ON TABLE {{schema}}.{{table}} IS
     'Leaky buckets of brim, one row per key. A missing row is an empty bucket.';
 COMMENT ON COLUMN {{schema}}.{{table}}.level IS
-    'Units at atime, without held ones. The level now is greatest(0, level - leak_rate * seconds since atime).';
+    'Units at atime, without held ones. '
+    'The level now is greatest(0, level - leak_rate * seconds since atime).';
 COMMENT ON COLUMN {{schema}}.{{table}}.held IS
     'Reserved units, which take room and do not leak.';
 COMMENT ON COLUMN {{schema}}.{{table}}.atime IS
@@ -54,7 +62,8 @@ COMMENT ON COLUMN {{schema}}.{{table}}.capacity IS
 COMMENT ON COLUMN {{schema}}.{{table}}.leak_rate IS
     'Units that leak per second, by the limit last written. A bucket with 0 never leaks.';
 COMMENT ON COLUMN {{schema}}.{{table}}.pre IS
-    'Scratch: the level that the last statement found, for its RETURNING, or null. Without meaning afterwards.';
+    'Scratch: the level that the last statement found, for its RETURNING, or null. '
+    'Without meaning afterwards.';
 COMMENT ON COLUMN {{schema}}.{{table}}.blocked_until IS
     'Until this time the bucket refuses everything. NULL without a penalty.';
 COMMENT ON COLUMN {{schema}}.{{table}}.key IS

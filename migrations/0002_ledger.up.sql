@@ -1,9 +1,9 @@
--- The tables of package spend. Every statement may run again. The tables are never UNLOGGED, because they
--- record money.
+-- The tables of package spend. Every statement may run again. The tables are never UNLOGGED,
+-- because they record money.
 
--- The working set of decisions: one small row per account. Every decision rewrites the row, so there is no
--- second index, and room for heap-only updates. Only package spend reads state, whose content follows from
--- the entries.
+-- The working set of decisions: one small row per account. Every decision rewrites the row, so
+-- there is no second index, and room for heap-only updates. Only package spend reads state,
+-- whose content follows from the entries.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     next_expiry bigint   NOT NULL DEFAULT 0,
     watch_after bigint[] NOT NULL DEFAULT '{}',
@@ -18,14 +18,16 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
 );
 
 COMMENT ON TABLE {{schema}}.{{accounts}} IS
-    'Working sets of spend accounts. The key is the name of the budget, a slash, and the name of the account.';
+    'Working sets of spend accounts. '
+    'The key is the name of the budget, a slash, and the name of the account.';
 
--- The entries. Rows are inserted and never updated. Only entries that no rule needs any more are deleted.
+-- The entries. Rows are inserted and never updated. Only entries that no rule needs any more
+-- are deleted.
 --
--- The primary key serves the history, newest first, and finds the entries that leave a window by the time at
--- which they happened, which is their date. Only corrections have another date, and only they are in the
--- second index. That index is on an expression. Otherwise a plan could take the primary key instead, and read
--- a whole account to find its few corrections of a date.
+-- The primary key serves the history, newest first, and finds the entries that leave a window
+-- by the time at which they happened, which is their date. Only corrections have another date,
+-- and only they are in the second index. That index is on an expression. Otherwise a plan could
+-- take the primary key instead, and read a whole account to find its few corrections of a date.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     at       timestamptz NOT NULL,
     dated    timestamptz NOT NULL,
@@ -44,10 +46,12 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     refused  jsonb,
     PRIMARY KEY (account, at, seq)
 );
-CREATE INDEX IF NOT EXISTS {{entries_dated}} ON {{schema}}.{{entries}} ((account || ''), dated, seq) WHERE part <> seq;
+CREATE INDEX IF NOT EXISTS {{entries_dated}}
+    ON {{schema}}.{{entries}} ((account || ''), dated, seq) WHERE part <> seq;
 
 COMMENT ON TABLE {{schema}}.{{entries}} IS
-    'The append-only ledger of package spend. The sum of used is the amount spent, the sum of held the amount reserved.';
+    'The append-only ledger of package spend. '
+    'The sum of used is the amount spent, the sum of held the amount reserved.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.at IS
     'Time of the decision by this server''s clock; never before that of the previous entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.dated IS
@@ -55,7 +59,8 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.dated IS
 COMMENT ON COLUMN {{schema}}.{{entries}}.seq IS 'Number of the entry in its account: 1, 2, 3 ...';
 COMMENT ON COLUMN {{schema}}.{{entries}}.part IS
     'The seq of the corrected entry, or of this one if it corrects none.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.amount IS 'Requested amount, in minor units of the currency.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.amount IS
+    'Requested amount, in minor units of the currency.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.used IS 'Change of the amount spent, in minor units.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.held IS 'Change of the amount reserved, in minor units.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends.';

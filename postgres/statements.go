@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgrun"
 )
 
 //go:embed sql
@@ -34,7 +35,7 @@ func renderer(names pgname.Names) func(sql string) string {
 	if err != nil {
 		panic(err) // embedded: the program would not have been built without it
 	}
-	var fragments []pgname.Fragment
+	fragments := []pgname.Fragment{pgrun.Clock()}
 	for _, e := range entries {
 		fragments = append(fragments, pgname.ParseFragment(read(dir, e.Name())))
 	}

@@ -126,19 +126,6 @@ func (r *Runner) Ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Now returns the injected clock's time as the argument of a statement, or nil for the server's
-// clock.
-func (r *Runner) Now() *time.Time {
-	if r.Clock == nil {
-		return nil
-	}
-	t := r.Clock()
-	return &t
-}
-
-// Timestamp returns a time in microseconds since the Unix epoch as the argument of a statement.
-func Timestamp(us int64) time.Time { return time.UnixMicro(us) }
-
 // Wrap names the backend and the operation in err; see [store.Wrap].
 func (r *Runner) Wrap(op string, err error) error { return store.Wrap(r.backend, op, err) }
 

@@ -4,7 +4,8 @@
 -- server's.
 INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
 SELECT 0, {{clock($2)}}, 0, 0, 0, 0, u.key
-FROM (SELECT $1::text[] AS k OFFSET 0) AS a CROSS JOIN LATERAL unnest(a.k) WITH ORDINALITY AS u (key, i)
+FROM (SELECT $1::text[] AS k OFFSET 0) AS a
+     CROSS JOIN LATERAL unnest(a.k) WITH ORDINALITY AS u (key, i)
 ORDER BY u.i
 ON CONFLICT (key) DO UPDATE SET level = t.level WHERE false
 RETURNING key

@@ -16,10 +16,10 @@ WITH c AS MATERIALIZED (
 ), asked AS MATERIALIZED (
     SELECT u.key, u.capacity, u.leak_rate, u.drained, u.added, u.clamped, u.fresh, u.i,
            s.level, s.atime, s.held, s.blocked_until, s.key IS NULL AS absent
-    FROM (SELECT $1::text[] AS k, $2::float8[] AS c, $3::float8[] AS r, $4::float8[] AS d, $5::float8[] AS a,
-                 $6::float8[] AS n, $7::float8[] AS f OFFSET 0) AS a
-         CROSS JOIN LATERAL unnest(a.k, a.c, a.r, a.d, a.a, a.n, a.f)
-                            WITH ORDINALITY AS u (key, capacity, leak_rate, drained, added, clamped, fresh, i)
+    FROM (SELECT $1::text[] AS k, $2::float8[] AS c, $3::float8[] AS r, $4::float8[] AS d,
+                 $5::float8[] AS a, $6::float8[] AS n, $7::float8[] AS f OFFSET 0) AS a
+         CROSS JOIN LATERAL unnest(a.k, a.c, a.r, a.d, a.a, a.n, a.f) WITH ORDINALITY
+             AS u (key, capacity, leak_rate, drained, added, clamped, fresh, i)
          LEFT JOIN {{schema}}.{{table}} AS s ON s.key = u.key
 ), written AS (
     INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
@@ -32,17 +32,19 @@ WITH c AS MATERIALIZED (
                     AND (a.added > 0 OR a.clamped > 0 OR {{leaked(a, a.leak_rate, c.now)}} > 0) END
     ORDER BY a.i
     ON CONFLICT (key) DO UPDATE SET (level, pre, atime, capacity, leak_rate) = (
-        SELECT CASE WHEN n = 0 THEN x WHEN x + t.held + n <= EXCLUDED.capacity THEN x + n
+        SELECT CASE WHEN n = 0 THEN x
+                    WHEN x + t.held + n <= EXCLUDED.capacity THEN x + n
                     ELSE GREATEST(x, EXCLUDED.capacity - t.held) END,
                leaked,
                {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime, leaked)}},
                EXCLUDED.capacity, EXCLUDED.leak_rate
-        FROM (SELECT leaked, GREATEST(0, leaked - ($4::float8[])[i]) + ($5::float8[])[i] AS x, ($6::float8[])[i] AS n
+        FROM (SELECT leaked, GREATEST(0, leaked - ($4::float8[])[i]) + ($5::float8[])[i] AS x,
+                     ($6::float8[])[i] AS n
               FROM (SELECT {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}} AS leaked,
                            (-EXCLUDED.pre)::int4 AS i OFFSET 0) AS s1 OFFSET 0) AS s2)
     WHERE {{usable(t, EXCLUDED.atime, $9)}}
     RETURNING level, atime, pre, held, key
 )
-SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), w.pre, COALESCE(w.held, a.held),
-       a.blocked_until, c.now
+SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), w.pre,
+       COALESCE(w.held, a.held), a.blocked_until, c.now
 FROM c, asked AS a LEFT JOIN written AS w ON w.key = a.key

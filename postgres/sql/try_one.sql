@@ -16,11 +16,13 @@ WITH c AS MATERIALIZED (
     FROM c LEFT JOIN {{schema}}.{{table}} AS s ON s.key = $1::text
     -- The snapshot may only refuse: a refusal then takes no lock and writes no WAL.
     WHERE CASE WHEN s.key IS NULL THEN $2::float8 <= $3::float8
-               ELSE {{usable(s, c.now, $6)}} AND {{fits(s, $4::float8, c.now, $2::float8, $3::float8)}} END
+               ELSE {{usable(s, c.now, $6)}}
+                    AND {{fits(s, $4::float8, c.now, $2::float8, $3::float8)}} END
     ON CONFLICT (key) DO UPDATE SET
         level = {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}} + EXCLUDED.level,
         pre = NULL,
-        atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime, {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
+        atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime,
+                                {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
         capacity = EXCLUDED.capacity,
         leak_rate = EXCLUDED.leak_rate
     -- The locked row decides again: others may have filled it between the snapshot and the

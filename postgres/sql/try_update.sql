@@ -10,7 +10,8 @@
 UPDATE {{schema}}.{{table}} AS t SET
     level = {{leaked(t, $4::float8, {{started($5)}})}} + $2::float8,
     pre = CASE WHEN $7::bool THEN {{leaked(t, $4::float8, {{started($5)}})}} END,
-    atime = {{time_to_store(t, $4::float8, {{started($5)}}, {{leaked(t, $4::float8, {{started($5)}})}})}},
+    atime = {{time_to_store(t, $4::float8, {{started($5)}},
+                            {{leaked(t, $4::float8, {{started($5)}})}})}},
     capacity = $3::float8,
     leak_rate = $4::float8
 WHERE t.key = $1::text

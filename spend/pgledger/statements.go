@@ -4,6 +4,7 @@ import (
 	"embed"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgrun"
 )
 
 //go:embed sql/*.sql
@@ -29,7 +30,7 @@ func newStatements(names pgname.Names, note string) *statements {
 		if err != nil {
 			panic(err) // embedded: the program would not have been built without it
 		}
-		return names.Render(string(raw), "{{columns}}", columns) + note
+		return names.Render(pgname.Expand(string(raw), pgrun.Clock()), "{{columns}}", columns) + note
 	}
 	return &statements{
 		lock: text("lock"), lockKnown: text("lock_known"), owners: text("owners"), accounts: text("accounts"), requests: text("requests"),

@@ -7,10 +7,12 @@
 level = {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}}
         + CASE WHEN EXCLUDED.pre = -1 THEN EXCLUDED.level ELSE (
               SELECT max(p)
-              FROM unnest(($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4] : ($7::int4[])[(-EXCLUDED.pre)::int4] - 1]) AS p
+              FROM unnest(($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4]
+                                         : ($7::int4[])[(-EXCLUDED.pre)::int4] - 1]) AS p
               WHERE {{fits(t, EXCLUDED.leak_rate, EXCLUDED.atime, p, EXCLUDED.capacity)}}) END,
 pre = CASE WHEN EXCLUDED.pre < -1 THEN {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}} END,
-atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime, {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
+atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime,
+                        {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
 capacity = EXCLUDED.capacity,
 leak_rate = EXCLUDED.leak_rate
 WHERE {{usable(t, EXCLUDED.atime, $10)}}

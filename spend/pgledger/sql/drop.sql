@@ -1,3 +1,4 @@
 -- Removes entries that no rule needs any more.
-DELETE FROM {{schema}}.{{entries}} AS e USING unnest($1::text[], $2::timestamptz[]) AS u (account, at)
+DELETE FROM {{schema}}.{{entries}} AS e
+USING unnest($1::text[], $2::timestamptz[]) AS u (account, at)
 WHERE e.account = u.account AND e.at <= u.at

@@ -1,4 +1,5 @@
--- A page of accounts whose keys start with $1 and come after $2.
+-- A page of accounts whose keys start with $1 and come after $2, in byte order, at most $3 of
+-- them.
 SELECT a.key, a.next_expiry FROM {{schema}}.{{accounts}} AS a
 WHERE a.key > $2::text AND a.key >= $1::text AND starts_with(a.key, $1::text)
 ORDER BY a.key

@@ -1,11 +1,13 @@
--- Locks the accounts in $1 and those of the spends in $2, in byte order of key, and creates those that are missing. The update
--- never happens, but its row is locked: creating and locking in one pass keeps to one order, so that no two decisions wait for
--- each other.
+-- Locks the accounts in $1 and those of the spends in $2, in byte order of key, and creates the
+-- missing ones, which it returns. The update never happens, but its row is locked. One pass
+-- creates and locks in one order, so that no two decisions wait for each other.
 INSERT INTO {{schema}}.{{accounts}} AS a (key)
 SELECT k.key
 FROM (SELECT u.key FROM unnest($1::text[]) AS u (key)
       UNION
-      SELECT u.key FROM {{schema}}.{{requests}} AS r CROSS JOIN LATERAL unnest(r.accounts) AS u (key) WHERE r.id = ANY ($2::text[])) AS k
+      SELECT u.key
+      FROM {{schema}}.{{requests}} AS r CROSS JOIN LATERAL unnest(r.accounts) AS u (key)
+      WHERE r.id = ANY ($2::text[])) AS k
 ORDER BY k.key COLLATE "C"
 ON CONFLICT (key) DO UPDATE SET next_expiry = a.next_expiry WHERE false
 RETURNING key

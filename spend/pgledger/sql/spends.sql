@@ -1,4 +1,6 @@
--- Replaces what is known of spends. All of their accounts are locked, so nobody else does.
+-- Replaces the spends of requests. All of their accounts are locked, so no other transaction
+-- replaces them.
 UPDATE {{schema}}.{{requests}} AS r SET spend = u.spend
-FROM (SELECT $1::text[] AS i, $2::bytea[] AS s OFFSET 0) AS p CROSS JOIN LATERAL unnest(p.i, p.s) AS u (id, spend)
+FROM (SELECT $1::text[] AS i, $2::bytea[] AS s OFFSET 0) AS p
+     CROSS JOIN LATERAL unnest(p.i, p.s) AS u (id, spend)
 WHERE r.id = u.id

@@ -1,22 +1,28 @@
--- The entries that are about to leave the windows of the accounts in $1, at the time $2 or the server's: read ahead, so that a
--- decision needs no round trip of its own for them. Of each window at most $3 of each kind; where there are more, the rest is
--- asked for. Microseconds become times exactly: they are far below 2^53. The first row of each window has no entry, and says up
--- to which date it goes.
+-- The entries that are about to leave the windows of the accounts in $1, at the time $2, or the
+-- server's. They are read ahead, so that a decision needs no round trip of its own for them. Of
+-- each window it returns at most $3 entries of each kind; a job asks for the rest. Microseconds
+-- become times exactly, since they are far below 2^53. The first row of each window has no
+-- entry; it has the date up to which the window was read.
 WITH c AS MATERIALIZED (
-    SELECT COALESCE($2::timestamptz, clock_timestamp()) AS now
+    SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
-    SELECT a.key, u.after AS edge, timestamptz 'epoch' + u.after * interval '1 microsecond' AS after,
+    SELECT a.key, u.after AS edge,
+           timestamptz 'epoch' + u.after * interval '1 microsecond' AS after,
            c.now - u.width * interval '1 microsecond' AS upto
-    FROM c, {{schema}}.{{accounts}} AS a CROSS JOIN LATERAL unnest(a.watch_after, a.watch_width) AS u (after, width)
+    FROM c, {{schema}}.{{accounts}} AS a
+         CROSS JOIN LATERAL unnest(a.watch_after, a.watch_width) AS u (after, width)
     WHERE a.key = ANY ($1::text[])
 )
 SELECT w.key, w.edge, w.upto, e.*
 FROM w CROSS JOIN LATERAL (
     (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
-     WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq ORDER BY e.at, e.seq LIMIT $3)
+     WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
+     ORDER BY e.at, e.seq LIMIT $3)
     UNION ALL
     (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
-     WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto AND e.part <> e.seq ORDER BY e.dated, e.seq LIMIT $3)
+     WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
+       AND e.part <> e.seq
+     ORDER BY e.dated, e.seq LIMIT $3)
     UNION ALL
     SELECT NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL
 ) AS e
