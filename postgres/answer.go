@@ -15,16 +15,17 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 	r.rec.Limit = op.Limit
 	accepted := store.State{
 		Level: r.rec.Level, Held: r.rec.Held, Capacity: op.Capacity, LeakRate: op.LeakRate,
-		At: pgrun.Timestamp(max(r.rec.Time, r.clock)).UTC(), Accepted: true, Full: r.rec.Level+r.rec.Held >= op.Capacity,
+		At:   pgrun.Timestamp(max(r.rec.Time, r.clock)).UTC(),
+		Full: r.rec.Level+r.rec.Held >= op.Capacity, Accepted: true,
 	}
-	if len(g.reqs) == 1 { // nothing else went in
+	if len(g.reqs) == 1 { // no other amount went in
 		g.reqs[0].Out = accepted
 		return nil
 	}
 	sum := 0.0
 	for _, req := range g.reqs {
 		sum += req.In.Amount
-		if r.pre+r.rec.Held+sum <= op.Capacity { // the statement's own test, on the same doubles
+		if r.pre+r.rec.Held+sum <= op.Capacity { // the test of the statement, on the same doubles
 			req.Out = accepted
 			req.Out.Level, req.Out.Full = r.pre+sum, r.pre+sum+r.rec.Held >= op.Capacity
 			continue

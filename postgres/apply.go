@@ -130,7 +130,8 @@ func (s *Store) store(ctx context.Context, q pgrun.Queryer, w *working, own bool
 	}
 	b := &pgx.Batch{}
 	if len(changed.keys) > 0 {
-		b.Queue(s.sql.write, changed.keys, changed.levels, changed.times, changed.held, changed.capacities, changed.leakRates, changed.blocks)
+		b.Queue(s.sql.write, changed.keys, changed.levels, changed.times, changed.held,
+			changed.capacities, changed.leakRates, changed.blocks)
 	}
 	if len(unused) > 0 {
 		b.Queue(s.sql.remove, unused)
@@ -215,7 +216,8 @@ func (w *working) changes() (changed stored, unused []string) {
 		changed.capacities = append(changed.capacities, r.Capacity)
 		changed.leakRates = append(changed.leakRates, r.LeakRate)
 		changed.times = append(changed.times, pgrun.Timestamp(r.Time))
-		changed.blocks = append(changed.blocks, pgtype.Timestamptz{Time: pgrun.Timestamp(r.BlockedUntil), Valid: r.BlockedUntil != 0})
+		block := pgtype.Timestamptz{Time: pgrun.Timestamp(r.BlockedUntil), Valid: r.BlockedUntil != 0}
+		changed.blocks = append(changed.blocks, block)
 	}
 	return changed, unused
 }

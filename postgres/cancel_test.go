@@ -13,9 +13,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// promptly fails t if f takes longer than anybody who gave up would wait. The bound is
-// generous: what it tells apart is giving up from waiting for the lock, which lasts as long as
-// the test.
+// promptly fails t if f takes longer than a caller that gave up may take. The bound is
+// generous: it only tells such a caller from one that waits for the lock, which is held as long
+// as the test runs.
 func promptly(t *testing.T, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -29,7 +29,7 @@ func promptly(t *testing.T, f func() error) error {
 	}
 }
 
-// A context that is done before the call sends nothing.
+// TestCancelledBefore passes contexts that are done already. The store must send nothing.
 func TestCancelledBefore(t *testing.T) {
 	leakFree(t)
 	s := open(t, postgres.Options{})
@@ -44,9 +44,9 @@ func TestCancelledBefore(t *testing.T) {
 	levelIs(t, s, secret, 0)
 }
 
-// A context that ends while a fill is in flight leaves its outcome unknown, at once; it says
-// so, and the fill is applied once or not at all. One that ends while the fill is still queued
-// behind another takes it back (traps 16, 17, 26).
+// TestCancelledInFlightAndQueued ends contexts of fills. A fill in flight gets an unknown
+// outcome at once, and is applied once or not at all. A fill that is queued behind it is taken
+// back. A neighbour of both is not disturbed.
 func TestCancelledInFlightAndQueued(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -74,7 +74,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			go func() { _, err := s.Fill(waiting, c.op(b)); queued <- err }()
 			go func() { _, err := s.Fill(context.Background(), c.op(b)); patient <- err }()
 
-			cancelWaiting() // before it queued or after: it was not sent either way
+			cancelWaiting() // before it queues or after: it is not sent either way
 			plainContext(t, promptly(t, func() error { return <-queued }), context.Canceled)
 			cancelFlying()
 			err := promptly(t, func() error { return <-inFlight })
@@ -86,8 +86,8 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			if err := promptly(t, func() error { return <-patient }); err != nil {
 				t.Errorf("a neighbour's call failed with %v", err)
 			}
-			// The first and the patient one; the one in flight or not, as its error said; not
-			// the one that was taken back.
+			// The bucket has the first fill and the patient one. It has the fill in flight
+			// where the error says so, and never the one that was taken back.
 			if st := stateOf(t, s, secret); st.Level+st.Held != 2 && st.Level+st.Held != 3 {
 				t.Errorf("the bucket holds %v, want 2 or 3", st.Level+st.Held)
 			}
@@ -96,7 +96,8 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 	}
 }
 
-// Whoever waits for a connection of an exhausted pool has sent nothing.
+// TestCancelledWaitingForAConnection ends a context while the call waits for a connection of an
+// exhausted pool. Nothing was sent.
 func TestCancelledWaitingForAConnection(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
@@ -110,7 +111,7 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	for name, call := range calls(s, steady.For(secret)) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			waits := pool.Stat().EmptyAcquireWaitTime() // does not move while we hold the connection
+			waits := pool.Stat().EmptyAcquireWaitTime() // does not change while the test holds the connection
 			result := make(chan error, 1)
 			go func() { result <- call(ctx) }()
 			cancel()
@@ -120,7 +121,8 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 			}
 		})
 	}
-	// Whoever waits on is told that there was none, and that nothing was applied.
+	// A caller that goes on waiting gets an error: there was no connection, and nothing was
+	// applied.
 	_, err = s.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
 	wantError(t, err, store.ErrUnavailable, "no connection within 200ms", "pool")
 	taken.Release()
@@ -131,16 +133,16 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	clean(t, pool)
 }
 
-// What a caller does to its transactions after a call that was cut short is not what the server
-// is told.
+// TestAppliedTransactionsAreTheStores changes a slice of transactions after Apply was cut
+// short. The server must get the transactions as they were.
 func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
 	s := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("a"), 1, store.Clamp))
 	fill(t, s, op(steady.For("z"), 1, store.Clamp))
-	// A call that finds nothing in flight is cut off itself when its context ends. One that is
-	// sent for others as well goes on.
+	// A call that finds nothing in flight is cut off when its context ends. A call that is sent
+	// together with others goes on.
 	releaseFirst := lockRow(t, admin, schema, "z")
 	first := make(chan error, 1)
 	go func() {
@@ -170,7 +172,7 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	}
 	txns[0] = nil
 	release()
-	if err := s.Close(); err != nil { // waits for what is in flight
+	if err := s.Close(); err != nil { // waits for calls in flight
 		t.Fatal(err)
 	}
 	s = over(t, admin, postgres.Options{Schema: schema})
@@ -178,7 +180,7 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	levelIs(t, s, "b", 1)
 }
 
-// Close waits for what is in flight, and leaves nothing behind.
+// TestCloseWaits sees that Close waits for calls in flight and leaves nothing behind.
 func TestCloseWaits(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)

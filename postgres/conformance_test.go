@@ -14,8 +14,7 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// harness opens stores for the conformance suite, all of them through pools with the same
-// settings.
+// harness opens stores for the conformance suite. All of their pools have the same settings.
 type harness struct {
 	settings string // of the connection string
 	mu       sync.Mutex
@@ -77,11 +76,11 @@ func TestConformance(t *testing.T) {
 		o              storetest.Options
 	}{
 		{name: "defaults"},
-		// A session's default isolation must not make a decision from an old snapshot, nor fail
-		// it.
+		// With another default isolation of the session, a decision must not come from an old
+		// snapshot, and must not fail.
 		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 2_000, Keys: 200}},
 		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 2_000, Keys: 200}},
-		// What a pooler without prepared statements needs.
+		// This is the mode for a pooler without prepared statements.
 		{name: "exec mode", settings: "default_query_exec_mode=exec", o: storetest.Options{Operations: 2_000, Keys: 200}},
 	} {
 		t.Run(c.name, func(t *testing.T) { (&harness{settings: c.settings}).run(t, c.o) })

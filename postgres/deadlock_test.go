@@ -15,9 +15,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// All-or-nothing fills over random sets of keys in any order, from two stores, with single
-// fills, drains, deletes and pruning between them: nobody deadlocks (trap 15), and every bucket
-// holds exactly what was granted (trap 14).
+// TestNoDeadlocksAndNoPartialFills fills random sets of keys in any order, from two stores, all
+// or nothing, with single fills, drains, deletes and pruning between them. No call may
+// deadlock, and every bucket must hold exactly the units that were granted.
 func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
 	const keys, gone, capacity, lasts = 50, 8, 400, 10 * time.Second
 	server := pgtest.NewServer(t)
@@ -31,11 +31,11 @@ func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
 		stores = append(stores, over(t, p, postgres.Options{Schema: schema}))
 	}
 	limit := store.Limit{Capacity: capacity}
-	name := func(i int) string { return fmt.Sprintf("key %02d", i*7%100) } // some that are deleted lie between the others
+	name := func(i int) string { return fmt.Sprintf("key %02d", i*7%100) } // keys that are deleted lie between the others
 	var granted [keys]atomic.Int64
 	var accepted, refused atomic.Int64
 
-	deadline := time.Now().Add(lasts) // real time: the server looks for deadlocks by its own clock
+	deadline := time.Now().Add(lasts) // real time, because the server looks for deadlocks by its own clock
 	var wg sync.WaitGroup
 	for g := range 16 {
 		s := stores[g%2]
@@ -64,7 +64,7 @@ func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
 					continue
 				}
 				refused.Add(1)
-				for n, i := range set { // room for others: what this goroutine has put in and nobody else takes out
+				for n, i := range set { // makes room: takes out the units of this goroutine, which no other takes out
 					if res[0].States[n].RetryAfter != 0 && i < keys && mine[i] > 0 {
 						if _, err := s.Fill(t.Context(), op(limit.For(name(i)), -float64(mine[i]), store.Always)); err != nil {
 							t.Errorf("drain: %v", err)

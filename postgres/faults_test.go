@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// calls are one call of every kind, each of which needs the server.
+// calls returns one call of every kind. Each needs the server.
 func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error {
 	fill := func(op store.Op) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := s.Fill(ctx, op); return err }
@@ -33,10 +33,11 @@ func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error
 	}
 }
 
-// writes are the calls that a server or a user that only reads refuses.
+// writes are the calls that a read-only server or user refuses.
 var writes = []string{"try", "fillup", "drain", "hold", "apply", "delete", "prune"}
 
-// clientAuth replaces the server's pg_hba.conf: lines, and then everybody else from everywhere.
+// clientAuth replaces the server's pg_hba.conf by lines that come before a line that admits
+// everybody.
 func clientAuth(t *testing.T, server *pgtest.Server, line string) {
 	t.Helper()
 	pool := server.Pool(t)
@@ -48,8 +49,8 @@ func clientAuth(t *testing.T, server *pgtest.Server, line string) {
 	})
 }
 
-// What cannot work fails with an error that says what to do, whatever the call; nothing of the
-// key is in it.
+// TestRefusedByTheServer makes calls that cannot work. Every call must fail with an error that
+// names the way out, and no error may contain the key.
 func TestRefusedByTheServer(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)
@@ -98,7 +99,7 @@ func TestRefusedByTheServer(t *testing.T) {
 			all := calls(s, steady.For(secret))
 			for _, name := range c.calls {
 				if name == "prune" && strings.HasSuffix(c.name, "to write") {
-					continue // there are no pages to look at yet
+					continue // the table has no pages yet
 				}
 				t.Run(name, func(t *testing.T) { wantError(t, all[name](t.Context()), store.ErrUnavailable, c.words...) })
 			}
@@ -107,7 +108,7 @@ func TestRefusedByTheServer(t *testing.T) {
 			}
 		})
 	}
-	// With the right password, the same role is told what it lacks.
+	// With the right password, the role gets an error that names the privilege it lacks.
 	pool := poolAt(t, as("limited", "right", "postgres"))
 	wantError(t, calls(over(t, pool, postgres.Options{}), steady.For(secret))["try"](t.Context()), store.ErrUnavailable, "42501")
 	clean(t, pool)
@@ -116,9 +117,9 @@ func TestRefusedByTheServer(t *testing.T) {
 	}
 }
 
-// A server that only reads refuses what writes, even where it would be a refusal of the
-// limit's. The connection is dropped: it will not become writable, and the next may lead to
-// another server.
+// TestReadOnly calls a read-only server. It refuses every call that may write, also one that
+// the limit would refuse. The store drops the connection: it will not become writable, and the
+// next may lead to another server.
 func TestReadOnly(t *testing.T) {
 	pids := func(t *testing.T, url string) {
 		t.Helper()
@@ -150,7 +151,7 @@ func TestReadOnly(t *testing.T) {
 
 	t.Run("by setting", func(t *testing.T) { pids(t, tune(server.URL(), "default_transaction_read_only=on")) })
 
-	// A server that recovers without an end is a standby: here one that follows nobody.
+	// A server that recovers without an end is a standby. This one follows no primary.
 	execute(t, pool, "COPY (SELECT '') TO '"+scalar[string](t, pool, "SHOW data_directory")+"/standby.signal'")
 	if err := server.Stop(false); err != nil {
 		t.Fatal(err)

@@ -11,15 +11,15 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// asks is how often a key is asked whose snapshot let an amount through and whose locked row
-// refused it. Others fill the bucket meanwhile, so the next snapshot mostly refuses. After that
-// the filler locks the rows and decides in Go.
+// asks is how often statements ask for a key before the filler locks its row and decides in Go.
+// A statement leaves a key open where its snapshot let an amount through and the locked row
+// refused it. Others fill the bucket meanwhile, so the next snapshot mostly refuses.
 const asks = 3
 
-// cautious is how many statements for TryFillups look before they lock, after one that found
-// refusals among its keys. try_fast.sql costs less where hardly any amount is refused;
-// try_many.sql writes nothing where one is. The cautious statements must see next to no
-// refusals before the next fast one.
+// cautious is how many statements for TryFillups look before they lock, after one that met
+// refusals. try_fast.sql costs less where hardly any amount is refused; try_many.sql writes
+// nothing where one is. The cautious statements must meet next to no refusals before the next
+// fast one.
 const cautious = 32
 
 // filler answers the batches of one lane.
@@ -27,7 +27,7 @@ type filler struct {
 	s    *Store
 	lane *pgrun.Lane
 	groups
-	careful int // how many statements for TryFillups are still to look before they lock; see cautious
+	careful int // statements for TryFillups that are still to look before they lock
 }
 
 func newFiller(s *Store, l *pgrun.Lane) *filler { return &filler{s: s, lane: l, careful: cautious} }
@@ -111,7 +111,9 @@ const (
 
 // send sends one statement for the groups and answers their requests. It returns the requests
 // to ask again.
-func (f *filler) send(ctx context.Context, groups []group, st statement, answer func(*Store, group, row) []*fillRequest) (again []*fillRequest, err error) {
+func (f *filler) send(
+	ctx context.Context, groups []group, st statement, answer func(*Store, group, row) []*fillRequest,
+) (again []*fillRequest, err error) {
 	if len(groups) == 0 {
 		return nil, nil
 	}
@@ -190,7 +192,8 @@ func (f *filler) tryStatement(groups []group) statement {
 }
 
 func (s *Store) tryOne(op *store.Op) statement {
-	return statement{sql: s.sql.tryOne, args: []any{op.Key, op.Amount, op.Capacity, op.LeakRate, s.run.Now(), s.maxSkew}, form: single}
+	args := []any{op.Key, op.Amount, op.Capacity, op.LeakRate, s.run.Now(), s.maxSkew}
+	return statement{sql: s.sql.tryOne, args: args, form: single}
 }
 
 func (s *Store) tryUpdate(g group) statement {
@@ -252,7 +255,9 @@ func (s *Store) putStatement(groups []group) statement {
 				clamped[i] += r.In.Amount
 			}
 		}
-		fresh[i] = pgtype.Float8{Float64: clamp(added[i], 0, clamped[i], op.Capacity), Valid: added[i] > 0 || clamped[i] > 0}
+		fresh[i] = pgtype.Float8{
+			Float64: clamp(added[i], 0, clamped[i], op.Capacity), Valid: added[i] > 0 || clamped[i] > 0,
+		}
 	}
 	args := []any{p.keys, p.capacities, p.leakRates, drained, added, clamped, fresh, s.run.Now(), s.maxSkew}
 	return statement{sql: s.sql.putMany, args: args, form: numbered}

@@ -17,10 +17,10 @@ import (
 
 var update = flag.Bool("update", false, "write testdata for the newest schema")
 
-// writtenSchema is what testdata calls its schema, to be replaced by one of the test's own.
+// writtenSchema is the name of the schema in testdata. The test replaces it by its own.
 const writtenSchema = "brim_format"
 
-// written is the buckets in testdata, and the time at which they were written.
+// written are the buckets in testdata, and the time at which they were written.
 var (
 	writtenAt = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	written   = map[string]store.Record{
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// What earlier versions of brim have stored, this one reads after it has brought the schema up
-// to date.
+// TestSchemasOfEarlierVersions reads buckets that earlier versions of brim have stored, after
+// migrations have brought their schema up to date.
 func TestSchemasOfEarlierVersions(t *testing.T) {
 	if *update {
 		writeFormat(t)
@@ -65,7 +65,7 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 					t.Errorf("%q: %+v, want %+v", e.Key, e.State, want)
 				}
 			}
-			// And it is filled as ever.
+			// The bucket takes fills as before.
 			b := store.Limit{Capacity: 10, LeakRate: 0.25}.For("level")
 			if st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 3}); err != nil || !st.Accepted || st.Level != 10 || !st.Full {
 				t.Errorf("a fill of 3 on top of 7: %+v, %v", st, err)
@@ -74,8 +74,7 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// writeFormat writes the script that makes what the newest migrations would have left behind,
-// with some buckets.
+// writeFormat writes a script that makes the schema of the newest migrations with some buckets.
 func writeFormat(t *testing.T) {
 	script, err := migrations.SQL(&migrations.Options{Schema: writtenSchema})
 	if err != nil {

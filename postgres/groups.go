@@ -11,15 +11,15 @@ import (
 
 type fillRequest = combine.Request[store.Op, store.State]
 
-// combinable reports whether the combined statements know the operation: an amount, and nothing
-// else.
+// combinable reports whether the combined statements can decide the operation: it has an amount
+// and nothing else.
 func combinable(op *store.Op) bool {
 	return op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
 }
 
-// kind says which statement an operation belongs to, and where it stands among those of its
-// key. Requests that are made at the same time have no order of their own, so this one is as
-// good as any, and it has a closed form.
+// kind says which statement decides an operation, and in which order the operations of a key go
+// in. Requests that are made at the same time have no order of their own. This order has a
+// closed form.
 type kind uint8
 
 const (
@@ -48,15 +48,15 @@ type group struct {
 
 func (g *group) op() *store.Op { return &g.reqs[0].In }
 
-// groups sorts requests into those for the try statement and those for the put statement, keys
-// in byte order.
+// groups are requests sorted into those for the try statement and those for the put statement,
+// keys in byte order.
 type groups struct {
 	sorted     []*fillRequest
 	tries, put []group
 }
 
-// sort makes groups of the requests. Those of a key with another limit than the first of their
-// key are postponed, in order, so that each limit has its turn.
+// sort makes groups of the requests. A group has one limit. sort postpones requests of its key
+// with another limit, in their order, so that each limit has its turn.
 func (g *groups) sort(reqs []*fillRequest) {
 	g.tries, g.put = g.tries[:0], g.put[:0]
 	g.sorted = append(g.sorted[:0], reqs...)

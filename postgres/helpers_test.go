@@ -22,7 +22,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// secret is a key that no error and no log may show.
+// secret is a key that no error and no log line may contain.
 const secret = "card 4111-1111-1111-1111"
 
 // steady does not leak and is never full.
@@ -32,7 +32,7 @@ func op(b store.Bucket, n float64, m store.Mode) store.Op {
 	return store.Op{Bucket: b, Amount: n, Mode: m}
 }
 
-// fill is a fill that cannot fail, where the test says so.
+// fill decides an operation that must not fail.
 func fill(t testing.TB, s store.Store, op store.Op) store.State {
 	t.Helper()
 	st, err := s.Fill(t.Context(), op)
@@ -82,7 +82,7 @@ func poolAt(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// migrateOn makes the tables in the default schema of a server that is t's own.
+// migrateOn makes the tables in the default schema of a server of the test's own.
 func migrateOn(t testing.TB, pool *pgxpool.Pool) (schema string) {
 	t.Helper()
 	if err := migrations.Up(context.Background(), pool, nil); err != nil {
@@ -99,7 +99,7 @@ func migrateTo(t testing.TB, pool *pgxpool.Pool, schema string) {
 	}
 }
 
-// table is the quoted table of buckets in a schema.
+// table returns the quoted table of buckets in a schema.
 func table(t testing.TB, schema string) string {
 	t.Helper()
 	names, err := pgname.New(schema, "")
@@ -109,17 +109,17 @@ func table(t testing.TB, schema string) string {
 	return names.Qualified()
 }
 
-// until waits for something that another goroutine, or the server, is about to do.
-func until(t testing.TB, what string, happened func() bool) {
+// until waits for an event in another goroutine or on the server.
+func until(t testing.TB, event string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !happened(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited in vain for %s", event)
 		}
 	}
 }
 
-// scalar is the one value that a query returns.
+// scalar returns the one value of a query.
 func scalar[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) (v T) {
 	t.Helper()
 	if err := pool.QueryRow(context.Background(), sql, args...).Scan(&v); err != nil {
@@ -135,8 +135,8 @@ func execute(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// lockRow holds the row of a key locked, as a transaction of somebody else's would, until
-// release is called.
+// lockRow holds the row of a key locked, like the transaction of a stranger, until release is
+// called.
 func lockRow(t testing.TB, pool *pgxpool.Pool, schema, key string) (release func()) {
 	t.Helper()
 	tx, err := pool.Begin(context.Background())
@@ -158,15 +158,15 @@ func waiters(t testing.TB, pool *pgxpool.Pool, schema string, n int) {
 	until(t, fmt.Sprintf("%d statements to wait for a row lock", n), func() bool { return waiting(t, pool, schema) >= n })
 }
 
-// waiting is how many statements over the schema's table wait for a lock.
+// waiting returns how many statements over the schema's table wait for a lock.
 func waiting(t testing.TB, pool *pgxpool.Pool, schema string) int {
 	t.Helper()
 	return scalar[int](t, pool, `SELECT count(DISTINCT w.pid) FROM pg_locks AS w JOIN pg_locks AS r USING (pid)
 		WHERE NOT w.granted AND r.relation = $1::text::regclass`, table(t, schema))
 }
 
-// reported waits until the server has ended all sessions of that application, and so has
-// counted what they did.
+// reported waits until the server has ended all sessions of the application. It has then
+// counted their writes.
 func reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	t.Helper()
 	until(t, "the sessions to end", func() bool {
@@ -174,17 +174,17 @@ func reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	})
 }
 
-// leakFree fails t if goroutines that were started from here on are left when all that t has
-// opened was closed.
+// leakFree fails t if goroutines that start from here on are left when everything that t opened
+// is closed.
 func leakFree(t *testing.T) {
 	t.Helper()
-	pgtest.URL(t) // the shared server is not t's
+	pgtest.URL(t) // the goroutines of the shared server are not t's
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
 // clean fails t if the store has left a connection of the pool acquired, in a transaction, or
-// with other settings than a new connection has.
+// with settings that a new connection does not have.
 func clean(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	until(t, "all connections given back", func() bool { return pool.Stat().AcquiredConns() == 0 })
@@ -225,8 +225,8 @@ func settings(t testing.TB, c *pgx.Conn) map[string]string {
 	return all
 }
 
-// wantError fails t unless err is the sentinel and no other, says what it should and does not
-// say the key.
+// wantError fails t unless err is the sentinel, contains the words, and does not contain the
+// key.
 func wantError(t testing.TB, err, sentinel error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -240,7 +240,7 @@ func wantError(t testing.TB, err, sentinel error, words ...string) {
 		}
 	}
 	if outcomes > 1 {
-		t.Errorf("error is both of what cannot be both: %v", err)
+		t.Errorf("error is both ErrUnavailable and ErrUnknownOutcome: %v", err)
 	}
 	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "postgres" {
 		t.Errorf("error does not say that it is of this backend: %v", err)
@@ -255,7 +255,7 @@ func wantError(t testing.TB, err, sentinel error, words ...string) {
 	}
 }
 
-// plainContext fails t unless err is the context's error and nothing about an outcome.
+// plainContext fails t unless err is the context's error and says nothing about an outcome.
 func plainContext(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) {
@@ -263,7 +263,7 @@ func plainContext(t testing.TB, err, want error) {
 	}
 }
 
-// records keeps what a store logs. It may be used by any number of goroutines at once.
+// records keeps the log lines of a store. Any number of goroutines may use it at once.
 type records struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -277,7 +277,7 @@ func (r *records) Write(b []byte) (int, error) {
 
 func (r *records) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
 
-// count is how many lines say word.
+// count returns how many lines contain word.
 func (r *records) count(word string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

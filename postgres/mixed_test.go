@@ -12,7 +12,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// pair is two stores on one table, as two processes have them.
+// pair returns two stores on one table, like those of two processes.
 func pair(t *testing.T) [2]*postgres.Store {
 	t.Helper()
 	pool := pgtest.Pool(t)
@@ -23,7 +23,7 @@ func pair(t *testing.T) [2]*postgres.Store {
 	}
 }
 
-// crowd runs f in 64 goroutines, half on each store, each with random numbers of its own.
+// crowd runs f in 64 goroutines, half of them on each store, each with its own random numbers.
 func crowd(t *testing.T, stores [2]*postgres.Store, f func(s *postgres.Store, rnd *rand.Rand) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -37,7 +37,7 @@ func crowd(t *testing.T, stores [2]*postgres.Store, f func(s *postgres.Store, rn
 	wg.Wait()
 }
 
-// sound reports an answer that contradicts itself or the limit it was asked with.
+// sound fails t if an answer contradicts itself or its limit.
 func sound(o store.Op, st store.State) error {
 	switch {
 	case st.Capacity != o.Capacity || st.LeakRate != o.LeakRate:
@@ -54,7 +54,7 @@ func sound(o store.Op, st store.State) error {
 	return nil
 }
 
-// ask fills and checks the answer.
+// ask fills and checks that the answer is sound.
 func ask(t *testing.T, s store.Store, o store.Op) (store.State, error) {
 	st, err := s.Fill(t.Context(), o)
 	if err == nil {
@@ -63,7 +63,8 @@ func ask(t *testing.T, s store.Store, o store.Op) (store.State, error) {
 	return st, err
 }
 
-// Callers with different limits on one key at the same time: each is answered by its own.
+// TestSeveralLimitsAtOnce fills one key by different limits at the same time. Each caller gets
+// an answer by its own limit.
 func TestSeveralLimitsAtOnce(t *testing.T) {
 	stores := pair(t)
 	capacities := []float64{50, 100, 200, 200.5}
@@ -84,7 +85,7 @@ func TestSeveralLimitsAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	// 1,600 tries, half of them with a capacity of 200 or a little more: it is full.
+	// 1,600 tries, half of them with a capacity of at least 200, fill the bucket.
 	if level := stateOf(t, stores[0], "k").Level; accepted.Load() != 200 || level != 200 {
 		t.Errorf("%d accepted, level %v; want 200 and 200", accepted.Load(), level)
 	}
@@ -95,18 +96,18 @@ func TestSeveralLimitsAtOnce(t *testing.T) {
 	}
 }
 
-// Every kind of fill on one key at once: what the answers say went in and came out is what the
-// bucket holds.
+// TestMixedKindsConserve makes every kind of fill on one key at once. The bucket must hold the
+// sum of the answers.
 func TestMixedKindsConserve(t *testing.T) {
 	const capacity = 500
 	stores := pair(t)
-	var level, held atomic.Int64 // by the answers
+	var level, held atomic.Int64 // as the answers say
 	limit := store.Limit{Capacity: capacity}
 	b := limit.For("k")
 	start := float64(capacity - 100)
 	fill(t, stores[0], op(b, start, store.Clamp))
 	crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
-		mine, reserved := int64(0), int64(0) // what this goroutine may take out again
+		mine, reserved := int64(0), int64(0) // units that this goroutine may take out again
 		for range 40 {
 			n := float64(1 + rnd.IntN(9))
 			o := op(b, n, store.IfFits)
@@ -147,8 +148,8 @@ func TestMixedKindsConserve(t *testing.T) {
 	}
 }
 
-// Amounts that doubles do not hold exactly: the bucket is filled to within rounding, never past
-// it, and what is refused does not fit.
+// TestDecimalAmounts uses amounts that doubles do not hold exactly. The bucket fills to within
+// rounding and never past its capacity. A refused amount must not fit.
 func TestDecimalAmounts(t *testing.T) {
 	stores := pair(t)
 	for round, c := range []struct {
@@ -187,7 +188,8 @@ func TestDecimalAmounts(t *testing.T) {
 	}
 }
 
-// Amounts from 1 to 50 for one bucket: nothing is refused that fits, and the sum is exact.
+// TestDifferingAmounts fills one bucket with amounts from 1 to 50. No amount that fits is
+// refused, and the sum is exact.
 func TestDifferingAmounts(t *testing.T) {
 	stores := pair(t)
 	for round := range 5 {
@@ -212,9 +214,9 @@ func TestDifferingAmounts(t *testing.T) {
 	}
 }
 
-// Prefix sums round otherwise than one amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is
-// more than 0.6, and 0.5 and 0.1 is not. The last of three calls in one statement is not told
-// to come back at once, but answered.
+// TestPrefixSumsRound has three calls in one statement. A sum rounds in another way than one
+// amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is more than 0.6, and 0.5 and 0.1 is not.
+// The last call must get an answer, and not a refusal without a wait.
 func TestPrefixSumsRound(t *testing.T) {
 	for _, c := range []struct {
 		capacity, level, amount float64

@@ -17,8 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// everything calls all that a store offers, from many goroutines too, and checks the answers:
-// what must work whatever the names, the mode of execution and the pooler.
+// everything makes all calls of a store, also from many goroutines, and checks the answers.
+// They must not depend on names, on the mode of execution or on a pooler.
 func everything(t *testing.T, s *postgres.Store) {
 	t.Helper()
 	limit := store.Limit{Capacity: 100}
@@ -55,7 +55,8 @@ func everything(t *testing.T, s *postgres.Store) {
 		})
 	}
 	wg.Wait()
-	// 12 times 8 is 96, and a thirteenth would be 104: the rest went into neither.
+	// 12 times 8 is 96, and a thirteenth would make 104. The other pairs went into neither
+	// bucket.
 	for key, want := range map[string]float64{"hot": 100, "key 3": 40, "held": 16, "one": 84, "two": 96} {
 		levelIs(t, s, key, want)
 	}
@@ -84,8 +85,8 @@ func everything(t *testing.T, s *postgres.Store) {
 	levelIs(t, s, "hot", 60)
 }
 
-// Schemas and tables may be called anything that PostgreSQL can be brought to accept: nothing
-// unquoted is left.
+// TestOddNames uses every kind of name that PostgreSQL accepts for schemas and tables. The
+// store must quote them everywhere.
 func TestOddNames(t *testing.T) {
 	pool := pgtest.Pool(t)
 	unique := pgtest.Schema(t) // for names that no other test has
@@ -114,7 +115,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// What pgx can be told about how to send statements changes no answer.
+// TestExecutionModes sends statements in every mode that pgx offers. The answers are the same.
 func TestExecutionModes(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec"} {
 		for _, isolation := range []string{"read%20committed", "serializable"} {
@@ -128,23 +129,23 @@ func TestExecutionModes(t *testing.T) {
 	}
 }
 
-// A pool of one connection is enough for all lanes together: nobody waits for a second while
-// holding the first.
+// TestOneConnection has one connection for all lanes. No call may wait for a second connection
+// while it holds the first.
 func TestOneConnection(t *testing.T) {
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 	everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 4, BatchSize: 7}))
 	clean(t, pool)
 }
 
-// Sessions with settings that change how values are written, and a search path that leads
-// elsewhere, change no answer.
+// TestOddSettings changes the settings by which a session writes values, and its search path.
+// The answers are the same.
 func TestOddSettings(t *testing.T) {
 	for _, c := range []struct {
 		mode     string
 		settings []string
 	}{
 		{"cache_statement", []string{"datestyle=SQL,%20DMY", "extra_float_digits=-10"}},
-		{"exec", nil}, // where values travel as text, pgx reads dates in the ISO style only
+		{"exec", nil}, // values travel as text here, and pgx reads dates in the ISO style only
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			pool := poolAt(t, tune(pgtest.URL(t), append(c.settings, "default_query_exec_mode="+c.mode, "timezone=Asia/Kathmandu",
@@ -155,8 +156,8 @@ func TestOddSettings(t *testing.T) {
 	}
 }
 
-// New and the table need not agree in time: a store that was made first works as soon as the
-// table is there.
+// TestTableComesLater makes a store before its table. The store works as soon as the table
+// exists.
 func TestTableComesLater(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := pgtest.Schema(t)
@@ -168,15 +169,14 @@ func TestTableComesLater(t *testing.T) {
 	}
 	migrateTo(t, pool, schema)
 	everything(t, s)
-	// Nor when it is made anew under the same connections, whose statements were prepared for
-	// the old one.
+	// The table is made anew under connections that have prepared statements for the old one.
 	execute(t, pool, "DROP SCHEMA "+schema+" CASCADE")
 	migrateTo(t, pool, schema)
 	everything(t, s)
 	clean(t, pool)
 }
 
-// What New is given is checked, and answered with an error.
+// TestNewChecks gives New options that it must refuse with an error.
 func TestNewChecks(t *testing.T) {
 	pool := pgtest.Pool(t)
 	for _, c := range []struct {

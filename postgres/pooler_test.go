@@ -16,8 +16,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// pooler runs a pgbouncer in transaction mode before the shared server and returns a connection
-// string that leads through it.
+// pooler runs a pgbouncer in transaction mode before the shared server. It returns a connection
+// string that leads through the pooler.
 func pooler(t *testing.T, prepared int) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
@@ -92,11 +92,12 @@ max_client_conn = 200
 	return through
 }
 
-// Behind a pooler in transaction mode every statement may come to another session of the
-// server's: nothing is left in one that the next would need.
+// TestTransactionPooler makes all calls through a pooler in transaction mode. Each statement
+// may reach another session of the server, so no statement may need a setting of the one
+// before.
 func TestTransactionPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
-		return // needs a program that not every machine has
+		return // pgbouncer is not installed on every machine
 	}
 	for _, c := range []struct {
 		name     string

@@ -20,7 +20,7 @@ import (
 )
 
 // childEnv, in the environment, makes this test binary one of several processes that share a
-// bucket. It is a connection string and a schema.
+// bucket. Its value is a connection string and a schema.
 const childEnv = "BRIM_POSTGRES_TEST_CHILD"
 
 func init() {
@@ -40,9 +40,9 @@ const (
 	tries      = 400 / processes
 )
 
-// child answers lines of stdin, "together KEY" or "apart KEY", each with how many of its tries
-// were accepted. Together, its goroutines use one store, which combines them; apart, each has
-// one of its own, so that their statements meet in the server.
+// child answers lines of stdin, "together KEY" or "apart KEY", with the number of its tries
+// that were accepted. Together, its goroutines share a store, which combines their calls.
+// Apart, each goroutine has its own store, so that their statements meet in the server.
 func child(url, schema string) error {
 	pool, err := pgxpool.New(context.Background(), tune(url, fmt.Sprint("pool_max_conns=", goroutines)))
 	if err != nil {
@@ -95,7 +95,7 @@ func child(url, schema string) error {
 	return in.Err()
 }
 
-// process is a child and the pipes to it.
+// process is a child and its pipes.
 type process struct {
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -139,9 +139,9 @@ func start(t *testing.T, url, schema string) *process {
 	return &process{in: in, out: bufio.NewReader(out)}
 }
 
-// 64 goroutines in 4 processes try 400 times for 1 unit of a bucket of 100 that does not leak:
-// exactly 100 are accepted. A decision from an earlier read accepts more (trap 1), and two
-// first uses at once fail (trap 2).
+// TestProcessesShareABucket has 64 goroutines in 4 processes, which try 400 times to put 1 unit
+// into a bucket of 100 that does not leak. Exactly 100 are accepted, and the first uses of the
+// key at once do not fail.
 func TestProcessesShareABucket(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string

@@ -17,7 +17,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cut says what a proxy does to the next request.
+// cut is a proxy's way to treat the next request.
 type cut int32
 
 const (
@@ -27,13 +27,13 @@ const (
 	swallowed     // the server answers, and nothing arrives: a partition
 )
 
-// proxy passes connections on to the shared server, until it is told to cut one.
+// proxy passes connections on to the shared server. It cuts a connection when it was told to.
 type proxy struct {
 	listener net.Listener
 	target   string
-	next     atomic.Int32 // a cut, for the first request that comes
-	skip     atomic.Int32 // requests to pass before it
-	cuts     atomic.Int32 // that have happened
+	next     atomic.Int32 // a cut, for the next request
+	skip     atomic.Int32 // requests that pass before the cut
+	cuts     atomic.Int32 // so far
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	open     []net.Conn
@@ -89,7 +89,7 @@ func (p *proxy) accept() {
 type link struct {
 	p              *proxy
 	client, server net.Conn
-	doomed         atomic.Int32 // what will become of the answer
+	doomed         atomic.Int32 // a cut, for the answer
 }
 
 func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
@@ -140,14 +140,14 @@ func (l *link) answers() {
 	}
 }
 
-// arm makes the proxy cut a connection at the request that comes after skip others.
+// arm makes the proxy cut a connection at the request after skip others.
 func (p *proxy) arm(c cut, skip int32) {
 	p.skip.Store(skip)
 	p.next.Store(int32(c))
 }
 
-// A connection that breaks leaves an outcome that the caller cannot know; what is said about it
-// is true, and the next call goes through (trap 17).
+// TestConnectionCut breaks a connection during a call. The caller cannot know the outcome, so
+// the error says that it is unknown. The next call goes through.
 func TestConnectionCut(t *testing.T) {
 	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
 		return func(t *testing.T, s *postgres.Store) error { _, err := s.Fill(t.Context(), o); return err }
@@ -165,7 +165,7 @@ func TestConnectionCut(t *testing.T) {
 		setting string
 		call    func(*testing.T, *postgres.Store) error
 		cut     cut
-		skip    int32 // requests to pass before it
+		skip    int32 // requests that pass before the cut
 		applied bool
 		why     string
 	}{
@@ -200,7 +200,7 @@ func TestConnectionCut(t *testing.T) {
 			}
 			pool := poolAt(t, url)
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Second})
-			if strings.Contains(c.setting, serializable) { // the store notices by a failure
+			if strings.Contains(c.setting, serializable) { // the store learns the isolation from a failure
 				other := steady.For("other")
 				fill(t, s, op(other, 1, store.Clamp))
 				tx, err := direct.Begin(t.Context())
@@ -220,7 +220,7 @@ func TestConnectionCut(t *testing.T) {
 				st := stateOf(t, over(t, direct, postgres.Options{Schema: schema}), secret)
 				return st.Level + st.Held
 			}
-			if err := c.call(t, s); err != nil { // so that its statements are prepared, and the next request is the call itself
+			if err := c.call(t, s); err != nil { // prepares the statements, so that the next request is the call itself
 				t.Fatal(err)
 			}
 
@@ -244,7 +244,8 @@ func TestConnectionCut(t *testing.T) {
 	}
 }
 
-// A connection that broke before anything was sent costs the caller nothing: another is made.
+// TestConnectionFoundClosed closes connections between calls. The call makes another
+// connection, and the caller notices nothing.
 func TestConnectionFoundClosed(t *testing.T) {
 	leakFree(t)
 	direct := pgtest.Pool(t)
@@ -273,9 +274,9 @@ func TestConnectionFoundClosed(t *testing.T) {
 	}
 }
 
-// A batch whose connection breaks while its calls are asked one by one, with no other
-// connection to be had: each call gets an answer of its own, and only what was in flight is of
-// unknown outcome.
+// TestConnectionLostForGood breaks a connection while the calls of a batch are sent one by one,
+// and no other connection can be made. Each call gets its own answer. Only a call in flight has
+// an unknown outcome.
 func TestConnectionLostForGood(t *testing.T) {
 	for name, kind := range map[string]func(store.Bucket) store.Op{
 		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
@@ -297,14 +298,14 @@ func TestConnectionLostForGood(t *testing.T) {
 			const good = 30
 			var applied, unknown atomic.Int64
 			var wg sync.WaitGroup
-			// One goes ahead with its own request, so that all the others are one batch.
+			// One caller flushes its own request, so that all others are one batch.
 			wg.Go(func() { fill(t, s, kind(steady.For(secret))) })
 			until(t, "the first to wait for a connection", func() bool { return strings.Contains(stacks(), "pgrun.(*Lane).connect") })
 			wg.Go(func() {
 				_, err := s.Fill(t.Context(), kind(steady.For("\x00")))
 				wantError(t, err, store.ErrUnavailable, "22021")
 			})
-			until(t, "the one that the server refuses to queue", queued(1)) // it is asked before the connection is lost
+			until(t, "the one that the server refuses to queue", queued(1)) // its answer comes before the connection is lost
 			for i := range good {
 				wg.Go(func() {
 					switch _, err := s.Fill(t.Context(), kind(steady.For(fmt.Sprint(i)))); {
@@ -322,7 +323,7 @@ func TestConnectionLostForGood(t *testing.T) {
 			if err := p.listener.Close(); err != nil {
 				t.Error(err)
 			}
-			p.arm(after, 25) // in the midst of them
+			p.arm(after, 25) // amid the single calls
 			taken.Release()
 			wg.Wait()
 			if n := unknown.Load(); n > 2 || p.cuts.Load() != 1 {
@@ -336,13 +337,13 @@ func TestConnectionLostForGood(t *testing.T) {
 	}
 }
 
-// queued says whether so many callers wait for an answer.
+// queued reports whether so many callers wait for an answer.
 func queued(callers int) func() bool {
 	const waiting = "[select]:\ngithub.com/brimgo/brim/internal/combine.(*Combiner[...]).Do("
 	return func() bool { return strings.Count(stacks(), waiting) == callers }
 }
 
-// stacks shows what every goroutine is doing.
+// stacks returns the stacks of all goroutines.
 func stacks() string {
 	buf := make([]byte, 1<<20)
 	return string(buf[:runtime.Stack(buf, true)])

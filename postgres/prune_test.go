@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// handClock is a clock that stands still until it is moved.
+// handClock is a clock that stands still until the test moves it.
 type handClock struct{ us atomic.Int64 }
 
 func newHandClock() *handClock {
@@ -27,15 +27,15 @@ func (c *handClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
 func prune(t *testing.T, s store.Store, want int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // it waits for nobody
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // Prune waits for no lock
 	defer cancel()
 	if n, err := s.Prune(ctx); n != want || err != nil {
 		t.Errorf("pruned %d, %v; want %d", n, err, want)
 	}
 }
 
-// Only a bucket that was empty MaxSkew ago, holds nothing, is not blocked and leaks at all is
-// pruned (trap 8).
+// TestPruneRules prunes only a bucket that leaks, was empty MaxSkew ago, holds nothing and is
+// not blocked.
 func TestPruneRules(t *testing.T) {
 	const skew = 10 * time.Second
 	leaky := store.Limit{Capacity: 100, LeakRate: 1}
@@ -48,13 +48,13 @@ func TestPruneRules(t *testing.T) {
 		want int64
 		why  string
 	}{
-		{"empty for MaxSkew", op(leaky.For("k"), 10, store.Clamp), 20 * time.Second, 1, "nobody's answer depends on it"},
+		{"empty for MaxSkew", op(leaky.For("k"), 10, store.Clamp), 20 * time.Second, 1, "no answer depends on it"},
 		{"empty for less", op(leaky.For("k"), 10, store.Clamp), 20*time.Second - time.Microsecond, 0, "a clock that steps back finds units in it"},
-		{"not empty", op(leaky.For("k"), 100, store.Clamp), 99 * time.Second, 0, "its units count"},
+		{"not empty", op(leaky.For("k"), 100, store.Clamp), 99 * time.Second, 0, "its units still count"},
 		{"written lately", op(leaky.For("k"), 1e-9, store.Clamp), skew - time.Microsecond, 0, "its time keeps a clock that steps back from leaking twice"},
 		{"held", store.Op{Bucket: leaky.For("k"), Hold: 1}, time.Hour, 0, "held units do not leak"},
 		{"blocked", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour, 0, "the block lasted until less than MaxSkew ago"},
-		{"blocked long ago", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour + skew, 1, "nothing is left of it"},
+		{"blocked long ago", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour + skew, 1, "the block ended more than MaxSkew ago"},
 		{"does not leak", op(store.Limit{Capacity: 100}.For("k"), 1, store.Clamp), 1000 * time.Hour, 0, "it never empties"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,7 +76,8 @@ func TestPruneRules(t *testing.T) {
 	}
 }
 
-// Pruning passes over a row that somebody has locked, at once, and takes it the next time.
+// TestPruneSkipsLocked prunes while somebody has locked a row. Prune does not wait, and removes
+// the row the next time.
 func TestPruneSkipsLocked(t *testing.T) {
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
@@ -93,8 +94,8 @@ func TestPruneSkipsLocked(t *testing.T) {
 	prune(t, s, 0)
 }
 
-// A table of more pages than one statement looks at is pruned to its end, and what is alive
-// stays.
+// TestPruneManyPages prunes a table of more pages than one statement reads. It removes every
+// empty bucket and keeps all others.
 func TestPruneManyPages(t *testing.T) {
 	const rows = 90_000
 	clock := newHandClock()
@@ -114,9 +115,9 @@ func TestPruneManyPages(t *testing.T) {
 	}
 }
 
-// While 32 callers fill, pruning changes no answer: each bucket takes exactly its capacity in
-// each epoch, at whose start it has leaked empty and may or may not have been pruned by the
-// time that it is filled.
+// TestPruneChangesNoAnswer prunes while 32 callers fill. Each bucket takes exactly its capacity
+// in each epoch. At the start of an epoch every bucket has leaked empty, and may or may not be
+// pruned before its next fill.
 func TestPruneChangesNoAnswer(t *testing.T) {
 	const epochs, keys, capacity = 8, 30, 10
 	clock := newHandClock()
@@ -186,7 +187,8 @@ func TestPruneChangesNoAnswer(t *testing.T) {
 	}
 }
 
-// PruneEvery prunes by itself, says so, goes on after a failure, and ends with the store.
+// TestPruneEvery sees that the store prunes by itself, logs it, goes on after a failure and
+// stops at Close.
 func TestPruneEvery(t *testing.T) {
 	leakFree(t)
 	clock := newHandClock()
@@ -203,7 +205,7 @@ func TestPruneEvery(t *testing.T) {
 		t.Errorf("%d rows are left", n)
 	}
 	if log.count(secret) != 0 {
-		t.Error("the key was logged")
+		t.Error("a log line has the key")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -211,8 +213,8 @@ func TestPruneEvery(t *testing.T) {
 	clean(t, pool)
 }
 
-// At a default isolation of REPEATABLE READ, pruning and deleting beside fills meet rows that
-// have changed, and start again.
+// TestMaintenanceAtRepeatableRead prunes and deletes beside fills, with REPEATABLE READ as the
+// default isolation. The calls meet rows that have changed, and start again.
 func TestMaintenanceAtRepeatableRead(t *testing.T) {
 	clock := newHandClock()
 	admin := pgtest.Pool(t)

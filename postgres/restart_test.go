@@ -13,8 +13,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A server that is restarted in good order, or is away for a while, costs errors while it is
-// away, and nothing afterwards: the store goes on by itself.
+// TestRestart stops the server in good order and starts it again. Calls fail while it is away,
+// and succeed afterwards with the same store.
 func TestRestart(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)
@@ -29,7 +29,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, call := range calls(s, b) {
-			// Idle connections were told that the server stops; after that nobody answers.
+			// The server told idle connections that it stops. Afterwards nobody answers.
 			switch err := call(t.Context()); {
 			case errors.Is(err, store.ErrUnknownOutcome):
 				wantError(t, err, store.ErrUnknownOutcome)
@@ -57,14 +57,15 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Update commits what it has done or nothing, and runs again after a deadlock.
+// TestUpdateRunsAgainAfterADeadlock sees that Update commits all that its function did, or
+// nothing, and runs again after a deadlock.
 func TestUpdateRunsAgainAfterADeadlock(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t, "deadlock_timeout=10ms")
 	pool := server.Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
 	keys := []string{"a", "b"}
-	var both sync.WaitGroup // the first runs of both have their first row
+	var both sync.WaitGroup // both functions have locked their first row
 	both.Add(2)
 	runs := make([]int, 2)
 	var callers sync.WaitGroup
@@ -97,7 +98,7 @@ func TestUpdateRunsAgainAfterADeadlock(t *testing.T) {
 	clean(t, pool)
 }
 
-// Update's own errors, and what they leave behind.
+// TestUpdateErrors sees which error Update returns, and that nothing is left behind.
 func TestUpdateErrors(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
@@ -122,7 +123,7 @@ func TestUpdateErrors(t *testing.T) {
 	}
 	levelIs(t, s, secret, 1)
 
-	func() { // a panic is the caller's, and the transaction ends
+	func() { // the caller gets the panic, and the transaction ends
 		defer func() {
 			if recover() == nil {
 				t.Error("the panic was swallowed")

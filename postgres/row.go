@@ -34,7 +34,9 @@ func micros(t pgtype.Timestamptz) int64 {
 func (c *columns) decided(written bool) row {
 	r := row{
 		answered: true, written: written, absent: !c.level.Valid, pre: max(0, c.pre.Float64), clock: micros(c.now),
-		rec: store.Record{Level: c.level.Float64, Held: c.held.Float64, Time: micros(c.atime), BlockedUntil: micros(c.blocked)},
+		rec: store.Record{
+			Level: c.level.Float64, Held: c.held.Float64, Time: micros(c.atime), BlockedUntil: micros(c.blocked),
+		},
 	}
 	if r.absent {
 		r.rec = store.NewRecord(r.clock)

@@ -30,8 +30,8 @@ func defaultNames(t *testing.T) pgname.Names {
 	return names
 }
 
-// TestLeakStandsOnce reads all SQL of the store: one file computes how a level falls, and no
-// placeholder is left in a rendered statement.
+// TestLeakStandsOnce reads all SQL of the store. One file computes how a level falls, and a
+// rendered statement has no placeholder left.
 func TestLeakStandsOnce(t *testing.T) {
 	render := renderer(defaultNames(t))
 	placeholder := regexp.MustCompile(`\{+[a-z_']+[({}]`)
@@ -65,8 +65,8 @@ func TestLeakStandsOnce(t *testing.T) {
 	}
 }
 
-// TestFragmentsAgreeWithStore compares the fragments on a server with package store, bit for bit,
-// over random buckets.
+// TestFragmentsAgreeWithStore compares the fragments on a server with package store, bit for
+// bit, over random buckets.
 func TestFragmentsAgreeWithStore(t *testing.T) {
 	const n = 50_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -87,7 +87,8 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 		case 1:
 			elapsed = -elapsed // a clock that went back
 		}
-		// Most rates drain the level in about the time that passes: then the last bits matter.
+		// Most rates drain the level in about the time that passes, so that the last bits
+		// matter.
 		rates[i] = r.Level / (float64(elapsed) / 1e6) * 2 * random.Float64()
 		if !(rates[i] >= 1e-12 && rates[i] <= 1<<53) || random.IntN(4) == 0 {
 			rates[i] = math.Ldexp(random.Float64(), random.IntN(90)-39)

@@ -14,11 +14,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// account is what the callers of one bucket know: units that were acknowledged, and units whose
-// outcome is unknown.
+// account counts units that callers of one bucket know to be in it, and units of unknown
+// outcome.
 type account struct{ acked, unknown, heldAcked, heldUnknown atomic.Int64 }
 
-// settle books one unit by what the call answered, and reports errors that say nothing about
+// settle counts one unit by the answer to its call, and fails t if the error says nothing about
 // the outcome.
 func settle(t *testing.T, st store.State, err error, acked, unknown *atomic.Int64) {
 	switch {
@@ -29,14 +29,15 @@ func settle(t *testing.T, st store.State, err error, acked, unknown *atomic.Int6
 	case errors.Is(err, store.ErrUnknownOutcome):
 		unknown.Add(1)
 		wantError(t, err, store.ErrUnknownOutcome)
-	default: // not applied: an error that claims this wrongly shows as a level that nobody acknowledged
+	default: // not applied; a false claim shows as a level that nobody acknowledged
 		wantError(t, err, store.ErrUnavailable)
 	}
 }
 
-// The server is stopped as by a crash, in the middle of a load of every kind of write, again
-// and again. What was acknowledged is there, and what is there was acknowledged or is of
-// unknown outcome (traps 14, 17). The same store and pool go on when the server is back.
+// TestImmediateStops stops the server as by a crash, under a load of every kind of write, again
+// and again. Every acknowledged unit is in its bucket afterwards, and every unit in it was
+// acknowledged or has an unknown outcome. The same store and pool go on when the server is
+// back.
 func TestImmediateStops(t *testing.T) {
 	stops := 20
 	if os.Getenv("BRIM_TORTURE") == "1" {
@@ -45,8 +46,8 @@ func TestImmediateStops(t *testing.T) {
 	server := pgtest.NewServer(t)
 	pool := server.Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
-	// Half of the callers send their statements in another way, whose errors the driver words
-	// differently.
+	// Half of the callers send their statements in another mode, for which the driver words its
+	// errors differently.
 	plain := poolAt(t, tune(server.URL(), "default_query_exec_mode=exec"))
 	stores := []*postgres.Store{s, over(t, plain, postgres.Options{})}
 
@@ -118,15 +119,15 @@ func TestImmediateStops(t *testing.T) {
 			})
 			return st
 		}
-		within := func(what string, got float64, acked, unknown *atomic.Int64) {
+		within := func(name string, got float64, acked, unknown *atomic.Int64) {
 			if low, high := acked.Load(), acked.Load()+unknown.Load(); int64(got) < low || int64(got) > high {
-				t.Errorf("stop %d: %s is %v; %d was acknowledged, and %d at most could be applied", stop, what, got, low, high)
+				t.Errorf("stop %d: %s is %v; %d was acknowledged, and %d at most could be applied", stop, name, got, low, high)
 			}
 		}
 		for i := range accounts {
 			st := stored(name(i))
 			within("the level", st.Level, &accounts[i].acked, &accounts[i].unknown)
-			within("what is held", st.Held, &accounts[i].heldAcked, &accounts[i].heldUnknown)
+			within("the held amount", st.Held, &accounts[i].heldAcked, &accounts[i].heldUnknown)
 		}
 		one, two := stored("one").Level, stored("two").Level
 		within("a pair's level", one, &pairs.acked, &pairs.unknown)

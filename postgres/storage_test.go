@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// concurrently calls f n times in all, from 64 goroutines.
+// concurrently calls f n times, from 64 goroutines.
 func concurrently(t *testing.T, n int64, f func(i int64) error) {
 	t.Helper()
 	var next atomic.Int64
@@ -31,7 +31,7 @@ func concurrently(t *testing.T, n int64, f func(i int64) error) {
 	wg.Wait()
 }
 
-// updates are the server's counts of updated rows, and of those whose index entries stayed.
+// updates are the server's counts of updated rows, and of those that kept their index entries.
 func updates(t *testing.T, pool *pgxpool.Pool) (all, hot int64) {
 	t.Helper()
 	err := pool.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'buckets'").Scan(&all, &hot)
@@ -41,9 +41,8 @@ func updates(t *testing.T, pool *pgxpool.Pool) (all, hot int64) {
 	return all, hot
 }
 
-// Updates are heap-only, on one hot key and on many, and a hot key does not make the table
-// grow: an index on a column that every fill changes would forbid the one and so cause the
-// other (trap 20).
+// TestUpdatesAreHeapOnly fills one hot key and many keys. Updates are heap-only, and a hot key
+// does not make the table grow. An index on a column that every fill changes would break both.
 func TestUpdatesAreHeapOnly(t *testing.T) {
 	const keys = 10_000
 	server := pgtest.NewServer(t)
@@ -55,7 +54,7 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 		keys  int64
 		fills int64
 	}{
-		// The first fills insert, and those of each later round come to every key once, in
+		// The first fills insert. The fills of each later round visit every key once, in
 		// another order.
 		{name: "10,000 keys", keys: keys, fills: 4 * keys},
 		{name: "hot key", keys: 1, fills: 20_000},
@@ -64,7 +63,7 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 			watch := server.Pool(t)
 			beforeAll, beforeHot := updates(t, watch)
 			size := scalar[int64](t, watch, "SELECT pg_relation_size('brim.buckets')")
-			// Through a pool of its own, which reports its statistics when it ends.
+			// This pool is closed afterwards, so that it reports its statistics.
 			pool := poolAt(t, tune(server.URL(), "application_name=measured"))
 			s := over(t, pool, postgres.Options{})
 			concurrently(t, c.fills, func(i int64) error {
@@ -96,13 +95,14 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 	}
 }
 
-// quiet is a server on which nothing writes but what a test asks for.
+// quiet returns a server on which nothing writes unless the test asks for it.
 func quiet(t *testing.T) *pgtest.Server {
 	t.Helper()
 	return pgtest.NewServer(t, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")
 }
 
-// Calls that change nothing write nothing: no WAL, and no transaction id (trap 13).
+// TestRefusalsWriteNothing makes calls that change nothing. They write no WAL and take no
+// transaction id.
 func TestRefusalsWriteNothing(t *testing.T) {
 	pool := quiet(t).Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
@@ -147,7 +147,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const n = 1000
-			c.calls(t, 100, c.call) // the first reader of a page may tidy it, which is not the refusal's doing
+			c.calls(t, 100, c.call) // the first reader of a page may clean it, and so write
 			lsn := scalar[string](t, pool, "SELECT pg_current_wal_insert_lsn()::text")
 			xid := scalar[string](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
 			c.calls(t, n, c.call)

@@ -12,8 +12,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A row that somebody holds for too long. The server's own timeouts are a clear no; the store's
-// is not: the statement may have been at its commit (trap 17).
+// TestRowHeldForTooLong fills a row that a stranger holds locked. After a timeout of the
+// server, nothing was applied. After the timeout of the store, the outcome is unknown, because
+// the statement may have been at its commit.
 func TestRowHeldForTooLong(t *testing.T) {
 	leakFree(t)
 	for _, c := range []struct {
@@ -47,13 +48,12 @@ func TestRowHeldForTooLong(t *testing.T) {
 			if c.sentinel == store.ErrUnavailable {
 				wantError(t, all["delete"](t.Context()), c.sentinel, c.words...)
 			}
-			for _, name := range []string{"nothing", "read", "scan", "prune"} { // these wait for no row
+			for _, name := range []string{"nothing", "read", "scan", "prune"} { // these calls wait for no row
 				if err := all[name](t.Context()); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			// Nothing of all that is applied afterwards: the server was asked to stop what the
-			// store gave up.
+			// Nothing is applied afterwards: the store cancels the statements that it gives up.
 			until(t, "the abandoned statements to end", func() bool { return waiting(t, admin, schema) == 0 })
 			release()
 			if st := fill(t, s, op(b, 1, store.IfFits)); st.Level != 2 || st.Held != 0 {
@@ -61,14 +61,14 @@ func TestRowHeldForTooLong(t *testing.T) {
 			}
 			clean(t, pool)
 			if log.count(secret) != 0 {
-				t.Error("the key was logged")
+				t.Error("a log line has the key")
 			}
 		})
 	}
 }
 
-// Of calls that go out in one statement, one that the server refuses fails alone (trap 26): a
-// row that is locked for too long, and keys that the validator would have kept out.
+// TestOneBadCallFailsAlone sends one bad call in a statement with good ones: a row that is
+// locked for too long, or a key that the validator would have refused. Only the bad call fails.
 func TestOneBadCallFailsAlone(t *testing.T) {
 	leakFree(t)
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 	}
 }
 
-// incompressible is a key of n bytes that the server cannot make shorter.
+// incompressible returns a key of n bytes that the server cannot compress.
 func incompressible(n int) string {
 	var b strings.Builder
 	x := uint32(1)

@@ -9,7 +9,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Flushes and retries are told to Options.Trace, without a key.
+// TestTrace sees that Options.Trace gets flushes and retries, without a key.
 func TestTrace(t *testing.T) {
 	var requests, retried atomic.Int64
 	s := open(t, postgres.Options{Trace: store.Trace{
@@ -41,8 +41,8 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Two transactions that take two rows in opposite order: the server ends one of them, and
-	// it is run again.
+	// Two transactions lock two rows in opposite order. The server ends one of them, and the
+	// store runs it again.
 	var met sync.WaitGroup
 	met.Add(2)
 	for _, keys := range [][2]string{{"a", "b"}, {"b", "a"}} {

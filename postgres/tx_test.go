@@ -16,7 +16,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// charges is a store beside a table of the application's own.
+// charges is a store beside a table of the application.
 type charges struct {
 	pool   *pgxpool.Pool
 	schema string
@@ -59,8 +59,8 @@ func end(t *testing.T, tx pgx.Tx, commit bool) {
 	}
 }
 
-// What is filled in a caller's transaction commits, or rolls back, with the caller's rows, and
-// is read there before.
+// TestWithCommitsTogether sees that fills in a caller's transaction commit, or roll back, with
+// the caller's rows, and that the transaction reads them before.
 func TestWithCommitsTogether(t *testing.T) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{})
@@ -91,7 +91,7 @@ func TestWithCommitsTogether(t *testing.T) {
 				if err != nil || !res[0].Accepted || res[1].Accepted {
 					t.Errorf("apply: %+v, %v; want the first accepted and the second refused", res, err)
 				}
-				// The transaction reads its own fills, and nobody else does.
+				// The transaction reads its own fills, and no other does.
 				for key, want := range map[string]float64{"old": 8, "new": 4, "pair": 5} {
 					levelIs(t, in, key, want)
 				}
@@ -121,9 +121,9 @@ func TestWithCommitsTogether(t *testing.T) {
 	clean(t, c.pool)
 }
 
-// At REPEATABLE READ a bucket that somebody else has filled since the transaction began cannot
-// be decided: the error has the server's code, for those who run transactions again, and says
-// to.
+// TestWithSerializationFailure fills a bucket at REPEATABLE READ that somebody has filled since
+// the transaction began. The error has the server's code, and tells the caller to run the whole
+// transaction again.
 func TestWithSerializationFailure(t *testing.T) {
 	c := newCharges(t, postgres.Options{})
 	for name, o := range map[string]func(store.Bucket) store.Op{
@@ -148,14 +148,14 @@ func TestWithSerializationFailure(t *testing.T) {
 	}
 }
 
-// A transaction keeps the buckets that it has filled locked until it ends; others wait for it,
-// or give up honestly.
+// TestWithHoldsTheRow sees that a transaction keeps its buckets locked until its end, and that
+// others wait for them or give up.
 func TestWithHoldsTheRow(t *testing.T) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{Lanes: 1})
 	b := store.Limit{Capacity: 3}.For(secret)
 	tx := c.begin(t, pgx.ReadCommitted)
-	fill(t, c.s.With(tx), op(b, 2, store.IfFits)) // the row is new, and only this transaction sees it
+	fill(t, c.s.With(tx), op(b, 2, store.IfFits)) // a new row, which only this transaction sees
 
 	type answer struct {
 		st  store.State
@@ -166,7 +166,7 @@ func TestWithHoldsTheRow(t *testing.T) {
 	waiters(t, c.pool, c.schema, 1)
 	impatient, giveUp := context.WithCancel(t.Context())
 	given := make(chan error, 1)
-	// Another store, so that it does not queue behind the first but waits for the row itself.
+	// The other store does not queue behind the first, but waits for the row itself.
 	other := over(t, c.pool, postgres.Options{Schema: c.schema})
 	go func() { _, err := other.Fill(impatient, op(b, 1, store.IfFits)); given <- err }()
 	waiters(t, c.pool, c.schema, 2)
@@ -185,15 +185,14 @@ func TestWithHoldsTheRow(t *testing.T) {
 	if a := <-waits; a.err != nil {
 		t.Errorf("the fill that waited: %v", a.err)
 	}
-	// One unit was left, and two asked for it.
+	// One unit was left for two callers.
 	until(t, "the fill that was given up to be decided", func() bool { return stateOf(t, c.s, secret).Level == 3 })
 	clean(t, c.pool)
 }
 
-// A fill that waited for a row has a clock that is older than what it finds there. The bucket
-// is not rewound by that, neither by a time that goes back (trap 4), nor by a wait longer than
-// MaxSkew that looks as if the row's time were not to be believed (trap 21): units would leak
-// twice.
+// TestWaiterDoesNotRewind has a fill wait for a row. The clock of the fill is then older than
+// the time in the row, by more than MaxSkew in one case. Neither may rewind the bucket: units
+// would leak twice.
 func TestWaiterDoesNotRewind(t *testing.T) {
 	const wait = 100 * time.Millisecond
 	kinds := map[string]func(store.Bucket) store.Op{
@@ -233,7 +232,7 @@ func TestWaiterDoesNotRewind(t *testing.T) {
 	}
 }
 
-// A nil transaction, or one that has ended, is an error like any other.
+// TestWithNothing uses a nil transaction, and one that has ended. Both give an error.
 func TestWithNothing(t *testing.T) {
 	c := newCharges(t, postgres.Options{})
 	for _, call := range calls(c.s.With(nil), steady.For(secret)) {

@@ -17,9 +17,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // gate is a flush function that a test lets through batch by batch. It answers a request with
-// its double.
+// twice its value.
 type gate struct {
-	started chan []int    // what a flush was given, as it starts
+	started chan []int    // the batch of a flush, when it starts
 	proceed chan struct{} // lets it end
 }
 
@@ -267,7 +267,7 @@ func TestFlushThatDoesNotReturn(t *testing.T) {
 					worse := do(ctx, c, -2)
 					synctest.Wait()
 					proceed <- struct{}{}
-					if name == "panic" || !background { // a goroutine that leads is gone with its flush
+					if name == "panic" || !background { // Goexit ends the goroutine of a caller that leads
 						if a := <-bad; !errors.Is(a.err, store.ErrUnknownOutcome) {
 							t.Errorf("error %v, want ErrUnknownOutcome", a.err)
 						}
@@ -320,7 +320,7 @@ func TestPostpone(t *testing.T) {
 		synctest.Wait()
 		proceed <- struct{}{}
 		want(t, chs[0], 0)
-		batchIs(t, <-started, 2, 3, 20) // what was postponed comes first, in its order
+		batchIs(t, <-started, 2, 3, 20) // postponed requests come first, in their order
 		proceed <- struct{}{}
 		want(t, chs[1], 0)
 		want(t, late, 0)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestFlushed sees what each flush is reported as.
+// TestFlushed sees how each flush is reported.
 func TestFlushed(t *testing.T) {
 	boom := errors.New("boom")
 	type report struct {

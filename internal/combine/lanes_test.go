@@ -77,7 +77,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// doHash is do for a hash.
+// doHash is do with a hash.
 func doHash(c *Combiner[int, int], hash uint64, in int) chan answer {
 	ch := make(chan answer, 1)
 	go func() {
@@ -102,7 +102,7 @@ func TestLanes(t *testing.T) {
 			default:
 			}
 			three := doHash(c, 8, 3)
-			batchIs(t, <-g.started, 3) // past the one that must wait
+			batchIs(t, <-g.started, 3) // overtakes the request that must wait
 			g.proceed <- struct{}{}
 			g.proceed <- struct{}{}
 			batchIs(t, <-g.started, 2)
@@ -132,7 +132,7 @@ func TestLanes(t *testing.T) {
 			batchIs(t, <-g.started, 1, 2, 3)
 			chs = append(chs, doHash(c, 4, 4))
 			synctest.Wait()
-			g.proceed <- struct{}{} // whichever ends first leaves what is too little to the other
+			g.proceed <- struct{}{} // the flush that ends first leaves the small rest to the other
 			synctest.Wait()
 			g.proceed <- struct{}{}
 			batchIs(t, <-g.started, 4)
@@ -145,16 +145,16 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// A caller whose context can end flushes its own request where a flush can be cut short, and
-// nobody's but its own is.
+// TestCut ends the context of a caller that flushes its own request. Cut ends that flush, and
+// never the flush of other requests.
 func TestCut(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		before bool  // it is cut in Before
-		fails  error // what was cut returns
-		plain  bool  // the caller's error is its context's alone
+		before bool  // Cut ends Before, and not the flush
+		fails  error // the error of the Before or flush that was cut
+		plain  bool  // the caller gets the error of its context alone
 	}{
-		{"waiting for what the flush needs: nothing was sent", true, store.ErrUnavailable, true},
+		{"waiting for a connection: nothing was sent", true, store.ErrUnavailable, true},
 		{"in flight, and cannot be known", false, store.ErrUnknownOutcome, false},
 		{"in flight, and not applied", false, store.ErrUnavailable, true},
 		{"in flight, and done all the same", false, nil, false},
@@ -191,7 +191,7 @@ func TestCut(t *testing.T) {
 				cancel()
 				switch a := <-one; {
 				case test.fails == nil && a.err != nil:
-					t.Errorf("error %v for what was done", a.err)
+					t.Errorf("error %v for a request that was applied", a.err)
 				case test.plain && a.err != context.Canceled:
 					t.Errorf("error %v, want context.Canceled alone", a.err)
 				case test.fails != nil && !test.plain && (!errors.Is(a.err, store.ErrUnknownOutcome) || !errors.Is(a.err, context.Canceled)):

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestStorm cancels at random moments: a request object that were used again while a flush
-// still has it would answer somebody with another's result, and the race detector would see it.
+// TestStorm cancels calls at random moments. If a request were used again while a flush still
+// has it, a caller would get the answer of another, and the race detector would see it.
 func TestStorm(t *testing.T) {
 	var inFlight [3]atomic.Int32
 	c := mustNew(t, func(lane int, batch []*Request[int, int]) {
@@ -52,7 +52,7 @@ func TestStorm(t *testing.T) {
 	}
 	wg.Wait()
 	c.Close()
-	if done.Load() < 32*133 { // those with i%3 != 0 were never cancelled
+	if done.Load() < 32*133 { // requests with i%3 != 0 are never cancelled
 		t.Errorf("%d of %d answered, %d withdrawn, %d unknown", done.Load(), 32*200, withdrawn.Load(), unknown.Load())
 	}
 }

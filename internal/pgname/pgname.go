@@ -1,6 +1,6 @@
-// Package pgname names brim's things in PostgreSQL: it checks the configurable schema and
-// table, quotes them, and puts them into statements. The backend and the migrator share it, so
-// that they cannot disagree.
+// Package pgname names brim's tables in PostgreSQL. It checks the configured schema and table,
+// quotes them, and puts them, and the SQL that statements share, into statements. The backends
+// and the migrator use one package, so that they cannot disagree.
 package pgname
 
 import (
@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// What is used where a name is not configured.
+// Names that are used where none is configured.
 const (
 	DefaultSchema = "brim"
 	DefaultTable  = "buckets"
@@ -20,13 +20,13 @@ const (
 	maxTable  = 48 // leaves room for the names that are derived from the table's
 )
 
-// Names are a schema and a table that were checked. The zero value is not valid: use [New].
+// Names are a schema and a table that were checked. The zero value is not valid; use [New].
 type Names struct {
 	schema, table string
 }
 
-// New checks the names; an empty one means its default. They are taken byte for byte, whatever
-// case or characters they have: the name Limits is not the name limits.
+// New checks the names; an empty one means its default. New takes names byte for byte: the name
+// Limits is not the name limits.
 func New(schema, table string) (Names, error) {
 	n := Names{schema: schema, table: table}
 	if n.schema == "" {
@@ -44,26 +44,26 @@ func New(schema, table string) (Names, error) {
 	return n, nil
 }
 
-func check(what, name string, limit int) error {
+func check(kind, name string, limit int) error {
 	switch {
 	case len(name) > limit:
-		return fmt.Errorf("%s name has %d bytes; it may have at most %d", what, len(name), limit)
+		return fmt.Errorf("%s name has %d bytes; it may have at most %d", kind, len(name), limit)
 	case strings.IndexByte(name, 0) >= 0, !utf8.ValidString(name):
-		return fmt.Errorf("%s name %q is not UTF-8 without NUL, which PostgreSQL requires", what, name)
-	case what == "schema" && strings.HasPrefix(name, "pg_"):
+		return fmt.Errorf("%s name %q is not UTF-8 without NUL, which PostgreSQL requires", kind, name)
+	case kind == "schema" && strings.HasPrefix(name, "pg_"):
 		return fmt.Errorf("schema name %q starts with pg_, which PostgreSQL keeps for itself", name)
 	}
 	return nil
 }
 
-// Schema returns the schema's name as it is in the catalog, unquoted.
+// Schema returns the name of the schema as it stands in the catalog, unquoted.
 func (n Names) Schema() string { return n.schema }
 
-// Table returns the name of the table of buckets as it is in the catalog, unquoted.
+// Table returns the name of the table of buckets as it stands in the catalog, unquoted.
 func (n Names) Table() string { return n.table }
 
-// Versions returns the name of the table that says which migrations were applied, unquoted. It
-// is in the same schema.
+// Versions returns the unquoted name of the table that records which migrations were applied.
+// It is in the same schema.
 func (n Names) Versions() string { return n.table + "_migrations" }
 
 // Qualified returns the table of buckets, quoted and with its schema, for use in a statement.
@@ -73,20 +73,23 @@ func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table
 // use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
-// ledger are the tables that package spend keeps beside the buckets, and one index.
+// ledger are the suffixes of the tables that package spend keeps beside the buckets, and of one
+// index.
 var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "holds"}
 
-// Render puts the names into a statement, in place of
+// Render replaces the placeholders in a statement:
 //
 //	{{schema}}    the schema, quoted as an identifier
 //	{{table}}     the table of buckets, quoted as an identifier, without its schema
 //	{{versions}}  the table of applied migrations, likewise
 //	{{'schema'}}  the schema as a string literal
-//	{{accounts}}, {{entries}}, {{requests}}, {{holds}}  the tables of package spend, named after the table of buckets
-//	{{entries_dated}}  an index on the second
+//	{{accounts}}, {{entries}}, {{requests}}, {{holds}}
+//	              the tables of package spend, named after the table of buckets
+//	{{entries_dated}}
+//	              an index on the table of entries
 //
-// and of the pairs in more, each a placeholder and what is to stand for it. What was put in is
-// not looked at again, so a name that reads like a placeholder stays as it is.
+// The pairs in more are further placeholders, each with its replacement. Render does not look
+// at a replacement again, so a name that reads like a placeholder stays as it is.
 func (n Names) Render(sql string, more ...string) string {
 	pairs := append([]string{
 		"{{schema}}", Quote(n.schema),
@@ -103,8 +106,8 @@ func (n Names) Render(sql string, more ...string) string {
 // Quote makes an identifier of a name.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal makes a string literal of s. It holds no dollar sign, so that it cannot end a
-// dollar-quoted body around it, and reads the same whatever standard_conforming_strings says.
+// Literal makes a string literal of s. The literal has no dollar sign, so it cannot end a
+// dollar-quoted body around it. Its meaning does not depend on standard_conforming_strings.
 func Literal(s string) string {
 	if !strings.ContainsAny(s, `\$`) {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"

@@ -14,14 +14,14 @@ func TestNew(t *testing.T) {
 		{"defaults", "an empty name is not configured", "", "", `"brim"."buckets"`},
 		{"case and spaces", "names are taken byte for byte", "My Schema", "Bückets", `"My Schema"."Bückets"`},
 		{"quotes", "a quote must not end the identifier", `a"b`, `"; DROP TABLE x; --`, `"a""b"."""; DROP TABLE x; --"`},
-		{"longest", "that much PostgreSQL keeps", strings.Repeat("s", 63), "t", `"` + strings.Repeat("s", 63) + `"."t"`},
-		{"long schema", "PostgreSQL would cut it off, and two schemas be one", strings.Repeat("s", 64), "", ""},
-		{"long in bytes", "it counts bytes", strings.Repeat("ü", 32), "", ""},
+		{"longest", "PostgreSQL keeps 63 bytes", strings.Repeat("s", 63), "t", `"` + strings.Repeat("s", 63) + `"."t"`},
+		{"long schema", "PostgreSQL would cut it off, and two schemas could become one", strings.Repeat("s", 64), "", ""},
+		{"long in bytes", "the limit counts bytes, not characters", strings.Repeat("ü", 32), "", ""},
 		{"long table", "derived names would be cut off", "", strings.Repeat("t", 49), ""},
 		{"NUL", "the protocol ends strings there", "a\x00", "", ""},
 		{"not UTF-8", "the server refuses it", "", "\xff", ""},
 		{"reserved", "the server refuses it", "pg_x", "", ""},
-		{"reserved for schemas only", "a table may be called so", "", "pg_x", `"brim"."pg_x"`},
+		{"reserved for schemas only", "a table may have this prefix", "", "pg_x", `"brim"."pg_x"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n, err := New(c.schema, c.table)
@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 	got := n.Render("{{schema}} {{table}} {{versions}} {{'schema'}} {{more}} {{unknown}}", "{{more}}", "{{table}}")
 	want := `"{{table}}" "it's ""{{schema}}""" "it's ""{{schema}}""_migrations" '{{table}}' {{table}} {{unknown}}`
 	if got != want {
-		t.Errorf("got  %s\nwant %s: what was put in is not looked at again", got, want)
+		t.Errorf("got  %s\nwant %s: Render must not look at a replacement again", got, want)
 	}
 }
 

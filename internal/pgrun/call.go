@@ -48,22 +48,6 @@ func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error 
 	return use(ctx, conn, f)
 }
 
-// use calls f with the connection and ends a transaction that f left open: the pool would close
-// the connection. It closes a connection to a server that is read-only, since the next may go
-// to another server.
-func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
-	err := f(conn)
-	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
-		if _, rerr := conn.Exec(ctx, "ROLLBACK"); err == nil {
-			err = rerr
-		}
-	}
-	if err != nil && judge(err) == readOnly {
-		_ = conn.Conn().Close(ctx)
-	}
-	return err
-}
-
 // Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
 // After a deadlock, and after any other error that leaves nothing applied and may not come
 // again, it runs fn again. An error of fn's own is returned as it is.
@@ -135,7 +119,9 @@ func QueueCommit(b *pgx.Batch) {
 // returned or changed. On a connection whose session has another default isolation the
 // statement runs in a transaction of its own at READ COMMITTED. When Query on a connection
 // returns without an error, the statement is committed.
-func (r *Runner) Query(ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error) (n int64, err error) {
+func (r *Runner) Query(
+	ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error,
+) (n int64, err error) {
 	if _, caller := q.(pgx.Tx); caller || !r.explicit.Load() {
 		rows, err := q.Query(ctx, sql, args...)
 		if err != nil {

@@ -10,10 +10,12 @@ import (
 //go:embed clock.sql
 var clock string
 
-// Clock returns the fragment clock(injected). Its argument is the parameter to which [Runner.Now] is bound.
+// Clock returns the fragment clock(injected). Its argument is the parameter to which
+// [Runner.Now] is bound.
 func Clock() pgname.Fragment { return pgname.ParseFragment(clock) }
 
-// Now returns the injected clock's time as the argument of a statement, or nil for the server's clock.
+// Now returns the injected clock's time as the argument of a statement, or nil for the server's
+// clock.
 func (r *Runner) Now() *time.Time {
 	if r.Clock == nil {
 		return nil

@@ -31,7 +31,8 @@ func judge(err error) verdict {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.As(err, &connect), errors.As(err, new(unsent)), errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
+	case errors.As(err, &connect), errors.As(err, new(unsent)),
+		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
 		return down
 	case errors.As(err, &pg):
 		switch {

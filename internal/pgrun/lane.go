@@ -3,6 +3,8 @@ package pgrun
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -34,7 +36,9 @@ type Batching struct {
 // the runner's timeout, and reports it to the trace. It calls flusher once for each lane; the
 // function that flusher returns answers the batches of that lane, and sends to the server by
 // [Lane.Attempt] alone.
-func NewCombiner[Q, A any](r *Runner, b Batching, flusher func(*Lane) func(context.Context, []*combine.Request[Q, A])) (*Combiner[Q, A], error) {
+func NewCombiner[Q, A any](
+	r *Runner, b Batching, flusher func(*Lane) func(context.Context, []*combine.Request[Q, A]),
+) (*Combiner[Q, A], error) {
 	c := &Combiner[Q, A]{r: r}
 	flushes := make([]func(context.Context, []*combine.Request[Q, A]), max(1, b.Lanes))
 	for i := range flushes {
@@ -65,7 +69,9 @@ func NewCombiner[Q, A any](r *Runner, b Batching, flusher func(*Lane) func(conte
 // decides and commits a transaction for a batch on the connection; it sets the Err of a request
 // that fails by itself. Where the server refuses the transaction of a batch, each request gets
 // a transaction of its own, so that one bad request fails alone.
-func NewTransactions[Q, A any](r *Runner, b Batching, transact func(context.Context, *pgxpool.Conn, []*combine.Request[Q, A]) error) (*Combiner[Q, A], error) {
+func NewTransactions[Q, A any](
+	r *Runner, b Batching, transact func(context.Context, *pgxpool.Conn, []*combine.Request[Q, A]) error,
+) (*Combiner[Q, A], error) {
 	return NewCombiner(r, b, func(l *Lane) func(context.Context, []*combine.Request[Q, A]) {
 		attempt := func(ctx context.Context, batch []*combine.Request[Q, A]) error {
 			err := l.Attempt(ctx, func(conn *pgxpool.Conn) error {
@@ -112,6 +118,47 @@ func (l *Lane) Attempt(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	}))
 }
 
+// retries is the largest number of attempts after the first.
+const retries = 3
+
+// retry calls attempt again while its error says that nothing was applied and that the same
+// statement may succeed. It returns the error of the last attempt as the driver made it.
+func (r *Runner) retry(ctx context.Context, attempt func() error) error {
+	for n := 0; ; n++ {
+		err := attempt()
+		if err == nil || n == retries {
+			return err
+		}
+		switch v := judge(err); {
+		case v == serialized && !r.explicit.Swap(true):
+			continue // the next attempt asks for READ COMMITTED: there is nobody to wait for
+		case v == serialized, v == retry:
+			r.retrying(n+1, r.explain(err))
+		default:
+			return err
+		}
+		if backoff(ctx, n) != nil {
+			return err
+		}
+	}
+}
+
+// use calls f with the connection and ends a transaction that f left open: the pool would close
+// the connection. It closes a connection to a server that is read-only, since the next may go
+// to another server.
+func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
+	err := f(conn)
+	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		if _, rerr := conn.Exec(ctx, "ROLLBACK"); err == nil {
+			err = rerr
+		}
+	}
+	if err != nil && judge(err) == readOnly {
+		_ = conn.Conn().Close(ctx)
+	}
+	return err
+}
+
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.
 func (l *Lane) acquire() error {
@@ -137,7 +184,8 @@ func (l *Lane) connect() error {
 		l.watch(conn.Conn().PgConn().Conn())
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size", store.ErrUnavailable, l.r.Timeout)
+		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size",
+			store.ErrUnavailable, l.r.Timeout)
 	}
 	return l.r.explain(unsent{err})
 }
@@ -153,5 +201,18 @@ func (l *Lane) disconnect() {
 		l.unwatch()
 		l.conn.Release()
 		l.conn = nil
+	}
+}
+
+// backoff waits before the nth retry, with full jitter: two callers that collided come back at
+// different times.
+func backoff(ctx context.Context, n int) error {
+	t := time.NewTimer(rand.N(10 * time.Millisecond << n))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

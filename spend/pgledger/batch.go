@@ -1,9 +1,9 @@
 package pgledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -20,7 +20,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-type request = combine.Request[*ledger.Job, struct{}]
+// request is a job and its own error.
+type request = combine.Request[*ledger.Job, error]
 
 // Decide runs a job, in one transaction with others that are made at the same time. See
 // [ledger.Ledger].
@@ -29,17 +30,9 @@ func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	if len(job.Accounts) > 0 {
 		about = job.Accounts[0]
 	}
-	_, err := l.decisions.Do(ctx, maphash.String(l.seed, about), job)
-	if own := (jobError{}); errors.As(err, &own) {
-		return own.error
-	}
-	return l.run.Wrap("decide", err)
+	own, err := l.decisions.Do(ctx, maphash.String(l.seed, about), job)
+	return cmp.Or(l.run.Wrap("decide", err), own)
 }
-
-// jobError is an error that a job answered. That job fails alone.
-type jobError struct{ error }
-
-func (e jobError) Unwrap() error { return e.error }
 
 // repeats is how often a batch is decided again because another transaction has used one of its
 // IDs meanwhile, for another account.
@@ -63,9 +56,7 @@ func (l *Ledger) decideBatch(ctx context.Context, conn *pgxpool.Conn, requests [
 			return err
 		}
 		for i, r := range requests {
-			if errs[i] != nil {
-				r.Err = jobError{errs[i]}
-			}
+			r.Out = errs[i]
 		}
 		return nil
 	}
@@ -109,8 +100,9 @@ func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
 	}
 	return &batch{
 		l: l, sql: sql, q: q, own: own,
-		locked: make(map[string]bool), accounts: make(map[string]ledger.Account), requests: make(map[string]*ledger.Request),
-		watched: make(map[window]*ahead), dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
+		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
+		requests: make(map[string]*ledger.Request), watched: make(map[window]*ahead),
+		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
 	}
 }
 
@@ -297,11 +289,14 @@ func (b *batch) storeHolds(out *pgx.Batch) {
 		var accounts, spends []string
 		var expires []time.Time
 		for _, h := range list {
-			accounts, expires, spends = append(accounts, h.Account), append(expires, pgrun.Timestamp(h.Expires)), append(spends, h.SpendID)
+			accounts, spends = append(accounts, h.Account), append(spends, h.SpendID)
+			expires = append(expires, pgrun.Timestamp(h.Expires))
 		}
 		out.Queue(sql, accounts, expires, spends)
 	}
-	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool { return slices.Contains(b.closed, h) })
+	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool {
+		return slices.Contains(b.closed, h)
+	})
 	put(b.sql.hold, opened)
 	put(b.sql.unhold, b.closed)
 }

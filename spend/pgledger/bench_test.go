@@ -34,8 +34,8 @@ func execute(b *testing.B, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, against
-// one bare single-row UPDATE per decision through the same pool, in turn.
+// BenchmarkAuthorize measures authorizations under three rules, over 10,000 accounts, in turn
+// with one bare single-row UPDATE per decision through the same pool.
 func BenchmarkAuthorize(b *testing.B) {
 	const accounts = 10_000
 	pool := benchPool(b)
@@ -65,8 +65,8 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// BenchmarkFlat measures whether a decision's cost grows with what is in the window. Filling
-// the tables takes minutes.
+// BenchmarkFlat measures whether the cost of a decision grows with the entries in the window.
+// Filling the tables takes minutes.
 func BenchmarkFlat(b *testing.B) {
 	pool := benchPool(b)
 	spendload.Flat(b,

@@ -58,7 +58,7 @@ func harness(t *testing.T) spendtest.Harness {
 	t.Helper()
 	cfg := pgtest.Pool(t).Config()
 	cfg.MaxConns = 12
-	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // what a crash leaves is another test's matter
+	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test of this suite crashes the server
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,8 @@ func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
 			own = errs[0]
 		}
 		if isDuplicate(err) {
-			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again", store.ErrUnavailable)
+			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",
+				store.ErrUnavailable)
 		}
 		return err
 	})
@@ -50,7 +51,9 @@ func (j *joined) View(ctx context.Context, job *ledger.Job) error {
 	return cmp.Or(err, own)
 }
 
-func (j *joined) History(ctx context.Context, account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
+func (j *joined) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
+) (list []ledger.Entry, err error) {
 	err = j.l.run.Within(ctx, j.tx, "history", func() (err error) {
 		list, err = j.l.history(ctx, j.tx, account, before, limit)
 		return err

@@ -25,8 +25,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cutter passes connections on to the server and cuts them by chance, in either direction and
-// in the middle of messages.
+// cutter passes connections on to the server. It cuts them at random, in either direction and
+// within messages.
 type cutter struct {
 	net.Listener
 	cuts atomic.Int64
@@ -84,8 +84,8 @@ func (c *cutter) pass(to, from net.Conn) {
 	}
 }
 
-// 10,000 requests, each sent three times over connections that are cut at random: one effect
-// each. Whoever gets no answer sends again.
+// TestExactlyOnceOverCutConnections sends 10,000 requests three times each, over connections
+// that are cut at random. A caller without an answer sends again. Each request has one effect.
 func TestExactlyOnceOverCutConnections(t *testing.T) {
 	direct := pgtest.Pool(t)
 	schema := migrated(t, direct)
@@ -146,11 +146,11 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	once.Check(t, over(t, direct, &postgres.Options{Schema: schema}), answers)
 }
 
-// childEnv, in the environment, makes this test binary a second process: a connection string
-// and a schema.
+// childEnv, in the environment, makes this test binary a second process. Its value is a
+// connection string and a schema.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
-// 64 goroutines of two processes spend 1.00 against 100.00, by ledgers of their own and by
+// TestRaces has 64 goroutines that spend 1.00 each against 100.00, by their own ledgers and by
 // shared ones.
 func TestRaces(t *testing.T) {
 	pool := pgtest.Pool(t)
@@ -162,6 +162,7 @@ func TestRaces(t *testing.T) {
 	spendload.Races(t, ledgers)
 }
 
+// TestProcesses is TestRaces in two processes.
 func TestProcesses(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)

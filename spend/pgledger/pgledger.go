@@ -49,7 +49,7 @@ type Ledger struct {
 	sql       *statements // of the ledger's own transactions
 	joined    *statements // of a caller's transactions
 	seed      maphash.Seed
-	decisions *pgrun.Combiner[*ledger.Job, struct{}]
+	decisions *pgrun.Combiner[*ledger.Job, error]
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -106,7 +106,9 @@ func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(ctx context.Context, account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
+func (l *Ledger) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
+) (list []ledger.Entry, err error) {
 	err = l.run.Look(ctx, "history", func(conn *pgxpool.Conn) (err error) {
 		list, err = l.history(ctx, conn, account, before, limit)
 		return err

@@ -174,8 +174,9 @@ func (r *entryRow) fields() []any {
 
 func (r *entryRow) entry(account string) ledger.Entry {
 	return ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(), Kind: r.kind.String, RequestID: r.id.String,
-		SpendID: r.spend.String, Part: r.part, Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
+		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(),
+		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, Part: r.part,
+		Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
 		Tags: r.tags, Refused: r.refused,
 	}
 }

@@ -65,13 +65,16 @@ func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 			list = append(list, *e)
 		}
 	}
-	slices.SortFunc(list, func(a, b ledger.Entry) int { return cmp.Or(cmp.Compare(a.Dated, b.Dated), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(list, func(a, b ledger.Entry) int {
+		return cmp.Or(cmp.Compare(a.Dated, b.Dated), cmp.Compare(a.Seq, b.Seq))
+	})
 	return list, through, nil
 }
 
 // stored returns the entries of a range that the table has, read ahead or now.
 func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	if w := b.watched[window{account, after}]; w != nil && upto <= w.upto && w.begun < readAhead && w.fixed < readAhead {
+	w := b.watched[window{account, after}]
+	if w != nil && upto <= w.upto && w.begun < readAhead && w.fixed < readAhead {
 		for _, e := range w.entries {
 			if e.Dated <= upto {
 				list = append(list, e)
@@ -165,7 +168,9 @@ func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, erro
 			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID })
 		}
 	}
-	slices.SortFunc(open, func(a, b hold) int { return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(open, func(a, b hold) int {
+		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
+	})
 	var held []ledger.Request
 	for _, h := range open {
 		held = append(held, *b.requests[h.id])
@@ -174,7 +179,9 @@ func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, erro
 }
 
 // history reads a page of entries.
-func (l *Ledger) history(ctx context.Context, q pgrun.Queryer, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+func (l *Ledger) history(
+	ctx context.Context, q pgrun.Queryer, account string, before ledger.Position, limit int,
+) ([]ledger.Entry, error) {
 	if before.Seq == 0 {
 		before = ledger.Position{At: last, Seq: math.MaxInt64}
 	}
@@ -186,7 +193,9 @@ func (l *Ledger) history(ctx context.Context, q pgrun.Queryer, account string, b
 }
 
 // accounts reads a page of accounts.
-func (l *Ledger) accounts(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) (list []ledger.Account, err error) {
+func (l *Ledger) accounts(
+	ctx context.Context, q pgrun.Queryer, prefix, after string, limit int,
+) (list []ledger.Account, err error) {
 	rows, err := q.Query(ctx, l.sql.list, prefix, after, limit)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ var files embed.FS
 
 // columns are the columns of an entry in the order of entryRow.fields. Every reader knows the
 // account.
-const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends, e.currency, e.kind, e.id, e.spend, e.tags, e.refused`
+const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends,
+	e.currency, e.kind, e.id, e.spend, e.tags, e.refused`
 
 // statements are the ledger's statements for one schema and table.
 type statements struct {
@@ -33,8 +34,9 @@ func newStatements(names pgname.Names, note string) *statements {
 		return names.Render(pgname.Expand(string(raw), pgrun.Clock()), "{{columns}}", columns) + note
 	}
 	return &statements{
-		lock: text("lock"), lockKnown: text("lock_known"), owners: text("owners"), accounts: text("accounts"), requests: text("requests"),
-		watched: text("watched"), entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
+		lock: text("lock"), lockKnown: text("lock_known"), owners: text("owners"),
+		accounts: text("accounts"), requests: text("requests"), watched: text("watched"),
+		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
 		list: text("list"), save: text("save"), append: text("append"), answer: text("answer"), spends: text("spends"),
 		hold: text("hold"), unhold: text("unhold"), drop: text("drop"), unused: text("unused"), forget: text("forget"),
 	}

@@ -1,0 +1,300 @@
+package pgrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/store"
+)
+
+// TestMain fails if a goroutine is left when all tests have closed their runners.
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runner returns a runner over a pool of its own, with at most that many connections.
+func runner(t *testing.T, conns int32, o Options) *Runner {
+	t.Helper()
+	cfg := pgtest.Pool(t).Config()
+	cfg.MaxConns = conns
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	r, err := New(pool, "test", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+type request = combine.Request[int, int]
+
+// doubles returns a combiner whose transactions double numbers on the server. Division by zero
+// makes the server refuse a batch that has a zero.
+func doubles(t *testing.T, r *Runner, b Batching) *Combiner[int, int] {
+	t.Helper()
+	c, err := NewTransactions(r, b, func(ctx context.Context, conn *pgxpool.Conn, batch []*request) error {
+		in := make([]int, len(batch))
+		for i, request := range batch {
+			in[i] = request.In
+		}
+		i := 0
+		const sql = "SELECT 2 * n * (n / n) FROM unnest($1::int[]) WITH ORDINALITY AS u (n, i) ORDER BY i"
+		_, err := r.Query(ctx, conn, sql, []any{in}, func(rows pgx.Rows) error {
+			i++
+			return rows.Scan(&batch[i-1].Out)
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTransactions(t *testing.T) {
+	r := runner(t, 1, Options{})
+	c := doubles(t, r, Batching{})
+	// While the only connection is taken, all requests but the first queue for one batch.
+	taken, err := r.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			out, err := c.Do(context.Background(), uint64(n), n)
+			if n == 0 {
+				if !errors.Is(err, store.ErrUnavailable) || !IsCode(err, "22012") {
+					t.Errorf("a request that the server refuses: %d, %v", out, err)
+				}
+			} else if err != nil || out != 2*n {
+				t.Errorf("the neighbour %d: %d, %v", n, out, err)
+			}
+		})
+	}
+	taken.Release()
+	wg.Wait()
+}
+
+// TestFlushReports sees that a combiner reports its flushes under the name of its runner.
+func TestFlushReports(t *testing.T) {
+	var flushes, requests atomic.Int64
+	r := runner(t, 1, Options{Trace: store.Trace{Flush: func(f store.Flush) {
+		if f.Backend != "other" || f.Err != nil || f.Took <= 0 {
+			t.Errorf("%+v", f)
+		}
+		flushes.Add(1)
+		requests.Add(int64(f.Requests))
+	}}})
+	c := doubles(t, r.As("other"), Batching{})
+	for n := range 3 {
+		if _, err := c.Do(t.Context(), 0, n+1); err != nil {
+			t.Error(err)
+		}
+	}
+	c.Close()
+	if flushes.Load() != 3 || requests.Load() != 3 {
+		t.Errorf("%d flushes of %d requests were reported, want 3 of 3", flushes.Load(), requests.Load())
+	}
+}
+
+// timers counts the lanes of a combiner whose timer runs.
+func timers(c *Combiner[int, int]) (n int) {
+	for _, l := range c.lanes {
+		l.mu.Lock()
+		if l.timer != nil {
+			n++
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
+
+// TestLanesAreReused counts lanes and timers over 10,000 flushes, and after Close.
+func TestLanesAreReused(t *testing.T) {
+	r := runner(t, 2, Options{Timeout: time.Hour})
+	c := doubles(t, r, Batching{Lanes: 2})
+	lanes := slices.Clone(c.lanes)
+	for range 10_000 {
+		if _, err := c.Do(context.Background(), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(c.lanes, lanes) || len(lanes) != 2 || timers(c) > len(lanes) {
+		t.Errorf("10,000 flushes have left %d lanes and %d timers; want 2 lanes with a timer each", len(c.lanes), timers(c))
+	}
+	for _, l := range lanes {
+		if l.conn != nil {
+			t.Error("an idle lane keeps a connection")
+		}
+	}
+	r.Close()
+	if n := timers(c); n != 0 {
+		t.Errorf("%d timers run after Close", n)
+	}
+}
+
+func TestClose(t *testing.T) {
+	r := runner(t, 1, Options{})
+	child := r.As("child")
+	of := map[string]*Combiner[int, int]{
+		"the runner's": doubles(t, r, Batching{}),
+		"the child's":  doubles(t, child, Batching{}),
+	}
+	call := func(r *Runner) error {
+		return r.Look(t.Context(), "look", func(conn *pgxpool.Conn) error { return conn.Ping(t.Context()) })
+	}
+	other := r.As("other")
+	other.Close()
+	other.Close()
+	if err := call(other); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a closed runner answers %v", err)
+	}
+	if err := errors.Join(call(r), call(child)); err != nil {
+		t.Errorf("its parent and its sibling answer %v", err)
+	}
+	of["the runner's"].Close()
+	if len(r.made) != 1 {
+		t.Errorf("the runner keeps %d closers; want the child alone", len(r.made))
+	}
+	r.Close()
+	for name, c := range of {
+		if _, err := c.Do(t.Context(), 0, 1); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s combiner answers %v after Close", name, err)
+		}
+	}
+	late := doubles(t, child, Batching{})
+	if _, err := late.Do(t.Context(), 0, 1); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a combiner of a closed runner answers %v", err)
+	}
+	for name, r := range map[string]*Runner{"runner": r, "child": child, "grandchild": r.As("late")} {
+		for op, err := range map[string]error{
+			"look":     call(r),
+			"change":   r.Change(t.Context(), "change", func(*pgxpool.Conn) error { t.Error("called"); return nil }),
+			"transact": r.Transact(t.Context(), "transact", func(pgx.Tx) error { t.Error("called"); return nil }),
+		} {
+			if e := (*store.Error)(nil); !errors.Is(err, store.ErrClosed) || !errors.As(err, &e) || e.Op != op {
+				t.Errorf("%s of a closed %s: %v", op, name, err)
+			}
+		}
+	}
+}
+
+// TestLook sees that a transaction that a call left open is rolled back, so that the pool keeps
+// its connection.
+func TestLook(t *testing.T) {
+	r := runner(t, 1, Options{})
+	var pids []uint32
+	for range 2 {
+		err := r.Look(t.Context(), "look", func(conn *pgxpool.Conn) error {
+			pids = append(pids, conn.Conn().PgConn().PID())
+			_, err := conn.Exec(t.Context(), "BEGIN")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pids[0] != pids[1] {
+		t.Error("the connection was not kept")
+	}
+	err := r.Look(t.Context(), "look", func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(t.Context(), "SELECT 1/0")
+		return err
+	})
+	var e *store.Error
+	if !errors.Is(err, store.ErrUnavailable) || !errors.As(err, &e) || e.Backend != "test" || e.Op != "look" {
+		t.Errorf("a look that fails: %v", err)
+	}
+}
+
+// TestQuery counts rows, with and without a transaction around the statement, and stops at the
+// error of a row.
+func TestQuery(t *testing.T) {
+	r := runner(t, 1, Options{})
+	for _, explicit := range []bool{false, true} {
+		r.explicit.Store(explicit)
+		t.Run(fmt.Sprint("explicit isolation: ", explicit), func(t *testing.T) {
+			err := r.Change(t.Context(), "change", func(conn *pgxpool.Conn) error {
+				each := func(pgx.Rows) error { return nil }
+				n, err := r.Query(t.Context(), conn, "SELECT generate_series(1, $1::int)", []any{7}, each)
+				if n != 7 {
+					t.Errorf("%d rows, want 7", n)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			boom := errors.New("boom")
+			err = r.Change(t.Context(), "change", func(conn *pgxpool.Conn) error {
+				each := func(pgx.Rows) error { return boom }
+				_, err := r.Query(t.Context(), conn, "SELECT generate_series(1, 7)", nil, each)
+				return err
+			})
+			if !errors.Is(err, boom) {
+				t.Errorf("error %v, want that of the row", err)
+			}
+		})
+	}
+}
+
+func TestWithin(t *testing.T) {
+	r := runner(t, 1, Options{})
+	never := func() error { t.Error("called"); return nil }
+	if err := r.Within(t.Context(), nil, "fill", never); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a nil transaction: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tx, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if err := r.Within(ctx, tx, "fill", never); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: %v", err)
+	}
+}
+
+func TestClock(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := &Runner{server: &server{Options: Options{Clock: func() time.Time { return noon }}}}
+	if now := r.Now(); now == nil || !now.Equal(noon) {
+		t.Errorf("an injected clock: %v", now)
+	}
+	r.Clock = nil
+	if now := r.Now(); now != nil {
+		t.Errorf("the server's clock: %v, want nil", now)
+	}
+	if _, err := New(nil, "test", Options{}); err == nil {
+		t.Error("no pool: no error")
+	}
+}
