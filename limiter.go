@@ -136,7 +136,9 @@ func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) 
 // If the error is [ErrUnknownOutcome], the hold may have ended. After any other error it has
 // not.
 func (l *Limiter) Capture(ctx context.Context, b Bucket, held, used float64) (State, error) {
-	return l.fill(ctx, &store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
+	st, err := l.fill(ctx, &store.Op{Bucket: b, Amount: used, Hold: -held, Mode: store.Always}, min(held, used))
+	st.Full = false // Full answers a fill; a capture of 0 held units looks like one to the store
+	return st, err
 }
 
 // Release ends a hold of n units and frees their room. If b holds fewer than n units, the error

@@ -111,6 +111,11 @@ func TestMethods(t *testing.T) {
 			want:  brim.State{Level: 12, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
+			name: "Capture without a hold", why: "only a fill reports Full, even if a capture brings the level to the capacity",
+			call: func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 0, 10) },
+			want: brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+		},
+		{
 			name: "Release", why: "an unused hold leaves no units in the bucket",
 			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Release(ctx, b, 8) },

@@ -14,7 +14,7 @@ import (
 )
 
 // Relaxed keeps buckets in a bbolt file and decides in memory: it answers before the decision is
-// on the disk, about a hundred times as often as a [Store]. It is for limits that may forget the
+// on the disk, tens of times as often as a [Store]. It is for limits that may forget the
 // last moments when the machine or the program is killed.
 //
 // # Losses in a crash
