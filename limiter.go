@@ -358,10 +358,12 @@ type noStore struct{}
 
 var errNoStore = fmt.Errorf("brim: %w: the Limiter has no store; pass one to New", ErrClosed)
 
-func (noStore) Fill(context.Context, store.Op) (State, error)               { return State{}, errNoStore }
+func (noStore) Fill(context.Context, store.Op) (State, error) { return State{}, errNoStore }
+
 func (noStore) Apply(context.Context, ...store.Txn) ([]store.Result, error) { return nil, errNoStore }
-func (noStore) Read(context.Context, ...Bucket) ([]State, error)            { return nil, errNoStore }
-func (noStore) Delete(context.Context, ...string) error                     { return errNoStore }
-func (noStore) Scan(context.Context, string, string, int) ([]Entry, error)  { return nil, errNoStore }
-func (noStore) Prune(context.Context) (int64, error)                        { return 0, errNoStore }
-func (noStore) Close() error                                                { return nil }
+
+func (noStore) Read(context.Context, ...Bucket) ([]State, error)           { return nil, errNoStore }
+func (noStore) Delete(context.Context, ...string) error                    { return errNoStore }
+func (noStore) Scan(context.Context, string, string, int) ([]Entry, error) { return nil, errNoStore }
+func (noStore) Prune(context.Context) (int64, error)                       { return 0, errNoStore }
+func (noStore) Close() error                                               { return nil }

@@ -41,12 +41,14 @@ func TestListResetPrune(t *testing.T) {
 		why    string
 	}{
 		{
-			"all", l, "", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
+			"all", l, "",
+			[]string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
 			"the order is by bytes of the key, and the limit is the one last written",
 		},
 		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix matches bytes, not words"},
 		{
-			"own prefix", app, "", []string{"a 1/1000", "b 2/10"},
+			"own prefix", app, "",
+			[]string{"a 1/1000", "b 2/10"},
 			"a Limiter with a prefix lists its own buckets, without the prefix",
 		},
 		{"own prefix and another", app, "b", []string{"b 2/10"}, "both prefixes apply"},

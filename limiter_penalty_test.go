@@ -60,7 +60,9 @@ func TestPenalty(t *testing.T) {
 			penalty: 60 * s,
 			steps: []step{
 				{
-					try: 8, accepted: true}, {try: 3, blocked: 60 * s, retry: 60 * s}, {advance: -20 * s}, {try: 3,
+					try: 8, accepted: true,
+				}, {try: 3, blocked: 60 * s, retry: 60 * s}, {advance: -20 * s}, {
+					try:     3,
 					blocked: 60 * s, retry: 80 * s,
 				},
 			},
@@ -70,7 +72,9 @@ func TestPenalty(t *testing.T) {
 			penalty: 60 * s,
 			steps: []step{
 				{
-					fillup: 8, accepted: true}, {fillup: 3, blocked: 60 * s, retry: 60 * s}, {try: 1, blocked: 60 * s,
+					fillup: 8, accepted: true,
+				}, {fillup: 3, blocked: 60 * s, retry: 60 * s}, {
+					try: 1, blocked: 60 * s,
 					retry: 60 * s,
 				},
 			},
@@ -78,14 +82,16 @@ func TestPenalty(t *testing.T) {
 		{
 			name: "Hold", why: "a hold that does not fit blocks the bucket", penalty: 60 * s,
 			steps: []step{
-				{hold: 8, accepted: true}, {hold: 3, blocked: 60 * s, retry: brim.Never},
+				{hold: 8, accepted: true},
+				{hold: 3, blocked: 60 * s, retry: brim.Never},
 				{hold: 1, blocked: 60 * s, retry: 60 * s},
 			},
 		},
 		{
 			name: "TryFillupAll", why: "only the bucket that refused is blocked", penalty: 60 * s,
 			steps: []step{
-				{try: 8, accepted: true}, {all: 3, blocked: 60 * s, retry: 60 * s},
+				{try: 8, accepted: true},
+				{all: 3, blocked: 60 * s, retry: 60 * s},
 				{try: 1, blocked: 60 * s, retry: 60 * s},
 			},
 		},

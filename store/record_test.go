@@ -188,11 +188,13 @@ func TestFillErrors(t *testing.T) {
 	}{
 		{"more units than are held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
 		{
-			"an unknown mode is an error", Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1},
+			"an unknown mode is an error",
+			Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1},
 			errors.ErrUnsupported,
 		},
 		{
-			"an unknown mode is an error even with an amount of 0", Op{Bucket: limit.For("k"), Mode: 255},
+			"an unknown mode is an error even with an amount of 0",
+			Op{Bucket: limit.For("k"), Mode: 255},
 			errors.ErrUnsupported,
 		},
 	} {
@@ -294,7 +296,8 @@ func TestExpired(t *testing.T) {
 		{"held", Record{Held: 1, Time: noon, Limit: leaks}, 1e6, false},
 		{"does not leak", Record{Time: noon, Limit: Limit{Capacity: 1}}, 1e6, false},
 		{
-			"blocked until less than MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)},
+			"blocked until less than MaxSkew ago",
+			Record{Time: noon, Limit: leaks, BlockedUntil: at(100)},
 			100 + skew - 1e-6, false,
 		},
 		{"blocked until MaxSkew ago", Record{Time: noon, Limit: leaks, BlockedUntil: at(100)}, 100 + skew, true},

@@ -162,11 +162,13 @@ func TestTxnValidate(t *testing.T) {
 		{"two limits, two keys", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}}, nil},
 		{"one key twice", Txn{{Bucket: one.For("a")}, {Bucket: other.For("b")}, {Bucket: one.For("a")}}, nil},
 		{
-			"one key with two limits", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b")}, {Bucket: other.For("a")}},
+			"one key with two limits",
+			Txn{{Bucket: one.For("a")}, {Bucket: one.For("b")}, {Bucket: other.For("a")}},
 			ErrInvalidLimit,
 		},
 		{
-			"invalid operation", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Amount: math.NaN()}},
+			"invalid operation",
+			Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Amount: math.NaN()}},
 			ErrInvalidAmount,
 		},
 		{"invalid key", Txn{{Bucket: one.For("\xff")}}, ErrInvalidKey},

@@ -62,7 +62,9 @@ func (s *suite) pruneExpired(t *testing.T) {
 			"no leak, drained", "with a leak rate of 0 a bucket never expires",
 			[]store.Op{
 				{
-					Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1}, {Bucket: store.Limit{Capacity: 10}.For(""),
+					Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1,
+				}, {
+					Bucket: store.Limit{Capacity: 10}.For(""),
 					Amount: -1, Mode: store.Always,
 				},
 			},
@@ -82,7 +84,9 @@ func (s *suite) pruneExpired(t *testing.T) {
 			"slower by the limit last written", "the leak rate last written counts",
 			[]store.Op{
 				{
-					Bucket: limit.For(""), Amount: 60}, {Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""),
+					Bucket: limit.For(""), Amount: 60,
+				}, {
+					Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""),
 					Amount: 60,
 				},
 			},
