@@ -146,8 +146,8 @@ func TestClose(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- s.Close() }()
 		select {
-		case <-closed:
-			t.Error("Close of the store did not wait for the decision")
+		case err := <-closed:
+			t.Fatalf("Close of the store did not wait for the decision; it returned %v", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 		close(proceed)

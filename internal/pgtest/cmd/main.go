@@ -39,7 +39,7 @@ func run() (code int, err error) {
 	})
 	flag.Parse()
 	if flag.NArg() == 0 {
-		return 64, errors.New("no command; write it after --, as in: go run ./internal/pgtest/cmd -- go test -race ./...")
+		return 64, errors.New(`there is no command; write one after --, for instance "go test -race ./..."`)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
