@@ -59,24 +59,19 @@ func TestPenalty(t *testing.T) {
 			name: "never shortened", why: "an overflow on a clock that stepped back must not end the block earlier",
 			penalty: 60 * s,
 			steps: []step{
-				{
-					try: 8, accepted: true,
-				}, {try: 3, blocked: 60 * s, retry: 60 * s}, {advance: -20 * s}, {
-					try:     3,
-					blocked: 60 * s, retry: 80 * s,
-				},
+				{try: 8, accepted: true},
+				{try: 3, blocked: 60 * s, retry: 60 * s},
+				{advance: -20 * s},
+				{try: 3, blocked: 60 * s, retry: 80 * s},
 			},
 		},
 		{
 			name: "Fillup", why: "a Fillup that spills blocks the bucket too, and its units still go in",
 			penalty: 60 * s,
 			steps: []step{
-				{
-					fillup: 8, accepted: true,
-				}, {fillup: 3, blocked: 60 * s, retry: 60 * s}, {
-					try: 1, blocked: 60 * s,
-					retry: 60 * s,
-				},
+				{fillup: 8, accepted: true},
+				{fillup: 3, blocked: 60 * s, retry: 60 * s},
+				{try: 1, blocked: 60 * s, retry: 60 * s},
 			},
 		},
 		{

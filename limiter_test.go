@@ -38,7 +38,7 @@ func TestMethods(t *testing.T) {
 			want:  brim.State{Level: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: 3 * time.Second},
 		},
 		{
-			name: "TryFillup can never fit", why: "an impossible cost has no finite wait",
+			name: "TryFillup can never fit", why: "an amount above the capacity has no finite wait",
 			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 11) },
 			want: brim.State{Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
 		},

@@ -45,70 +45,67 @@ func TestCancel(t *testing.T) {
 			name: "nobody behind, later",
 			why:  "units that have leaked are gone: Cancel must not take them out again",
 			steps: []step{
-				{
-					reserve: 3,
-				}, {reserve: 2, turn: 3 * unit}, {advance: unit / 3}, {
-					cancel: 2,
-					given:  true,
-				}, {reserve: 1, turn: 3 * unit},
+				{reserve: 3},
+				{reserve: 2, turn: 3 * unit},
+				{advance: unit / 3},
+				{cancel: 2, given: true},
+				{reserve: 1, turn: 3 * unit},
 			},
 		},
 		{
 			name: "somebody behind",
 			why:  "the callers behind keep their turns, so a newcomer must not get this turn",
 			steps: []step{
-				{
-					reserve: 1,
-				}, {reserve: 1, turn: unit}, {reserve: 1, turn: 2 * unit}, {cancel: 2}, {
-					reserve: 1,
-					turn:    3 * unit,
-				},
+				{reserve: 1},
+				{reserve: 1, turn: unit},
+				{reserve: 1, turn: 2 * unit},
+				{cancel: 2},
+				{reserve: 1, turn: 3 * unit},
 			},
 		},
 		{
 			name: "somebody behind, later", why: "the level has fallen, but so have the units in front",
 			steps: []step{
-				{
-					reserve: 2,
-				}, {reserve: 1, turn: 2 * unit}, {advance: unit}, {
-					reserve: 1,
-					turn:    3 * unit,
-				}, {cancel: 2}, {reserve: 1, turn: 4 * unit},
+				{reserve: 2},
+				{reserve: 1, turn: 2 * unit},
+				{advance: unit},
+				{reserve: 1, turn: 3 * unit},
+				{cancel: 2},
+				{reserve: 1, turn: 4 * unit},
 			},
 		},
 		{
 			name: "the last first, then the one before",
 			why:  "the caller behind has cancelled too, so nobody is behind",
 			steps: []step{
-				{
-					reserve: 1,
-				}, {reserve: 1, turn: unit}, {reserve: 1, turn: 2 * unit}, {
-					cancel: 3,
-					given:  true,
-				}, {cancel: 2, given: true}, {reserve: 1, turn: unit},
+				{reserve: 1},
+				{reserve: 1, turn: unit},
+				{reserve: 1, turn: 2 * unit},
+				{cancel: 3, given: true},
+				{cancel: 2, given: true},
+				{reserve: 1, turn: unit},
 			},
 		},
 		{
 			name: "the one before first, then the last",
 			why:  "the unused turn stays unused: the last caller gives back only its own place",
 			steps: []step{
-				{
-					reserve: 1,
-				}, {reserve: 1, turn: unit}, {reserve: 1, turn: 2 * unit}, {cancel: 2}, {
-					cancel: 3,
-					given:  true,
-				}, {reserve: 1, turn: 2 * unit},
+				{reserve: 1},
+				{reserve: 1, turn: unit},
+				{reserve: 1, turn: 2 * unit},
+				{cancel: 2},
+				{cancel: 3, given: true},
+				{reserve: 1, turn: 2 * unit},
 			},
 		},
 		{
 			name: "twice", why: "a second Cancel would take out units of the callers in front",
 			steps: []step{
-				{
-					reserve: 3,
-				}, {reserve: 1, turn: 3 * unit}, {cancel: 2, given: true}, {cancel: 2}, {
-					reserve: 1,
-					turn:    3 * unit,
-				},
+				{reserve: 3},
+				{reserve: 1, turn: 3 * unit},
+				{cancel: 2, given: true},
+				{cancel: 2},
+				{reserve: 1, turn: 3 * unit},
 			},
 		},
 		{

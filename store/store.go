@@ -52,8 +52,8 @@ type Store interface {
 type Mode uint8
 
 const (
-	// IfFits puts the amount in wholly or not at all: TryFillup and Hold. With a negative
-	// amount and a ceiling it takes units out only if the bucket is no fuller than the ceiling.
+	// IfFits puts the amount in wholly or not at all: TryFillup and Hold. With a negative amount
+	// and a ceiling it takes units out only if the bucket is then no fuller than the ceiling.
 	IfFits Mode = iota
 	// Clamp puts the amount in up to the capacity; the excess is lost: Fillup.
 	Clamp

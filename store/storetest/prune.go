@@ -61,12 +61,8 @@ func (s *suite) pruneExpired(t *testing.T) {
 		{
 			"no leak, drained", "with a leak rate of 0 a bucket never expires",
 			[]store.Op{
-				{
-					Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1,
-				}, {
-					Bucket: store.Limit{Capacity: 10}.For(""),
-					Amount: -1, Mode: store.Always,
-				},
+				{Bucket: store.Limit{Capacity: 10}.For(""), Amount: 1},
+				{Bucket: store.Limit{Capacity: 10}.For(""), Amount: -1, Mode: store.Always},
 			},
 			0,
 		},
@@ -83,12 +79,8 @@ func (s *suite) pruneExpired(t *testing.T) {
 		{
 			"slower by the limit last written", "the leak rate last written counts",
 			[]store.Op{
-				{
-					Bucket: limit.For(""), Amount: 60,
-				}, {
-					Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""),
-					Amount: 60,
-				},
+				{Bucket: limit.For(""), Amount: 60},
+				{Bucket: store.Limit{Capacity: 3600, LeakRate: 0.5}.For(""), Amount: 60},
 			},
 			4*time.Minute + maxSkew,
 		},
