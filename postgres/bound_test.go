@@ -22,19 +22,21 @@ func storedTime(t *testing.T, pool *pgxpool.Pool, schema string) (at time.Time, 
 	return at, err
 }
 
-// TestBoundUnderLoad lets 64 writers fill one bucket as fast as they can. The bucket must admit exactly
-// the units that it holds and leaks, and its time must not go back. A writer that waits for the row lock
-// has read an older clock than the writer before it: if that clock were stored, units would leak twice.
+// TestBoundUnderLoad lets 64 writers fill one bucket as fast as they can. The bucket must admit
+// exactly the units that it holds and leaks, and its time must not go back. A writer that waits for
+// the row lock has read an older clock than the writer before it: if that clock were stored, units
+// would leak twice.
 //
-// Real time passes, because the clock under test is the server's. On a busy machine the writers may pause
-// long enough for the bucket to leak empty. An empty bucket leaks nothing, so the test adds up the units
-// that such pauses cost.
+// Real time passes, because the clock under test is the server's. On a busy machine the writers may
+// pause long enough for the bucket to leak empty. An empty bucket leaks nothing, so the test adds
+// up the units that such pauses cost.
 func TestBoundUnderLoad(t *testing.T) {
 	const capacity, rate = 100, 1000
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
 	b := store.Limit{Capacity: capacity, LeakRate: rate}.For("hot")
-	// One key has one lane in each store, so as many statements meet in the server as there are stores.
+	// One key has one lane in each store, so as many statements meet in the server as there are
+	// stores.
 	crowded := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=16"))
 	var stores []*postgres.Store
 	for range 16 {
@@ -44,8 +46,8 @@ func TestBoundUnderLoad(t *testing.T) {
 
 	var writers, reader sync.WaitGroup
 	stop, stopReader := make(chan struct{}), make(chan struct{})
-	// The pool connects before the test reads the clock, so that only the time counts in which fills are
-	// possible.
+	// The pool connects before the test reads the clock, so that only the time counts in which
+	// fills are possible.
 	concurrently(t, 64, func(i int64) error {
 		_, err := stores[i%16].Fill(t.Context(), op(steady.For("warm"), 1, store.Clamp))
 		return err
@@ -123,9 +125,9 @@ func TestBoundUnderLoad(t *testing.T) {
 	}
 }
 
-// follow replays the accepted fills of one unit in the order in which the server made them, and compares
-// each level with the one before it. It returns the units that would have leaked between from and to if
-// the bucket had never been empty.
+// follow replays the accepted fills of one unit in the order in which the server made them, and
+// compares each level with the one before it. It returns the units that would have leaked between
+// from and to if the bucket had never been empty.
 func follow(t *testing.T, fills []store.State, l store.Limit, from, to time.Time) (idle float64) {
 	t.Helper()
 	slices.SortFunc(fills, func(a, b store.State) int {

@@ -27,7 +27,8 @@ func TestCrashUnderLoad(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					// Ending ctx ends the loop but not this call; its outcome must not become unknown.
+					// Ending ctx ends the loop but not this call; its outcome must not become
+					// unknown.
 					call, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					st, err := db.Fill(call, op)
 					cancel()

@@ -1,7 +1,7 @@
 // Package pgtest gives tests a PostgreSQL.
 //
-// [Pool], [URL] and [Schema] share one server per test binary. If BRIM_TEST_POSTGRES holds the URL of
-// a superuser, all test binaries share the server at that URL. The command
+// [Pool], [URL] and [Schema] share one server per test binary. If BRIM_TEST_POSTGRES holds the URL
+// of a superuser, all test binaries share the server at that URL. The command
 //
 //	go run ./internal/pgtest/cmd -- go test ./...
 //
@@ -16,6 +16,6 @@
 //   - on Debian and its kin, as root, the package postgresql, which pgtest installs.
 //
 // A server ends with the process that started it, even if that process is killed. A shell holds the
-// server and reads from a pipe. When the other end of the pipe closes, the shell stops the server and
-// removes its data. fsync is on, so that data that a test finds durable is durable.
+// server and reads from a pipe. When the other end of the pipe closes, the shell stops the server
+// and removes its data. fsync is on, so that data that a test finds durable is durable.
 package pgtest

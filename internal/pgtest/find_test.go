@@ -66,8 +66,8 @@ func TestMissingSaysWhatHelps(t *testing.T) {
 	}
 }
 
-// TestDockerScript puts a program called docker on PATH, which records its arguments. The script must
-// create, start and stop a container, and remove it with its data when the holder has gone.
+// TestDockerScript puts a program called docker on PATH, which records its arguments. The script
+// must create, start and stop a container, and remove it with its data when the holder has gone.
 func TestDockerScript(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	Main(m)
 }
 
-// helper is the main function of a process that starts a server, prints its URL and directory, and waits
-// to be killed.
+// helper is the main function of a process that starts a server, prints its URL and directory, and
+// waits to be killed.
 func helper() {
 	s, err := Launch()
 	if err != nil {

@@ -29,7 +29,8 @@ var (
 // image is the Docker image for systems without the programs.
 const image = "postgres:17-alpine"
 
-// Server is a PostgreSQL that this process started. Only one goroutine at a time may call its methods.
+// Server is a PostgreSQL that this process started. Only one goroutine at a time may call its
+// methods.
 type Server struct {
 	super *supervisor
 	dir   string // holds the configuration, log, data and socket of a local server
@@ -38,8 +39,8 @@ type Server struct {
 	port  int
 }
 
-// NewServer starts a server for t alone and closes it at the end of t. Each element of conf is a line
-// of configuration, "max_connections=20" for instance.
+// NewServer starts a server for t alone and closes it at the end of t. Each element of conf is a
+// line of configuration, "max_connections=20" for instance.
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	count(t)
@@ -55,8 +56,8 @@ func NewServer(t testing.TB, conf ...string) *Server {
 	return s
 }
 
-// Launch starts a server for callers that have no testing.TB. The server ends with Close, or with this
-// process.
+// Launch starts a server for callers that have no testing.TB. The server ends with Close, or with
+// this process.
 func Launch(conf ...string) (*Server, error) {
 	bin := findBinaries(exec.LookPath, places)
 	docker := bin == "" && findDocker()
@@ -107,10 +108,10 @@ func (s *Server) initLocal(bin string) error {
 	return s.explain(s.super.ask("init", 2*time.Minute))
 }
 
-// serverDir returns the directory in which a server's own directory is made: tmp, or /tmp if tmp does
-// not allow it. Root runs the server as another user. That user must be able to reach its directory,
-// and to write to the parent: otherwise it cannot remove its directory at the end, and the directory
-// stays for ever.
+// serverDir returns the directory in which a server's own directory is made: tmp, or /tmp if tmp
+// does not allow it. Root runs the server as another user. That user must be able to reach its
+// directory, and to write to the parent: otherwise it cannot remove its directory at the end, and
+// the directory stays for ever.
 func serverDir(tmp string, root bool) string {
 	if !root {
 		return tmp
@@ -151,7 +152,8 @@ func (s *Server) initDocker() error {
 	return s.explain(s.super.ask("init", 10*time.Minute)) // Docker may have to fetch the image
 }
 
-// URL returns the URL of a superuser on 127.0.0.1. It stays the same when the server stops and starts.
+// URL returns the URL of a superuser on 127.0.0.1. It stays the same when the server stops and
+// starts.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
@@ -163,8 +165,8 @@ func (s *Server) Pool(t testing.TB) *pgxpool.Pool {
 }
 
 // Start starts a stopped server and waits until it answers. Each element of more is a line of
-// configuration that holds until the next Start. A server in Docker refuses more lines: it keeps those
-// that it was created with.
+// configuration that holds until the next Start. A server in Docker refuses more lines: it keeps
+// those that it was created with.
 func (s *Server) Start(more ...string) error {
 	if s.dir != "" {
 		lines := append([]string{
@@ -196,8 +198,8 @@ func (s *Server) Start(more ...string) error {
 	}
 }
 
-// Stop ends the server's connections and stops it. If immediate is set, the server stops as in a crash
-// and recovers at the next Start; otherwise it shuts down in good order.
+// Stop ends the server's connections and stops it. If immediate is set, the server stops as in a
+// crash and recovers at the next Start; otherwise it shuts down in good order.
 func (s *Server) Stop(immediate bool) error {
 	signal := "INT"
 	if immediate {

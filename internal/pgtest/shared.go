@@ -29,8 +29,8 @@ var shared struct {
 	tests   map[string]bool // names of the tests that used a PostgreSQL, shared or their own
 }
 
-// Main is a TestMain. It runs the tests, prints how many used PostgreSQL, stops the shared server and
-// exits.
+// Main is a TestMain. It runs the tests, prints how many used PostgreSQL, stops the shared server
+// and exits.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run does the work of Main and returns the exit code, for a TestMain that has more to do.
@@ -77,8 +77,8 @@ func Pool(t testing.TB) *pgxpool.Pool {
 	return newPool(t, URL(t))
 }
 
-// Schema returns the name of a schema that no other test uses. The caller creates the schema. At the end
-// of t, Schema drops it with its content.
+// Schema returns the name of a schema that no other test uses. The caller creates the schema. At
+// the end of t, Schema drops it with its content.
 func Schema(t testing.TB) string {
 	t.Helper()
 	url, name := URL(t), "test_"+strings.ToLower(rand.Text())

@@ -1,11 +1,11 @@
-// Command cmd runs another command, usually "go test ./...", with one PostgreSQL for all of its tests. At
-// the end it prints how many tests used the server:
+// Command cmd runs another command, usually "go test ./...", with one PostgreSQL for all of its
+// tests. At the end it prints how many tests used the server:
 //
 //	go run ./internal/pgtest/cmd [-c CONF]... -- COMMAND ARG...
 //
-// If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a server
-// and stops it at the end. Each -c is a line of configuration for that server, "-c fsync=off" for
-// instance. On an interrupt, cmd interrupts the command and cleans up.
+// If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a
+// server and stops it at the end. Each -c is a line of configuration for that server, "-c
+// fsync=off" for instance. On an interrupt, cmd interrupts the command and cleans up.
 package main
 
 import (
