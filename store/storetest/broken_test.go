@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -15,6 +16,7 @@ type faultState struct {
 	cancelled bool
 	failed    bool
 	locked    map[string]bool
+	timed     atomic.Int64 // times taken before the lock
 }
 
 func (s *refStore) now() int64 {
@@ -69,7 +71,10 @@ func (s *refStore) kept(key string, r store.Record) store.Record {
 func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st store.State, err error, done bool) {
 	switch s.fault {
 	case timeBeforeLock:
-		s.dawdle()
+		// Every other call waits here, so that calls with a later time overtake it.
+		if s.disk.fault.timed.Add(1)%2 == 0 {
+			s.dawdle()
+		}
 	case decidesFromSnapshot:
 		if ctx.Err() != nil || s.enter(ctx) != nil {
 			return st, nil, false
