@@ -13,5 +13,6 @@
 // [store.ErrCorrupt].
 //
 // If the disk fails during a commit, nobody can know the content of the file. The File then
-// refuses all work until it is opened again.
+// refuses all work until it is opened again. Open syncs the file and its directory first, so that
+// no answer counts on a commit or a name that a power failure can still take back.
 package boltfile

@@ -108,6 +108,9 @@ func (f *File) openDB() (err error) {
 			_ = f.file.Close()
 		}
 	}()
+	if err := f.settle(); err != nil {
+		return err
+	}
 	if lockable { // elsewhere bbolt locks the file, so it is checked after that
 		if err := f.verifyFile(); err != nil {
 			return err
@@ -120,6 +123,20 @@ func (f *File) openDB() (err error) {
 	if err := f.verifyFile(); err != nil {
 		_ = guard(f.db.Close)
 		return err
+	}
+	return nil
+}
+
+// settle makes the content and the name of the file durable. An earlier process may have ended
+// between a write and its sync, or a sync may have failed. An answer that counts on this file must
+// not be given while a power failure can still bring back an older one.
+func (f *File) settle() error {
+	if err := f.file.Sync(); err != nil {
+		return fileError(err)
+	}
+	// The name is not this program's if it may not read the directory.
+	if err := syncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return fileError(err)
 	}
 	return nil
 }
