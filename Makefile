@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-386 lint cross cover pictures bench bench-memory bench-bolt bench-peers bench-accept torture demo itest vuln
+.PHONY: help quick test test-386 lint cross cover pictures bench bench-memory bench-bolt bench-peers bench-accept torture torture-quick demo itest vuln
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -9,7 +9,7 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest docs/observability httplimit/sfvtest examples/frameworks
+NESTED := bench internal/itest docs/observability httplimit/sfvtest examples/frameworks torture
 # "make cross" builds for these systems.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
@@ -74,8 +74,12 @@ bench-accept: ## check the promises of leases and remembered refusals over Postg
 pictures: ## draw every picture of docs anew
 	$(GO) run ./internal/draw
 
-torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills
+torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of torture
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...
+	cd torture && BRIM_TORTURE=1 BRIM_REPORT=$(CURDIR)/torture/REPORT.md $(GO) test -count 1 -p 1 -v -timeout 4h ./...
+
+torture-quick: ## some seconds of every harness of torture; BRIM_SEED repeats a run
+	cd torture && $(GO) test -count 1 -p 1 ./...
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) run ./cmd/brim/demo

@@ -1,0 +1,64 @@
+package history
+
+import (
+	"context"
+	"errors"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Defect is a fault that is built into a store, to see whether a harness catches it.
+type Defect string
+
+// The defects.
+const (
+	// Early answers before the commit: it puts a relaxed store in the place of one that writes at
+	// once.
+	Early Defect = "early"
+	// Mistold reports an unknown outcome as a call that was not applied.
+	Mistold Defect = "mistold"
+	// Swallowed reports a Delete that failed as done.
+	Swallowed Defect = "swallowed"
+	// Unsynced has Sync of a relaxed store do nothing.
+	Unsynced Defect = "unsynced"
+)
+
+// wrap returns s with the defect.
+func (d Defect) wrap(s backend) backend {
+	if d == "" || d == Early {
+		return s
+	}
+	return defective{s, d}
+}
+
+// defective is a store with a defect. It has no Sync.
+type defective struct {
+	backend
+	defect Defect
+}
+
+// spoil returns the error that the defective store answers in the place of err.
+func (d defective) spoil(err error) error {
+	if d.defect == Mistold && errors.Is(err, store.ErrUnknownOutcome) {
+		return store.ErrUnavailable
+	}
+	return err
+}
+
+func (d defective) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	st, err := d.backend.Fill(ctx, op)
+	return st, d.spoil(err)
+}
+
+func (d defective) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+	results, err := d.backend.Apply(ctx, txns...)
+	return results, d.spoil(err)
+}
+
+func (d defective) Delete(ctx context.Context, keys ...string) error {
+	err := d.backend.Delete(ctx, keys...)
+	if d.defect == Swallowed {
+		return nil
+	}
+	return d.spoil(err)
+}

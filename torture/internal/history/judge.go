@@ -1,0 +1,120 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Judge follows a history whose calls may fail, and knows every content that the store can have.
+type Judge struct {
+	ops     []Op
+	relaxed bool
+	begun   int // the index of the call under way, or -1
+
+	now []Model // the possible contents that the store decides by
+	// kept holds the possible contents of the file. Only a relaxed store's file differs from the
+	// store.
+	kept []Model
+}
+
+// NewJudge returns a judge of a history that begins with an empty store. A relaxed store may forget
+// the calls after its last Sync.
+func NewJudge(ops []Op, relaxed bool) *Judge {
+	return &Judge{ops: ops, relaxed: relaxed, begun: -1, now: make([]Model, 1), kept: make([]Model, 1)}
+}
+
+// See takes a message of the child. It returns an error if an answer is false: a call that
+// succeeded must have been applied, a call that failed must not, and a call with an unknown outcome
+// may have been.
+func (j *Judge) See(n Note) error {
+	switch {
+	case n.Answer == nil && n.Op != Final:
+		j.begun = n.Op
+		return nil
+	case n.Answer == nil:
+		return nil
+	case n.Op == Final:
+		if n.Answer.Err == "" {
+			j.kept = slices.Clone(j.now)
+		}
+		return nil
+	}
+	j.begun = -1
+	return j.answered(n.Op, *n.Answer)
+}
+
+func (j *Judge) answered(n int, a Answer) error {
+	op, before := j.ops[n], j.now
+	j.now = nil
+	for _, m := range before {
+		next, want := m.Next(op)
+		switch a.Err {
+		case "":
+			if a.Agrees(want) {
+				j.now = add(j.now, next)
+			}
+		case Unknown:
+			j.now = add(j.now, m, next)
+		default:
+			j.now = add(j.now, m)
+		}
+	}
+	if len(j.now) == 0 {
+		_, want := before[0].Next(op)
+		return fmt.Errorf("call %d (%v) answered %+v; want %+v, or another of %d answers", n, op, a, want, len(before))
+	}
+	j.write(op, a)
+	return nil
+}
+
+// add adds models that are not there yet.
+func add(all []Model, more ...Model) []Model {
+	for _, m := range more {
+		if !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// write follows the content of the file.
+func (j *Judge) write(op Op, a Answer) {
+	switch {
+	case !j.relaxed, op.Writes() && a.Err == "":
+		j.kept = slices.Clone(j.now)
+	case op.Kind == Tick:
+		for i, m := range j.kept {
+			j.kept[i], _ = m.Next(op)
+		}
+	case op.Kind == Reopen: // it failed: the store in memory is gone
+		j.now = slices.Clone(j.kept)
+	default:
+		j.kept = add(j.kept, j.now...)
+	}
+}
+
+// Possible returns the contents that the file may have if the program ends now.
+func (j *Judge) Possible() []Model {
+	all := slices.Clone(j.kept)
+	if j.begun >= 0 {
+		for _, m := range j.now {
+			next, _ := m.Next(j.ops[j.begun])
+			all = add(all, next)
+		}
+	}
+	return all
+}
+
+// Latest returns the time on the history's clock, in seconds, at which all models can be compared.
+func Latest(models []Model) int {
+	latest := 0
+	for _, m := range models {
+		latest = max(latest, m.seconds)
+	}
+	return latest
+}
+
+// Holds reports whether the content of a file at a time is that of one of the models.
+func Holds(models []Model, seconds int, content Content) bool {
+	return slices.ContainsFunc(models, func(m Model) bool { return m.At(seconds) == content })
+}

@@ -1,0 +1,98 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Kind is the kind of an [Op].
+type Kind string
+
+// The calls of histories.
+const (
+	Fill    Kind = "fill"    // Fill of the only Move of the only transaction
+	Apply   Kind = "apply"   // Apply of Txns
+	Delete  Kind = "delete"  // Delete of Keys
+	Prune   Kind = "prune"   // Prune
+	Tick    Kind = "tick"    // the clock moves on by Seconds
+	Compact Kind = "compact" // Compact
+	Reopen  Kind = "reopen"  // Close and Open
+	Sync    Kind = "sync"    // Sync; a store that writes at once has nothing to do
+)
+
+// Op is one call of a history.
+type Op struct {
+	Kind    Kind     `json:"kind"`
+	Txns    [][]Move `json:"txns,omitempty"`
+	Keys    []int    `json:"keys,omitempty"`
+	Seconds int      `json:"seconds,omitempty"`
+}
+
+// Move is one operation on one bucket. All numbers are whole, so that every level is exact.
+type Move struct {
+	Key    int        `json:"key"`
+	Amount float64    `json:"amount,omitempty"`
+	Hold   float64    `json:"hold,omitempty"`
+	Mode   store.Mode `json:"mode,omitempty"`
+}
+
+func (o Op) String() string {
+	var b strings.Builder
+	b.WriteString(string(o.Kind))
+	for _, txn := range o.Txns {
+		for i, m := range txn {
+			separator := ", "
+			if i > 0 {
+				separator = " + "
+			}
+			fmt.Fprintf(&b, "%skey %d amount %g hold %g %s", separator, m.Key, m.Amount, m.Hold,
+				[...]string{"if it fits", "clamped", "always"}[m.Mode])
+		}
+	}
+	if len(o.Keys) > 0 {
+		fmt.Fprintf(&b, " keys %v", o.Keys)
+	}
+	if o.Seconds > 0 {
+		fmt.Fprintf(&b, " %d s", o.Seconds)
+	}
+	return b.String()
+}
+
+// Keys is the number of buckets of a history.
+const Keys = 60
+
+// key returns the key of a bucket. Keys are of many lengths, so that pages split and merge.
+func key(k int) string { return fmt.Sprintf("%02d", k) + strings.Repeat("x", k*97%400) }
+
+// limit returns the limit of a bucket. Every third bucket does not leak.
+func limit(k int) store.Limit {
+	return store.Limit{Capacity: float64(20 + k), LeakRate: float64(k % 3)}
+}
+
+// buckets returns all buckets, for a Read.
+func buckets() []store.Bucket {
+	all := make([]store.Bucket, Keys)
+	for k := range all {
+		all[k] = limit(k).For(key(k))
+	}
+	return all
+}
+
+// op returns the move as the store takes it.
+func (m Move) op() store.Op {
+	return store.Op{Bucket: limit(m.Key).For(key(m.Key)), Amount: m.Amount, Hold: m.Hold, Mode: m.Mode}
+}
+
+// epoch is the time at which every history begins.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// At returns the time on a history's clock after so many seconds.
+func At(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+// Writes reports whether a relaxed store writes all that it acknowledged before op returns.
+func (o Op) Writes() bool {
+	return o.Kind == Sync || o.Kind == Compact || o.Kind == Reopen || o.Kind == Prune
+}

@@ -1,0 +1,150 @@
+//go:build linux && amd64
+
+package ioerr
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/torture/internal/history"
+	"github.com/brimgo/brim/torture/internal/iotrace"
+)
+
+func TestMain(m *testing.M) {
+	history.ServeAsChild()
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T) *iotrace.Process {
+	t.Helper()
+	p, err := history.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestIOErr has every call of the system up to the 400th fail, of every class and with every error.
+// A quick run takes a sample of the first 40.
+func TestIOErr(t *testing.T) {
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, relaxed := range []bool{false, true} {
+		name := "bolt"
+		if relaxed {
+			name = "relaxed"
+		}
+		t.Run(name, func(t *testing.T) { testIOErr(t, seed, name, relaxed) })
+	}
+}
+
+func testIOErr(t *testing.T, seed attack.Seed, name string, relaxed bool) {
+	a := &attacker{p: start(t), relaxed: relaxed, most: mostQuick}
+	if attack.Night() {
+		a.most = mostAtNight
+	}
+	meter := attack.Pick(
+		attack.Budget{Count: total(a.most), Time: 4 * time.Second},
+		attack.Budget{Count: total(a.most), Time: 2 * time.Hour},
+	).Start()
+	found, fired := "nothing", 0
+	for ; !meter.Spent(); meter.Done++ {
+		part := seed.Part(meter.Done)
+		failed, f, err := a.attack(part)
+		if err != nil {
+			t.Fatalf("%v\n%v\nrepeat: %s", err, faultOf(part, a.most), repeat(part, name))
+		}
+		if failed > 0 {
+			fired++
+		}
+		if f != nil {
+			found = f.err.Error()
+			fault := faultOf(part, a.most)
+			t.Errorf("%s\nrepeat: %s", a.shrink(fault, f).describe(fault), repeat(part, name))
+			break
+		}
+	}
+	t.Logf("%d runs, %d of them with an error, in %v, found: %s; seed %d", meter.Done, fired, meter.Took(), found, seed)
+	row := attack.Row{
+		Harness: "ioerr", Subject: name, Often: fmt.Sprintf("%d errors", fired),
+		Seed: seed, Took: meter.Took(), Found: found,
+	}
+	if err := attack.Report(row); err != nil {
+		t.Error(err)
+	}
+}
+
+func repeat(seed attack.Seed, name string) string { return seed.Repeat("ioerr", "TestIOErr/"+name) }
+
+// TestCatches has the harness attack defective stores.
+func TestCatches(t *testing.T) {
+	for _, c := range []struct {
+		name, why string
+		defect    history.Defect
+	}{
+		{
+			name: "an unknown outcome as an error", defect: history.Mistold,
+			why: "the call was applied, although its error said that it was not",
+		},
+		{
+			name: "an error as success", defect: history.Swallowed,
+			why: "the call was not applied, although it had no error",
+		},
+		{
+			name: "an answer before the commit", defect: history.Early,
+			why: "the calls before a Close that failed are gone",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := &attacker{p: start(t), defect: c.defect, most: mostQuick}
+			for part := range 1000 {
+				seed := attack.Seed(1).Part(part)
+				_, f, err := a.attack(seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f != nil {
+					t.Logf("caught after %d runs: %v: %v", part+1, faultOf(seed, a.most), f.err)
+					return
+				}
+			}
+			t.Errorf("1000 runs did not catch it; %s", c.why)
+		})
+	}
+}
+
+// TestEveryFault: successive seeds have every fault once, and a seed has always the same.
+func TestEveryFault(t *testing.T) {
+	type fault struct {
+		class iotrace.Class
+		n     int
+		errno error
+	}
+	for _, most := range []int{mostQuick, mostAtNight} {
+		seen := make(map[fault]bool)
+		for i := range total(most) {
+			seed := attack.Seed(1 << 40).Part(i)
+			f := faultOf(seed, most)
+			seen[fault{f.Class, f.N, f.Errno}] = true
+			if f != faultOf(seed, most) {
+				t.Fatalf("seed %d has two faults", seed)
+			}
+			if f.N < 1 || f.N > most {
+				t.Fatalf("seed %d strikes call %d", seed, f.N)
+			}
+		}
+		if len(seen) != total(most) {
+			t.Errorf("%d faults, want %d", len(seen), total(most))
+		}
+	}
+}

@@ -1,0 +1,83 @@
+//go:build linux && amd64
+
+package power
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/torture/internal/history"
+	"github.com/brimgo/brim/torture/internal/iotrace"
+)
+
+func TestMain(m *testing.M) {
+	history.ServeAsChild()
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T) *iotrace.Process {
+	t.Helper()
+	p, err := history.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestPower cuts the power of stores that write at once, and of relaxed ones.
+func TestPower(t *testing.T) {
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, relaxed := range []bool{false, true} {
+		name := "bolt"
+		if relaxed {
+			name = "relaxed"
+		}
+		t.Run(name, func(t *testing.T) { testPower(t, seed, name, relaxed) })
+	}
+}
+
+func testPower(t *testing.T, seed attack.Seed, name string, relaxed bool) {
+	p := start(t)
+	meter := attack.Pick(
+		attack.Budget{Count: math.MaxInt, Time: 4 * time.Second},
+		attack.Budget{Count: 50_000, Time: time.Hour},
+	).Start()
+	found, histories := "nothing", 0
+	for ; !meter.Spent(); histories++ {
+		part := seed.Part(histories)
+		rec, err := record(p, random(part, relaxed))
+		if err != nil {
+			t.Fatalf("%v\nrepeat: %s", err, part.Repeat("power", "TestPower/"+name))
+		}
+		f, err := cut(rec, part.Rand(), meter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f != nil {
+			found = string(f.verdict)
+			rec, f, err = smallest(p, part, rec, f)
+			t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), part.Repeat("power", "TestPower/"+name), err)
+			break
+		}
+	}
+	t.Logf("%d images of %d histories in %v, found: %s; seed %d", meter.Done, histories, meter.Took(), found, seed)
+	row := attack.Row{
+		Harness: "power", Subject: name, Often: fmt.Sprintf("%d images", meter.Done),
+		Seed: seed, Took: meter.Took(), Found: found,
+	}
+	if err := attack.Report(row); err != nil {
+		t.Error(err)
+	}
+}
