@@ -199,7 +199,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 			}
 		})
 		sh.mu.Unlock()
-		if len(page) >= 2*limit {
+		if len(page)/2 >= limit { // not 2*limit, which overflows
 			cut()
 		}
 	}
