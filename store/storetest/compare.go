@@ -93,7 +93,13 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 		}
 		if op.BlockFor != 0 && decisions[i].refused {
 			var wrote bool
-			b, wrote = b.block(op, d.m.clock, got.States[i].BlockedUntil)
+			until := got.States[i].BlockedUntil
+			if until.IsZero() {
+				// The store may have rounded the level to zero. An empty bucket needs no block
+				// until it is empty, so the block ends now.
+				until = time.UnixMicro(max(b.time, d.m.clock))
+			}
+			b, wrote = b.block(op, d.m.clock, until)
 			b.there = b.there || wrote
 		}
 		left[op.Key] = b

@@ -189,9 +189,6 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 		if off := until.UnixMicro() - end; off >= -1-b.slackMicros(op.LeakRate) && off <= 1+b.slackMicros(op.LeakRate) {
 			end = until.UnixMicro()
 		}
-		if until.IsZero() && b.slack > 0 && end-now <= 1+b.slackMicros(op.LeakRate) {
-			return b, false // the store's level was rounded to zero, and an empty bucket needs no block
-		}
 	}
 	if end <= max(b.until, now) {
 		return b, false
