@@ -23,13 +23,13 @@ func storedTime(t *testing.T, pool *pgxpool.Pool, schema string) (at time.Time, 
 }
 
 // TestBoundUnderLoad lets 64 writers fill one bucket as fast as they can. The bucket must admit
-// exactly the units that it holds and leaks, and its time must not go back. A writer that waits for
-// the row lock has read an older clock than the writer before it: if that clock were stored, units
-// would leak twice.
+// exactly the units that it holds and leaks, and its time must not go back. A writer that waits
+// for the row lock has read an older clock than the writer before it: if that clock were
+// stored, units would leak twice.
 //
-// Real time passes, because the clock under test is the server's. On a busy machine the writers may
-// pause long enough for the bucket to leak empty. An empty bucket leaks nothing, so the test adds
-// up the units that such pauses cost.
+// Real time passes, because the clock under test is the server's. On a busy machine the writers
+// may pause long enough for the bucket to leak empty. An empty bucket leaks nothing, so the
+// test adds up the units that such pauses cost.
 func TestBoundUnderLoad(t *testing.T) {
 	const capacity, rate = 100, 1000
 	pool := pgtest.Pool(t)
@@ -126,8 +126,8 @@ func TestBoundUnderLoad(t *testing.T) {
 }
 
 // follow replays the accepted fills of one unit in the order in which the server made them, and
-// compares each level with the one before it. It returns the units that would have leaked between
-// from and to if the bucket had never been empty.
+// compares each level with the one before it. It returns the units that would have leaked
+// between from and to if the bucket had never been empty.
 func follow(t *testing.T, fills []store.State, l store.Limit, from, to time.Time) (idle float64) {
 	t.Helper()
 	slices.SortFunc(fills, func(a, b store.State) int {

@@ -8,8 +8,7 @@
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
 // at the same time share a transaction. It locks the rows of its accounts in byte order of key,
 // reads the server's clock when all are locked, and stores accounts, entries and answers in one
-// commit. Package postgres says what a commit is worth, and what holds for isolation and for
-// poolers.
+// commit. The comment of package postgres describes durability, isolation and poolers.
 package pgledger
 
 import (
