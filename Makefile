@@ -1,7 +1,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-386 lint cross cover pictures bench bench-memory bench-bolt bench-peers bench-accept torture torture-quick demo itest vuln
+.PHONY: help quick test test-386 lint cross cover torture torture-quick itest vuln
+.PHONY: bench bench-memory bench-bolt bench-peers bench-accept pictures demo
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -16,16 +17,17 @@ PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-quick: ## build, vet, and the tests that need no server, in 20 seconds; random tests run a tenth of their operations
+quick: ## build, vet, and the tests that need no server, in 20 seconds; random tests are shorter
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GO) test -short -count=1 -vet=off ./...
+	$(GO) test -short -count=1 -vet=off -p 3 -ldflags=-w ./...
 
 test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL
 	$(PGTEST) $(GO) test -race -timeout 10m $(TESTFLAGS) ./...
 	for module in $(filter-out internal/itest,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
 
-# A 32-bit program runs on linux/amd64 without further libraries, and the tests need neither cgo nor a server.
+# A 32-bit program runs on linux/amd64 without further libraries, and the tests need neither cgo
+# nor a server.
 test-386: ## the packages without a file and a server, where an int has 32 bits; on linux/amd64 only
 	@if [[ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" == linux/amd64 ]]; then set -x; \
 	GOARCH=386 $(GO) test $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./queue ./httplimit \
@@ -43,8 +45,9 @@ cross: ## build and vet every module for other systems, or for PLATFORMS="linux/
 	for platform in $(PLATFORMS); do for module in . $(NESTED); do (cd $$module && \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} && $(GO) build ./... && $(GO) vet ./...); done; done
 
-# The packages that decide. Their tests share conformance suites and servers, and a backend's code also runs
-# in the tests of the ledger over it. So a statement counts if the tests of any of these packages run it.
+# The packages that decide. Their tests share conformance suites and servers, and a backend's
+# code also runs in the tests of the ledger over it. So a statement counts if the tests of any
+# of these packages run it.
 COVERED := . ./store ./memory ./bolt ./internal/boltfile ./postgres \
 	./spend ./spend/memledger ./spend/boltledger ./spend/pgledger
 COVERAGE := 90
@@ -64,7 +67,7 @@ bench-memory: ## decisions in memory against golang.org/x/time/rate behind a syn
 bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./bolt
 
-bench-peers: ## brim, its peers and bare references in one run of a quarter of an hour; starts the servers; PEERSFLAGS=-quick
+bench-peers: ## brim, its peers and bare references, in a quarter of an hour; starts the servers; PEERSFLAGS=-quick
 	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results $(PEERSFLAGS)
 	$(GO) run ./internal/draw -results bench/results
 

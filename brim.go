@@ -1,8 +1,7 @@
-// Package brim answers one question about a cost: does it still fit?
+// Package brim limits the rate of work that has a size: requests, rows, bytes, cents.
 //
-// It is a rate limiter for work that has a size: requests, rows, bytes, cents. A bucket holds
-// Capacity units and leaks LeakRate units per second. [Limiter.TryFillup] puts a cost into the
-// bucket if the cost fits wholly, in one atomic step, wherever the bucket is kept: in
+// A bucket holds Capacity units and leaks LeakRate units per second. [Limiter.TryFillup] puts a
+// cost into the bucket if the cost fits wholly. The step is atomic, whether the bucket is kept in
 // PostgreSQL, in a bbolt file or in memory. Most programs need only that method:
 //
 //	db, err := bolt.Open("limits.db", nil) // or postgres.New(pool, nil), or memory.New(nil)
@@ -96,9 +95,9 @@ func Smooth(rate float64, maxWait time.Duration) Limit {
 	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
 }
 
-// GCRA returns the limit and the cost of a cell that make a bucket the generic cell rate
-// algorithm of ITU-T I.371: one cell per interval (the recommendation's T), and each cell at
-// most tolerance (its tau) ahead of its time. Every cell costs the same:
+// GCRA returns a limit and the cost of a cell. With both, a bucket decides as the generic cell
+// rate algorithm of ITU-T I.371 does: one cell per interval (T in the recommendation), and each
+// cell at most tolerance (tau) ahead of its time. Every cell costs the same:
 //
 //	limit, cost := brim.GCRA(time.Second/50, 200*time.Millisecond)
 //	st, err := lim.TryFillup(ctx, limit.For("port:7"), cost)
@@ -140,7 +139,7 @@ type Bucket = store.Bucket
 //		Held         float64       // units reserved by Hold, after the call; they do not leak
 //		Capacity     float64       // units, of the limit that the call decided by
 //		LeakRate     float64       // units per second, of the same limit
-//		Spilled      float64       // units that a Fillup lost over the rim
+//		Spilled      float64       // units of a Fillup that exceeded the capacity and were lost
 //		RetryAfter   time.Duration // if not Accepted, the wait until the amount fits; else 0
 //		At           time.Time     // the bucket's time at the decision, on the store's clock
 //		BlockedUntil time.Time     // end of a penalty, on the store's clock; zero if not blocked
@@ -164,12 +163,13 @@ type State = store.State
 //	}
 type Entry = store.Entry
 
-// Never is the RetryAfter of an amount that no leaking makes room for: the amount exceeds the
-// capacity less the held units, or the bucket does not leak. It is the largest Duration.
+// Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
+// capacity less the held units, the bucket does not leak, or the wait exceeds 292 years. Never is
+// the largest Duration.
 const Never = store.Never
 
-// UntilEmpty is the penalty that lasts until the bucket has leaked empty, provided that nothing
-// more goes in. If the bucket does not leak, only [Limiter.Reset] lifts the penalty.
+// UntilEmpty is the penalty that lasts until the bucket would be empty if nothing more went in. If
+// the bucket does not leak, only [Limiter.Reset] lifts the penalty.
 const UntilEmpty = store.UntilEmpty
 
 // Errors of the caller. The bucket has not changed. Match them with [errors.Is].
@@ -195,8 +195,8 @@ var (
 	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
 	// applied.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrUnknownOutcome reports a call that was cut short after it was sent. It may have been
-	// applied, or may yet be, so repeating it can count the amount twice.
+	// ErrUnknownOutcome reports a call that was cut short after it was sent. The call may have
+	// been applied, or may be applied later, so repeating it can count the amount twice.
 	ErrUnknownOutcome = store.ErrUnknownOutcome
 	// ErrCorrupt reports stored data that is damaged. Nothing was applied or repaired.
 	ErrCorrupt = store.ErrCorrupt

@@ -80,7 +80,7 @@ func TestGCRA(t *testing.T) {
 		t.Errorf("%d ties in %d cells; want at least one in twenty", ties, cells)
 	}
 	if lost == 0 {
-		t.Error("every cell was decided rightly without the half nanosecond; remove it")
+		t.Error("without the half nanosecond, every cell was decided correctly; remove the half")
 	}
 }
 

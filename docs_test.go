@@ -24,7 +24,7 @@ import (
 )
 
 // The code of docs/limiter.md and docs/postgres.md stands here word for word, so that it compiles
-// and runs: TestDocs compares.
+// and runs: TestDocsCode compares.
 
 // Row is a row that the handler of docs/limiter.md inserts.
 type Row struct{ Broken bool }
@@ -171,8 +171,8 @@ func TestDocsCode(t *testing.T) {
 	}
 }
 
-// The README begins with the program of examples/quickstart, whose test runs it. Its first line
-// must hold the words that people search for.
+// The README begins with the program of examples/quickstart, whose test runs it. The README's
+// first sentence must contain the words that people search for.
 func TestReadme(t *testing.T) {
 	readme := read(t, "README.md")
 	program := read(t, "examples/quickstart/main.go")

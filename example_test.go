@@ -16,8 +16,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// example returns a Limiter over an empty store, and the store's clock, which starts at noon
-// and stands still. So the output of an example is the same on every day.
+// example returns a Limiter over an empty store, and the store's clock. The clock starts at
+// noon and stands still, so the output of an example is always the same.
 func example() (*brim.Limiter, *manualClock) {
 	clock := newClock()
 	clock.us.Store(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
@@ -114,8 +114,8 @@ func ExampleLimiter_AbleToAccept() {
 	// 31 false 14m24s <nil>
 }
 
-// Errors in a log have already happened, so they cannot be refused, only counted. Full is true
-// for the call that fills the bucket, so the alarm rings at that moment.
+// Errors in a log have already happened. They cannot be refused, so Fillup counts them. Full
+// is true for the call that fills the bucket: the moment for an alarm.
 func ExampleLimiter_Fillup() {
 	lim, clock := example()
 	ctx := context.Background()
@@ -127,17 +127,17 @@ func ExampleLimiter_Fillup() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Printf("%v more errors: level %v, full %v, lost over the rim %v\n", errors, st.Level, st.Full, st.Spilled)
+		fmt.Printf("%v more errors: level %v, full %v, spilled %v\n", errors, st.Level, st.Full, st.Spilled)
 		clock.Advance(time.Second)
 	}
 	// Output:
-	// 6 more errors: level 6, full false, lost over the rim 0
-	// 3 more errors: level 8, full false, lost over the rim 0
-	// 4 more errors: level 10, full true, lost over the rim 1
+	// 6 more errors: level 6, full false, spilled 0
+	// 3 more errors: level 8, full false, spilled 0
+	// 4 more errors: level 10, full true, spilled 1
 }
 
-// A purchase must fit the limits of its card, its department and the company, or it does not
-// happen. The states tell which limit refused.
+// A purchase must fit the limits of its card, of its department and of the company. The states
+// tell which limit refused.
 func ExampleLimiter_TryFillupAll() {
 	lim, _ := example()
 	ctx := context.Background()

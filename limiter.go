@@ -12,8 +12,8 @@ import (
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
 // A Limiter has no state of its own: any number of goroutines may share one, and any number of
-// Limiters may share a store. Its methods answer a context that is already done with the
-// context's error and change nothing.
+// Limiters may share a store. If the context is already done, a method returns the context's
+// error and changes nothing.
 type Limiter struct {
 	store   store.Store
 	prefix  string
@@ -56,8 +56,8 @@ func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (State, er
 // Fillup puts n units into b up to its capacity. The excess is lost and reported as Spilled.
 // Use it to count events that have already happened, which no limit can refuse.
 //
-// Full reports that this call filled b to its capacity. That holds only for an instant, because
-// b leaks; a later call cannot find it out.
+// Full reports that this call filled b to its capacity. Because b leaks, it is full only for an
+// instant, and a later call cannot find out that it was full.
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (State, error) {
@@ -108,8 +108,8 @@ func (l *Limiter) StateOf(ctx context.Context, key string) (State, error) {
 	return first(l.store.Read(ctx, Bucket{Key: key}))
 }
 
-// Drain takes n units out of b, but never below zero: units given back, or counted in error.
-// Draining an empty bucket changes nothing.
+// Drain takes up to n units out of b; the level does not fall below zero. Use it to give units
+// back, or to correct a count. Draining an empty bucket changes nothing.
 //
 // If the error is [ErrUnknownOutcome], n may have been taken out. After any other error it was
 // not.
@@ -130,8 +130,8 @@ func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (State, error) 
 }
 
 // Capture ends a hold of held units and puts used units in, which begin to leak. Used may be
-// less than held or more, even if the level then exceeds the capacity. If b holds fewer than
-// held units, the error is [ErrNotHeld] and nothing changes.
+// less or more than held; the level may then exceed the capacity. If b holds fewer than held
+// units, the error is [ErrNotHeld] and nothing changes.
 //
 // If the error is [ErrUnknownOutcome], the hold may have ended. After any other error it has
 // not.
@@ -157,13 +157,13 @@ type Fill struct {
 }
 
 // TryFillupAll puts every amount into its bucket if all of them fit, and changes nothing if one
-// does not, in one atomic step: a card, its account and the whole company. It returns one State
-// per fill, in the order given.
+// does not. The step is atomic. Use it for limits that apply together: those of a card, its
+// account and the whole company. It returns one State per fill, in the order given.
 //
 // Accepted is the same in all states. After a refusal only the buckets that refused have a
 // RetryAfter, so RetryAfter tells which limit refused. Amounts for one key add up. One key with
 // two limits is [ErrInvalidLimit]. Callers may name any buckets in any order without a
-// deadlock. Without fills, TryFillupAll returns nil and asks nothing.
+// deadlock. Without fills, TryFillupAll returns nil and does not call the store.
 //
 // If the error is [ErrUnknownOutcome], all amounts may have gone in. After any other error none
 // did.
@@ -190,8 +190,8 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 }
 
 // merge returns a transaction with one operation per key. The operation of fills[i] is
-// txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount or
-// one lost in rounding.
+// txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount, or
+// an amount that is lost in rounding.
 func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))
@@ -240,18 +240,18 @@ func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
 
 // WithPenalty returns a Limiter over the same store, with the same prefix, that blocks a bucket
 // after an overflow. An overflow is a TryFillup, Fillup, Hold or TryFillupAll that does not
-// fit. It blocks each bucket that refused for d on the store's clock, or [UntilEmpty]. While a
-// bucket is blocked, nothing fits into it.
+// fit. Each bucket that has no room for its amount is blocked for d on the store's clock, or
+// [UntilEmpty]. Nothing fits into a blocked bucket; only Fillup still counts.
 //
-// The block is stored with the bucket, so all processes observe it and it lasts as long as the
-// stored bucket does. A later overflow can prolong the block but never shortens it: a caller
-// who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter includes
-// it, and [Limiter.Reset] lifts it. A Limiter without a penalty sets no block, but respects the
-// blocks that it finds.
+// The block is stored with the bucket, so all processes respect the block, and it lasts as long
+// as the stored bucket does. A later overflow can prolong the block but never shortens it: a
+// caller who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter
+// includes it, and [Limiter.Reset] lifts it. A Limiter without a penalty sets no block, but
+// respects the blocks that it finds.
 //
 // A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those
-// calls answer [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and costs
-// as much as an accepted call.
+// four methods answer [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and
+// costs as much as an accepted call.
 func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	with := *l
 	with.penalty = d
@@ -265,9 +265,9 @@ const listPage = 10_000
 // state by the limit last written. Keys are without the Limiter's own prefix. An error ends the
 // listing.
 //
-// It is for operators. List reads page by page and holds nothing in the store between pages, so
-// the caller may write to the store meanwhile. The listing may or may not show changes by
-// others.
+// List is for operators. It reads page by page and holds nothing in the store between pages, so
+// the caller may write to the store meanwhile. The listing may or may not show changes that are
+// made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		prefix := l.prefix + prefix
@@ -323,9 +323,9 @@ func (l *Limiter) fill(ctx context.Context, op *store.Op, least float64) (State,
 	return l.store.Fill(ctx, *op)
 }
 
-// prepare puts the prefix before the operation's key and validates the operation. An Op may
-// take units out by a negative amount; the caller of a Limiter may not, so least must not be
-// negative.
+// prepare puts the prefix before the operation's key and validates the operation. An Op with a
+// negative amount takes units out, but a caller of the Limiter must not pass a negative amount,
+// so least must not be negative.
 func (l *Limiter) prepare(op *store.Op, least float64) error {
 	if least < 0 {
 		return fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release",
@@ -336,8 +336,8 @@ func (l *Limiter) prepare(op *store.Op, least float64) error {
 }
 
 // key returns the key under which the store knows the caller's key. An empty key stays empty,
-// so that the validator refuses it in spite of a prefix: all callers who forgot their key would
-// share a bucket.
+// so that the validator refuses it even with a prefix. Otherwise all callers who forgot their
+// key would share a bucket.
 func (l *Limiter) key(key string) string {
 	if l.prefix == "" || key == "" {
 		return key

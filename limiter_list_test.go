@@ -43,7 +43,7 @@ func TestListResetPrune(t *testing.T) {
 		{
 			"all", l, "",
 			[]string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
-			"the order is by bytes of the key, and the limit is the one last written",
+			"the order is by bytes of the key, and the limit is that of the last write",
 		},
 		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix matches bytes, not words"},
 		{

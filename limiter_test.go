@@ -27,7 +27,7 @@ func TestMethods(t *testing.T) {
 			want: brim.State{Level: 4, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
-			name: "TryFillup to the rim", why: "exactly full is accepted, and full at that instant",
+			name: "TryFillup to the capacity", why: "an amount that fills the bucket exactly is accepted, and sets Full",
 			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 10) },
 			want: brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true, Full: true},
 		},

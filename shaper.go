@@ -17,19 +17,19 @@ import (
 // Shaper with [NewShaper].
 //
 // An amount has its turn when all units that were in the bucket before it have leaked. In an
-// empty bucket the turn comes at once; otherwise it comes n/rate after the turn before it,
-// where n is the amount before it. If the amount does not fit into the bucket, or if its turn
+// empty bucket the turn comes at once. Otherwise it comes n/rate after the previous turn, where
+// n is the amount of that turn. If the amount does not fit into the bucket, or if its turn
 // would come later than MaxWait or the context's deadline allows, it is refused at once and
 // nothing goes in. Most programs need only [Shaper.Wait]. [Shaper.Reserve] returns the time of
 // the turn without waiting.
 //
-// Use a bucket either as a queue or as a meter. Units put in by [Limiter.TryFillup] go ahead at
-// once and make others wait. Units taken out by Drain or Release let newcomers go while others
-// still wait. Held units take up room that no wait frees.
+// Use a bucket either as a queue or as a meter. Units that [Limiter.TryFillup] puts in go ahead
+// at once and delay later turns. If Drain or Release takes units out, a newcomer may get a turn
+// before callers that still wait. Held units take up room that no wait frees.
 //
-// The store must decide by itself. Package lease answers from units that it took in advance,
-// which says nothing about turns; Reserve and Wait turn such an answer into an error that
-// matches [errors.ErrUnsupported], after the amount went in.
+// Do not use a Shaper over package lease. That package answers from units that it took in
+// advance, and such an answer does not tell the turn. Reserve and Wait then return an error
+// that matches [errors.ErrUnsupported], after the amount has gone in.
 //
 // A Shaper has no state of its own and may be used by any number of goroutines at once.
 type Shaper struct {
@@ -63,7 +63,7 @@ func NewShaper(l *Limiter, o *ShaperOptions) (*Shaper, error) {
 
 // CheckTimeout returns an error if a bucket with limit l can make a caller wait longer than
 // timeout, the time after which the caller gives up. Once such a queue is full, it serves
-// nobody: every caller has gone when its turn comes. Call CheckTimeout where limits are
+// nobody: every caller has given up when its turn comes. Call CheckTimeout where limits are
 // configured, and log the error, which suggests a capacity.
 func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 	if err := validateQueue(l); err != nil {
@@ -89,7 +89,7 @@ func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 // the wait would be short enough if no other caller came. An n of 0 has its turn at once.
 //
 // If b does not leak, the error is [ErrInvalidLimit]. If the error is [ErrUnknownOutcome], n
-// may have gone in, and nobody uses the turn. After any other error of the store it did not go
+// may have gone in, and its turn passes unused. After any other error of the store n did not go
 // in.
 func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation, error) {
 	if err := validateQueue(b.Limit); err != nil {
@@ -111,8 +111,8 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	}
 	return &Reservation{
 		State: st, lim: s.lim, op: op, turn: st.At.Add(wait),
-		// The store decided before its answer arrived, so a wait that starts now ends late by
-		// no more than the answer took, and never early.
+		// The store decided before its answer arrived. So a wait that starts now never ends
+		// early, and ends late by at most the time that the answer took.
 		due: received.Add(wait),
 	}, nil
 }
@@ -121,11 +121,12 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 // units left it. If Accepted is false, they were refused at once and nothing went in; see
 // [Shaper.Reserve].
 //
-// If the context ends during the wait, Wait returns the context's error and tries for at most a
-// second to take the units out again; see [Reservation.Cancel]. If others have reserved behind
-// them, the units stay in and their turn passes unused. If the store fails to take them out,
-// its error is joined to the context's error. If the store's answer arrives so late that the
-// turn is after the deadline, Wait does the same at once, with [context.DeadlineExceeded].
+// If the context ends during the wait, Wait tries for at most a second to take the units out
+// again, and returns the context's error; see [Reservation.Cancel]. If others have reserved
+// behind the units, the units stay in and their turn passes unused. If the store fails to take
+// the units out, its error is joined to the context's error. If the store's answer arrives so
+// late that the turn is after the deadline, Wait does not wait: it takes the units out at once
+// and returns [context.DeadlineExceeded].
 func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	r, err := s.Reserve(ctx, b, n)
 	if err != nil {
@@ -187,11 +188,12 @@ type Reservation struct {
 	due  time.Time // the turn on this process's clock
 
 	mu   sync.Mutex
-	done bool // Cancel took the reservation back, or may have
+	done bool // Cancel took the reservation back, or may have taken it back
 }
 
-// Turn reports the time of the turn on the store's clock. Turns of one bucket are at least the
-// earlier amount divided by the leak rate apart. Turn of a refused reservation is State.At.
+// Turn reports the time of the turn on the store's clock. Two turns of one bucket are apart by
+// at least the amount of the earlier turn divided by the leak rate. Turn of a refused
+// reservation is State.At.
 func (r *Reservation) Turn() time.Time { return r.turn }
 
 // Delay reports the time left until the turn on this process's monotonic clock, or 0 if the
@@ -200,10 +202,10 @@ func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.due)) }
 
 // Cancel takes the reservation back before its turn, and reports whether it did.
 //
-// Cancel takes nothing back if somebody has reserved behind the reservation, because their
-// turns stay and a newcomer would get the same turn, or if the bucket is blocked by a penalty.
-// The turn then passes unused. After the turn, and for a refused reservation, Cancel does
-// nothing.
+// If somebody has reserved behind the reservation, Cancel takes nothing back: the turns behind
+// it stay, and a newcomer would get one of them, too. If a penalty blocks the bucket, Cancel
+// takes nothing back either. The turn then passes unused. After the turn, and for a refused
+// reservation, Cancel does nothing.
 //
 // If the error is [ErrUnknownOutcome], the reservation may have been taken back, and a later
 // Cancel does nothing. After any other error Cancel may be called again.
@@ -213,9 +215,10 @@ func (r *Reservation) Cancel(ctx context.Context) (bool, error) {
 	if r.done || !r.State.Accepted || r.op.Amount == 0 || r.Delay() == 0 {
 		return false, nil
 	}
-	// If nobody has reserved behind it, taking the amount out leaves the units that were in
-	// front, less their leak since. The ceiling says so. Its margin absorbs the rounding of
-	// leaks; an amount that is smaller than the margin takes no measurable time.
+	// If nobody has reserved behind the reservation, the bucket without the amount holds the
+	// units that were in front, less their leak since. That is the ceiling. Its margin absorbs
+	// the rounding of leaks; an amount that is smaller than the margin takes no measurable
+	// time.
 	op := r.op
 	op.Amount = -r.op.Amount
 	op.Ceiling = r.State.Level + r.State.Held - r.op.Amount + roundingMargin(op.Capacity)
@@ -260,6 +263,6 @@ func timeToLeak(units, rate float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// roundingMargin returns more than the rounding error of a few sums and differences of levels
-// up to x.
+// roundingMargin returns an upper bound of the rounding error of a few sums and differences of
+// levels up to x.
 func roundingMargin(x float64) float64 { return 8 * (math.Nextafter(x, math.Inf(1)) - x) }

@@ -64,7 +64,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "somebody behind, later", why: "the level has fallen, but so have the units in front",
+			name: "somebody behind, later", why: "the level has fallen, but so have the units in front of it",
 			steps: []step{
 				{reserve: 2},
 				{reserve: 1, turn: 2 * unit},
@@ -75,7 +75,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "the last first, then the one before",
+			name: "first the last reservation, then the one before it",
 			why:  "the caller behind has cancelled too, so nobody is behind",
 			steps: []step{
 				{reserve: 1},
@@ -87,7 +87,7 @@ func TestCancel(t *testing.T) {
 			},
 		},
 		{
-			name: "the one before first, then the last",
+			name: "first the last but one, then the last",
 			why:  "the unused turn stays unused: the last caller gives back only its own place",
 			steps: []step{
 				{reserve: 1},

@@ -31,15 +31,15 @@ const (
 	apart    = 25 * time.Millisecond
 )
 
-// arrival is the fate of one arrival.
+// arrival is the outcome of one arrival.
 type arrival struct {
 	accepted bool
 	turn     time.Duration // since start, if accepted
 	retry    time.Duration // RetryAfter, if refused
 }
 
-// workedCase computes the fates from the definition of the queue as a list of turns, in whole
-// milliseconds.
+// workedCase computes the outcomes from the definition of the queue as a list of turns, in
+// whole milliseconds.
 func workedCase() (want []arrival) {
 	const period, depth = 200, 10 // ms between turns; places
 	free := 0                     // end of the last turn, ms

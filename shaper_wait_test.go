@@ -101,7 +101,7 @@ func TestWaiters(t *testing.T) {
 					}
 					for i := 1; i < len(released); i++ {
 						// The bucket's clock counts whole microseconds, so a turn can be up to
-						// one early.
+						// a microsecond early.
 						if gap := released[i] - released[i-1]; gap < apart-time.Microsecond {
 							t.Errorf("%v between callers %d and %d, at %v",
 								gap, numbers[i-1], numbers[i], released[i])

@@ -1,6 +1,6 @@
-# Reads a profile of "go test -coverprofile" and prints the coverage of each package in percent. A statement
-# counts once, if the tests of any package run it. Fails if a package is below least, or if the profile
-# does not hold as many packages as wanted.
+# Reads a profile of "go test -coverprofile" and prints the coverage of each package in percent.
+# A statement counts once, if the tests of any package run it. Fails if a package is below
+# least, or if the profile does not hold as many packages as wanted.
 /^mode:/ { next }
 {
 	package = $1

@@ -16,8 +16,7 @@ import (
 )
 
 // BenchmarkMemory compares a decision on buckets in memory with golang.org/x/time/rate's AllowN
-// behind a sync.Map, in which programs without a store commonly keep their limits. Both sides
-// accept every call.
+// behind a sync.Map, as programs without a store commonly use it. Both sides accept every call.
 //
 //	go test -run '^$' -bench Memory -benchtime 7x -cpu 1,2
 func BenchmarkMemory(b *testing.B) {
@@ -87,8 +86,8 @@ func brimSide(ctx context.Context, s store.Store, limit brim.Limit, keys []strin
 	}}
 }
 
-// rateSide decides by one rate.Limiter per key. Each decision must accept, or each must refuse,
-// for which the buckets are filled first.
+// rateSide decides by one rate.Limiter per key. Each decision must accept, or each must refuse;
+// to refuse, the buckets are filled first.
 func rateSide(limit brim.Limit, keys []string, accept bool) side {
 	var limiters sync.Map
 	newLimiter := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(limit.LeakRate), int(limit.Capacity)) }

@@ -23,8 +23,8 @@ type side struct {
 // per core that the benchmark may use.
 //
 // Both sides read the keys from named. After pairs has created the buckets, it replaces the keys
-// by copies, because a request brings its own copy of a key. A map would find its very own string
-// by the address, without reading it.
+// by copies, because each request brings its own copy of a key. If a map gets the string that it
+// stores, it compares only the address and does not read the string.
 func pairs(b *testing.B, named []string, decisions int, ours, theirs side) {
 	b.Helper()
 	keys := len(named)

@@ -14,7 +14,7 @@ import (
 
 // problem is the body of an answer, as RFC 9457 defines it.
 type problem struct {
-	Type     string   `json:"type,omitempty"` // absent means about:blank: the status tells all
+	Type     string   `json:"type,omitempty"` // absent means about:blank: only the status describes the problem
 	Title    string   `json:"title"`
 	Status   int      `json:"status"`
 	Detail   string   `json:"detail,omitempty"`
@@ -29,7 +29,7 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store") // the answer concerns this request alone
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the status has been sent, so an error cannot be told
+	_ = json.NewEncoder(w).Encode(p) // the status has been sent, so an error cannot be reported
 }
 
 // fields writes the header fields of a limit.
@@ -92,12 +92,12 @@ func (f *fields) set(h http.Header, st brim.State) {
 	}
 }
 
-// quota returns the whole units that fit now, and the seconds until one more fits: 0 if none
-// will.
+// quota returns the whole units that fit now, and the seconds until one more unit fits, or 0 if
+// no further unit will fit.
 //
 // The draft's parameter "t" is the time until more quota is available. A bucket has no window
-// that ends, so t is the time until the next whole unit has leaked. The draft wants no
-// Retry-After before t, so after a refusal t is at most Retry-After.
+// that ends, so t is the time until the next whole unit has leaked. By the draft, Retry-After
+// should not be below t, so after a refusal t is at most Retry-After.
 func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)
@@ -159,7 +159,7 @@ func integer(f float64) string {
 }
 
 // quote writes s as a string of a structured field, which is printable ASCII (RFC 9651, section
-// 3.3.3). An error names the option.
+// 3.3.3). The error names the option.
 func quote(option, s string) (string, error) {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

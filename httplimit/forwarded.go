@@ -15,8 +15,8 @@ func forwardedFor(h http.Header) (nodes []string) {
 }
 
 // forwarded returns the "for" parameters of Forwarded (RFC 7239, section 4) in order. An element
-// without "for" counts as one unknown node. A malformed field as a whole counts as one unknown
-// node, too, because nobody can tell which part of it the client wrote.
+// without "for" counts as one unknown node. A malformed field counts as a single unknown node,
+// too, because nobody can tell which part of the field the client wrote.
 func forwarded(h http.Header) (nodes []string) {
 	for _, line := range h["Forwarded"] {
 		elements, ok := parseForwarded(line)

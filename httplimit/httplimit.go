@@ -11,8 +11,8 @@
 //
 // [Transport] is the client's side: it waits for its turn in a bucket before it sends a request.
 //
-// A full bucket that then leaks lets about twice its capacity through in the time in which it
-// drains; see package brim.
+// A bucket that starts empty lets about twice its capacity through in the time that a full bucket
+// takes to drain; see package brim.
 package httplimit
 
 import (
@@ -66,20 +66,20 @@ type Options struct {
 	// too long or not UTF-8, is replaced by its hash.
 	Key func(r *http.Request) string
 	// TrustedProxies are the networks of the application's own proxies. If a request comes from
-	// one of them, the client is the last address in X-Forwarded-For that is not in these
-	// networks. The field of any other request is ignored, because any client can send one.
+	// one of these networks, the client is the last address in X-Forwarded-For that is not in
+	// them. In any other request the field is ignored, because any client can send it.
 	TrustedProxies []netip.Prefix
 	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field
 	// that the proxies write. The client may have written the other field.
 	Forwarded bool
 
 	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength].
-	// If it returns an invalid amount (negative or not a number), the request is answered with
-	// status 500 and OnError is called. To limit by the items of a body, read the body in front
-	// of this handler and pass their number through the request's context.
+	// If Cost returns an invalid amount (negative or not a number), the request is answered with
+	// status 500 and OnError is called. To limit by the number of items in a body, read the body
+	// in a handler in front of the limit, and pass the number through the request's context.
 	Cost func(r *http.Request) float64
 	// Skip reports whether a request bypasses the limit, for instance a health check; nil means
-	// that none does.
+	// that no request does.
 	Skip func(r *http.Request) bool
 
 	// Fields selects the header fields beside Retry-After.
@@ -93,7 +93,7 @@ type Options struct {
 	Jitter time.Duration
 
 	// Timeout limits the duration of the call to the store; 0 means no limit but the request's
-	// context. If it passes, the store has failed.
+	// context. A call that takes longer counts as a failure of the store.
 	Timeout time.Duration
 	// OnError is called if the store failed or Cost returned an invalid amount, before the
 	// request is answered; nil means that errors are dropped. The error does not hold the key.
@@ -201,8 +201,8 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	switch {
 	case errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
-		// The application's error. A client that can cause it must not get past the limit by
-		// FailOpen.
+		// The application has made the error. A client that can provoke it must not get past the
+		// limit by FailOpen.
 		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
 	case l.open:
 		next.ServeHTTP(w, r)
@@ -218,7 +218,7 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handl
 // Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of
 // units.
 //
-// ContentLength does not read the body, and it does not limit how much of it a handler reads.
+// ContentLength does not read the body, and it does not limit the bytes that a handler reads.
 func ContentLength(unknown float64) func(*http.Request) float64 {
 	return func(r *http.Request) float64 {
 		if r.ContentLength < 0 {

@@ -85,7 +85,7 @@ func (l *limited) behind(proxy netip.Addr, r *http.Request) netip.Addr {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		addr, ok := parseNode(nodes[i])
 		if !ok {
-			break // no address, so the proxy that wrote the node is the last known one
+			break // no address, so the proxy that wrote the node is the last known address
 		}
 		proxy = addr
 		if !l.trusts(addr) {

@@ -30,14 +30,14 @@ type TransportOptions struct {
 	// means [DefaultRetries], and a negative number means never.
 	Retries int
 	// MaxRetryAfter is the longest Retry-After that the Transport waits for; 0 means
-	// [DefaultMaxRetryAfter]. A 429 with a longer one is returned to the caller.
+	// [DefaultMaxRetryAfter]. A 429 with a longer Retry-After is returned to the caller.
 	MaxRetryAfter time.Duration
 }
 
 // Transport is an [http.RoundTripper] that keeps to the limit of a server. Before it sends a
 // request, it waits for the request's turn in a bucket, so all processes that share the bucket
 // keep to the limit together. If the server answers with status 429 and Retry-After, the
-// Transport waits as long and sends the request again. It is safe for concurrent use.
+// Transport waits for that time and sends the request again. It is safe for concurrent use.
 //
 // If the turn would come after the Shaper's MaxWait or the context's deadline, the request fails
 // at once with a [*brim.OverLimitError] and is not sent.
@@ -108,7 +108,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !ok {
 			return resp, nil
 		}
-		// The base reuses a connection only if the answer was read. The body of a 429 is short.
+		// Base reuses a connection only if the answer was read. The body of a 429 is short.
 		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
 		_ = resp.Body.Close()
 		r = again

@@ -29,13 +29,13 @@ type account struct {
 
 // newAccount returns an account without an allotment.
 func newAccount(b store.Bucket, now instant) *account {
-	// The clone keeps the account from retaining a large buffer that the key is part of.
+	// Without the clone, the account would retain a large buffer if the key is a part of one.
 	return &account{key: strings.Clone(b.Key), limit: b.Limit, opened: now, countedFrom: now}
 }
 
 // close ends the account's allotment and discards the allotment of a pending request. The balance
-// of a later account of the same bucket starts at zero. That is less than the true balance and
-// keeps the bound, because nobody serves the units of the closed account any more.
+// of a later account of the same bucket starts at zero. Zero is less than the true balance. The
+// bound still holds, because nobody serves the units of the closed account any more.
 func (a *account) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,7 +43,8 @@ func (a *account) close() {
 	a.allotment.Load().end(instant{})
 }
 
-// closeIdle closes the account if that wastes no units. It reports whether the account is closed.
+// closeIdle closes the account if closing it wastes no units. It reports whether it closed the
+// account.
 func (a *account) closeIdle(now instant) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +65,8 @@ func (a *account) endPause() {
 }
 
 const (
-	// minCalls is the least number of calls that an allotment must be good for. A smaller
-	// allotment costs more than the calls by themselves.
+	// minCalls is the least number of calls that an allotment must serve. A smaller allotment
+	// costs more than single calls to the store.
 	minCalls = 4
 	// maxGrowth limits an allotment to this multiple of the one before. The demand is an
 	// estimate.
@@ -74,13 +75,13 @@ const (
 	// last.
 	maxAge = time.Second
 	// maxPart is the part of the share that one allotment may take, so that several processes can
-	// have one.
+	// have allotments.
 	maxPart = 0.25
 )
 
-// nextSize returns the units to request for a bucket that is asked for n units. It returns 0 if
-// the n units should be asked for by themselves. share and ahead are those of the Store. The
-// account is locked.
+// nextSize returns the units to request when a call asks for n units of the bucket. It returns 0
+// if the call should ask the store for its n units alone. share and ahead are those of the Store.
+// The account is locked.
 func (a *account) nextSize(n float64, share, ahead float64, now instant) float64 {
 	// A shorter measurement would take a few simultaneous callers for a flood.
 	if elapsed := float64(now.since(a.countedFrom)) / 1e9; elapsed > ahead/8 {
@@ -91,8 +92,8 @@ func (a *account) nextSize(n float64, share, ahead float64, now instant) float64
 	if a.closed || now.mono < a.pausedUntil {
 		return 0
 	}
-	// An allotment must also cover the leak of its balance. That wastes nothing if the demand is
-	// larger: the balance then leaks units that were served.
+	// An allotment must also cover the leak of its balance. If the demand is larger than the
+	// leak, nothing is wasted: the balance then leaks units that were served.
 	size := max(a.demand, a.limit.LeakRate) * ahead
 	size = min(size, maxGrowth*max(a.size, minCalls*n), a.limit.LeakRate*maxAge.Seconds(),
 		maxPart*share*a.limit.Capacity)

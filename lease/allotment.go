@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// allotment is the number of units that this process may still serve of one bucket without a
-// question to the store.
+// allotment is a number of units of one bucket that this process may serve without asking the
+// store.
 //
 // # The rule
 //
@@ -19,7 +19,7 @@ import (
 // unused units never exceed the balance: if the balance falls below them, the difference lapses.
 //
 // All units that are unused one second after the last allotment came lapse, too. The proof does
-// not need that; it limits how long units stay out.
+// not need this rule, which limits how long unused units fill the bucket.
 //
 // # Why the rule is safe
 //
@@ -41,14 +41,14 @@ import (
 //     alone.
 //   - Time takes at most r from L, and nothing once L is 0. While T > 0, time takes at least r
 //     from T: if W > 0, W leaks. If W = 0, every w is 0 by the first step, so some balance has an
-//     a or a granted b, and that leaks.
+//     a or a granted b, which leaks.
 //
 // Third: T <= c. T grows only when the store accepts a TryFillup, and then T <= L <= c.
 //
 // So W <= c at all times, and W is the level of a bucket that leaks at r. In any window, the
 // units that are served are the units that enter W: at most c + r * the length of the window. The
-// bucket promises the same without leases. Units that are drained or released lower L and not T,
-// and admit as many units more as they do without leases.
+// bucket promises the same without leases. A drain or a release lowers L and not T, and admits as
+// many further units as it does without leases.
 //
 // # How much the rule wastes
 //
@@ -60,8 +60,8 @@ import (
 // # Clocks
 //
 // All times above are times of the store's clock. A process whose clock runs slower would leak
-// too little. So a process counts the longer of two clocks, and leaks a thousandth faster. That
-// margin also covers rounding.
+// too little. So a process takes the longer time of two clocks, and leaks a thousandth faster.
+// This margin also covers rounding.
 type allotment struct {
 	start   instant
 	units   float64 // that may be served, at start
@@ -81,8 +81,8 @@ type allotment struct {
 // instant is a reading of both clocks of this machine, in nanoseconds.
 type instant struct{ mono, wall int64 }
 
-// since returns the nanoseconds from start to t, by the clock that shows more. It is never
-// negative.
+// since returns the nanoseconds from start to t, on the clock that shows more. The result is
+// never negative.
 func (t instant) since(start instant) int64 {
 	return max(t.mono-start.mono, t.wall-start.wall, 0)
 }
@@ -96,11 +96,11 @@ func perNano(leakRate float64) float64 { return leakRate * margin / 1e9 }
 // ended is the value of spent once nobody may serve from the allotment any more.
 var ended = math.Inf(1)
 
-// serve takes n units out of the allotment. It returns false if the allotment does not hold them.
+// serve takes n units out of the allotment. It returns false if the allotment has fewer units.
 //
-// serve computes the balance from its value at start: a leak that is subtracted in small steps
-// may round to nothing. Between two calls the balance only falls, so its value now bounds the
-// unused units at all times between them.
+// serve computes the balance from its value at start, because a leak that is subtracted in small
+// steps may round to nothing. Between two calls the balance only falls, so its value at the later
+// call bounds the unused units at all times between the calls.
 func (l *allotment) serve(n float64, now instant) bool {
 	elapsed := now.since(l.start)
 	if elapsed > int64(maxAge) {
@@ -194,8 +194,8 @@ type grant struct {
 	balance         float64 // at asked, without size
 }
 
-// next ends l and returns the allotment that follows it, which holds the rest of l and of g. It
-// also returns the units that l has served.
+// next ends l and returns the following allotment, which holds the rest of l and of g. It also
+// returns the units that l has served.
 func (l *allotment) next(g grant, limit store.Limit, st *store.State) (following *allotment, served float64) {
 	rate := perNano(limit.LeakRate)
 	balance, unused, served := l.end(g.received)

@@ -8,11 +8,10 @@
 //	lim := brim.New(s, nil)
 //
 // A [Store] takes an allotment with one TryFillup of the wrapped store. It accepts the calls that
-// follow from the allotment, without a question to the store. Any number of processes may lease
-// one bucket. All of them together accept, in any window of time, at most the units that the
-// bucket holds and leaks: they may crash, stall or lose allotments, and the bound still holds.
-// The comment on the type allotment in the source proves it. A State that was served from memory
-// has Estimate set.
+// follow from the allotment, without asking the store. Any number of processes may lease one
+// bucket. In any window of time, all of them together accept at most the units that the bucket
+// holds and leaks, even if processes crash, stall or lose allotments. The comment on the type
+// allotment in the source proves it. A State that was served from memory has Estimate set.
 //
 // # The units that leases may waste
 //
@@ -31,23 +30,24 @@
 // A process gets no allotment of a bucket that is fuller than Share, is asked rarely, leaks
 // slowly or does not leak at all. Each call on such a bucket goes to the store and is exact.
 //
-// An allotment covers the demand of this process for a time of Options.Ahead, or the units that
-// the bucket leaks in that time if they are more. It never exceeds the units that the bucket
-// leaks in a second, nor a quarter of the share.
+// An allotment covers the demand of this process during Options.Ahead, or the units that the
+// bucket leaks in that time, whichever is more. It never exceeds the units that the bucket leaks
+// in a second, nor a quarter of the share.
 //
 // # Exceptions to the bound
 //
 // If another process resets, drains or blocks the bucket, or changes its leak rate, this process
-// serves its allotment until it is used up or has lapsed. From then on, the processes may accept
-// the units of their allotments at that moment in addition to the bound. A reset, a block and
-// another limit that go through the same Store end its allotment at once. A drain does not: it
-// makes room as it does without leases.
+// serves its allotment until it is used up or has lapsed. After such a change, the processes may
+// accept, in addition to the bound, the units of the allotments that they held at that moment. A
+// reset, a block and another limit that go through the same Store end its allotment at once. A
+// drain does not end it, and makes room as it does without leases.
 //
-// A Store counts time by the longer of this machine's monotonic and wall clocks, a thousandth
-// fast, because the monotonic clock of some systems stops while the machine is suspended. If a
-// machine sleeps and its wall clock is set back before its next allotment, the Store misses as
-// much of the sleep as the clock was set back. If the store's clock is set forward, the bucket
-// leaks for the step and the allotments do not.
+// A Store measures a time on this machine's monotonic clock and on its wall clock, takes the
+// longer result, and adds a thousandth. It reads both clocks because the monotonic clock of some
+// systems stops while the machine is suspended. If a machine is suspended and its wall clock is
+// set back before its next allotment, the Store counts too little time, by as much as the clock
+// was set back. If the store's clock is set forward, the bucket leaks for the step and the
+// allotments do not.
 //
 // # Calls that reach the store
 //

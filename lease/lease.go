@@ -35,7 +35,7 @@ type Options struct {
 	// [DefaultAhead]. It should be several times the duration of a call to the store.
 	Ahead time.Duration
 	// MaxBuckets is the approximate number of buckets that may have allotments; 0 means
-	// [DefaultMaxBuckets]. A bucket that has to give up its place loses its allotment and nothing
+	// [DefaultMaxBuckets]. A bucket that another bucket displaces loses its allotment and nothing
 	// else.
 	MaxBuckets int
 	// Clock replaces the system's monotonic and wall clocks, for tests. It must be safe for
@@ -107,7 +107,8 @@ func New(s store.Store, o *Options) (*Store, error) {
 	return l, nil
 }
 
-// check returns the error of a call that must not start: the Store is closed or ctx has ended.
+// check returns the error of a call that must not start because the Store is closed or ctx has
+// ended.
 func (s *Store) check(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -118,8 +119,8 @@ func (s *Store) check(ctx context.Context) error {
 // Fill serves op from the bucket's allotment if it can, and asks the wrapped store otherwise. See
 // [store.Store].
 //
-// A caller may wait for an allotment that is on its way. If its context ends meanwhile, it gets
-// the context's error, and nothing was sent for it.
+// A caller may wait for an allotment that is on its way. If its context ends meanwhile, the
+// caller gets the context's error, and nothing was sent for it.
 func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)

@@ -180,7 +180,7 @@ func TestEndsAllotment(t *testing.T) {
 	}
 }
 
-// TestAsksOneByOne calls on buckets that get no allotment, or for which none is worth its call.
+// TestAsksOneByOne fills buckets that get no allotment. Each call must reach the store.
 func TestAsksOneByOne(t *testing.T) {
 	for _, c := range []struct {
 		name  string

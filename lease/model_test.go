@@ -27,7 +27,7 @@ type world struct {
 	share float64
 	lossy bool // answers get lost
 
-	served         float64 // the W of the proof: a bucket without a rim that leaks and takes all served units
+	served         float64 // the W of the proof: the level of a bucket without a capacity, which takes all served units
 	servedAt       time.Duration
 	worst          float64 // the greatest excess of served over the capacity
 	decisions      int
@@ -40,9 +40,9 @@ type host struct {
 	s    *Store
 	mono time.Duration // how far the monotonic clock is behind true time, because of suspends
 	wall time.Duration // how far the wall clock is ahead of true time, because it was set
-	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back: if
-	// it were, while the process has an allotment, neither clock would show the length of the
-	// suspend.
+	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back:
+	// after a step back while the process has an allotment, neither clock would show the length
+	// of the suspension.
 	sleeps bool
 	reads  int // readings of the clocks in the current call
 }

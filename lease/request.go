@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxWaits is the number of allotments that a caller waits for before it asks the store by
+	// maxWaits is the number of allotments that a caller waits for before it calls the store
 	// itself.
 	maxWaits = 3
 	// errorPause is the pause between a request that failed and the next request.
@@ -20,7 +20,7 @@ const (
 )
 
 // prefetch requests the next allotment before the current one is used up. n is the amount of the
-// call that found it low.
+// call that found the allotment low.
 func (s *Store) prefetch(a *account, n float64, now instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -32,8 +32,8 @@ func (s *Store) prefetch(a *account, n float64, now instant) {
 }
 
 // await decides an op that the current allotment cannot serve. It requests an allotment, or waits
-// for the pending one, and serves op from it. If no allotment can be had, it asks the store for
-// op alone.
+// for the pending one, and serves op from it. If there is no allotment to request, await lets the
+// store decide op alone.
 func (s *Store) await(ctx context.Context, a *account, op *store.Op) (st store.State, err error) {
 	for range maxWaits {
 		now := s.readClocks()

@@ -43,8 +43,9 @@ func (t *table) find(h uint64, key string) *account {
 	return nil
 }
 
-// busy records a call on the bucket at now. It reports whether the call before was at most that
-// many nanoseconds earlier. Two buckets may share a slot; the later call then hides the earlier.
+// busy records a call on the bucket at now. It reports whether the previous call was at most
+// within nanoseconds earlier. Two buckets may share a slot; a call on one then hides earlier
+// calls on the other.
 func (t *table) busy(h uint64, now, within int64) bool {
 	const unit = 1 << 20 // nanoseconds, about a millisecond
 	slot := &t.recent[h>>20%recentSlots]
@@ -62,10 +63,10 @@ func (t *table) busy(h uint64, now, within int64) bool {
 
 // insert adds an account for b, unless there is one already.
 //
-// In a full shard, an account keeps its place for stay nanoseconds. If every newcomer pushed one
-// out, no account would live long enough to measure its bucket's demand, and no bucket would get
-// an allotment. After that time, the accounts without an allotment go first, and then any other.
-// A dropped account loses its allotment and nothing else.
+// In a full shard, an account keeps its place for stay nanoseconds. If every newcomer pushed an
+// account out, no account would live long enough to measure its bucket's demand, and no bucket
+// would get an allotment. Among the accounts that are older, insert drops those without an
+// allotment first. A dropped account loses its allotment and nothing else.
 func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 	sh := &t.shards[h%shards]
 	if now.mono < sh.fullUntil.Load() {

@@ -63,7 +63,8 @@ func (s *Store) apply(txn store.Txn) store.Result {
 		}
 		sh, hash := s.shard(key)
 		if err := s.insert(sh, hash, key, *r); err != nil {
-			// There is no room for one bucket, so the transaction changes none.
+			// There is no room for one of the buckets, so the transaction changes none of
+			// them.
 			for _, k := range inserted {
 				sh, hash := s.shard(k)
 				sh.remove(hash, k)

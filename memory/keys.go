@@ -29,8 +29,8 @@ type arena struct {
 	used, wasted int // bytes
 }
 
-// add copies key into the arena or into the returned name. It never refers to key, which may be
-// part of a large buffer.
+// add copies key into the arena or into the returned name. The name never refers to key, which
+// may be part of a large buffer.
 func (a *arena) add(key string) (n name) {
 	if len(key) <= inline {
 		copy(n[:], key)
@@ -78,5 +78,6 @@ func (a *arena) drop(n *name) {
 	}
 }
 
-// wasteful reports whether more than half of the arena, and more than a page, is wasted.
+// wasteful reports whether the wasted bytes are more than half of the arena and more than a
+// page.
 func (a *arena) wasteful() bool { return a.wasted > pageSize && 2*a.wasted > a.used }

@@ -1,8 +1,8 @@
 // Package memory keeps buckets in the memory of one process.
 //
-// It is the fastest backend, and it forgets all buckets when the process ends. As new buckets
+// It is the fastest backend, and it forgets all buckets when the process ends. When new buckets
 // come, the store removes buckets that have leaked empty, so memory use follows the number of
-// buckets in use. [Options.MaxBuckets] bounds that number.
+// buckets in use. [Options.MaxBuckets] bounds the number of buckets.
 //
 // Use package bolt if the buckets must survive a restart, and package postgres if several
 // processes share them.
@@ -37,15 +37,15 @@ type Options struct {
 	// is never evicted. If no bucket is empty, a call with a new key fails with
 	// [ErrTooManyBuckets] instead.
 	MaxBuckets int
-	// Clock replaces the clock of the store, for tests and for replaying logs. It may step
-	// back, and must be safe for concurrent use. If it is nil, the clock is the wall time at
-	// New, carried forward by the monotonic clock, so it never steps back.
+	// Clock replaces the clock of the store, for tests and for replaying logs. Clock may step
+	// back, and must be safe for concurrent use. If Clock is nil, the store takes the wall time
+	// in New and adds the time on the monotonic clock since, so its time never steps back.
 	Clock func() time.Time
 	// MaxSkew is the longest time that a bucket's stored time may be ahead of Clock. A stored
 	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew].
 	MaxSkew time.Duration
-	// Logger logs a warning when a stored time is set to the clock. If it is nil, nothing is
-	// logged.
+	// Logger logs a warning when a stored time is set to the clock. If Logger is nil, nothing
+	// is logged.
 	Logger *slog.Logger
 }
 
@@ -103,7 +103,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	}
 	sh, hash := s.shard(op.Key)
 	// The clock is read before the lock, so that callers do not wait for each other's readings.
-	// An old reading cannot set a record back.
+	// A reading that is older than a record does not set the record's time back.
 	now := s.clock.Now()
 	sh.mu.Lock()
 	if r := sh.find(hash, op.Key); r != nil {
@@ -133,8 +133,8 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	return st, nil
 }
 
-// Read returns the states of buckets. It reads each bucket by itself, so the states are no
-// snapshot of one moment. See [store.Store].
+// Read returns the states of buckets. It reads one bucket after the other, so the states may be
+// of different moments. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
@@ -243,7 +243,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// skewed logs that the times of so many buckets were set to the clock.
+// skewed logs that the times of some buckets were set to the clock, and their number.
 func (s *Store) skewed(buckets int) {
 	s.log.Warn("memory: stored times were more than MaxSkew ahead of the clock and were set to the clock",
 		"buckets", buckets)

@@ -30,8 +30,8 @@ func (s *Store) shard(key string) (*shard, uint32) {
 func (s *Store) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, key) >> 32) }
 
 // tidy prunes the shard before a new bucket is inserted, if the number of buckets has doubled
-// since the last prune. So the insertion of a bucket pays for the removal of about one. The
-// caller has locked the shard. Pointers into its table may become invalid.
+// since the last prune. So the work for each inserted bucket is the removal of about one
+// bucket. The caller has locked the shard. Pointers into the shard's table may become invalid.
 func (s *Store) tidy(sh *shard, now int64) {
 	if sh.live >= max(firstPrune, sh.pruneAt) {
 		s.pruneLocked(sh, now, s.maxSkew)
@@ -53,8 +53,8 @@ func (s *Store) insert(sh *shard, hash uint32, key string, r store.Record) error
 // firstPrune is the smallest number of buckets at which a shard is pruned.
 const firstPrune = 64
 
-// counted adds n to the number of buckets if MaxBuckets bounds it, and reports whether the
-// bound allows that.
+// counted adds n to the number of buckets if MaxBuckets is set. If the sum would exceed
+// MaxBuckets, counted adds nothing and returns false.
 func (s *Store) counted(n int64) bool {
 	if s.maxBuckets == 0 {
 		return true
@@ -69,7 +69,7 @@ func (s *Store) counted(n int64) bool {
 // pause is the shortest time between two sweeps, in microseconds.
 const pause = int64(time.Second / time.Microsecond)
 
-// sweep prunes all shards of a bounded store, and reports whether that made room. It does
+// sweep prunes all shards of a bounded store, and reports whether it removed a bucket. It does
 // nothing within a second of the last sweep.
 func (s *Store) sweep(now int64) bool {
 	after := s.sweepAfter.Load()

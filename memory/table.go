@@ -4,8 +4,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// table is a hash table of records with open addressing. The index consists of four-byte slots,
-// and the entries of one cache line each lie in chunks. Neither contains pointers.
+// table is a hash table of records with open addressing. The index consists of four-byte slots.
+// An entry fills one cache line, and entries lie in chunks. Neither the index nor the chunks
+// contain pointers.
 //
 // A decision over many keys spends its time waiting for memory. So the index is small enough to
 // stay in the processor's cache, and an entry contains the record and, if the key is short, the
@@ -92,7 +93,8 @@ func (t *table) place(hash, number uint32) {
 	t.index[i] = hash&^numberMask | number
 }
 
-// reindex makes the smallest index of which that many entries fill at most four fifths.
+// reindex makes the smallest index of which the given number of entries fills at most four
+// fifths.
 func (t *table) reindex(entries int) {
 	slots := firstSlots
 	for 4*slots < 5*entries {
@@ -126,8 +128,8 @@ func (t *table) remove(hash uint32, key string) bool {
 	return false
 }
 
-// empty empties a slot, and moves slots behind it forward that find could not reach across the
-// gap.
+// empty empties a slot. It moves slots forward that stand behind the gap and that find could
+// not reach across it.
 func (t *table) empty(hole uint32) {
 	mask := uint32(len(t.index) - 1)
 	for j := (hole + 1) & mask; t.index[j] != 0; j = (j + 1) & mask {
@@ -149,7 +151,7 @@ func (t *table) release(number uint32) {
 	t.live--
 }
 
-// removeIf removes every record for which gone returns true, and returns their number. If less
+// removeIf removes the records for which gone returns true, and returns their number. If less
 // than a quarter of the entries remain in use, it moves them together, so that memory use
 // follows the number of buckets.
 func (t *table) removeIf(gone func(*store.Record) bool) (removed int) {

@@ -1,5 +1,5 @@
 // Package observe reports the calls of a store to hooks: decisions, waits, durations and errors,
-// and the work that a backend does behind them.
+// and the commits and retries of a backend.
 //
 //	hooks := observe.Log(slog.Default(), nil)
 //	db, err := bolt.Open("limits.db", &bolt.Options{Trace: hooks.Trace()})
@@ -12,14 +12,14 @@
 // docs/observability.md feeds OpenTelemetry and Prometheus. [Log] feeds package log/slog.
 //
 // A [Store] reports the calls that pass through it, so its place among other wrappers matters. If
-// it wraps a store of package refusals, it reports every call. If a store of package refusals
-// wraps it, it reports only the calls that reach the backend. A backend reports its commits and
-// retries through its own Options.Trace; see [Hooks.Trace].
+// the Store wraps a store of package refusals, it reports every call. If a store of package
+// refusals wraps the Store, it reports only the calls that reach the backend. A backend reports
+// its commits and retries through its own Options.Trace; see [Hooks.Trace].
 //
 // # Keys
 //
 // The key of a bucket may be personal data, and a program may have millions of keys. So hooks do
-// not get the key, unless [Options.Key] returns a form of it for them; [HashKey] returns a form
-// that does not reveal it. Do not use any form of the key as the label of a metric: each value of
-// a label creates a time series.
+// not get the key, unless [Options.Key] returns a form of the key for them. [HashKey] makes a
+// form that does not reveal the key. Do not use any form of the key as the label of a metric:
+// each value of a label creates a time series.
 package observe

@@ -10,10 +10,10 @@ import (
 // Hooks are functions that a [Store] calls. Nil functions are skipped.
 //
 // Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must
-// be safe for concurrent use, and must not call the Store. It gets the caller's context.
+// be safe for concurrent use, and must not call the Store. The hook gets the caller's context.
 type Hooks struct {
 	// Start is called before each call to the store. The call and the other hooks get the context
-	// that it returns, for instance with a span in it.
+	// that Start returns, for instance with a span in it.
 	Start func(ctx context.Context, c Call) context.Context
 	// Decision is called for each operation that was decided: once for a Fill, and for each
 	// operation of each transaction of an Apply, unless the transaction has an error of its own.
@@ -29,7 +29,7 @@ type Hooks struct {
 // Method is the name of a method of [store.Store].
 type Method string
 
-// The methods that hooks are called for: those that take a context.
+// The methods for which hooks are called. Each takes a context.
 const (
 	MethodFill   Method = "fill"
 	MethodApply  Method = "apply"
@@ -49,7 +49,7 @@ type Call struct {
 
 // Decision is one operation on one bucket and its result.
 type Decision struct {
-	Key    string // the key in the form of Options.Key; empty if that is nil
+	Key    string // the key in the form of Options.Key; empty if Options.Key is nil
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out
 	Hold   float64 // units; the change of the held units

@@ -24,9 +24,9 @@ type LogOptions struct {
 // Log returns hooks that write to l; o may be nil. If l is nil, the hooks write nothing.
 //
 // A failed call is logged as an error. If its outcome is unknown, the record has the attribute
-// outcome=unknown. A call whose caller gave up, or that came after Close, is logged at the debug
-// level instead, unless its outcome is unknown. A retry, a slow call and a transaction with an
-// error of its own are logged as warnings. No record holds a key, except the form that
+// outcome=unknown. If the caller gave up, or the call came after Close, the call is logged at
+// the debug level instead, unless its outcome is unknown. A retry, a slow call and a transaction
+// with an error of its own are logged as warnings. No record holds a key, except the form that
 // [Options.Key] returns.
 func Log(l *slog.Logger, o *LogOptions) Hooks {
 	if o == nil {

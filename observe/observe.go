@@ -30,7 +30,7 @@ type Options struct {
 // secret.
 //
 // The secret should be 32 random bytes. After a change of the secret, the digits of a key change
-// and cannot be matched with older ones.
+// and cannot be matched with older digits.
 func HashKey(secret []byte) func(key string) string {
 	secret = slices.Clone(secret)
 	return func(key string) string {

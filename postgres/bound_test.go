@@ -115,7 +115,8 @@ func TestBoundUnderLoad(t *testing.T) {
 	}
 	bound := capacity + rate*ended.Sub(began).Seconds()
 	n := float64(len(fills))
-	t.Logf("accepted %.0f of at most %.0f; %.0f did not leak from an empty bucket; the time was read %d times", n, bound, idle, reads)
+	t.Logf("accepted %.0f of at most %.0f; %.0f did not leak from an empty bucket; the time was read %d times",
+		n, bound, idle, reads)
 	if n > bound || n+idle < 0.95*bound {
 		t.Errorf("accepted %.0f in %v; want at most %.0f, and with the %.0f that did not leak at least 0.95 of it",
 			n, ended.Sub(began), bound, idle)

@@ -78,9 +78,9 @@ type waiter[T any] struct {
 //
 // The queue calls release for one item after the other, on a goroutine of its own. The context of
 // release ends when the queue is abandoned. The first item is released at once. Each further item
-// is released when it comes, but not before cost / LeakRate of its predecessor has passed since
+// is released when it comes, but not before the predecessor's cost / LeakRate has passed since
 // the predecessor's turn. A release that takes longer delays the items behind it. No burst makes
-// up for that time.
+// up for the delay.
 //
 // o may be nil. New fails with [store.ErrInvalidLimit] if the limit is invalid or does not leak,
 // and it fails if release is nil.
@@ -107,9 +107,9 @@ func New[T any](limit store.Limit, release func(ctx context.Context, item T), o 
 }
 
 // Put adds an item to the end of the queue. If the item does not fit, Put returns [ErrFull], or
-// waits for room if [Options] say Block. If ctx ends first, Put returns its error. After
-// [Queue.Close] or [Queue.Abandon] it returns [ErrClosed]. An item whose cost is negative, is not
-// a number or is above the capacity is refused with [store.ErrInvalidAmount].
+// waits for room if [Options.Block] is set. If ctx ends first, Put returns the error of ctx.
+// After [Queue.Close] or [Queue.Abandon], Put returns [ErrClosed]. An item whose cost is
+// negative, is not a number or is above the capacity is refused with [store.ErrInvalidAmount].
 //
 // After any error, the item is not in the queue.
 func (q *Queue[T]) Put(ctx context.Context, value T) error {
@@ -166,7 +166,7 @@ func (q *Queue[T]) Len() int {
 //
 // If ctx ends first, Close abandons the items that are left and returns the error of ctx;
 // [Queue.Abandon] then returns those items. Closing twice is allowed. A release must not close
-// its own queue: the two would wait for each other.
+// its own queue: Close and the release would wait for each other.
 func (q *Queue[T]) Close(ctx context.Context) error {
 	q.refuse()
 	select {
@@ -273,8 +273,8 @@ func (q *Queue[T]) work() {
 			return
 		}
 		// A timer fires a little late. Turns count from their due time, so that the delays do not
-		// add up. A turn that is late by more than one spacing counts from now, because a slow
-		// release would otherwise be followed by a burst.
+		// add up. A turn that is late by more than one spacing counts from now. Otherwise a burst
+		// would follow a slow release.
 		turn := earliest
 		if arrived.After(turn) {
 			turn = arrived

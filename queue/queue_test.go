@@ -106,7 +106,7 @@ func TestReleases(t *testing.T) {
 		},
 		{
 			name: "a slow release", limit: brim.Smooth(10, time.Second),
-			why: "the items behind it are late, and no burst makes up for that",
+			why: "the items behind it are late, and no burst makes up for the delay",
 			slow: func(i int) time.Duration {
 				if i == 1 {
 					return 450 * ms

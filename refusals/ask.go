@@ -10,8 +10,8 @@ import (
 // asks by itself.
 const maxWaits = 3
 
-// ask decides an op that memory did not refuse at first sight: from the answer that another
-// caller is waiting for, or by a question of its own.
+// ask decides an op that memory did not refuse at first. It uses the answer that another caller
+// waits for, or asks the store.
 func (s *Store) ask(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
 	counted := false
 	if refusable(op) {
@@ -76,7 +76,7 @@ func (s *Store) next(cs *cacheSet, h uint64, op *store.Op, waits int) (st store.
 // snapshot counts the question as pending.
 func (s *Store) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint64, counted bool) (st store.State, err error) {
 	defer func() {
-		if counted { // after an error, or a panic: other callers must not wait for ever
+		if counted { // after an error or a panic; other callers must not wait for ever
 			cs.mu.Lock()
 			cs.settle(h, op)
 			cs.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Store) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint64, 
 	st, err = s.inner.Fill(ctx, *op)
 	if err != nil {
 		if !cs.lastLimitIs(op.Limit) {
-			cs.forget(h, op.Key) // the fill may have gone in under its own limit
+			cs.forget(h, op.Key) // the fill may have gone in under another limit than the last call's
 		}
 		return st, err
 	}

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // time. If such a fill is accepted, or can never fit, its answer does not tell how far the clock
 // was behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks
 // the store too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact
-// answers. So each such fill puts the wrapper's clock back, and the wrapper then believes no
-// older answer.
+// answers. So each such fill puts the wrapper's clock back, and the wrapper then ignores all
+// older answers.
 type skewed struct {
 	store.Store
 	clock  func() time.Time

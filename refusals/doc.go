@@ -1,5 +1,5 @@
-// Package refusals answers repeated refusals from memory. A flood of calls that a bucket cannot
-// admit then stays away from the store.
+// Package refusals answers repeated refusals from memory. So a flood of calls that a bucket
+// cannot admit does not reach the store.
 //
 //	db, err := postgres.New(pool, nil)
 //	...
@@ -11,8 +11,7 @@
 // n units or more by itself until T has passed. It counts T from the moment at which it sent the
 // question, on this machine's monotonic clock. It also learns from fills that the store accepted:
 // the answer shows the level, and the level tells when the next fill of the same size can fit.
-// The Store refuses from memory and never accepts from memory: every unit that goes in, the
-// wrapped store has accepted.
+// The Store never accepts from memory: the wrapped store has accepted every unit that goes in.
 //
 // # Room that a remembered refusal hides
 //
@@ -21,20 +20,20 @@
 // drains, captures, releases or resets the bucket, or fills it under a limit that leaks faster. A
 // store whose clock is set forward makes room, too.
 //
-// Room made through the same Store is used at once. A Drain, Capture, Release or Reset, and a
-// call with another limit, end all memory of the bucket, even if an older refusal is still on its
-// way back from the wrapped store. A Prune that removes a bucket, or fails, ends the memory of
-// all buckets.
+// Room made through the same Store is used at once. After a Drain, Capture, Release or Reset, and
+// after a call with another limit, the Store forgets the bucket, even if an older refusal is
+// still on its way back from the wrapped store. After a Prune that removed a bucket, or failed,
+// the Store forgets all buckets.
 //
-// Remember does not bound the refusal of an amount above the bucket's capacity. No room is hidden
-// by that: no change to the bucket makes such an amount fit, and a call with another limit is
-// decided anew.
+// Remember does not bound the refusal of an amount above the bucket's capacity. Such a refusal
+// hides no room: no change to the bucket makes the amount fit, and the Store decides a call with
+// another limit anew.
 //
 // # States
 //
 // A State that was answered from memory has Estimate set. RetryAfter counts down. Level is a
-// lower bound of the bucket's level, and At is a lower bound of the store's clock; Level assumes
-// that no other process has given units back.
+// lower bound of the bucket's level, provided that no other process has given units back. At is a
+// lower bound of the store's clock.
 //
 // # Calls that reach the store
 //
@@ -43,6 +42,6 @@
 // sink (CeilingAt). Apply, Read, Delete, Scan and Prune always reach the store.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket
-// wait for that answer, unless the Store knows that their amounts may fit beside the first. A
-// caller waits for at most three answers; then it asks by itself.
+// wait for the answer, unless the Store knows that their amounts may fit beside the amount of the
+// first caller. A caller waits for at most three answers, and then asks by itself.
 package refusals

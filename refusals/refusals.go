@@ -14,7 +14,7 @@ import (
 const backend = "refusals"
 
 const (
-	// DefaultRemember limits how long a refusal is believed if Options.Remember is 0.
+	// DefaultRemember limits how long a refusal is remembered if Options.Remember is 0.
 	DefaultRemember = time.Second
 	// DefaultMaxBuckets is the number of buckets that a Store remembers if Options.MaxBuckets is
 	// 0.
@@ -23,9 +23,9 @@ const (
 
 // Options adjust a [Store]. The zero value selects the defaults.
 type Options struct {
-	// Remember limits how long a refusal is believed, counted from the moment at which the
-	// question was sent; 0 means [DefaultRemember]. Until then, room that another process makes
-	// stays unused. Remember does not limit the refusal of an amount above the bucket's capacity.
+	// Remember limits how long a refusal is remembered, counted from the moment at which the
+	// question was sent; 0 means [DefaultRemember]. Room that another process makes stays unused
+	// until then. Remember does not limit the refusal of an amount above the bucket's capacity.
 	Remember time.Duration
 	// MaxBuckets is the approximate number of buckets that the Store remembers; 0 means
 	// [DefaultMaxBuckets]. A bucket that is forgotten for lack of space costs one more question
@@ -34,7 +34,7 @@ type Options struct {
 	// 23 bytes.
 	MaxBuckets int
 	// Clock replaces the monotonic clock, for tests. It must be safe for concurrent use. If it
-	// runs backwards, answers that were learned at a later time are not believed.
+	// runs backwards, the Store ignores answers that it learned at a later time.
 	Clock func() time.Time
 }
 
@@ -92,7 +92,8 @@ func (s *Store) now() int64 {
 	return int64(time.Since(s.start))
 }
 
-// check returns the error of a call that must not start: the Store is closed or ctx has ended.
+// check returns the error of a call that must not start because the Store is closed or ctx has
+// ended.
 func (s *Store) check(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -110,7 +111,7 @@ func (s *Store) at(key string) (*cacheSet, uint64) {
 // See [store.Store].
 //
 // A caller may wait for the answer to another caller's question. If its context ends meanwhile,
-// it gets the context's error, and nothing was sent for it.
+// the caller gets the context's error, and nothing was sent for it.
 func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
@@ -193,9 +194,10 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.inner.Scan(ctx, prefix, after, limit)
 }
 
-// Prune asks the wrapped store. If that removed a bucket, or may have, Prune forgets all buckets:
-// if the store's clock is then set back by more than MaxSkew, the store finds an empty bucket
-// where memory still shows the old one leaking. See [store.Store].
+// Prune asks the wrapped store. If the wrapped store removed a bucket, or may have removed one,
+// Prune forgets all buckets. Otherwise, after the store's clock is set back by more than MaxSkew,
+// the store would find an empty bucket, and memory would still show the old bucket leaking. See
+// [store.Store].
 func (s *Store) Prune(ctx context.Context) (n int64, err error) {
 	if err := s.check(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)

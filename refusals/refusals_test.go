@@ -159,7 +159,7 @@ var makesRoom = []struct {
 // TestForgetsAtOnce makes room through the wrapper while a refusal is remembered or still in
 // flight.
 func TestForgetsAtOnce(t *testing.T) {
-	const why = "a refusal must not be believed after the call that made room for the amount"
+	const why = "a refusal must be forgotten after the call that made room for the amount"
 	for _, c := range makesRoom {
 		for _, inFlight := range []bool{false, true} {
 			name := c.name

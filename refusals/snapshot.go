@@ -86,7 +86,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 	e.clock = e.rec.Time
 	if !st.Accepted && op.CeilingAt.IsZero() {
 		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
-		// then tells a longer wait than the level explains, and the difference is the lag of the
+		// then returns a longer wait than the level explains. The difference is the lag of the
 		// clock. A difference of up to two microseconds is rounding.
 		const rounding = 2 * time.Microsecond
 		explained := e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
@@ -149,7 +149,7 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 }
 
 // waitFor returns the wait for n units when the store's clock shows clock. The result is that of
-// [store.Record.Refusal]; the common case takes a few nanoseconds instead of a search.
+// [store.Record.Refusal]; the common case takes a few nanoseconds, because it needs no search.
 func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 	r := &e.rec
 	over := r.Level + r.Held + n - op.Capacity
@@ -184,7 +184,7 @@ func (e *snapshot) fitsBesidePending(op *store.Op, now, remember int64) bool {
 	return e.levelAt(e.maxClock(elapsed))+e.rec.Held+e.units+op.Amount+op.Hold <= op.Capacity
 }
 
-// supersedes reports whether e is a better snapshot of the bucket than old.
+// supersedes reports whether e should replace old as the snapshot of the bucket.
 func (e *snapshot) supersedes(old *snapshot) bool {
 	switch {
 	case !e.overlaps(old): // e is later, even if the store's clock was set back
@@ -199,8 +199,8 @@ func (e *snapshot) supersedes(old *snapshot) bool {
 
 // overlaps reports whether the store may have answered the two questions in either order. Two
 // readings of one value overlap, because a coarse clock may not have moved between them. If the
-// question of e ended before that of old began, an injected clock was put back, and e is the
-// later.
+// question of e ended before the question of old began, an injected clock was put back, and e is
+// the later snapshot.
 func (e *snapshot) overlaps(old *snapshot) bool {
 	return e.sent <= old.received && e.received >= old.sent
 }

@@ -50,8 +50,8 @@ func tag(hash uint64) uint64 { return max(1, hash>>56) }
 func (cs *cacheSet) find(hash uint64, key string) *snapshot {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	x := cs.tags.Load() ^ tag(hash)*ones
-	// A byte that matched the tag is zero in x, and its high bit is set in m. The byte above a
-	// match may be flagged by mistake, so the snapshot's key decides.
+	// A byte that equals the tag is zero in x, and its high bit is set in m. The high bit of the
+	// byte above may be set by mistake, so the snapshot's key decides.
 	for m := (x - ones) &^ x & highs; m != 0; m &= m - 1 {
 		w := bits.TrailingZeros64(m) / 8
 		if w >= ways {
@@ -110,7 +110,7 @@ func (cs *cacheSet) remove(hash uint64, key string) {
 	}
 }
 
-// forget drops the snapshot of key. Answers that are on their way to the set teach nothing.
+// forget drops the snapshot of key. The set then ignores answers that are still on their way.
 func (cs *cacheSet) forget(hash uint64, key string) {
 	cs.mu.Lock()
 	cs.remove(hash, key)
@@ -118,7 +118,7 @@ func (cs *cacheSet) forget(hash uint64, key string) {
 	cs.mu.Unlock()
 }
 
-// clear drops all snapshots. Answers that are on their way to the set teach nothing.
+// clear drops all snapshots. The set then ignores answers that are still on their way.
 func (cs *cacheSet) clear() {
 	cs.mu.Lock()
 	if cs.tags.Load() != 0 { // most sets are empty
@@ -133,7 +133,7 @@ func (cs *cacheSet) clear() {
 // begin records that a question with limit is about to be sent. It returns the generation that
 // learn compares when the answer has come.
 func (cs *cacheSet) begin(limit store.Limit) (generation uint64) {
-	generation = cs.generation.Load() // first, so that a later change of the limit shows
+	generation = cs.generation.Load() // read before the limit, so that learn notices a later change of the limit
 	if !cs.lastLimitIs(limit) {
 		cs.mu.Lock()
 		cs.capacity.Store(math.Float64bits(limit.Capacity))
@@ -155,8 +155,8 @@ func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
 func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, generation uint64, remember int64) {
 	old := cs.find(hash, key)
 	if !cs.lastLimitIs(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
-		// A question with another limit crossed this one. Nobody can tell which the store
-		// answered first, so the set believes neither.
+		// A question with another limit was in flight at the same time. Nobody can tell which
+		// question the store answered first, so the set keeps neither answer.
 		cs.remove(hash, key)
 		cs.generation.Add(1)
 		return
@@ -165,8 +165,8 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 		return
 	}
 	if !refused && e.wait == 0 {
-		// The same amount would fit again. The amount that the old snapshot refuses may still
-		// not.
+		// The same amount would fit again. The amount that the old snapshot refuses may still not
+		// fit.
 		if old == nil || !e.precompute(old.amount) {
 			cs.remove(hash, key)
 			return
@@ -187,10 +187,11 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 	cs.put(w, &e)
 }
 
-// adopt replaces the provisional amount of e by n, an amount that a caller was refused. The calls
-// of a flood often ask for another amount than the fill that left the bucket full.
+// adopt replaces the provisional amount of e by n, an amount that the bucket has just refused.
+// The calls of a flood often ask for another amount than the fill that left the bucket full.
 //
-// The replacement only saves time, so adopt gives up if another caller holds the set's lock.
+// The replacement only makes later refusals cheaper, so adopt gives up if another caller holds
+// the set's lock.
 func (cs *cacheSet) adopt(e *snapshot, n float64) {
 	if !cs.mu.TryLock() {
 		return

@@ -11,14 +11,15 @@ import (
 )
 
 // account is the working set of an account during one decision: the figures
-// that its rules need, so that they do not read its entries again.
+// that its rules need, so that the rules do not read the account's entries
+// again.
 type account struct {
 	key     string
 	budget  *checkedBudget
 	snap    ledger.Snapshot
 	time    int64          // of the last decision; of this one after advance
 	seq     int64          // number of the last entry
-	next    int64          // no later than the first expiry of an open hold; 0 without holds
+	next    int64          // first expiry of an open hold, or an earlier time; 0 without holds
 	tallies []*tally       // one for each rule of the budget, in the same order
 	unknown []*tally       // of rules that the budget lacks; other processes may have them
 	added   []ledger.Entry // by this decision
@@ -26,13 +27,13 @@ type account struct {
 	closed  []ledger.Hold  // by this decision
 }
 
-// tally is the running figures of one rule in one account.
+// tally contains the running figures of one rule in one account.
 //
 // The tally of a rule that counts by date holds the sums of the entries dated
-// after its edge. As the edge moves on, it subtracts the entries that the edge
-// passes. It ignores a correction dated before the edge: the corrected entry
-// has left the sums already. So a decision reads the entries that leave the
-// window, and none of the entries in it.
+// after its edge. When the edge moves, the tally subtracts the entries that the
+// edge passes. It ignores a correction dated before the edge: the corrected
+// entry has left the sums already. So a decision reads the entries that leave
+// the window, and no entry in the window.
 type tally struct {
 	name        string
 	fingerprint uint64 // of the rule that counted
@@ -55,8 +56,8 @@ const (
 	maxTime = math.MaxInt64
 )
 
-// anySkew is the maximal skew of a bucket that reads the account's time, which
-// never runs back.
+// anySkew is the MaxSkew of a Leaky rule's bucket. It allows any skew, because
+// the bucket goes by the account's time, which never runs back.
 const anySkew = time.Duration(math.MaxInt64)
 
 // load reads an account. An account that the ledger does not have is empty.
@@ -120,7 +121,7 @@ func (a *account) holds(upto int64) (held []*spend, next int64, err error) {
 	return held, next, nil
 }
 
-// add appends an entry, completes its fields from the account, and has the
+// add appends an entry, completes its fields from the account, and lets the
 // rules count it.
 func (a *account) add(e ledger.Entry) (seq int64, err error) {
 	a.seq++
@@ -186,8 +187,8 @@ func (u *tally) fill(e *ledger.Entry) error {
 	return err
 }
 
-// room returns the amount that is left of the limit. It may be negative, and
-// saturates where it is out of range.
+// room returns the amount that is left of the limit. The amount may be
+// negative. If it is out of range, room returns the nearest number.
 func (u *tally) room() int64 {
 	return subtract(subtract(u.rule.limit.Minor, u.used), u.held)
 }
@@ -205,7 +206,7 @@ func subtract(a, b int64) int64 {
 }
 
 // fits reports whether the rule agrees to n more units of a spend, which then
-// amounts to total, and to so many more spends.
+// amounts to total, and to the given number of further spends.
 func (u *tally) fits(n, total, spends, now int64, tags map[string]string) bool {
 	if !u.rule.matches(tags) {
 		return true

@@ -9,9 +9,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// advance brings the account to now: rules count the entries that they have
-// missed, entries leave windows, and expired holds end. The ledger stores
-// nothing of it before the decision is stored.
+// advance brings the account to now: rules count the entries that they have missed,
+// entries leave windows, and expired holds end. The ledger stores these changes
+// together with the decision.
 func (a *account) advance(now int64) error {
 	last := a.time
 	a.time = now
@@ -20,8 +20,8 @@ func (a *account) advance(now int64) error {
 			return err
 		}
 	}
-	// A rule that no process has used for this long is dropped. It counts the
-	// ledger's entries anew if it returns.
+	// A rule that no process has used for DefaultKeepIDs is dropped. If it returns,
+	// it counts the ledger's entries anew.
 	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool {
 		return now-u.countedAt > DefaultKeepIDs.Microseconds()
 	})

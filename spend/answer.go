@@ -13,14 +13,15 @@ type Decision struct {
 	// Replayed reports that the ID had been decided before. The other fields
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
-	// Declines has every rule that refused, of every account.
+	// Declines has every rule that refused, in every account.
 	Declines []Decline `json:"declines,omitempty"`
-	// Remaining has every rule of every account concerned, after the decision.
-	// GrowsAt is zero if only the ledger's entries can tell it; see
+	// Remaining has every rule of every account concerned, after the decision. If
+	// only the ledger's entries can tell a GrowsAt, it is zero; see
 	// [Budgets.Remaining].
 	Remaining []Usage `json:"remaining"`
 	// RetryAfter is the time until all rules would approve the amount, if nobody
-	// else spent: 0 if it is approved, and [store.Never] if waiting does not help.
+	// else spent. It is 0 if the amount is approved, and [store.Never] if waiting
+	// does not help.
 	RetryAfter time.Duration `json:"-"`
 	// At is the time of the decision: the ledger's clock, or the time of the last
 	// decision on one of the accounts if the clock is behind it.
@@ -74,8 +75,8 @@ func (t *attempt) answer() (Decision, error) {
 	return out, nil
 }
 
-// report returns the figures of the rule at now. GrowsAt stays zero if only the
-// entries or the holds can tell it.
+// report returns the figures of the rule at now. If only the entries or the holds
+// can tell GrowsAt, it stays zero.
 func (u *tally) report(key string, now int64) Usage {
 	r := u.rule
 	in := func(n int64) Money { return Money{n, r.limit.Currency} }

@@ -22,9 +22,9 @@ const (
 // the agreement of every rule.
 //
 // Each process passes its rules to [New], so rules can change at any time. A
-// changed amount never resets the used amount. A rule that is new, or that
-// counts something else than before, counts the entries that the ledger already
-// holds; a [Leaky] rule starts empty instead.
+// changed amount never resets the used amount. A rule that is new, or that has
+// another window or filter, counts the entries that the ledger already holds; a
+// [Leaky] rule starts empty instead.
 type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
 	Currency string // ISO 4217 code of all amounts

@@ -58,15 +58,15 @@ func (p Period) next(d date) date {
 	return dateOf(d.utc())
 }
 
-// begins returns the first instant from which the local date is d or later and
-// never an earlier date again.
+// begins returns the first instant after which the local date is never again
+// earlier than d.
 //
-// Where clocks jump over midnight, that instant lies after midnight. Where
-// clocks are set back across midnight, the date is entered, left and entered
-// again. So begins looks at every stretch of one offset around the day, and
-// takes the end of the last time that belongs to an earlier date.
+// If clocks jump over midnight, that instant lies after midnight. If clocks are
+// set back across midnight, the date begins, is left, and begins again. So begins
+// looks at all stretches of time with one offset around the day, and returns the
+// end of the last time that belongs to an earlier date.
 func (d date) begins(zone *time.Location) time.Time {
-	const far = 50 * time.Hour // farther than any offset from UTC, and any jump
+	const far = 50 * time.Hour // more than any offset from UTC and any jump
 	midnight := d.utc()
 	end := midnight.Add(far)
 	begins := midnight.Add(-far)
@@ -94,7 +94,7 @@ func (d date) begins(zone *time.Location) time.Time {
 func (r *Rule) periodAt(now int64) (start, end int64) {
 	d := r.period.first(dateOf(time.UnixMicro(now).In(r.zone)), r.week)
 	start = d.begins(r.zone).UnixMicro()
-	for start > now { // clocks will leave the date once more
+	for start > now { // clocks will leave the date once more, so now belongs to an earlier period
 		before := date{d.year, d.month, d.day - 1}
 		d = r.period.first(dateOf(before.utc()), r.week)
 		start = d.begins(r.zone).UnixMicro()

@@ -63,7 +63,7 @@ func TestPeriods(t *testing.T) {
 		},
 		{
 			name: "after a repeated hour",
-			why:  "the next day begins when clocks leave its date no more",
+			why:  "the next day begins when clocks do not leave its date again",
 			zone: "America/Sao_Paulo", period: Day,
 			at: "2018-02-18T03:00:00Z", start: "2018-02-18T03:00:00Z", end: "2018-02-19T03:00:00Z",
 		},
@@ -75,7 +75,7 @@ func TestPeriods(t *testing.T) {
 		},
 		{
 			name: "the second midnight of a date",
-			why:  "from there clocks leave the date no more",
+			why:  "from then on clocks do not leave the date again",
 			zone: "America/St_Johns", period: Day,
 			at: "2010-11-07T03:30:00Z", start: "2010-11-07T03:30:00Z", end: "2010-11-08T03:30:00Z",
 		},
@@ -111,7 +111,7 @@ func TestPeriods(t *testing.T) {
 		},
 		{
 			name: "a month with a change of clocks",
-			why:  "March of Berlin is an hour short",
+			why:  "March in Berlin lacks an hour",
 			zone: "Europe/Berlin", period: Month,
 			at: "2026-03-31T21:59:59Z", start: "2026-02-28T23:00:00Z", end: "2026-03-31T22:00:00Z",
 		},
@@ -131,7 +131,7 @@ func TestPeriods(t *testing.T) {
 		},
 		{
 			name: "a week over the turn of the year",
-			why:  "a week has seven days in two years too",
+			why:  "a week that lies in two years has seven days, too",
 			zone: "UTC", period: Week, week: time.Monday,
 			at: "2027-01-01T00:00:00Z", start: "2026-12-28T00:00:00Z", end: "2027-01-04T00:00:00Z",
 		},

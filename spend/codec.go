@@ -210,7 +210,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 	return out, d.err
 }
 
-// format is the first byte of everything that this package has a ledger keep.
+// format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
 const format = 1
 
@@ -306,8 +306,8 @@ func (d *decoder) bool() bool {
 	return v == 1
 }
 
-// count reads the number of the elements that follow. Each takes at least a
-// byte, so a larger number than the rest of the bytes is damage.
+// count reads the number of the elements that follow. Each element takes at
+// least a byte, so a number above the number of the remaining bytes is damage.
 func (d *decoder) count() int {
 	n := d.int()
 	if n < 0 || n > int64(len(d.b)) {

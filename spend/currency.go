@@ -17,11 +17,11 @@ func MinorUnits(code string) (places int, ok bool) {
 	return 0, false
 }
 
-// minorUnits has the codes of ISO 4217 by the number of their decimal places. The
-// source is list one of the standard's maintenance agency, SIX Financial
+// minorUnits lists the codes of ISO 4217 by the number of their decimal places.
+// The source is list one of the standard's maintenance agency, SIX Financial
 // Information, as published on 2026-01-01. It includes active codes and funds
-// codes with a minor unit. A withdrawn code stays in the list, because ledgers
-// keep it.
+// codes with a minor unit. A withdrawn code stays in the list, because old
+// entries of ledgers contain it.
 var minorUnits = [...]string{
 	0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
 	1: "",

@@ -110,11 +110,11 @@ func TestDamagedData(t *testing.T) {
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[2].Used++; return e }),
 		},
 		{
-			name: "an entry dated in its future", call: "Verify", why: "an entry counts from its decision at the latest",
+			name: "an entry dated in its future", call: "Verify", why: "no entry is dated after its decision",
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].Dated = e[0].At + 1; return e }),
 		},
 		{
-			name: "time runs back", call: "Verify", why: "the time of an account never does",
+			name: "time runs back", call: "Verify", why: "the time of an account never runs back",
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].At++; return e }),
 		},
 		{

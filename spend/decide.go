@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// attempt is one try at a decision: all of its accounts, at one time. A ledger
-// that repeats a transaction makes a new attempt.
+// attempt is one try at a decision on all of its accounts, at one time. When a
+// ledger repeats a transaction, it makes a new attempt.
 type attempt struct {
 	budgets  *Budgets
 	act      *action
@@ -17,7 +17,7 @@ type attempt struct {
 	now      int64
 	accounts []*account
 	refusals []refusal
-	spend    *spend // that the action begins or changes; nil if it was declined
+	spend    *spend // the spend that the action begins or changes; nil if the action was declined
 	begins   bool   // the action begins the spend
 }
 
@@ -27,10 +27,10 @@ type refusal struct {
 	n             int64
 }
 
-// decide has the ledger decide act.
+// decide lets the ledger decide act.
 func (b *Budgets) decide(ctx context.Context, act *action) (Decision, error) {
-	// The job writes to a variable of its own, because it may still run after a
-	// caller has left whose context ended.
+	// The job writes to a variable of its own, because the job may still run
+	// after the caller's context has ended and the caller has left.
 	out := new(Decision)
 	err := b.ledger.Decide(ctx, &ledger.Job{
 		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spendID,
@@ -104,7 +104,7 @@ func (t *attempt) find(id string) error {
 		return fmt.Errorf("spend: %w: its ID is unknown, was declined, or is older than KeepIDs", ErrUnknownSpend)
 	}
 	for _, key := range r.Accounts {
-		if !t.snap.Locked(key) { // the ledger locked the accounts before the spend was there
+		if !t.snap.Locked(key) { // the spend was stored after the ledger had locked the accounts
 			return fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
 		}
 	}
@@ -143,7 +143,8 @@ func (t *attempt) load(keys []string) error {
 }
 
 // ask asks every rule of every account for n more units of a spend, which then
-// amounts to total, and for so many more spends. It notes the refusals.
+// amounts to total, and for the given number of further spends. It records the
+// refusals.
 func (t *attempt) ask(n, total, spends int64, tags map[string]string) (agreed bool) {
 	for i, a := range t.accounts {
 		for j, u := range a.tallies {
@@ -160,7 +161,7 @@ func (t *attempt) ask(n, total, spends int64, tags map[string]string) (agreed bo
 	return len(t.refusals) == 0
 }
 
-// decline adds an entry to every account which names the rules that refused.
+// decline adds to every account an entry that names the rules that refused.
 func (t *attempt) decline(tags map[string]string) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {
@@ -269,7 +270,8 @@ func (t *attempt) capture() error {
 	return nil
 }
 
-// captureLate takes money after the hold has ended, as a record dated now.
+// captureLate takes money after the hold has ended, by an entry of kind record
+// that is dated now.
 func (t *attempt) captureLate() error {
 	sp := t.spend
 	if sp.ended == "" && sp.expires != 0 { // the accounts have released the expired hold already

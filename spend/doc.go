@@ -1,5 +1,5 @@
-// Package spend decides whether an account may spend an amount of money, and
-// stays right after a crash, a retry and a race.
+// Package spend decides whether an account may spend an amount of money. The answer stays right
+// after a crash, a retry and a race.
 //
 // A [Budget] is a currency and some rules: at most 1,000.00 in any 30 days,
 // 200.00 a day, ten spends an hour. A spend needs the agreement of every rule,
@@ -22,10 +22,10 @@
 //
 // # Exactly once
 //
-// Every request has an ID that is unique in the ledger. The same ID with the
-// same content returns the first decision again, and declines are repeated too.
-// After [github.com/brimgo/brim/store.ErrUnknownOutcome], or in any doubt, send
-// the same request again.
+// Every request has an ID that is unique in the ledger. The same ID with the same content
+// returns the first decision again, even if it was a decline. After
+// [github.com/brimgo/brim/store.ErrUnknownOutcome], or in any doubt, send the same request
+// again.
 //
 // # Dates
 //
@@ -41,7 +41,7 @@
 // ledger keeps every decision as entries that never change. [Budgets.Verify]
 // compares the figures behind the decisions with these entries.
 //
-// If a ledger cannot answer, the answer is an error and never an approval.
+// If a ledger cannot answer, the caller gets an error and never an approval.
 //
 // # Sources
 //

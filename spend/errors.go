@@ -26,7 +26,7 @@ var (
 	// ledger does not have, or has pruned.
 	ErrUnknownSpend = errors.New("no such spend")
 	// ErrHoldEnded is an increase, capture or void of a hold that a capture or a
-	// void has ended, and of a spend that was never held.
+	// void has ended, or of a spend that was never held.
 	ErrHoldEnded = errors.New("hold has ended")
 	// ErrHoldExpired is an increase, capture or void of a hold after its TTL. A
 	// forced capture still takes the money.

@@ -67,7 +67,8 @@ func TestRepeatedJobs(t *testing.T) {
 	}
 }
 
-// repeater runs every job twice and drops the changes of the first run.
+// repeater is a ledger that runs every job twice and drops the changes of the
+// first run.
 type repeater struct{ ledger.Ledger }
 
 func (l *repeater) Decide(ctx context.Context, job *ledger.Job) error {
@@ -84,7 +85,7 @@ func (l *repeater) View(ctx context.Context, job *ledger.Job) error {
 	return l.Ledger.View(ctx, job)
 }
 
-// A caller whose context ends gets no decision, although the ledger makes it
+// A caller whose context ends gets no decision, although the ledger decides
 // afterwards. The same request then returns that decision.
 func TestContextEndsFirst(t *testing.T) {
 	l := newTestLedger(t)
@@ -99,7 +100,7 @@ func TestContextEndsFirst(t *testing.T) {
 	}
 }
 
-// leaver decides, and reports that the context has ended.
+// leaver is a ledger that decides, but reports that the context has ended.
 type leaver struct{ ledger.Ledger }
 
 func (l *leaver) Decide(ctx context.Context, job *ledger.Job) error {
@@ -139,7 +140,8 @@ type unlocked struct{ ledger.Snapshot }
 
 func (unlocked) Locked(string) bool { return false }
 
-// listless fails to list entries and accounts, and to remove requests.
+// listless is a ledger that fails to list entries and accounts, and to remove
+// requests.
 type listless struct {
 	ledger.Ledger
 	err error
@@ -171,7 +173,7 @@ func TestFailingLists(t *testing.T) {
 	}
 }
 
-// keeper fails to remove requests.
+// keeper is a ledger that fails to remove requests.
 type keeper struct {
 	ledger.Ledger
 	err error

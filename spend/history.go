@@ -41,8 +41,9 @@ type Entry struct {
 // HistoryOptions adjust [Budgets.History]. A nil *HistoryOptions means all
 // defaults.
 type HistoryOptions struct {
-	// Before continues an earlier listing after this entry, with older ones. Only
-	// its Seq and At are read. The zero Entry begins with the newest.
+	// Before continues an earlier listing with the entries that are older than
+	// this entry. Only its Seq and At are read. The zero Entry begins with the
+	// newest entry.
 	Before Entry
 	// Limit is the largest number of entries; 0 means all.
 	Limit int
@@ -51,9 +52,9 @@ type HistoryOptions struct {
 // historyPage is the number of entries, or of accounts, that are read at once.
 const historyPage = 200
 
-// History iterates over the entries of an account, newest first. It holds
-// nothing between the pages that it reads, so entries added meanwhile do not
-// appear. An error ends the iteration.
+// History iterates over the entries of an account, newest first. It reads page by
+// page and holds nothing in the ledger between pages. Entries added meanwhile do
+// not appear. An error ends the iteration.
 func (b *Budgets) History(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if o == nil {

@@ -15,10 +15,10 @@ type PruneResult struct {
 	Requests int64 // IDs that were removed
 }
 
-// Prune ends the expired holds of accounts that nobody has asked about, and
-// removes data that no rule and no promise needs: entries older than every
-// window and than [Options.KeepIDs], and IDs older than KeepIDs that have no open
-// hold. It covers the accounts of the main budget. Accounts of a budget with a
+// Prune ends the expired holds of accounts that no decision has touched since,
+// and removes data that is no longer needed: entries older than every window and
+// than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold.
+// Prune covers the accounts of the main budget. Accounts of a budget with a
 // [Lifetime] rule keep all of their entries.
 //
 // A later decision is the same with and without Prune, with one exception. A

@@ -58,7 +58,7 @@ type CaptureRequest struct {
 	HoldID string // of the Request that was authorized
 	Amount Money  // to take, positive; zero is allowed with Final
 	Final  bool   // release the rest of the hold afterwards
-	Force  bool   // take the money even if it exceeds the hold, or if the hold has ended or expired
+	Force  bool   // take the money even if the amount exceeds the hold, or if the hold has ended or expired
 }
 
 // VoidRequest releases the rest of a hold.
@@ -77,10 +77,10 @@ type RefundRequest struct {
 // Charge spends the amount if every rule agrees. It authorizes and captures in
 // one step.
 //
-// One atomic decision covers all rules and accounts. It uses the ledger's clock,
-// and is as durable as the ledger when Charge returns. A decline is not an
-// error: Approved is false, Declines names the rules that refused, and the
-// accounts are not charged. If the same request is sent again, Charge returns
+// One atomic decision covers all rules and accounts. The decision uses the
+// ledger's clock, and is as durable as the ledger when Charge returns. A decline
+// is not an error: Approved is false, Declines names the rules that refused, and
+// the accounts are not charged. If the same request is sent again, Charge returns
 // the first decision with Replayed set. Other content under the same ID is
 // [ErrIDReused].
 //
@@ -107,9 +107,9 @@ func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 }
 
 // Increase holds more money on an open hold if every rule agrees. A
-// [PerTransaction] rule judges the total; the other rules judge the added
-// amount, which counts from now. All of the hold expires at the same time.
-// Retries and errors are those of [Budgets.Charge], and [ErrUnknownSpend],
+// [PerTransaction] rule judges the total; the other rules judge the added amount,
+// which counts from now. All of the hold expires at the same time. Retries and
+// errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
 // [ErrHoldEnded] and [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount)
@@ -119,10 +119,10 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // counting from the date of its authorization. The hold stays open until a
 // capture is Final or nothing is left.
 //
-// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended
-// is [ErrHoldEnded] or [ErrHoldExpired]. With Force the money is taken in these
-// cases too, whatever the rules say, and money that was not held counts from
-// now. Retries and other errors are those of [Budgets.Charge], and
+// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is
+// [ErrHoldEnded] or [ErrHoldExpired]. With Force the money is taken in these
+// cases too, whatever the rules say, and money that was not held counts from now.
+// Retries and other errors are those of [Budgets.Charge]; a further error is
 // [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
 	act := action{kind: kindCapture, id: r.ID, spendID: r.HoldID, final: r.Final, force: r.Force}
@@ -137,9 +137,9 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 
 // Refund gives money back to the accounts of a spend. An amount above the
 // captured, charged or recorded rest is [ErrNotCaptured]. A refund lowers the
-// figures at the date of the spend; from a [Leaky] rule it drains the units
-// that have not leaked yet. Retries and other errors are those of
-// [Budgets.Charge], and [ErrUnknownSpend].
+// figures at the date of the spend; from a [Leaky] rule it drains the units that
+// have not leaked yet. Retries and other errors are those of [Budgets.Charge]; a
+// further error is [ErrUnknownSpend].
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID}, r.Amount)
 }
@@ -155,7 +155,7 @@ type action struct {
 	tags         map[string]string
 	ttl          time.Duration
 	final, force bool
-	content      []byte // digest of all of the above but the ID
+	content      []byte // digest of the fields above, without the ID
 }
 
 const (
@@ -185,8 +185,8 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request) (Decis
 	return b.decide(ctx, act)
 }
 
-// newCharge checks all of r but the ID. The action holds copies, because a
-// decision can outlive its caller.
+// newCharge checks r except for the ID. The action holds copies, because a
+// decision may still run after its caller has left.
 func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	act := &action{kind: kind, id: r.ID, amount: r.Amount.Minor, currency: r.Amount.Currency, tags: maps.Clone(r.Tags)}
 	if kind == kindAuthorize {
@@ -278,8 +278,8 @@ func (b *Budgets) anyLeaky() bool {
 	return false
 }
 
-// digest identifies the content of the request, so that two requests with one
-// ID are told apart.
+// digest identifies the content of the request. It tells apart two requests with
+// one ID.
 func (act *action) digest() []byte {
 	h := sha256.New()
 	part := func(s string) {

@@ -14,7 +14,8 @@ import (
 
 // Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar],
 // [PerTransaction], [Lifetime] and [Count] make a Rule, and [Rule.Matching]
-// narrows it. A Rule is a value and never changes. [New] reports its mistakes.
+// narrows it. A Rule is a value and never changes. [New] reports mistakes in a
+// Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts
 // are positive, in the currency of the budget. Windows and periods last from a
@@ -72,9 +73,9 @@ func Rolling(name string, amount Money, window time.Duration) Rule {
 // to twice the amount goes through in a short time.
 //
 // A period starts at the first instant after which local time never returns to
-// an earlier date. Where clocks jump over midnight, the period starts after the
-// jump. Where clocks repeat the hour before midnight, it starts at the second
-// midnight.
+// an earlier date. If clocks jump over midnight, the period starts after the
+// jump. If clocks repeat the hour before midnight, the period starts at the
+// second midnight.
 func Calendar(name string, amount Money, period Period, zone *time.Location) Rule {
 	return Rule{name: name, kind: calendar, limit: amount, period: period, zone: zone, week: time.Monday}
 }
@@ -180,9 +181,10 @@ func (r *Rule) counts() bool { return r.rolls() || r.kind == calendar || r.kind 
 // bucket returns the limit of a Leaky rule.
 func (r *Rule) bucket() store.Limit { return store.Over(float64(r.limit.Minor), r.length) }
 
-// fingerprint identifies the entries that the rule counts, and not its amount. A
-// rule whose fingerprint changes counts the ledger's entries anew. The leak rate
-// of a Leaky rule is no part of it, because the units stay in the bucket.
+// fingerprint identifies the entries that the rule counts, whatever its amount.
+// A rule whose fingerprint changes counts the ledger's entries anew. The leak
+// rate of a Leaky rule is no part of the fingerprint, because the units stay in
+// the bucket.
 func (r *Rule) fingerprint() uint64 {
 	h := fnv.New64a()
 	part := func(s string) { _, _ = h.Write(append([]byte(s), 0)) }

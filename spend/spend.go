@@ -24,9 +24,9 @@ const (
 // spend is the stored state of a spend from its authorization to its last
 // refund. Only decisions that hold all of its accounts change it.
 //
-// An expiry changes no spend. It follows from the time of an account, which
-// never runs back, so each account releases its share of an expired hold
-// without the other accounts.
+// An expiry changes no spend. The time of an account never runs back and tells
+// whether a hold has expired, so each account releases its part of an expired
+// hold without the other accounts.
 type spend struct {
 	id       string
 	accounts []string // keys
@@ -34,7 +34,7 @@ type spend struct {
 	tags     map[string]string
 	expires  int64  // 0 if nothing was ever held
 	total    int64  // authorized, increased and forced
-	counted  bool   // Count rules count it, unless it expires with nothing captured
+	counted  bool   // Count rules count the spend, unless it expires with nothing captured
 	ended    string // kind of the end of the hold; empty while it is open, and after an expiry
 	parts    []part
 }
@@ -83,12 +83,13 @@ func (sp *spend) usable(now int64) error {
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
 	case sp.expires <= now:
-		return fmt.Errorf("spend: %w; Force captures money that is gone nevertheless", ErrHoldExpired)
+		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	}
 	return nil
 }
 
-// correct adds an entry to an account that corrects part i at its date.
+// correct adds to an account an entry that corrects part i at the date of the
+// part.
 func (sp *spend) correct(a *account, i int, e ledger.Entry) error {
 	p := sp.parts[i]
 	e.SpendID, e.Tags, e.Dated, e.Part = sp.id, sp.tags, p.at, sp.seqIn(a.key, p)

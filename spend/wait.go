@@ -11,7 +11,7 @@ import (
 // nobody ends it before.
 type expiry struct {
 	at     int64
-	amount int64           // in all; spends, for a Count rule
+	amount int64           // of all dates; number of spends for a Count rule
 	byDate map[int64]int64 // the same amount by the date at which it counts
 }
 
@@ -50,7 +50,8 @@ func (u *tally) expiries(a *account, now int64) ([]expiry, error) {
 
 // wait returns the time after now until the rule has room for n more units, if
 // nobody else spends. Room comes from holds that expire, entries that leave the
-// window, and periods that end. It is [store.Never] if waiting does not help.
+// window, and periods that end. The result is [store.Never] if waiting does not
+// help.
 func (u *tally) wait(a *account, n, now int64) (time.Duration, error) {
 	r := u.rule
 	if n > r.limit.Minor || r.kind == perTransaction {
@@ -99,8 +100,9 @@ func (u *tally) untilExpired(holds []expiry, need, end int64) int64 {
 	return maxTime
 }
 
-// windowWait is freeWait for a window: it reads the entries from the oldest on
-// and subtracts each date when it leaves, and each hold when it expires.
+// windowWait is freeWait for a window. It reads the entries from the oldest on,
+// and subtracts the units of each date when the date leaves the window, and the
+// units of each hold when the hold expires.
 func (u *tally) windowWait(a *account, holds []expiry, need, now int64) (time.Duration, error) {
 	width := u.rule.length.Microseconds()
 	expired := make(map[int64]int64) // by date: given back before the date leaves
@@ -129,7 +131,8 @@ func (u *tally) windowWait(a *account, holds []expiry, need, now int64) (time.Du
 		if at, found = expire(date + width); found || date == 0 {
 			return
 		}
-		// A correction has the date of the corrected entry, and leaves with it.
+		// A correction has the date of the corrected entry, and leaves together
+		// with that entry.
 		if need -= sum - expired[date]; need <= 0 {
 			at, found = date+width, true
 		}

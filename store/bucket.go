@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of an amount that no leaking makes room for: the amount exceeds the
-// capacity less the held units, the bucket does not leak, or the wait exceeds 292 years. It is
-// the largest Duration.
+// Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
+// capacity less the held units, the bucket does not leak, or the wait exceeds 292 years. Never
+// is the largest Duration.
 const Never = time.Duration(math.MaxInt64)
 
 // Limit is the capacity and the leak rate of a bucket. It comes with each call, so it can
@@ -27,8 +27,8 @@ func Over(capacity float64, period time.Duration) Limit {
 }
 
 // MaxWait reports the time that a full bucket takes to drain, rounded up to a microsecond. In a
-// bucket that is used as a queue no unit waits longer. It is [Never] if the bucket does not
-// leak.
+// bucket that is used as a queue no unit waits longer. The time is [Never] if the bucket does
+// not leak.
 func (l Limit) MaxWait() time.Duration { return seconds(l.Capacity / l.LeakRate) }
 
 // For returns the bucket with that key under this limit. The key alone identifies the bucket:
@@ -41,8 +41,8 @@ type Bucket struct {
 	Limit        // the limit that this call decides by
 }
 
-// State is a bucket as a call found it or left it. It is a value: it does not change when the
-// bucket does.
+// State is a bucket as a call found it or left it. A State does not change when the bucket
+// changes.
 type State struct {
 	// Level is the number of units that leak, after the call.
 	Level float64
@@ -67,9 +67,9 @@ type State struct {
 	BlockedUntil time.Time
 	// Accepted reports whether the amount of this call went in wholly.
 	Accepted bool
-	// Full reports whether this call filled the bucket to its capacity, or tried to with a
-	// Fillup. A refusal by TryFillup or Hold, a read, a Drain, a Capture and a Release are
-	// never Full.
+	// Full reports whether this call filled the bucket to its capacity. A Fillup that loses
+	// units is Full, too. A refusal by TryFillup or Hold, a read, a Drain, a Release and a
+	// Capture of held units are never Full.
 	Full bool
 	// Estimate reports whether a wrapper answered from memory instead of asking the store; see
 	// packages refusals and lease.
@@ -90,8 +90,8 @@ func (s State) TimeToEmpty() time.Duration {
 	return seconds(s.Level / s.LeakRate)
 }
 
-// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN and all that a
-// Duration cannot hold become Never.
+// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time that a
+// Duration cannot hold, become Never.
 func seconds(s float64) time.Duration {
 	us := math.Ceil(s * 1e6)
 	if !(us < maxWait) {

@@ -15,7 +15,8 @@
 //
 // Times are whole microseconds on the store's one clock. The time of a bucket never runs back:
 // the time of a decision is the later of the clock and the bucket's last write. A stored time
-// that is more than the store's MaxSkew ahead of the clock is not believed; see [Record.Fill].
+// that is more than the store's MaxSkew ahead of the clock is wrong, and [Record.Fill] sets it
+// to the clock.
 //
 // # The model
 //

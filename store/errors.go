@@ -25,8 +25,8 @@ var (
 	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
 	// applied.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrUnknownOutcome reports a call that was cut short after it was sent. It may have been
-	// applied, or may yet be.
+	// ErrUnknownOutcome reports a call that was cut short after it was sent. The call may have
+	// been applied, or may be applied later.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 	// ErrCorrupt reports stored data that is damaged. Nothing was applied or repaired.
 	ErrCorrupt = errors.New("stored data is damaged")
@@ -37,7 +37,7 @@ var (
 type Error struct {
 	Backend string // "memory", "bolt", "postgres"
 	Op      string // "fill", "apply", "open limits.db"
-	Err     error  // the cause, and the way out
+	Err     error  // the cause, and the remedy if there is one
 }
 
 // Error returns "backend: operation: cause".

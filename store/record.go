@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// DefaultMaxSkew is the MaxSkew of a backend whose options do not set one: a stored time that
-// is further ahead of the clock is not believed; see [Record.Fill].
+// DefaultMaxSkew is the MaxSkew of a backend whose options do not set one. A stored time that
+// is further ahead of the clock is set to the clock; see [Record.Fill].
 const DefaultMaxSkew = 5 * time.Minute
 
 // Record is the stored form of a bucket. Times are microseconds since the Unix epoch, on the
@@ -39,16 +39,16 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // record if the Effect contains [Write]. The error is [ErrNotHeld] or [errors.ErrUnsupported],
 // and leaves the record unchanged.
 //
-//	now    = max(Time, clock)
-//	before = LevelAt(LeakRate of op, now)
-//	fits n = n == 0  or  before + Held + n <= Capacity of op
+//	now     = max(Time, clock)
+//	before  = LevelAt(LeakRate of op, now)
+//	fits(n) = n == 0  or  before + Held + n <= Capacity of op, and no block lasts beyond now
 //
 // If the record is written, Time becomes now, unless the leak was too small to change the
 // level. Then Time stays, so that small leaks add up instead of being lost in rounding.
 //
-// A clock that stepped back by at most maxSkew neither leaks nor raises the level. If Time is
-// further ahead of the clock, Fill does not believe it and sets it to clock, even if op is
-// refused. The level and the remaining duration of a block stay.
+// If the clock has stepped back by at most maxSkew, nothing leaks. If Time is further ahead of
+// the clock, Fill sets Time to clock, even if op is refused. The level and the remaining
+// duration of a block stay.
 func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	if op.Mode > Always {
 		return State{}, 0, errors.ErrUnsupported
@@ -65,7 +65,7 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	now := max(r.Time, clock)
 	before, last := r.LevelAt(op.LeakRate, now), now
 	if before == r.Level && before > 0 && op.LeakRate > 0 {
-		last = r.Time // the leak was lost in rounding, so it starts here again next time
+		last = r.Time // the leak was lost in rounding, so the next call counts it from here again
 	}
 	n, rim := op.Amount+op.Hold, op.rim(now)
 	blocked := r.BlockedUntil > now
@@ -128,8 +128,8 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 }
 
 // Refusal returns the state of an operation that was refused, with its RetryAfter. The record
-// is the bucket as the refusal left it. It is for backends that decide elsewhere than in
-// [Record.Fill], and for wrappers.
+// is the bucket as the refusal left it. Refusal is for wrappers, and for backends that decide
+// elsewhere than in [Record.Fill].
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
@@ -153,8 +153,8 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 // store's clock, if the bucket leaks rate units per second. It never reports less than zero. If
 // now is before Time, nothing has leaked.
 //
-// LevelAt alone knows how a level falls. Code that computes a level elsewhere, for instance in
-// SQL, must carry out the same operations in the same order:
+// All levels are computed here. Code that computes a level elsewhere, for instance in SQL, must
+// carry out the same operations in the same order:
 //
 //	max(0, Level - rate * ((now - Time) / 1e6))
 func (r *Record) LevelAt(rate float64, now int64) float64 {
@@ -166,11 +166,11 @@ func (r *Record) LevelAt(rate float64, now int64) float64 {
 
 // leaked returns the units that leak in us microseconds at rate. The conversion keeps the
 // compiler from fusing the product with the caller's subtraction: a fused multiply-add rounds
-// once, where SQL rounds twice.
+// once, and SQL rounds twice.
 func leaked(rate float64, us int64) float64 { return float64(rate * (float64(us) / 1e6)) }
 
-// unskew sets a time that is not believed to clock. A block keeps the duration that it had left
-// at the stored time.
+// unskew sets a Time that is more than maxSkew ahead of clock to clock. A block keeps the
+// duration that it had left at the stored time.
 func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	if r.Time-clock <= maxSkew.Microseconds() {
 		return 0
@@ -234,9 +234,10 @@ func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration
 	return time.Duration(us) * time.Microsecond
 }
 
-// roomAfter returns the microseconds after r.Time at which n units first fit under rim, 0 if
-// they fit at elapsed, which is now, or -1 if they never fit. A division estimates the time.
-// Because of rounding the estimate can be wrong, so it is checked against the rule.
+// roomAfter returns the number of microseconds after r.Time after which n units first fit under
+// rim. It returns 0 if they fit now, which is elapsed microseconds after r.Time, and -1 if they
+// never fit. A division estimates the time. Because of rounding the estimate can be wrong, so
+// roomAfter checks it against the rule.
 func (r *Record) roomAfter(rate, n, rim float64, elapsed int64) int64 {
 	fits := func(us int64) bool {
 		return r.LevelAt(rate, r.Time+us)+r.Held+n <= rim

@@ -92,14 +92,14 @@ func TestFill(t *testing.T) {
 			0, bucket(9, 0),
 		},
 		{
-			"clock too far behind", "the time is mended even by a refused call",
+			"clock too far behind", "even a refused call sets the time to the clock",
 			bucket(9, 0), op(IfFits, 3, 0), at(-301),
 			State{Level: 9, RetryAfter: 2 * time.Second},
 			Write | Skewed,
 			Record{Level: 9, Time: at(-301), Limit: limit},
 		},
 		{
-			"drain of an empty bucket, clock too far behind", "the time is mended even if nothing else changes",
+			"drain of an empty bucket, clock too far behind", "the time is set to the clock even if nothing else changes",
 			bucket(0, 0), op(Always, -3, 0), at(-301),
 			State{Accepted: true},
 			Write | Skewed,
@@ -198,7 +198,8 @@ func TestFillErrors(t *testing.T) {
 			errors.ErrUnsupported,
 		},
 	} {
-		// The stored time is not believed, and stays: an error changes nothing at all.
+		// The stored time is too far ahead of the clock, but stays: an error changes
+		// nothing at all.
 		before := Record{Level: 3, Held: 1, Time: noon, Limit: limit}
 		r := before
 		st, effect, err := r.Fill(&c.op, at(-3600), DefaultMaxSkew)

@@ -48,14 +48,14 @@ type Store interface {
 	Close() error
 }
 
-// Mode decides the fate of an amount that does not fit.
+// Mode tells a store how to treat an amount that does not fit.
 type Mode uint8
 
 const (
 	// IfFits puts the amount in wholly or not at all: TryFillup and Hold. With a negative amount
 	// and a ceiling it takes units out only if the bucket is then no fuller than the ceiling.
 	IfFits Mode = iota
-	// Clamp puts the amount in up to the capacity; the excess is lost: Fillup.
+	// Clamp puts the amount in up to the capacity and drops the excess: Fillup.
 	Clamp
 	// Always puts the amount in even above the capacity, and takes it out down to zero: Drain,
 	// Capture, Release.
@@ -70,23 +70,23 @@ type Op struct {
 	// Bucket is the bucket with the limit to decide by. The limit is stored if the operation
 	// writes.
 	Bucket
-	// Amount is the number of units to put in. In modes IfFits and Always it may be negative;
-	// then it takes units out, down to a level of zero.
+	// Amount is the number of units to put in. In modes IfFits and Always it may be negative:
+	// it then takes units out, down to a level of zero.
 	Amount float64
 	// Hold is the change of the held units, which take up room and do not leak. Taking back
 	// more units than are held is [ErrNotHeld].
 	Hold float64
-	// Mode decides the fate of an amount that does not fit.
+	// Mode tells how to treat an amount that does not fit.
 	Mode Mode
 	// Ceiling, if not 0, lowers the capacity in units for this call. It is not stored. A shaper
 	// uses it to bound the wait.
 	Ceiling float64
 	// CeilingAt, if not zero, makes Ceiling sink at the leak rate from this time on, on the
-	// store's clock. A caller that takes units back sets both from the State of its earlier
-	// call: the operation then succeeds only if nobody has put units in since.
+	// store's clock. A caller that takes units back sets Ceiling and CeilingAt from the State
+	// of its earlier call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
 	// BlockFor is the penalty. If it is not 0 and the amount does not fit, the bucket is
-	// blocked for this time, or [UntilEmpty]. A later block never shortens an earlier one.
+	// blocked for BlockFor, or [UntilEmpty]. A later block never shortens an earlier one.
 	BlockFor time.Duration
 }
 

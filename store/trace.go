@@ -4,7 +4,7 @@ import "time"
 
 // Trace holds functions that a backend calls to report work that its callers cannot see:
 // commits that several callers share, and retries. Backends that combine callers take a Trace
-// in their Options. Package observe makes one from its hooks.
+// in their Options. Package observe makes a Trace from its hooks.
 //
 // A nil function is not called. The functions are called by any number of goroutines at once.
 // The backend waits for them, so they must be quick, and they must not call the store. They

@@ -6,10 +6,10 @@ import "time"
 // recs[i] is the record of txn[i], and operations on one key share one record. The backend
 // stores each record of which an element of effects contains [Write].
 //
-// A refused transaction leaves the records unchanged, except for the blocks of the operations
-// that were refused and for times that were not believed; see [Record.Fill]. The RetryAfter of
-// a refused operation is the wait until all operations of the transaction on the same bucket
-// fit, one after the other.
+// A refused transaction changes only the blocks of the operations that were refused, and times
+// that were more than maxSkew ahead of clock; see [Record.Fill]. The RetryAfter of a refused
+// operation is the wait until all operations of the transaction on the same bucket fit, one
+// after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	before := make([]Record, len(txn))
 	for i, r := range recs {
@@ -63,9 +63,9 @@ func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Re
 }
 
 // together returns the wait until all operations of the transaction on the record r fit, one
-// after the other. The wait that the trial in Decide returned is not the answer: in the trial
-// the units of earlier operations are in the bucket and leak during the wait, so that wait is
-// finite even if the sum of the operations exceeds the capacity.
+// after the other. The waits that Fill returned in Decide are of no use here: Fill counted the
+// units of earlier operations as units in the bucket, which leak during the wait. Such a wait
+// is finite even if the sum of the operations exceeds the capacity.
 func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
 	var ops []*Op
 	for i := range txn {

@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 			map[string]float64{"a": 2},
 		},
 		{
-			"together more than the capacity", "a wait for one operation alone would be in vain",
+			"together more than the capacity", "after a wait for one operation alone, both together would still not fit",
 			Txn{try("a", 6), try("a", 5)},
 			false, nil,
 			[]time.Duration{0, Never},
@@ -130,7 +130,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"a penalty until empty after a drain",
-			"the block lasts as long as the real level takes to leak, not the tried one",
+			"the block lasts until the stored level has leaked, not the level after the refused drain",
 			Txn{drain("b", 4), penalty(try("b", 7), UntilEmpty)},
 			false, nil,
 			[]time.Duration{0, 8 * time.Second},
@@ -182,7 +182,7 @@ func TestDecideMendsTimes(t *testing.T) {
 	txn := Txn{{Bucket: limit.For("a"), Amount: 1}, {Bucket: limit.For("b"), Amount: 3}, {Bucket: limit.For("c")}}
 	res, written := decide(t, kept, txn, at(-3600))
 	if res.Accepted || !written["a"] || !written["b"] || written["c"] {
-		t.Errorf("%+v, writes %v; want a refusal that mends the times of a and b, and not of c, whose amount is 0",
+		t.Errorf("%+v, writes %v; want a refusal that sets the times of a and b to the clock, and not the time of c, whose amount is 0",
 			res, written)
 	}
 	if kept["a"].Time != at(-3600) || kept["b"].Time != at(-3600) || kept["c"].Time != noon || kept["a"].Level != 2 {

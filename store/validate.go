@@ -16,14 +16,14 @@ const (
 )
 
 // plain reports whether key is ASCII without NUL, as nearly every key is. It tests eight bytes
-// at a time, because every call passes through it.
+// at a time, because every call pays for the test.
 func plain(key string) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(key) >= 8 {
 		v := uint64(key[0]) | uint64(key[1])<<8 | uint64(key[2])<<16 | uint64(key[3])<<24 |
 			uint64(key[4])<<32 | uint64(key[5])<<40 | uint64(key[6])<<48 | uint64(key[7])<<56
-		// Subtracting one from each byte sets the highest bit of a NUL. Bytes from 1 to 127
-		// keep theirs clear.
+		// Subtracting one from each byte sets the highest bit of a NUL. The highest bit of a
+		// byte from 1 to 127 stays clear.
 		if ((v-ones)|v)&highs != 0 {
 			return false
 		}

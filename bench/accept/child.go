@@ -58,15 +58,15 @@ func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err er
 	return answers.Encode(found)
 }
 
-// serverClock is a reading of the server's clock, which the monotonic clock of this process
-// carries forward.
+// serverClock is a reading of the server's clock. The monotonic clock of this process adds the
+// time since the reading.
 type serverClock struct {
 	local, server time.Time     // read at the same moment
 	unsure        time.Duration // the largest error
 }
 
 // ask reads the server's clock many times, and keeps the quickest answer. The server has read its
-// clock within the time of the question, so the quickest answer is the most exact.
+// clock between question and answer, so the quickest answer is the most exact.
 func ask(ctx context.Context, pool *pgxpool.Pool) (c serverClock, err error) {
 	c.unsure = time.Hour
 	for range 200 {
@@ -94,8 +94,8 @@ func work(ctx context.Context, lim *brim.Limiter, clock serverClock, o *order) (
 	time.Sleep(time.Until(begin))
 	for range leaseCallers {
 		callers.Go(func() {
-			// Each caller has counters of its own. The measurement would otherwise measure shared
-			// counters.
+			// Each caller has counters of its own, because shared counters would slow the callers
+			// down.
 			c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, unsure: clock.unsure, spans: admitted{}}
 			c.slots = make([]uint32, (o.For+time.Second)/slot)
 			if err := c.work(ctx, o.For); err != nil {

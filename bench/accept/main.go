@@ -4,8 +4,8 @@
 //	go run ./accept
 //
 // The command starts a PostgreSQL server and, for the leases, two processes of itself. It prints
-// each measured figure beside the required one. It exits with 1 if a bound was broken: if a
-// bucket admitted more than its limit allows, or if package refusals asked the server more often
+// each measured figure beside the required one. It exits with status 1 if a bound was broken: a
+// bucket admitted more than its limit allows, or package refusals asked the server more often
 // than it may. A machine that is too slow for a required rate breaks no bound.
 package main
 

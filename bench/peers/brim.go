@@ -76,7 +76,7 @@ func (t *target) onTable(ctx context.Context, e *env, table string, err error) (
 	return t, nil
 }
 
-// prefill puts one unit into each bucket, from as many callers as the store combines well.
+// prefill puts one unit into each bucket, from a number of callers that the store combines well.
 func prefill(ctx context.Context, s store.Store, limit brim.Limit, keys []string) error {
 	return forEach(256, len(keys), func(i int) error {
 		st, err := s.Fill(ctx, store.Op{Bucket: limit.For(keys[i]), Amount: 1})

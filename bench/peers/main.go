@@ -121,8 +121,8 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 	if err != nil {
 		return nil, err
 	}
-	// A request brings its own copy of a key. A map would find its very own string by the
-	// address, without reading it.
+	// A request brings its own copy of a key. If a map gets the string that it stores, it
+	// compares only the address and does not read the string.
 	e.name()
 	r = &results{Plan: p, Subjects: infos(open), Skipped: skipped}
 	if r.Machine, err = e.describe(ctx); err != nil {

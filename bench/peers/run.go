@@ -23,7 +23,7 @@ type plan struct {
 	HotFor     time.Duration `json:"hot_key_ns"` // time for which one bucket is filled
 	Largest    int           `json:"largest"`    // number of buckets at which growth ends
 	Rushes     int           `json:"rushes"`
-	memoryWork int           // decisions in memory that a caller makes between two looks at the clock
+	memoryWork int           // decisions in memory that a caller makes between two readings of the clock
 }
 
 func newPlan(quick, large bool) plan {
@@ -138,7 +138,7 @@ func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, orde
 	if s.inMemory {
 		o.Burst = p.memoryWork
 	}
-	runtime.GC() // the subject must not clear up the garbage of others
+	runtime.GC() // the subject must not collect the garbage of other subjects
 	var before, after int64
 	var err error
 	if s.written != nil {

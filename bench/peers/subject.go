@@ -46,7 +46,7 @@ type subject struct {
 	keeps    string // the place of the buckets, and the event that an answer waits for
 	against  string // the name of the subject that it is compared with
 	server   string // the server that it needs, "" for none
-	inMemory bool   // a decision takes less time than a look at the clock
+	inMemory bool   // a decision takes less time than a reading of the clock
 	open     func(ctx context.Context, e *env) (*target, error)
 }
 

@@ -4,9 +4,8 @@
 //
 // The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that
 // the program moves. The pictures in docs/bench show the figures of docs/bench/results.md. With
-// -results DIR the program draws those of DIR/results.md instead, into DIR, and no other picture.
-// The test of this package fails if a picture in docs differs from the one that the program
-// makes.
+// -results DIR the program draws only the figures of DIR/results.md, into DIR. The test of this
+// package fails if a picture in docs differs from the picture that the program makes.
 package main
 
 import (

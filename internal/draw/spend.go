@@ -18,8 +18,8 @@ const (
 
 var spendLimit = spend.Money{Minor: 1000_00, Currency: "EUR"}
 
-// leakyOrRolling shows the money that a card spends which spends all it may at every hour, under
-// a leaky and under a rolling rule of 1,000.00 EUR in 30 days.
+// leakyOrRolling shows the total that a card spends if it spends the whole remaining amount
+// every hour, under a leaky and under a rolling rule of 1,000.00 EUR in 30 days.
 func leakyOrRolling(ctx context.Context) (string, error) {
 	leaky, err := spent(ctx, spend.Leaky("month", spendLimit, spendWindow))
 	if err != nil {

@@ -24,7 +24,7 @@ func Parse(s string) (time.Duration, error) {
 		unitEnd := len(rest) - len(strings.TrimLeft(rest[unitAt:], units))
 		part, err := parsePart(rest[:unitAt], rest[unitAt:unitEnd])
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration: %w", s, err)
+			return 0, fmt.Errorf("%q is not a duration: %w", s, err)
 		}
 		if sum > math.MaxInt64-part {
 			return 0, fmt.Errorf("%q is too long: the longest is about 292 years", s)

@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse holds the parser against time.ParseDuration for all that both read.
+// FuzzParse compares the parser with time.ParseDuration on the inputs that both read.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"90s", "30d", "1d12h", "1.5h30m", "µs", "0", "106752d", ".5w"} {
 		f.Add(s)

@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 )
 
-// Order is a sequence of keys to ask for. A number n stands for the key with that number, and ^n
-// for the full bucket with that number. Draw an order before the measurement, and give the same
-// one to all subjects.
+// Order is a sequence of keys to ask for. A number n stands for the key with the number n, and ^n
+// for the full bucket with the number n. Draw an order before the measurement, and give the same
+// order to all subjects.
 type Order []int32
 
-// turns is the least length of an order. Callers who start at random places of it do not walk in
-// step.
+// turns is the least length of an order. Callers start at random places of the order. In a long
+// order they do not ask for the same keys at the same time.
 const turns = 1 << 20
 
 // Distributions are the distributions that [Draw] knows: each key equally likely, by Zipf's law,
@@ -22,9 +22,9 @@ var Distributions = [...]string{"uniform", "zipf", "hot"}
 // which is typical of web pages.
 const zipfExponent = 1.1
 
-// Draw draws an order of keys from a distribution. The share refused, from 0 to 1, of the order
-// are full buckets, which come from the same distribution over fullKeys of them. The same
-// arguments always give the same order.
+// Draw draws an order of keys from a distribution. refused, from 0 to 1, is the share of full
+// buckets in the order. The full buckets come from the same distribution over fullKeys buckets.
+// The same arguments always give the same order.
 func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64) (Order, error) {
 	if keys < 1 || fullKeys < 1 || refused < 0 || refused > 1 {
 		return nil, fmt.Errorf(

@@ -12,9 +12,9 @@ type Options struct {
 	Callers int
 	For     time.Duration
 	Order   Order
-	// Burst is the number of decisions that a caller makes between two looks at the clock. One of
-	// them is timed. The default is 1. More is for limiters that decide in less time than a look
-	// at the clock takes.
+	// Burst is the number of decisions that a caller makes between two readings of the clock. One
+	// of the decisions is timed. The default is 1. Use more for limiters that decide in less time
+	// than a reading of the clock takes.
 	Burst int
 	// Tolerant makes an error count as a failed call. Without it the first error ends the run.
 	Tolerant bool
@@ -23,7 +23,7 @@ type Options struct {
 	Decide func(ctx context.Context, key int, full bool) (accepted bool, err error)
 }
 
-// Result is the figures of a run.
+// Result contains the figures of a run.
 type Result struct {
 	Accepted, Refused, Failed uint64
 	Elapsed                   time.Duration // from the start to the last answer
@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			mine := caller{Options: o, at: at}
 			<-begin
 			if err := mine.work(ctx, start); err != nil {
-				cancel(err) // the first cause counts; the others follow from it
+				cancel(err) // only the first error counts; later errors are its consequences
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,6 +1,7 @@
-# Holds one server in a container until stdin ends. $1 is the container's name, $2 its log; the other
-# arguments go to "docker create". stdin ends when the process at its other end closes it or dies. Then
-# this script removes the container with its data. Answers go to stdout, one line each.
+# Holds one server in a container until stdin ends. $1 is the container's name, $2 its log; the
+# other arguments go to "docker create". stdin ends when the process at its other end closes it
+# or dies. Then this script removes the container with its data. Answers go to stdout, one line
+# each.
 name=$1 log=$2
 shift 2
 trap '' HUP INT QUIT TERM PIPE

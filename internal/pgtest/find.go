@@ -105,7 +105,8 @@ func missing() error {
 	case "darwin":
 		how = `run "brew install postgresql@17", or start Docker`
 	case "linux":
-		how = `install PostgreSQL 14 or later ("apt-get install postgresql", "dnf install postgresql-server", "apk add postgresql"), or start Docker`
+		how = `install PostgreSQL 14 or later ("apt-get install postgresql", ` +
+			`"dnf install postgresql-server", "apk add postgresql"), or start Docker`
 	}
-	return fmt.Errorf("no PostgreSQL to test against; %s, or set BRIM_TEST_POSTGRES to the URL of a server, with a superuser", how)
+	return fmt.Errorf("no PostgreSQL to test against; %s, or set %s to the URL of a superuser", how, envURL)
 }

@@ -45,7 +45,10 @@ func TestFindBinaries(t *testing.T) {
 		want      string
 	}{
 		{"path first", "a version on PATH is there by choice", onPath(path), pattern, path},
-		{"newest", "17 is newer than 9, though it sorts before it; 18 has no server, and 19 cannot be run", nowhere, pattern, newest},
+		{
+			"newest", "17 is newer than 9, though it sorts before 9; 18 has no server, and 19 cannot be run",
+			nowhere, pattern, newest,
+		},
 		{"client only", "initdb without postgres beside it is no server", onPath(client), pattern, newest},
 		{"none", "the caller tries Docker next", nowhere, nil, ""},
 	}
@@ -99,13 +102,17 @@ func TestDockerScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	want := []string{"version ", "create --name brim-pgtest-", "start brim-pgtest-", "kill --signal QUIT brim-pgtest-", "wait brim-pgtest-", "rm --force --volumes brim-pgtest-"}
+	want := []string{
+		"version ", "create --name brim-pgtest-", "start brim-pgtest-",
+		"kill --signal QUIT brim-pgtest-", "wait brim-pgtest-", "rm --force --volumes brim-pgtest-",
+	}
+	const created = "--publish 127.0.0.1:54321:5432 " + image + " -c fsync=off"
 	for lines := bufio.NewScanner(f); lines.Scan(); want = want[1:] {
 		line := lines.Text()
 		if len(want) == 0 || !strings.HasPrefix(line, want[0]) {
 			t.Fatalf("docker was called with %q, want %q", line, want)
 		}
-		if strings.HasPrefix(line, "create") && !strings.HasSuffix(line, "--publish 127.0.0.1:54321:5432 "+image+" -c fsync=off") {
+		if strings.HasPrefix(line, "create") && !strings.HasSuffix(line, created) {
 			t.Errorf("created with %q", line)
 		}
 	}

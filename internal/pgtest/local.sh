@@ -1,7 +1,8 @@
-# Holds one server of this machine until stdin ends. $1 is the server's own directory, $2 the directory
-# of the programs. stdin ends when the process at its other end closes it or dies. Then this script stops
-# the server and removes its directory. Answers go to stdout, one line each. "ended N" reports that the
-# server of the Nth start has ended; it may come before "start 0".
+# Holds one server of this machine until stdin ends. $1 is the server's own directory, $2 the
+# directory of the programs. stdin ends when the process at its other end closes it or dies.
+# Then this script stops the server and removes its directory. Answers go to stdout, one line
+# each. "ended N" reports that the server of the Nth start has ended; it may come before "start
+# 0".
 dir=$1 bin=$2 run=0
 trap '' HUP INT QUIT TERM PIPE
 stop() {

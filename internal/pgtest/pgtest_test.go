@@ -172,7 +172,7 @@ func TestNothingLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goleak.VerifyNone(t, before) // a running server is no goroutine: tests that use one may look for leaks
+	goleak.VerifyNone(t, before) // a running server is no goroutine, so its tests may look for leaks
 	dir := s.dir
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,8 @@ func TestSchemaIsDropped(t *testing.T) {
 	var name string
 	exists := func() (yes bool) {
 		t.Helper()
-		err := Pool(t).QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, name).Scan(&yes)
+		const query = `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`
+		err := Pool(t).QueryRow(context.Background(), query, name).Scan(&yes)
 		if err != nil {
 			t.Fatal(err)
 		}

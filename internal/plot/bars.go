@@ -1,7 +1,7 @@
 package plot
 
-// Bars is a picture of horizontal bars over a logarithmic axis. Values that are a thousand times
-// apart are both readable on it; the length of a bar is not in proportion to its value.
+// Bars is a picture of horizontal bars over a logarithmic axis. It shows values that differ by a
+// factor of a thousand; the length of a bar is not in proportion to its value.
 type Bars struct {
 	Title       string // stands above the picture; screen readers read it
 	Description string // screen readers read it after the title; "" for none

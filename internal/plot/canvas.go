@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// palette is the colours of one colour scheme.
+// palette contains the colours of one colour scheme.
 type palette struct {
 	ground, ink, faint string
 	colors             [colors]string // by Color
@@ -29,8 +29,8 @@ var (
 )
 
 // css returns the rules of a palette. Every element has a class and draws in currentColor, so
-// that the rules name each colour once. The rules hold below .plot alone: a page may contain
-// several pictures beside elements of its own.
+// that the rules name each colour once. The rules apply only below .plot, because a page may
+// contain several pictures beside elements of its own.
 func (p *palette) css() string {
 	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}", p.ink, p.ground, p.faint)
 	for i, c := range p.colors {
@@ -66,7 +66,7 @@ func newCanvas(width, height float64, title, description string) *canvas {
 	return c
 }
 
-// element writes an element that contains text alone.
+// element writes an element that contains only text.
 func (c *canvas) element(name, text string) {
 	c.b.WriteString("<" + name + ">")
 	c.escape(text)
@@ -84,7 +84,7 @@ func (c *canvas) text(x, y float64, anchor, class, s string) {
 	c.b.WriteString("</text>\n")
 }
 
-// line draws a line through points; style is further attributes.
+// line draws a line through points; style contains further attributes.
 func (c *canvas) line(class, style string, points ...Point) {
 	fmt.Fprintf(&c.b, `<polyline class="%s" fill="none" stroke="currentColor" %s points="`, class, style)
 	for i, p := range points {

@@ -2,7 +2,7 @@ package plot
 
 import "math"
 
-// Level returns the curve of a level that leaks. At each change the level becomes Y. After it the
+// Level returns the curve of a level that leaks. At each change the level becomes Y. Then the
 // level falls by leakRate per unit of X, and not below 0, until the next change. The curve ends
 // at until, unless the last change is later.
 //
@@ -38,12 +38,12 @@ func leak(corners []Point, rate, to float64) []Point {
 // total or a rate that is counted per interval. It is a [Level] that does not leak.
 func Steps(changes []Point, until float64) []Point { return Level(changes, 0, until) }
 
-// tolerance is the distance in pixels by which the simplified line may miss a point, upwards or
-// downwards.
+// tolerance is the vertical distance in pixels by which the simplified line may miss a point.
 const tolerance = 0.4
 
-// simplify leaves out points, given in pixels and in the order of X, which the line through the
-// others passes within the tolerance. It takes time in proportion to the number of points.
+// simplify leaves out points that lie within the tolerance of the line through the other points.
+// The points are in pixels and in the order of X. The time is in proportion to the number of
+// points.
 func simplify(points []Point) []Point {
 	if len(points) < 3 {
 		return points

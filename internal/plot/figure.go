@@ -6,7 +6,7 @@ import "math"
 const (
 	margin   = 16.0
 	head     = 66.0 // above the plotted area: the title and the name of the Y axis
-	foot     = 55.0 // below it: the numbers and the name of the X axis
+	foot     = 55.0 // below the plotted area: the numbers and the name of the X axis
 	gap      = 8.0  // between the plotted area and text beside it
 	lineStep = 15.0 // between two names, one below the other
 	baseline = 4.0  // from the middle of a line of text down to its baseline

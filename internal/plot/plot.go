@@ -41,7 +41,7 @@ type Axis struct {
 	// values. Values that are not positive are drawn at its lower end.
 	Log bool
 	// Rows replaces the numbers by names. The value 0 is the middle of the first row, 1 that of
-	// the second. On the Y axis the first row is the uppermost. Max, Step and Log do not count.
+	// the second. On the Y axis the first row is the uppermost. Max, Step and Log have no effect.
 	Rows []string
 }
 

@@ -36,7 +36,7 @@ func (a *Axis) newScale(values []float64, from, to float64) scale {
 	if !(step > 0) {
 		step = roundStep(top / 5)
 	}
-	if top > a.Max { // an end that the values chose is a whole number of steps
+	if top > a.Max { // if the values set the end, it is a whole number of steps
 		top = step * math.Ceil(top/step-1e-9)
 	}
 	return scale{high: top, from: from, to: to, step: step}
@@ -58,8 +58,8 @@ func logScale(values []float64, from, to float64) scale {
 	return scale{low: low, high: high, from: from, to: to, step: 1, log: true}
 }
 
-// roundStep returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least about
-// as large as v.
+// roundStep returns the smallest number that is 1, 2, 2.5 or 5 times a power of ten and at least v,
+// apart from rounding.
 func roundStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, times := range []float64{1, 2, 2.5, 5} {

@@ -80,14 +80,14 @@ func TestMinute(t *testing.T) {
 	}
 }
 
-// plan says how to soak a store.
+// plan tells how to soak a store.
 type plan struct {
 	why    string
 	rounds int
 	round  time.Duration
 	calls  int        // in a round; unused in real time, where the callers make as many as they can
 	keys   int        // in use at once
-	pace   int        // in each round, so many keys go out of use and so many new ones come
+	pace   int        // number of keys that new keys replace in each round
 	limit  brim.Limit // of a tenant's bucket
 	scarce brim.Limit // of a bucket that everybody wants and that refuses many
 	real   bool       // real time passes; otherwise, the calls drive an injected clock
@@ -100,8 +100,8 @@ type sample struct {
 }
 
 // After the warm-up, which is the first third of the rounds, resources may grow by this share
-// from the second third to the last. They depend on the keys that were drawn. A collector works
-// in steps, and so does a file: the step comes on top.
+// from the second third to the last, because they depend on the keys that were drawn. A garbage
+// collector works in steps, and a file grows in steps: one step is allowed in addition.
 const (
 	growth   = 0.25
 	heapStep = 1 << 17
@@ -111,7 +111,8 @@ const (
 // last.
 func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // registered first, so that it runs after the pool was closed
+	// The first clean-up to be registered runs last, after the pool was closed.
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	w := newWork(p)
 	s := open(t, w)
 	w.use(s)

@@ -110,7 +110,8 @@ func inPostgres(t *testing.T, w *work) *subject {
 		store: s,
 		step:  1 << 18,
 		disk: func(t testing.TB) (n int64) {
-			if err := pool.QueryRow(t.Context(), `SELECT pg_total_relation_size('`+schema+`.buckets')`).Scan(&n); err != nil {
+			const query = `SELECT pg_total_relation_size($1::regclass)`
+			if err := pool.QueryRow(t.Context(), query, schema+".buckets").Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			return n

@@ -20,8 +20,8 @@ const (
 	hotShare  = 0.1
 	scarceKey = "scarce"
 	ampleKey  = "ample"
-	// holds is the number of reservations that a caller keeps, of one unit each, in as many
-	// buckets.
+	// holds is the number of reservations that a caller keeps. Each is one unit in a bucket of its
+	// own.
 	holds = 4
 	// fromAllotments is the least share of the calls on the ample bucket that wrappers serve from
 	// allotments.
@@ -234,17 +234,19 @@ func (w *work) check(t *testing.T) {
 	case share > 1:
 		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit", share)
 	case share < 0.5:
-		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit; so little proves no bound", share)
+		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit; too little to prove the bound", share)
 	}
 	if w.subject.remembers {
 		if w.refused.Load() == 0 {
 			t.Error("no call on the scarce bucket was refused from memory")
 		}
 		if asked, leased := w.asked.Load(), w.leased.Load(); float64(leased) < fromAllotments*float64(asked) {
-			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%", leased, asked, 100*fromAllotments)
+			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%",
+				leased, asked, 100*fromAllotments)
 		}
 	}
 	if want := int64(w.rounds*w.pace) / 4; w.pruned.Load() < want {
-		t.Errorf("%d buckets were pruned; want at least %d, or nothing proves that their room is used again", w.pruned.Load(), want)
+		t.Errorf("%d buckets were pruned; want at least %d, or nothing proves that their room is used again",
+			w.pruned.Load(), want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is rows of cells under a header. Make one with [New] or [Numeric].
+// Table contains rows of cells under a header. Make a Table with [New] or [Numeric].
 type Table struct {
 	Columns []Column
 	Rows    [][]string // a row has as many cells as there are columns
@@ -30,7 +30,7 @@ func Right(name string) Column { return Column{Name: name, Right: true} }
 // New returns a table without rows.
 func New(columns ...Column) *Table { return &Table{Columns: columns} }
 
-// Numeric returns a table without rows, whose first column is text and whose other columns are
+// Numeric returns a table without rows. Its first column is text, and its other columns are
 // numbers.
 func Numeric(first string, others ...string) *Table {
 	t := New(Left(first))
@@ -45,8 +45,8 @@ func (t *Table) AddColumns(names ...string) {
 	}
 }
 
-// Add adds a row. It leaves out cells beyond the last column, and adds empty cells where some are
-// missing. A line break within a cell becomes a space.
+// Add adds a row. It leaves out cells beyond the last column, and adds empty cells if there are
+// too few. A line break within a cell becomes a space.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(t.Columns))
 	for i := range min(len(row), len(cells)) {
@@ -78,7 +78,7 @@ func (t *Table) Text() string {
 	return b.String()
 }
 
-// Markdown returns the table in Markdown, in columns that are aligned in the source, too.
+// Markdown returns the table in Markdown. The columns are aligned in the source, too.
 func (t *Table) Markdown() string {
 	rows := [][]string{t.header()}
 	for _, row := range t.Rows {

@@ -2,16 +2,16 @@
 // spends.
 //
 // Applications use package spend and one of memledger, boltledger and pgledger.
-// This package is for authors of another ledger: it has the interface that a
-// ledger implements and the types that cross the interface. It imports the
-// standard library only.
+// This package is for authors of further ledgers. It defines the interface that a
+// ledger implements and the types that the interface uses. It imports the standard
+// library only.
 //
 // A ledger keeps four kinds of data. Accounts are the working sets of package
-// spend, opaque bytes under a key. Entries record the events of an account in
-// the order of their numbers; a ledger only appends them. Requests hold the
-// answer to an ID, and the spend that the request began, if it began one. Holds
-// index the reserved money by account and expiry. Package spend applies the
-// rules, so all ledgers decide alike.
+// spend, opaque bytes under a key. Entries record the events of an account in the
+// order of their numbers; a ledger only appends them. Requests hold the answer to
+// an ID, and the spend if the request began one. Holds index the reserved money by
+// account and expiry. Package spend applies the rules, so all ledgers decide
+// alike.
 //
 // Times are microseconds since the Unix epoch on the ledger's clock. Amounts are
 // minor units of a currency.
@@ -21,15 +21,15 @@ import "context"
 
 // Ledger keeps spends. Any number of goroutines may call its methods at once.
 //
-// If a context has ended before a call, the method returns the context's error
-// and does nothing. After Close, methods return
-// [github.com/brimgo/brim/store.ErrClosed]. After any error but that package's
-// ErrUnknownOutcome, nothing has been applied.
+// If a context has ended before a call, the method returns the context's error and
+// does nothing. After Close, methods return
+// [github.com/brimgo/brim/store.ErrClosed]. After any error but
+// [github.com/brimgo/brim/store.ErrUnknownOutcome], nothing has been applied.
 type Ledger interface {
 	// Decide runs one decision as one transaction. It locks the job's accounts
 	// against other decisions, reads the clock, calls the job, and durably stores
 	// the changes that the job returns. If the job returns an error, Decide
-	// returns that error and stores nothing of the job.
+	// returns the error and stores nothing of the job.
 	//
 	// A ledger may decide several jobs in one transaction, one after the other;
 	// each job then sees the changes of the jobs before it. A ledger may call a
@@ -42,8 +42,9 @@ type Ledger interface {
 	View(ctx context.Context, job *Job) error
 
 	// History returns up to limit entries of an account in descending order of
-	// their numbers. It begins with the entry below before, or with the newest
-	// entry if before is zero. Fewer than limit entries mean that no more follow.
+	// their numbers. It begins with the next entry below before, or with the
+	// newest entry if before is zero. Fewer than limit entries mean that no more
+	// follow.
 	History(ctx context.Context, account string, before Position, limit int) ([]Entry, error)
 
 	// Accounts returns up to limit accounts whose keys start with prefix and are
@@ -62,16 +63,17 @@ type Ledger interface {
 
 // Job is one decision.
 type Job struct {
-	// Accounts are the keys that Decide locks, each once. The ledger creates a
-	// missing account when it stores it.
+	// Accounts are the keys that Decide locks, each once. If an account is
+	// missing, the ledger creates it when it stores the changes.
 	Accounts []string
 	// Requests are IDs that the job looks up. A ledger may read them ahead.
 	Requests []string
-	// SpendID, if not empty, is the ID of a request that the job looks up, and
-	// whose accounts Decide locks too.
+	// SpendID, if not empty, is the ID of a request that the job looks up. Decide
+	// locks the accounts of that request, too.
 	SpendID string
 	// Run decides. It must not use the snapshot after it has returned. It must not
-	// read variables that it has changed, because a repetition would read them.
+	// read variables that it has changed itself, because a repetition would read
+	// the changed values.
 	Run func(Snapshot) (*Changes, error)
 }
 
@@ -88,8 +90,8 @@ type Snapshot interface {
 	Request(id string) (*Request, error)
 	// Entries returns the entries of an account dated after one time and up to
 	// another, in the order of their dates, and of their numbers within one date.
-	// It may stop after limit entries, but never between entries of one date. All
-	// entries dated up to through are there.
+	// It may stop after limit entries, but never between entries of one date. It
+	// returns all entries that are dated up to through.
 	Entries(account string, after, upto int64, limit int) (entries []Entry, through int64, err error)
 	// Since returns the entries of an account after a position, in the order of
 	// their numbers.
@@ -115,8 +117,8 @@ type Changes struct {
 type Account struct {
 	Key   string // UTF-8 without NUL, up to 512 bytes
 	State []byte // opaque
-	// NextExpiry is no later than the earliest expiry of the account's open holds;
-	// 0 if it has none.
+	// NextExpiry is the earliest expiry of the account's open holds, or an earlier
+	// time; 0 if there are no open holds.
 	NextExpiry int64
 	// Watch announces the entries that the next decision will read. A ledger may
 	// read them ahead.
@@ -131,7 +133,7 @@ type Watch struct{ After, Width int64 }
 type Request struct {
 	ID       string
 	At       int64    // of the decision
-	Accounts []string // keys of its accounts; PruneRequests goes by the first
+	Accounts []string // keys of its accounts; PruneRequests compares the first with the prefix
 	Content  []byte   // digest of the request
 	Answer   []byte   // opaque
 	Spend    []byte   // the spend that it began, opaque; nil if it began none
