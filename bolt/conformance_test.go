@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func unsynced(s *Store) *Store {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store { return openTemp(t, nil) }, &storetest.Options{
 		OpenAt: func(t *testing.T, clock func() time.Time) store.Store {
 			return unsynced(openTemp(t, &Options{Clock: clock}))
@@ -43,6 +45,11 @@ type joinedStore struct {
 // TestConformanceOverAnApplicationsDatabase opens two stores over one database, which race like
 // two processes.
 func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
+	t.Parallel()
+	operations := 5_000
+	if testing.Short() {
+		operations = 1_000 // TestConformance makes a full run
+	}
 	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		s, err := New(db, &Options{Clock: clock})
 		if err != nil {
@@ -61,7 +68,61 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 			return over(t, s.(joinedStore).db, clock)
 		},
 		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(joinedStore).db, nil) },
-		Operations: 5_000,
+		Operations: operations,
+		Keys:       500,
+	})
+}
+
+// withStore makes each call in a transaction of its own.
+type withStore struct{ joinedStore }
+
+func (w withStore) in(fn func(s store.Store) error) error {
+	return w.db.Update(func(tx *bbolt.Tx) error { return fn(w.With(tx)) })
+}
+
+func (w withStore) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	err = w.in(func(s store.Store) (err error) { st, err = s.Fill(ctx, op); return err })
+	return st, err
+}
+
+func (w withStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
+	err = w.in(func(s store.Store) (err error) { results, err = s.Apply(ctx, txns...); return err })
+	return results, err
+}
+
+func (w withStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
+	err = w.in(func(s store.Store) (err error) { states, err = s.Read(ctx, buckets...); return err })
+	return states, err
+}
+
+func (w withStore) Delete(ctx context.Context, keys ...string) error {
+	return w.in(func(s store.Store) error { return s.Delete(ctx, keys...) })
+}
+
+func (w withStore) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
+	err = w.in(func(s store.Store) (err error) { entries, err = s.Scan(ctx, prefix, after, limit); return err })
+	return entries, err
+}
+
+func (w withStore) Prune(ctx context.Context) (n int64, err error) {
+	err = w.in(func(s store.Store) (err error) { n, err = s.Prune(ctx); return err })
+	return n, err
+}
+
+// TestConformanceWith makes each call in a transaction of its own.
+func TestConformanceWith(t *testing.T) {
+	t.Parallel()
+	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
+		db.NoSync = true
+		return withStore{joinedStore{newOver(t, db, &Options{Clock: clock}), db}}
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return over(t, openApp(t), nil) }, &storetest.Options{
+		OpenAt: func(t *testing.T, clock func() time.Time) store.Store { return over(t, openApp(t), clock) },
+		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+			closeStore(t, s)
+			return over(t, s.(withStore).db, clock)
+		},
+		Operations: 1_000,
 		Keys:       500,
 	})
 }

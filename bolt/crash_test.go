@@ -59,6 +59,7 @@ func childCommand(role, path string) *exec.Cmd {
 // acknowledged fills must be stored, and at most the fills in flight besides: acknowledged <=
 // stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	kills := 200
 	switch {
 	case os.Getenv("BRIM_TORTURE") == "1":

@@ -6,9 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -68,10 +71,11 @@ func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err
 	return true, nil
 }
 
-// TestFlippedBits flips bits all over a file. Open must refuse the damage, or open a store with
-// exactly the levels that were written. bbolt alone would go back a commit, miss buckets, panic,
-// or read memory that is not mapped.
+// TestFlippedBits flips bits all over a file. Open refuses the file and names the remedy, or every
+// bucket has the level that was written, apart from a single one that is damaged and says so. bbolt
+// alone would go back a commit, miss buckets, panic, or read memory that is not mapped.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
 	s := openAt(t, path, nil)
@@ -81,19 +85,22 @@ func TestFlippedBits(t *testing.T) {
 	used := usedBytes(t, s)
 	closeStore(t, s)
 
+	leaves := leafPages(sound)
 	r := rand.New(rand.NewPCG(3, 4))
 	at := filepath.Join(t.TempDir(), "flipped.db")
-	refused, intact := 0, 0
-	flips := 1000
+	refused, intact, alone := 0, 0, 0
+	flips := 1500
 	if testing.Short() {
 		flips = 100
 	}
 	for i := range flips {
 		flipped := bytes.Clone(sound)
-		// A flip does most harm in headers and entries, at the beginnings of pages.
 		offset := r.IntN(used)
-		if i%2 == 0 {
+		switch i % 4 {
+		case 0: // a flip does most harm in headers and entries, at the beginnings of pages
 			offset = r.IntN(used/os.Getpagesize())*os.Getpagesize() + r.IntN(200)
+		case 1, 2: // records are in few pages of the file
+			offset = leaves[r.IntN(len(leaves))]*os.Getpagesize() + r.IntN(os.Getpagesize())
 		}
 		bit := byte(1) << r.IntN(8)
 		flipped[offset] ^= bit
@@ -101,26 +108,89 @@ func TestFlippedBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Open(at, nil)
-		if err != nil {
+		switch {
+		case err == nil:
+		case errors.Is(err, errors.ErrUnsupported):
 			refused++
-			if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, errors.ErrUnsupported) {
-				t.Fatalf("byte %d, bit %#x: error %v, want ErrCorrupt", offset, bit, err)
-			}
+			continue
+		case !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), `"brim verify --salvage NEW"`):
+			t.Fatalf("byte %d, bit %#x: error %v, want ErrCorrupt and the remedy", offset, bit, err)
+		default:
+			refused++
 			continue
 		}
-		intact++
-		if whole, err := isWhole(t, s, levels); !whole {
-			t.Fatalf("byte %d, bit %#x: the file was opened, and its levels are wrong: %v", offset, bit, err)
-		}
-		if intact%20 == 0 {
-			fillup(t, s, "one more", 1)
+		damaged := damagedIn(t, s, levels)
+		switch {
+		case len(damaged) > 1:
+			t.Fatalf("byte %d, bit %#x: one flip has damaged %q", offset, bit, damaged)
+		case len(damaged) == 0:
+			intact++
+		default:
+			alone++
+			resetMends(t, s, levels, damaged[0])
 		}
 		closeStore(t, s)
 	}
-	t.Logf("%d flips: %d refused, %d in bytes that mean nothing", refused+intact, refused, intact)
-	if refused < flips/5 || intact < flips/20 {
-		t.Errorf("%d refused and %d intact: the test has not tested much", refused, intact)
+	t.Logf("%d flips: %d refused, %d in a single record, %d in bytes that mean nothing", flips, refused, alone, intact)
+	if refused < flips/10 || intact < flips/10 || alone < flips/40 {
+		t.Errorf("%d refused, %d alone and %d intact: the test has not tested much", refused, alone, intact)
 	}
+}
+
+// damagedIn returns the keys that answer ErrCorrupt. All other buckets must have their level, and
+// absent ones must be empty. Scan must list the rest.
+func damagedIn(t *testing.T, s *Store, levels map[string]float64) (damaged []string) {
+	t.Helper()
+	ctx := context.Background()
+	for i := range 160 {
+		key := fmt.Sprintf("key %03d", i)
+		states, err := s.Read(ctx, store.Bucket{Key: key})
+		switch {
+		case errors.Is(err, store.ErrCorrupt):
+			damaged = append(damaged, key)
+		case err != nil:
+			t.Fatal(err)
+		case states[0].Level != levels[key]:
+			t.Fatalf("level %v of %q, want %v", states[0].Level, key, levels[key])
+		}
+	}
+	entries, err := s.Scan(ctx, "", "", 1000)
+	if (err != nil) != (len(damaged) > 0) || err != nil && !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("Scan with %d damaged buckets: %v", len(damaged), err)
+	}
+	if len(entries) != len(levels)-len(damaged) {
+		t.Fatalf("Scan lists %d buckets, want %d", len(entries), len(levels)-len(damaged))
+	}
+	for _, e := range entries {
+		if e.Level != levels[e.Key] {
+			t.Fatalf("Scan: level %v of %q, want %v", e.Level, e.Key, levels[e.Key])
+		}
+	}
+	return damaged
+}
+
+// resetMends deletes a damaged bucket. The file is then whole without it, also after a restart.
+func resetMends(t *testing.T, s *Store, levels map[string]float64, key string) {
+	t.Helper()
+	ctx := context.Background()
+	if _, err := s.Fill(ctx, op(steady, key, 1, store.Always)); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("a fill of the damaged bucket: %v", err)
+	}
+	if err := s.Delete(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	left := maps.Clone(levels)
+	delete(left, key)
+	path := s.file.Path()
+	closeStore(t, s)
+	s = openAt(t, path, nil)
+	if err := s.Verify(ctx); err != nil {
+		t.Fatalf("after a Reset: %v", err)
+	}
+	if damaged := damagedIn(t, s, left); len(damaged) > 0 {
+		t.Fatalf("after a Reset %q are damaged", damaged)
+	}
+	closeStore(t, s)
 }
 
 // usedBytes returns the size of the part of the file that has pages in it.
@@ -137,6 +207,7 @@ func usedBytes(t *testing.T, s *Store) (size int) {
 // record must answer ErrCorrupt, and all other calls the right level. A bucket may be missing;
 // Verify must find that.
 func TestFlippedBitsUnverified(t *testing.T) {
+	t.Parallel()
 	path, levels := smallFile(t)
 	sound := bytesOf(t, path)
 	at := filepath.Join(t.TempDir(), "flipped.db")
@@ -144,7 +215,11 @@ func TestFlippedBitsUnverified(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	ctx := context.Background()
 	found := 0
-	for range 200 {
+	flips := 200
+	if testing.Short() {
+		flips = 60
+	}
+	for range flips {
 		flipped := bytes.Clone(sound)
 		// Only records are damaged: a wrong page number could make bbolt loop for ever, which is
 		// why Open checks the pages.
@@ -196,12 +271,45 @@ func leafPages(file []byte) (pages []int) {
 // damageRecord changes a stored record without the store.
 func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) []byte) {
 	t.Helper()
+	defer forget(t, s)
+	forget(t, s)
 	err := database(s).Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(s.layout.records)
+		b := tx.Bucket(s.layout.table.Name())
 		return b.Put([]byte(key), change(bytes.Clone(b.Get([]byte(key)))))
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// forget makes s write all buckets to the file and forget them.
+func forget(t *testing.T, s *Store) {
+	t.Helper()
+	l := s.logged
+	if l == nil {
+		return
+	}
+	if err := l.writeBack(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range l.mem.sections {
+		l.mem.evict(&l.mem.sections[i], func(*cached) bool { return true })
+	}
+}
+
+// TestPruneLogsDamage: Prune logs the number of damaged buckets, and nothing where there are none.
+func TestPruneLogsDamage(t *testing.T) {
+	var log bytes.Buffer
+	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	fillup(t, s, "k", 1)
+	for _, says := range []string{"", "buckets=1"} {
+		if n, err := s.Prune(context.Background()); n != 0 || err != nil {
+			t.Errorf("%d buckets were pruned, %v; want none", n, err)
+		}
+		if got := log.String(); says == "" && got != "" || !strings.Contains(got, says) || strings.Contains(got, "k=") {
+			t.Errorf("logged %q, want %q", got, says)
+		}
+		damageRecord(t, s, "k", func(v []byte) []byte { v[4] ^= 1; return v })
 	}
 }
 
@@ -215,6 +323,8 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	}
 	damageRecord(t, s, "b", func(v []byte) []byte { v[4] ^= 1; return v })
 	_, err := s.Fill(ctx, op(steady, "b", 1, store.IfFits))
+	failsWith(t, err, store.ErrCorrupt, "bolt: fill: ")
+	_, err = s.Fill(ctx, op(steady, "b", 0, store.IfFits))
 	failsWith(t, err, store.ErrCorrupt, "bolt: fill: ")
 	results, err := s.Apply(ctx,
 		store.Txn{op(steady, "a", 1, store.Always)},
@@ -232,11 +342,20 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	levelIs(t, s, "a", 2)
 	levelIs(t, s, "c", 2)
 	_, err = s.Read(ctx, store.Bucket{Key: "b"})
-	failsWith(t, err, store.ErrCorrupt)
-	_, err = s.Scan(ctx, "", "", 10)
-	failsWith(t, err, store.ErrCorrupt)
-	failsWith(t, s.Verify(ctx), store.ErrCorrupt)
-	_, _, err = s.Compact(ctx)
+	failsWith(t, err, store.ErrCorrupt, "Reset")
+	entries, err := s.Scan(ctx, "", "", 10)
+	failsWith(t, err, store.ErrCorrupt, "left out", ": 1;", "brim verify")
+	if len(entries) != 2 || entries[0].Key != "a" || entries[1].Key != "c" {
+		t.Errorf("Scan lists %+v; want a and c", entries)
+	}
+	if entries, err := s.Scan(ctx, "", "b", 10); err != nil || len(entries) != 1 {
+		t.Errorf("Scan behind the damaged bucket lists %+v, %v; want c", entries, err)
+	}
+	failsWith(t, s.Verify(ctx), store.ErrCorrupt, "1 values are damaged")
+	if _, _, err = s.Compact(ctx); err != nil {
+		t.Errorf("Compact must keep a damaged bucket: %v", err)
+	}
+	_, err = s.Read(ctx, store.Bucket{Key: "b"})
 	failsWith(t, err, store.ErrCorrupt)
 	if _, err := s.Prune(ctx); err != nil {
 		t.Errorf("Prune must pass over a damaged bucket: %v", err)
@@ -320,5 +439,113 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 			}
 			closeStore(t, s) // and does not wait for ever
 		})
+	}
+}
+
+// TestNewChecks: New over an application's database refuses a table with a missing or an older
+// record, and takes one with a damaged record.
+func TestNewChecks(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		name    string
+		change  func(b *bbolt.Bucket) error
+		refused bool
+	}{
+		{"damaged record", func(b *bbolt.Bucket) error { return b.Put([]byte("a"), []byte("nonsense")) }, false},
+		{"missing record", func(b *bbolt.Bucket) error { return b.Delete([]byte("a")) }, true},
+		{"record under another key", func(b *bbolt.Bucket) error { return b.Put([]byte("c"), b.Get([]byte("a"))) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			s, err := New(db, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fillup(t, s, "a", 1)
+			fillup(t, s, "b", 2)
+			closeStore(t, s)
+			if err := db.Update(func(tx *bbolt.Tx) error { return c.change(tx.Bucket([]byte("brim"))) }); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = New(db, nil); c.refused {
+				failsWith(t, err, store.ErrCorrupt, "brim verify --salvage NEW")
+				if s != nil {
+					t.Errorf("New returns %+v beside the error", s)
+				}
+				if s, err = New(db, &Options{NoVerify: true}); err != nil {
+					t.Fatal(err)
+				}
+				failsWith(t, s.Verify(ctx), store.ErrCorrupt)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			levelIs(t, s, "b", 2)
+			_, err = s.Read(ctx, store.Bucket{Key: "a"})
+			failsWith(t, err, store.ErrCorrupt, "Reset")
+			if err := s.Delete(ctx, "a"); err != nil {
+				t.Fatal(err)
+			}
+			levelIs(t, s, "a", 0)
+			if err := s.Verify(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDamagedRecordRelaxed: a relaxed store answers ErrCorrupt for the damaged bucket alone, and a
+// Delete mends it.
+func TestDamagedRecordRelaxed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	s := openAt(t, path, nil)
+	for _, key := range []string{"a", "b"} {
+		fillup(t, s, key, 1)
+	}
+	damageRecord(t, s, "b", func([]byte) []byte { return []byte("nonsense") })
+	closeStore(t, s)
+	ctx := context.Background()
+	var log bytes.Buffer
+	r, err := OpenRelaxed(path, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "values=1") {
+		t.Errorf("logged %q, want the number of damaged values", log.String())
+	}
+	levelIs(t, r, "a", 1)
+	failsWith(t, r.Verify(ctx), store.ErrCorrupt, "bolt: verify: ")
+	if states, err := r.Read(ctx, steady.For("a"), steady.For("b")); states != nil || !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Read answers %+v, %v; want ErrCorrupt", states, err)
+	}
+	_, err = r.Fill(ctx, op(steady, "b", 1, store.Always))
+	failsWith(t, err, store.ErrCorrupt, "Reset")
+	results, err := r.Apply(ctx,
+		store.Txn{op(steady, "c", 1, store.Always), op(steady, "b", 1, store.Always)},
+		store.Txn{op(steady, "c", 1, store.Always)})
+	if err != nil || !errors.Is(results[0].Err, store.ErrCorrupt) || results[1].Err != nil {
+		t.Errorf("Apply: %+v, %v; want ErrCorrupt for the first transaction alone", results, err)
+	}
+	levelIs(t, r, "c", 1)
+	if err := r.Delete(ctx, "c"); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := r.Scan(ctx, "", "", 10); len(entries) != 1 || !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Scan lists %+v, %v; want a and ErrCorrupt", entries, err)
+	}
+	if err := r.Delete(ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	fillup(t, r, "b", 7)
+	closeStore(t, r)
+	s = openAt(t, path, nil)
+	levelIs(t, s, "b", 7)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -16,12 +16,18 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/brimgo/brim/store"
 )
 
 func init() {
 	roles["small"] = childSmallFile
-	roles["eio"] = childDiskFailure
+	roles["eio"] = func(path string) error { return childDiskFailure(path, nil) }
+	roles["eio without a journal"] = func(path string) error {
+		return childDiskFailure(path, &Options{NoJournal: true})
+	}
+	roles["new"] = childNewThatCannotWrite
 }
 
 // TestFileSizeLimit runs a child process whose files may not grow. The system answers EFBIG,
@@ -53,12 +59,8 @@ func childSmallFile(path string) error {
 	if err != nil {
 		return err
 	}
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		return err
-	}
-	limit := syscall.Rlimit{Cur: uint64(info.Size()), Max: old.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+	lift, err := limitFiles(info.Size())
+	if err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -85,7 +87,7 @@ func childSmallFile(path string) error {
 		return err
 	}
 	// The store writes again when it has room.
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+	if err := lift(); err != nil {
 		return err
 	}
 	if _, err := s.Fill(ctx, op(steady, "after", 1, store.Always)); err != nil {
@@ -97,13 +99,67 @@ func childSmallFile(path string) error {
 	return s.Close()
 }
 
+// limitFiles keeps this process from writing to files at an offset of size or more, until lift is
+// called.
+func limitFiles(size int64) (lift func() error, err error) {
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return nil, err
+	}
+	limit := old
+	limit.Cur = uint64(size)
+	return func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old) },
+		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
+}
+
+// TestNewThatCannotWrite: New answers an error if it cannot make the last commit of the application
+// durable, because a power failure could still undo that commit and all answers that rest on it.
+func TestNewThatCannotWrite(t *testing.T) {
+	db := openApp(t)
+	fillup(t, newOver(t, db, nil), "k", 1)
+	path := db.Path()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := childCommand("new", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func childNewThatCannotWrite(path string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	lift, err := limitFiles(0)
+	if err != nil {
+		return err
+	}
+	if _, err := New(db, nil); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("New: error %w, want ErrUnavailable and EFBIG", err)
+	}
+	if err := lift(); err != nil {
+		return err
+	}
+	s, err := New(db, nil)
+	if err != nil {
+		return err
+	}
+	states, err := s.Read(context.Background(), steady.For("k"))
+	if err == nil && states[0].Level != 1 {
+		err = fmt.Errorf("%+v, want level 1", states)
+	}
+	return errors.Join(err, s.Close(), db.Close())
+}
+
 // childDiskFailure fills until an fdatasync fails, which strace injects. It prints the outcome of
 // each fill.
-func childDiskFailure(path string) error {
+func childDiskFailure(path string, o *Options) error {
 	// strace counts the calls of each thread by itself. A lone caller whose context cannot end
 	// commits on its own goroutine, so this thread makes all of them.
 	runtime.LockOSThread()
-	s, err := Open(path, nil)
+	s, err := Open(path, o)
 	if err != nil {
 		return err
 	}
@@ -139,24 +195,42 @@ func childDiskFailure(path string) error {
 	return errors.New("the disk never failed")
 }
 
-// TestDiskFailure injects EIO into an fdatasync of a child process. After a failure of the first
-// fdatasync of a commit nothing was applied. After a failure of the second nobody knows.
+// TestDiskFailure injects EIO into an fdatasync of a child process. Without a journal a commit has
+// two. After a failure of the first nothing was applied; after a failure of the second nobody
+// knows. With a journal the first two changes are such commits, and each later one has one
+// fdatasync.
 func TestDiskFailure(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		t.Log("NOT TESTED: strace injects errors of the disk, and is not installed; install it to test them")
 		return
 	}
-	for when, want := range map[int]string{7: "not applied", 8: "unknown", 9: "not applied", 10: "unknown"} {
-		t.Run(fmt.Sprintf("fdatasync %d", when), func(t *testing.T) {
+	const none, unknown = "not applied", "unknown"
+	for _, c := range []struct {
+		role string
+		when int
+		want string
+	}{
+		{"eio", 1, none},
+		{"eio", 2, unknown},
+		{"eio", 3, none},
+		{"eio", 4, unknown},
+		{"eio", 5, unknown},
+		{"eio", 9, unknown},
+		{"eio without a journal", 7, none},
+		{"eio without a journal", 8, unknown},
+		{"eio without a journal", 9, none},
+		{"eio without a journal", 10, unknown},
+	} {
+		t.Run(fmt.Sprintf("%s, fdatasync %d", c.role, c.when), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits.db")
 			s := openAt(t, path, nil)
 			fillup(t, s, "k", 100)
 			closeStore(t, s)
-			child := childCommand("eio", path)
+			child := childCommand(c.role, path)
 			cmd := exec.Command(strace, append([]string{
 				"-f", "-qq", "-o", filepath.Join(t.TempDir(), "trace"), "-e", "trace=fdatasync",
-				"-e", fmt.Sprintf("inject=fdatasync:error=EIO:when=%d", when),
+				"-e", fmt.Sprintf("inject=fdatasync:error=EIO:when=%d", c.when),
 			}, child.Args...)...)
 			cmd.Env = child.Env
 			out, err := cmd.CombinedOutput()
@@ -165,8 +239,8 @@ func TestDiskFailure(t *testing.T) {
 			}
 			acknowledged := bytes.Count(out, []byte("acknowledged\n"))
 			lines := strings.Fields(strings.ReplaceAll(string(out), "not applied", "not-applied"))
-			if last := lines[len(lines)-1]; strings.ReplaceAll(last, "-", " ") != want {
-				t.Errorf("%s; want %s", out, want)
+			if last := lines[len(lines)-1]; strings.ReplaceAll(last, "-", " ") != c.want {
+				t.Errorf("%s; want %s", out, c.want)
 			}
 			s = openAt(t, path, nil)
 			st, err := s.Read(context.Background(), store.Bucket{Key: "k"})
@@ -174,8 +248,8 @@ func TestDiskFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			stored := int(st[0].Level) - 100
-			if stored < acknowledged || stored > acknowledged+1 || want == "not applied" && stored != acknowledged {
-				t.Errorf("%d fills are stored; %d were acknowledged, then one was %s", stored, acknowledged, want)
+			if stored < acknowledged || stored > acknowledged+1 || c.want == none && stored != acknowledged {
+				t.Errorf("%d fills are stored; %d were acknowledged, then one was %s", stored, acknowledged, c.want)
 			}
 		})
 	}

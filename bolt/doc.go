@@ -11,22 +11,44 @@
 //
 // # Promises
 //
-// The store answers when the decision is on the disk: after the commit, with its two fdatasyncs,
-// has returned. A program that is killed at any moment loses no acknowledged decision. A call in
-// flight at that moment may or may not have been applied. Concurrent callers are combined: all
-// calls that queued while a commit was under way go into the next commit together, so hundreds of
-// callers pay for one commit. Nobody waits for a timer. A refusal writes nothing.
+// The store answers when the decision is on the disk: after one fdatasync of the journal beside the
+// file, or after a commit of the file with its two. A program that is killed at any moment loses no
+// acknowledged decision. A call in flight at that moment may or may not have been applied.
+// Concurrent callers are combined: all calls that queued while a flush was under way go into the
+// next flush together, so hundreds of callers pay for one. Nobody waits for a timer. A refusal
+// writes nothing.
 //
-// Reads come from the newest commit and do not wait for the commit under way. Refusals of a
-// bucket whose last answer was a refusal do, too. They may see a decision a moment before its own
-// caller gets the answer.
+// Reads see all decisions that were acknowledged, and do not wait for the flush under way. Refusals
+// of a bucket whose last answer was a refusal do not wait either. They may see a decision a moment
+// before its own caller gets the answer.
 //
-// Every record has a checksum over its key and value, and the file has one over all records.
-// Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty. bbolt
-// believes the file that it reads, and would go back a commit, miss buckets or panic. So [Open]
-// checks every page and every record before bbolt sees the file. If the file is damaged while it
-// is open, the store finds the damage in a record when a call uses the record; panics and faults
-// in bbolt become errors. See [Options.NoVerify] and [Store.Verify].
+// # The journal
+//
+// A store of [Open] keeps the buckets that are in use in memory, some 200 bytes each, at most about
+// [Options.Cached] and those that the file does not have yet. It appends each change to the journal
+// and writes changes to the file in large sorted commits when half of the journal is full. Each
+// commit notes how far the file has come. A kill leaves a file and a journal, which belong
+// together: copy, move and restore both, or use [Store.Backup]. After Close the file alone is
+// enough.
+//
+// Package spend/boltledger keeps its accounts in the same file and its changes in the same journal,
+// whose two halves then have 32 MiB each instead of 8. An answer of either is durable when it is
+// given. So if one decision was answered before another began, no crash keeps the second and loses
+// the first, whichever of the two made it.
+//
+// [Store.Update] commits to the file, too: one commit, which also writes the decisions in the
+// journal.
+//
+// Every record has a checksum of its key and one of its key and content, and totals count all
+// records. Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty.
+// If only the content of a record is damaged, its bucket alone answers the error, and Delete
+// mends it; Scan lists all others and returns the error with them, Prune passes over the bucket,
+// and Compact keeps it as it is. bbolt believes the file that it reads, and would go back a
+// commit, miss buckets or panic. So [Open] checks every page and every record before bbolt sees
+// the file, and refuses it if a bucket can be hidden; the command "brim verify --salvage NEW"
+// then saves the rest. If the file is damaged while it is open, the store finds the damage in a
+// record when a call uses the record; panics and faults in bbolt become errors. See
+// [Options.NoVerify] and [Store.Verify].
 //
 // # Limits
 //

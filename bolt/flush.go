@@ -15,7 +15,7 @@ type request struct {
 	kind kind
 	op   store.Op
 	txns []store.Txn
-	keys []string // to delete or to prune
+	keys []string // to delete
 }
 
 type kind uint8
@@ -24,14 +24,12 @@ const (
 	fill kind = iota
 	apply
 	remove
-	prune
 )
 
 // reply is the answer to a request.
 type reply struct {
 	state   store.State
 	results []store.Result
-	pruned  int64
 }
 
 func newCombiner(s *Store) (*combine.Combiner[request, reply], error) {
@@ -61,7 +59,7 @@ func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 	err := s.write(&s.view, func() error {
 		now := s.clock.Now()
 		for _, r := range batch {
-			s.decide(r, now)
+			s.view.decide(r, now)
 		}
 		return nil
 	})
@@ -77,8 +75,7 @@ func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 }
 
 // decide answers one request of a batch. An error of one request leaves the others alone.
-func (s *Store) decide(r *combine.Request[request, reply], now int64) {
-	v := &s.view
+func (v *view) decide(r *combine.Request[request, reply], now int64) {
 	switch r.In.kind {
 	case fill:
 		r.Out.state, r.Err = v.fill(&r.In.op, now)
@@ -86,8 +83,6 @@ func (s *Store) decide(r *combine.Request[request, reply], now int64) {
 		r.Out.results = v.apply(r.In.txns, now)
 	case remove:
 		v.delete(r.In.keys)
-	case prune:
-		r.Out.pruned = v.prune(r.In.keys, now)
 	}
 }
 

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"go.etcd.io/bbolt"
@@ -11,7 +12,8 @@ import (
 
 // Update runs fn, whose calls of the given store all happen in one transaction. It commits when
 // fn returns nil. It rolls back when fn panics or returns an error, which Update returns as it
-// is. No answer that fn receives counts before Update has returned nil.
+// is. No answer that fn receives counts before Update has returned nil. A rollback also undoes a
+// block that a refusal has set.
 //
 // Update is for decisions that depend on one another, and for many decisions at once: thousands
 // cost one commit. Update waits for the commit under way, and all other writers wait for fn. The
@@ -25,13 +27,8 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "update", err)
 	}
-	if err := s.file.Lock(ctx); err != nil {
-		return store.Wrap(backend, "update", err)
-	}
-	defer s.file.Unlock()
 	var fnErr error
-	v := s.newView()
-	err := s.write(v, func() error {
+	run := func(v *view) error {
 		j := &joined{s: s, view: v}
 		defer j.end()
 		fnErr = fn(j)
@@ -39,16 +36,31 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 			fnErr = ctx.Err()
 		}
 		return fnErr
-	})
+	}
+	err := s.update(ctx, run)
 	if fnErr != nil {
 		return fnErr
 	}
 	return store.Wrap(backend, "update", err)
 }
 
+// update calls run with a view of a new transaction, and commits the changes.
+func (s *Store) update(ctx context.Context, run func(*view) error) error {
+	if s.logged != nil {
+		return s.logged.update(ctx, run)
+	}
+	if err := s.file.Lock(ctx); err != nil {
+		return err
+	}
+	defer s.file.Unlock()
+	v := s.newView()
+	return s.write(v, func() error { return run(v) })
+}
+
 // With returns a store whose calls happen in tx, a transaction of the database given to [New].
-// Their decisions are durable when the application commits tx, and undone when it rolls back.
-// Reads work in a read-only transaction, too.
+// Their decisions are durable when the application commits tx, and undone when it rolls back, as
+// is a block that a refusal has set. To keep the block, charge before tx writes anything else, and
+// commit tx after a refusal. Reads and questions work in a read-only transaction, too.
 //
 // Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll
 // tx back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself
@@ -58,19 +70,22 @@ func (s *Store) With(tx *bbolt.Tx) store.Store { return &joined{s: s, tx: tx} }
 // joined is a store within a transaction that its owner ends.
 type joined struct {
 	s  *Store
-	tx *bbolt.Tx // of With
+	tx *bbolt.Tx // of With; nil for Update
 
-	mu    sync.Mutex
-	view  *view // of Update, which writes it at its end; nil for With, which writes a new view in each call
-	ended bool
+	mu sync.Mutex
+	// view is the view of Update, which writes it at its end. It is nil after Update, and for With,
+	// which writes a new view in each call.
+	view *view
 }
 
 var _ store.Store = (*joined)(nil)
 
+// end ends the store of Update. The application may keep that store, so it drops the view, which
+// has an entry for each bucket of the transaction.
 func (j *joined) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.ended = true
+	j.view = nil
 }
 
 // do runs fn on a view of the transaction.
@@ -80,9 +95,9 @@ func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case j.tx != nil:
+		err = j.within(writes, fn)
 	case j.view == nil:
-		err = j.within(ctx, writes, fn)
-	case j.ended:
 		err = store.ErrClosed
 	default:
 		if err = j.s.file.Usable(); err == nil {
@@ -93,10 +108,7 @@ func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view
 }
 
 // within runs fn on a new view of the transaction of With, and writes the changes.
-func (j *joined) within(ctx context.Context, writes bool, fn func(v *view, now int64) error) error {
-	if err := j.s.check(ctx); err != nil {
-		return err
-	}
+func (j *joined) within(writes bool, fn func(v *view, now int64) error) error {
 	return j.s.file.Within(j.tx, writes, func() error {
 		// bbolt refers to the buffers of this view until the transaction ends, so each call has a
 		// new one.
@@ -113,13 +125,13 @@ func (j *joined) within(ctx context.Context, writes bool, fn func(v *view, now i
 	})
 }
 
-// newView returns a view for one transaction.
+// newView returns a view that is of no transaction yet.
 func (s *Store) newView() *view {
 	return &view{maxSkew: s.options.MaxSkew, keepTime: s.options.Clock == nil}
 }
 
 func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	err = j.do(ctx, "fill", true, func(v *view, now int64) (err error) {
+	err = j.do(ctx, "fill", op.Mode != store.Ask, func(v *view, now int64) (err error) {
 		st, err = v.fill(&op, now)
 		return err
 	})
@@ -127,7 +139,8 @@ func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err err
 }
 
 func (j *joined) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
-	err = j.do(ctx, "apply", true, func(v *view, now int64) error {
+	writes := slices.ContainsFunc(txns, func(txn store.Txn) bool { return !txn.Asks() })
+	err = j.do(ctx, "apply", writes, func(v *view, now int64) error {
 		results = v.apply(txns, now)
 		return nil
 	})
@@ -178,7 +191,7 @@ func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
 		var keys []string
 		c := v.records.Cursor()
 		for key, value := c.First(); key != nil; key, value = c.Next() {
-			if rec, _, err := decodeRecord(key, value); err == nil && rec.Expired(now, v.maxSkew) {
+			if rec, _, err := v.layout.decodeRecord(key, value); err == nil && rec.Expired(now, v.maxSkew) {
 				keys = append(keys, string(key))
 			}
 		}

@@ -43,9 +43,6 @@ func TestNewLeavesTheDatabaseOpen(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	_, err := New(nil, nil)
 	failsWith(t, err, store.ErrUnavailable, "nil")
-	if _, err := New(openApp(t), &Options{MaxSkew: -1}); err == nil {
-		t.Error("MaxSkew -1: no error")
-	}
 	path := filepath.Join(t.TempDir(), "app.db")
 	for _, readOnly := range []bool{false, true} {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly, Timeout: time.Second})
@@ -152,6 +149,100 @@ func TestWith(t *testing.T) {
 	}
 }
 
+// TestWithAfterAnError: a transaction goes on after [store.ErrNotHeld], and knows other errors.
+func TestWithAfterAnError(t *testing.T) {
+	db := openApp(t)
+	s := newOver(t, db, nil)
+	ctx := t.Context()
+	tooMuch := store.Op{Bucket: steady.For("k"), Hold: -1}
+	err := db.Update(func(tx *bbolt.Tx) error {
+		j := s.With(tx)
+		fillup(t, j, "k", 1)
+		_, err := j.Fill(ctx, tooMuch)
+		failsWith(t, err, store.ErrNotHeld, "bolt: fill: ")
+		results, err := j.Apply(ctx, store.Txn{tooMuch}, store.Txn{op(steady, "l", 1, store.IfFits)})
+		if err != nil || !errors.Is(results[0].Err, store.ErrNotHeld) || results[1].Err != nil {
+			t.Errorf("apply: %+v, %v; want ErrNotHeld for the first", results, err)
+		}
+		fillup(t, j, "k", 1)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 2)
+	levelIs(t, s, "l", 1)
+	damageRecord(t, s, "k", func(v []byte) []byte { v[4] ^= 1; return v })
+	err = db.Update(func(tx *bbolt.Tx) error {
+		j := s.With(tx)
+		_, err := j.Fill(ctx, op(steady, "k", 1, store.Always))
+		failsWith(t, err, store.ErrCorrupt, "bolt: fill: ")
+		_, err = j.Read(ctx, steady.For("k"))
+		failsWith(t, err, store.ErrCorrupt, "bolt: read: ")
+		_, err = j.Scan(ctx, "", "", 10)
+		failsWith(t, err, store.ErrCorrupt, "bolt: scan: ")
+		if n, err := j.Prune(ctx); n != 0 || err != nil {
+			t.Errorf("prune: %d, %v; want it to pass over the damage", n, err)
+		}
+		return j.Delete(ctx, "k")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 0)
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWithReadOnly: a store within a read-only transaction answers reads, and refuses to write.
+func TestWithReadOnly(t *testing.T) {
+	db := openApp(t)
+	s := newOver(t, db, nil)
+	fillup(t, s, "k", 2)
+	err := db.View(func(tx *bbolt.Tx) error {
+		j := s.With(tx)
+		levelIs(t, j, "k", 2)
+		if entries, err := j.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 1 || entries[0].Level != 2 {
+			t.Errorf("scan: %+v, %v; want the bucket", entries, err)
+		}
+		for _, c := range callsOf(j) {
+			switch c.name {
+			case "read", "read of no buckets", "scan", "apply of no transactions":
+			default:
+				t.Run(c.name, func(t *testing.T) { c.refuses(t, t.Context(), berrors.ErrTxNotWritable, "writable transaction") })
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, s, "k", 2)
+}
+
+// TestUpdateThatCannotWrite: if a decision of fn cannot be written, the calls that would look at
+// the transaction say so, and so does Update.
+func TestUpdateThatCannotWrite(t *testing.T) {
+	s := openTemp(t, nil)
+	fillup(t, s, "k", 1)
+	ctx := t.Context()
+	err := s.Update(ctx, func(j store.Store) error {
+		fillup(t, j, "k", 1)
+		fillup(t, j, "", 1) // no caller may use this key: bbolt cannot store it
+		_, err := j.Scan(ctx, "", "", 10)
+		failsWith(t, err, berrors.ErrKeyRequired, "bolt: scan: ")
+		n, err := j.Prune(ctx)
+		failsWith(t, err, berrors.ErrKeyRequired, "bolt: prune: ")
+		if n != 0 {
+			t.Errorf("pruned %d, and then the error", n)
+		}
+		return nil
+	})
+	failsWith(t, err, berrors.ErrKeyRequired, "bolt: update: ")
+	levelIs(t, s, "k", 1)
+}
+
 func TestWithTransactionsThatCannot(t *testing.T) {
 	db, otherDB := openApp(t), openApp(t)
 	s, owned := newOver(t, db, nil), openTemp(t, nil)
@@ -166,7 +257,16 @@ func TestWithTransactionsThatCannot(t *testing.T) {
 	}
 	ended := view(db, func(tx *bbolt.Tx) {
 		levelIs(t, s.With(tx), "k", 2)
-		_, err := s.With(tx).Fill(ctx, op(steady, "k", 1, store.IfFits))
+		if st, err := s.With(tx).Fill(ctx, op(steady, "k", 1, store.Ask)); err != nil || !st.Accepted || st.Level != 2 {
+			t.Errorf("a question in a transaction that cannot write: %+v, %v", st, err)
+		}
+		ask := store.Txn{op(steady, "k", 1, store.Ask), op(steady, "none", 1, store.Ask)}
+		if res, err := s.With(tx).Apply(ctx, ask, ask); err != nil || !res[1].Accepted {
+			t.Errorf("questions in a transaction that cannot write: %+v, %v", res, err)
+		}
+		_, err := s.With(tx).Apply(ctx, ask, store.Txn{op(steady, "k", 1, store.IfFits)})
+		failsWith(t, err, berrors.ErrTxNotWritable)
+		_, err = s.With(tx).Fill(ctx, op(steady, "k", 1, store.IfFits))
 		failsWith(t, err, berrors.ErrTxNotWritable, "bolt: fill: ", "begin a writable transaction")
 		_, err = owned.With(tx).Read(ctx, store.Bucket{Key: "k"})
 		failsWith(t, err, store.ErrUnavailable, "another database")
@@ -253,6 +353,38 @@ func TestUpdatePrunes(t *testing.T) {
 	}
 	if entries, err := s.Scan(ctx, "", "", 10); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
 		t.Errorf("scan: %v, %v; want the bucket that does not leak", entries, err)
+	}
+}
+
+// TestUpdateEndsWithALook: a Scan or Prune within Update writes the changes to the transaction, to
+// look at them. They are committed although fn changes nothing after that.
+func TestUpdateEndsWithALook(t *testing.T) {
+	s := openTemp(t, nil)
+	ctx := t.Context()
+	for i, look := range []func(j store.Store) error{
+		func(j store.Store) error { _, err := j.Scan(ctx, "", "", 10); return err },
+		func(j store.Store) error { _, err := j.Prune(ctx); return err },
+	} {
+		err := s.Update(ctx, func(j store.Store) error {
+			fillup(t, j, "k", 1)
+			if err := look(j); err != nil {
+				return err
+			}
+			fillup(t, j, "k", 1)
+			return look(j)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		levelIs(t, s, "k", float64(2*(i+1)))
+	}
+	before := bytesOf(t, s.file.Path())
+	err := s.Update(ctx, func(j store.Store) error { _, err := j.Scan(ctx, "", "", 10); return err })
+	if err != nil || string(before) != string(bytesOf(t, s.file.Path())) {
+		t.Errorf("an Update that only looks: %v; want the file as it was", err)
+	}
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,11 +14,13 @@ import (
 // process can slip in between. Readers go on; writers wait, for about a second per million
 // buckets. After an error the old file stays in use, unless the error says otherwise.
 //
+// A bucket whose record is damaged stays as it is, and stays damaged.
+//
 // A store over an application's database cannot be compacted: the error is
 // [errors.ErrUnsupported]. Windows does not rename over an open file: the error is
 // [store.ErrUnavailable].
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if err = s.check(ctx); err == nil {
+	if err = s.settled(ctx); err == nil {
 		before, after, err = s.file.Compact(ctx)
 	}
 	return before, after, store.Wrap(backend, "compact", err)
@@ -26,12 +28,13 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 
 // Verify reads all buckets as of the newest commit, and compares every checksum and the checksum
 // of all buckets together. Of a file that was opened by [Open] it checks every page, too. It
-// returns nil or the first damage, which is [store.ErrCorrupt].
+// returns nil, or an error that is [store.ErrCorrupt]: the number of damaged buckets, or the first
+// damage that is worse. The command "brim verify" names all of them.
 //
 // Verify takes about as long as [Open]. Other callers go on meanwhile, but the file cannot grow
 // until it returns.
 func (s *Store) Verify(ctx context.Context) error {
-	err := s.check(ctx)
+	err := s.settled(ctx)
 	if err == nil {
 		err = s.file.Verify(ctx)
 	}

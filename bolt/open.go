@@ -17,15 +17,38 @@ import (
 //
 // The file belongs to this store until it is closed. If the file is open elsewhere, in this
 // process or another, Open waits for [Options.LockTimeout] and then answers
-// [store.ErrUnavailable]. A file that is damaged, cut short, empty, or not brim's is
-// [store.ErrCorrupt] and left as it is. A file written by a newer version of brim is
-// [errors.ErrUnsupported].
+// [store.ErrUnavailable]. A file that is cut short, empty, or not brim's is [store.ErrCorrupt] and
+// left as it is. So is a file with damage that can hide a bucket, in a key, a page or the totals;
+// the command "brim verify --salvage NEW" then writes the readable part to a new file. If only the
+// records of some buckets are damaged, Open succeeds and logs their number: calls that need one of
+// these buckets answer [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a
+// newer version of brim is [errors.ErrUnsupported].
 //
-// Each commit syncs the file twice. If the disk lies about syncing, a power failure can lose
-// acknowledged decisions.
+// # Journal
+//
+// The store appends changes to a journal, a file beside the other one whose name ends in
+// ".journal", and answers after one sync of it. It writes them to the file itself in the
+// background. The journal has at most two times 8 MiB, or two times 32 MiB with a ledger of package
+// spend/boltledger in the file, and Open replays it in about half a second at most. Close writes
+// all changes to the file and removes the journal: then the file alone is enough, and so is a copy
+// that [Store.Backup] makes. Otherwise both belong together: the file says that a journal belongs
+// to it, and which. Open refuses a file whose journal is missing or is another, and a journal whose
+// file is missing; the error says what to put back. The first change of a store goes straight to
+// the file, so a program that changes one bucket makes no journal.
+//
+// Without a journal, see [Options.NoJournal], each commit syncs the file twice. If the disk lies
+// about syncing, a power failure can lose acknowledged decisions.
 func Open(path string, o *Options) (*Store, error) {
+	return open(path, o, o == nil || !o.NoJournal)
+}
+
+// open opens the file at path for a store, with a journal or without.
+func open(path string, o *Options, journaled bool) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()
+	if err == nil {
+		err = orphaned(path)
+	}
 	if err != nil {
 		return nil, store.Wrap(backend, op, err)
 	}
@@ -37,23 +60,27 @@ func Open(path string, o *Options) (*Store, error) {
 		Logger:      full.Logger,
 	})
 	if err != nil {
-		return nil, store.Wrap(backend, op, err)
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
 	}
-	s, err := newStore(file, l, full)
+	s, err := newStore(file, l, full, journaled)
 	if err != nil {
 		_ = file.Close()
-		return nil, store.Wrap(backend, op, err)
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
 	}
 	return s, nil
 }
 
 // New puts buckets into a database that the application has open. Close then ends the store and
-// leaves db open; the application closes db afterwards. New ignores LockTimeout, FileMode and
-// NoVerify.
+// leaves db open; the application closes db afterwards. New ignores LockTimeout and FileMode.
 //
-// New creates the store's bbolt buckets if db has none. The application must leave their content
-// alone. It should keep its transactions short: a write transaction makes all callers of the
-// store wait, and a read transaction keeps bbolt from using freed pages again.
+// New checks the store's bbolt buckets as [Open] does, unless [Options.NoVerify] is set, and
+// returns the same errors. It cannot check pages, because bbolt has read them before.
+//
+// New makes the last commit of db durable, because bbolt syncs nothing when it opens a database. So
+// it waits for a write transaction that is open. It creates the store's bbolt buckets if db has
+// none. The application must leave their content alone. It should keep its transactions short: a
+// write transaction makes all callers of the store wait, and a read transaction keeps bbolt from
+// using freed pages again.
 func New(db *bbolt.DB, o *Options) (*Store, error) {
 	const op = "new"
 	full, err := o.withDefaults()
@@ -64,12 +91,20 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 		return nil, store.Wrap(backend, op, boltfile.Unavailable("the database is nil; open it first", nil))
 	}
 	l := layoutOf(full.Name)
-	s, err := newStore(boltfile.Join(db, l, full.Logger), l, full)
-	return s, store.Wrap(backend, op, err)
+	file := boltfile.Join(db, l, boltfile.Options{NoVerify: full.NoVerify, Logger: full.Logger})
+	s, err := newStore(file, l, full, false)
+	if err == nil {
+		if err = file.CheckBuckets(l.Buckets(), l.NewCheck()); err != nil {
+			_ = s.Close()
+			s = nil
+		}
+	}
+	return s, store.Wrap(backend, op, boltfile.WithRemedy(err))
 }
 
-// newStore returns a store over file, whose clock goes on from the highest time in the file.
-func newStore(file *boltfile.File, l layout, o Options) (*Store, error) {
+// newStore returns a store over file, whose clock goes on from the highest time in the file and in
+// the journal.
+func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store, error) {
 	highest, err := prepare(file, l)
 	if err != nil {
 		return nil, err
@@ -81,30 +116,42 @@ func newStore(file *boltfile.File, l layout, o Options) (*Store, error) {
 		clock:   clock.New(o.Clock),
 		seed:    maphash.MakeSeed(),
 	}
-	if ahead := s.clock.Resume(highest, o.MaxSkew); ahead > 0 {
+	s.view = *s.newView()
+	last, err := s.recover(journaled)
+	if err != nil {
+		return nil, err
+	}
+	if ahead := s.clock.Resume(max(highest, last), o.MaxSkew); ahead > 0 {
 		o.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", o.MaxSkew)
 	}
-	s.view.maxSkew, s.view.keepTime = o.MaxSkew, o.Clock == nil
-	s.combiner, err = newCombiner(s)
+	if l := s.logged; l != nil {
+		s.combiner, err = l.newCombiner()
+		go l.run()
+	} else {
+		s.combiner, err = newCombiner(s)
+	}
 	return s, err
 }
 
 // prepare checks the store's bbolt buckets, or creates them in an application's database. It
 // returns the highest time that the store has written.
 func prepare(file *boltfile.File, l layout) (highest int64, err error) {
+	if err := file.Settle(); err != nil {
+		return 0, err
+	}
 	found := false
 	look := func(tx *bbolt.Tx) error {
-		records, meta, err := l.find(tx)
+		records, meta, err := l.table.Find(tx)
 		if records == nil || err != nil {
 			return err
 		}
 		found = true
-		if err := checkFormat(meta.Get(formatKey)); err != nil {
+		if err := l.checkFormat(meta.Get(formatKey)); err != nil {
 			return err
 		}
 		_, _, t, err := l.open(tx)
-		highest = t.time
+		highest = t.Time
 		return err
 	}
 	if err := file.View(look); err != nil || found {
@@ -112,7 +159,7 @@ func prepare(file *boltfile.File, l layout) (highest int64, err error) {
 	}
 	if file.Owned() {
 		return 0, boltfile.Damagef("it is a bbolt file, but its bucket %q is missing; "+
-			"to add buckets to an application's database use New", l.records)
+			"to add buckets to an application's database use New", l.table.Name())
 	}
 	if err := file.Lock(context.Background()); err != nil {
 		return 0, err

@@ -13,7 +13,7 @@ import (
 const (
 	DefaultLockTimeout   = 3 * time.Second
 	DefaultRelaxedWindow = 500 * time.Millisecond
-	DefaultRelaxedCached = 1 << 20
+	DefaultCached        = 1 << 20
 )
 
 // Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
@@ -38,10 +38,10 @@ type Options struct {
 	FileMode fs.FileMode
 
 	// NoVerify limits the check of [Open] and [OpenRelaxed] to the meta pages and the size of the
-	// file. By default they read the whole file and check every page and checksum, which takes
-	// some 20 ms for 100,000 buckets and 150 ms for a million. Without the check, a damaged
-	// record is found when it is used, missing buckets are found only by [Store.Verify], and a
-	// page that refers to a wrong page can end the program in bbolt.
+	// file, and makes [New] check nothing. By default Open reads the whole file and checks every
+	// page and checksum, which takes some 20 ms for 100,000 buckets and 200 ms for a million.
+	// Without the check, a damaged record is found when it is used, missing buckets are found only
+	// by [Store.Verify], and a page that refers to a wrong page can end the program in bbolt.
 	NoVerify bool
 
 	// RelaxedWindow is how often a [Relaxed] store writes to the file; 0 means
@@ -49,11 +49,16 @@ type Options struct {
 	// windows. Other stores ignore it.
 	RelaxedWindow time.Duration
 
-	// RelaxedCached is the approximate number of buckets that a [Relaxed] store keeps in memory,
-	// at some 200 bytes each, beyond those that wait to be written; 0 means
-	// [DefaultRelaxedCached]. It reads other buckets from the file when a call needs them. Other
-	// stores ignore it.
-	RelaxedCached int
+	// NoJournal makes [Open] do without a journal. A store then needs no second file, keeps no
+	// bucket in memory, and syncs the file twice for each commit. [New] and [OpenRelaxed] never
+	// have a journal.
+	NoJournal bool
+
+	// Cached is the approximate number of buckets that a store of [Open] or [OpenRelaxed] keeps in
+	// memory, at some 200 bytes each, beyond those that wait to be written; 0 means
+	// [DefaultCached]. It reads other buckets from the file when a call needs them. Other stores
+	// ignore it.
+	Cached int
 
 	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means
 	// "brim". A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always
@@ -64,9 +69,11 @@ type Options struct {
 	// means silence.
 	Logger *slog.Logger
 
-	// Trace is told of each commit: how many requests shared it, how long it took, and why it
-	// failed.
+	// Trace is told of each flush to the journal or, without a journal, of each commit: how many
+	// requests shared it, how long it took, and why it failed.
 	Trace store.Trace
+
+	journalRegion int64 // 0 means the default; for tests
 }
 
 const defaultName = "brim"
@@ -82,8 +89,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return full, errors.New("MaxSkew is negative; it must be positive, or 0 for the default")
 	case full.RelaxedWindow < 0:
 		return full, errors.New("RelaxedWindow is negative; it must be positive, or 0 for the default")
-	case full.RelaxedCached < 0:
-		return full, errors.New("RelaxedCached is negative; it must be positive, or 0 for the default")
+	case full.Cached < 0:
+		return full, errors.New("Cached is negative; it must be positive, or 0 for the default")
 	case len(full.Name) > 255:
 		return full, errors.New("Name is longer than 255 bytes")
 	}
@@ -99,8 +106,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if full.RelaxedWindow == 0 {
 		full.RelaxedWindow = DefaultRelaxedWindow
 	}
-	if full.RelaxedCached == 0 {
-		full.RelaxedCached = DefaultRelaxedCached
+	if full.Cached == 0 {
+		full.Cached = DefaultCached
 	}
 	if full.Name == "" {
 		full.Name = defaultName

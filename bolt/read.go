@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
@@ -14,11 +15,15 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
 	}
+	if s.logged != nil {
+		states, err = s.logged.mem.read(buckets, true)
+		return states, store.Wrap(backend, "read", err)
+	}
 	err = s.read(func(records *bbolt.Bucket) error {
 		now := s.clock.Now()
 		states = make([]store.State, len(buckets))
 		for i, b := range buckets {
-			rec, err := lookup(records, b.Key, now)
+			rec, err := s.lookup(records, b.Key, now)
 			if err != nil {
 				return err
 			}
@@ -32,47 +37,56 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 	return states, nil
 }
 
-// Scan lists buckets as of the newest commit. It fails if one of the listed buckets is damaged.
+// Scan lists buckets as of the newest commit. If some of them are damaged, it lists the others and
+// returns an error that is [store.ErrCorrupt].
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
-	if err := s.check(ctx); err != nil {
+	if err := s.settled(ctx); err != nil {
 		return nil, store.Wrap(backend, "scan", err)
 	}
+	return s.scanFile(prefix, after, limit)
+}
+
+// scanFile lists the buckets in the file.
+func (s *Store) scanFile(prefix, after string, limit int) (entries []store.Entry, err error) {
 	err = s.read(func(records *bbolt.Bucket) (err error) {
 		entries, err = s.scan(records, prefix, after, limit)
 		return err
 	})
-	if err != nil {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	return entries, nil
+	return entries, store.Wrap(backend, "scan", err)
 }
 
+// scan lists intact buckets. The error tells the number of damaged buckets among them.
 func (s *Store) scan(records *bbolt.Bucket, prefix, after string, limit int) (entries []store.Entry, err error) {
-	now := s.clock.Now()
+	now, damaged := s.clock.Now(), 0
 	c := records.Cursor()
 	key, value := c.Seek([]byte(max(prefix, after)))
 	if after != "" && string(key) == after {
 		key, value = c.Next()
 	}
 	for ; key != nil && len(entries) < limit && strings.HasPrefix(string(key), prefix); key, value = c.Next() {
-		rec, _, err := decodeRecord(key, value)
+		rec, _, err := s.layout.decodeRecord(key, value)
 		if err != nil {
-			return nil, err
+			damaged++
+			continue
 		}
 		st := rec.State(store.Limit{}, now, s.options.MaxSkew)
 		entries = append(entries, store.Entry{Key: string(key), State: st})
 	}
-	return entries, nil
+	if damaged > 0 {
+		err = boltfile.Damagef("buckets left out because their records are damaged: %d; "+
+			"\"brim verify\" names them, and Reset makes them empty and usable again", damaged)
+	}
+	return entries, err
 }
 
 // lookup returns the record of key, or a new one if there is none.
-func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err error) {
+func (s *Store) lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err error) {
 	k := []byte(key)
 	value := records.Get(k)
 	if value == nil {
 		return store.NewRecord(now), nil
 	}
-	rec, _, err = decodeRecord(k, value)
+	rec, _, err = s.layout.decodeRecord(k, value)
 	return rec, err
 }
 
@@ -83,15 +97,18 @@ func lookup(records *bbolt.Bucket, key string, now int64) (rec store.Record, err
 // call, and this call may come before or after the decisions that are being committed meanwhile.
 // It never grants an amount.
 func (s *Store) decideFromCommitted(op *store.Op) (st store.State, ok bool, err error) {
+	if s.logged != nil {
+		return s.logged.mem.ask(op)
+	}
 	err = s.read(func(records *bbolt.Bucket) error {
 		now := s.clock.Now()
-		rec, err := lookup(records, op.Key, now)
+		rec, err := s.lookup(records, op.Key, now)
 		if err != nil {
 			return err
 		}
 		var effect store.Effect
 		st, effect, err = rec.Fill(op, now, s.options.MaxSkew)
-		ok = effect == 0 && (!st.Accepted || op.Amount == 0 && op.Hold == 0)
+		ok = effect == 0
 		return err
 	})
 	return st, ok, err
@@ -106,4 +123,35 @@ func (s *Store) read(fn func(records *bbolt.Bucket) error) error {
 		}
 		return fn(records)
 	})
+}
+
+// settled makes the file hold all decisions that were acknowledged before the call.
+func (s *Store) settled(ctx context.Context) error {
+	err := s.check(ctx)
+	if err == nil && s.logged != nil {
+		err = s.logged.sync(ctx)
+	}
+	return err
+}
+
+// Visit visits the buckets in the file after it has all decisions that were acknowledged before the
+// call. Later decisions may not show. See [store.Visitor].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if err := s.settled(ctx); err != nil {
+		return store.Wrap(backend, "visit", err)
+	}
+	return store.Visit(ctx, fileOf{s, s}, prefix, f)
+}
+
+// fileOf is a store whose Scan lists the buckets in the file.
+type fileOf struct {
+	store.Store
+	s *Store
+}
+
+func (f fileOf) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
+	if err := f.s.check(ctx); err != nil {
+		return nil, store.Wrap(backend, "scan", err)
+	}
+	return f.s.scanFile(prefix, after, limit)
 }

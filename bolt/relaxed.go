@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,18 +34,9 @@ import (
 // of goroutines may use a Relaxed store at once. The store runs one goroutine of its own until
 // Close.
 type Relaxed struct {
-	s        *Store
-	window   time.Duration
-	most     int // number of unchanged buckets that a section keeps
-	seed     maphash.Seed
-	sections [sectionCount]section
-
-	// several is held for reading by calls that change several buckets, and for writing while
-	// changes are collected, so a commit has all buckets of a transaction or none.
-	several sync.RWMutex
-
-	writing sync.Mutex // held during a write to the file; guards view
-	view    view
+	s       *Store
+	mem     *resident
+	window  time.Duration
 	stalled atomic.Pointer[stall] // set while changes must wait
 	end     chan struct{}         // closed to end the goroutine
 	ended   chan struct{}         // closed when the goroutine has ended
@@ -60,43 +50,19 @@ type stall struct {
 	err  error         // of the failed write; nil for a slow write
 }
 
-const sectionCount = 256
-
-// section holds a part of the buckets under a lock of its own.
-type section struct {
-	mu      sync.Mutex
-	buckets map[string]*cached
-	changed []*cached
-	_       [24]byte
-}
-
-// cached is a bucket in memory. It is authoritative: the record in the file may be older.
-type cached struct {
-	key     string
-	rec     store.Record
-	present bool // the record exists
-	changed bool // the bucket waits to be collected
-	writing bool // the bucket was collected, and its commit has not succeeded yet
-}
-
 // OpenRelaxed opens the file as [Open] does, for a store that answers before it writes. A nil o
 // means all defaults.
 func OpenRelaxed(path string, o *Options) (*Relaxed, error) {
-	s, err := Open(path, o)
+	s, err := open(path, o, false)
 	if err != nil {
 		return nil, err
 	}
 	r := &Relaxed{
 		s:      s,
+		mem:    newResident(s),
 		window: s.options.RelaxedWindow,
-		most:   max(1, s.options.RelaxedCached/sectionCount),
-		seed:   maphash.MakeSeed(),
 		end:    make(chan struct{}),
 		ended:  make(chan struct{}),
-	}
-	r.view.maxSkew, r.view.keepTime = s.options.MaxSkew, s.options.Clock == nil
-	for i := range r.sections {
-		r.sections[i].buckets = make(map[string]*cached)
 	}
 	go r.run()
 	return r, nil
@@ -109,58 +75,13 @@ func (r *Relaxed) check(ctx context.Context) error {
 	return r.s.check(ctx)
 }
 
-func (r *Relaxed) section(key string) *section {
-	return &r.sections[maphash.String(r.seed, key)%sectionCount]
-}
-
-// get returns a bucket. It reads the bucket from the file if it is not in memory. The caller has
-// locked the section.
-func (r *Relaxed) get(p *section, key string) (*cached, error) {
-	if c := p.buckets[key]; c != nil {
-		return c, nil
-	}
-	rec, stored, err := r.s.stored(key)
-	if err != nil {
-		return nil, err
-	}
-	c := &cached{key: strings.Clone(key), rec: rec, present: stored}
-	p.buckets[c.key] = c
-	return c, nil
-}
-
 // getOpen is get for calls that may change the bucket. Close collects the changes of each section
 // a last time under its lock, so a later change would be lost.
 func (r *Relaxed) getOpen(p *section, key string) (*cached, error) {
 	if r.closed.Load() {
 		return nil, store.ErrClosed
 	}
-	return r.get(p, key)
-}
-
-// at returns the record of c for a decision at now.
-func (c *cached) at(now int64) *store.Record {
-	if !c.present {
-		c.rec = store.NewRecord(now)
-	}
-	return &c.rec
-}
-
-// note marks the effect of a decision on c. The caller has locked the section.
-func (r *Relaxed) note(p *section, c *cached, effect store.Effect) {
-	if effect&store.Write != 0 {
-		c.present = true
-		p.change(c)
-	}
-	if effect&store.Skewed != 0 {
-		r.s.warnSkew(1)
-	}
-}
-
-func (p *section) change(c *cached) {
-	if !c.changed {
-		c.changed = true
-		p.changed = append(p.changed, c)
-	}
+	return r.mem.get(p, key)
 }
 
 // admit waits until a call may change buckets, or returns the reason to refuse the call.
@@ -178,25 +99,28 @@ func (r *Relaxed) admit(ctx context.Context) error {
 		}
 		select {
 		case <-st.over:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-ctx.Done(): // check answers the error of ctx
 		}
 	}
 }
 
 // Fill decides one operation in memory.
 func (r *Relaxed) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	if err := r.admit(ctx); err != nil {
+	ready := r.admit
+	if op.Mode == store.Ask { // it changes nothing, so it waits for no write
+		ready = r.check
+	}
+	if err := ready(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
-	p := r.section(op.Key)
+	p := r.mem.section(op.Key)
 	p.mu.Lock()
 	c, err := r.getOpen(p, op.Key)
 	if err == nil {
 		now := r.s.clock.Now() // under the lock, so that it is no older than the record
 		var effect store.Effect
 		st, effect, err = c.at(now).Fill(&op, now, r.s.options.MaxSkew)
-		r.note(p, c, effect)
+		r.mem.note(p, c, effect)
 	}
 	p.mu.Unlock()
 	return st, store.Wrap(backend, "fill", err)
@@ -223,13 +147,13 @@ func (r *Relaxed) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result,
 }
 
 func (r *Relaxed) transact(txn store.Txn) store.Result {
-	r.several.RLock()
-	defer r.several.RUnlock()
+	r.mem.several.RLock()
+	defer r.mem.several.RUnlock()
 	defer r.lock(txn)()
 	buckets, records := make([]*cached, len(txn)), make([]*store.Record, len(txn))
 	now := r.s.clock.Now()
 	for i := range txn {
-		c, err := r.getOpen(r.section(txn[i].Key), txn[i].Key)
+		c, err := r.getOpen(r.mem.section(txn[i].Key), txn[i].Key)
 		if err != nil {
 			return store.Result{Err: err}
 		}
@@ -237,7 +161,7 @@ func (r *Relaxed) transact(txn store.Txn) store.Result {
 	}
 	res, effects := store.Decide(txn, records, now, r.s.options.MaxSkew)
 	for i, c := range buckets {
-		r.note(r.section(c.key), c, effects[i])
+		r.mem.note(r.mem.section(c.key), c, effects[i])
 	}
 	return res
 }
@@ -246,17 +170,17 @@ func (r *Relaxed) transact(txn store.Txn) store.Result {
 func (r *Relaxed) lock(txn store.Txn) (unlock func()) {
 	var in [sectionCount]bool
 	for i := range txn {
-		in[maphash.String(r.seed, txn[i].Key)%sectionCount] = true
+		in[maphash.String(r.s.seed, txn[i].Key)%sectionCount] = true
 	}
 	for i := range in {
 		if in[i] {
-			r.sections[i].mu.Lock()
+			r.mem.sections[i].mu.Lock()
 		}
 	}
 	return func() {
 		for i := range in {
 			if in[i] {
-				r.sections[i].mu.Unlock()
+				r.mem.sections[i].mu.Unlock()
 			}
 		}
 	}
@@ -268,20 +192,8 @@ func (r *Relaxed) Read(ctx context.Context, buckets ...store.Bucket) ([]store.St
 	if err := r.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
 	}
-	states := make([]store.State, len(buckets))
-	for i, b := range buckets {
-		p := r.section(b.Key)
-		p.mu.Lock()
-		c, err := r.get(p, b.Key)
-		if err != nil {
-			p.mu.Unlock()
-			return nil, store.Wrap(backend, "read", err)
-		}
-		now := r.s.clock.Now()
-		states[i] = c.at(now).State(b.Limit, now, r.s.options.MaxSkew)
-		p.mu.Unlock()
-	}
-	return states, nil
+	states, err := r.mem.read(buckets, false)
+	return states, store.Wrap(backend, "read", err)
 }
 
 // Delete removes buckets, damaged buckets included. A crash within two windows may bring them
@@ -290,10 +202,10 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 	if err := r.admit(ctx); err != nil {
 		return store.Wrap(backend, "delete", err)
 	}
-	r.several.RLock()
-	defer r.several.RUnlock()
+	r.mem.several.RLock()
+	defer r.mem.several.RUnlock()
 	for _, key := range keys {
-		p := r.section(key)
+		p := r.mem.section(key)
 		p.mu.Lock()
 		if r.closed.Load() {
 			p.mu.Unlock()
@@ -301,8 +213,7 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 		}
 		c := p.buckets[key]
 		if c == nil { // reading the bucket would fail if it is damaged
-			c = &cached{key: strings.Clone(key)}
-			p.buckets[c.key] = c
+			c = r.mem.add(p, key)
 		}
 		c.present = false
 		p.change(c)
@@ -311,7 +222,8 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Scan writes all changes to the file, and lists the buckets in it.
+// Scan writes all changes to the file, and lists the buckets in it. [Relaxed.Visit] writes them
+// once for all buckets.
 func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
 	if err := r.Sync(ctx); err != nil {
 		return nil, err
@@ -319,30 +231,27 @@ func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]
 	return r.s.Scan(ctx, prefix, after, limit)
 }
 
+// Visit writes all changes to the file, and visits the buckets in it. Changes that come later may
+// not show. See [store.Visitor].
+func (r *Relaxed) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if err := r.Sync(ctx); err != nil {
+		return err
+	}
+	return store.Visit(ctx, r.s, prefix, f)
+}
+
+// Size returns the bytes of the file. Changes that are not yet written do not count. See
+// [store.Sizer].
+func (r *Relaxed) Size(ctx context.Context) (int64, error) { return r.s.Size(ctx) }
+
 // Prune writes all changes to the file, and removes expired buckets from memory and from the
 // file.
 func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 	if err := r.Sync(ctx); err != nil {
 		return 0, err
 	}
-	for i := range r.sections {
-		r.sections[i].evict(func(c *cached) bool {
-			return !c.present || c.rec.Expired(r.s.clock.Now(), r.s.options.MaxSkew)
-		})
-	}
-	return r.s.Prune(ctx)
-}
-
-// evict forgets the buckets for which gone is true, unless they have changes that are not in the
-// file.
-func (p *section) evict(gone func(*cached) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for key, c := range p.buckets {
-		if !c.changed && !c.writing && gone(c) {
-			delete(p.buckets, key)
-		}
-	}
+	r.mem.expire()
+	return r.s.pruneFile(ctx)
 }
 
 // Close writes all changes to the file and closes it. After an error of Close, the decisions
@@ -354,6 +263,7 @@ func (r *Relaxed) Close() error {
 		close(r.end)
 		<-r.ended
 		err = errors.Join(store.Wrap(backend, "close", r.write()), r.s.Close())
+		r.mem.clear()
 	})
 	return err
 }

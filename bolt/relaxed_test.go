@@ -32,11 +32,13 @@ func openRelaxed(t testing.TB, path string, o *Options) *Relaxed {
 var never = &Options{RelaxedWindow: time.Hour}
 
 func TestRelaxedConformance(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]Options{
 		"large cache":         {RelaxedWindow: 20 * time.Millisecond},
-		"hardly any in cache": {RelaxedWindow: time.Millisecond, RelaxedCached: 1},
+		"hardly any in cache": {RelaxedWindow: time.Millisecond, Cached: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			at := func(t *testing.T, path string, clock func() time.Time) *Relaxed {
 				o := o
 				o.Clock = clock
@@ -92,6 +94,7 @@ const relaxedWindow = 20 * time.Millisecond
 // TestRelaxedKill kills a program at random moments. All synced fills must be stored, no more
 // fills than the program asked for, and each transaction wholly or not at all.
 func TestRelaxedKill(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var before, lost float64
 	for range 20 {
@@ -182,92 +185,10 @@ func TestRelaxedLosesWindows(t *testing.T) {
 	}
 }
 
-// TestRelaxedSlowDisk holds up the writer. After a window changes wait, reads do not, and a
-// caller may give up.
-func TestRelaxedSlowDisk(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 5 * time.Millisecond})
-	fill := func(ctx context.Context) error {
-		_, err := r.Fill(ctx, op(steady, "k", 1, store.IfFits))
-		return err
-	}
-	if err := fill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.s.file.Lock(t.Context()); err != nil { // the disk hangs
-		t.Fatal(err)
-	}
-	for r.stalled.Load() == nil {
-		if err := fill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond) // the write that will hang is due on the real clock
-	}
-	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level < 1 {
-		t.Errorf("Read meanwhile: %+v, %v", st, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := fill(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("a change that waits: error %v, want the error of the context: nothing was applied", err)
-	}
-	done := make(chan error)
-	go func() { done <- fill(t.Context()) }()
-	r.s.file.Unlock() // the disk is back
-	if err := <-done; err != nil {
-		t.Errorf("a change after the disk came back: %v", err)
-	}
-}
-
-// TestRelaxedFailingDisk makes writes fail. The store refuses changes until a write succeeds, and
-// loses no acknowledged change.
-func TestRelaxedFailingDisk(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
-	fill := func() error {
-		_, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits))
-		return err
-	}
-	if err := fill(); err != nil {
-		t.Fatal(err)
-	}
-	db := database(r.s)
-	size := db.MaxSize
-	db.MaxSize = 1 // as on a full disk
-	grow := func() error {
-		txns := make([]store.Txn, 20_000)
-		for i := range txns {
-			txns[i] = store.Txn{op(steady, fmt.Sprintf("more %d", i), 1, store.IfFits)}
-		}
-		_, err := r.Apply(t.Context(), txns...)
-		return err
-	}
-	if err := grow(); err != nil {
-		t.Fatal(err)
-	}
-	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
-	failsWith(t, fill(), store.ErrUnavailable, "could not be written")
-	_, err := r.Apply(t.Context(), store.Txn{op(steady, "k", 1, store.IfFits)})
-	failsWith(t, err, store.ErrUnavailable)
-	failsWith(t, r.Delete(t.Context(), "k"), store.ErrUnavailable)
-	if st, err := r.Read(t.Context(), steady.For("k")); err != nil || st[0].Level != 1 {
-		t.Errorf("Read meanwhile: %+v, %v", st, err)
-	}
-	db.MaxSize = size
-	if err := r.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := fill(); err != nil {
-		t.Errorf("when the disk has room again: %v", err)
-	}
-	closeStore(t, r)
-	s := openAt(t, r.s.file.Path(), nil)
-	levelIs(t, s, "k", 2)
-	levelIs(t, s, "more 19999", 1)
-}
-
 // TestRelaxedClose closes a store under load. All acknowledged fills must be in the file.
 func TestRelaxedClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	r := openRelaxed(t, path, &Options{RelaxedWindow: time.Millisecond, RelaxedCached: 10})
+	r := openRelaxed(t, path, &Options{RelaxedWindow: time.Millisecond, Cached: 10})
 	var acknowledged atomic.Int64
 	var wg sync.WaitGroup
 	for g := range 8 {

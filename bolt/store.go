@@ -2,8 +2,10 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/brimgo/brim/internal/boltfile"
@@ -26,8 +28,11 @@ type Store struct {
 	file     *boltfile.File
 	clock    *clock.Clock
 	combiner *combine.Combiner[request, reply]
-	view     view // of the flush; guarded by the lock of file
+	logged   *logged // nil without a journal
+	view     view    // of the flush without a journal; guarded by the lock of file
 	closed   atomic.Bool
+	once     sync.Once // of Close
+	closeErr error
 
 	seed    maphash.Seed
 	refused [1024]atomic.Bool // by hash of key: the last answer was a refusal
@@ -36,16 +41,16 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Fill decides one operation. A lone caller waits for one commit; concurrent callers share it. A
-// refusal commits nothing.
+// refusal and an Ask commit nothing, and an Ask does not wait for the commit of others.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
 	}
-	nothing := op.Amount == 0 && op.Hold == 0
+	idle := op.Mode > store.Always || op.Amount == 0 && op.Hold == 0
 	hash := maphash.String(s.seed, op.Key)
 	refused := &s.refused[hash%uint64(len(s.refused))]
 	refusable := op.Mode == store.IfFits && op.BlockFor == 0
-	if nothing || refusable && refused.Load() {
+	if idle || refusable && refused.Load() {
 		if st, ok, err := s.decideFromCommitted(&op); ok || err != nil {
 			return st, store.Wrap(backend, "fill", err)
 		}
@@ -62,9 +67,6 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 
 // Apply decides transactions, all of them in one commit.
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
-	if err := s.check(ctx); err != nil {
-		return nil, store.Wrap(backend, "apply", err)
-	}
 	if ctx.Done() != nil {
 		// A caller whose context ends may change its arguments while the commit is under way.
 		txns = slices.Clone(txns)
@@ -78,9 +80,6 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 
 // Delete removes buckets, all of them in one commit. It removes a damaged bucket, too.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	if err := s.check(ctx); err != nil {
-		return store.Wrap(backend, "delete", err)
-	}
 	if ctx.Done() != nil {
 		keys = slices.Clone(keys)
 	}
@@ -92,8 +91,15 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 // closes its file, and another process may open it then. The database given to [New] stays open.
 func (s *Store) Close() error {
 	s.closed.Store(true)
-	s.combiner.Close()
-	return store.Wrap(backend, "close", s.file.Close())
+	s.once.Do(func() {
+		s.combiner.Close()
+		var err error
+		if s.logged != nil {
+			err = s.logged.close()
+		}
+		s.closeErr = store.Wrap(backend, "close", errors.Join(err, s.file.Close()))
+	})
+	return s.closeErr
 }
 
 // File returns the file of the store, for packages of this repository that keep data beside the

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
@@ -110,54 +113,6 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestPruneLetsOthersIn: a large prune goes in batches, and other callers get their turns between
-// them.
-func TestPruneLetsOthersIn(t *testing.T) {
-	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now})
-	ctx := context.Background()
-	const buckets = 25_000
-	var txns []store.Txn
-	for i := range buckets {
-		limit := store.Limit{Capacity: 10, LeakRate: 1}
-		if i%100 == 0 {
-			limit.LeakRate = 0 // never expires
-		}
-		txns = append(txns, store.Txn{op(limit, fmt.Sprintf("key %d", i), 1, store.IfFits)})
-	}
-	if _, err := s.Apply(ctx, txns...); err != nil {
-		t.Fatal(err)
-	}
-	clock.advance(time.Hour)
-	var pruned atomic.Bool
-	filled := 0
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for !pruned.Load() {
-			fillup(t, s, "live", 1)
-			filled++
-		}
-	}()
-	n, err := s.Prune(ctx)
-	pruned.Store(true)
-	<-done
-	if err != nil || n != buckets-buckets/100 {
-		t.Errorf("pruned %d, %v; want %d", n, err, buckets-buckets/100)
-	}
-	if filled < 5 {
-		t.Errorf("a caller had %d turns during %d batches", filled, buckets/pruneBatch)
-	}
-	levelIs(t, s, "live", float64(filled))
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err = s.Prune(cancelled)
-	failsWith(t, err, context.Canceled, "bolt: prune: ")
-}
-
 // TestClockAfterRestart: the clock goes on from the highest time in the file, unless that time is
 // not believed.
 func TestClockAfterRestart(t *testing.T) {
@@ -183,17 +138,15 @@ func TestClockAfterRestart(t *testing.T) {
 			fillup(t, s, "k", 1)
 			closeStore(t, s)
 			editMeta(t, path, func(meta *bbolt.Bucket) error {
-				tot, err := decodeTotals(meta.Get(totalsKey))
+				tot, err := testLayout.table.Totals(meta)
 				if err != nil {
 					return err
 				}
-				if d := time.UnixMicro(tot.time).Sub(wall); d < 0 || d > time.Minute {
+				if d := time.UnixMicro(tot.Time).Sub(wall); d < 0 || d > time.Minute {
 					t.Errorf("the highest time is %v after the fill", d)
 				}
-				tot.time = wall.Add(c.ahead).UnixMicro()
-				var buf [totalsSize]byte
-				tot.encode(&buf)
-				return meta.Put(totalsKey, buf[:])
+				tot.Time = wall.Add(c.ahead).UnixMicro()
+				return testLayout.table.PutTotals(meta, new([boltfile.TotalsSize]byte), &tot)
 			})
 			s = openAt(t, path, o)
 			st, err := s.Fill(ctx, op(leaky, "new", 1, store.IfFits))
@@ -214,23 +167,61 @@ func TestClockAfterRestart(t *testing.T) {
 	}
 }
 
+// highestTime returns the highest time in the file at path, which is closed.
+func highestTime(t *testing.T, path string) (us int64) {
+	t.Helper()
+	editMeta(t, path, func(meta *bbolt.Bucket) error {
+		tot, err := testLayout.table.Totals(meta)
+		us = tot.Time
+		return err
+	})
+	return us
+}
+
+// TestTimeIsKept: each way to change a bucket writes the time of the change to the file, unless the
+// clock is injected.
+func TestTimeIsKept(t *testing.T) {
+	for name, fill := range map[string]func(path string, o *Options) store.State{
+		"Fill": func(path string, o *Options) store.State {
+			s := openAt(t, path, o)
+			defer closeStore(t, s)
+			return fillup(t, s, "k", 1)
+		},
+		"Update": func(path string, o *Options) (st store.State) {
+			s := openAt(t, path, o)
+			defer closeStore(t, s)
+			err := s.Update(t.Context(), func(j store.Store) error { st = fillup(t, j, "k", 1); return nil })
+			if err != nil {
+				t.Error(err)
+			}
+			return st
+		},
+		"Relaxed": func(path string, o *Options) store.State {
+			r := openRelaxed(t, path, o)
+			defer closeStore(t, r)
+			return fillup(t, r, "k", 1)
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		fill(path, &Options{Clock: newTestClock().now})
+		if us := highestTime(t, path); us != 0 {
+			t.Errorf("%s: the file has the injected time %v", name, time.UnixMicro(us))
+		}
+		st := fill(path, nil)
+		if at := time.UnixMicro(highestTime(t, path)); at.Before(st.At) || at.Sub(st.At) > time.Minute {
+			t.Errorf("%s: the file has the time %v; the fill was at %v", name, at, st.At)
+		}
+	}
+}
+
 // TestInjectedClockLeavesTheTimeAlone: a replay of an old log, or of a future one, must not
 // disturb live buckets.
 func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.file.Path()
-	highest := func() (us int64) {
-		t.Helper()
-		editMeta(t, path, func(meta *bbolt.Bucket) error {
-			tot, err := decodeTotals(meta.Get(totalsKey))
-			us = tot.time
-			return err
-		})
-		return us
-	}
 	fillup(t, s, "live", 1)
 	closeStore(t, s)
-	before := highest()
+	before := highestTime(t, path)
 	for _, year := range []int{1995, 2095} {
 		clock := newTestClock()
 		clock.us.Store(time.Date(year, 8, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -245,22 +236,132 @@ func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 		}
 		closeStore(t, s)
 	}
-	if after := highest(); after != before {
+	if after := highestTime(t, path); after != before {
 		t.Errorf("the highest time went from %v to %v", before, after)
 	}
 	levelIs(t, openAt(t, path, nil), "replayed", 4)
 }
 
-// TestSkewIsLogged: the store logs a time that it does not believe, without the key.
+// TestSkewIsLogged: the store logs the number of buckets whose time it does not believe, once for
+// each decision or commit, without their keys. It logs no other decision.
 func TestSkewIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	fillup(t, s, "k", 1)
-	clock.advance(-time.Hour)
-	fillup(t, s, "k", 1)
-	if !bytes.Contains(log.Bytes(), []byte("buckets=1")) || bytes.Contains(log.Bytes(), []byte("k=")) {
-		t.Errorf("logged %q", log.String())
+	for name, open := range map[string]func(t *testing.T, o *Options) store.Store{
+		"Open": func(t *testing.T, o *Options) store.Store { return openTemp(t, o) },
+		"OpenRelaxed": func(t *testing.T, o *Options) store.Store {
+			return openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), o)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			clock := newTestClock()
+			s := open(t, &Options{
+				Clock: clock.now, RelaxedWindow: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			logged := func(want string, times int) {
+				t.Helper()
+				got := log.String()
+				lines := strings.SplitAfter(got, "\n")
+				right := len(lines)-1 == times && !strings.Contains(got, "k=")
+				for _, line := range lines[:len(lines)-1] {
+					right = right && strings.Contains(line, want)
+				}
+				if !right {
+					t.Errorf("logged %q, want %d lines with %q", got, times, want)
+				}
+				log.Reset()
+			}
+			fillup(t, s, "k", 1)
+			fillup(t, s, "l", 1)
+			clock.advance(-time.Minute)
+			fillup(t, s, "k", 1)
+			logged("", 0)
+			clock.advance(-time.Hour)
+			fillup(t, s, "k", 1)
+			logged("buckets=1 ", 1)
+			fillup(t, s, "k", 1)
+			logged("", 0)
+			clock.advance(-time.Hour)
+			results, err := s.Apply(t.Context(), store.Txn{
+				op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always), op(steady, "new", 1, store.Always),
+			})
+			if err != nil || results[0].Err != nil {
+				t.Fatal(results, err)
+			}
+			if name == "Open" {
+				logged("buckets=2 ", 1)
+			} else {
+				logged("buckets=1 ", 2)
+			}
+		})
+	}
+}
+
+// TestCancelledCallersArguments: a caller that is gone may change the arguments of its call before
+// the commit under way has read them. The call is decided as it was made.
+func TestCancelledCallersArguments(t *testing.T) {
+	one := func(key string) store.Txn { return store.Txn{op(steady, key, 1, store.Always)} }
+	txns, keys := []store.Txn{one("a"), one("b")}, []string{"c"}
+	for name, c := range map[string]struct {
+		call   func(ctx context.Context, s *Store) error
+		change func()
+	}{
+		"a transaction": {
+			func(ctx context.Context, s *Store) error { _, err := s.Apply(ctx, txns...); return err },
+			func() { txns[0] = one("wrong") },
+		},
+		"an operation": {
+			func(ctx context.Context, s *Store) error { _, err := s.Apply(ctx, txns...); return err },
+			func() { txns[1][0] = one("wrong")[0] },
+		},
+		"a key": {
+			func(ctx context.Context, s *Store) error { return s.Delete(ctx, keys...) },
+			func() { keys[0] = "d" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			txns, keys = []store.Txn{one("a"), one("b")}, []string{"c"}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var deciding func()
+			s := openTemp(t, &Options{Clock: func() time.Time {
+				if f := deciding; f != nil {
+					deciding = nil
+					f()
+				}
+				return time.Unix(1e9, 0)
+			}})
+			for _, key := range []string{"c", "d"} {
+				fillup(t, s, key, 1)
+			}
+			ended(t, s)
+			changed := make(chan struct{})
+			deciding = func() {
+				cancel()
+				<-changed
+			}
+			err := c.call(ctx, s)
+			c.change()
+			close(changed)
+			if !errors.Is(err, store.ErrUnknownOutcome) {
+				t.Fatalf("error %v, want ErrUnknownOutcome", err)
+			}
+			ended(t, s)
+			want := "a b c d"
+			if name == "a key" {
+				want = "d"
+			}
+			entries, err := s.Scan(t.Context(), "", "", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Key)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("the store has the buckets %v, want %s", got, want)
+			}
+		})
 	}
 }
 

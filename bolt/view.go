@@ -14,17 +14,21 @@ import (
 // view decides operations within one bbolt transaction. However many operations use a record, the
 // view decodes it once and puts it once, in write.
 type view struct {
+	layout        layout
 	records, meta *bbolt.Bucket
-	totals        totals
+	totals        boltfile.Totals
+	damaged       map[string]boltfile.Sum // of the damaged records; nil until one is removed
 	maxSkew       time.Duration
 	keepTime      bool // the highest time is written; the time of an injected clock is not
+
+	mem *resident // where the records are; nil if they are in the transaction
 
 	entries map[string]*entry
 	pool    []*entry // entries of earlier transactions, to be used again
 	used    int      // the first entries of pool, which are in use
 	dirty   []*entry
 	key     []byte
-	buf     [totalsSize]byte
+	buf     [boltfile.TotalsSize]byte
 	skewed  int  // number of records whose time was not believed
 	wrote   bool // write has changed the transaction
 }
@@ -36,29 +40,37 @@ type entry struct {
 	present bool // the record exists after the decisions so far
 	stored  bool // the record exists in the transaction
 	dirty   bool
-	sum     uint32 // checksum of the stored record
-	err     error  // of reading the stored record
+	touched bool         // changed by a decision
+	cached  *cached      // the record in memory
+	sum     boltfile.Sum // part of the stored record in the totals
+	err     error        // of reading the stored record
 	buf     [recordSize]byte
 }
 
-// keepEntries is the number of entries that a view keeps for the next transaction. A rare large
-// transaction must not hold its memory for ever, or slow down every emptying of the map.
+// keepEntries is the largest number of entries that a view keeps for the next transaction. A rare
+// large transaction must not hold its memory for ever, or slow down every emptying of the map.
 const keepEntries = 8192
 
 // reset makes v a view of tx. The earlier transaction of v must have ended: bbolt refers to the
 // buffers of v until then.
 func (v *view) reset(tx *bbolt.Tx, l layout) (err error) {
-	v.records, v.meta, v.totals, err = l.open(tx)
-	if v.entries == nil || len(v.entries) > keepEntries {
-		v.entries, v.pool, v.dirty = make(map[string]*entry), nil, nil
-	}
 	v.forget()
-	v.skewed, v.wrote = 0, false
+	if v.entries == nil {
+		v.entries = make(map[string]*entry)
+	}
+	v.skewed, v.wrote, v.layout = 0, false, l
+	v.records, v.meta, v.totals, err = l.open(tx)
 	return err
 }
 
-// forget drops all entries, so that v does not refer to the keys of callers.
+// forget drops all entries and the transaction, so that v refers neither to the keys of callers
+// nor to the pages that bbolt has copied into memory. The transaction must have ended.
 func (v *view) forget() {
+	v.records, v.meta, v.damaged = nil, nil, nil
+	if v.used > keepEntries {
+		v.entries, v.pool, v.dirty, v.used = nil, nil, nil, 0
+		return
+	}
 	clear(v.entries)
 	for _, e := range v.pool[:v.used] {
 		*e = entry{}
@@ -85,11 +97,16 @@ func (v *view) entry(key string) *entry {
 
 // load reads the record of e. A page that cannot be read fails this record alone.
 func (v *view) load(e *entry) {
+	if v.mem != nil {
+		e.cached, e.rec, e.present, e.err = v.mem.hold(e.key)
+		e.stored = e.present || e.err != nil
+		return
+	}
 	defer boltfile.Recover(&e.err)
 	v.key = append(v.key[:0], e.key...)
 	if value := v.records.Get(v.key); value != nil {
 		e.stored, e.present = true, true
-		e.rec, e.sum, e.err = decodeRecord(v.key, value)
+		e.rec, e.sum, e.err = v.layout.decodeRecord(v.key, value)
 	}
 }
 
@@ -113,6 +130,7 @@ func (v *view) changed(e *entry, effect store.Effect) {
 }
 
 func (v *view) touch(e *entry) {
+	e.touched = true
 	if !e.dirty {
 		e.dirty = true
 		v.dirty = append(v.dirty, e)
@@ -161,11 +179,26 @@ func (v *view) delete(keys []string) {
 
 // drop removes a record. A damaged record is removed, too: no other call can remove it.
 func (v *view) drop(e *entry) {
-	if e.stored && e.err != nil {
-		e.sum = storedSum(v.records.Get([]byte(e.key)))
+	if v.mem == nil && e.stored && e.err != nil {
+		v.findDamaged()
+		if sum, ok := v.damaged[e.key]; ok {
+			e.sum = sum
+		}
 	}
 	e.present, e.err = false, nil
 	v.touch(e)
+}
+
+// findDamaged finds the parts of damaged records in the totals. The first call in a transaction
+// reads all records. That is rare, because it happens only when a damaged record is removed.
+func (v *view) findDamaged() {
+	if v.damaged != nil {
+		return
+	}
+	var err error // a page that cannot be read fails the commit
+	defer boltfile.Recover(&err)
+	v.damaged = make(map[string]boltfile.Sum)
+	v.damaged = v.layout.table.Damaged(v.records, &v.totals)
 }
 
 // prune removes the buckets of keys that have expired by now, and returns their number.
@@ -192,12 +225,12 @@ func (v *view) write(now int64) (wrote bool, err error) {
 		}
 		changed = true
 		if e.stored {
-			v.totals.remove(e.sum)
+			v.totals.Remove(e.sum)
 		}
 		v.key = append(v.key[:0], e.key...)
 		if e.stored = e.present; e.stored {
-			e.sum = encodeRecord(&e.buf, v.key, &e.rec)
-			v.totals.add(e.sum)
+			e.sum = v.layout.encodeRecord(&e.buf, v.key, &e.rec)
+			v.totals.Add(e.sum)
 			err = v.records.Put(v.key, e.buf[:])
 		} else {
 			err = v.records.Delete(v.key)
@@ -212,10 +245,9 @@ func (v *view) write(now int64) (wrote bool, err error) {
 	}
 	v.wrote = true
 	if v.keepTime {
-		v.totals.time = now
+		v.totals.Time = now
 	}
-	v.totals.encode(&v.buf)
-	return true, v.meta.Put(totalsKey, v.buf[:])
+	return true, v.layout.table.PutTotals(v.meta, &v.buf, &v.totals)
 }
 
 // A page that splits keeps room for later keys. If keys only ever come at the end, that room

@@ -26,61 +26,89 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	return results, nil
 }
 
+// touched is a bucket of a transaction.
+type touched struct {
+	key    string
+	rec    store.Record
+	stored bool // the bucket exists
+	write  bool
+}
+
 // apply decides one transaction.
 func (s *Store) apply(txn store.Txn) store.Result {
 	defer s.lock(txn)()
 	now := s.clock.Now()
+	buckets := make([]touched, 0, len(txn)) // never grows, because recs point into it
+	index := make(map[string]int, len(txn))
 	recs := make([]*store.Record, len(txn))
-	before := make([]store.Record, len(txn))
-	created := make(map[string]*store.Record)
-	for i := range txn {
+	for i := range txn { // before any record is loaded, because tidy may remove it
 		sh, _ := s.shard(txn[i].Key)
 		s.tidy(sh, now)
 	}
 	for i := range txn {
 		key := txn[i].Key
-		sh, hash := s.shard(key)
-		if recs[i] = sh.find(hash, key); recs[i] == nil {
-			if created[key] == nil {
-				r := store.NewRecord(now)
-				created[key] = &r
+		at, ok := index[key]
+		if !ok {
+			at = len(buckets)
+			index[key] = at
+			sh, hash := s.shard(key)
+			b := touched{key: key}
+			if e := sh.find(hash, key); e != nil {
+				sh.load(e, &b.rec)
+				b.stored = true
+			} else {
+				b.rec = store.NewRecord(now)
 			}
-			recs[i] = created[key]
+			buckets = append(buckets, b)
 		}
-		before[i] = *recs[i]
+		recs[i] = &buckets[at].rec
 	}
 	res, effects := store.Decide(txn, recs, now, s.maxSkew)
 	skewed := 0
-	var inserted []string
 	for i, effect := range effects {
 		if effect&store.Skewed != 0 {
 			skewed++
 		}
-		key := txn[i].Key
-		r := created[key]
-		if effect&store.Write == 0 || r == nil || slices.Contains(inserted, key) {
-			continue
+		if effect&store.Write != 0 {
+			buckets[index[txn[i].Key]].write = true
 		}
-		sh, hash := s.shard(key)
-		if err := s.insert(sh, hash, key, *r); err != nil {
-			// There is no room for one of the buckets, so the transaction changes none of
-			// them.
-			for _, k := range inserted {
-				sh, hash := s.shard(k)
-				sh.remove(hash, k)
-			}
-			s.counted(-int64(len(inserted)))
-			for j := range recs {
-				*recs[j] = before[j]
-			}
-			return store.Result{Err: err}
-		}
-		inserted = append(inserted, key)
+	}
+	if err := s.write(buckets); err != nil {
+		return store.Result{Err: err}
 	}
 	if skewed > 0 {
 		s.skewed(skewed)
 	}
 	return res
+}
+
+// write stores the buckets that changed, or none if there is no room for a new one. The caller
+// has locked their shards.
+func (s *Store) write(buckets []touched) error {
+	for i := range buckets {
+		b := &buckets[i]
+		if !b.write || b.stored {
+			continue
+		}
+		sh, hash := s.shard(b.key)
+		if err := s.insert(sh, hash, b.key, &b.rec); err != nil {
+			for _, before := range buckets[:i] {
+				if before.write && !before.stored {
+					sh, hash := s.shard(before.key)
+					sh.remove(hash, before.key)
+					s.counted(-1)
+				}
+			}
+			return err
+		}
+	}
+	for i := range buckets {
+		if b := &buckets[i]; b.write && b.stored {
+			sh, hash := s.shard(b.key)
+			sh.save(sh.find(hash, b.key), &b.rec)
+		}
+	}
+	return nil
 }
 
 // lock locks the shards of a transaction and returns a function that unlocks them. It locks in

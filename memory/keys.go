@@ -2,10 +2,10 @@ package memory
 
 import "encoding/binary"
 
-// name contains a short key, or the place of a longer key in an [arena]. The last byte is the
-// length of the short key, or long. A name of zero bytes is free, because no bucket has an
-// empty key.
-type name [16]byte
+// name contains a short key, or the place and the hash of a longer key in an [arena]. The last
+// byte is the length of the short key, or long. A name of zero bytes is free, because no bucket
+// has an empty key.
+type name [15]byte
 
 const (
 	inline   = len(name{}) - 1
@@ -21,6 +21,9 @@ func (n *name) place() (page uint32, offset, length uint16) {
 	return binary.LittleEndian.Uint32(n[:]), binary.LittleEndian.Uint16(n[4:]), binary.LittleEndian.Uint16(n[6:])
 }
 
+// hash returns the hash of a long key.
+func (n *name) hash() uint32 { return binary.LittleEndian.Uint32(n[8:]) }
+
 // arena contains the keys that are too long for their names, one after the other in pages,
 // without a pointer per key and without padding. The bytes of dropped keys stay wasted until
 // the table copies the arena.
@@ -31,7 +34,7 @@ type arena struct {
 
 // add copies key into the arena or into the returned name. The name never refers to key, which
 // may be part of a large buffer.
-func (a *arena) add(key string) (n name) {
+func (a *arena) add(hash uint32, key string) (n name) {
 	if len(key) <= inline {
 		copy(n[:], key)
 		n[inline] = byte(len(key))
@@ -47,6 +50,7 @@ func (a *arena) add(key string) (n name) {
 	binary.LittleEndian.PutUint32(n[:], uint32(last))
 	binary.LittleEndian.PutUint16(n[4:], uint16(len(a.pages[last])))
 	binary.LittleEndian.PutUint16(n[6:], uint16(len(key)))
+	binary.LittleEndian.PutUint32(n[8:], hash)
 	n[inline] = long
 	a.pages[last] = append(a.pages[last], key...)
 	a.used += len(key)
@@ -62,12 +66,13 @@ func (a *arena) bytes(n *name) []byte {
 	return a.pages[page][offset : int(offset)+int(length)]
 }
 
-// is reports whether n is the name of key.
-func (a *arena) is(n *name, key string) bool {
+// is reports whether n is the name of key. The hash of a long key spares most readings of the
+// arena.
+func (a *arena) is(n *name, hash uint32, key string) bool {
 	if len(key) <= inline {
 		return int(n[inline]) == len(key) && string(n[:len(key)]) == key
 	}
-	return n[inline] == long && string(a.bytes(n)) == key
+	return n[inline] == long && n.hash() == hash && string(a.bytes(n)) == key
 }
 
 // drop counts the bytes of a removed key as wasted.

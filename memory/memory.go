@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -42,18 +43,22 @@ type Options struct {
 	// in New and adds the time on the monotonic clock since, so its time never steps back.
 	Clock func() time.Time
 	// MaxSkew is the longest time that a bucket's stored time may be ahead of Clock. A stored
-	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew].
+	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew]. Without Clock the
+	// store believes every stored time, and MaxSkew is only the time that an empty bucket stays
+	// before Prune removes it.
 	MaxSkew time.Duration
 	// Logger logs a warning when a stored time is set to the clock. If Logger is nil, nothing
 	// is logged.
 	Logger *slog.Logger
 }
 
-// Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
+// Store is a [store.Store] and a [store.Visitor] in memory. It may be used by any number of
+// goroutines at once.
 type Store struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
-	maxSkew    time.Duration // for decisions
+	maxSkew    time.Duration // for decisions; the longest Duration if the clock cannot step back
+	pruneSkew  time.Duration // for Prune, and for prunes of a shard before a new bucket
 	sweepSkew  time.Duration // for sweeps of a bounded store; 0 if the clock cannot step back
 	maxBuckets int64
 	log        *slog.Logger
@@ -78,14 +83,14 @@ func New(o *Options) (*Store, error) {
 		return nil, store.Wrap(backend, "new", err)
 	}
 	s := &Store{
-		clock: clock.New(o.Clock), maxSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets),
+		clock: clock.New(o.Clock), maxSkew: math.MaxInt64, pruneSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets),
 		log: o.Logger, seed: maphash.MakeSeed(),
 	}
-	if s.maxSkew == 0 {
-		s.maxSkew = store.DefaultMaxSkew
+	if s.pruneSkew == 0 {
+		s.pruneSkew = store.DefaultMaxSkew
 	}
 	if o.Clock != nil {
-		s.sweepSkew = s.maxSkew
+		s.maxSkew, s.sweepSkew = s.pruneSkew, s.pruneSkew
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -101,14 +106,23 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	if err = s.ready(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
-	sh, hash := s.shard(op.Key)
 	// The clock is read before the lock, so that callers do not wait for each other's readings.
 	// A reading that is older than a record does not set the record's time back.
 	now := s.clock.Now()
+	sh, hash := s.shard(op.Key)
 	sh.mu.Lock()
-	if r := sh.find(hash, op.Key); r != nil {
+	if e := sh.find(hash, op.Key); e != nil {
+		var r store.Record
+		sh.load(e, &r)
+		if r.Time-now > s.maxSkew.Microseconds() {
+			// Others may have read the clock and filled the bucket since the reading.
+			now = s.clock.Now()
+		}
 		var effect store.Effect
-		st, effect, err = r.Fill(&op, now, s.maxSkew)
+		effect, err = r.FillTo(&st, &op, now, s.maxSkew)
+		if effect&store.Write != 0 {
+			sh.save(e, &r)
+		}
 		sh.mu.Unlock()
 		if effect&store.Skewed != 0 {
 			s.skewed(1)
@@ -121,7 +135,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	st, effect, err := r.Fill(&op, now, s.maxSkew)
 	if effect&store.Write != 0 {
 		s.tidy(sh, now)
-		err = s.insert(sh, hash, op.Key, r)
+		err = s.insert(sh, hash, op.Key, &r)
 	}
 	sh.mu.Unlock()
 	if errors.Is(err, ErrTooManyBuckets) && s.sweep(now) {
@@ -145,8 +159,8 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 		sh.mu.Lock()
 		now := s.clock.Now()
 		r := store.NewRecord(now)
-		if found := sh.find(hash, b.Key); found != nil {
-			r = *found
+		if e := sh.find(hash, b.Key); e != nil {
+			sh.load(e, &r)
 		}
 		sh.mu.Unlock()
 		states[i] = r.State(b.Limit, now, s.maxSkew)
@@ -171,7 +185,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 }
 
 // Scan lists buckets in the order of their keys. The store keeps no order, so each page costs a
-// pass over all buckets. See [store.Store].
+// pass over all buckets; see [Store.Visit]. See [store.Store].
 func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
 	if err := s.ready(ctx); err != nil || limit <= 0 {
 		return nil, store.Wrap(backend, "scan", err)
@@ -193,7 +207,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		now := s.clock.Now()
-		sh.each(func(key []byte, r *store.Record) {
+		sh.each(func(key []byte, r store.Record) {
 			if string(key) > after && (last == "" || string(key) < last) && bytes.HasPrefix(key, start) {
 				page = append(page, store.Entry{Key: string(key), State: r.State(store.Limit{}, now, s.maxSkew)})
 			}
@@ -216,7 +230,7 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 		if err := s.ready(ctx); err != nil {
 			return removed, store.Wrap(backend, "prune", err)
 		}
-		removed += s.pruneShard(&s.shards[i], s.maxSkew)
+		removed += s.pruneShard(&s.shards[i], s.pruneSkew)
 	}
 	return removed, nil
 }

@@ -31,22 +31,19 @@ func (s *Store) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, ke
 
 // tidy prunes the shard before a new bucket is inserted, if the number of buckets has doubled
 // since the last prune. So the work for each inserted bucket is the removal of about one
-// bucket. The caller has locked the shard. Pointers into the shard's table may become invalid.
+// bucket. The caller has locked the shard. Pointers to slots become invalid.
 func (s *Store) tidy(sh *shard, now int64) {
 	if sh.live >= max(firstPrune, sh.pruneAt) {
-		s.pruneLocked(sh, now, s.maxSkew)
+		s.pruneLocked(sh, now, s.pruneSkew)
 	}
 }
 
 // insert stores the record of a new key. The caller has locked the shard.
-func (s *Store) insert(sh *shard, hash uint32, key string, r store.Record) error {
+func (s *Store) insert(sh *shard, hash uint32, key string, r *store.Record) error {
 	if !s.counted(1) {
 		return ErrTooManyBuckets
 	}
-	if !sh.insert(hash, key, r) {
-		s.counted(-1)
-		return ErrTooManyBuckets
-	}
+	sh.insert(hash, key, r)
 	return nil
 }
 

@@ -1,201 +1,194 @@
 package memory
 
-import (
-	"github.com/brimgo/brim/store"
-)
+import "github.com/brimgo/brim/store"
 
-// table is a hash table of records with open addressing. The index consists of four-byte slots.
-// An entry fills one cache line, and entries lie in chunks. Neither the index nor the chunks
-// contain pointers.
+// table is a hash table with open addressing and linear probing. A slot takes half a cache line
+// and contains the bucket itself: its record, and its key if the key is short. The slots contain
+// no pointers, so the garbage collector does not visit them.
 //
-// A decision over many keys spends its time waiting for memory. So the index is small enough to
-// stay in the processor's cache, and an entry contains the record and, if the key is short, the
-// key. Go's map of pointers touches three times as much memory, and the garbage collector would
-// visit every record.
+// A decision over many keys spends its time waiting for memory. So a lookup reads the slot and
+// nothing on the way to it. A map of pointers reads a group of keys and the bucket behind them.
 //
-// The caller locks. A pointer to a record stays valid until its key is removed or removeIf is
-// called.
+// The caller locks. A pointer to a slot stays valid until the next insert or removal.
 type table struct {
-	index  []uint32 // a slot is 0 if empty, else top bits of the hash above an entry's number; the length is a power of two
-	chunks []*[chunkLen]entry
+	slots  []slot // at most three quarters are in use, so every probe ends at a free slot
 	live   int
-	free   uint32 // head of the list of removed entries, linked by Record.Time; entry numbers start at 1
-	fresh  uint32 // number of the last entry that was ever used
+	limits []store.Limit // the limits that slots refer to
+	wide   *wide         // nil until a record does not fit into a slot
 	keys   arena
 	hash   func(key []byte) uint32 // the hash that callers pass to find and insert
 }
 
-type entry struct {
-	rec  store.Record
-	name name
+const firstSlots = 8
+
+// home returns the slot at which the search for a hash begins. A greater hash never has a lower
+// home. Visit relies on that.
+func (t *table) home(hash uint32) int { return int(uint64(hash) * uint64(len(t.slots)) >> 32) }
+
+// next returns the slot that a probe reads after slot i.
+func (t *table) next(i int) int {
+	if i++; i == len(t.slots) {
+		return 0
+	}
+	return i
 }
 
-const (
-	chunkLen   = 16
-	firstSlots = 8
-	numberMask = 1<<24 - 1 // the bits of a slot that hold the entry's number; the others hold top bits of the hash
-)
+// hashOf returns the hash of a name.
+func (t *table) hashOf(n *name) uint32 {
+	if n[inline] == long {
+		return n.hash()
+	}
+	return t.hash(t.keys.bytes(n))
+}
 
-// at returns the entry with that number.
-func (t *table) at(number uint32) *entry { return &t.chunks[(number-1)/chunkLen][(number-1)%chunkLen] }
+// search returns the slot of key, or the free slot at which the search ended.
+func (t *table) search(hash uint32, key string) (i int, found bool) {
+	for i = t.home(hash); ; i = t.next(i) {
+		n := &t.slots[i].name
+		if n.free() {
+			return i, false
+		}
+		if t.keys.is(n, hash, key) {
+			return i, true
+		}
+	}
+}
 
-// find returns the record of key, or nil.
-func (t *table) find(hash uint32, key string) *store.Record {
-	if len(t.index) == 0 {
+// find returns the slot of key, or nil.
+func (t *table) find(hash uint32, key string) *slot {
+	if len(t.slots) == 0 {
 		return nil
 	}
-	mask := uint32(len(t.index) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		s := t.index[i]
-		if s == 0 {
-			return nil
-		}
-		if (s^hash)&^numberMask == 0 {
-			if e := t.at(s & numberMask); t.keys.is(&e.name, key) {
-				return &e.rec
-			}
-		}
+	if i, found := t.search(hash, key); found {
+		return &t.slots[i]
 	}
+	return nil
 }
 
-// insert stores the record of a key that is not in the table. It returns false if no entry
-// number is left: a shard holds at most 2^24 - 1 buckets, which takes a gibibyte.
-func (t *table) insert(hash uint32, key string, r store.Record) bool {
-	number := t.free
-	if number == 0 && t.fresh == numberMask {
-		return false
+// insert stores the record of a key that is not in the table.
+func (t *table) insert(hash uint32, key string, r *store.Record) {
+	if 4*(t.live+1) > 3*len(t.slots) {
+		// With steps of a third, a growing table keeps more than half of its slots in use.
+		t.resize(max(firstSlots, len(t.slots)+len(t.slots)/3))
 	}
-	if 5*(t.live+1) > 4*len(t.index) {
-		t.reindex(t.live + 1)
+	t.add(hash, t.keys.add(hash, key), r)
+}
+
+// add puts a record into the first free slot for hash.
+func (t *table) add(hash uint32, n name, r *store.Record) {
+	i := t.home(hash)
+	for !t.slots[i].name.free() {
+		i = t.next(i)
 	}
-	if number != 0 {
-		t.free = uint32(t.at(number).rec.Time)
-	} else {
-		if int(t.fresh) == len(t.chunks)*chunkLen {
-			t.chunks = append(t.chunks, new([chunkLen]entry))
-		}
-		t.fresh++
-		number = t.fresh
-	}
-	*t.at(number) = entry{name: t.keys.add(key), rec: r}
-	t.place(hash, number)
+	s := &t.slots[i]
+	s.name = n
+	t.save(s, r)
 	t.live++
-	return true
 }
 
-// place puts an entry number into the first free slot for hash.
-func (t *table) place(hash, number uint32) {
-	mask := uint32(len(t.index) - 1)
-	i := hash & mask
-	for t.index[i] != 0 {
-		i = (i + 1) & mask
-	}
-	t.index[i] = hash&^numberMask | number
-}
-
-// reindex makes the smallest index of which the given number of entries fills at most four
-// fifths.
-func (t *table) reindex(entries int) {
-	slots := firstSlots
-	for 4*slots < 5*entries {
-		slots *= 2
-	}
-	t.index = make([]uint32, slots)
-	for number := uint32(1); number <= t.fresh; number++ {
-		if e := t.at(number); !e.name.free() {
-			t.place(t.hash(t.keys.bytes(&e.name)), number)
+// resize moves all buckets to a new array of slots. It forgets the limits that no slot refers to.
+// Records that fit into a slot by now leave wide.
+func (t *table) resize(slots int) {
+	old := *t
+	*t = table{slots: make([]slot, slots), keys: old.keys, hash: old.hash}
+	for i := range old.slots {
+		if s := &old.slots[i]; !s.name.free() {
+			var r store.Record
+			old.load(s, &r)
+			t.add(t.hashOf(&s.name), s.name, &r)
 		}
 	}
 }
 
 // remove removes a key and reports whether the table contained it.
 func (t *table) remove(hash uint32, key string) bool {
-	if len(t.index) == 0 {
+	if len(t.slots) == 0 {
 		return false
 	}
-	mask := uint32(len(t.index) - 1)
-	for i := hash & mask; t.index[i] != 0; i = (i + 1) & mask {
-		number := t.index[i] & numberMask
-		if (t.index[i]^hash)&^numberMask == 0 && t.keys.is(&t.at(number).name, key) {
-			t.empty(i)
-			t.release(number)
-			if t.keys.wasteful() {
-				t.compactKeys()
-			}
-			return true
-		}
+	i, found := t.search(hash, key)
+	if found {
+		t.empty(i)
+		t.tidyKeys()
 	}
-	return false
+	return found
 }
 
-// empty empties a slot. It moves slots forward that stand behind the gap and that find could
-// not reach across it.
-func (t *table) empty(hole uint32) {
-	mask := uint32(len(t.index) - 1)
-	for j := (hole + 1) & mask; t.index[j] != 0; j = (j + 1) & mask {
-		home := t.hash(t.keys.bytes(&t.at(t.index[j]&numberMask).name)) & mask
-		if (j-home)&mask >= (j-hole)&mask {
-			t.index[hole] = t.index[j]
-			hole = j
-		}
-	}
-	t.index[hole] = 0
-}
-
-// release puts an entry on the free list. No slot may contain its number.
-func (t *table) release(number uint32) {
-	e := t.at(number)
-	t.keys.drop(&e.name)
-	*e = entry{rec: store.Record{Time: int64(t.free)}}
-	t.free = number
+// empty empties a slot that is in use. It moves buckets back that stand behind the gap and that
+// search could not reach across it.
+func (t *table) empty(hole int) {
+	s := &t.slots[hole]
+	t.keys.drop(&s.name)
+	t.wide.drop(s)
 	t.live--
+	for i := t.next(hole); !t.slots[i].name.free(); i = t.next(i) {
+		home := t.home(t.hashOf(&t.slots[i].name))
+		if t.distance(home, i) >= t.distance(hole, i) {
+			t.slots[hole] = t.slots[i]
+			hole = i
+		}
+	}
+	t.slots[hole] = slot{}
 }
 
-// removeIf removes the records for which gone returns true, and returns their number. If less
-// than a quarter of the entries remain in use, it moves them together, so that memory use
-// follows the number of buckets.
+// distance returns the number of steps from one slot to another.
+func (t *table) distance(from, to int) int {
+	if to < from {
+		to += len(t.slots)
+	}
+	return to - from
+}
+
+// removeIf removes the records for which gone returns true, and returns their number. gone may see
+// a record twice. If less than a quarter of the slots remain in use, the table shrinks, so that
+// memory use follows the number of buckets.
 func (t *table) removeIf(gone func(*store.Record) bool) (removed int) {
-	for number := uint32(1); number <= t.fresh; number++ {
-		if e := t.at(number); !e.name.free() && gone(&e.rec) {
-			t.release(number)
-			removed++
+	var r store.Record
+	for i := 0; i < len(t.slots); {
+		s := &t.slots[i]
+		if !s.name.free() {
+			if t.load(s, &r); gone(&r) {
+				t.empty(i) // and look at slot i again: another bucket may have moved there
+				removed++
+				continue
+			}
 		}
+		i++
 	}
-	switch {
-	case 4*t.live < int(t.fresh):
-		sparse := *t
+	if removed == 0 {
+		return 0
+	}
+	if t.live == 0 {
 		*t = table{hash: t.hash}
-		sparse.each(func(key []byte, r *store.Record) {
-			k := string(key)
-			t.insert(t.hash(key), k, *r)
-		})
-	case removed > 0:
-		t.reindex(t.live)
-		if t.keys.wasteful() {
-			t.compactKeys()
-		}
+		return removed
 	}
+	if len(t.slots) > firstSlots && 4*t.live < len(t.slots) {
+		t.resize(max(firstSlots, 2*t.live))
+	}
+	t.tidyKeys()
 	return removed
 }
 
-// compactKeys copies the keys in use to a new arena, without the bytes of removed keys.
-func (t *table) compactKeys() {
+// tidyKeys copies the keys in use to a new arena if the arena is wasteful.
+func (t *table) tidyKeys() {
+	if !t.keys.wasteful() {
+		return
+	}
 	old := t.keys
 	t.keys = arena{}
-	for number := uint32(1); number <= t.fresh; number++ {
-		if e := t.at(number); !e.name.free() {
-			e.name = t.keys.add(string(old.bytes(&e.name)))
+	for i := range t.slots {
+		if n := &t.slots[i].name; n[inline] == long {
+			*n = t.keys.add(n.hash(), string(old.bytes(n)))
 		}
 	}
 }
 
 // each calls f for every record. The key is valid only during the call.
-func (t *table) each(f func(key []byte, r *store.Record)) {
-	for _, chunk := range t.chunks {
-		for i := range chunk {
-			if e := &chunk[i]; !e.name.free() {
-				f(t.keys.bytes(&e.name), &e.rec)
-			}
+func (t *table) each(f func(key []byte, r store.Record)) {
+	for i := range t.slots {
+		if s := &t.slots[i]; !s.name.free() {
+			var r store.Record
+			t.load(s, &r)
+			f(t.keys.bytes(&s.name), r)
 		}
 	}
 }

@@ -29,7 +29,15 @@ func Over(capacity float64, period time.Duration) Limit {
 // MaxWait reports the time that a full bucket takes to drain, rounded up to a microsecond. In a
 // bucket that is used as a queue no unit waits longer. The time is [Never] if the bucket does
 // not leak.
-func (l Limit) MaxWait() time.Duration { return seconds(l.Capacity / l.LeakRate) }
+func (l Limit) MaxWait() time.Duration {
+	us := l.Capacity / l.LeakRate * 1e6
+	// The capacity or the leak rate was often computed from the time. The quotient is then a few
+	// roundings off, and must not be rounded up to the next microsecond.
+	if whole := math.Round(us); math.Abs(us-whole) <= whole*0x1p-50 {
+		us = whole
+	}
+	return microseconds(us)
+}
 
 // For returns the bucket with that key under this limit. The key alone identifies the bucket:
 // two limits for one key apply to the same bucket.
@@ -92,8 +100,11 @@ func (s State) TimeToEmpty() time.Duration {
 
 // seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time that a
 // Duration cannot hold, become Never.
-func seconds(s float64) time.Duration {
-	us := math.Ceil(s * 1e6)
+func seconds(s float64) time.Duration { return microseconds(s * 1e6) }
+
+// microseconds is seconds for a time in microseconds.
+func microseconds(us float64) time.Duration {
+	us = math.Ceil(us)
 	if !(us < maxWait) {
 		return Never
 	}

@@ -76,7 +76,7 @@ func TestTimeToEmpty(t *testing.T) {
 		{"rounded up to a microsecond", State{Level: 1, LeakRate: 3}, 333334 * time.Microsecond},
 		{"less than a microsecond", State{Level: 1, LeakRate: 1 << 53}, time.Microsecond},
 		{"no leak", State{Level: 1}, Never},
-		{"292 years", State{Level: 9.2e9, LeakRate: 1}, 9_200_000_000 * time.Second},
+		{"292 years", State{Level: 9.22e9, LeakRate: 1}, 9_220_000_000 * time.Second},
 		{"more than 292 years", State{Level: 9.3e9, LeakRate: 1}, Never},
 		{"more than any integer", State{Level: 1 << 53, LeakRate: 1e-12}, Never},
 	} {
@@ -87,9 +87,29 @@ func TestTimeToEmpty(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for _, s := range []float64{math.NaN(), math.Inf(1), 1e300, 9.3e9} {
+	for _, s := range []float64{math.NaN(), math.Inf(1), 1e300, 9.3e9, math.Nextafter(maxWait/1e6, 1e10)} {
 		if got := seconds(s); got != Never {
 			t.Errorf("%v s is %v, want Never", s, got)
+		}
+	}
+}
+
+func TestMaxWait(t *testing.T) {
+	for _, c := range []struct {
+		limit Limit
+		want  time.Duration
+	}{
+		{Limit{Capacity: 10, LeakRate: 4}, 2500 * time.Millisecond},
+		{Limit{Capacity: 10}, Never},
+		{Limit{Capacity: 1, LeakRate: 3}, 333334 * time.Microsecond},
+		{Limit{Capacity: 1, LeakRate: 1 << 53}, time.Microsecond},
+		// 1/(1/49) is 49.00000000000001 in doubles.
+		{Over(1, 49*time.Second), 49 * time.Second},
+		{Over(7, 1_000_003*time.Microsecond), 1_000_003 * time.Microsecond},
+		{Limit{Capacity: 1 << 53, LeakRate: 1e-12}, Never},
+	} {
+		if got := c.limit.MaxWait(); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.limit, got, c.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ var (
 // Error names the operation of the backend that failed. It never contains a key, which may be
 // personal data.
 type Error struct {
-	Backend string // "memory", "bolt", "postgres"
+	Backend string // "memory", "bolt", "postgres", "redisstore"
 	Op      string // "fill", "apply", "open limits.db"
 	Err     error  // the cause, and the remedy if there is one
 }
@@ -49,9 +49,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // Wrap returns err as an [*Error] of that backend and operation. It returns nil if err is nil,
 // and err itself if err already contains an *Error.
 func Wrap(backend, op string, err error) error {
-	if err == nil {
+	if err == nil { // the compiler inlines this test into every decision
 		return nil
 	}
+	return wrap(backend, op, err)
+}
+
+func wrap(backend, op string, err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return err
 	}

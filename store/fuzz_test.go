@@ -37,7 +37,16 @@ func FuzzFill(f *testing.F) {
 func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	t.Helper()
 	before := *r
+	ask := op
+	ask.Mode = Ask
+	asked, askEffect, _ := r.Fill(&ask, clock, DefaultMaxSkew)
+	if *r != before || askEffect != 0 {
+		t.Fatalf("an Ask changed the record from %+v to %+v, effect %v", before, *r, askEffect)
+	}
 	st, effect, err := r.Fill(&op, clock, DefaultMaxSkew)
+	if op.Mode == IfFits && (asked.Accepted != st.Accepted || asked.RetryAfter != st.RetryAfter) {
+		t.Fatalf("an Ask answers %+v, and the fill %+v", asked, st)
+	}
 	if err != nil {
 		if !errors.Is(err, ErrNotHeld) || *r != before {
 			t.Fatalf("%v, and the record changed from %+v to %+v", err, before, *r)

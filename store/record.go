@@ -49,17 +49,30 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // If the clock has stepped back by at most maxSkew, nothing leaks. If Time is further ahead of
 // the clock, Fill sets Time to clock, even if op is refused. The level and the remaining
 // duration of a block stay.
+//
+// The modes [Ask], [Block] and [Unblock] put nothing in. Ask never changes the record. Block and
+// Unblock change BlockedUntil, and a Time that is more than maxSkew ahead; Block also sets the
+// limit of a bucket that did not exist.
 func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
+	effect, err = r.FillTo(&st, op, clock, maxSkew)
+	return st, effect, err
+}
+
+// FillTo is [Record.Fill] with the state written to *st, which must be zero. A State that is
+// returned is copied right after its fields were written one by one, and the processor waits until
+// the writes are complete. For a backend in memory that wait is a seventh of a decision.
+func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (effect Effect, err error) {
 	if op.Mode > Always {
-		return State{}, 0, errors.ErrUnsupported
+		*st, effect, err = r.special(op, clock, maxSkew)
+		return effect, err
 	}
 	if op.Amount == 0 && op.Hold == 0 {
-		st = r.State(op.Limit, clock, maxSkew)
+		*st = r.State(op.Limit, clock, maxSkew)
 		st.Accepted = true
-		return st, 0, nil
+		return 0, nil
 	}
 	if r.Held+op.Hold < 0 {
-		return State{}, 0, ErrNotHeld
+		return 0, ErrNotHeld
 	}
 	effect = r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
@@ -92,10 +105,8 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 		effect |= r.block(op, now)
 	}
 
-	st = State{
-		Level: level, Held: r.Held, Capacity: op.Capacity, LeakRate: op.LeakRate,
-		Spilled: spilled, At: toTime(now), Accepted: accepted,
-	}
+	st.Level, st.Held, st.Capacity, st.LeakRate = level, r.Held, op.Capacity, op.LeakRate
+	st.Spilled, st.At, st.Accepted = spilled, toTime(now), accepted
 	if r.BlockedUntil > now {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
@@ -106,6 +117,34 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	case op.Hold > 0, op.Hold == 0 && op.Amount > 0:
 		st.Full = level+r.Held >= op.Capacity
 	}
+	return effect, nil
+}
+
+// special is Fill for the modes that put nothing in.
+func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
+	switch op.Mode {
+	case Ask:
+		trial, try := *r, *op
+		try.Mode = IfFits
+		var would State
+		would, _, err = trial.Fill(&try, clock, maxSkew)
+		st = r.State(op.Limit, clock, maxSkew)
+		st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
+		return st, 0, err
+	case Block:
+		effect = r.unskew(clock, maxSkew)
+		effect |= r.block(op, max(r.Time, clock))
+	case Unblock:
+		effect = r.unskew(clock, maxSkew)
+		if r.BlockedUntil != 0 { // also of a block that is over: the clock may step back
+			r.BlockedUntil = 0
+			effect |= Write
+		}
+	default:
+		return State{}, 0, errors.ErrUnsupported
+	}
+	st = r.State(op.Limit, clock, maxSkew)
+	st.Accepted = true
 	return st, effect, nil
 }
 
@@ -175,8 +214,9 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	if r.Time-clock <= maxSkew.Microseconds() {
 		return 0
 	}
-	if r.BlockedUntil > r.Time {
-		r.BlockedUntil = clock + (r.BlockedUntil - r.Time)
+	// A block that was over stays over, although its end may be ahead of the clock.
+	if r.BlockedUntil > clock {
+		r.BlockedUntil = clock + max(0, r.BlockedUntil-r.Time)
 	}
 	r.Time = clock
 	return Write | Skewed
@@ -206,6 +246,11 @@ func (o *Op) rim(now int64) float64 {
 	if o.Ceiling == 0 {
 		return o.Capacity
 	}
+	return o.lowered(now)
+}
+
+// lowered is rim for an operation with a ceiling.
+func (o *Op) lowered(now int64) float64 {
 	ceiling := o.Ceiling
 	if !o.CeilingAt.IsZero() {
 		// The clock can be behind CeilingAt after it jumped forward and was set right. A

@@ -19,6 +19,7 @@ func TestFill(t *testing.T) {
 	op := func(mode Mode, amount, hold float64) Op {
 		return Op{Bucket: limit.For("k"), Mode: mode, Amount: amount, Hold: hold}
 	}
+	blocked := func(r Record, until float64) Record { r.BlockedUntil = at(until); return r }
 	with := func(o Op, change func(*Op)) Op { change(&o); return o }
 	cases := []struct {
 		name, why string
@@ -128,6 +129,178 @@ func TestFill(t *testing.T) {
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: noon + Never.Microseconds()},
 		},
 		{
+			"no penalty", "an amount that fits blocks nothing",
+			bucket(6, 0), with(op(IfFits, 3, 0), func(o *Op) { o.BlockFor = time.Minute }), noon,
+			State{Level: 9, Accepted: true},
+			Write, bucket(9, 0),
+		},
+		{
+			"penalty of a new bucket", "the bucket is listed and pruned by the limit of the call",
+			NewRecord(noon), with(op(IfFits, 11, 0), func(o *Op) { o.BlockFor = time.Minute }), noon,
+			State{RetryAfter: Never, BlockedUntil: toTime(at(60))},
+			Write,
+			Record{Time: noon, Limit: limit, BlockedUntil: at(60)},
+		},
+		{
+			"penalty by another limit", "a refused call does not change the limit last written",
+			bucket(9, 0),
+			Op{Bucket: Limit{Capacity: 9, LeakRate: 1}.For("k"), Amount: 3, BlockFor: time.Minute},
+			noon,
+			State{Level: 9, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))},
+			Write,
+			Record{Level: 9, Time: noon, Limit: limit, BlockedUntil: at(60)},
+		},
+		{
+			"at the end of a block", "the block lasts until just before that time",
+			blocked(bucket(6, 0), 5), op(IfFits, 4, 0), at(5),
+			State{Level: 5, Accepted: true},
+			Write,
+			Record{Level: 5, Time: at(5), Limit: limit, BlockedUntil: at(5)},
+		},
+		{
+			"an event during a block", "a Fillup goes in all the same, and its RetryAfter is the rest of the block",
+			blocked(bucket(2, 3), 60), op(Clamp, 4, 0), noon,
+			State{Level: 6, Held: 3, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))},
+			Write, blocked(bucket(6, 3), 60),
+		},
+		{
+			"an event that fills during a block", "the level and the held units reach the capacity",
+			blocked(bucket(2, 3), 60), op(Clamp, 5, 0), noon,
+			State{Level: 7, Held: 3, Full: true, RetryAfter: time.Minute, BlockedUntil: toTime(at(60))},
+			Write, blocked(bucket(7, 3), 60),
+		},
+		{
+			"a Fillup above a ceiling", "a Fillup that loses units is Full",
+			bucket(2, 0), with(op(Clamp, 4, 0), func(o *Op) { o.Ceiling = 4 }), noon,
+			State{Level: 4, Spilled: 2, Full: true, RetryAfter: 4 * time.Second},
+			Write, bucket(4, 0),
+		},
+		{
+			"a clock that was set right, during a block", "the block keeps the minute that it had left",
+			blocked(bucket(2, 0), 60), op(IfFits, 3, 0), at(-3600),
+			State{Level: 2, RetryAfter: time.Minute, BlockedUntil: toTime(at(-3540))},
+			Write | Skewed,
+			Record{Level: 2, Time: at(-3600), Limit: limit, BlockedUntil: at(-3540)},
+		},
+		{
+			"a clock that was set right, after a block", "a block that was over does not begin again",
+			blocked(bucket(2, 0), -60), op(IfFits, 3, 0), at(-3600),
+			State{Level: 5, Accepted: true},
+			Write | Skewed,
+			Record{Level: 5, Time: at(-3600), Limit: limit, BlockedUntil: at(-3600)},
+		},
+		{
+			"a clock that was set right, at the end of a block", "nothing was left of the block",
+			blocked(bucket(2, 0), 0), op(IfFits, 3, 0), at(-3600),
+			State{Level: 5, Accepted: true},
+			Write | Skewed,
+			Record{Level: 5, Time: at(-3600), Limit: limit, BlockedUntil: at(-3600)},
+		},
+		{
+			"clock behind by MaxSkew", "the stored time is believed",
+			bucket(9, 0), op(IfFits, 3, 0), at(-300),
+			State{Level: 9, RetryAfter: 302 * time.Second},
+			0, bucket(9, 0),
+		},
+		{
+			"an empty bucket", "what goes in leaks from now on, not from the last write on",
+			bucket(0, 0), op(IfFits, 4, 0), at(3),
+			State{Level: 4, Accepted: true},
+			Write,
+			Record{Level: 4, Time: at(3), Limit: limit},
+		},
+		{
+			"a bucket that does not leak", "no leak is lost, so the time is that of the write",
+			Record{Level: 2, Time: noon, Limit: Limit{Capacity: 10}},
+			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3},
+			at(3),
+			State{Level: 5, Accepted: true},
+			Write,
+			Record{Level: 5, Time: at(3), Limit: Limit{Capacity: 10}},
+		},
+		{
+			"tiny leak of less than a unit", "the time stays, however low the level is",
+			Record{Level: 0.5, Time: noon},
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-12}.For("k"), Amount: 2},
+			noon + 1,
+			State{Level: 2.5, Accepted: true},
+			Write,
+			Record{Level: 2.5, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 1e-12}},
+		},
+		{
+			"less than a unit into an empty bucket", "it is written",
+			bucket(0, 0), op(IfFits, 0.5, 0), noon,
+			State{Level: 0.5, Accepted: true},
+			Write, bucket(0.5, 0),
+		},
+		{
+			"a hold that does not fit", "held units need room as others do",
+			bucket(8, 0), op(IfFits, 0, 4), noon,
+			State{Level: 8, RetryAfter: 2 * time.Second},
+			0, bucket(8, 0),
+		},
+		{
+			"a hold that fills", "the bucket is Full of level and held units",
+			bucket(9, 0), op(IfFits, 0, 1), noon,
+			State{Level: 9, Held: 1, Accepted: true, Full: true},
+			Write, bucket(9, 1),
+		},
+		{
+			"the last unit beside a hold", "the bucket is Full of level and held units",
+			bucket(6, 3), op(IfFits, 1, 0), noon,
+			State{Level: 7, Held: 3, Accepted: true, Full: true},
+			Write, bucket(7, 3),
+		},
+		{
+			"a drain that leaves more than the capacity", "a drain is never Full",
+			bucket(46, 0), op(Always, -1, 0), noon,
+			State{Level: 45, Accepted: true},
+			Write, bucket(45, 0),
+		},
+		{
+			"a capture that leaves more than the capacity", "a capture is never Full",
+			bucket(20, 6), op(Always, 5, -6), noon,
+			State{Level: 25, Accepted: true},
+			Write, bucket(25, 0),
+		},
+		{
+			"a release that leaves more than the capacity", "a release is never Full",
+			bucket(20, 6), op(Always, 0, -6), noon,
+			State{Level: 20, Accepted: true},
+			Write, bucket(20, 0),
+		},
+		{
+			"a ceiling of some seconds ago", "the ceiling has sunk as the level has",
+			bucket(8, 0), with(op(IfFits, 1, 0), func(o *Op) { o.Ceiling, o.CeilingAt = 9, toTime(noon) }), at(3),
+			State{Level: 6, Accepted: true},
+			Write,
+			Record{Level: 6, Time: at(3), Limit: limit},
+		},
+		{
+			"too much for a ceiling of some seconds ago", "the level never comes below the ceiling, so no wait helps",
+			bucket(8, 0), with(op(IfFits, 2, 0), func(o *Op) { o.Ceiling, o.CeilingAt = 9, toTime(noon) }), at(3),
+			State{Level: 5, RetryAfter: Never},
+			0, bucket(8, 0),
+		},
+		{
+			"a ceiling of the future", "a ceiling does not rise",
+			bucket(8, 0), with(op(IfFits, 2, 0), func(o *Op) { o.Ceiling, o.CeilingAt = 9, toTime(at(60)) }), noon,
+			State{Level: 8, RetryAfter: Never},
+			0, bucket(8, 0),
+		},
+		{
+			"held units leave no room", "a wait makes room for nothing that the held units keep out",
+			bucket(1, 6), op(IfFits, 5, 0), noon,
+			State{Level: 1, Held: 6, RetryAfter: Never},
+			0, bucket(1, 6),
+		},
+		{
+			"held units leave just enough room", "the amount fits once the bucket is empty",
+			bucket(1, 6), op(IfFits, 4, 0), noon,
+			State{Level: 1, Held: 6, RetryAfter: time.Second},
+			0, bucket(1, 6),
+		},
+		{
 			"ceiling", "a ceiling lowers the capacity and is not stored",
 			bucket(2, 0), with(op(IfFits, 3, 0), func(o *Op) { o.Ceiling = 4 }), noon,
 			State{Level: 2, RetryAfter: time.Second},
@@ -189,7 +362,7 @@ func TestFillErrors(t *testing.T) {
 		{"more units than are held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
 		{
 			"an unknown mode is an error",
-			Op{Bucket: limit.For("k"), Amount: 1, Mode: Always + 1},
+			Op{Bucket: limit.For("k"), Amount: 1, Mode: Unblock + 1},
 			errors.ErrUnsupported,
 		},
 		{
@@ -218,6 +391,13 @@ func TestRefusal(t *testing.T) {
 		n     float64
 		want  time.Duration
 	}{
+		{"in a microsecond", Record{Level: 9, Time: noon, Limit: limit}, at(1) + 999_999, 3, time.Microsecond},
+		{"at the end of a block", Record{Level: 1, Time: noon, Limit: limit, BlockedUntil: at(7)}, at(7), 11, Never},
+		{
+			"blocked until the stored time, clock behind",
+			Record{Level: 9, Time: noon, Limit: limit, BlockedUntil: noon},
+			at(-10), 3, 12 * time.Second,
+		},
 		{"now", Record{Level: 9, Time: noon, Limit: limit}, noon, 3, 2 * time.Second},
 		{"later", Record{Level: 9, Time: noon, Limit: limit}, at(1), 3, time.Second},
 		{"clock behind", Record{Level: 9, Time: noon, Limit: limit}, at(-10), 3, 12 * time.Second},
@@ -266,6 +446,27 @@ func TestStateOfNewRecord(t *testing.T) {
 	}
 	if got := NewRecord(noon).State(Limit{}, noon, DefaultMaxSkew); got != (State{At: toTime(noon)}) {
 		t.Errorf("without a limit: %+v, want capacity 0", got)
+	}
+}
+
+// TestStateAfterASkew: a read answers as the next write will, and changes nothing.
+func TestStateAfterASkew(t *testing.T) {
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	for _, c := range []struct {
+		why          string
+		until, clock float64 // seconds
+		at, blocked  float64
+	}{
+		{"the time is set to the clock, and the block keeps its rest", 60, -3600, -3600, -3540},
+		{"a clock behind by MaxSkew is believed", 60, -300, 0, 60},
+	} {
+		r := Record{Level: 8, Time: noon, Limit: limit, BlockedUntil: at(c.until)}
+		before := r
+		got := r.State(limit, at(c.clock), DefaultMaxSkew)
+		want := State{Level: 8, Capacity: 10, LeakRate: 1, At: toTime(at(c.at)), BlockedUntil: toTime(at(c.blocked))}
+		if got != want || r != before {
+			t.Errorf("%+v, want %+v; why: %s", got, want, c.why)
+		}
 	}
 }
 

@@ -36,7 +36,8 @@ type Store interface {
 	// Scan returns up to limit buckets whose keys start with prefix and are greater than after,
 	// in byte order of key, each by the limit last written. Fewer than limit entries mean that
 	// no more follow. A store keeps nothing between calls, so a caller may write between pages.
-	// A bucket that exists from the first page to the last is listed exactly once.
+	// A bucket that exists from the first page to the last is listed exactly once. A store that
+	// finds single buckets damaged lists up to limit others, and returns [ErrCorrupt] with them.
 	Scan(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
 
 	// Prune removes the buckets that have expired by [Record.Expired], and returns their
@@ -60,6 +61,19 @@ const (
 	// Always puts the amount in even above the capacity, and takes it out down to zero: Drain,
 	// Capture, Release.
 	Always
+	// Ask puts nothing in: AbleToAccept. Accepted and RetryAfter are those of the same operation
+	// in mode IfFits at the same moment; the rest of the State is that of a read. A store writes
+	// nothing, makes no bucket, and takes no lock that another process can hold for long. An Ask
+	// carries no penalty. In a transaction all operations ask or none does; see [Decide].
+	Ask
+	// Block blocks the bucket for BlockFor, or [UntilEmpty], and leaves level, held units and time
+	// as they are. It has neither an amount nor a ceiling, and is always accepted. Like a penalty
+	// it never shortens an earlier block, and it creates the bucket if need be.
+	Block
+	// Unblock ends the block of the bucket and changes nothing else. It has only a key, and a
+	// Limit if the State should be by that limit; a zero Limit stands for the limit last written.
+	// It is always accepted. It writes nothing if the bucket has no block or does not exist.
+	Unblock
 )
 
 // UntilEmpty as the BlockFor of an [Op] blocks the bucket until its level has leaked.
@@ -68,10 +82,10 @@ const UntilEmpty time.Duration = -1
 // Op is one operation on one bucket.
 type Op struct {
 	// Bucket is the bucket with the limit to decide by. The limit is stored if the operation
-	// writes.
+	// puts units in or takes them out, or creates the bucket.
 	Bucket
-	// Amount is the number of units to put in. In modes IfFits and Always it may be negative:
-	// it then takes units out, down to a level of zero.
+	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
+	// negative: it then takes units out, down to a level of zero.
 	Amount float64
 	// Hold is the change of the held units, which take up room and do not leak. Taking back
 	// more units than are held is [ErrNotHeld].
@@ -86,12 +100,15 @@ type Op struct {
 	// of its earlier call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
 	// BlockFor is the penalty. If it is not 0 and the amount does not fit, the bucket is
-	// blocked for BlockFor, or [UntilEmpty]. A later block never shortens an earlier one.
+	// blocked for BlockFor, or [UntilEmpty]. A later block never shortens an earlier one. In
+	// mode Block it is the duration of the block.
 	BlockFor time.Duration
 }
 
 // Txn is a transaction: operations that go in together or not at all. A key may occur more than
-// once, with one limit; a later operation then finds the bucket as an earlier one left it.
+// once, with one limit; a later operation then finds the bucket as an earlier one left it. If the
+// operations are in mode [Ask], the transaction writes nothing and answers as the same transaction
+// in mode IfFits would.
 type Txn []Op
 
 // Result is the outcome of a transaction.
@@ -100,7 +117,7 @@ type Result struct {
 	Accepted bool
 	// States has one element per operation. After a refusal no state is Accepted, each reports
 	// the bucket as the refusal left it, and only the operations that were refused have a
-	// RetryAfter.
+	// RetryAfter. States of mode Ask report the bucket as it is.
 	States []State
 	// Err is the reason why this transaction could not be decided, for instance [ErrNotHeld] or
 	// [ErrCorrupt]. The transaction then changed nothing.

@@ -10,7 +10,13 @@ import "time"
 // that were more than maxSkew ahead of clock; see [Record.Fill]. The RetryAfter of a refused
 // operation is the wait until all operations of the transaction on the same bucket fit, one
 // after the other.
+//
+// A transaction in mode [Ask] changes no record. It is accepted if the same transaction in mode
+// IfFits would be, and has the same waits.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
+	if txn.Asks() {
+		return askAll(txn, recs, clock, maxSkew), make([]Effect, len(txn))
+	}
 	before := make([]Record, len(txn))
 	for i, r := range recs {
 		before[i] = *r
@@ -60,6 +66,32 @@ func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Re
 		res.States[i].RetryAfter = refusal
 	}
 	return res, effects
+}
+
+// Asks reports whether the transaction only asks: all of its operations are in mode [Ask].
+func (t Txn) Asks() bool { return len(t) > 0 && t[0].Mode == Ask }
+
+// askAll is Decide for a transaction that asks. It decides on copies of the records.
+func askAll(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) Result {
+	tries := make(Txn, len(txn))
+	trials := make([]*Record, len(txn))
+	copies := make(map[*Record]*Record, len(txn))
+	for i, r := range recs {
+		tries[i] = txn[i]
+		tries[i].Mode = IfFits
+		if copies[r] == nil {
+			trial := *r
+			copies[r] = &trial
+		}
+		trials[i] = copies[r]
+	}
+	res, _ := Decide(tries, trials, clock, maxSkew)
+	for i, would := range res.States {
+		st := recs[i].State(txn[i].Limit, clock, maxSkew)
+		st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
+		res.States[i] = st
+	}
+	return res
 }
 
 // together returns the wait until all operations of the transaction on the record r fit, one

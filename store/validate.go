@@ -58,13 +58,21 @@ func ValidateKey(key string) error {
 	return nil
 }
 
+// capacityValid reports whether the capacity is in range. The predicates of this file are apart
+// from the errors, because the compiler inlines them into [Op.Validate], which every call runs.
+func (l Limit) capacityValid() bool { return l.Capacity > 0 && l.Capacity <= MaxAmount }
+
+func (l Limit) leakRateValid() bool {
+	return l.LeakRate == 0 || l.LeakRate >= MinLeakRate && l.LeakRate <= MaxAmount
+}
+
 // Validate returns [ErrInvalidLimit] if the capacity or the leak rate is out of range.
 func (l Limit) Validate() error {
-	if !(l.Capacity > 0 && l.Capacity <= MaxAmount) {
+	if !l.capacityValid() {
 		return fmt.Errorf("brim: %w: capacity is %v; it must be above 0 and at most 2^53",
 			ErrInvalidLimit, l.Capacity)
 	}
-	if l.LeakRate != 0 && !(l.LeakRate >= MinLeakRate && l.LeakRate <= MaxAmount) {
+	if !l.leakRateValid() {
 		return fmt.Errorf("brim: %w: leak rate is %v per second; it must be 0, or from 1e-12 to 2^53",
 			ErrInvalidLimit, l.LeakRate)
 	}
@@ -79,13 +87,18 @@ func (b Bucket) Validate() error {
 	return b.Limit.Validate()
 }
 
+func amountValid(n float64) bool { return n >= 0 && n <= MaxAmount }
+
+// loses reports whether n is lost in the rounding of the capacity.
+func (l Limit) loses(n float64) bool { return n > 0 && l.Capacity+n == l.Capacity }
+
 // ValidateAmount returns [ErrInvalidAmount] if n is not a number from 0 to 2^53, or so small
 // that adding it to the capacity changes nothing. The limit must be valid.
 func (l Limit) ValidateAmount(n float64) error {
-	if !(n >= 0 && n <= MaxAmount) {
+	if !amountValid(n) {
 		return fmt.Errorf("brim: %w: the amount is %v; it must be a number from 0 to 2^53", ErrInvalidAmount, n)
 	}
-	if n > 0 && l.Capacity+n == l.Capacity {
+	if l.loses(n) {
 		return fmt.Errorf("brim: %w: the amount %v is lost in the rounding of capacity %v; count in larger units",
 			ErrInvalidAmount, n, l.Capacity)
 	}
@@ -95,21 +108,38 @@ func (l Limit) ValidateAmount(n float64) error {
 // Validate returns an error if the operation is invalid. Callers of a [Store] validate every
 // operation before they pass it on, so that invalid operations cause no I/O.
 func (o *Op) Validate() error {
-	if err := o.Bucket.Validate(); err != nil {
-		return err
+	if o.Mode == Unblock && o.Limit == (Limit{}) {
+		if err := ValidateKey(o.Key); err != nil {
+			return err
+		}
+		return o.validateBlock()
 	}
-	if err := o.ValidateAmount(math.Abs(o.Amount)); err != nil {
-		return err
+	if !plain(o.Key) || o.Key == "" || len(o.Key) > MaxKeyLen {
+		if err := ValidateKey(o.Key); err != nil {
+			return err
+		}
 	}
-	if err := o.ValidateAmount(math.Abs(o.Hold)); err != nil {
-		return err
+	if !o.capacityValid() || !o.leakRateValid() {
+		return o.Limit.Validate()
+	}
+	if o.Mode == Block || o.Mode == Unblock {
+		return o.validateBlock()
+	}
+	if n := math.Abs(o.Amount); !amountValid(n) || o.loses(n) {
+		return o.ValidateAmount(n)
+	}
+	if n := math.Abs(o.Hold); !amountValid(n) || o.loses(n) {
+		return o.ValidateAmount(n)
 	}
 	if o.Mode == Clamp && (o.Amount < 0 || o.Hold != 0) {
 		return fmt.Errorf("brim: %w: mode Clamp allows neither a negative amount nor a hold", ErrInvalidAmount)
 	}
-	if o.Mode == IfFits && o.Hold < 0 {
-		return fmt.Errorf("brim: %w: mode IfFits does not allow a negative hold; use mode Always",
+	if (o.Mode == IfFits || o.Mode == Ask) && o.Hold < 0 {
+		return fmt.Errorf("brim: %w: modes IfFits and Ask do not allow a negative hold; use mode Always",
 			ErrInvalidAmount)
+	}
+	if o.Mode == Ask && o.BlockFor != 0 {
+		return fmt.Errorf("brim: %w: mode Ask does not allow a penalty, because it writes nothing", ErrInvalidLimit)
 	}
 	if !(o.Ceiling >= 0 && o.Ceiling <= math.MaxFloat64) {
 		return fmt.Errorf("brim: %w: Ceiling is %v; it must be 0 for none, or positive",
@@ -129,7 +159,24 @@ func (o *Op) Validate() error {
 	return nil
 }
 
-// Validate returns an error if an operation is invalid, or if one key occurs with two limits.
+// validateBlock is Validate for the modes Block and Unblock, of an operation whose bucket is valid.
+func (o *Op) validateBlock() error {
+	switch {
+	case o.Amount != 0 || o.Hold != 0:
+		return fmt.Errorf("brim: %w: modes Block and Unblock allow neither an amount nor a hold", ErrInvalidAmount)
+	case o.Ceiling != 0 || !o.CeilingAt.IsZero():
+		return fmt.Errorf("brim: %w: modes Block and Unblock do not allow a Ceiling", ErrInvalidLimit)
+	case o.Mode == Unblock && o.BlockFor != 0:
+		return fmt.Errorf("brim: %w: mode Unblock does not allow a duration", ErrInvalidLimit)
+	case o.Mode == Block && o.BlockFor < time.Microsecond && o.BlockFor != UntilEmpty:
+		return fmt.Errorf("brim: %w: the block lasts %v; it must last a microsecond or longer, or UntilEmpty",
+			ErrInvalidLimit, o.BlockFor)
+	}
+	return nil
+}
+
+// Validate returns an error if an operation is invalid, if one key occurs with two limits, or if
+// some operations are in mode [Ask] and others are not.
 func (t Txn) Validate() error {
 	for i := range t {
 		if err := t[i].Validate(); err != nil {
@@ -141,6 +188,13 @@ func (t Txn) Validate() error {
 	}
 	limits := make(map[string]Limit, len(t))
 	for i := range t {
+		if (t[i].Mode == Ask) != t.Asks() {
+			return fmt.Errorf("brim: %w: a transaction has mode Ask beside other modes; all of its operations ask, "+
+				"or none does", ErrInvalidAmount)
+		}
+		if t[i].Mode == Unblock && t[i].Limit == (Limit{}) {
+			continue
+		}
 		if l, ok := limits[t[i].Key]; ok && l != t[i].Limit {
 			return fmt.Errorf("brim: %w: one key occurs with two limits in a transaction; use one limit",
 				ErrInvalidLimit)

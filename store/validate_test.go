@@ -42,6 +42,21 @@ func TestValidateKey(t *testing.T) {
 	}
 }
 
+// TestPlain has every byte at every place of short keys.
+func TestPlain(t *testing.T) {
+	for length := range 18 {
+		for at := range length {
+			for b := range 256 {
+				key := []byte(strings.Repeat("k", length))
+				key[at] = byte(b)
+				if got, want := plain(string(key)), b != 0 && b < 0x80; got != want {
+					t.Fatalf("%d bytes, byte %d is %#x: plain = %v, want %v", length, at, b, got, want)
+				}
+			}
+		}
+	}
+}
+
 func TestErrorsContainNoKey(t *testing.T) {
 	secret := "4111-1111-1111-1111"
 	long := strings.Repeat(secret, 30)
@@ -134,6 +149,9 @@ func TestOpValidate(t *testing.T) {
 		{"drain of more than 2^53", Op{Bucket: b, Amount: -1<<53 - 2, Mode: Always}, ErrInvalidAmount},
 		{"hold NaN", Op{Bucket: b, Hold: math.NaN()}, ErrInvalidAmount},
 		{"infinite hold", Op{Bucket: b, Hold: math.Inf(1)}, ErrInvalidAmount},
+		{"clamped zero", Op{Bucket: b, Mode: Clamp}, nil},
+		{"less than a unit, clamped", Op{Bucket: b, Amount: 0.5, Mode: Clamp}, nil},
+		{"the highest ceiling", Op{Bucket: b, Amount: 1, Ceiling: math.MaxFloat64}, nil},
 		{"clamped drain", Op{Bucket: b, Amount: -1, Mode: Clamp}, ErrInvalidAmount},
 		{"clamped hold", Op{Bucket: b, Hold: 1, Mode: Clamp}, ErrInvalidAmount},
 		{"release in mode IfFits", Op{Bucket: b, Hold: -1}, ErrInvalidAmount},
@@ -143,6 +161,29 @@ func TestOpValidate(t *testing.T) {
 		{"CeilingAt without Ceiling", Op{Bucket: b, Amount: 1, CeilingAt: time.Now()}, ErrInvalidLimit},
 		{"negative penalty", Op{Bucket: b, Amount: 1, BlockFor: -time.Second}, ErrInvalidLimit},
 		{"penalty below a microsecond", Op{Bucket: b, Amount: 1, BlockFor: time.Nanosecond}, ErrInvalidLimit},
+		{"ask", Op{Bucket: b, Amount: 1, Mode: Ask}, nil},
+		{"ask for a hold under a ceiling", Op{Bucket: b, Hold: 1, Ceiling: 3, Mode: Ask}, nil},
+		{"ask with a penalty", Op{Bucket: b, Amount: 1, BlockFor: time.Second, Mode: Ask}, ErrInvalidLimit},
+		{"ask for a release", Op{Bucket: b, Hold: -1, Mode: Ask}, ErrInvalidAmount},
+		{"ask NaN", Op{Bucket: b, Amount: math.NaN(), Mode: Ask}, ErrInvalidAmount},
+		{"ask without a limit", Op{Bucket: Bucket{Key: "k"}, Amount: 1, Mode: Ask}, ErrInvalidLimit},
+		{"block", Op{Bucket: b, BlockFor: time.Microsecond, Mode: Block}, nil},
+		{"block until empty", Op{Bucket: b, BlockFor: UntilEmpty, Mode: Block}, nil},
+		{"block for no time", Op{Bucket: b, Mode: Block}, ErrInvalidLimit},
+		{"block for less than a microsecond", Op{Bucket: b, BlockFor: time.Nanosecond, Mode: Block}, ErrInvalidLimit},
+		{"block for a negative time", Op{Bucket: b, BlockFor: -time.Second, Mode: Block}, ErrInvalidLimit},
+		{"block with an amount", Op{Bucket: b, Amount: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidAmount},
+		{"block with a hold", Op{Bucket: b, Hold: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidAmount},
+		{"block with a ceiling", Op{Bucket: b, Ceiling: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidLimit},
+		{"block without a limit", Op{Bucket: Bucket{Key: "k"}, BlockFor: 1e9, Mode: Block}, ErrInvalidLimit},
+		{"block without a key", Op{Bucket: Bucket{Limit: b.Limit}, BlockFor: 1e9, Mode: Block}, ErrInvalidKey},
+		{"unblock", Op{Bucket: b, Mode: Unblock}, nil},
+		{"unblock without a limit", Op{Bucket: Bucket{Key: "k"}, Mode: Unblock}, nil},
+		{"unblock without a key", Op{Mode: Unblock}, ErrInvalidKey},
+		{"unblock by half a limit", Op{Bucket: Limit{LeakRate: 1}.For("k"), Mode: Unblock}, ErrInvalidLimit},
+		{"unblock with an amount", Op{Bucket: Bucket{Key: "k"}, Amount: 1, Mode: Unblock}, ErrInvalidAmount},
+		{"unblock with CeilingAt", Op{Bucket: b, CeilingAt: time.Now(), Mode: Unblock}, ErrInvalidLimit},
+		{"unblock for a time", Op{Bucket: b, BlockFor: time.Second, Mode: Unblock}, ErrInvalidLimit},
 	} {
 		if err := c.op.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -172,6 +213,19 @@ func TestTxnValidate(t *testing.T) {
 			ErrInvalidAmount,
 		},
 		{"invalid key", Txn{{Bucket: one.For("\xff")}}, ErrInvalidKey},
+		{"all ask", Txn{{Bucket: one.For("a"), Mode: Ask}, {Bucket: other.For("b"), Mode: Ask}}, nil},
+		{"the first asks alone", Txn{{Bucket: one.For("a"), Mode: Ask}, {Bucket: one.For("b")}}, ErrInvalidAmount},
+		{"the last asks alone", Txn{{Bucket: one.For("a")}, {Bucket: one.For("b"), Mode: Ask}}, ErrInvalidAmount},
+		{
+			"unblock and fill",
+			Txn{{Bucket: one.For("a")}, {Bucket: Bucket{Key: "a"}, Mode: Unblock}, {Bucket: one.For("a")}},
+			nil,
+		},
+		{
+			"unblock by another limit",
+			Txn{{Bucket: one.For("a")}, {Bucket: other.For("a"), Mode: Unblock}},
+			ErrInvalidLimit,
+		},
 	} {
 		if err := c.txn.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)

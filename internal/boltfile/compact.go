@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/durable"
 	"github.com/brimgo/brim/store"
 )
 
@@ -18,7 +18,8 @@ import (
 //
 // The new file is written beside the old file, synced, checked, and renamed over it: a process
 // that is killed at any moment leaves one of the two, whole. Both are locked meanwhile. Readers
-// go on and writers wait. After an error the old file stays in use, unless the error says
+// go on and writers wait. If another file stands at the path by then, Compact leaves it alone
+// and fails; see swap. After an error the old file stays in use, unless the error says
 // otherwise. A joined File answers [errors.ErrUnsupported].
 func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	if !f.owned {
@@ -35,11 +36,17 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	if err != nil {
 		return 0, 0, fileError(err)
 	}
-	file, db, err := f.copyFile(ctx, old)
+	file, temp, err := newTemp(f.path, 0o600)
 	if err != nil {
+		return 0, 0, fileError(hideTemp(err, temp, f.path))
+	}
+	db, err := f.copyTo(ctx, file, old)
+	if err != nil {
+		_ = os.Remove(temp)
+		_ = file.Close()
 		return 0, 0, err
 	}
-	if err := f.replace(file, db); err != nil {
+	if err := f.replace(file, temp, db); err != nil {
 		return 0, 0, err
 	}
 	info, err := file.Stat()
@@ -50,46 +57,40 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	return old.Size(), info.Size(), nil
 }
 
-// compactPath is the path that a compaction writes to. The holder of the file's lock may remove
-// it.
-func (f *File) compactPath() string { return f.path + ".compact" }
-
-// copyFile writes the new file, locked, synced and checked, with the owner and the mode of the
-// old.
-func (f *File) copyFile(ctx context.Context, old os.FileInfo) (file *os.File, db *bbolt.DB, err error) {
-	file, err = os.OpenFile(f.compactPath(), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, nil, fileError(err)
-	}
+// copyTo writes the new file and syncs and checks it. The file gets the owner and the mode of the
+// old. After an error, the file is of no more use.
+func (f *File) copyTo(ctx context.Context, file *os.File, old os.FileInfo) (db *bbolt.DB, err error) {
 	defer func() {
-		if err != nil {
-			if db != nil {
-				_ = guard(db.Close)
-			}
-			_ = file.Close()
-			_ = os.Remove(f.compactPath())
+		if err != nil && db != nil {
+			_ = guard(db.Close)
 		}
 	}()
-	if err := lock(file, time.Time{}); err != nil {
-		return nil, nil, fileError(err)
-	}
 	// An operator who compacts as root must not lock out the program that owns the file.
 	if err := resemble(file, old); err != nil {
-		return nil, nil, fileError(err)
+		return nil, fileError(err)
 	}
-	db, err = openBolt(file, 0)
+	if db, err = openBolt(file, 0); err != nil {
+		return nil, err
+	}
+	from, err := f.begin(false)
 	if err != nil {
-		return nil, nil, err
+		return db, err
 	}
-	if err := f.copyBuckets(ctx, db); err != nil {
-		return nil, db, err
+	err = copyBuckets(ctx, from, db)
+	f.rollback(from)
+	if err != nil {
+		return db, err
 	}
-	// Damage in the old file has been copied, too: the new file does not take over then.
+	if err := guard(db.Sync); err != nil {
+		return db, Unavailable(err.Error(), err)
+	}
+	db.NoSync, db.NoGrowSync = false, false
+	// Damage in the old file has been copied, too. The new file takes over only if Open takes it.
 	info, err := file.Stat()
 	if err == nil {
-		err = verifyPages(ctx, file, info, f.layout, false)
+		_, err = verifyPages(ctx, file, info, f.layout, false)
 	}
-	return file, db, err
+	return db, err
 }
 
 const (
@@ -100,25 +101,19 @@ const (
 	copyFill = 0.95
 )
 
-// copyBuckets copies all buckets, those of other packages included, and syncs the new database
-// once, at the end: until then nobody relies on it.
-func (f *File) copyBuckets(ctx context.Context, to *bbolt.DB) error {
-	from, err := f.begin(false)
-	if err != nil {
-		return err
-	}
-	defer f.rollback(from)
+// copyBuckets copies all buckets, those of other packages included. It makes the new database sync
+// nothing: until the caller syncs it once, nobody relies on it.
+func copyBuckets(ctx context.Context, from *bbolt.Tx, to *bbolt.DB) error {
 	to.NoSync, to.NoGrowSync = true, true
-	err = guard(func() error {
+	err := guard(func() error {
 		names := from.Cursor()
 		for name, _ := names.First(); name != nil; name, _ = names.Next() {
 			if err := copyBucket(ctx, name, from.Bucket(name), to); err != nil {
 				return err
 			}
 		}
-		return to.Sync()
+		return nil
 	})
-	to.NoSync, to.NoGrowSync = false, false
 	if err != nil && !errors.Is(err, store.ErrCorrupt) && ctx.Err() == nil {
 		return Unavailable(err.Error(), err)
 	}
@@ -158,18 +153,22 @@ func copyBucket(ctx context.Context, name []byte, from *bbolt.Bucket, to *bbolt.
 }
 
 // replace puts the new file in the place of the old.
-func (f *File) replace(file *os.File, db *bbolt.DB) error {
-	if err := os.Rename(f.compactPath(), f.path); err != nil {
+func (f *File) replace(file *os.File, temp string, db *bbolt.DB) error {
+	err := f.rename(temp)
+	if err != nil {
+		if stands(file, temp) { // nobody else's file is removed
+			_ = os.Remove(temp)
+		}
 		_ = guard(db.Close)
-		_ = os.Remove(f.compactPath())
-		return fileError(err)
+		return err
 	}
 	// Until the new name is durable, a power failure can bring back the old file: nothing may be
 	// acknowledged.
-	err := syncDir(filepath.Dir(f.path))
-	if err != nil {
-		f.refuse(fmt.Sprintf("the compacted file may not last (%v); close the store and open it again", err))
+	if err = durable.Dir(filepath.Dir(f.path)); err != nil {
+		f.Refuse(fmt.Sprintf("the compacted file may not last (%v); close the store and open it again", err))
 		err = Unavailable(fmt.Sprintf("the file was replaced, but its name could not be synced: %v", err), err)
+	} else if stands(f.file, temp) {
+		_ = os.Remove(temp) // after an error, the next Open removes it
 	}
 	f.mu.Lock() // readers of the old file end first
 	old := f.db
@@ -179,4 +178,35 @@ func (f *File) replace(file *os.File, db *bbolt.DB) error {
 		f.options.Logger.Warn("bolt: closing the file that was compacted", "error", cerr)
 	}
 	return err
+}
+
+// rename gives the file at temp the place of the old file, and of no other.
+func (f *File) rename(temp string) error {
+	if !stands(f.file, f.path) {
+		return errReplaced
+	}
+	return f.swap(temp)
+}
+
+var errReplaced = Unavailable("the file was moved or replaced since it was opened, so nothing was compacted; "+
+	"close the store and open the file that is meant", nil)
+
+// swap exchanges the names of the new file and of the old. If another file has taken the path since
+// rename looked, that file is then under the temporary name, and swap gives it its name back. Where
+// the system cannot exchange names, a file that takes the path between the look and the renaming is
+// replaced.
+func (f *File) swap(temp string) error {
+	err := exchange(temp, f.path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = os.Rename(temp, f.path)
+	} else if err == nil && !stands(f.file, temp) {
+		if err = exchange(temp, f.path); err == nil {
+			return errReplaced
+		}
+		return Unavailable(fmt.Sprintf("another file took the path while it was compacted; it is at %s now", temp), err)
+	}
+	if err != nil {
+		return fileError(hideTemp(err, temp, f.path))
+	}
+	return nil
 }

@@ -1,50 +1,61 @@
 package boltfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/internal/durable"
 )
 
 // create makes a file at path with the buckets of l, unless there is a file by then. The file is
 // made whole and durable under a temporary name first, so no process ever finds an empty or
 // half-made file. If two processes create the file at once, one of them does.
 func create(path string, l Layout, mode fs.FileMode) (err error) {
-	dir, base := filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
-	temp := filepath.Join(dir, base+".new-"+rand.Text())
-	file, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	file, temp, err := newTemp(path, mode)
 	if err != nil {
-		return err
+		return hideTemp(err, temp, path)
 	}
+	var db *bbolt.DB
+	closeFile := sync.OnceValue(func() error {
+		if db == nil {
+			return file.Close()
+		}
+		return db.Close()
+	})
 	defer func() {
+		if !lockable { // such a system may refuse to remove an open file
+			_ = closeFile()
+		}
 		// A rename has taken the temporary name away already.
 		if rerr := os.Remove(temp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = rerr
 		}
+		// The lock goes last: without it, the temporary file looks like one that was left.
+		if cerr := closeFile(); err == nil {
+			err = cerr
+		}
+		err = hideTemp(err, temp, path)
 	}()
-	db, err := openBolt(file, 0)
-	if err != nil {
-		_ = file.Close()
+	if db, err = openBolt(file, 0); err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return l.Create(tx) })
-	if cerr := db.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := db.Update(l.Create); err != nil {
 		return err
+	}
+	if !lockable {
+		if err := closeFile(); err != nil {
+			return err
+		}
 	}
 	if err := linkNew(temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(dir)
+	return durable.Dir(filepath.Dir(path))
 }
 
 // linkNew gives the file at temp the name path, unless there is a file of that name.

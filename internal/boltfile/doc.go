@@ -13,6 +13,8 @@
 // [store.ErrCorrupt].
 //
 // If the disk fails during a commit, nobody can know the content of the file. The File then
-// refuses all work until it is opened again. Open syncs the file and its directory first, so that
-// no answer counts on a commit or a name that a power failure can still take back.
+// refuses all work until it is opened again. Open syncs the file and its directory first, so
+// that no answer counts on a commit or a name that a power failure can still take back. After a
+// failed sync, a second one proves nothing; so Open writes the page again that makes the last
+// commit count.
 package boltfile

@@ -38,6 +38,25 @@ func Unavailable(msg string, cause error) error {
 	return f
 }
 
+// Unsure returns an error that is [store.ErrUnknownOutcome] and cause. Its text is msg alone.
+func Unsure(msg string, cause error) error {
+	return &fault{msg: msg, causes: []error{store.ErrUnknownOutcome, cause}}
+}
+
+// errNothingLeft is a cause of damage that leaves nothing to salvage.
+var errNothingLeft = errors.New("nothing is left")
+
+// WithRemedy returns err with the way to save the rest of the file, if err is damage to it.
+func WithRemedy(err error) error {
+	if !errors.Is(err, store.ErrCorrupt) || errors.Is(err, errNothingLeft) {
+		return err
+	}
+	return &fault{
+		msg:    err.Error() + "; \"brim verify --salvage NEW\" writes the readable part to a new file",
+		causes: []error{err},
+	}
+}
+
 // fileError turns an error about the file into a [store.ErrUnavailable] that tells the remedy.
 func fileError(err error) error {
 	switch {

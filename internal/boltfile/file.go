@@ -22,7 +22,8 @@ type Options struct {
 	LockTimeout time.Duration
 	// FileMode is the mode of a file that Open creates, before umask.
 	FileMode fs.FileMode
-	// NoVerify makes Open check the meta pages and the size of the file only.
+	// NoVerify makes Open check the meta pages and the size of the file only, and CheckBuckets
+	// nothing.
 	NoVerify bool
 	// Logger is told of damage, of failed commits and of compactions.
 	Logger *slog.Logger
@@ -43,8 +44,12 @@ type Check interface {
 	// Visit is called with every key and value of a bucket in order of key. It may be called for
 	// buckets of other packages too, and must not keep its arguments.
 	Visit(bucket, key, value []byte)
-	// Err returns the first damage, or nil. It is called after the last Visit.
+	// Err returns the first damage for which nobody may use the buckets, or nil. It is called after
+	// the last Visit.
 	Err() error
+	// Damaged returns the number of damaged values that harm nothing but themselves. It is called
+	// after Err has returned nil.
+	Damaged() int
 }
 
 // File is a bbolt database with one writer at a time. Any number of goroutines may use it at
@@ -57,8 +62,8 @@ type File struct {
 	layout  Layout
 
 	owned bool   // opened by Open: Close closes it, Compact replaces it
-	given string // the path as it was given to Open
-	path  string // the path with symbolic links followed
+	given string // the absolute path that was given to Open
+	path  string // of the file itself: the absolute path with symbolic links followed
 
 	writer chan struct{} // holds one token while somebody writes; always taken before mu
 
@@ -67,15 +72,17 @@ type File struct {
 	file   *os.File     // of db, if owned; written under writer and mu
 	closed bool         // written under writer and mu
 
+	committed bool // something was committed since the file was opened; guarded by writer
+
 	stuck  atomic.Bool           // a panic left bbolt's locks locked: bbolt must not be called again
 	broken atomic.Pointer[fault] // the reason to refuse all work until the file is opened again
 }
 
 // Join returns a File over db, which an application has open. Close leaves db open. The buckets
-// of l need not exist yet.
-func Join(db *bbolt.DB, l Layout, log *slog.Logger) *File {
+// of l need not exist yet. Of the options, Join needs NoVerify and the Logger.
+func Join(db *bbolt.DB, l Layout, o Options) *File {
 	return &File{
-		options: Options{Logger: log},
+		options: o,
 		layout:  l,
 		path:    db.Path(),
 		writer:  make(chan struct{}, 1),
@@ -83,12 +90,22 @@ func Join(db *bbolt.DB, l Layout, log *slog.Logger) *File {
 	}
 }
 
-// Path returns the path of the file. After Open, symbolic links are followed.
+// Path returns the path of the file. After Open, it is absolute, with symbolic links followed.
 func (f *File) Path() string { return f.path }
 
 // Owned reports whether the file was opened by [Open]. The database of a joined File belongs to
 // an application, which may have transactions of its own.
 func (f *File) Owned() bool { return f.owned }
+
+// Resemble gives another file the owner and the mode of this one. An operator who uses the file as
+// root must not lock out the program that owns it.
+func (f *File) Resemble(other *os.File) error {
+	info, err := f.file.Stat()
+	if err == nil {
+		err = resemble(other, info)
+	}
+	return err
+}
 
 // Usable returns an error that is [store.ErrUnavailable] if the file refuses all work until it is
 // opened again, and nil otherwise. It takes no lock.
@@ -102,6 +119,9 @@ func (f *File) Usable() error {
 // Lock waits until no other goroutine writes, or until ctx ends. The caller must call Unlock if
 // the error is nil. It may call Update meanwhile.
 func (f *File) Lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil { // select would choose at random
+		return err
+	}
 	select {
 	case f.writer <- struct{}{}:
 	case <-ctx.Done():
@@ -119,6 +139,10 @@ func (f *File) Unlock() { <-f.writer }
 
 // Close waits for the writer and the readers, and closes a file that was opened by [Open].
 // Another process may lock the file then. Closing twice is allowed.
+//
+// If anything was committed, Close commits once more without a change, so that both meta pages
+// describe the last content. If the disk then loses the newest meta page, or an older one takes its
+// place, the file either still has that content or is found damaged.
 func (f *File) Close() error {
 	f.writer <- struct{}{}
 	defer f.Unlock()
@@ -133,6 +157,12 @@ func (f *File) Close() error {
 		return nil
 	case f.stuck.Load():
 		return f.file.Close() // bbolt would wait for ever; the system's lock goes with the file
+	}
+	if f.committed && f.Usable() == nil {
+		if err := guard(func() error { return f.db.Update(func(*bbolt.Tx) error { return nil }) }); err != nil {
+			// All decisions are durable already.
+			f.options.Logger.Warn("bolt: the last commit could not be made twice", "error", err)
+		}
 	}
 	return guard(f.db.Close)
 }

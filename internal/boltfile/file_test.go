@@ -105,6 +105,7 @@ func TestJoin(t *testing.T) {
 	is(t, "Verify with a context that has ended", f.visitBucketsOf(ctx), context.Canceled)
 	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.Bucket(ours).Put([]byte("key"), []byte("value")) })
 	is(t, "Verify of a damaged value", f.Verify(t.Context()), store.ErrCorrupt)
+	is(t, "CheckBuckets", f.CheckBuckets(f.layout.Buckets(), f.layout.NewCheck()), store.ErrCorrupt)
 	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.DeleteBucket(ours) })
 	is(t, "Verify of a missing bucket", f.Verify(t.Context()), store.ErrCorrupt)
 	if err := f.Close(); err != nil {
@@ -119,7 +120,7 @@ func TestJoin(t *testing.T) {
 // visitBucketsOf visits the layout's buckets in a transaction of its own.
 func (f *File) visitBucketsOf(ctx context.Context) error {
 	return f.View(func(tx *bbolt.Tx) error {
-		return f.visitBuckets(ctx, tx, (&testCheck{}).Visit)
+		return visitBuckets(ctx, tx, f.layout.Buckets(), (&testCheck{}).Visit)
 	})
 }
 
@@ -133,13 +134,13 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = update(Join(db, testLayout{}, testOptions.Logger), testLayout{}.Create)
+	err = update(Join(db, testLayout{}, testOptions), testLayout{}.Create)
 	is(t, "Update", err, store.ErrUnavailable)
 	is(t, "Update", err, berrors.ErrDatabaseReadOnly)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	is(t, "View of a closed database", Join(db, testLayout{}, testOptions.Logger).View(nothing), store.ErrUnavailable)
+	is(t, "View of a closed database", Join(db, testLayout{}, testOptions).View(nothing), store.ErrUnavailable)
 }
 
 func TestWithin(t *testing.T) {
@@ -167,7 +168,7 @@ func TestWithin(t *testing.T) {
 		t.Fatal(err)
 	}
 	is(t, "a transaction that has ended", f.Within(tx, false, do), store.ErrClosed)
-	f.refuse("the disk failed")
+	f.Refuse("the disk failed")
 	is(t, "a file that refuses all work", f.Within(tx, false, do), store.ErrUnavailable)
 }
 
@@ -176,8 +177,12 @@ func TestWithin(t *testing.T) {
 func TestCommitThatFails(t *testing.T) {
 	f := openTemp(t)
 	mustUpdate(t, f, put("other", 1))
+	keys := 100_000
+	if testing.Short() {
+		keys = 20_000
+	}
 	f.db.MaxSize = 1
-	err := update(f, put("more", 100_000))
+	err := update(f, put("more", keys))
 	is(t, "Update", err, store.ErrUnavailable)
 	if errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("error %v, want it known that nothing was applied", err)
@@ -186,7 +191,7 @@ func TestCommitThatFails(t *testing.T) {
 		t.Errorf("%d keys of the failed transaction are stored", n)
 	}
 	f.db.MaxSize = 0
-	mustUpdate(t, f, put("more", 100_000))
+	mustUpdate(t, f, put("more", keys))
 	if err := f.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -46,7 +46,8 @@ func (c *testCheck) Visit(bucket, key, value []byte) {
 	}
 }
 
-func (c *testCheck) Err() error { return c.damage }
+func (c *testCheck) Err() error   { return c.damage }
+func (c *testCheck) Damaged() int { return 0 }
 
 var testOptions = Options{LockTimeout: time.Minute, FileMode: 0o600, Logger: slog.New(slog.DiscardHandler)}
 
@@ -79,7 +80,7 @@ func openApp(t testing.TB) *bbolt.DB {
 // join returns a File over db with its bucket created.
 func join(t testing.TB, db *bbolt.DB) *File {
 	t.Helper()
-	f := Join(db, testLayout{}, testOptions.Logger)
+	f := Join(db, testLayout{}, testOptions)
 	if err := update(f, testLayout{}.Create); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
+
+	"github.com/brimgo/brim/store"
 )
 
 // The format of a bbolt file, version 2, in the byte order of the machine.
@@ -43,9 +45,17 @@ type meta struct {
 
 // readMeta checks both meta pages of a file of that size, and returns the newer. bbolt would open
 // a file with one intact meta page, and silently go back a commit.
+//
+// Commits write the two pages in turn, so their numbers differ by one. If an older meta page takes
+// the place of a newer one, they differ by three or more. An older page in the place of the newest
+// alone cannot be told from a commit that a power failure has ended before its meta page was
+// written; see [File.Close].
 func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 	if size == 0 {
-		return newest, Damagef("it is empty; restore it, or remove it to begin with no buckets")
+		return newest, &fault{
+			msg:    "it is empty; restore it, or remove it to begin with no buckets",
+			causes: []error{store.ErrCorrupt, errNothingLeft},
+		}
 	}
 	var buf [pageHeader + metaSize]byte
 	if _, err := r.ReadAt(buf[:], 0); err != nil {
@@ -62,12 +72,16 @@ func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 	if err != nil {
 		return newest, err
 	}
-	newest = first
+	newest, older := first, second
 	if second.txid > first.txid {
-		newest = second
+		newest, older = second, first
 	}
-	if first.pageSize != second.pageSize {
+	switch {
+	case first.pageSize != second.pageSize:
 		return newest, Damagef("its meta pages disagree")
+	case first.txid%2 != 0 || newest.txid-older.txid != 1:
+		return newest, Damagef("its meta pages belong to commits %d and %d, which do not follow each other",
+			older.txid, newest.txid)
 	}
 	if want := int64(newest.high) * int64(newest.pageSize); newest.high > 1<<48 || size < want {
 		return newest, Damagef("it is cut short: %d bytes of %d", size, want)

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/brimgo/brim/internal/durable"
 )
 
 // allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would
@@ -21,16 +23,18 @@ const allocSize = 1 << 20
 // Options.LockTimeout. A file that is damaged, cut short, empty, or not of layout l is
 // [store.ErrCorrupt] and left as it is.
 func Open(path string, l Layout, o Options) (*File, error) {
-	f := &File{options: o, layout: l, owned: true, given: path, writer: make(chan struct{}, 1)}
+	given, err := filepath.Abs(path) // the program may change its directory later
+	if err != nil {
+		return nil, fileError(err)
+	}
+	f := &File{options: o, layout: l, owned: true, given: given, writer: make(chan struct{}, 1)}
 	if err := f.openFile(); err != nil {
 		return nil, err
 	}
 	if err := f.openDB(); err != nil {
 		return nil, err
 	}
-	// This process holds the lock, so no other process is compacting the file: a file at
-	// compactPath is left from a compaction that was cut short.
-	_ = os.Remove(f.compactPath())
+	f.sweep()
 	return f, nil
 }
 
@@ -108,11 +112,8 @@ func (f *File) openDB() (err error) {
 			_ = f.file.Close()
 		}
 	}()
-	if err := f.settle(); err != nil {
-		return err
-	}
 	if lockable { // elsewhere bbolt locks the file, so it is checked after that
-		if err := f.verifyFile(); err != nil {
+		if err := f.settle(); err != nil {
 			return err
 		}
 	}
@@ -120,25 +121,28 @@ func (f *File) openDB() (err error) {
 	if err != nil || lockable {
 		return err
 	}
-	if err := f.verifyFile(); err != nil {
+	if err := f.settle(); err != nil {
 		_ = guard(f.db.Close)
 		return err
 	}
 	return nil
 }
 
-// settle makes the content and the name of the file durable. An earlier process may have ended
-// between a write and its sync, or a sync may have failed. An answer that counts on this file must
-// not be given while a power failure can still bring back an older one.
+// settle makes the content and the name of the file durable, and checks the file. An earlier
+// process may have ended between a write and its sync, or a sync may have failed. An answer that
+// counts on this file must not be given while a power failure can still bring back an older one.
 func (f *File) settle() error {
+	if _, err := rewriteMeta(f.file, nil); err != nil {
+		return err
+	}
 	if err := f.file.Sync(); err != nil {
 		return fileError(err)
 	}
 	// The name is not this program's if it may not read the directory.
-	if err := syncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := durable.Dir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return fileError(err)
 	}
-	return nil
+	return f.verifyFile()
 }
 
 // openBolt has bbolt open file, which bbolt then closes with the database.

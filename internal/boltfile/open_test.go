@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -112,4 +113,61 @@ func testTakesNoName(t *testing.T, link func(from, to string) error) {
 		t.Errorf("to a new name: %v", err)
 	}
 	is(t, "from no file", link(filepath.Join(dir, "gone"), filepath.Join(dir, "c")), fs.ErrNotExist)
+}
+
+// TestStaleMetaPage: an older meta page takes the place of a newer one. bbolt would go back to
+// it, or not notice. Open refuses the file, or finds the last content.
+func TestStaleMetaPage(t *testing.T) {
+	f := openTemp(t)
+	var images [][]byte // the file after each commit
+	for n := 1; n <= 6; n++ {
+		mustUpdate(t, f, put("other", n))
+		content, err := os.ReadFile(f.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, content)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sound, err := os.ReadFile(f.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := readMeta(bytes.NewReader(sound), int64(len(sound)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, refused := 0, 0
+	for _, image := range images {
+		for page := range 2 {
+			stale := bytes.Clone(sound)
+			at := page * last.pageSize
+			copy(stale[at:], image[at:at+last.pageSize])
+			path := filepath.Join(t.TempDir(), "stale.db")
+			if err := os.WriteFile(path, stale, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g, err := Open(path, testLayout{}, testOptions)
+			if err != nil {
+				refused++
+				is(t, "Open", err, store.ErrCorrupt)
+				if !strings.Contains(err.Error(), "do not follow each other") {
+					t.Errorf("error %q does not tell the reason", err)
+				}
+				continue
+			}
+			opened++
+			if n := keysIn(t, g, "other"); n != 6 {
+				t.Errorf("%d keys, want the 6 of the last commit", n)
+			}
+			if err := g.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if opened == 0 || refused == 0 {
+		t.Errorf("%d files were opened and %d refused; the test has not tested both", opened, refused)
+	}
 }

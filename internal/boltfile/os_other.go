@@ -17,8 +17,8 @@ var errLocked = errors.New("the file is locked")
 
 func lock(*os.File, time.Time) error { return nil }
 
-// syncDir does nothing: the system has no portable call to make the names in a directory durable.
-func syncDir(string) error { return nil }
+// renamed returns the file under its old name: the system has no portable call for another.
+func renamed(file *os.File, _ string) (*os.File, error) { return file, nil }
 
 // resemble gives f the mode of another file.
 func resemble(f *os.File, other os.FileInfo) error { return f.Chmod(other.Mode().Perm()) }

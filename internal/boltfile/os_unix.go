@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lockable reports whether lock locks a file before anything of it is read. bbolt takes the same
@@ -34,18 +36,13 @@ func lock(f *os.File, deadline time.Time) error {
 	}
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// renamed returns the file, which stays locked, under the name of its errors. It closes file.
+func renamed(file *os.File, name string) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, os.NewSyscallError("fcntl", err)
 	}
-	defer func() { _ = d.Close() }()
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		return nil // the file system keeps names durable in its own way
-	}
-	return err
+	return os.NewFile(uintptr(fd), name), file.Close()
 }
 
 // resemble gives f the mode and the owner of another file.

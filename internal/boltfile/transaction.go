@@ -127,6 +127,7 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
 	cause := guard(tx.Commit)
 	if cause == nil {
+		f.committed = true
 		return nil
 	}
 	f.rollback(tx)
@@ -139,24 +140,21 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	}
 	f.options.Logger.Error("bolt: commit failed", "error", cause, "visible", visible)
 	if visible || !known {
-		f.refuse(fmt.Sprintf("an earlier commit failed and may or may not last (%v); "+
+		f.Refuse(fmt.Sprintf("an earlier commit failed and may or may not last (%v); "+
 			"close the store and open it again", cause))
-		return &fault{
-			msg:    fmt.Sprintf("the commit failed when it was written but not yet known to last: %v", cause),
-			causes: []error{store.ErrUnknownOutcome, cause},
-		}
+		return Unsure(fmt.Sprintf("the commit failed when it was written but not yet known to last: %v", cause), cause)
 	}
 	if isPanic(cause) {
 		return f.damaged(cause)
 	}
 	if isDiskFailure(cause) {
-		f.refuse(fmt.Sprintf("the disk failed earlier (%v); close the store and open it again", cause))
+		f.Refuse(fmt.Sprintf("the disk failed earlier (%v); close the store and open it again", cause))
 	}
 	return Unavailable(fmt.Sprintf("nothing was applied: %v", cause), cause)
 }
 
-// refuse makes the file refuse all further work.
-func (f *File) refuse(why string) {
+// Refuse makes the file refuse all further work.
+func (f *File) Refuse(why string) {
 	f.broken.CompareAndSwap(nil, &fault{msg: why, causes: []error{store.ErrUnavailable}})
 }
 

@@ -9,8 +9,7 @@ import (
 )
 
 // Verify checks the newest commit: the content of the layout's buckets, and for a file that was
-// opened by [Open] every page of it. It returns nil or the first damage, which is
-// [store.ErrCorrupt].
+// opened by [Open] every page of it. It returns nil or the damage, which is [store.ErrCorrupt].
 //
 // Readers and writers go on meanwhile, but the file cannot grow until Verify returns.
 func (f *File) Verify(ctx context.Context) error {
@@ -30,13 +29,21 @@ func (f *File) Verify(ctx context.Context) error {
 		if f.owned {
 			err = (&walker{ctx: ctx, r: f.file, meta: m, visit: check.Visit}).walk()
 		} else {
-			err = f.visitBuckets(ctx, tx, check.Visit)
+			err = visitBuckets(ctx, tx, f.layout.Buckets(), check.Visit)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = check.Err()
 		}
-		return check.Err()
+		if err == nil && check.Damaged() > 0 {
+			err = damagedValues(check.Damaged())
+		}
+		return err
 	})
+}
+
+// damagedValues returns the error of a check that found damage in values alone.
+func damagedValues(n int) error {
+	return Damagef("%d values are damaged; all others are intact; \"brim verify\" names them", n)
 }
 
 // snapshot begins a read transaction, and returns the meta page that it goes by. Until the
@@ -59,9 +66,11 @@ func (f *File) snapshot() (tx *bbolt.Tx, m meta, err error) {
 	return tx, m, err
 }
 
-// visitBuckets visits the layout's buckets through bbolt.
-func (f *File) visitBuckets(ctx context.Context, tx *bbolt.Tx, visit func(bucket, key, value []byte)) error {
-	for _, name := range f.layout.Buckets() {
+// visitBuckets visits buckets through bbolt.
+func visitBuckets(
+	ctx context.Context, tx *bbolt.Tx, names [][]byte, visit func(bucket, key, value []byte),
+) error {
+	for _, name := range names {
 		b := tx.Bucket(name)
 		if b == nil {
 			return Damagef("the bucket %q is missing", name)
@@ -82,25 +91,60 @@ func (f *File) visitBuckets(ctx context.Context, tx *bbolt.Tx, visit func(bucket
 	return nil
 }
 
+// CheckBuckets checks the content of buckets in an application's database, as Open checks that of
+// its file. It cannot check pages, because bbolt has the file open already. It checks nothing in a
+// file that Open has opened, which it has checked, and after NoVerify.
+func (f *File) CheckBuckets(names [][]byte, check Check) error {
+	if f.owned || f.options.NoVerify {
+		return nil
+	}
+	err := f.View(func(tx *bbolt.Tx) error {
+		if err := visitBuckets(context.Background(), tx, names, check.Visit); err != nil {
+			return err
+		}
+		return check.Err()
+	})
+	if err == nil {
+		f.logDamaged(check.Damaged())
+	}
+	return err
+}
+
+// logDamaged tells of values that harm nothing but themselves.
+func (f *File) logDamaged(values int) {
+	if values > 0 {
+		f.options.Logger.Error("bolt: the file has damaged values; calls that need them answer ErrCorrupt",
+			"path", f.path, "values", values)
+	}
+}
+
 // verifyFile checks the file before bbolt opens it.
 func (f *File) verifyFile() error {
 	info, err := f.file.Stat()
 	if err != nil {
 		return fileError(err)
 	}
-	return verifyPages(context.Background(), f.file, info, f.layout, f.options.NoVerify)
+	damaged, err := verifyPages(context.Background(), f.file, info, f.layout, f.options.NoVerify)
+	f.logDamaged(damaged)
+	return err
 }
 
 // verifyPages checks a file that nobody writes to: its meta pages, and unless metaOnly all other
-// pages and the content of the layout's buckets.
-func verifyPages(ctx context.Context, file *os.File, info os.FileInfo, l Layout, metaOnly bool) error {
+// pages and the content of the layout's buckets. It returns the number of damaged values that harm
+// nothing but themselves.
+func verifyPages(
+	ctx context.Context, file *os.File, info os.FileInfo, l Layout, metaOnly bool,
+) (damaged int, err error) {
 	m, err := readMeta(file, info.Size())
 	if err != nil || metaOnly {
-		return err
+		return 0, err
 	}
 	check := l.NewCheck()
 	if err := (&walker{ctx: ctx, r: file, meta: m, visit: check.Visit}).walk(); err != nil {
-		return err
+		return 0, err
 	}
-	return check.Err()
+	if err := check.Err(); err != nil {
+		return 0, err
+	}
+	return check.Damaged(), nil
 }

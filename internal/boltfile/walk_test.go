@@ -233,10 +233,3 @@ func TestLongFreelist(t *testing.T) {
 	set64(p[pageHeader:], 1<<40)
 	is(t, "a list longer than its pages", walk(t.Context(), sound), store.ErrCorrupt)
 }
-
-// TestChecksum pins the checksum: files hold it.
-func TestChecksum(t *testing.T) {
-	if got := Checksum([]byte("1234"), []byte("56789")); got != 0xE3069283 {
-		t.Errorf("Checksum is %#x, want CRC-32C, which is 0xe3069283 for 123456789", got)
-	}
-}

@@ -30,6 +30,8 @@ import (
 type Combiner[Q, A any] struct {
 	flush    func(lane int, batch []*Request[Q, A])
 	before   func(lane int) error
+	ready    func(Q) bool // nil: every request is
+	grace    time.Duration
 	cut      func(lane int)
 	after    func(lane int)
 	flushed  func(requests int, took time.Duration, err error)
@@ -69,7 +71,7 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 		return nil, errors.New("combine: New needs a flush function, and lanes and a batch size that are not negative")
 	}
 	c := &Combiner[Q, A]{
-		flush: flush, before: o.Before, cut: o.Cut, after: o.After, flushed: o.Flushed,
+		flush: flush, before: o.Before, grace: o.Grace, cut: o.Cut, after: o.After, flushed: o.Flushed,
 		maxBatch: o.MaxBatch, minBatch: max(1, o.MinBatch), lanes: max(1, o.Lanes),
 	}
 	if c.before == nil {
@@ -89,6 +91,12 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	return c, nil
 }
 
+// Gate keeps requests in the queue, where callers can take them back, while ready reports false
+// for them. A lane that finds no request ready calls Before again, so Before must wait for one.
+// ready runs under the combiner's lock; it must not block or call the combiner. Call Gate before
+// the first Do.
+func (c *Combiner[Q, A]) Gate(ready func(Q) bool) { c.ready = ready }
+
 // Do queues in and waits for the answer or the end of ctx. Requests that a flush has to decide
 // together have one hash. Do allocates nothing once warm, if the context cannot end.
 //
@@ -105,20 +113,83 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 		return out, err
 	}
 	if !led {
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			if err := c.leave(ctx, r); err != nil {
-				return out, err
-			}
+		return c.await(ctx, r)
+	}
+	out, err = r.Out, r.Err
+	c.release(r)
+	if err != nil && ctx.Err() != nil {
+		err = cutOff(ctx, err)
+	}
+	return out, err
+}
+
+// await waits for the answer to r, which another goroutine flushes.
+func (c *Combiner[Q, A]) await(ctx context.Context, r *Request[Q, A]) (out A, err error) {
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if err := c.leave(ctx, r); err != nil {
+			return out, err
 		}
 	}
 	out, err = r.Out, r.Err
 	c.release(r)
-	if led && err != nil && ctx.Err() != nil {
-		err = cutOff(ctx, err)
-	}
 	return out, err
+}
+
+// DoAll queues requests of one hash at once, in their order, and waits for all answers. One flush
+// takes them together, or several, one after the other, if they are more than MaxBatch. An answer
+// and an error belong to each of them, as Do would return them.
+func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []A, errs []error) {
+	out, errs = make([]A, len(in)), make([]error, len(in))
+	requests := make([]*Request[Q, A], len(in))
+	refused := ctx.Err()
+	for i := range in {
+		requests[i] = c.pool.Get().(*Request[Q, A])
+		requests[i].In, requests[i].slot = in[i], uint32(hash%slots)
+	}
+	if refused == nil {
+		refused = c.enterAll(requests)
+	}
+	for i, r := range requests {
+		if errs[i] = refused; refused != nil {
+			c.release(r)
+			continue
+		}
+		out[i], errs[i] = c.await(ctx, r)
+	}
+	return out, errs
+}
+
+// enterAll queues requests of one slot. A goroutine of its own flushes them.
+func (c *Combiner[Q, A]) enterAll(requests []*Request[Q, A]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return store.ErrClosed
+	case len(requests) == 0:
+		return nil
+	}
+	for _, r := range requests {
+		c.queue.push(r)
+		if c.busy[r.slot] == 0 {
+			c.free++
+		}
+	}
+	c.came.Add(uint64(len(requests)))
+	c.start()
+	return nil
+}
+
+// start lets an idle lane take the queue. A lane that is about to take it leaves nothing for
+// another.
+func (c *Combiner[Q, A]) start() {
+	running := c.lanes - len(c.idle)
+	if running == 0 || c.taking == 0 && len(c.idle) > 0 && c.free >= c.minBatch {
+		c.taking++
+		go c.lane().run(false)
+	}
 }
 
 // enter queues r. A caller that finds nothing in flight flushes its request itself, which saves
@@ -132,7 +203,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 		return false, store.ErrClosed
 	}
 	running := c.lanes - len(c.idle)
-	if running == 0 && (c.cut != nil || ctx.Done() == nil) {
+	if running == 0 && c.ready == nil && (c.cut != nil || ctx.Done() == nil) {
 		l := c.lane()
 		r.state = inFlight
 		c.busy[r.slot]++
@@ -147,11 +218,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 	if c.busy[r.slot] == 0 {
 		c.free++
 	}
-	// A lane that is about to take the queue leaves nothing for another.
-	if running == 0 || c.taking == 0 && len(c.idle) > 0 && c.free >= c.minBatch {
-		c.taking++
-		go c.lane().run(false)
-	}
+	c.start()
 	c.mu.Unlock()
 	return false, nil
 }
@@ -289,6 +356,9 @@ func (c *Combiner[Q, A]) leave(ctx context.Context, r *Request[Q, A]) error {
 		c.release(r)
 		return ctx.Err()
 	case inFlight:
+		if c.grace > 0 && c.late(r) {
+			return nil
+		}
 		r.state = abandoned // not used again: the flush may still write to r
 		c.mu.Unlock()
 		return fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
@@ -296,6 +366,26 @@ func (c *Combiner[Q, A]) leave(ctx context.Context, r *Request[Q, A]) error {
 	c.mu.Unlock()
 	<-r.done
 	return nil
+}
+
+// late waits for the answer to r, which is in flight, for c.grace, and reports whether it came.
+// It holds c.mu when it is called and when it returns false.
+func (c *Combiner[Q, A]) late(r *Request[Q, A]) bool {
+	c.mu.Unlock()
+	t := time.NewTimer(c.grace)
+	defer t.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-t.C:
+	}
+	c.mu.Lock()
+	if r.state == inFlight {
+		return false
+	}
+	c.mu.Unlock()
+	<-r.done
+	return true
 }
 
 // cutOff returns the error of a caller whose context ended while it flushed its own request,

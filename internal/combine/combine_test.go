@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,23 @@ func mustNew(t testing.TB, flush func(int, []*Request[int, int]), o *Options) *C
 		t.Fatal(err)
 	}
 	return c
+}
+
+// settled closes c and checks that nothing is left of its requests.
+func settled(t *testing.T, c *Combiner[int, int]) {
+	t.Helper()
+	c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.idle) != c.lanes || c.queue != (list[int, int]{}) || c.taking != 0 || c.free != 0 {
+		t.Errorf("after all: %d of %d lanes are idle, the queue is %+v, %d lanes are about to take it, %d requests are free",
+			len(c.idle), c.lanes, c.queue, c.taking, c.free)
+	}
+	for slot, n := range c.busy {
+		if n != 0 {
+			t.Errorf("after all: %d requests of slot %d are in flight", n, slot)
+		}
+	}
 }
 
 type answer struct {
@@ -107,7 +125,7 @@ func TestQueuesBehindTheFlushInFlight(t *testing.T) {
 				g.proceed <- struct{}{}
 				want(t, two, 4)
 				want(t, three, 6)
-				c.Close()
+				settled(t, c)
 			})
 		})
 	}
@@ -133,14 +151,15 @@ func TestMaxBatch(t *testing.T) {
 		for i, ch := range chs {
 			want(t, ch, 2*i)
 		}
-		c.Close()
+		settled(t, c)
 	})
 }
 
 func TestContexts(t *testing.T) {
 	t.Run("done before: nothing is sent", func(t *testing.T) {
-		c := mustNew(t, func(int, []*Request[int, int]) { t.Error("flushed") }, nil)
-		defer c.Close()
+		// With Cut, the caller would flush its request itself, and could not take it back.
+		c := mustNew(t, func(int, []*Request[int, int]) { t.Error("flushed") }, &Options{Cut: func(int) {}})
+		defer settled(t, c)
 		ctx, cancel := cancellable(t)
 		cancel()
 		if _, err := c.Do(ctx, 0, 1); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
@@ -172,7 +191,7 @@ func TestContexts(t *testing.T) {
 			want(t, one, 2)
 			want(t, chs[1], 22)
 			want(t, chs[3], 26)
-			c.Close()
+			settled(t, c)
 		})
 	})
 	t.Run("done in flight: unknown at once, its neighbours go on", func(t *testing.T) {
@@ -194,7 +213,7 @@ func TestContexts(t *testing.T) {
 			g.proceed <- struct{}{}
 			want(t, one, 2)
 			want(t, three, 6)
-			c.Close()
+			settled(t, c)
 		})
 	})
 	t.Run("a lone caller is not kept by a flush that takes long", func(t *testing.T) {
@@ -209,7 +228,7 @@ func TestContexts(t *testing.T) {
 				t.Errorf("error %v, want ErrUnknownOutcome", a.err)
 			}
 			g.proceed <- struct{}{}
-			c.Close()
+			settled(t, c)
 		})
 	})
 }
@@ -241,12 +260,13 @@ func TestClose(t *testing.T) {
 		want(t, one, 2)
 		want(t, two, 4)
 		<-closed
-		c.Close()
+		settled(t, c)
 	})
 }
 
 func TestFlushThatDoesNotReturn(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("boom") }, "goexit": runtime.Goexit} {
+		says := map[string]string{"panic": "the flush panicked: boom", "goexit": "the flush did not return"}[name]
 		for who, background := range map[string]bool{"led": true, "run": false} {
 			t.Run(name+" "+who, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -268,8 +288,8 @@ func TestFlushThatDoesNotReturn(t *testing.T) {
 					synctest.Wait()
 					proceed <- struct{}{}
 					if name == "panic" || !background { // Goexit ends the goroutine of a caller that leads
-						if a := <-bad; !errors.Is(a.err, store.ErrUnknownOutcome) {
-							t.Errorf("error %v, want ErrUnknownOutcome", a.err)
+						if a := <-bad; !errors.Is(a.err, store.ErrUnknownOutcome) || !strings.Contains(a.err.Error(), says) {
+							t.Errorf("error %v, want ErrUnknownOutcome, and that %q", a.err, says)
 						}
 					}
 					<-started
@@ -282,7 +302,7 @@ func TestFlushThatDoesNotReturn(t *testing.T) {
 					<-started
 					proceed <- struct{}{}
 					want(t, good, 0)
-					c.Close()
+					settled(t, c)
 				})
 			})
 		}
@@ -335,7 +355,7 @@ func TestPostpone(t *testing.T) {
 			t.Errorf("a batch postponed as a whole: error %v, want ErrUnavailable", a.err)
 		}
 		cancel()
-		c.Close()
+		settled(t, c)
 	})
 }
 

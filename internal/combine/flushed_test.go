@@ -30,7 +30,7 @@ func TestFlushed(t *testing.T) {
 		}, &Options{Flushed: func(requests int, took time.Duration, err error) {
 			reports = append(reports, report{requests, took, err})
 		}})
-		for _, batch := range [][]int{{1}, {-1, -2}, {-3, 4, -5}} {
+		for _, batch := range [][]int{{1}, {-1, -2}, {-3, -5, 4}} {
 			var chs []chan answer
 			for _, in := range batch[:1] { // goes alone
 				chs = append(chs, do(context.Background(), c, in))
@@ -50,13 +50,13 @@ func TestFlushed(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		c.Close()
+		settled(t, c)
 		want := []report{
 			{1, time.Second, nil},
 			{1, time.Second, boom},
 			{1, time.Second, boom},
 			{1, time.Second, boom},
-			{2, time.Second, nil}, // one of the two succeeded
+			{2, time.Second, nil}, // the second of the two succeeded
 		}
 		if len(reports) != len(want) {
 			t.Fatalf("reported %v, want %v", reports, want)

@@ -3,8 +3,10 @@ package combine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/brimgo/brim/store"
 )
@@ -33,7 +35,7 @@ func TestBefore(t *testing.T) {
 			}
 			close(proceed)
 			want(t, two, 4)
-			c.Close()
+			settled(t, c)
 			if after != 1 {
 				t.Errorf("After ran %d times for one Before", after)
 			}
@@ -53,10 +55,26 @@ func TestBefore(t *testing.T) {
 			cancel()
 			<-one
 			close(proceed)
-			c.Close()
+			settled(t, c)
 			if after != 1 {
 				t.Errorf("After ran %d times for one Before", after)
 			}
+		})
+	})
+	t.Run("it fails when nobody is left", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			waiting, proceed := make(chan struct{}), make(chan struct{})
+			c := mustNew(t, func(int, []*Request[int, int]) { t.Error("an empty batch was flushed") }, &Options{
+				Before: func(int) error { waiting <- struct{}{}; <-proceed; return store.ErrUnavailable },
+				After:  func(int) { t.Error("After ran for a Before that failed") },
+			})
+			ctx, cancel := cancellable(t)
+			one := do(ctx, c, 1)
+			<-waiting
+			cancel()
+			<-one
+			close(proceed)
+			settled(t, c)
 		})
 	})
 	for name, ctx := range map[string]func(*testing.T) context.Context{
@@ -110,7 +128,7 @@ func TestLanes(t *testing.T) {
 			want(t, one, 2)
 			want(t, two, 4)
 			want(t, three, 6)
-			c.Close()
+			settled(t, c)
 		})
 	})
 	t.Run("a second flush waits for its batch, and the rest for the last lane", func(t *testing.T) {
@@ -134,13 +152,18 @@ func TestLanes(t *testing.T) {
 			synctest.Wait()
 			g.proceed <- struct{}{} // the flush that ends first leaves the small rest to the other
 			synctest.Wait()
+			select {
+			case b := <-g.started:
+				t.Fatalf("%v was sent while a flush was in flight that can take it", b)
+			default:
+			}
 			g.proceed <- struct{}{}
 			batchIs(t, <-g.started, 4)
 			g.proceed <- struct{}{}
 			for i, ch := range chs {
 				want(t, ch, 2*i)
 			}
-			c.Close()
+			settled(t, c)
 		})
 	})
 }
@@ -198,6 +221,72 @@ func TestCut(t *testing.T) {
 					t.Errorf("error %v, want both ErrUnknownOutcome and context.Canceled", a.err)
 				}
 				want(t, two, 4)
+				settled(t, c)
+			})
+		})
+	}
+}
+
+// TestGate holds requests back until they are ready. Callers can leave meanwhile.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Bool
+		var befores atomic.Int32
+		wake := make(chan struct{})
+		g := newGate()
+		c := mustNew(t, g.flush, &Options{Before: func(int) error { befores.Add(1); <-wake; return nil }})
+		c.Gate(func(in int) bool { return open.Load() || in > 9 })
+		ctx, cancel := cancellable(t)
+		one, two := do(ctx, c, 1), do(context.Background(), c, 2)
+		synctest.Wait()
+		wake <- struct{}{} // nothing is ready: the lane asks again
+		synctest.Wait()
+		if befores.Load() != 2 {
+			t.Errorf("Before ran %d times, want 2", befores.Load())
+		}
+		cancel()
+		if a := <-one; a.err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled alone: nothing was sent", a.err)
+		}
+		ten := do(context.Background(), c, 10)
+		synctest.Wait()
+		wake <- struct{}{}
+		batchIs(t, <-g.started, 10)
+		g.proceed <- struct{}{}
+		want(t, ten, 20)
+		open.Store(true)
+		wake <- struct{}{}
+		batchIs(t, <-g.started, 2)
+		g.proceed <- struct{}{}
+		want(t, two, 4)
+		c.Close()
+	})
+}
+
+// TestGrace ends a caller's context while its request is in flight. The caller waits a little for
+// the answer.
+func TestGrace(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		took time.Duration // of the flush after the context has ended
+		late bool
+	}{
+		{"the answer comes in time", 99 * time.Millisecond, false},
+		{"the answer does not come", 101 * time.Millisecond, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+					time.Sleep(time.Second + test.took)
+					batch[0].Out = 2 * batch[0].In
+				}, &Options{Grace: 100 * time.Millisecond})
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				a := <-do(ctx, c, 1)
+				unknown := errors.Is(a.err, store.ErrUnknownOutcome) && errors.Is(a.err, context.DeadlineExceeded)
+				if test.late && !unknown || !test.late && (a.err != nil || a.out != 2) {
+					t.Errorf("answer %d, %v", a.out, a.err)
+				}
 				c.Close()
 			})
 		})

@@ -17,6 +17,9 @@ type Options struct {
 	// MaxBatch is the largest number of requests in a flush; 0 means [DefaultMaxBatch]. The
 	// other requests go with the next.
 	MaxBatch int
+	// Grace is how long a caller whose context has ended waits for the flush that has its request,
+	// so that few callers must be told that the outcome is unknown; 0 means not at all.
+	Grace time.Duration
 	// Before, if set, runs before a lane takes its requests. It may wait for a thing that the
 	// flush needs, such as a connection, while callers can still take their requests back. If
 	// Before fails, the requests that are queued by then get its error and are not flushed.

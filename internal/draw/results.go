@@ -124,6 +124,9 @@ func (r report) growth(title, column string) (string, error) {
 	}
 	buckets, figures := t.Cells("buckets"), t.Cells(column)
 	for i, backend := range t.Cells("backend") {
+		if figures[i] == "" {
+			continue // the run was interrupted before it measured this
+		}
 		x, err := plot.ParseNumber(buckets[i])
 		if err != nil {
 			return "", err

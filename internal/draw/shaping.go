@@ -7,30 +7,8 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/plot"
-	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/internal/simulate"
 )
-
-// start is the time at which every picture begins.
-var start = time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-
-// stage is an empty store on a clock that the program moves.
-type stage struct {
-	lim *brim.Limiter
-	now time.Time
-}
-
-func newStage() (*stage, error) {
-	s := &stage{now: start}
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return s.now }})
-	if err != nil {
-		return nil, err
-	}
-	s.lim = brim.New(db, nil)
-	return s, nil
-}
-
-// at moves the clock to the given time after the start.
-func (s *stage) at(since time.Duration) { s.now = start.Add(since) }
 
 // The burst of shaperOrPolicer, and the limit that it meets.
 const (
@@ -64,19 +42,21 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 		}
 		f.Marks = append(f.Marks, m)
 	}
-	policer, err := newStage()
+	burst, err := simulate.NewCallers(simulate.Pattern{
+		Rate: float64(time.Second / arrivalGap), Duration: arrivals * arrivalGap,
+	})
 	if err != nil {
 		return "", err
 	}
-	for k := range arrivals {
-		since := time.Duration(k) * arrivalGap
-		policer.at(since)
-		st, err := policer.lim.TryFillup(ctx, burstLimit.For("k"), 1)
-		if err != nil {
-			return "", err
-		}
-		mark(since, 0, true)
-		mark(since, 1, st.Accepted)
+	_, err = simulate.Run(ctx, burst, simulate.Options{
+		Limits: []simulate.Limit{{Limit: burstLimit}},
+		Watch: func(e simulate.Event) {
+			mark(e.At.Sub(simulate.Start), 0, true)
+			mark(e.At.Sub(simulate.Start), 1, e.Accepted)
+		},
+	})
+	if err != nil {
+		return "", err
 	}
 	for i, maxWait := range []time.Duration{0, 500 * time.Millisecond} {
 		err := shapeBurst(ctx, maxWait, func(at time.Duration, accepted bool) { mark(at, 2+i, accepted) })
@@ -90,25 +70,25 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 // shapeBurst sends the burst through a shaper, and calls mark with the turn of each call that the
 // shaper accepts and with the arrival of each call that it refuses.
 func shapeBurst(ctx context.Context, maxWait time.Duration, mark func(at time.Duration, accepted bool)) error {
-	s, err := newStage()
+	s, err := simulate.NewStage(simulate.Start)
 	if err != nil {
 		return err
 	}
-	shaper, err := brim.NewShaper(s.lim, &brim.ShaperOptions{MaxWait: maxWait})
+	shaper, err := brim.NewShaper(s.Limiter, &brim.ShaperOptions{MaxWait: maxWait})
 	if err != nil {
 		return err
 	}
 	for k := range arrivals {
-		s.at(time.Duration(k) * arrivalGap)
+		s.At(time.Duration(k) * arrivalGap)
 		r, err := shaper.Reserve(ctx, burstLimit.For("k"), 1)
 		if err != nil {
 			return err
 		}
-		at := s.now
+		at := s.Clock.Now()
 		if r.State.Accepted {
 			at = r.Turn()
 		}
-		mark(at.Sub(start), r.State.Accepted)
+		mark(at.Sub(simulate.Start), r.State.Accepted)
 	}
 	return nil
 }
@@ -116,29 +96,32 @@ func shapeBurst(ctx context.Context, maxWait time.Duration, mark func(at time.Du
 // twiceTheCapacity shows the units that a bucket lets through in the time that it takes to drain.
 func twiceTheCapacity(ctx context.Context) (string, error) {
 	const begin, end, until = 60, 120, 180 // seconds
-	limit := brim.Over(100, time.Minute)
-	s, err := newStage()
-	if err != nil {
-		return "", err
-	}
+	limit := simulate.Over(100, time.Minute)
 	levels, totals := []plot.Point{{}}, []plot.Point{{}}
 	total := 0.0
+	var client []simulate.Arrival
 	for second := begin; second <= end; second++ {
-		s.at(time.Duration(second) * time.Second)
 		amount := limit.LeakRate
 		if second == begin {
 			amount = limit.Capacity
 		}
-		st, err := s.lim.TryFillup(ctx, limit.For("k"), amount)
-		if err != nil {
-			return "", err
-		}
-		if !st.Accepted {
-			return "", fmt.Errorf("second %d: refused at level %v", second, st.Level)
-		}
-		total += amount
-		levels = append(levels, plot.Point{X: float64(second), Y: st.Level})
-		totals = append(totals, plot.Point{X: float64(second), Y: total})
+		at := simulate.Start.Add(time.Duration(second) * time.Second)
+		client = append(client, simulate.Arrival{Time: at.UnixMicro(), Key: "k", Cost: amount})
+	}
+	rep, err := simulate.Run(ctx, simulate.Of(client...), simulate.Options{
+		Limits: []simulate.Limit{limit},
+		Watch: func(e simulate.Event) {
+			total += e.Arrival.Cost
+			second := e.At.Sub(simulate.Start).Seconds()
+			levels = append(levels, plot.Point{X: second, Y: e.Level})
+			totals = append(totals, plot.Point{X: second, Y: total})
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	if refused := rep.Outcomes[0].Refused; refused > 0 {
+		return "", fmt.Errorf("%d of the client's requests are refused", refused)
 	}
 	f := plot.Figure{
 		Title: "Over(100, time.Minute) under a client that takes all it can get, from second 60 on",
@@ -190,17 +173,17 @@ func usefulTurns(ctx context.Context, depth, timeout time.Duration) (float64, er
 		rate = 20.0
 		gap  = time.Second / 30
 	)
-	s, err := newStage()
+	s, err := simulate.NewStage(simulate.Start)
 	if err != nil {
 		return 0, err
 	}
-	shaper, err := brim.NewShaper(s.lim, nil)
+	shaper, err := brim.NewShaper(s.Limiter, nil)
 	if err != nil {
 		return 0, err
 	}
 	all, inTime := 0, 0
 	for since := time.Duration(0); since < 3*time.Minute; since += gap {
-		s.at(since)
+		s.At(since)
 		r, err := shaper.Reserve(ctx, brim.Smooth(rate, depth).For("k"), 1)
 		if err != nil {
 			return 0, err

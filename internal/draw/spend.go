@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/plot"
+	"github.com/brimgo/brim/internal/simulate"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )
@@ -56,8 +57,8 @@ func leakyOrRolling(ctx context.Context) (string, error) {
 
 // spent returns the total spent by the end of each hour, in minor units.
 func spent(ctx context.Context, rule spend.Rule) ([]int64, error) {
-	now := start
-	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }})
+	clock := new(simulate.Clock)
+	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: spendLimit.Currency, Rules: []spend.Rule{rule}}, nil)
 	if err != nil {
 		return nil, err
@@ -65,6 +66,7 @@ func spent(ctx context.Context, rule spend.Rule) ([]int64, error) {
 	var all []int64
 	total := int64(0)
 	for hour := range spendDays * 24 {
+		clock.Set(simulate.Start.Add(time.Duration(hour) * time.Hour))
 		list, err := b.Remaining(ctx, "card")
 		if err != nil {
 			return nil, err
@@ -77,7 +79,6 @@ func spent(ctx context.Context, rule spend.Rule) ([]int64, error) {
 			total += room.Minor
 		}
 		all = append(all, total)
-		now = now.Add(time.Hour)
 	}
 	return all, nil
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Prints the name of an image of PostgreSQL $1, "15" for instance, that the Docker daemon has.
+# Prints the name of an image that the Docker daemon has, of PostgreSQL or of Redis: "image.sh
+# postgres 15", "image.sh redis 7".
 #
 # It takes the official image if the daemon has it or can pull it. Otherwise it takes the image
-# brim-postgres:$1, and builds that image from Debian's packages if it is not there yet. A build
-# takes about a minute and needs root, debootstrap and a Debian mirror, which apt's configuration
-# names. Progress goes to stderr. If no image can be had, the last line on stderr says why.
+# brim-postgres:15 or brim-redis:7, and builds that image from Debian's packages if it is not there
+# yet. A build takes about a minute and needs root, debootstrap and a Debian mirror, which apt's
+# configuration names. Progress goes to stderr. If no image can be had, the last line on stderr
+# says why.
 #
 #   docker rmi brim-postgres:15     makes the next run build the image anew
 set -euo pipefail
@@ -16,10 +18,11 @@ die() {
 
 say() { echo "image.sh: [${SECONDS}s] $*" >&2; }
 
-[[ $# == 1 && $1 =~ ^[0-9]+$ ]] || die "usage: image.sh MAJOR, for instance image.sh 15"
-major=$1
-official=postgres:$major-alpine
-own=brim-postgres:$major
+[[ $# == 2 && $1 =~ ^(postgres|redis)$ && $2 =~ ^[0-9]+$ ]] ||
+    die "usage: image.sh postgres|redis MAJOR, for instance image.sh postgres 15"
+name=$1 major=$2
+official=$name:$major-alpine
+own=brim-$name:$major
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 present() { docker image inspect "$1" >/dev/null 2>&1; }
@@ -41,14 +44,15 @@ if present "$own"; then
     exit
 fi
 
-# The Debian release with this version of PostgreSQL.
-case $major in
-15) suite=bookworm ;;
-17) suite=trixie ;;
-18) suite=forky ;;
-*) die "postgres:$major-alpine cannot be pulled, and no Debian release has PostgreSQL $major" ;;
+# The Debian release with this version of the server, and the package.
+case $name:$major in
+postgres:15) suite=bookworm package=postgresql-15 ;;
+postgres:17) suite=trixie package=postgresql-17 ;;
+postgres:18) suite=forky package=postgresql-18 ;;
+redis:7) suite=bookworm package=redis-server ;;
+*) die "$name:$major-alpine cannot be pulled, and no Debian release has $name $major" ;;
 esac
-unavailable="postgres:$major-alpine cannot be pulled, and $own cannot be built"
+unavailable="$name:$major-alpine cannot be pulled, and $own cannot be built"
 for program in apt-get debootstrap flock unshare; do
     command -v "$program" >/dev/null || die "$unavailable without $program"
 done
@@ -93,7 +97,7 @@ step() {
 isolated() { exec unshare --mount --pid --fork --kill-child --mount-proc "$@"; }
 
 # One build at a time: another run may be building the same image.
-exec 9<"$here/image/Dockerfile"
+exec 9<"$here/image/Dockerfile.postgres"
 flock --nonblock 9 || step "waiting for another build to end" flock 9
 if present "$own"; then
     echo "$own"
@@ -103,23 +107,27 @@ fi
 # A debootstrap may be older than the release. All releases since bookworm are made alike.
 script=/usr/share/debootstrap/scripts/$suite
 [[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
-step "fetching PostgreSQL $major and its packages, Debian $suite, from $mirror" isolated debootstrap \
-    --foreign --variant=minbase --include="postgresql-$major" "$suite" "$root" "$mirror" "$script"
+step "fetching $package and its dependencies, Debian $suite, from $mirror" isolated debootstrap \
+    --foreign --variant=minbase --include="$package" "$suite" "$root" "$mirror" "$script"
 # The packages must neither start a server nor make a cluster here.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod +x "$root/usr/sbin/policy-rc.d"
-mkdir -p "$root/etc/postgresql-common"
-echo 'create_main_cluster = false' >"$root/etc/postgresql-common/createcluster.conf"
+if [[ $name == postgres ]]; then
+    mkdir -p "$root/etc/postgresql-common"
+    echo 'create_main_cluster = false' >"$root/etc/postgresql-common/createcluster.conf"
+fi
 step "installing the packages" isolated chroot "$root" /debootstrap/debootstrap --second-stage
-chroot "$root" install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data
-chroot "$root" install -d -o postgres -g postgres -m 2775 /run/postgresql
 mkdir "$dir/context"
-cp "$here/image/entrypoint.sh" "$dir/context"
+if [[ $name == postgres ]]; then
+    chroot "$root" install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data
+    chroot "$root" install -d -o postgres -g postgres -m 2775 /run/postgresql
+    cp "$here/image/entrypoint.sh" "$dir/context"
+fi
 step "packing the file system" tar -C "$root" -cf "$dir/context/root.tar" --one-file-system \
     --exclude='./proc/*' --exclude='./sys/*' --exclude='./dev/*' --exclude='./debootstrap' \
     --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' --exclude='./usr/share/doc/*' \
     --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' .
 step "building $own" docker build --tag "$own" --build-arg "MAJOR=$major" \
-    --file "$here/image/Dockerfile" "$dir/context"
+    --file "$here/image/Dockerfile.$name" "$dir/context"
 say "$own is ready"
 echo "$own"

@@ -12,13 +12,30 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// supported are the major versions of PostgreSQL that brim supports.
-var supported = []string{"14", "15", "16", "17", "18"}
+// kind is a kind of server, by the name of its images.
+type kind string
 
-// version is a version of PostgreSQL. Either image is the name of its image, or missing tells why
-// it has none.
+const (
+	postgreSQL   kind = "postgres"
+	redisCluster kind = "redis"
+)
+
+// supported are the major versions that are tested of each kind of server.
+var supported = map[kind][]string{
+	postgreSQL:   {"14", "15", "16", "17", "18"},
+	redisCluster: {"7"},
+}
+
+// version is a version of a server. Either image is the name of its image, or missing tells why it
+// has none.
 type version struct {
+	kind                  kind
 	major, image, missing string
+}
+
+func (v version) String() string {
+	name := map[kind]string{postgreSQL: "PostgreSQL", redisCluster: "Redis Cluster"}[v.kind]
+	return name + " " + v.major
 }
 
 // versions are the supported versions. TestMain sets it.
@@ -28,20 +45,25 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 // run finds the images, runs the tests with them and reports which versions were tested.
 func run(m *testing.M) int {
-	available := 0
-	for _, major := range supported {
-		v := findImage(major)
-		versions = append(versions, v)
-		if v.missing == "" {
-			available++
+	none, all := false, true
+	for _, k := range []kind{postgreSQL, redisCluster} {
+		available := 0
+		for _, major := range supported[k] {
+			v := findImage(k, major)
+			versions = append(versions, v)
+			if v.missing == "" {
+				available++
+			}
 		}
+		none = none || available == 0
+		all = all && available == len(supported[k])
 	}
 	report(os.Stderr, "will run")
-	if available == 0 {
-		fmt.Fprintln(os.Stderr, "itest: no version of PostgreSQL has an image")
+	if none {
+		fmt.Fprintln(os.Stderr, "itest: PostgreSQL or Redis has no image of any version")
 		return 1
 	}
-	if available < len(versions) && os.Getenv("BRIM_ITEST_ALL") != "" {
+	if !all && os.Getenv("BRIM_ITEST_ALL") != "" {
 		fmt.Fprintln(os.Stderr, "itest: BRIM_ITEST_ALL asks for an image of every version")
 		return 1
 	}
@@ -55,29 +77,29 @@ func run(m *testing.M) int {
 }
 
 // findImage asks image.sh for an image of this version. The script reports its progress on stderr.
-func findImage(major string) version {
+func findImage(k kind, major string) version {
 	var progress bytes.Buffer
-	cmd := exec.Command("./image.sh", major)
+	cmd := exec.Command("./image.sh", string(k), major)
 	cmd.Stderr = io.MultiWriter(os.Stderr, &progress)
 	out, err := cmd.Output()
 	if err == nil {
-		return version{major: major, image: strings.TrimSpace(string(out))}
+		return version{kind: k, major: major, image: strings.TrimSpace(string(out))}
 	}
 	lines := strings.Split(strings.TrimSpace(progress.String()), "\n")
 	reason := strings.TrimPrefix(lines[len(lines)-1], "image.sh: ")
 	if reason == "" {
 		reason = err.Error()
 	}
-	return version{major: major, missing: reason}
+	return version{kind: k, major: major, missing: reason}
 }
 
 // report writes one line for each version.
 func report(w io.Writer, verb string) {
 	for _, v := range versions {
 		if v.missing == "" {
-			fmt.Fprintf(w, "itest: PostgreSQL %s: %s with %s\n", v.major, verb, v.image)
+			fmt.Fprintf(w, "itest: %s: %s with %s\n", v, verb, v.image)
 		} else {
-			fmt.Fprintf(w, "itest: PostgreSQL %s: not tested: %s\n", v.major, v.missing)
+			fmt.Fprintf(w, "itest: %s: not tested: %s\n", v, v.missing)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // Up, Down and the script may each run twice. Names that need quotes must not matter.
 func TestMigrations(t *testing.T) {
-	forEachVersion(t, func(t *testing.T, s *server) {
+	forEachVersion(t, postgreSQL, func(t *testing.T, image string) {
+		s := newServer(t, image)
 		pool, o := s.pool(t), &migrations.Options{Schema: `Odd "name"`, Table: "of a table"}
 		for range 2 {
 			for range 2 {

@@ -16,16 +16,19 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 )
 
-// forEachVersion runs test against a fresh server of each version, one after the other. It skips a
-// version that has no image and names the reason.
-func forEachVersion(t *testing.T, test func(t *testing.T, s *server)) {
+// forEachVersion runs test with the image of each version of a server, one after the other. It skips
+// a version that has no image and names the reason.
+func forEachVersion(t *testing.T, k kind, test func(t *testing.T, image string)) {
 	t.Helper()
 	for _, v := range versions {
-		t.Run("PostgreSQL "+v.major, func(t *testing.T) {
+		if v.kind != k {
+			continue
+		}
+		t.Run(v.String(), func(t *testing.T) {
 			if v.missing != "" {
 				t.Skip(v.missing)
 			}
-			test(t, newServer(t, v.image))
+			test(t, v.image)
 		})
 	}
 }
@@ -59,16 +62,24 @@ func newServer(t *testing.T, image string) *server {
 	return s
 }
 
-// locate updates the address of the server. It tries the host that testcontainers names, then the
-// loopback. On a machine with a file /.dockerenv, testcontainers believes itself in a container and
-// names the default gateway; if the daemon runs on that machine too, only the loopback answers.
+// locate updates the address of the server.
 func (s *server) locate(t *testing.T) {
 	t.Helper()
-	port, err := s.container.MappedPort(t.Context(), "5432/tcp")
+	addr := address(t, s.container, "5432/tcp")
+	s.addr.Store(&addr)
+}
+
+// address returns the host and port at which a port of a container can be reached. It tries the host
+// that testcontainers names, then the loopback. On a machine with a file /.dockerenv, testcontainers
+// believes itself in a container and names the default gateway; if the daemon runs on that machine
+// too, only the loopback answers.
+func address(t *testing.T, c testcontainers.Container, inside string) string {
+	t.Helper()
+	port, err := c.MappedPort(t.Context(), inside)
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := s.container.Host(t.Context())
+	host, err := c.Host(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +89,12 @@ func (s *server) locate(t *testing.T) {
 		conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 		if err == nil {
 			conn.Close()
-			s.addr.Store(&addr)
-			return
+			return addr
 		}
 		refused = errors.Join(refused, err)
 	}
 	t.Fatalf("no address reaches the container: %v", refused)
+	return ""
 }
 
 // pool returns a pool that ends with t. Its new connections go to the server's current address.

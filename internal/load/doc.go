@@ -1,4 +1,5 @@
-// Package load generates load in a closed loop: each caller asks a limiter, waits for the
-// answer and asks again. The package counts the answers and measures how long they took. It
-// also compares subjects that take turns.
+// Package load generates load and measures how long the answers of a limiter take. In a closed
+// loop each caller asks, waits for the answer and asks again. In an open loop calls begin at a
+// given rate, whether or not earlier calls were answered. The package also compares subjects that
+// take turns.
 package load

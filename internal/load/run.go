@@ -37,6 +37,16 @@ func (r *Result) PerSecond() float64 { return float64(r.Accepted+r.Refused) / r.
 // Run lets the callers ask until the time is up. It ends at once with the first error that it
 // does not tolerate, or with the cause of ctx.
 func Run(ctx context.Context, o Options) (*Result, error) {
+	return gather(ctx, o, func(ctx context.Context, c *caller, _ int, start time.Time) error {
+		return c.work(ctx, start)
+	})
+}
+
+// gather runs work for each caller at once, and returns the sum of their results. It passes the
+// number of the caller, from 0, and the time of the start.
+func gather(ctx context.Context, o Options,
+	work func(ctx context.Context, c *caller, number int, start time.Time) error,
+) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var res Result
@@ -44,12 +54,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	var all sync.WaitGroup
 	begin := make(chan struct{})
 	var start time.Time
-	for range o.Callers {
+	for number := range o.Callers {
 		at := rand.IntN(len(o.Order))
 		all.Go(func() {
 			mine := caller{Options: o, at: at}
 			<-begin
-			if err := mine.work(ctx, start); err != nil {
+			if err := work(ctx, &mine, number, start); err != nil {
 				cancel(err) // only the first error counts; later errors are its consequences
 			}
 			mu.Lock()
@@ -74,10 +84,10 @@ type caller struct {
 	at int
 }
 
-// work makes decisions until the time is up.
+// work makes decisions until the time is up, or until ctx ends: a limiter may ignore ctx.
 func (c *caller) work(ctx context.Context, start time.Time) error {
 	burst := max(1, c.Burst)
-	for last := start; last.Sub(start) < c.For; {
+	for last := start; last.Sub(start) < c.For && ctx.Err() == nil; {
 		if err := c.decide(ctx); err != nil {
 			return err
 		}

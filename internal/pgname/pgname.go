@@ -15,6 +15,10 @@ const (
 	DefaultTable  = "buckets"
 )
 
+// Latest is the version of the last migration of package migrations, which the backends do not
+// import.
+const Latest = 2
+
 const (
 	maxSchema = 63 // PostgreSQL cuts longer identifiers off, and two schemas could become one
 	maxTable  = 48 // leaves room for the names that are derived from the table's
@@ -76,6 +80,16 @@ func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote
 // ledger are the suffixes of the tables that package spend keeps beside the buckets, and of one
 // index.
 var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "holds"}
+
+// Ledger returns the tables of package spend, unquoted. They are in the same schema.
+func (n Names) Ledger() (tables []string) {
+	for _, name := range ledger {
+		if name != "entries_dated" { // an index
+			tables = append(tables, n.table+"_"+name)
+		}
+	}
+	return tables
+}
 
 // Render replaces the placeholders in a statement:
 //

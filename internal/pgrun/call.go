@@ -38,6 +38,13 @@ func (r *Runner) Change(ctx context.Context, op string, f func(*pgxpool.Conn) er
 	return r.Wrap(op, err)
 }
 
+// LockTimeout returns the lock_timeout of a statement under the context of its one caller, which
+// may wait for as long as a flush may last; see the fragment lock_timeout().
+func (r *Runner) LockTimeout() *string {
+	wait := milliseconds(r.Timeout)
+	return &wait
+}
+
 // onConn calls f with a connection of the pool.
 func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	conn, err := r.pool.Acquire(ctx)
@@ -45,6 +52,10 @@ func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error 
 		return unsent{err}
 	}
 	defer conn.Release()
+	r.measure(ctx, conn)
+	if conn.Conn().IsClosed() {
+		return unsent{errGone}
+	}
 	return use(ctx, conn, f)
 }
 
@@ -77,6 +88,7 @@ func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 	// After a commit this does nothing. The context may be done by then, and the transaction
 	// must end all the same.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	r.measure(ctx, tx)
 	if err := fn(tx); err != nil {
 		return ownError{err}
 	}
@@ -91,6 +103,7 @@ func (r *Runner) Within(ctx context.Context, tx pgx.Tx, op string, f func() erro
 	case tx == nil:
 		err = store.ErrClosed
 	case err == nil:
+		r.measure(ctx, tx)
 		err = r.looked(ctx, f())
 	}
 	return r.Wrap(op, err)

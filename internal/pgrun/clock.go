@@ -1,18 +1,28 @@
 package pgrun
 
 import (
-	_ "embed" // for clock.sql
+	_ "embed" // for the fragments
 	"time"
 
 	"github.com/brimgo/brim/internal/pgname"
 )
 
-//go:embed clock.sql
-var clock string
+var (
+	//go:embed clock.sql
+	clock string
+	//go:embed lock_timeout.sql
+	lockTimeout string
+	//go:embed idle_timeout.sql
+	idleTimeout string
+)
 
-// Clock returns the fragment clock(injected). Its argument is the parameter to which
-// [Runner.Now] is bound.
-func Clock() pgname.Fragment { return pgname.ParseFragment(clock) }
+// Fragments returns the fragments that the statements of all packages share: clock(injected),
+// whose argument is the parameter to which [Runner.Now] is bound; lock_timeout(given), whose
+// argument is that of [Lane.LockTimeout]; and idle_timeout(given), whose argument is that of
+// [Lane.IdleTimeout].
+func Fragments() []pgname.Fragment {
+	return []pgname.Fragment{pgname.ParseFragment(clock), pgname.ParseFragment(lockTimeout), pgname.ParseFragment(idleTimeout)}
+}
 
 // Now returns the injected clock's time as the argument of a statement, or nil for the server's
 // clock.

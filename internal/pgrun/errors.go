@@ -22,6 +22,7 @@ const (
 	serialized                // as retry, because the session's isolation is not READ COMMITTED
 	readOnly                  // nothing was applied, and this connection will never apply anything
 	down                      // nothing was applied, and another statement would fare no better
+	stalled                   // nothing was applied: a row was held for longer than lock_timeout
 	unknown                   // the server may have applied it
 )
 
@@ -32,16 +33,18 @@ func judge(err error) verdict {
 	var connect *pgconn.ConnectError
 	switch {
 	case errors.As(err, &connect), errors.As(err, new(unsent)),
-		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
+		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed), errors.Is(err, errors.ErrUnsupported):
 		return down
 	case errors.As(err, &pg):
 		switch {
 		case pg.Code == "40001":
 			return serialized
-		case pg.Code == "40P01":
-			return retry
+		case pg.Code == "40P01", pg.Code == "25P03", pg.Code == "57P05":
+			return retry // the server ended an idle session before it read the statement, or a deadlock
 		case pg.Code == "25006":
 			return readOnly
+		case pg.Code == "55P03":
+			return stalled
 		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
 			return unknown
 		}
@@ -61,6 +64,10 @@ func judge(err error) verdict {
 // applied, and the part of each caller may succeed alone.
 func Refused(err error) bool { return err != nil && judge(err) == refused }
 
+// Stalled reports that a statement waited longer than its lock_timeout for a row, and that nothing
+// was applied.
+func Stalled(err error) bool { return err != nil && judge(err) == stalled }
+
 // IsCode reports that the server answered with that SQLSTATE.
 func IsCode(err error, code string) bool {
 	var pg *pgconn.PgError
@@ -74,6 +81,9 @@ func IsCode(err error, code string) bool {
 // after that.
 func cutOff(err error) bool { return strings.HasSuffix(err.Error(), "conn closed") }
 
+// errGone is the error of a connection that broke before the statement was sent.
+var errGone = errors.New("the server closed the connection")
+
 // unsent is the error of getting a connection: nothing was sent.
 type unsent struct{ error }
 
@@ -82,7 +92,8 @@ func (e unsent) Unwrap() error { return e.error }
 // explain makes the error that callers see: a sentinel, the cause and the way out. It never
 // quotes the server's detail, which can hold a key.
 func (r *Runner) explain(err error) error {
-	if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+	if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
+		errors.Is(err, errors.ErrUnsupported) { // a backend's own error, before it sent a statement
 		return err
 	}
 	var pg *pgconn.PgError
@@ -97,6 +108,8 @@ func (r *Runner) explain(err error) error {
 		// The deadline is the flush's and not the caller's, so the context's error is not
 		// wrapped.
 		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, r.Timeout)
+	case strings.HasSuffix(err.Error(), "closed pool"):
+		return fmt.Errorf("%w: the pool is closed; close the store first, then the pool", sentinel)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), cutOff(err):
 		return fmt.Errorf("%w: the server closed the connection", sentinel)
 	}
@@ -115,6 +128,15 @@ func (r *Runner) looked(ctx context.Context, err error) error {
 	err = r.explain(err)
 	if errors.Is(err, store.ErrUnknownOutcome) {
 		err = fmt.Errorf("%w: the connection failed before the answer came", store.ErrUnavailable)
+	}
+	return err
+}
+
+// Asked explains the error of a request that a combiner has decided and that changes nothing: its
+// outcome is never unknown.
+func (r *Runner) Asked(ctx context.Context, err error) error {
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		return r.looked(ctx, err)
 	}
 	return err
 }
@@ -141,6 +163,13 @@ func advice(code string) string {
 		return "another transaction holds the row: keep transactions that fill buckets short"
 	case code == "57014":
 		return "the server's statement_timeout passed, or an operator cancelled it"
+	case code == "26000":
+		return "a pooler has given the connection another session: put default_query_exec_mode=exec into the " +
+			"connection string, or set max_prepared_statements above 0 in PgBouncer 1.21 or newer"
+	case code == "57P05":
+		return "the server's idle_session_timeout is shorter than the pool's MaxConnIdleTime; set the latter below it"
+	case code == "25P03":
+		return "the client was stopped for longer than Options.StatementTimeout while it held rows"
 	case code == "42501":
 		return "grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema"
 	case code == "53300":

@@ -8,102 +8,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/store"
 )
 
 // Lane runs one flush after another, each on a connection that the lane takes from the pool and
 // gives back. A lane is for one goroutine at a time.
 type Lane struct {
-	r    *Runner
-	conn *pgxpool.Conn // nil between flushes
-	watchdog
-}
-
-// Combiner is a combiner whose flushes run on lanes. It closes with its runner.
-type Combiner[Q, A any] struct {
-	*combine.Combiner[Q, A]
 	r     *Runner
-	lanes []*Lane
-}
-
-// Batching are the choices of [NewCombiner]; see [combine.Options] for each.
-type Batching struct {
-	Lanes, MinBatch, MaxBatch int
-}
-
-// NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
-// the runner's timeout, and reports it to the trace. It calls flusher once for each lane; the
-// function that flusher returns answers the batches of that lane, and sends to the server by
-// [Lane.Attempt] alone.
-func NewCombiner[Q, A any](
-	r *Runner, b Batching, flusher func(*Lane) func(context.Context, []*combine.Request[Q, A]),
-) (*Combiner[Q, A], error) {
-	c := &Combiner[Q, A]{r: r}
-	flushes := make([]func(context.Context, []*combine.Request[Q, A]), max(1, b.Lanes))
-	for i := range flushes {
-		lane := &Lane{r: r, watchdog: newWatchdog(r.Timeout)}
-		c.lanes = append(c.lanes, lane)
-		flushes[i] = flusher(lane)
-	}
-	var err error
-	c.Combiner, err = combine.New(
-		func(i int, batch []*combine.Request[Q, A]) { flushes[i](c.lanes[i].flushing(), batch) },
-		&combine.Options{
-			Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch,
-			Before:  func(i int) error { return c.lanes[i].acquire() },
-			Cut:     func(i int) { c.lanes[i].end() },
-			After:   func(i int) { c.lanes[i].release() },
-			Flushed: r.flushed(),
-		})
-	if err != nil {
-		return nil, err
-	}
-	if !r.keep(c) {
-		c.Close()
-	}
-	return c, nil
-}
-
-// NewTransactions returns a combiner whose flushes are one transaction each. transact begins,
-// decides and commits a transaction for a batch on the connection; it sets the Err of a request
-// that fails by itself. Where the server refuses the transaction of a batch, each request gets
-// a transaction of its own, so that one bad request fails alone.
-func NewTransactions[Q, A any](
-	r *Runner, b Batching, transact func(context.Context, *pgxpool.Conn, []*combine.Request[Q, A]) error,
-) (*Combiner[Q, A], error) {
-	return NewCombiner(r, b, func(l *Lane) func(context.Context, []*combine.Request[Q, A]) {
-		attempt := func(ctx context.Context, batch []*combine.Request[Q, A]) error {
-			err := l.Attempt(ctx, func(conn *pgxpool.Conn) error {
-				for _, request := range batch {
-					request.Err = nil // of an attempt before
-				}
-				return transact(ctx, conn, batch)
-			})
-			if err != nil {
-				for _, request := range batch {
-					request.Err = err
-				}
-			}
-			return err
-		}
-		return func(ctx context.Context, batch []*combine.Request[Q, A]) {
-			if err := attempt(ctx, batch); Refused(err) && len(batch) > 1 {
-				for i := range batch {
-					_ = attempt(ctx, batch[i:i+1]) // the request has the error
-				}
-			}
-		}
-	})
-}
-
-// Close refuses further calls, waits for those in flight and stops the lanes' timers.
-func (c *Combiner[Q, A]) Close() {
-	c.Combiner.Close()
-	for _, l := range c.lanes {
-		l.close()
-	}
-	c.r.forget(c)
+	conn  *pgxpool.Conn // nil between flushes
+	wait  string        // the lock_timeout of the flush
+	stuck *stuck        // nil for the lane that serves the requests for stuck rows
+	watchdog
 }
 
 // Attempt calls f with the lane's connection, on which f sends one statement or one
@@ -159,6 +74,41 @@ func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) e
 	return err
 }
 
+// LockTimeout returns the lock_timeout of the lane's flush as the argument of a statement that
+// locks rows; see the fragment lock_timeout(). Where there is no lane, the transaction belongs to
+// the application, which bounds its own waits: LockTimeout returns nil.
+func (l *Lane) LockTimeout() *string {
+	if l == nil {
+		return nil
+	}
+	return &l.wait
+}
+
+// IdleTimeout returns the idle_in_transaction_session_timeout of the lane's transactions as the
+// argument of a statement; see the fragment idle_timeout(). Where there is no lane, it returns nil.
+func (l *Lane) IdleTimeout() *string {
+	if l == nil {
+		return nil
+	}
+	return l.r.LockTimeout()
+}
+
+// Held returns the names of rows that other transactions held when somebody last looked, so that a
+// flush can leave them out. It returns none to the flush of a request that has waited for them.
+func (l *Lane) Held() []string {
+	if l == nil || l.stuck == nil || l.stuck.empty() {
+		return nil
+	}
+	return l.stuck.held()
+}
+
+// SetAside returns the Err of a request that the flush leaves out because another transaction holds
+// a row of that name. The caller then waits for the row.
+func (l *Lane) SetAside(name string) error {
+	l.stuck.add(map[string]bool{name: true}, true)
+	return errStuck
+}
+
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.
 func (l *Lane) acquire() error {
@@ -166,8 +116,10 @@ func (l *Lane) acquire() error {
 	err := l.connect()
 	if err != nil {
 		l.stop()
+		return err
 	}
-	return err
+	l.r.measure(l.flushing(), l.conn)
+	return nil
 }
 
 // connect takes a connection where the lane has none, or one that has broken.

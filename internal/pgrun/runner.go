@@ -36,6 +36,12 @@ type Options struct {
 	Clock   func() time.Time // replaces the server's clock; nil keeps it
 	Log     *slog.Logger
 	Trace   store.Trace
+
+	// Pages is a statement that returns the number of pages of the store's table, and whether the
+	// table has no parts; see [Runner.Whole]. Resized is called when the number has changed so much
+	// that statements need new texts; see growth. Any goroutine may call it. Both may be missing.
+	Pages   string
+	Resized func()
 }
 
 // Runner runs statements for one backend: it names the backend in errors, log lines and traces.
@@ -58,6 +64,8 @@ type server struct {
 	// explicit is set by the first serialization failure: the session's default isolation is
 	// not READ COMMITTED, so each statement must ask for READ COMMITTED.
 	explicit atomic.Bool
+
+	growth growth
 }
 
 // closer is a combiner, or a runner that [Runner.As] returned.
@@ -69,7 +77,8 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 	if pool == nil {
 		return nil, errors.New("the pool is nil; make one with pgxpool.New")
 	}
-	return &Runner{server: &server{Options: o, pool: pool}, backend: backend, made: make(map[closer]struct{})}, nil
+	s := &server{Options: o, pool: pool, growth: growth{pages: o.Pages, resized: o.Resized, start: time.Now()}}
+	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil
 }
 
 // As returns a runner over the same pool, clock and options that works for another backend. It

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// stuck reads from a connection on which nothing arrives, and returns the error of the read.
-func stuck(conn net.Conn) chan error {
+// blocked reads from a connection on which nothing arrives, and returns the error of the read.
+func blocked(conn net.Conn) chan error {
 	done := make(chan error, 1)
 	go func() { _, err := conn.Read(make([]byte, 1)); done <- err }()
 	return done
@@ -37,7 +37,7 @@ func TestWatchdog(t *testing.T) {
 	bubble("a flush that hangs is cut off after the timeout", func(t *testing.T, w *watchdog, conn net.Conn) {
 		w.start()
 		w.watch(conn)
-		ctx, read, began := w.flushing(), stuck(conn), time.Now()
+		ctx, read, began := w.flushing(), blocked(conn), time.Now()
 		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the read ended with %v", err)
 		}
@@ -56,7 +56,7 @@ func TestWatchdog(t *testing.T) {
 		if err := w.flushing().Err(); err != nil {
 			t.Errorf("the next flush has ended before it began: %v", err)
 		}
-		read = stuck(conn)
+		read = blocked(conn)
 		time.Sleep(timeout / 2)
 		select {
 		case err := <-read:
@@ -77,7 +77,7 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("the context ended with %v", ctx.Err())
 		}
 		w.watch(conn) // the connection came too late
-		if err := <-stuck(conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := <-blocked(conn); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the read ended with %v", err)
 		}
 		w.stop()
@@ -89,7 +89,7 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("a flush has ended before it began: %v", err)
 		}
 		w.watch(conn)
-		read, began := stuck(conn), time.Now()
+		read, began := blocked(conn), time.Now()
 		w.end()
 		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != 0 {
 			t.Errorf("the read ended with %v after %v", err, time.Since(began))

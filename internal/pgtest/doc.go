@@ -8,7 +8,8 @@
 // starts a server and sets the variable. [NewServer] starts a server for one test alone, which may
 // stop, start and configure it.
 //
-// A test that asks for a server gets one or fails. Only -short skips it. pgtest takes the first of:
+// A test that asks for a server gets one or fails. Only -short skips it, if a server would have to
+// be started. pgtest takes the first of:
 //
 //   - the server at BRIM_TEST_POSTGRES;
 //   - the programs initdb and postgres, on PATH or where distributions put them;

@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/supervisor"
 )
 
 var (
@@ -32,7 +34,7 @@ const image = "postgres:17-alpine"
 // Server is a PostgreSQL that this process started. Only one goroutine at a time may call its
 // methods.
 type Server struct {
-	super *supervisor
+	super *supervisor.Supervisor
 	dir   string // holds the configuration, log, data and socket of a local server
 	log   string
 	conf  []string
@@ -43,6 +45,7 @@ type Server struct {
 // line of configuration, "max_connections=20" for instance.
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
+	skipShort(t)
 	count(t)
 	s, err := Launch(conf...)
 	if err != nil {
@@ -102,10 +105,10 @@ func (s *Server) initLocal(bin string) error {
 	}
 	s.dir, s.log = dir, filepath.Join(dir, "log")
 	prepare := func(cmd *exec.Cmd) error { return Unprivileged(cmd, dir) }
-	if s.super, err = supervise(localScript, prepare, dir, bin); err != nil {
+	if s.super, err = supervisor.Start(localScript, prepare, dir, bin); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	return s.explain(s.super.ask("init", 2*time.Minute))
+	return s.explain(s.super.Ask("init", 2*time.Minute))
 }
 
 // serverDir returns the directory in which a server's own directory is made: tmp, or /tmp if tmp
@@ -146,10 +149,10 @@ func (s *Server) initDocker() error {
 	for _, line := range s.conf {
 		args = append(args, "-c", line)
 	}
-	if s.super, err = supervise(dockerScript, func(*exec.Cmd) error { return nil }, args...); err != nil {
+	if s.super, err = supervisor.Start(dockerScript, nil, args...); err != nil {
 		return errors.Join(err, os.Remove(s.log))
 	}
-	return s.explain(s.super.ask("init", 10*time.Minute)) // Docker may have to fetch the image
+	return s.explain(s.super.Ask("init", 10*time.Minute)) // Docker may have to fetch the image
 }
 
 // URL returns the URL of a superuser on 127.0.0.1. It stays the same when the server stops and
@@ -171,7 +174,7 @@ func (s *Server) Start(more ...string) error {
 	if s.dir != "" {
 		lines := append([]string{
 			"listen_addresses='127.0.0.1'", "port=" + strconv.Itoa(s.port), "unix_socket_directories='" + s.dir + "'",
-			"max_connections=200",
+			"max_connections=400",
 		}, s.conf...)
 		conf := strings.Join(append(lines, more...), "\n") + "\n"
 		if err := os.WriteFile(filepath.Join(s.dir, "conf"), []byte(conf), 0o644); err != nil {
@@ -180,7 +183,7 @@ func (s *Server) Start(more ...string) error {
 	} else if len(more) > 0 {
 		return errors.New("a server in Docker cannot be configured anew")
 	}
-	if err := s.super.ask("start", time.Minute); err != nil {
+	if err := s.super.Ask("start", time.Minute); err != nil {
 		return s.explain(err)
 	}
 	deadline := time.Now().Add(time.Minute)
@@ -189,7 +192,7 @@ func (s *Server) Start(more ...string) error {
 		if err == nil {
 			return nil
 		}
-		if s.super.ended(20 * time.Millisecond) {
+		if s.super.Ended(20 * time.Millisecond) {
 			return s.explain(errors.New("the server ended"))
 		}
 		if time.Now().After(deadline) {
@@ -205,7 +208,7 @@ func (s *Server) Stop(immediate bool) error {
 	if immediate {
 		signal = "QUIT"
 	}
-	return s.explain(s.super.ask("stop "+signal, time.Minute))
+	return s.explain(s.super.Ask("stop "+signal, time.Minute))
 }
 
 // Close stops the server and removes its data. A second Close does nothing.
@@ -213,7 +216,7 @@ func (s *Server) Close() error {
 	if s.super == nil {
 		return nil
 	}
-	err := s.super.close()
+	err := s.super.Close()
 	s.super = nil
 	return err
 }

@@ -29,12 +29,15 @@ var shared struct {
 	tests   map[string]bool // names of the tests that used a PostgreSQL, shared or their own
 }
 
+// Tests are the tests of a binary: a [*testing.M], or something around one.
+type Tests interface{ Run() int }
+
 // Main is a TestMain. It runs the tests, prints how many used PostgreSQL, stops the shared server
 // and exits.
-func Main(m *testing.M) { os.Exit(Run(m)) }
+func Main(m Tests) { os.Exit(Run(m)) }
 
 // Run does the work of Main and returns the exit code, for a TestMain that has more to do.
-func Run(m *testing.M) (code int) {
+func Run(m Tests) (code int) {
 	code = m.Run()
 	shared.Lock()
 	defer shared.Unlock()
@@ -51,9 +54,13 @@ func Run(m *testing.M) (code int) {
 }
 
 // URL returns the shared server's URL. The first call starts the server. Tests that run at the same
-// time share it, so each must keep to its own schemas.
+// time share it, so each must keep to its own schemas. With -short, nothing starts a server, and t
+// is skipped unless BRIM_TEST_POSTGRES names one.
 func URL(t testing.TB) string {
 	t.Helper()
+	if os.Getenv(envURL) == "" {
+		skipShort(t)
+	}
 	count(t)
 	shared.Lock()
 	defer shared.Unlock()
@@ -111,14 +118,13 @@ func newPool(t testing.TB, url string) *pgxpool.Pool {
 func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("pgtest: -short leaves out the tests that need a PostgreSQL")
+		t.Skip("pgtest: -short leaves out the tests that start a PostgreSQL")
 	}
 }
 
 // count records that t uses a PostgreSQL.
 func count(t testing.TB) {
 	t.Helper()
-	skipShort(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.tests[t.Name()] {

@@ -12,10 +12,6 @@ import (
 	"syscall"
 )
 
-// detach keeps the terminal's signals from cmd: an interrupt ends the test, and cmd notices that
-// end.
-func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
-
 // Unprivileged prepares cmd for programs that refuse to run as root, as PostgreSQL does. If the
 // process is root's, cmd will run as another user, and dir then belongs to that user. Otherwise
 // Unprivileged does nothing.

@@ -54,7 +54,11 @@ func randomBucket(r *rand.Rand, n int) *bucket {
 func TestLevelIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const width, height, until = 500.0, 200.0, 1000.0
-	for range 60 {
+	figures := 60
+	if testing.Short() {
+		figures = 12
+	}
+	for range figures {
 		b := randomBucket(r, 1+r.IntN(2000))
 		f := Figure{
 			Width: width, Height: height, X: Axis{Max: until}, Y: Axis{Max: 100},

@@ -1,6 +1,9 @@
-// Package soak runs stores for a long time and checks that their memory, files, tables and
-// goroutines do not grow as time passes. It contains only tests.
+// Package soak runs stores, ledgers, a queue and a server for a long time and checks that their
+// memory, files, tables, goroutines, file descriptors and connections do not grow as time passes.
+// It contains only tests.
 //
-// TestHour compresses an hour of injected time into some seconds. With BRIM_TORTURE=1, TestMinute
-// adds a minute of real time at full load for each backend.
+// TestHour compresses an hour of injected time into some seconds. TestFullLoad takes real time, at
+// full load: with BRIM_TORTURE=1 a minute for each subject, and with SOAK=4h, as "make soak" sets
+// it, four hours for one subject. It prints the slope of each resource, fails if one is more than
+// noise, and writes a row into the report of package attack.
 package soak

@@ -3,18 +3,21 @@ package soak
 import (
 	"fmt"
 	"os"
-	"runtime"
+	"path"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	code := pgtest.Run(m)
+	code := pgtest.Run(redistest.With(m))
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		code = 1
@@ -44,7 +47,7 @@ func TestHour(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			soak(t, c.open, plan{
-				why: c.why, rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
+				why: c.why, seed: newSeed(t), rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
 				limit: brim.Limit{Capacity: 100, LeakRate: 1},
 				// Leaks half of the units that the callers ask for.
 				scarce: brim.Limit{Capacity: 100, LeakRate: float64(c.calls) * hotShare / 2 / 60},
@@ -53,36 +56,98 @@ func TestHour(t *testing.T) {
 	}
 }
 
-// TestMinute runs a minute of real time at full load.
-func TestMinute(t *testing.T) {
-	if os.Getenv("BRIM_TORTURE") != "1" {
-		t.Log("BRIM_TORTURE=1 adds a minute of real time for each of memory, wrappers, bolt and PostgreSQL")
+// TestFullLoad runs stores at full load of real time: all of them for a minute each with
+// BRIM_TORTURE=1, or the one whose turn it is for the time of SOAK, as in SOAK=4h. SOAK_OF names
+// another one.
+func TestFullLoad(t *testing.T) {
+	long := os.Getenv("SOAK")
+	if os.Getenv("BRIM_TORTURE") != "1" && long == "" {
+		t.Log("BRIM_TORTURE=1 adds a minute of real time for each store; SOAK=4h soaks one of them")
 		return
 	}
-	for _, c := range []struct {
-		name string
-		open opener
-		why  string
-	}{
-		{"memory", inMemory, "an empty bucket leaves nothing behind"},
-		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
-		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
-		{"relaxed bolt", inRelaxedFile, "the window of unwritten changes is bounded, too"},
-		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			soak(t, c.open, plan{
-				why: c.why, rounds: 60, round: time.Second, keys: 3000, pace: 500, real: true,
+	subjects := realSubjects()
+	duration := time.Minute
+	if long != "" {
+		var err error
+		if duration, err = time.ParseDuration(long); err != nil || duration < time.Minute {
+			t.Fatalf("SOAK=%s: %v; want a time of at least 1m, like 4h", long, err)
+		}
+		subjects = turn(subjects, os.Getenv("SOAK_OF"), time.Now().YearDay())
+		if len(subjects) == 0 {
+			t.Fatalf("SOAK_OF=%s names no subject", os.Getenv("SOAK_OF"))
+		}
+	}
+	seed := newSeed(t)
+	for _, c := range subjects {
+		start, calls, found := time.Now(), int64(0), "nothing"
+		passed := t.Run(c.name, func(t *testing.T) {
+			// A sample follows each round. A long run takes one every 10 s.
+			round := min(10*time.Second, duration/60)
+			calls = soak(t, c.open, plan{
+				why: c.why, seed: seed, rounds: int(duration / round), round: round, keys: 3000, pace: 500, real: true,
 				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
 				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
 			})
 		})
+		if !passed {
+			found = "a failure or growth"
+		}
+		row := attack.Row{
+			Harness: "soak", Subject: c.name, Often: fmt.Sprintf("%d calls", calls),
+			Seed: seed, Took: time.Since(start), Found: found,
+		}
+		if err := attack.Report(row); err != nil {
+			t.Error(err)
+		}
 	}
+}
+
+func newSeed(t *testing.T) attack.Seed {
+	t.Helper()
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
+}
+
+// realSubject is a subject of TestFullLoad.
+type realSubject struct {
+	name string
+	open opener
+	why  string
+}
+
+func realSubjects() []realSubject {
+	return []realSubject{
+		{"memory", inMemory, "an empty bucket leaves nothing behind"},
+		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
+		{"relaxed", inRelaxedFile, "the window of unwritten changes is bounded, too"},
+		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
+		{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
+		{"lease", leased, "allotments end"},
+		{"refusals", refusing, "refusals of a bounded number of buckets are remembered"},
+		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
+		{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
+		{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
+		{"queue", queued, "an item leaves nothing behind, whether it was released or given up"},
+		{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
+	}
+}
+
+// turn returns the subject with that name, or, without a name, the one whose turn it is on that
+// day of the year.
+func turn(all []realSubject, name string, day int) []realSubject {
+	if name == "" {
+		return all[day%len(all):][:1]
+	}
+	return slices.DeleteFunc(all, func(s realSubject) bool { return s.name != name })
 }
 
 // plan tells how to soak a store.
 type plan struct {
 	why    string
+	seed   attack.Seed
 	rounds int
 	round  time.Duration
 	calls  int        // in a round; unused in real time, where the callers make as many as they can
@@ -93,12 +158,6 @@ type plan struct {
 	real   bool       // real time passes; otherwise, the calls drive an injected clock
 }
 
-// sample holds the resources that a store takes.
-type sample struct {
-	Heap, Disk int64 // bytes
-	Goroutines int
-}
-
 // After the warm-up, which is the first third of the rounds, resources may grow by this share
 // from the second third to the last, because they depend on the keys that were drawn. A garbage
 // collector works in steps, and a file grows in steps: one step is allowed in addition.
@@ -107,60 +166,63 @@ const (
 	heapStep = 1 << 17
 )
 
+// minSlope is the shortest run whose slopes are judged. A slope of less than a minute, taken per
+// hour, does not tell a leak from a table that a slow machine has not yet filled.
+const minSlope = 10 * time.Minute
+
 // soak runs the plan. It compares the peaks in the second third of the rounds with those in the
-// last.
-func soak(t *testing.T, open opener, p plan) {
+// last. In real time it also looks at the slopes, and judges those of a long run. It returns the
+// number of calls.
+func soak(t *testing.T, open opener, p plan) (calls int64) {
 	before := goleak.IgnoreCurrent()
 	// The first clean-up to be registered runs last, after the pool was closed.
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	w := newWork(p)
 	s := open(t, w)
-	w.use(s)
-	samples := make([]sample, 0, p.rounds)
-	for round := range p.rounds {
-		w.run(t, round)
-		if t.Failed() {
-			return
-		}
-		samples = append(samples, take(t, s))
+	samples := measure(t, w, s)
+	if t.Failed() {
+		return w.calls.Load()
 	}
-	w.check(t)
+	s.duty.check(t)
 	second, last := most(samples[p.rounds/3:2*p.rounds/3]), most(samples[2*p.rounds/3:])
-	for _, c := range []struct {
-		resource     string
-		second, last int64
-		step         int64
-	}{
-		{"bytes of memory", second.Heap, last.Heap, heapStep},
-		{"bytes on disk", second.Disk, last.Disk, s.step},
-		{"goroutines between rounds", int64(second.Goroutines), int64(last.Goroutines), 2},
-	} {
-		if float64(c.last) > (1+growth)*float64(c.second)+float64(c.step) {
-			t.Errorf("%s: the peak was %d in the second third and %d in the last; want no growth\nwhy: %s",
-				c.resource, c.second, c.last, p.why)
+	for _, r := range resources {
+		was, is := r.of(second), r.of(last)
+		if is > (1+growth)*was+r.allowed(s) {
+			t.Errorf("%s: the peak was %.0f in the second third and %.0f in the last; want no growth\nwhy: %s",
+				r.name, was, is, p.why)
 		}
 	}
-	t.Logf("%d calls, %d pruned; second third %+v, last third %+v", w.calls.Load(), w.pruned.Load(), second, last)
-	t.Logf("the scarce bucket admitted %.3f of its bound; allotments served %d of %d calls on the ample bucket",
-		w.shareOfBound(), w.leased.Load(), w.asked.Load())
-	if err := s.store.Close(); err != nil {
+	if p.real {
+		trends := slopes(samples[p.rounds/3:], s)
+		long := time.Duration(p.rounds)*p.round >= minSlope
+		for _, x := range trends {
+			if long && x.grows() {
+				t.Errorf("%s grow by %s per hour\nwhy: %s", x.name, x.perHour(), p.why)
+			}
+		}
+		t.Logf("%s, %d calls, slopes per hour after the warm-up:\n%s",
+			path.Base(t.Name()), w.calls.Load(), trendTable(trends))
+	}
+	t.Logf("seed %d, %d calls, %d pruned; second third %+v, last third %+v",
+		p.seed, w.calls.Load(), w.pruned.Load(), second, last)
+	t.Log(s.duty.story())
+	if err := s.duty.close(); err != nil {
 		t.Error(err)
 	}
+	return w.calls.Load()
 }
 
-// take measures a store between two rounds, while no call is in flight.
-func take(t *testing.T, s *subject) sample {
+// measure runs all rounds of the load and takes a sample after each.
+func measure(t *testing.T, w *work, s *subject) []sample {
 	t.Helper()
-	runtime.GC()
-	runtime.GC() // the second run frees the values that had finalizers
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return sample{Heap: int64(m.HeapAlloc), Disk: s.disk(t), Goroutines: runtime.NumGoroutine()}
-}
-
-func most(samples []sample) (m sample) {
-	for _, s := range samples {
-		m.Heap, m.Disk, m.Goroutines = max(m.Heap, s.Heap), max(m.Disk, s.Disk), max(m.Goroutines, s.Goroutines)
+	w.use(s)
+	samples := make([]sample, 0, w.rounds)
+	for round := range w.rounds {
+		w.run(t, round)
+		if t.Failed() {
+			return nil
+		}
+		samples = append(samples, take(t, w, s))
 	}
-	return m
+	return samples
 }

@@ -1,31 +1,43 @@
 package soak
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/lease"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
-// subject is a store under test.
+// subject is a store under test, or something over a store.
 type subject struct {
 	store store.Store
-	disk  func(testing.TB) int64 // bytes
+	duty  duty                   // nil: calls on the buckets of the store
+	disk  func(testing.TB) int64 // bytes: of files, or of the memory of a server that keeps all there
 	step  int64                  // bytes by which disk may grow at once
 	// tidy does the operator's periodic work besides pruning. It may be nil.
 	tidy func() error
-	// remembers is set if the store must answer some calls from memory: accepted ones and refused
-	// ones.
-	remembers bool
+	// settle waits for the work that the store does in the background, so that a sample does not
+	// depend on when it was taken. It may be nil.
+	settle func(context.Context) error
+	// leases is set if the store must accept some calls from memory, and refuses if it must refuse
+	// some from memory.
+	leases, refuses bool
+	// connections returns the number of connections to a server. It may be nil.
+	connections func() int
 }
 
 // opener opens a store that uses the clock of w.
@@ -52,17 +64,33 @@ func inMemory(t *testing.T, w *work) *subject {
 // wrapped puts both wrappers that remember buckets in front of a store in memory. Each has room
 // for fewer buckets than are in use.
 func wrapped(t *testing.T, w *work) *subject {
+	return &subject{store: refusalsOver(t, w, leasesOver(t, w)), disk: noDisk, leases: true, refuses: true}
+}
+
+func leased(t *testing.T, w *work) *subject {
+	return &subject{store: leasesOver(t, w), disk: noDisk, leases: true}
+}
+
+func refusing(t *testing.T, w *work) *subject {
+	return &subject{store: refusalsOver(t, w, inMemory(t, w).store), disk: noDisk, refuses: true}
+}
+
+func leasesOver(t *testing.T, w *work) store.Store {
 	// An injected clock advances by 10 ms with each call, so an allotment must last longer than
 	// by default.
 	l, err := lease.New(inMemory(t, w).store, &lease.Options{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := refusals.New(l, &refusals.Options{Clock: w.clock(), MaxBuckets: 1024})
+	return l
+}
+
+func refusalsOver(t *testing.T, w *work, below store.Store) store.Store {
+	s, err := refusals.New(below, &refusals.Options{Clock: w.clock(), MaxBuckets: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: noDisk, remembers: true}
+	return s
 }
 
 // fileStep is the number of bytes by which package bolt grows a file beyond its first mebibyte.
@@ -83,7 +111,7 @@ func inRelaxedFile(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: sizeOf(path), step: fileStep}
+	return &subject{store: s, disk: sizeOf(path), step: fileStep, settle: s.Sync}
 }
 
 func sizeOf(path string) func(testing.TB) int64 {
@@ -106,20 +134,69 @@ func inPostgres(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tables := tablesOf(t, pool, schema)
 	return &subject{
-		store: s,
-		step:  1 << 18,
-		disk: func(t testing.TB) (n int64) {
-			const query = `SELECT pg_total_relation_size($1::regclass)`
-			if err := pool.QueryRow(t.Context(), query, schema+".buckets").Scan(&n); err != nil {
+		store:       s,
+		step:        1 << 18,
+		connections: func() int { return int(pool.Stat().TotalConns()) },
+		disk:        func(t testing.TB) int64 { return schemaSize(t, pool, schema) },
+		// By default, the server itself vacuums once a minute, and the test takes a minute.
+		tidy: func() error {
+			_, err := pool.Exec(t.Context(), `VACUUM `+tables)
+			return err
+		},
+	}
+}
+
+// memoryStep is the number of bytes by which the buffers of a Redis's connections may grow.
+const memoryStep = 1 << 20
+
+func inRedis(t *testing.T, w *work) *subject {
+	client := redistest.NewServer(t).Client(t)
+	s, err := redisstore.New(client, &redisstore.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &subject{
+		store:       s,
+		step:        memoryStep,
+		connections: func() int { return int(client.PoolStats().TotalConns) },
+		disk: func(t testing.TB) int64 {
+			memory, err := client.InfoMap(t.Context(), "memory").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := strconv.ParseInt(memory["Memory"]["used_memory"], 10, 64)
+			if err != nil {
 				t.Fatal(err)
 			}
 			return n
 		},
-		// By default, the server itself vacuums once a minute, and the test takes a minute.
-		tidy: func() error {
-			_, err := pool.Exec(t.Context(), `VACUUM `+schema+`.buckets`)
-			return err
-		},
 	}
+}
+
+// tablesOf returns the tables of a schema, separated by commas.
+func tablesOf(t *testing.T, pool *pgxpool.Pool, schema string) (list string) {
+	t.Helper()
+	const query = `SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables WHERE schemaname = $1`
+	if err := pool.QueryRow(t.Context(), query, schema).Scan(&list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// schemaSize returns the bytes of the tables of a schema, with their indexes. It does not use the
+// pool's QueryRow: each row that this method returned keeps its block of 128 connections of pgxpool
+// alive, so the heap would grow with the samples.
+func schemaSize(t testing.TB, pool *pgxpool.Pool, schema string) (n int64) {
+	t.Helper()
+	const query = `SELECT sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass))::bigint
+FROM pg_tables WHERE schemaname = $1`
+	err := pool.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
+		return c.QueryRow(t.Context(), query, schema).Scan(&n)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -49,19 +49,54 @@ type work struct {
 
 // caller is one goroutine in each round. Its reservations last from round to round.
 type caller struct {
-	r    *rand.Rand
-	held []brim.Bucket
+	r      *rand.Rand
+	held   []brim.Bucket
+	spends []string // IDs of holds in a ledger
 }
 
 func newWork(p plan) *work {
 	w := &work{plan: p, began: time.Now()}
 	for i := range callers {
-		w.callers = append(w.callers, &caller{r: rand.New(rand.NewPCG(60, uint64(i)))})
+		w.callers = append(w.callers, &caller{r: p.seed.Part(i).Rand()})
 	}
 	return w
 }
 
-func (w *work) use(s *subject) { w.subject, w.lim = s, brim.New(s.store, nil) }
+// use makes the callers work on the subject: on its duty, or else on the buckets of its store.
+func (w *work) use(s *subject) {
+	if w.subject = s; s.duty == nil {
+		w.lim = brim.New(s.store, nil)
+		s.duty = &buckets{w}
+	}
+}
+
+// duty is the work that the callers have to do.
+type duty interface {
+	// call makes one random call.
+	call(ctx context.Context, c *caller, round int) error
+	// prune removes data that is no longer needed, and returns the number of its pieces.
+	prune(ctx context.Context) (int64, error)
+	// check compares the decisions with their bounds, and fails if the load was too low to prove
+	// anything.
+	check(t *testing.T)
+	// story tells how much of the load reached the bounds.
+	story() string
+	close() error
+}
+
+// buckets is the duty of a store: calls of a Limiter.
+type buckets struct{ *work }
+
+func (b *buckets) call(ctx context.Context, c *caller, round int) error {
+	return c.call(ctx, b.work, round)
+}
+func (b *buckets) prune(ctx context.Context) (int64, error) { return b.lim.Prune(ctx) }
+func (b *buckets) close() error                             { return b.subject.store.Close() }
+
+func (b *buckets) story() string {
+	return fmt.Sprintf("the scarce bucket admitted %.3f of its bound; allotments served %d of %d calls",
+		b.shareOfBound(), b.leased.Load(), b.asked.Load())
+}
 
 // clock returns the clock for the store's options: nil in real time, so that the store uses its
 // own.
@@ -92,14 +127,14 @@ func (w *work) run(t *testing.T, round int) {
 		all.Go(func() {
 			for n := 0; ctx.Err() == nil && more(); n++ {
 				w.calls.Add(1)
-				if err := c.call(ctx, w, round); err != nil {
+				if err := w.subject.duty.call(ctx, c, round); err != nil {
 					cancel(err)
 				}
 			}
 		})
 	}
 	all.Go(func() {
-		n, err := w.lim.Prune(ctx)
+		n, err := w.subject.duty.prune(ctx)
 		w.pruned.Add(n)
 		if err == nil && w.subject.tidy != nil && round%5 == 4 {
 			err = w.subject.tidy()
@@ -218,35 +253,40 @@ func (c *caller) bucket(w *work, round int) brim.Bucket {
 
 // shareOfBound returns the units that the scarce bucket admitted, divided by the most that it may
 // admit in the time that has passed.
-func (w *work) shareOfBound() float64 {
-	elapsed := time.Duration(w.elapsed.Load())
-	if w.real {
-		elapsed = time.Since(w.began)
-	}
-	return float64(w.in.Load()) / (w.scarce.Capacity + w.scarce.LeakRate*elapsed.Seconds())
+func (w *work) shareOfBound() float64 { return float64(w.in.Load()) / w.most(w.scarce) }
+
+// most returns the most units that a bucket may admit in the time that has passed.
+func (w *work) most(limit brim.Limit) float64 {
+	return limit.Capacity + limit.LeakRate*w.passed().Seconds()
 }
 
-// check compares the decisions with the bounds, and fails if the load was too low to prove
-// anything.
-func (w *work) check(t *testing.T) {
+// passed returns the time since the load began: real time, or that of the injected clock.
+func (w *work) passed() time.Duration {
+	if w.real {
+		return time.Since(w.began)
+	}
+	return time.Duration(w.elapsed.Load())
+}
+
+func (b *buckets) check(t *testing.T) {
 	t.Helper()
-	switch share := w.shareOfBound(); {
+	switch share := b.shareOfBound(); {
 	case share > 1:
 		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit", share)
 	case share < 0.5:
 		t.Errorf("the scarce bucket admitted %.3f of the most that it may admit; too little to prove the bound", share)
 	}
-	if w.subject.remembers {
-		if w.refused.Load() == 0 {
-			t.Error("no call on the scarce bucket was refused from memory")
-		}
-		if asked, leased := w.asked.Load(), w.leased.Load(); float64(leased) < fromAllotments*float64(asked) {
+	if b.subject.refuses && b.refused.Load() == 0 {
+		t.Error("no call on the scarce bucket was refused from memory")
+	}
+	if b.subject.leases {
+		if asked, leased := b.asked.Load(), b.leased.Load(); float64(leased) < fromAllotments*float64(asked) {
 			t.Errorf("allotments served %d of %d calls on the ample bucket; want at least %.0f %%",
 				leased, asked, 100*fromAllotments)
 		}
 	}
-	if want := int64(w.rounds*w.pace) / 4; w.pruned.Load() < want {
+	if want := int64(b.rounds*b.pace) / 4; b.pruned.Load() < want {
 		t.Errorf("%d buckets were pruned; want at least %d, or nothing proves that their room is used again",
-			w.pruned.Load(), want)
+			b.pruned.Load(), want)
 	}
 }

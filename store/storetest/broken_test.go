@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 type faultState struct {
 	cancelled bool
 	failed    bool
-	locked    map[string]bool
-	timed     atomic.Int64 // times taken before the lock
+	locks     map[string]*sync.Mutex // of keys
+	timed     atomic.Int64           // times taken before the lock
+	loads     int                    // of records
 }
 
 func (s *refStore) now() int64 {
@@ -93,6 +96,16 @@ func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st
 			s.disk.records[op.Key] = now
 		}
 		return st, err, true
+	case unlocksBeforeWrite, findsThenInserts:
+		if s.enter(ctx) != nil {
+			return st, nil, false
+		}
+		defer s.leave()
+		res := s.decideThenWrite(store.Txn{op})
+		if res.Err != nil {
+			return st, res.Err, true
+		}
+		return res.States[0], nil, true
 	case failsOnFirstUse:
 		if s.enter(ctx) != nil {
 			return st, nil, false
@@ -141,6 +154,20 @@ func (s *refStore) brokenFill(ctx context.Context, op store.Op, early int64) (st
 	return st, nil, false
 }
 
+// pruneUnasked removes empty buckets at each 256th load of a record, or the bucket that is loaded.
+func (s *refStore) pruneUnasked(key string, now int64) {
+	switch s.fault {
+	case prunesUnasked:
+		if s.disk.fault.loads++; s.disk.fault.loads%256 == 0 {
+			maps.DeleteFunc(s.disk.records, func(_ string, r store.Record) bool { return r.Expired(now, 0) })
+		}
+	case expiresKeys:
+		if r, ok := s.disk.records[key]; ok && r.Expired(now, 0) {
+			delete(s.disk.records, key)
+		}
+	}
+}
+
 // dawdle waits until a few other calls have passed, if there are any, so that the race is
 // surely lost.
 func (s *refStore) dawdle() {
@@ -152,8 +179,12 @@ func (s *refStore) dawdle() {
 
 // plainFill fills without a fault.
 func (s *refStore) plainFill(ctx context.Context, op store.Op) (store.State, error) {
-	plain := &refStore{clock: s.clock, fault: none, disk: s.disk, closed: s.closed}
-	return plain.Fill(ctx, op)
+	return s.plain().Fill(ctx, op)
+}
+
+// plain returns a handle on the same data without a fault.
+func (s *refStore) plain() *refStore {
+	return &refStore{clock: s.clock, fault: none, disk: s.disk, closed: s.closed}
 }
 
 // cancelledSoon waits until a context with a deadline is done, and reports whether the context
@@ -222,13 +253,45 @@ func (s *refStore) brokenApply(ctx context.Context, txns []store.Txn) (res []sto
 			res = append(res, r)
 		}
 		return res, nil, true
-	case locksInCallersOrder:
-		if len(txns) == 1 && len(txns[0]) > 1 && !s.lockOneByOne(ctx, txns[0]) {
-			return nil, ctx.Err(), true
+	case locksInCallersOrder, locksWithoutPause:
+		if len(txns) == 1 {
+			defer s.lockOneByOne(txns[0])()
+			res, err := s.plain().Apply(ctx, txns...)
+			return res, err, true
 		}
+	case unlocksBeforeWrite, findsThenInserts:
+		if s.enter(ctx) != nil {
+			return nil, nil, false
+		}
+		defer s.leave()
+		for _, txn := range txns {
+			res = append(res, s.decideThenWrite(txn))
+		}
+		return res, nil, true
+	case askSeparately:
+		for _, txn := range txns {
+			if !txn.Asks() {
+				one, err := s.plain().Apply(ctx, txn)
+				if err != nil {
+					return nil, err, true
+				}
+				res = append(res, one...)
+				continue
+			}
+			r := store.Result{Accepted: true}
+			for _, op := range txn {
+				st, err := s.plainFill(ctx, op)
+				if err != nil {
+					return nil, err, true
+				}
+				r.Accepted = r.Accepted && st.Accepted
+				r.States = append(r.States, st)
+			}
+			res = append(res, r)
+		}
+		return res, nil, true
 	case badFailsBatch:
-		plain := &refStore{clock: s.clock, fault: none, disk: s.disk, closed: s.closed}
-		res, err := plain.Apply(ctx, txns...)
+		res, err := s.plain().Apply(ctx, txns...)
 		for _, r := range res {
 			if r.Err != nil {
 				return nil, r.Err, true
@@ -239,37 +302,67 @@ func (s *refStore) brokenApply(ctx context.Context, txns []store.Txn) (res []sto
 	return nil, nil, false
 }
 
-// lockOneByOne locks the keys in the caller's order. It gives up only when the context ends.
-func (s *refStore) lockOneByOne(ctx context.Context, txn store.Txn) bool {
-	var mine []string
-	defer func() {
-		s.disk.mu.Lock()
-		defer s.disk.mu.Unlock()
-		for _, k := range mine {
-			delete(s.disk.fault.locked, k)
-		}
-	}()
+// lockOneByOne locks the keys in the caller's order, and returns the function that unlocks them.
+func (s *refStore) lockOneByOne(txn store.Txn) (unlock func()) {
+	var mine []*sync.Mutex
 	for _, op := range txn {
-		for {
-			s.disk.mu.Lock()
-			if s.disk.fault.locked == nil {
-				s.disk.fault.locked = make(map[string]bool)
-			}
-			taken := s.disk.fault.locked[op.Key] && !slices.Contains(mine, op.Key)
-			if !taken {
-				s.disk.fault.locked[op.Key] = true
-				mine = append(mine, op.Key)
-			}
-			s.disk.mu.Unlock()
-			if !taken {
-				break
-			}
-			if ctx.Err() != nil {
-				return false
-			}
-			runtime.Gosched()
+		l := s.lockOf(op.Key)
+		if slices.Contains(mine, l) {
+			continue
 		}
-		s.dawdle()
+		l.Lock()
+		mine = append(mine, l)
+		if s.fault == locksInCallersOrder {
+			s.dawdle()
+		}
 	}
-	return true
+	return func() {
+		for _, l := range mine {
+			l.Unlock()
+		}
+	}
+}
+
+// lockOf returns the lock of a key.
+func (s *refStore) lockOf(key string) *sync.Mutex {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	f := &s.disk.fault
+	if f.locks == nil {
+		f.locks = make(map[string]*sync.Mutex)
+	}
+	if f.locks[key] == nil {
+		f.locks[key] = new(sync.Mutex)
+	}
+	return f.locks[key]
+}
+
+// decideThenWrite decides a transaction, and then writes the records. In between it releases the
+// lock for a moment: always, or if it has not found a record.
+func (s *refStore) decideThenWrite(txn store.Txn) store.Result {
+	now := s.now()
+	held := make(map[string]*store.Record)
+	recs := make([]*store.Record, len(txn))
+	unlocks := s.fault == unlocksBeforeWrite
+	for j, op := range txn {
+		if _, found := s.disk.records[op.Key]; !found {
+			unlocks = true
+		}
+		if held[op.Key] == nil {
+			r := s.load(op.Key, now)
+			held[op.Key] = &r
+		}
+		recs[j] = held[op.Key]
+	}
+	res, effects := store.Decide(txn, recs, now, s.maxSkew())
+	if unlocks {
+		s.leave()
+		s.disk.mu.Lock()
+	}
+	for j, op := range txn {
+		if effects[j]&store.Write != 0 {
+			s.save(op.Key, *recs[j])
+		}
+	}
+	return res
 }

@@ -17,6 +17,7 @@ func (s *suite) cases(t *testing.T) {
 	i := 0
 	for _, group := range [][]testCase{
 		fillCases, refusalCases, limitCases, holdCases, timeCases, blockCases, ceilingCases, txnCases, deleteCases,
+		askCases, operatorCases,
 	} {
 		for _, c := range group {
 			clock.set(start + int64(i)*(24*time.Hour).Microseconds())

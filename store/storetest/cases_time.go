@@ -31,6 +31,18 @@ var timeCases = []testCase{
 		},
 	},
 	{
+		name: "clock behind by microseconds", c: 100, r: 15625,
+		why: "a bucket's time must not go back at all: each call that sets it back lets the same microseconds leak again",
+		steps: []step{
+			always(90).ok(90), always(1).after(-time.Microsecond).ok(91).ahead(time.Microsecond),
+			always(1).after(-63 * time.Microsecond).ok(92).ahead(64 * time.Microsecond),
+			hold(1).after(-448 * time.Microsecond).ok(92).held(1).ahead(512 * time.Microsecond),
+			drain(1).after(-487 * time.Microsecond).ok(91).held(1).ahead(999 * time.Microsecond),
+			apply(always(1).ok(92).held(1).ahead(999 * time.Microsecond)),
+			read().after(999 * time.Microsecond).is(92).held(1), read().after(64 * time.Microsecond).is(91).held(1),
+		},
+	},
+	{
 		name: "clock behind by MaxSkew exactly", c: 10, r: 1,
 		why: "a stored time is believed up to MaxSkew ahead of the clock",
 		steps: []step{
@@ -47,6 +59,14 @@ var timeCases = []testCase{
 			hold(2).ok(5).held(2), drain(1).after(-time.Hour).ok(4).held(2),
 			read().after(2 * time.Second).is(2).held(2),
 			release(2).after(-time.Hour).ok(4),
+		},
+	},
+	{
+		name: "a block that is over, and a clock that is set right", c: 10, r: 1,
+		why: "the end of the block lies ahead of the clock then, but a block keeps only the duration that it had left",
+		steps: []step{
+			try(8).ok(8), try(3).penalty(2*time.Second).no(8, 2*time.Second).blocked(2 * time.Second),
+			always(1).after(4 * time.Second).ok(5), try(1).after(-time.Hour).ok(6), try(4).full(10),
 		},
 	},
 	{

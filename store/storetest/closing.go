@@ -15,7 +15,7 @@ import (
 func (s *suite) closing(t *testing.T) {
 	const why = "after Close every method returns ErrClosed; it neither panics nor answers"
 	st := s.openReal(t)
-	for _, m := range methods() {
+	for _, m := range s.methods() {
 		if err := m.call(t.Context(), st); err != nil {
 			t.Errorf("%s before Close: %v", m.name, err)
 		}
@@ -24,7 +24,7 @@ func (s *suite) closing(t *testing.T) {
 		if err := st.Close(); err != nil {
 			t.Errorf("Close number %d: %v, want nil: a second Close does nothing", i+1, err)
 		}
-		for _, m := range methods() {
+		for _, m := range s.methods() {
 			if err := calling(t.Context(), m, st); !errors.Is(err, store.ErrClosed) {
 				t.Errorf("%s after Close: %v, want ErrClosed\nwhy: %s", m.name, err, why)
 			}

@@ -39,7 +39,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 			}
 			return
 		}
-		if op.BlockFor != 0 && !dec.accepted {
+		if dec.blocks(op) {
 			var until time.Time
 			if len(got.States) == len(txn) {
 				until = got.States[i].BlockedUntil
@@ -156,6 +156,9 @@ func (d *driver) open(op store.Op, b modelBucket, got store.Result, i int, lone 
 
 // compare compares every field of a state except for the wait.
 func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket, dec decision) {
+	if op.Limit == (store.Limit{}) {
+		op.Limit = b.limit
+	}
 	seen, _ := b.believed(d.m.clock)
 	now := max(seen.time, d.m.clock)
 	level := seen.leaked(op.LeakRate, now)
@@ -235,6 +238,59 @@ func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.S
 	}
 }
 
+// question returns the Ask about an operation: about the same units in mode IfFits, if op is in
+// another mode, and without a penalty.
+func question(op store.Op) store.Op {
+	if op.Mode != store.IfFits {
+		op.Amount, op.Hold = math.Abs(op.Amount), max(0, op.Hold)
+	}
+	op.Mode, op.BlockFor = store.Ask, 0
+	return op
+}
+
+// ask asks about op, and compares the answer with the model. It returns the answer.
+func (d *driver) ask(t *rapid.T, op store.Op) store.State {
+	asks := question(op)
+	got, err := (*d.st).Fill(t.Context(), asks)
+	if err != nil {
+		t.Fatalf("%+v: %v", asks, err)
+	}
+	try, b := asks, d.m.bucket(op.Key)
+	try.Mode = store.IfFits
+	res := store.Result{Accepted: got.Accepted, States: []store.State{got}}
+	_, dec := b.decide(try, d.m.clock, d.open(try, b, res, 0, true))
+	d.compare(t, asks, got, b, decision{accepted: dec.accepted, spilled: zero})
+	seen, _ := b.believed(d.m.clock)
+	d.checkRetry(t, try, store.Txn{try}, got, seen, dec)
+	return got
+}
+
+// compareAsked compares the answer to the question about a fill with the answer to the fill. Both
+// were decided by the same arithmetic, so they are equal to the bit also where numbers are rounded.
+func (d *driver) compareAsked(t *rapid.T, op store.Op, asked, filled store.State) {
+	wait := asked.RetryAfter
+	if op.BlockFor != 0 && wait != 0 && wait != store.Never && !filled.BlockedUntil.IsZero() {
+		// The fill has set a block, which the question could not know.
+		wait = max(wait, time.Duration(filled.BlockedUntil.UnixMicro()-d.m.clock)*time.Microsecond)
+	}
+	if asked.Accepted != filled.Accepted || !sameWait(asked, filled, wait) || !asked.At.Equal(filled.At) {
+		t.Fatalf("%+v:\n  asked %+v\n filled %+v\nwant the same Accepted, RetryAfter and At", op, asked, filled)
+	}
+}
+
+// compareAskedAll compares the answers to a transaction that asked with those to the same
+// transaction in mode IfFits.
+func (d *driver) compareAskedAll(t *rapid.T, txn store.Txn, asked, filled store.Result) {
+	if asked.Err != nil || asked.Accepted != filled.Accepted || len(asked.States) != len(txn) {
+		t.Fatalf("%+v:\n  asked %+v\n filled %+v\nwant the same answers", txn, asked, filled)
+	}
+	for i, op := range txn {
+		d.compareAsked(t, op, asked.States[i], filled.States[i])
+		b := d.m.bucket(op.Key)
+		d.compare(t, op, asked.States[i], b, decision{accepted: asked.Accepted, spilled: zero})
+	}
+}
+
 // explain describes the buckets of a transaction for a failure message.
 func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
 	var s strings.Builder
@@ -249,11 +305,7 @@ func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
 
 // compareRead compares the state that a read of b returned.
 func (d *driver) compareRead(t *rapid.T, b store.Bucket, got store.State) {
-	kept := d.m.bucket(b.Key)
-	if b.Limit == (store.Limit{}) {
-		b.Limit = kept.limit
-	}
-	d.compare(t, store.Op{Bucket: b}, got, kept, decision{spilled: zero})
+	d.compare(t, store.Op{Bucket: b}, got, d.m.bucket(b.Key), decision{spilled: zero})
 	if got.RetryAfter != 0 {
 		t.Fatalf("Read returns RetryAfter %v, want 0", got.RetryAfter)
 	}

@@ -18,10 +18,11 @@ type method struct {
 	call func(ctx context.Context, st store.Store) error
 }
 
-// methods returns a call of every method that takes a context.
-func methods() []method {
+// methods returns a call of every method that takes a context, and of each mode that the store
+// supports and that is not decided like a fill.
+func (s *suite) methods() []method {
 	b := store.Limit{Capacity: 10}.For("b")
-	return []method{
+	calls := []method{
 		{"Fill", func(ctx context.Context, st store.Store) error {
 			_, err := st.Fill(ctx, store.Op{Bucket: b, Amount: 1})
 			return err
@@ -48,7 +49,27 @@ func methods() []method {
 			_, err := st.Prune(ctx)
 			return err
 		}},
+		{"Visit", func(ctx context.Context, st store.Store) error {
+			return store.Visit(ctx, st, "", func(store.Entry) bool { return true })
+		}},
 	}
+	for name, op := range map[string]store.Op{
+		"Ask":     {Bucket: b, Amount: 1, Mode: store.Ask},
+		"Block":   {Bucket: store.Limit{Capacity: 10}.For("blocked"), BlockFor: time.Hour, Mode: store.Block},
+		"Unblock": {Bucket: store.Bucket{Key: "blocked"}, Mode: store.Unblock},
+	} {
+		if !s.supports(op) {
+			continue
+		}
+		calls = append(calls, method{name, func(ctx context.Context, st store.Store) error {
+			_, err := st.Fill(ctx, op)
+			return err
+		}}, method{name + " in Apply", func(ctx context.Context, st store.Store) error {
+			_, err := st.Apply(ctx, store.Txn{op})
+			return err
+		}})
+	}
+	return calls
 }
 
 func (s *suite) contexts(t *testing.T) {
@@ -67,7 +88,7 @@ func (s *suite) contextDone(t *testing.T) {
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Hour))
 	defer cancel()
-	for _, m := range methods() {
+	for _, m := range s.methods() {
 		for _, c := range []struct {
 			ctx  context.Context
 			want error
@@ -94,7 +115,7 @@ func (s *suite) contextInFlight(t *testing.T) {
 	st := s.real(t)
 	limit := store.Limit{Capacity: 1 << 50}
 	hot, cold := limit.For("hot"), func(g int) store.Bucket { return limit.For(fmt.Sprintf("cold/%d", g%4)) }
-	var acknowledged, unknown, kept atomic.Int64
+	var acknowledged, unknown, kept, cancelling atomic.Int64
 	count := func(err error, n int64) {
 		switch {
 		case err == nil:
@@ -107,22 +128,30 @@ func (s *suite) contextInFlight(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	s.finishes(t, "cancelled callers", func(ctx context.Context) {
-		for g := range 24 {
+		cancelling.Store(16)
+		for range 8 {
 			wg.Go(func() {
-				for i := range 20 {
-					if g%3 == 0 {
-						got, err := st.Fill(ctx, store.Op{Bucket: hot, Amount: 1})
-						if err != nil || !got.Accepted {
-							t.Errorf("caller that was not cancelled: %+v, %v\nwhy: %s", got, err, neighbour)
-							return
-						}
-						kept.Add(1)
-						continue
+				// A neighbour calls until a call of its own has begun after the last cancelled
+				// one: it cannot be done before the others have been cancelled.
+				for last := false; !last; {
+					last = cancelling.Load() == 0
+					got, err := st.Fill(ctx, store.Op{Bucket: hot, Amount: 1})
+					if err != nil || !got.Accepted {
+						t.Errorf("caller that was not cancelled: %+v, %v\nwhy: %s", got, err, neighbour)
+						return
 					}
+					kept.Add(1)
+				}
+			})
+		}
+		for g := range 16 {
+			wg.Go(func() {
+				defer cancelling.Add(-1)
+				for i := range 20 {
 					// The timeouts differ, so that some calls are cancelled before they are
 					// sent, some in flight, and some too late.
 					short, cancel := context.WithTimeout(ctx, time.Duration(g*i%32)*32*time.Microsecond)
-					if g%3 == 1 {
+					if g%2 == 0 {
 						_, err := st.Fill(short, store.Op{Bucket: hot, Amount: 1})
 						count(err, 1)
 					} else {

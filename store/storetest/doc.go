@@ -10,12 +10,15 @@
 // whose every number is exact; against cases, each with the reason of the rule that it guards;
 // and against a model in exact arithmetic, on random operations. Further parts test races,
 // cancelled contexts, restarts, skewed clocks, pruning, listing, odd keys and closing. No part
-// sleeps until time has passed: the suite moves the clock that it passes to [Options.OpenAt].
+// sleeps until time has passed: the suite moves the clock that it passes to [Options.OpenAt]. One
+// such clock is slow, so that callers queue up for the lock of a store that reads it there.
 //
 // The failure of a case prints its reason. The suite finds these defects, among others, which
 // other limiters have had:
 //
 //   - a fill decided from an earlier read, so that racing callers overfill the bucket
+//   - a lock that is released between the decision and the write, or between the search for a
+//     bucket and its insertion
 //   - an error if two callers use a key for the first time at once
 //   - the leak subtracted after the fill, so that an idle bucket loses the fill
 //   - a timestamp taken before the lock, so that the same interval leaks twice
@@ -24,7 +27,8 @@
 //   - pruning by last use, or any pruning that changes an answer
 //   - a finite wait for an amount that can never fit, or a wait for a whole window instead of
 //     the wait for room
-//   - a clock that steps back and creates room
+//   - a clock that steps back and creates room, be it by a microsecond
+//   - buckets that a store removes by itself as soon as they are empty, without MaxSkew
 //   - a leak rounded to whole units at each call, or lost because it is smaller than the last
 //     bit of the level
 //   - refusals that write

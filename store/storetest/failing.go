@@ -45,6 +45,9 @@ func (s *suite) failing(t *testing.T) {
 			}
 			wg.Wait()
 		})
+		if got, err := st.Fill(t.Context(), store.Op{Bucket: limit.For("after"), Amount: 1}); err != nil || !got.Accepted {
+			t.Errorf("fill after failing requests: %+v, %v\nwhy: %s", got, err, why)
+		}
 		got, err := st.Read(t.Context(), limit.For("hot"), limit.For("0"), limit.For("1"), limit.For("other"))
 		if err != nil || got[0].Level != 96 || got[1].Level != 0 || got[2].Level != 32 || got[3].Level != 0 {
 			t.Errorf("afterwards %+v, %v; want levels 96, 0, 32 and 0\nwhy: %s", got, err, why)
@@ -100,7 +103,7 @@ func (s *suite) unsupported(t *testing.T) {
 	st := s.real(t)
 	b := store.Limit{Capacity: 10}.For("b")
 	var ops []store.Op
-	for _, mode := range []store.Mode{store.Always + 1, 100, 255} {
+	for _, mode := range []store.Mode{store.Unblock + 1, 100, 255} {
 		ops = append(ops,
 			store.Op{Bucket: b, Amount: 1, Mode: mode},
 			store.Op{Bucket: b, Hold: 1, Mode: mode},
@@ -117,6 +120,8 @@ func (s *suite) unsupported(t *testing.T) {
 		{Bucket: b, Amount: -1, Ceiling: 5, CeilingAt: time.Now()},
 		{Bucket: b, Amount: 11, BlockFor: time.Hour},
 		{Bucket: b, Amount: 11, BlockFor: store.UntilEmpty},
+		{Bucket: b, BlockFor: time.Hour, Mode: store.Block},
+		{Bucket: b, Mode: store.Unblock},
 	} {
 		if !s.supports(op) {
 			ops = append(ops, op)

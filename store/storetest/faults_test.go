@@ -18,12 +18,16 @@ const (
 	finiteWaits          fault = "gives a finite wait for an amount above the capacity"
 	finiteWaitsInTxns    fault = "gives a finite wait for amounts of one key that exceed the capacity"
 	rewindsTime          fault = "rewinds time"
+	rewindsMicroseconds  fault = "rewinds time by less than a millisecond"
 	waitsWholeWindow     fault = "gives a wait for a whole window"
 	leaksWholeUnits      fault = "leaks whole units"
 	refusalsWrite        fault = "writes refusals"
 	refusalsStoreLimit   fault = "stores the limit of a refusal"
 	undoes               fault = "undoes instead of deciding at once"
 	locksInCallersOrder  fault = "locks in the caller's order"
+	locksWithoutPause    fault = "locks in the caller's order without a pause"
+	unlocksBeforeWrite   fault = "unlocks between the decision and the write"
+	findsThenInserts     fault = "finds no record and then inserts one"
 	cancelLeavesLock     fault = "leaves a lock behind when cancelled"
 	timeoutNotApplied    fault = "reports a timeout as not applied"
 	cancelsNeighbours    fault = "cancels the neighbours of a cancelled call"
@@ -74,6 +78,8 @@ const (
 	prunesHeld           fault = "prunes held units"
 	prunesBlocked        fault = "prunes blocked buckets"
 	prunesAtOnce         fault = "prunes without waiting for MaxSkew"
+	prunesUnasked        fault = "prunes by itself without waiting for MaxSkew"
+	expiresKeys          fault = "lets a key expire without waiting for MaxSkew"
 	prunesNoLeak         fault = "prunes buckets that do not leak"
 	neverPrunes          fault = "never prunes"
 	repeatedKeysApart    fault = "decides repeated keys apart"
@@ -82,6 +88,24 @@ const (
 	spilledLost          fault = "does not report spilled units"
 	fullOnRead           fault = "reports Full of a read"
 	clockStands          fault = "has a clock that stands"
+	askWrites            fault = "puts in the amount of a question"
+	askCreatesRow        fault = "creates a row for a question"
+	askMendsSkew         fault = "mends a skewed time on a question"
+	askFromRead          fault = "computes the wait of a question from the level now"
+	askIgnoresHeld       fault = "answers questions without the held units"
+	askFills             fault = "reports the level after the amount of a question"
+	askSeparately        fault = "answers each question of a transaction by itself"
+	blockStoresLimit     fault = "stores the limit of a block"
+	blockStoresLevel     fault = "stores the level at a block"
+	blockShortens        fault = "shortens a block by a block"
+	unblockResets        fault = "removes the bucket to end its block"
+	unblockKeepsOld      fault = "leaves the end of a block that is over"
+	unblockCreatesRow    fault = "creates a row to end no block"
+	visitsTwice          fault = "visits a bucket twice"
+	visitLeavesOut       fault = "leaves out a bucket of many in a visit"
+	visitHoldsLock       fault = "holds its lock during a visit"
+	visitGoesOn          fault = "goes on with a visit that was stopped"
+	visitsAnyPrefix      fault = "visits every bucket"
 )
 
 // brokenStore is a store with a fault, and the test of the suite that must fail.
@@ -102,12 +126,16 @@ var broken = []brokenStore{
 	{fault: finiteWaits, part: "cases", test: "amount above the capacity"},
 	{fault: finiteWaitsInTxns, part: "cases", test: "amounts for one key that never fit"},
 	{fault: rewindsTime, part: "cases", test: "clock back and forth"},
+	{fault: rewindsMicroseconds, part: "cases", test: "clock behind by microseconds"},
 	{fault: waitsWholeWindow, part: "cases", test: "wait for room, not for the window"},
 	{fault: leaksWholeUnits, part: "cases", test: "integer leaks"},
 	{fault: refusalsWrite, part: "cases", test: "refusal changes nothing"},
 	{fault: refusalsStoreLimit, part: "cases", test: "refusal changes nothing"},
 	{fault: undoes, part: "atomicity", test: "nothing shows of a refused transaction"},
 	{fault: locksInCallersOrder, part: "atomicity", test: "overlapping keys"},
+	{fault: locksWithoutPause, part: "slow clock", test: "opposite orders"},
+	{fault: unlocksBeforeWrite, part: "slow clock", test: "exactly the capacity"},
+	{fault: findsThenInserts, part: "slow clock", test: "first use"},
 	{fault: cancelLeavesLock, part: "contexts", test: "cancelled in flight"},
 	{fault: timeoutNotApplied, part: "contexts", test: "cancelled in flight"},
 	{fault: cancelsNeighbours, part: "contexts", test: "cancelled in flight"},
@@ -158,6 +186,8 @@ var broken = []brokenStore{
 	{fault: prunesHeld, part: "prune", test: "expired buckets only"},
 	{fault: prunesBlocked, part: "prune", test: "expired buckets only"},
 	{fault: prunesAtOnce, part: "prune", test: "no answer changes"},
+	{fault: prunesUnasked, part: "prune", test: "not by itself before its time"},
+	{fault: expiresKeys, part: "prune", test: "not by itself before its time"},
 	{fault: prunesNoLeak, part: "prune", test: "expired buckets only"},
 	{fault: neverPrunes, part: "prune", test: "expired buckets only"},
 	{fault: repeatedKeysApart, part: "cases", test: "amounts for one key add up"},
@@ -166,7 +196,30 @@ var broken = []brokenStore{
 	{fault: spilledLost, part: "cases", test: "Fillup spills"},
 	{fault: fullOnRead, part: "scan", test: "entries"},
 
+	{fault: askWrites, part: "cases", test: "a question writes nothing"},
+	{fault: askCreatesRow, part: "cases", test: "a question writes nothing"},
+	{fault: askMendsSkew, part: "cases", test: "a question on a clock that is behind"},
+	{fault: askFromRead, part: "questions"},
+	{fault: askIgnoresHeld, part: "cases", test: "a question about a hold"},
+	{fault: askFills, part: "cases", test: "a question writes nothing"},
+	{fault: askSeparately, part: "cases", test: "several questions together"},
+	{fault: blockStoresLimit, part: "cases", test: "block"},
+	{fault: blockStoresLevel, part: "cases", test: "block"},
+	{fault: blockShortens, part: "cases", test: "block twice"},
+	{fault: unblockResets, part: "cases", test: "unblock"},
+	{fault: unblockKeepsOld, part: "cases", test: "unblock after the end of the block"},
+	{fault: unblockCreatesRow, part: "cases", test: "unblock of a bucket without a block"},
+	{fault: visitsTwice, part: "visit", test: "each bucket once"},
+	{fault: visitLeavesOut, part: "visit", test: "each bucket once"},
+	{fault: visitHoldsLock, part: "visit", test: "calls meanwhile"},
+	{fault: visitGoesOn, part: "visit", test: "stopping"},
+	{fault: visitsAnyPrefix, part: "visit", test: "each bucket once"},
+
 	// The model, the vectors and others find these faults too, without the cases.
+	{fault: askIgnoresHeld, part: "model"},
+	{fault: askSeparately, part: "model"},
+	{fault: blockStoresLevel, part: "model of decimals"},
+	{fault: unblockKeepsOld, part: "model"},
 	{fault: leaksAfterAdding, part: "vectors", test: "article plot"},
 	{fault: fullByNearness, part: "model"},
 	{fault: holdsLeak, part: "model"},

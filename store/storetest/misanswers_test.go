@@ -14,6 +14,10 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 	switch s.fault {
 	case rewindsTime, believesNoTime, timeBeforeLock:
 		r.Time = min(r.Time, now)
+	case rewindsMicroseconds:
+		if r.Time-now < 1000 {
+			r.Time = min(r.Time, now)
+		}
 	case clampsLowered:
 		r.Level = min(r.Level, op.Capacity)
 	case leaksWholeUnits:
@@ -35,7 +39,7 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 			op.Mode = store.IfFits
 		}
 	case unknownModeFits:
-		if op.Mode > store.Always {
+		if op.Mode > store.Unblock {
 			op.Mode = store.IfFits
 		}
 	case ignoresBlocks:
@@ -48,6 +52,30 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		op.Ceiling, op.CeilingAt = 0, time.Time{}
 	case ceilingStays:
 		op.CeilingAt = time.Time{}
+	case askWrites:
+		if op.Mode == store.Ask {
+			op.Mode = store.IfFits
+		}
+	case askMendsSkew:
+		if op.Mode == store.Ask && r.Time-now > s.maxSkew().Microseconds() {
+			r.Time = now
+		}
+	case askFromRead:
+		if op.Mode == store.Ask && now > r.Time {
+			r.Level, r.Time = r.LevelAt(op.LeakRate, now), now
+		}
+	case askIgnoresHeld:
+		if op.Mode == store.Ask {
+			op.Capacity += r.Held
+		}
+	case blockShortens:
+		if op.Mode == store.Block {
+			r.BlockedUntil = 0
+		}
+	case unblockKeepsOld:
+		if op.Mode == store.Unblock && r.BlockedUntil <= now {
+			op.Mode, op.Limit = store.Always, r.Limit
+		}
 	case storesCeiling:
 		if op.Ceiling != 0 {
 			op.Capacity = min(op.Capacity, op.Ceiling)
@@ -137,6 +165,35 @@ func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err er
 			r.Level += before.Level + op.Amount
 			st.Level = r.Level
 		}
+	case askCreatesRow:
+		if op.Mode == store.Ask {
+			r.Limit = op.Limit
+			e |= store.Write
+		}
+	case askMendsSkew:
+		if op.Mode == store.Ask && before.Time != r.Time {
+			e |= store.Write
+		}
+	case askFills:
+		if op.Mode == store.Ask && st.Accepted {
+			st.Level += op.Amount
+		}
+	case blockStoresLimit:
+		if op.Mode == store.Block {
+			r.Limit = op.Limit
+		}
+	case blockStoresLevel:
+		if op.Mode == store.Block {
+			r.Level, r.Time = st.Level, max(r.Time, now)
+		}
+	case unblockResets:
+		if op.Mode == store.Unblock {
+			r.Level, r.Held = 0, 0
+		}
+	case unblockCreatesRow:
+		if op.Mode == store.Unblock {
+			e |= store.Write
+		}
 	case spilledLost:
 		st.Spilled = 0
 	}
@@ -220,6 +277,21 @@ func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int,
 		}
 	}
 	return entries[:min(limit, len(entries))]
+}
+
+// misvisited applies a fault to the buckets of a visit.
+func (s *refStore) misvisited(entries []store.Entry) []store.Entry {
+	switch s.fault {
+	case visitsTwice:
+		if len(entries) > 1000 {
+			entries = append(entries, entries[0])
+		}
+	case visitLeavesOut:
+		if len(entries) > 1000 {
+			entries = entries[1:]
+		}
+	}
+	return entries
 }
 
 // expired reports whether the store prunes r.

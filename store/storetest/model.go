@@ -95,9 +95,8 @@ func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 	if b.time-clock <= maxSkew.Microseconds() {
 		return b, false
 	}
-	if b.until > b.time {
-		b.until = clock + b.until - b.time
-	}
+	// A block that has ended by the bucket's time does not begin again.
+	b.until = min(b.until, max(clock, clock+b.until-b.time))
 	b.time = clock
 	return b, true
 }
@@ -130,6 +129,13 @@ func rim(op store.Op, now int64) *big.Int {
 // decide decides op on b at clock, and returns the bucket afterwards. Open decides if rounding
 // permits either answer.
 func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (fits, sure bool)) (modelBucket, decision) {
+	if op.Mode == store.Block || op.Mode == store.Unblock {
+		b, wrote := b.believed(clock)
+		if op.Mode == store.Unblock && b.until != 0 {
+			b.until, wrote = 0, true
+		}
+		return b, decision{accepted: true, spilled: zero, wrote: wrote}
+	}
 	if op.Amount == 0 && op.Hold == 0 {
 		return b, decision{accepted: true, spilled: zero}
 	}
@@ -177,7 +183,12 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	return b, d
 }
 
-// block sets the penalty of an operation that did not fit. Until is the store's answer: with
+// blocks reports whether op blocks its bucket.
+func (d decision) blocks(op store.Op) bool {
+	return op.Mode == store.Block || op.BlockFor != 0 && !d.accepted
+}
+
+// block sets the block of an operation that blocks its bucket. Until is the store's answer: with
 // UntilEmpty it is rounded up to a microsecond and may be a microsecond late.
 func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBucket, bool) {
 	now := max(b.time, clock)
@@ -230,7 +241,7 @@ func (b modelBucket) wouldFit(ops []store.Op, clock int64, slack float64) bool {
 		if d.refused || d.notHeld {
 			return false
 		}
-		if op.BlockFor != 0 && !d.accepted {
+		if d.blocks(op) {
 			after, _ = after.block(op, clock, time.Time{})
 		}
 		b = after

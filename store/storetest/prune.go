@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -13,6 +14,54 @@ import (
 func (s *suite) prune(t *testing.T) {
 	t.Run("expired buckets only", s.pruneExpired)
 	t.Run("no answer changes", s.pruneTwins)
+	t.Run("not by itself before its time", s.pruneUnasked)
+}
+
+// pruneUnasked calls the store often while buckets are as good as expired, and then sets the clock
+// back by as much as the store must believe. The buckets must have lost nothing.
+func (s *suite) pruneUnasked(t *testing.T) {
+	const why = "a store that removes empty buckets by itself must wait for MaxSkew as well, or a clock that steps " +
+		"back finds room that was taken"
+	st, clock := s.at(t)
+	limit := store.Limit{Capacity: 64, LeakRate: 1}
+	var buckets []store.Bucket
+	for i := range 16 {
+		b := limit.For(fmt.Sprintf("emptied/%02d", i))
+		if _, err := st.Fill(t.Context(), store.Op{Bucket: b, Amount: 30}); err != nil {
+			t.Fatal(err)
+		}
+		buckets = append(buckets, b)
+	}
+	for round, after := range []time.Duration{29*time.Second + maxSkew, 40 * time.Second} {
+		clock.set(start + after.Microseconds())
+		for i := range 256 {
+			b := limit.For(fmt.Sprintf("other/%d/%d", round, i))
+			op := store.Op{Bucket: b, Amount: 1}
+			_, err := tryVia(t.Context(), st, op, i%2 == 1)
+			if err == nil {
+				_, err = st.Read(t.Context(), b, buckets[i%len(buckets)])
+			}
+			if err == nil && i%64 == 0 {
+				_, err = st.Scan(t.Context(), "", "", 100)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		back := min(after-10*time.Second, maxSkew)
+		clock.step(-back)
+		want := max(0, 30-(after-back).Seconds())
+		got, err := st.Read(t.Context(), buckets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, st := range got {
+			if st.Level != want {
+				t.Fatalf("bucket %d at %v, after calls at %v: %+v, want level %v\nwhy: %s",
+					i, after-back, after, st, want, why)
+			}
+		}
+	}
 }
 
 // pruneExpired prunes at many times. Each bucket must disappear as soon as it has expired, and

@@ -113,7 +113,7 @@ func (d *driver) keys() []string {
 
 var (
 	drawKey   = rapid.IntRange(0, len(modelKeys)-1)
-	drawKind  = rapid.IntRange(0, 19)
+	drawKind  = rapid.IntRange(0, 21)
 	drawSmall = rapid.IntRange(0, 9)
 	drawSize  = rapid.IntRange(0, 120)
 )
@@ -154,6 +154,17 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 		// A caller takes back the units that it put in.
 		op.Amount, op.Ceiling = -n, d.in.amount(extra*8+1)
 		op.CeilingAt = time.UnixMicro(d.m.clock).Add(-time.Duration(extra) * d.in.step)
+	case 20:
+		op.Mode, op.BlockFor = store.Block, time.Duration(1+extra)*16*d.in.step
+		if extra == 8 && op.LeakRate > 0 && !d.in.inexact {
+			op.BlockFor = store.UntilEmpty
+		}
+		return op
+	case 21:
+		if op.Mode = store.Unblock; extra < 5 {
+			op.Limit = store.Limit{}
+		}
+		return op
 	default:
 		op.Amount = n
 	}
@@ -181,7 +192,11 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 func (d *driver) drawn(t *rapid.T, limits map[string]store.Limit) store.Op {
 	op := d.op(t, limits)
 	if op.Validate() != nil || !d.s.supports(op) {
-		op = store.Op{Bucket: op.Bucket}
+		limit := op.Limit
+		if limit == (store.Limit{}) {
+			limit = d.in.limits[0]
+		}
+		op = store.Op{Bucket: limit.For(op.Key)}
 	}
 	return op
 }
@@ -203,37 +218,69 @@ func (d *driver) move(t *rapid.T) {
 	d.clock.set(d.m.clock)
 }
 
-// fills makes several fills.
+// fills makes several fills. Before each it asks about the same units.
 func (d *driver) fills(t *rapid.T) {
 	for range rapid.IntRange(1, 20).Draw(t, "fills") {
 		if drawSmall.Draw(t, "move") < 3 {
 			d.move(t)
 		}
 		op := d.drawn(t, nil)
+		asks := op.Mode != store.Block && op.Mode != store.Unblock && d.s.supports(question(op))
+		var asked store.State
+		if asks {
+			asked = d.ask(t, op)
+		}
 		got, err := (*d.st).Fill(t.Context(), op)
 		d.done.Add(1)
+		if asks && err == nil && op.Mode == store.IfFits {
+			d.compareAsked(t, op, asked, got)
+		}
 		res := store.Result{Accepted: got.Accepted, States: []store.State{got}, Err: err}
 		d.settle(t, store.Txn{op}, res, true)
 	}
 }
 
-// apply applies several transactions in one call.
+// apply applies several transactions in one call. Before a transaction of fills that can be refused
+// it asks, in the same call, about the same units.
 func (d *driver) apply(t *rapid.T) {
-	txns := make([]store.Txn, rapid.IntRange(1, 16).Draw(t, "txns"))
-	for i := range txns {
+	var txns []store.Txn
+	for range rapid.IntRange(1, 16).Draw(t, "txns") {
 		limits := make(map[string]store.Limit)
+		var txn, asks store.Txn
+		fits := drawSmall.Draw(t, "all fit") < 4
 		for range rapid.IntRange(1, 8).Draw(t, "ops") {
 			op := d.drawn(t, limits)
-			limits[op.Key] = op.Limit
-			txns[i] = append(txns[i], op)
+			if fits { // a penalty would change the waits of the other operations
+				op = question(op)
+				op.Mode = store.IfFits
+				if op.Limit == (store.Limit{}) {
+					op.Limit = d.in.limits[0]
+				}
+				if l, ok := limits[op.Key]; ok {
+					op.Limit = l
+				}
+			}
+			if op.Limit != (store.Limit{}) {
+				limits[op.Key] = op.Limit
+			}
+			txn = append(txn, op)
+			asks = append(asks, question(op))
 			d.done.Add(1)
 		}
+		if fits && d.s.supports(asks...) {
+			txns = append(txns, asks)
+		}
+		txns = append(txns, txn)
 	}
 	got, err := (*d.st).Apply(t.Context(), txns...)
 	if err != nil || len(got) != len(txns) {
 		t.Fatalf("Apply of %d transactions: %d results, %v", len(txns), len(got), err)
 	}
 	for i, txn := range txns {
+		if txn.Asks() {
+			d.compareAskedAll(t, txns[i+1], got[i], got[i+1])
+			continue
+		}
 		d.settle(t, txn, got[i], false)
 	}
 }
@@ -258,7 +305,7 @@ func (d *driver) read(t *rapid.T) {
 	}
 }
 
-// scan lists all buckets.
+// scan lists all buckets, and visits them.
 func (d *driver) scan(t *rapid.T) {
 	var want []string
 	for k, b := range d.m.buckets {
@@ -280,6 +327,24 @@ func (d *driver) scan(t *rapid.T) {
 	}
 	for _, e := range got {
 		d.compareRead(t, store.Bucket{Key: e.Key}, e.State)
+	}
+	visited := make(map[string]store.State)
+	err = store.Visit(t.Context(), *d.st, d.prefix, func(e store.Entry) bool {
+		if _, again := visited[e.Key]; again {
+			t.Errorf("Visit visits %q twice", e.Key)
+		}
+		visited[e.Key] = e.State
+		return true
+	})
+	if err != nil || len(visited) != len(want) {
+		t.Fatalf("Visit: %d buckets, %v; want %q", len(visited), err, want)
+	}
+	for _, k := range want {
+		st, ok := visited[k]
+		if !ok {
+			t.Fatalf("Visit leaves out %q", k)
+		}
+		d.compareRead(t, store.Bucket{Key: k}, st)
 	}
 }
 

@@ -54,6 +54,7 @@ func (s *refStore) enter(ctx context.Context) error {
 func (s *refStore) leave() { s.disk.mu.Unlock() }
 
 func (s *refStore) load(key string, now int64) store.Record {
+	s.pruneUnasked(key, now)
 	if r, ok := s.disk.records[s.keyed(key)]; ok {
 		return r
 	}
@@ -154,6 +155,30 @@ func (s *refStore) Scan(ctx context.Context, prefix, after string, limit int) ([
 	}
 	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return s.paged(entries, prefix, after, limit, now), nil
+}
+
+func (s *refStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if s.fault == visitsAnyPrefix {
+		prefix = ""
+	}
+	entries, err := s.Scan(ctx, prefix, "", len(s.disk.records))
+	if err != nil {
+		return err
+	}
+	slices.Reverse(entries) // a Visitor need not keep the order
+	if s.fault == visitHoldsLock {
+		s.disk.mu.Lock()
+		defer s.disk.mu.Unlock()
+	}
+	for _, e := range s.misvisited(entries) {
+		if err := ctx.Err(); err != nil && s.fault != ignoresContext {
+			return err
+		}
+		if !f(e) && s.fault != visitGoesOn {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (s *refStore) Prune(ctx context.Context) (int64, error) {

@@ -85,6 +85,69 @@ func (s *suite) retry(t *testing.T) {
 	}
 }
 
+// sameWait reports whether wait, of the answer to a question, equals that of the answer to the
+// fill. If a wrapper has answered one of them from memory, they may differ by a microsecond.
+func sameWait(asked, filled store.State, wait time.Duration) bool {
+	off := wait - filled.RetryAfter
+	return off == 0 || (asked.Estimate || filled.Estimate) && off.Abs() <= time.Microsecond
+}
+
+// questions asks about amounts, and then fills them, on decimal numbers at many times.
+func (s *suite) questions(t *testing.T) {
+	const why = "an Ask is decided by the same arithmetic as the fill, from the stored record; a wait that is " +
+		"computed from the level now can be a microsecond off"
+	st, clock := s.at(t)
+	if !s.supports(store.Op{Bucket: store.Limit{Capacity: 1}.For("k"), Amount: 1, Mode: store.Ask}) {
+		t.Skip("the store does not support mode Ask")
+	}
+	refused, accepted := 0, 0
+	for i, limit := range []store.Limit{
+		{Capacity: 1, LeakRate: 0.1},
+		{Capacity: 0.3, LeakRate: 0.1},
+		{Capacity: 9.99, LeakRate: 0.7},
+		{Capacity: 100.1, LeakRate: 3.3},
+	} {
+		b := limit.For(fmt.Sprintf("question/%d", i))
+		if _, err := st.Fill(t.Context(), store.Op{Bucket: b, Amount: limit.Capacity}); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 100 {
+			clock.step(173_333 * time.Microsecond)
+			op := store.Op{Bucket: b, Amount: limit.Capacity * float64(j%11) / 10}
+			if j%7 == 3 {
+				op.Amount, op.Hold = 0, op.Amount
+			}
+			question := op
+			question.Mode = store.Ask
+			asked, err := tryVia(t.Context(), st, question, j%3 == 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := tryVia(t.Context(), st, op, j%2 == 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked.Accepted != got.Accepted || !sameWait(asked, got, asked.RetryAfter) || asked.Full {
+				t.Errorf("%+v:\n asked %+v\nfilled %+v\nwhy: %s", op, asked, got, why)
+			}
+			if got.Accepted && op.Hold > 0 {
+				release := store.Op{Bucket: b, Hold: -op.Hold, Mode: store.Always}
+				if _, err := st.Fill(t.Context(), release); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got.Accepted {
+				accepted++
+			} else {
+				refused++
+			}
+		}
+	}
+	if refused < 100 || accepted < 40 {
+		t.Errorf("%d refused, %d accepted: too few to compare", refused, accepted)
+	}
+}
+
 // realClock tests that the store has its own clock, and that the clock runs and does not run
 // back.
 func (s *suite) realClock(t *testing.T) {

@@ -41,6 +41,7 @@ type step struct {
 	rows    []string      // expected keys
 	refused bool          // the transaction is refused
 	heals   bool          // a refusal that writes, because it finds a time that is not believed
+	idle    bool          // a call that has nothing to write
 	lags    bool          // a later read finds a lower level, by leaks that were lost in the rounding of the level
 	want    want
 }
@@ -74,6 +75,12 @@ func capture(held, used float64) step {
 	return fill(store.Always, used, -held)
 }
 func release(n float64) step { return fill(store.Always, 0, -n) }
+func ask(n float64) step     { return fill(store.Ask, n, 0) }
+
+func block(d time.Duration) step { return fill(store.Block, 0, 0).penalty(d) }
+
+// unblock asks for the state by the limit of the case.
+func unblock() step { return fill(store.Unblock, 0, 0) }
 
 // read reads by the limit of the case, readLast by the limit last written.
 func read() step     { return step{action: doRead, key: "a"} }
@@ -125,20 +132,30 @@ func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
 func (s step) fails(err error) step         { s.want.err = err; return s }
 
 func (s step) mends() step   { s.heals = true; return s }
+func (s step) same() step    { s.idle = true; return s }
 func (s step) lagging() step { s.lags = true; return s }
 
 // changesNothing reports whether the step must leave every bucket unchanged.
 func (s step) changesNothing() bool {
-	if s.heals {
-		return false
+	if s.heals || s.idle {
+		return s.idle
 	}
 	switch s.action {
 	case doRead, doReadLast, doRows:
 		return true
 	case doFill:
+		switch s.op.Mode {
+		case store.Ask:
+			return true
+		case store.Block, store.Unblock:
+			return false
+		}
 		refused := !s.want.accepted && s.op.Mode != store.Clamp
 		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
 	case doApply:
+		if s.all[0].op.Mode == store.Ask {
+			return true
+		}
 		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })
 	}
 	return false

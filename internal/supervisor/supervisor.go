@@ -1,4 +1,7 @@
-package pgtest
+// Package supervisor holds the servers that tests start. A shell runs the server and reads commands
+// from a pipe. When the other end of the pipe closes, because the test has ended or was killed, the
+// shell stops the server and removes its data. Packages pgtest and redistest bring the scripts.
+package supervisor
 
 import (
 	"bufio"
@@ -11,9 +14,9 @@ import (
 	"time"
 )
 
-// supervisor is the shell that holds a server: see local.sh and docker.sh. It runs no goroutine, so
-// tests that look for leaked goroutines find none.
-type supervisor struct {
+// Supervisor is a shell that holds a server. It runs no goroutine, so tests that look for leaked
+// goroutines find none. Only one goroutine at a time may call its methods.
+type Supervisor struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
 	stdout *os.File
@@ -23,13 +26,20 @@ type supervisor struct {
 	gone   int    // the last start whose server is known to have ended
 }
 
-// supervise runs script. prepare may change the command before supervise starts it.
-func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s *supervisor, err error) {
-	cmd := exec.Command("sh", append([]string{"-c", script, "pgtest"}, args...)...)
+// Start runs script with the arguments. prepare may change the command before Start runs it; nil
+// changes nothing.
+//
+// The script reads commands from its standard input, one line each, and answers each by a line with
+// the first word of the command and an exit status. It writes "ended N" when the server of the Nth
+// command "start" has ended.
+func Start(script string, prepare func(*exec.Cmd) error, args ...string) (s *Supervisor, err error) {
+	cmd := exec.Command("sh", append([]string{"-c", script, "supervisor"}, args...)...)
 	cmd.Dir = "/"
 	detach(cmd)
-	if err := prepare(cmd); err != nil {
-		return nil, err
+	if prepare != nil {
+		if err := prepare(cmd); err != nil {
+			return nil, err
+		}
 	}
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -45,11 +55,11 @@ func supervise(script string, prepare func(*exec.Cmd) error, args ...string) (s 
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
 	}
-	return &supervisor{cmd: cmd, stdin: in, stdout: out, lines: bufio.NewReader(out)}, nil
+	return &Supervisor{cmd: cmd, stdin: in, stdout: out, lines: bufio.NewReader(out)}, nil
 }
 
-// ask sends a command and waits for the answer.
-func (s *supervisor) ask(command string, timeout time.Duration) error {
+// Ask sends a command and waits for the answer.
+func (s *Supervisor) Ask(command string, timeout time.Duration) error {
 	if _, err := s.stdin.WriteString(command + "\n"); err != nil {
 		return err
 	}
@@ -70,8 +80,8 @@ func (s *supervisor) ask(command string, timeout time.Duration) error {
 	}
 }
 
-// ended waits up to pause and reports whether the server ended by itself.
-func (s *supervisor) ended(pause time.Duration) bool {
+// Ended waits up to pause and reports whether the server ended by itself.
+func (s *Supervisor) Ended(pause time.Duration) bool {
 	if s.gone == s.starts {
 		return true
 	}
@@ -79,7 +89,7 @@ func (s *supervisor) ended(pause time.Duration) bool {
 	return s.gone == s.starts || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-func (s *supervisor) read(timeout time.Duration) (string, error) {
+func (s *Supervisor) read(timeout time.Duration) (string, error) {
 	if err := s.stdout.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
@@ -97,7 +107,7 @@ func (s *supervisor) read(timeout time.Duration) (string, error) {
 	return line, nil
 }
 
-// close closes the pipe and waits until the shell has stopped the server and removed its data.
-func (s *supervisor) close() error {
+// Close closes the pipe and waits until the shell has stopped the server and removed its data.
+func (s *Supervisor) Close() error {
 	return errors.Join(s.stdin.Close(), s.cmd.Wait(), s.stdout.Close())
 }

@@ -1,0 +1,214 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// backedUp writes a backup to a new file, and returns its path.
+func backedUp(t testing.TB, backup func(context.Context, io.Writer) (int64, error)) string {
+	t.Helper()
+	var b bytes.Buffer
+	n, err := backup(context.Background(), &b)
+	if err != nil || n != int64(b.Len()) {
+		t.Fatalf("%d bytes of %d, %v", n, b.Len(), err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestBackup: the copy is enough by itself, whatever of the store is not in its file yet.
+func TestBackup(t *testing.T) {
+	for name, o := range map[string]*Options{"journal": nil, "no journal": {NoJournal: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := openTemp(t, o)
+			fillMany(t, s, 0, 2000)
+			fillup(t, s, "key 000007", 1)
+			if err := s.Delete(t.Context(), "key 000009"); err != nil {
+				t.Fatal(err)
+			}
+			journaled := s.logged != nil
+			path := backedUp(t, s.Backup)
+			fillup(t, s, "key 000007", 1) // the store goes on
+			names := []string{"limits.db"}
+			if journaled {
+				names = append(names, "limits.db.journal")
+			}
+			leftOver(t, filepath.Dir(s.file.Path()), names...)
+
+			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.View(func(tx *bbolt.Tx) error {
+				if tx.Bucket([]byte("brim.meta")).Get(markKey) != nil {
+					t.Error("the copy refers to a journal")
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			copied := openAt(t, path, nil)
+			levelIs(t, copied, "key 000007", 8)
+			levelIs(t, copied, "key 000009", 0)
+			levelIs(t, copied, "key 001999", 1999)
+			levelIs(t, s, "key 000007", 9)
+			if err := copied.Verify(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestBackupUnderLoad: no decision that was acknowledged before a backup is missing in it, and no
+// transaction is torn, although the changes of a write are many commits.
+func TestBackupUnderLoad(t *testing.T) {
+	s := openTemp(t, &Options{journalRegion: 64 << 10})
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var filled [4]atomic.Int64
+	for c := range filled {
+		wg.Go(func() {
+			txn := store.Txn{
+				op(steady, fmt.Sprintf("a%d", c), 1, store.Always),
+				op(steady, fmt.Sprintf("z%d", c), 1, store.Always),
+			}
+			for !stop.Load() {
+				if _, err := s.Apply(context.Background(), txn); err != nil {
+					t.Error(err)
+				}
+				filled[c].Add(1)
+			}
+		})
+	}
+	fillMany(t, s, 0, writeBatch+100)
+	for range 2 {
+		var before [len(filled)]int64
+		for c := range filled {
+			before[c] = filled[c].Load()
+		}
+		fillMany(t, s, 0, writeBatch+100)
+		copied := openAt(t, backedUp(t, s.Backup), nil)
+		for c, least := range before {
+			states, err := copied.Read(t.Context(), store.Bucket{Key: fmt.Sprintf("a%d", c)}, store.Bucket{Key: fmt.Sprintf("z%d", c)})
+			if err != nil || states[0].Level != states[1].Level || states[0].Level < float64(least) {
+				t.Errorf("caller %d: %+v, %v; want two equal levels of at least %d", c, states, err, least)
+			}
+		}
+		closeStore(t, copied)
+	}
+	stop.Store(true)
+	wg.Wait()
+}
+
+// countdown is a context that ends after some looks at its Err.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// refuser takes some bytes and no more.
+type refuser struct{ left int }
+
+var errFull = errors.New("no more room")
+
+func (r *refuser) Write(p []byte) (int, error) {
+	if r.left -= len(p); r.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+func TestBackupThatFails(t *testing.T) {
+	s := openTemp(t, nil)
+	fillMany(t, s, 0, 2000)
+	fillup(t, s, "k", 1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Backup(ended, &bytes.Buffer{})
+	failsWith(t, err, context.Canceled, "bolt: backup: ")
+	_, err = s.Backup(t.Context(), &refuser{left: 100})
+	failsWith(t, err, errFull)
+	for looks, done := 0, false; !done; looks++ {
+		_, err = s.Backup(&countdown{t.Context(), looks}, &bytes.Buffer{})
+		if done = err == nil; !done {
+			failsWith(t, err, context.Canceled)
+		}
+		leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+	}
+	leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+	levelIs(t, openAt(t, backedUp(t, s.Backup), nil), "k", 1)
+	closeStore(t, s)
+	_, err = s.Backup(t.Context(), &bytes.Buffer{})
+	failsWith(t, err, store.ErrClosed)
+
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	joined, err := New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = joined.Backup(t.Context(), &bytes.Buffer{})
+	failsWith(t, err, errors.ErrUnsupported, "Tx.WriteTo")
+	closeStore(t, joined)
+}
+
+// TestBackupOfRelaxed: the copy has the decisions that are in memory only.
+func TestBackupOfRelaxed(t *testing.T) {
+	r, err := OpenRelaxed(filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fillup(t, r, "k", 5)
+	levelIs(t, openAt(t, backedUp(t, r.Backup), nil), "k", 5)
+	closeStore(t, r)
+}
+
+// TestLateWrite: a call that comes while Close is under way does not make the file refer to the
+// journal again, which Close removes.
+func TestLateWrite(t *testing.T) {
+	s := openTemp(t, nil)
+	fillup(t, s, "k", 1)
+	fillup(t, s, "k", 1)
+	if err := s.logged.finish(); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"verify": func() error { return s.Verify(t.Context()) },
+		"backup": func() error { _, err := s.Backup(t.Context(), &bytes.Buffer{}); return err },
+	} {
+		if err := call(); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed", name, err)
+		}
+	}
+	closeStore(t, s)
+	levelIs(t, openAt(t, s.file.Path(), nil), "k", 2)
+}

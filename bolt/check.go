@@ -1,0 +1,87 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/store"
+)
+
+// Check looks at the file of a store, which must not be open in this process, for all that breaks
+// or weakens its promises: the file system, its free space, damage in the file or in its journal,
+// and a journal that the file still needs. It reads the whole file, locked, and changes nothing. If
+// another process has the file open, a finding that is [store.Unchecked] says so, since only that
+// process can verify it.
+//
+// An error means that there is no such file, or that it cannot be read.
+func Check(ctx context.Context, path string) ([]store.Finding, error) {
+	findings, err := check(ctx, path)
+	return findings, store.Wrap(backend, "check "+filepath.Base(path), err)
+}
+
+func check(ctx context.Context, path string) (findings []store.Finding, err error) {
+	add := func(severity store.Severity, subject, problem, remedy string) {
+		findings = append(findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+	}
+	disk, size, err := boltfile.DiskOf(path)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		add(store.Unchecked, "file system", "this system does not tell the kind of a file system",
+			"see that the file is on a local disk with room for a second copy")
+	case err != nil:
+		return nil, err
+	case disk.Volatile:
+		add(store.Broken, "file system", fmt.Sprintf("the file is on %s: a restart of the machine loses it", disk.Name),
+			"move the file to a disk")
+	case disk.Network:
+		add(store.Warning, "file system", fmt.Sprintf("the file is on %s: its locks and syncs may not hold, and then two "+
+			"processes share the file, or acknowledged fills are lost", disk.Name), "move the file to a local disk, or take package postgres")
+	}
+	if err == nil && disk.Free < max(size, minFree) {
+		add(store.Warning, "free space", fmt.Sprintf("%d MiB are free: the file cannot grow, or brim compact cannot make its copy",
+			disk.Free>>20), "make room, or move the file to a larger disk")
+	}
+	r, err := boltfile.ReadRemains(ctx, path, 0, func(uint64, uint64) {})
+	switch {
+	case boltfile.Locked(err):
+		add(store.Unchecked, "content", "another process has the file open, so that it cannot be verified from here",
+			"call Store.Verify there, or check again when it has ended")
+		return findings, nil
+	case errors.Is(err, store.ErrCorrupt):
+		add(store.Broken, "content", err.Error(), `see "brim verify", which lists the damage and saves the rest`)
+		return findings, nil
+	case err != nil:
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	s := &salvor{}
+	report, err := boltfile.Examine(ctx, r, s)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, f := range report.Findings {
+		if f.What != boltfile.Journal {
+			n++
+			continue
+		}
+		add(store.Broken, "journal", "the journal "+f.Problem,
+			`put the right journal back beside the file; or see "brim verify", which saves the rest`)
+	}
+	if n > 0 {
+		add(store.Broken, "content", fmt.Sprintf("%d buckets or pages are damaged", n),
+			`see "brim verify", which lists the damage and saves the rest`)
+	}
+	if s.mark.inUse && s.size > 0 {
+		add(store.Warning, "journal", fmt.Sprintf("the last program did not close the file, whose journal of %d MiB has %d commits "+
+			"that the file lacks, from commit %d on: the file alone is not enough", s.size>>20, s.commits, s.mark.Number),
+			`keep both together; the next program that opens and closes the file makes it whole, and so does "brim backup NEW" a copy`)
+	}
+	return findings, nil
+}
+
+// minFree is the free space in bytes below which even a small file is about to fail.
+const minFree = 16 << 20

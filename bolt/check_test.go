@@ -1,0 +1,93 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/store"
+)
+
+func TestCheck(t *testing.T) {
+	path, _ := smallFile(t)
+	sound := bytesOf(t, path)
+	at := func(dir, name string, content []byte) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// Every leaf with records has damage.
+	damaged := bytes.Clone(sound)
+	for i := 4 * os.Getpagesize(); i < len(damaged); i += 512 {
+		damaged[i] ^= 1
+	}
+	held := at(t.TempDir(), "held.db", sound)
+	closeStore(t, openAt(t, held, nil))
+	holder := openAt(t, held, nil)
+	defer closeStore(t, holder)
+
+	cases := []struct{ name, path, want string }{
+		{"sound", path, ""},
+		{"damaged", at(t.TempDir(), "damaged.db", damaged), "broken content"},
+		{"another file", at(t.TempDir(), "text", bytes.Repeat([]byte("no database\n"), 1000)), "broken content"},
+		{"empty", at(t.TempDir(), "empty", nil), "broken content"},
+		{"open elsewhere", held, "unchecked content"},
+	}
+	if runtime.GOOS == "linux" {
+		// A file with a hole that is larger than the free space has no room for its copy.
+		large := at(t.TempDir(), "large.db", sound)
+		disk, _, err := boltfile.DiskOf(large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(large, disk.Free+1<<40); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, struct{ name, path, want string }{"no room", large, "warning free space"})
+		if dir, err := os.MkdirTemp("/dev/shm", "brim-"); err == nil { // a tmpfs on every common Linux
+			defer os.RemoveAll(dir)
+			cases = append(cases, struct{ name, path, want string }{"tmpfs", at(dir, "limits.db", sound), "broken file system"})
+		} else {
+			t.Logf("no tmpfs to check: %v", err)
+		}
+	}
+	for _, c := range cases {
+		before, err := os.Stat(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings, err := Check(t.Context(), c.path)
+		var got []string
+		for _, f := range findings {
+			if f.Problem == "" || f.Remedy == "" {
+				t.Errorf("%s: a text is missing in %+v", c.name, f)
+			}
+			if s := fmt.Sprint(f.Severity, " ", f.Subject); s != "unchecked file system" {
+				got = append(got, s)
+			}
+		}
+		slices.Sort(got)
+		if list := strings.Join(got, ","); err != nil || list != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, list, err, c.want)
+		}
+		if after, err := os.Stat(c.path); err != nil || after.ModTime() != before.ModTime() {
+			t.Errorf("%s: the check has written to the file", c.name)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "no.db")
+	if _, err := Check(t.Context(), missing); !errors.Is(err, store.ErrUnavailable) || !strings.HasPrefix(err.Error(), "bolt: check no.db: ") {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the check has made a file: %v", err)
+	}
+}

@@ -1,0 +1,123 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/store"
+)
+
+// FuzzRecord decodes arbitrary values. A value is damage, or it is exactly the encoding of the
+// record, whose numbers are in range. With sealed, the value gets a correct checksum first.
+func FuzzRecord(f *testing.F) {
+	for _, r := range []store.Record{
+		{},
+		{Level: 3, Held: 2, Time: 1, Limit: store.Limit{Capacity: 10, LeakRate: 0.5}, BlockedUntil: 7},
+		{Level: math.MaxFloat64, Time: math.MaxInt64, BlockedUntil: math.MinInt64},
+		{Level: math.NaN(), Held: -1, Time: -1, Limit: store.Limit{Capacity: math.Inf(1)}},
+	} {
+		var buf [recordSize]byte
+		testLayout.encodeRecord(&buf, []byte("key"), &r)
+		f.Add([]byte("key"), buf[:], false)
+		f.Add([]byte("other"), buf[:], true)
+	}
+	f.Add([]byte("key"), []byte{recordFormat}, true)
+	f.Fuzz(func(t *testing.T, key, value []byte, sealed bool) {
+		value = bytes.Clone(value)
+		if sealed && len(value) == recordSize {
+			testLayout.table.Seal(key, value)
+		}
+		r, sum, err := testLayout.decodeRecord(key, value)
+		if err != nil {
+			if !errors.Is(err, store.ErrCorrupt) || r != (store.Record{}) {
+				t.Errorf("%+v, %v; want no record and ErrCorrupt", r, err)
+			}
+			return
+		}
+		for _, n := range []float64{r.Level, r.Held, r.Capacity, r.LeakRate} {
+			if !(n >= 0) || math.IsInf(n, 0) {
+				t.Errorf("the record holds %v: %+v", n, r)
+			}
+		}
+		var buf [recordSize]byte
+		if again := testLayout.encodeRecord(&buf, key, &r); again != sum || !bytes.Equal(buf[:], value) {
+			t.Errorf("%+v is stored as %x with checksum %x; it was read from %x with %x", r, buf, again, value, sum)
+		}
+	})
+}
+
+// FuzzFormat decodes arbitrary numbers of a format.
+func FuzzFormat(f *testing.F) {
+	f.Add(testLayout.encodeFormat(), false)
+	f.Add([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true)
+	f.Fuzz(func(t *testing.T, value []byte, sealed bool) {
+		value = bytes.Clone(value)
+		if sealed && len(value) >= boltfile.SealSize {
+			testLayout.table.SealMeta(formatKey, value)
+		}
+		err := testLayout.checkFormat(value)
+		if err == nil != bytes.Equal(testLayout.encodeFormat(), value) ||
+			err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("the format is checked with %v", err)
+		}
+	})
+}
+
+// FuzzOpen changes a part of a file, and cuts the file off. Open and every call must notice the
+// damage, or find all buckets. With sealed, the meta pages of bbolt get correct checksums, so that
+// the damage reaches the code behind them.
+func FuzzOpen(f *testing.F) {
+	path, levels := smallFile(f)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(uint32(0), []byte{}, uint32(0), false)
+	f.Add(uint32(16+40), []byte{255, 255, 255, 255, 255, 255, 255, 255}, uint32(0), true)
+	f.Add(uint32(16+8), []byte{0, 2, 0, 0}, uint32(0), true)
+	f.Add(uint32(os.Getpagesize()+16), []byte{1}, uint32(0), false)
+	f.Add(uint32(3*os.Getpagesize()+8), []byte{0x10, 0, 255, 255}, uint32(0), false)
+	f.Add(uint32(0), []byte{}, uint32(5), false)
+	f.Add(uint32(len(whole)-100), []byte{1, 2, 3}, uint32(os.Getpagesize()), false)
+	f.Fuzz(func(t *testing.T, at uint32, patch []byte, cut uint32, sealed bool) {
+		content := bytes.Clone(whole)
+		copy(content[int(at)%len(content):], patch)
+		if sealed {
+			for _, page := range []int{0, os.Getpagesize()} {
+				meta := content[page+16:][:64]
+				h := fnv.New64a()
+				_, _ = h.Write(meta[:56])
+				binary.NativeEndian.PutUint64(meta[56:], h.Sum64())
+			}
+		}
+		content = content[:len(content)-int(cut)%len(content)]
+		path := filepath.Join(t.TempDir(), "limits.db")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path, nil)
+		if err != nil {
+			if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("Open: %v; want ErrCorrupt", err)
+			}
+			return
+		}
+		same, err := isWhole(t, s, levels)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("reading the buckets: %v; want ErrCorrupt", err)
+		}
+		if err == nil && !same {
+			t.Errorf("Open noticed nothing, and buckets are missing or changed")
+		}
+		if err := s.Close(); err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}

@@ -1,0 +1,415 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/store"
+)
+
+// logged is the part of a [Store] that has a journal.
+//
+// A flush decides on copies of the buckets in memory, appends the changed records to the journal,
+// and publishes them in memory when they are durable. A goroutine writes the changes to the file
+// when a region of the journal is full, and notes in the same commit how far the file has come.
+// Open replays the journal from there.
+type logged struct {
+	s      *Store
+	mem    *resident
+	tables *memtable.Tables // of other packages: see Store.Tables
+	path   string           // of the journal
+	region int64            // of a journal that is made later; guarded by mem.deciding
+
+	// Guarded by mem.deciding.
+	log     *journal.Journal // nil until the second change
+	began   bool             // the store was changed once
+	without bool             // no journal could be made
+	view    view
+	body    []byte
+
+	finished bool // the file needs the journal no more; guarded by mem.writing
+
+	id       atomic.Pointer[journal.ID]       // of log
+	released atomic.Pointer[journal.Position] // how far the file has come
+	asked    atomic.Uint64                    // generation of the journal for which run was woken; 0 to wake it again
+	wake     chan struct{}                    // tells run to write to the file
+	end      chan struct{}                    // closed to end run
+	ended    chan struct{}                    // closed when run has ended
+}
+
+// writeBatch is the number of buckets that one commit writes to the file. Others who use the file
+// wait no longer than that.
+const writeBatch = 16_384
+
+func newLogged(s *Store, path string) *logged {
+	return &logged{
+		s: s, mem: newResident(s), tables: memtable.New(), path: path, region: s.options.journalRegion,
+		view: view{maxSkew: s.options.MaxSkew, layout: s.layout},
+		wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+func (l *logged) newCombiner() (*combine.Combiner[request, reply], error) {
+	return combine.New(l.flush, &combine.Options{
+		// While an Update runs, callers wait in the queue, where the end of their contexts still
+		// takes them back.
+		Before:  func(int) error { return l.mem.lock(context.Background()) },
+		After:   func(int) { l.mem.unlock() },
+		Flushed: l.s.flushed(),
+	})
+}
+
+// run writes changes to the file until the store is closed.
+func (l *logged) run() {
+	defer close(l.ended)
+	for {
+		select {
+		case <-l.wake:
+			if err := l.writeBack(); err != nil {
+				l.asked.Store(0)
+				l.s.options.Logger.Error("bolt: changes that the journal has could not be written to the file", "error", err)
+			}
+			l.mem.trim()
+			select {
+			case <-l.wake: // for buckets that trim has just forgotten
+			default:
+			}
+		case <-l.end:
+			return
+		}
+	}
+}
+
+// flush decides a batch. The combiner holds mem.deciding.
+func (l *logged) flush(_ int, batch []*combine.Request[request, reply]) {
+	v := &l.view
+	l.begin(v)
+	defer v.forget()
+	now := l.s.clock.Now()
+	for _, r := range batch {
+		v.decide(r, now)
+	}
+	if v.skewed > 0 {
+		l.s.warnSkew(v.skewed)
+	}
+	err := l.keep(&bucketChanges{l, v, now})
+	if err == nil {
+		return
+	}
+	for _, r := range batch {
+		if r.Err == nil {
+			r.Out, r.Err = reply{}, err
+		}
+	}
+}
+
+// begin makes v a view of the buckets in memory.
+func (l *logged) begin(v *view) {
+	v.forget()
+	if v.entries == nil {
+		v.entries = make(map[string]*entry)
+	}
+	v.mem, v.skewed = l.mem, 0
+}
+
+// keep makes changes durable, and publishes them. If the error is [store.ErrUnknownOutcome], they
+// may be durable; after any other error they are not.
+func (l *logged) keep(c changes) error {
+	if c.none() {
+		return nil
+	}
+	if err := l.s.file.Usable(); err != nil {
+		return err
+	}
+	if l.log == nil {
+		return l.start(c)
+	}
+	l.body = c.append(l.body[:0])
+	err := l.append()
+	if errors.Is(err, journal.ErrFull) {
+		if err = l.writeBack(); err != nil {
+			return boltfile.Unavailable(fmt.Sprintf("the journal is full, and the file could not be written: %v", err), err)
+		}
+		err = l.append()
+	}
+	switch {
+	case err == nil:
+		l.publish(c, true)
+		l.relieve()
+		return nil
+	case errors.Is(err, journal.ErrUnsure):
+		l.s.file.Refuse(fmt.Sprintf("the journal failed earlier (%v); close the store and open it again", err))
+		return boltfile.Unsure(fmt.Sprintf("the journal failed when the change was written but not yet known to last: %v", err), err)
+	}
+	// Nothing was appended: the disk is full, or the change is larger than a region.
+	return l.straight(c, nil)
+}
+
+func (l *logged) append() error {
+	if p := l.released.Load(); p != nil {
+		l.log.Release(*p)
+	}
+	return l.log.Append(l.body)
+}
+
+// relieve wakes run when a region of the journal is full, or when memory has too many buckets.
+//
+// It wakes run once for each region. Flushes go on while run writes, and if they woke it again, it
+// would write a second time for the few changes that came meanwhile.
+func (l *logged) relieve() {
+	full := l.log.End().Generation
+	if l.log.Unreleased() && l.asked.Swap(full) != full || l.mem.count.Load() > int64(2*l.s.options.Cached) {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// publish makes changes visible to all callers at once. logged tells that the journal has them, and
+// the file does not.
+func (l *logged) publish(c changes, logged bool) {
+	l.mem.several.Lock()
+	defer l.mem.several.Unlock()
+	c.publish(logged)
+	if l.log != nil {
+		l.mem.logged = l.log.End()
+	}
+}
+
+// start makes changes durable while there is no journal. The first change of a store goes straight
+// to the file, so a program that changes one bucket and ends makes no journal. The second one
+// begins the journal.
+func (l *logged) start(c changes) error {
+	if !l.began || l.without {
+		l.began = true
+		return l.straight(c, nil)
+	}
+	log, err := journal.Create(l.path, &journal.Options{Region: l.region, Prepare: l.s.file.Resemble})
+	if err != nil {
+		l.without = true
+		l.s.options.Logger.Warn("bolt: no journal could be made; each commit goes straight to the file", "error", err)
+		return l.straight(c, nil)
+	}
+	id := log.ID()
+	err = l.straight(c, &mark{ID: id, Position: log.End(), inUse: true})
+	switch {
+	case err == nil:
+		l.log = log
+		l.id.Store(&id)
+		l.mem.several.Lock()
+		l.mem.logged = log.End()
+		l.mem.several.Unlock()
+	case errors.Is(err, store.ErrUnknownOutcome): // the file may refer to the journal
+		_ = log.Close()
+	default:
+		if rerr := log.Remove(); rerr != nil {
+			l.s.options.Logger.Warn("bolt: an empty journal could not be removed", "error", rerr)
+		}
+	}
+	return err
+}
+
+// straight commits changes to the file, together with those that it does not have yet. begins is
+// nil, or the first mark of a journal.
+func (l *logged) straight(c changes, begins *mark) error {
+	l.mem.writing.Lock()
+	defer l.mem.writing.Unlock()
+	// A view that began between the commit and its end would see some of the new values in the file
+	// and, over others, the old ones in memory.
+	defer l.tables.Hold()()
+	w := l.collect()
+	err := l.mem.commit(w.buckets, func(to *view) error {
+		err := l.putTables(to, w.tables)
+		if err == nil {
+			err = c.write(to)
+		}
+		if err != nil {
+			return err
+		}
+		if begins != nil {
+			return to.putMark(*begins)
+		}
+		return l.mark(to, w.end)
+	})
+	l.settled(w, err)
+	if err == nil {
+		l.publish(c, false)
+		l.release(w.end)
+	}
+	return err
+}
+
+// mark notes in the file that it has all changes up to p. It fails a call that comes when Close has
+// done with the journal: the file would refer to a journal that is gone.
+func (l *logged) mark(v *view, p journal.Position) error {
+	id := l.id.Load()
+	switch {
+	case l.finished:
+		return store.ErrClosed
+	case id == nil:
+		return nil
+	}
+	return v.putMark(mark{ID: *id, Position: p, inUse: true})
+}
+
+// release lets the journal use the room before p again.
+func (l *logged) release(p journal.Position) {
+	if l.id.Load() != nil {
+		l.released.Store(&p)
+	}
+}
+
+// writeBack writes all changes to the file that it does not have yet.
+func (l *logged) writeBack() error {
+	l.mem.writing.Lock()
+	defer l.mem.writing.Unlock()
+	return l.write(l.mark)
+}
+
+// unwritten are the changes that the file does not have.
+type unwritten struct {
+	buckets []change
+	tables  memtable.Frozen
+	end     journal.Position // the journal has no other changes before it
+}
+
+// collect takes all changes. The caller holds mem.writing, and keeps views from beginning.
+func (l *logged) collect() unwritten {
+	var w unwritten
+	w.buckets, w.end = l.mem.collect(func() { w.tables = l.tables.Freeze() })
+	return w
+}
+
+// settled ends the write of changes, which failed with err.
+func (l *logged) settled(w unwritten, err error) {
+	l.mem.settled(w.buckets, err)
+	if err == nil {
+		l.tables.Drop(w.tables)
+	}
+}
+
+// write writes all changes to the file, and adds those of last to the last of the commits. The
+// caller holds mem.writing.
+func (l *logged) write(last func(*view, journal.Position) error) error {
+	release := l.tables.Hold()
+	w := l.collect()
+	release()
+	err := l.commit(w, func(v *view) error { return last(v, w.end) })
+	l.settled(w, err)
+	if err == nil {
+		l.release(w.end)
+	}
+	return err
+}
+
+// commit writes changes in commits of writeBatch buckets. A crash between two of them does no harm:
+// the journal has all changes.
+func (l *logged) commit(w unwritten, last func(*view) error) error {
+	if err := l.commitTables(w.tables); err != nil {
+		return err
+	}
+	changes := w.buckets
+	sortChanges(changes)
+	for len(changes) > writeBatch {
+		if err := l.mem.commit(changes[:writeBatch], nil); err != nil {
+			return err
+		}
+		changes = changes[writeBatch:]
+	}
+	return l.mem.commit(changes, last)
+}
+
+// update is Update of a store with a journal: one commit to the file, after which the file has all
+// changes so far.
+func (l *logged) update(ctx context.Context, run func(v *view) error) error {
+	if err := l.mem.lock(ctx); err != nil {
+		return err
+	}
+	defer l.mem.unlock()
+	l.mem.writing.Lock()
+	defer l.mem.writing.Unlock()
+	if err := l.s.file.Lock(ctx); err != nil {
+		return err
+	}
+	defer l.s.file.Unlock()
+	release := l.tables.Hold()
+	w := l.collect()
+	release()
+	v := l.s.newView()
+	err := l.s.write(v, func() error {
+		v.take(w.buckets)
+		if err := l.putTables(v, w.tables); err != nil {
+			return err
+		}
+		if err := run(v); err != nil {
+			return err
+		}
+		// Callers go on to read the old records from memory until publish shows all the new ones.
+		for _, e := range v.pool[:v.used] {
+			if e.touched {
+				e.cached, _, _, _ = l.mem.hold(e.key) // publish adds a bucket that cannot be read
+			}
+		}
+		return l.mark(v, w.end)
+	})
+	l.settled(w, err)
+	if err != nil {
+		return err
+	}
+	l.release(w.end)
+	l.mem.several.Lock()
+	defer l.mem.several.Unlock()
+	for _, e := range v.pool[:v.used] {
+		if e.touched {
+			l.mem.publish(e.cached, e.key, &e.rec, e.present, false)
+		}
+	}
+	return nil
+}
+
+// close writes all changes to the file and removes the journal. If it fails, or if the file has
+// refused all work, the journal stays, and the next Open needs it.
+func (l *logged) close() error {
+	close(l.end)
+	<-l.ended
+	_ = l.mem.lock(context.Background()) // an update of tables may be under way
+	defer l.mem.unlock()
+	defer l.mem.clear()
+	if l.log == nil {
+		return nil
+	}
+	if l.s.file.Usable() != nil {
+		return l.log.Close()
+	}
+	if err := l.finish(); err != nil {
+		_ = l.log.Close()
+		return err
+	}
+	return l.log.Remove()
+}
+
+// finish writes all changes to the file, and notes there that the journal is of no use any more.
+func (l *logged) finish() error {
+	l.mem.writing.Lock()
+	defer l.mem.writing.Unlock()
+	err := l.write(func(v *view, p journal.Position) error {
+		return v.putMark(mark{ID: *l.id.Load(), Position: p})
+	})
+	l.finished = err == nil
+	return err
+}
+
+// sync makes the file hold all decisions that were acknowledged before the call.
+func (l *logged) sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.writeBack()
+}

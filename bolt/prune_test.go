@@ -1,0 +1,215 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// TestPruneLetsOthersIn: a large prune goes in batches, and other callers get their turns between
+// them.
+func TestPruneLetsOthersIn(t *testing.T) {
+	clock := newTestClock()
+	s := openTemp(t, &Options{Clock: clock.now})
+	ctx := context.Background()
+	const buckets = 25_000
+	var txns []store.Txn
+	for i := range buckets {
+		limit := store.Limit{Capacity: 10, LeakRate: 1}
+		if i%100 == 0 {
+			limit.LeakRate = 0 // never expires
+		}
+		txns = append(txns, store.Txn{op(limit, fmt.Sprintf("key %d", i), 1, store.IfFits)})
+	}
+	if _, err := s.Apply(ctx, txns...); err != nil {
+		t.Fatal(err)
+	}
+	clock.advance(time.Hour)
+	var pruned atomic.Bool
+	filled := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !pruned.Load() {
+			fillup(t, s, "live", 1)
+			filled++
+		}
+	}()
+	n, err := s.Prune(ctx)
+	pruned.Store(true)
+	<-done
+	if err != nil || n != buckets-buckets/100 {
+		t.Errorf("pruned %d, %v; want %d", n, err, buckets-buckets/100)
+	}
+	if filled < 5 {
+		t.Errorf("a caller had %d turns during %d batches", filled, buckets/pruneBatch)
+	}
+	levelIs(t, s, "live", float64(filled))
+	if err := s.Verify(ctx); err != nil {
+		t.Error(err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = s.Prune(cancelled)
+	failsWith(t, err, context.Canceled, "bolt: prune: ")
+}
+
+// fillLeaky fills n buckets, which expire after a second if they leak.
+func fillLeaky(t *testing.T, s store.Store, n int, leakRate float64) {
+	t.Helper()
+	txns := make([]store.Txn, n)
+	for i := range txns {
+		txns[i] = store.Txn{op(store.Limit{Capacity: 1, LeakRate: leakRate}, fmt.Sprintf("key %05d", i), 1, store.IfFits)}
+	}
+	if _, err := s.Apply(t.Context(), txns...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ended waits for the end of the flush, which comes after the answers to its callers.
+func ended(t *testing.T, s *Store) {
+	t.Helper()
+	holdUp(t, s)()
+}
+
+// TestPruneInPieces: Prune goes in pieces, so that no read transaction and no commit takes long. A
+// Prune that finds nothing waits for no commit. The clock is read once in each transaction.
+func TestPruneInPieces(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		buckets        int
+		leakRate       float64
+		reads, commits int
+	}{
+		{"no bucket", 0, 1, 1, 0},
+		{"nothing expires", 10, 0, 1, 0},
+		{"one piece of live buckets", pruneScan, 0, 1, 0},
+		{"one live bucket more", pruneScan + 1, 0, 2, 0},
+		{"two pieces of live buckets", 2 * pruneScan, 0, 2, 0},
+		{"a thousand expired buckets", 1_000, 1, 1, 1},
+		{"one expired bucket more", 1_001, 1, 2, 2},
+		{"three pieces of expired buckets", 3_000, 1, 3, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			clock, readings := newTestClock(), 0
+			var commits atomic.Int64
+			s := openTemp(t, &Options{
+				Clock:     func() time.Time { readings++; return clock.now() },
+				Trace:     store.Trace{Flush: func(store.Flush) { commits.Add(1) }},
+				NoJournal: true,
+			})
+			if c.buckets > 0 {
+				fillLeaky(t, s, c.buckets, c.leakRate)
+			}
+			clock.advance(time.Hour)
+			ended(t, s)
+			readings = 0
+			commits.Store(0)
+			n, err := s.Prune(context.Background())
+			if want := int64(float64(c.buckets) * c.leakRate); n != want || err != nil {
+				t.Errorf("pruned %d, %v; want %d", n, err, want)
+			}
+			ended(t, s)
+			// A commit reads the clock to decide, and to note the time.
+			if reads := readings - 2*c.commits; reads != c.reads {
+				t.Errorf("%d read transactions, want %d", reads, c.reads)
+			}
+			if got := int(commits.Load()); got != c.commits {
+				t.Errorf("%d commits, want %d", got, c.commits)
+			}
+		})
+	}
+}
+
+// TestPruneEndsHalfway: a Prune whose context ends returns the number of buckets that it has
+// removed.
+func TestPruneEndsHalfway(t *testing.T) {
+	clock := newTestClock()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reads := -1
+	s := openTemp(t, &Options{Clock: func() time.Time {
+		if reads--; reads == 0 {
+			cancel()
+		}
+		return clock.now()
+	}, NoJournal: true})
+	fillLeaky(t, s, 2*pruneBatch, 1)
+	ended(t, s)
+	clock.advance(time.Hour)
+	reads = 4 // the first three are of the first piece and its commit
+	n, err := s.Prune(ctx)
+	failsWith(t, err, context.Canceled, "bolt: prune: ")
+	entries, err := s.Scan(t.Context(), "", "", 2*pruneBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != pruneBatch || len(entries) != pruneBatch {
+		t.Errorf("pruned %d, and %d are left; want %d and %d", n, len(entries), pruneBatch, pruneBatch)
+	}
+}
+
+// TestPruneLooksAgain: between the search for expired buckets and their removal, another caller may
+// use one of them, or remove it. Prune then leaves it alone and does not count it.
+func TestPruneLooksAgain(t *testing.T) {
+	leaky := store.Limit{Capacity: 1, LeakRate: 1}
+	for _, c := range []struct {
+		name      string
+		meanwhile func(t *testing.T, s *Store)
+		pruned    int64
+		left      float64
+	}{
+		{"nothing happens", func(*testing.T, *Store) {}, 1, 0},
+		{"a fill", func(t *testing.T, s *Store) {
+			if st, err := s.Fill(t.Context(), op(leaky, "k", 0.5, store.IfFits)); err != nil || !st.Accepted {
+				t.Error(st, err)
+			}
+		}, 0, 0.5},
+		{"a delete", func(t *testing.T, s *Store) {
+			if err := s.Delete(t.Context(), "k"); err != nil {
+				t.Error(err)
+			}
+		}, 0, 0},
+		{"damage", func(t *testing.T, s *Store) {
+			damageRecord(t, s, "k", func(v []byte) []byte { v[4] ^= 1; return v })
+		}, 0, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := newTestClock()
+			var meanwhile func()
+			s := openTemp(t, &Options{Clock: func() time.Time {
+				if f := meanwhile; f != nil { // Prune has begun to read
+					meanwhile = nil
+					f()
+				}
+				return clock.now()
+			}, NoJournal: true})
+			// A commit that made the file grow would wait for the end of the search.
+			fillLeaky(t, s, 1000, 1)
+			clock.advance(time.Hour)
+			if n, err := s.Prune(t.Context()); n != 1000 || err != nil {
+				t.Fatalf("pruned %d, %v; want 1000", n, err)
+			}
+			if _, err := s.Fill(t.Context(), op(leaky, "k", 1, store.IfFits)); err != nil {
+				t.Fatal(err)
+			}
+			clock.advance(time.Hour)
+			meanwhile = func() { c.meanwhile(t, s) }
+			if n, err := s.Prune(t.Context()); n != c.pruned || err != nil {
+				t.Errorf("pruned %d, %v; want %d", n, err, c.pruned)
+			}
+			if c.left < 0 {
+				_, err := s.Read(t.Context(), leaky.For("k"))
+				failsWith(t, err, store.ErrCorrupt)
+				return
+			}
+			levelIs(t, s, "k", c.left)
+		})
+	}
+}

@@ -1,0 +1,460 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/store"
+)
+
+// tiny makes regions that some tens of changes fill.
+const tiny = 4096
+
+// copyTo copies the files of a store that is open, as a kill would leave them.
+func copyTo(t testing.TB, s *Store, dir string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, filepath.Base(s.file.Path()))
+	for _, suffix := range []string{"", journalSuffix} {
+		b, err := os.ReadFile(s.file.Path() + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(path+suffix, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestRecovery makes random changes, and compares all buckets with those of a copy of the files
+// that is opened at random moments: after a kill, with and without a journal, and relaxed.
+func TestRecovery(t *testing.T) {
+	seeds, steps := uint64(6), 600
+	if testing.Short() {
+		seeds, steps = 2, 300
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(2, seed))
+		clock := newTestClock()
+		o := &Options{Clock: clock.now, journalRegion: tiny * (1 + r.Int64N(4)), Cached: 1 + r.IntN(1000)}
+		s := openTemp(t, o)
+		keys := make([]string, 40)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("key %d", i)
+		}
+		for i := range steps {
+			clock.advance(time.Duration(r.IntN(100)) * time.Millisecond)
+			changeSome(t, r, s, keys)
+			if r.IntN(40) > 0 {
+				continue
+			}
+			again := *o
+			again.NoJournal = r.IntN(3) == 0
+			path := copyTo(t, s, t.TempDir())
+			var other store.Store
+			var err error
+			if r.IntN(3) == 0 {
+				other, err = OpenRelaxed(path, &again)
+			} else {
+				other, err = Open(path, &again)
+			}
+			if err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, i, err)
+			}
+			sameBuckets(t, other, s, keys)
+			closeStore(t, other)
+			leftOver(t, filepath.Dir(path), "limits.db")
+			closed := openAt(t, path, &Options{Clock: clock.now, NoJournal: true})
+			sameBuckets(t, closed, s, keys)
+			closeStore(t, closed)
+		}
+	}
+}
+
+// changeSome makes a random change.
+func changeSome(t *testing.T, r *rand.Rand, s *Store, keys []string) {
+	t.Helper()
+	ctx := t.Context()
+	key := func() string { return keys[r.IntN(len(keys))] }
+	l := store.Limit{Capacity: float64(1 + r.IntN(20)), LeakRate: float64(r.IntN(3))}
+	o := store.Op{Bucket: l.For(key()), Amount: float64(r.IntN(8)), Mode: store.Mode(r.IntN(3))}
+	var err error
+	switch r.IntN(12) {
+	case 0:
+		err = s.Delete(ctx, key(), key())
+	case 1:
+		_, err = s.Prune(ctx)
+	case 2:
+		o.BlockFor, o.Mode = time.Second, store.IfFits
+		_, err = s.Fill(ctx, o)
+	case 3:
+		o.Hold = 1
+		_, err = s.Fill(ctx, o)
+	case 4:
+		_, err = s.Apply(ctx, store.Txn{o, store.Op{Bucket: l.For("other"), Amount: 1, Mode: store.Always}})
+	case 5:
+		err = s.Update(ctx, func(in store.Store) error {
+			for range 3 {
+				if _, err := in.Fill(ctx, store.Op{Bucket: l.For(key()), Amount: 1, Mode: store.Always}); err != nil {
+					return err
+				}
+			}
+			return in.Delete(ctx, key())
+		})
+	case 6:
+		txns := make([]store.Txn, 50) // more than a region holds
+		for i := range txns {
+			txns[i] = store.Txn{{Bucket: l.For(fmt.Sprintf("many %d", i)), Amount: 1, Mode: store.Always}}
+		}
+		_, err = s.Apply(ctx, txns...)
+	case 7:
+		forget(t, s)
+	default:
+		_, err = s.Fill(ctx, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sameBuckets compares the states of buckets in two stores.
+func sameBuckets(t *testing.T, got, want store.Store, keys []string) {
+	t.Helper()
+	for _, key := range append([]string{"other", "many 0", "many 49"}, keys...) {
+		g, err := got.Read(t.Context(), store.Bucket{Key: key})
+		w, werr := want.Read(t.Context(), store.Bucket{Key: key})
+		if err != nil || werr != nil || g[0] != w[0] {
+			t.Fatalf("%s: %+v, %v; want %+v, %v", key, g, err, w, werr)
+		}
+	}
+}
+
+// journaled returns the files of a store that was killed when its journal had changes.
+func journaled(t testing.TB, o *Options) (path string) {
+	t.Helper()
+	s := openTemp(t, o)
+	for range 5 {
+		fillup(t, s, "k", 1)
+	}
+	return copyTo(t, s, t.TempDir())
+}
+
+// TestStrangePairs opens files and journals that do not belong together. Nothing is dropped in
+// silence: Open tells what to put back, and leaves all files as they are.
+func TestStrangePairs(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		make  func(t *testing.T, path string)
+		want  error
+		words []string
+	}{
+		{"no journal", func(t *testing.T, path string) {
+			if err := os.Remove(path + journalSuffix); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, []string{"limits.db.journal is missing", "put it back"}},
+		{"no file", func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrUnavailable, []string{"the file is missing", "put the file back"}},
+		{"the journal of another file", func(t *testing.T, path string) {
+			replace(t, path+journalSuffix, journaled(t, nil)+journalSuffix)
+		}, store.ErrUnavailable, []string{"is that of another file"}},
+		{"another file, which needs no journal", func(t *testing.T, path string) {
+			s := openTemp(t, nil)
+			fillup(t, s, "k", 1)
+			closeStore(t, s)
+			replace(t, path, s.file.Path())
+		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}},
+		{"a damaged journal", func(t *testing.T, path string) {
+			damageAt(t, path+journalSuffix, journalFirst+40)
+		}, store.ErrCorrupt, []string{"limits.db.journal", "brim verify --salvage NEW"}},
+		{"a journal cut short", func(t *testing.T, path string) {
+			if err := os.Truncate(path+journalSuffix, 100_000); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrCorrupt, []string{"100000 bytes", "brim verify --salvage NEW"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := journaled(t, nil)
+			c.make(t, path)
+			before := filesOf(t, filepath.Dir(path))
+			for _, o := range []*Options{nil, {NoJournal: true}} {
+				_, err := Open(path, o)
+				failsWith(t, err, c.want, c.words...)
+			}
+			_, err := OpenRelaxed(path, nil)
+			failsWith(t, err, c.want, c.words...)
+			if !slices.EqualFunc(filesOf(t, filepath.Dir(path)), before, bytes.Equal) {
+				t.Error("Open has changed the files")
+			}
+		})
+	}
+}
+
+// journalFirst is the offset of the first frame of a journal: generation 1 is in the second region.
+var journalFirst = 4096 + journal.DefaultRegion
+
+func replace(t *testing.T, path, by string) {
+	t.Helper()
+	if err := os.WriteFile(path, bytesOf(t, by), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func damageAt(t *testing.T, path string, at int64) {
+	t.Helper()
+	b := bytesOf(t, path)
+	b[at] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func filesOf(t *testing.T, dir string) (files [][]byte) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		files = append(files, []byte(e.Name()), bytesOf(t, filepath.Join(dir, e.Name())))
+	}
+	return files
+}
+
+// TestOldFile puts an old copy of the file beside a journal that has gone on since.
+func TestOldFile(t *testing.T) {
+	s := openTemp(t, &Options{journalRegion: tiny})
+	for range 3 {
+		fillup(t, s, "k", 1)
+	}
+	old := copyTo(t, s, t.TempDir())
+	for range 400 {
+		fillup(t, s, "k", 1)
+	}
+	path := copyTo(t, s, t.TempDir())
+	replace(t, path, old)
+	_, err := Open(path, nil)
+	failsWith(t, err, store.ErrUnavailable, "older than its journal", "put the newest file back")
+}
+
+// TestLeftJournals: a journal that the file does not need was left by a process that ended while it
+// began or ended the journal. Open removes it.
+func TestLeftJournals(t *testing.T) {
+	t.Run("begun", func(t *testing.T) {
+		s := openTemp(t, nil)
+		fillup(t, s, "k", 1)
+		closeStore(t, s)
+		log, err := journal.Create(s.file.Path()+journalSuffix, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		levelIs(t, openAt(t, s.file.Path(), nil), "k", 1)
+		leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
+	})
+	t.Run("ended", func(t *testing.T) {
+		s := openTemp(t, nil)
+		for range 5 {
+			fillup(t, s, "k", 1)
+		}
+		path := copyTo(t, s, t.TempDir())
+		log := bytesOf(t, path+journalSuffix)
+		closeStore(t, openAt(t, path, nil))
+		if err := os.WriteFile(path+journalSuffix, log, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		levelIs(t, openAt(t, path, nil), "k", 5)
+		leftOver(t, filepath.Dir(path), "limits.db")
+	})
+}
+
+// TestTornJournal cuts the last frame of a journal. The store goes on from the frame before it, and
+// its later decisions are there after the next kill.
+func TestTornJournal(t *testing.T) {
+	path := journaled(t, nil)
+	b := bytesOf(t, path+journalSuffix)
+	last := bytes.LastIndexFunc(b, func(r rune) bool { return r != 0 })
+	clear(b[last-3:])
+	if err := os.WriteFile(path+journalSuffix, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, path, nil)
+	levelIs(t, s, "k", 4)
+	fillup(t, s, "k", 1)
+	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 5)
+}
+
+// TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file.
+func TestFirstChangeMakesNoJournal(t *testing.T) {
+	s := openTemp(t, nil)
+	for i, want := range []string{"", "", journalSuffix, journalSuffix} {
+		if i > 0 {
+			fillup(t, s, "k", 1)
+		}
+		names := []string{"limits.db"}
+		if want != "" {
+			names = append(names, "limits.db"+want)
+		}
+		leftOver(t, filepath.Dir(s.file.Path()), names...)
+	}
+	closeStore(t, s)
+	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
+}
+
+// TestNoJournalCanBeMade: where no journal can be made, each commit goes straight to the file, and
+// the store says so once.
+func TestNoJournalCanBeMade(t *testing.T) {
+	var log bytes.Buffer
+	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := os.Mkdir(s.file.Path()+journalSuffix, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		fillup(t, s, "k", 1)
+	}
+	if n := bytes.Count(log.Bytes(), []byte("no journal could be made")); n != 1 {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+	if err := os.Remove(s.file.Path() + journalSuffix); err != nil {
+		t.Fatal(err)
+	}
+	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 5)
+}
+
+// TestFullJournal keeps the file from being written while the journal fills. Callers wait until the
+// file can be written, and nothing is lost.
+func TestFullJournal(t *testing.T) {
+	s := openTemp(t, &Options{journalRegion: tiny})
+	for range 3 {
+		fillup(t, s, "k", 1)
+	}
+	if err := s.file.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	filled := 3.0
+	for ; ; filled++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := s.Fill(ctx, op(steady, "k", 1, store.Always))
+		cancel()
+		if err != nil {
+			failsWith(t, err, store.ErrUnknownOutcome)
+			break
+		}
+		if filled > 1000 {
+			t.Fatal("the journal never fills")
+		}
+	}
+	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", filled)
+	s.file.Unlock()
+	fillup(t, s, "k", 1)
+	levelIs(t, s, "k", filled+2) // the call that was given up has been applied
+}
+
+// TestNewOverAJournaledFile: New does not read a journal, so it takes no file that needs one.
+func TestNewOverAJournaledFile(t *testing.T) {
+	path := journaled(t, nil)
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	_, err = New(db, nil)
+	failsWith(t, err, store.ErrUnavailable, "open the file with Open and close it")
+}
+
+// BenchmarkOpenWithFullJournal opens a file whose journal is full of changes of different buckets.
+func BenchmarkOpenWithFullJournal(b *testing.B) {
+	s := openTemp(b, nil)
+	fillup(b, s, "first", 1)
+	fillup(b, s, "second", 1)
+	if err := s.file.Lock(context.Background()); err != nil { // the file does not come further
+		b.Fatal(err)
+	}
+	n := 0
+	for !s.logged.log.Unreleased() || s.logged.log.End().Offset < journal.DefaultRegion-100_000 {
+		txns := make([]store.Txn, 1000)
+		for i := range txns {
+			txns[i] = store.Txn{op(steady, fmt.Sprintf("key %08d", n), 1, store.Always)}
+			n++
+		}
+		if _, err := s.Apply(context.Background(), txns...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	path := copyTo(b, s, b.TempDir())
+	s.file.Unlock()
+	closeStore(b, s) // its memory would slow down the collector
+	for b.Loop() {
+		again, err := Open(path, &Options{NoVerify: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		// The files stay as they are.
+		close(again.logged.end)
+		<-again.logged.ended
+		if err := errors.Join(again.logged.log.Close(), again.file.Close()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(n), "changes")
+}
+
+// FuzzReadChanges reads frames. Whatever it takes, it writes again as it was.
+func FuzzReadChanges(f *testing.F) {
+	v := &view{dirty: []*entry{
+		{key: "a", present: true, rec: store.Record{Level: 1, Held: 2, Time: 3, BlockedUntil: 4}},
+		{key: "b", present: true, rec: store.Record{Limit: store.Limit{Capacity: 1, LeakRate: 2}}},
+		{key: "gone", stored: true},
+	}}
+	f.Add(v.appendChanges(nil, 100, true))
+	f.Add(v.appendChanges(nil, -5, false))
+	f.Add([]byte{1})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		again := &view{}
+		now, err := readChanges(body, func(key string, rec *store.Record, present bool) {
+			if rec.Level < 0 || rec.Held < 0 || rec.Capacity < 0 || rec.LeakRate < 0 {
+				t.Fatalf("a negative number: %+v", rec)
+			}
+			again.dirty = append(again.dirty, &entry{key: key, rec: *rec, present: present, stored: true})
+		})
+		if err != nil {
+			if !errors.Is(err, store.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		i := 0
+		_, err = readChanges(again.appendChanges(nil, now, true), func(key string, rec *store.Record, present bool) {
+			e := again.dirty[i]
+			if i++; key != e.key || present != e.present || present && *rec != e.rec {
+				t.Fatalf("%q: %+v, %v; want %+v", key, rec, present, e)
+			}
+		})
+		if err != nil || i != len(again.dirty) {
+			t.Fatalf("%d changes of %d, %v", i, len(again.dirty), err)
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/store"
+)
+
+// call is a method of a store. It returns the results but the error, which must be zero after an
+// error.
+type call struct {
+	name string // the operation in the text of an error, then a note
+	do   func(ctx context.Context) (results []any, err error)
+}
+
+// callsOf lists the calls that s has, each with arguments that are as small as may be, and once
+// more without any.
+func callsOf(s store.Store) []call {
+	calls := []call{
+		{"fill", func(ctx context.Context) ([]any, error) {
+			st, err := s.Fill(ctx, op(steady, "k", 1, store.IfFits))
+			return []any{st}, err
+		}},
+		{"fill of nothing", func(ctx context.Context) ([]any, error) {
+			st, err := s.Fill(ctx, op(steady, "k", 0, store.IfFits))
+			return []any{st}, err
+		}},
+		{"apply", func(ctx context.Context) ([]any, error) {
+			results, err := s.Apply(ctx, store.Txn{op(steady, "k", 1, store.IfFits)})
+			return []any{results}, err
+		}},
+		{"apply of no transactions", func(ctx context.Context) ([]any, error) {
+			results, err := s.Apply(ctx)
+			return []any{results}, err
+		}},
+		{"read", func(ctx context.Context) ([]any, error) {
+			states, err := s.Read(ctx, steady.For("k"))
+			return []any{states}, err
+		}},
+		{"read of no buckets", func(ctx context.Context) ([]any, error) {
+			states, err := s.Read(ctx)
+			return []any{states}, err
+		}},
+		{"delete", func(ctx context.Context) ([]any, error) { return nil, s.Delete(ctx, "k") }},
+		{"delete of no buckets", func(ctx context.Context) ([]any, error) { return nil, s.Delete(ctx) }},
+		{"scan", func(ctx context.Context) ([]any, error) {
+			entries, err := s.Scan(ctx, "", "", 10)
+			return []any{entries}, err
+		}},
+		{"prune", func(ctx context.Context) ([]any, error) {
+			n, err := s.Prune(ctx)
+			return []any{n}, err
+		}},
+	}
+	if s, ok := s.(interface {
+		Verify(ctx context.Context) error
+		Compact(ctx context.Context) (before, after int64, err error)
+	}); ok {
+		calls = append(
+			calls,
+			call{"verify", func(ctx context.Context) ([]any, error) { return nil, s.Verify(ctx) }},
+			call{"compact", func(ctx context.Context) ([]any, error) {
+				before, after, err := s.Compact(ctx)
+				return []any{before, after}, err
+			}},
+		)
+	}
+	switch s := s.(type) {
+	case *Relaxed:
+		calls = append(calls, call{"sync", func(ctx context.Context) ([]any, error) { return nil, s.Sync(ctx) }})
+	case *Store:
+		calls = append(calls, call{"update", func(ctx context.Context) ([]any, error) {
+			called := false
+			err := s.Update(ctx, func(store.Store) error { called = true; return nil })
+			return []any{called}, err
+		}})
+	}
+	return calls
+}
+
+// refuses checks that a call answers an error that is want and names the operation, and nothing
+// else.
+func (c call) refuses(t *testing.T, ctx context.Context, want error, words ...string) {
+	t.Helper()
+	results, err := c.do(ctx)
+	operation, _, _ := strings.Cut(c.name, " ")
+	if operation == "compact" && errors.Is(err, errors.ErrUnsupported) {
+		return // over an application's database, in whatever state
+	}
+	// Writing all changes comes first in these calls, and its error is theirs.
+	failsWith(t, err, want, words...)
+	if got := err.Error(); !strings.HasPrefix(got, "bolt: "+operation+": ") && !strings.HasPrefix(got, "bolt: sync: ") {
+		t.Errorf("error %q does not name the operation %s", got, operation)
+	}
+	for _, r := range results {
+		if !reflect.ValueOf(r).IsZero() {
+			t.Errorf("%+v beside the error %v; want nothing", r, err)
+		}
+	}
+}
+
+// TestRefusedCalls: when the context has ended, or the store is closed, every call answers that,
+// and does nothing. That holds for calls that have nothing to do, too.
+func TestRefusedCalls(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) store.Store{
+		"Open": func(t *testing.T) store.Store { return openTemp(t, nil) },
+		"New":  func(t *testing.T) store.Store { return newOver(t, openApp(t), nil) },
+		"OpenRelaxed": func(t *testing.T) store.Store {
+			return openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			fillup(t, s, "k", 1)
+			cancelled, cancel := context.WithCancel(t.Context())
+			cancel()
+			for _, c := range callsOf(s) {
+				t.Run("cancelled "+c.name, func(t *testing.T) {
+					for range 5 { // a choice at random must not let a call through
+						c.refuses(t, cancelled, context.Canceled)
+					}
+				})
+			}
+			levelIs(t, s, "k", 1)
+			for range 2 {
+				closeStore(t, s)
+				for _, c := range callsOf(s) {
+					t.Run("closed "+c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrClosed) })
+				}
+			}
+		})
+	}
+	t.Run("Update", func(t *testing.T) {
+		s := openTemp(t, nil)
+		var ended store.Store
+		err := s.Update(t.Context(), func(j store.Store) error {
+			cancelled, cancel := context.WithCancel(t.Context())
+			cancel()
+			for _, c := range callsOf(j) {
+				t.Run("cancelled "+c.name, func(t *testing.T) { c.refuses(t, cancelled, context.Canceled) })
+			}
+			ended = j
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range callsOf(ended) {
+			t.Run("ended "+c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrClosed) })
+		}
+	})
+}
+
+// TestFailedWritesOfARelaxedStore: while acknowledged changes cannot be written, calls that would
+// change buckets, and calls that look at the file, fail. They must not answer from the older file.
+// When the disk has room again, no change is lost.
+func TestFailedWritesOfARelaxedStore(t *testing.T) {
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
+	fillup(t, r, "k", 1)
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	full(t, r)
+	for _, c := range callsOf(r) {
+		if strings.HasPrefix(c.name, "read") || c.name == "verify" {
+			if _, err := c.do(t.Context()); err != nil {
+				t.Errorf("%s, which changes nothing: %v", c.name, err)
+			}
+			continue
+		}
+		if c.name == "apply of no transactions" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrUnavailable) })
+	}
+	levelIs(t, r, "k", 1)
+	database(r.s).MaxSize = 0
+	if err := r.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fillup(t, r, "k", 1) // the disk has room again
+	closeStore(t, r)
+	s := openAt(t, r.s.file.Path(), nil)
+	levelIs(t, s, "k", 2)
+	levelIs(t, s, lastOfFull, 1)
+}
+
+// lastOfFull is the last of the buckets that full fills.
+const lastOfFull = "more 1999"
+
+// full makes the disk full for r, which then has changes that it cannot write.
+func full(t *testing.T, r *Relaxed) {
+	t.Helper()
+	database(r.s).MaxSize = 1
+	txns := make([]store.Txn, 2000)
+	for i := range txns {
+		txns[i] = store.Txn{op(steady, fmt.Sprintf("more %d", i), 1, store.IfFits)}
+	}
+	if _, err := r.Apply(t.Context(), txns...); err != nil {
+		t.Fatal(err)
+	}
+	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
+}

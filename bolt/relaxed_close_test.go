@@ -1,0 +1,116 @@
+package bolt
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// hookContext is a context that calls hook when it is first asked for its error.
+type hookContext struct {
+	context.Context
+	hook func()
+}
+
+func (c hookContext) Err() error {
+	c.hook()
+	return c.Context.Err()
+}
+
+// during returns a context that calls hook while a call that is given the context has begun and
+// has not looked at a bucket.
+func during(ctx context.Context, hook func()) context.Context {
+	return hookContext{ctx, sync.OnceFunc(hook)}
+}
+
+// TestRelaxedCallsDuringClose: a change that comes when Close has collected all changes would not
+// be written any more, so it is refused.
+func TestRelaxedCallsDuringClose(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, r *Relaxed) error{
+		"fill": func(ctx context.Context, r *Relaxed) error {
+			_, err := r.Fill(ctx, op(steady, "k", 1, store.Always))
+			return err
+		},
+		"apply": func(ctx context.Context, r *Relaxed) error {
+			results, err := r.Apply(ctx, store.Txn{op(steady, "k", 1, store.Always)})
+			if err == nil {
+				err = results[0].Err
+			}
+			return err
+		},
+		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "limits.db")
+				r := openRelaxed(t, path, never)
+				fillup(t, r, "k", 1)
+				if err := r.s.file.Lock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				closed := make(chan error)
+				err := change(during(t.Context(), func() {
+					go func() { closed <- r.Close() }()
+					synctest.Wait() // Close waits for the disk
+				}), r)
+				failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
+				r.s.file.Unlock()
+				if err := <-closed; err != nil {
+					t.Fatal(err)
+				}
+				levelIs(t, openAt(t, path, nil), "k", 1)
+			})
+		})
+	}
+}
+
+// TestRelaxedCallsInFlightAtClose: a call that has begun when Close returns is refused, and waits
+// for nothing.
+func TestRelaxedCallsInFlightAtClose(t *testing.T) {
+	for name, do := range map[string]func(ctx context.Context, r *Relaxed) error{
+		"fill": func(ctx context.Context, r *Relaxed) error {
+			_, err := r.Fill(ctx, op(steady, "k", 1, store.Always))
+			return err
+		},
+		"read": func(ctx context.Context, r *Relaxed) error {
+			_, err := r.Read(ctx, steady.For("k"))
+			return err
+		},
+		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
+		"scan": func(ctx context.Context, r *Relaxed) error {
+			_, err := r.Scan(ctx, "", "", 1)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
+			fillup(t, r, "k", 1)
+			err := do(during(t.Context(), func() { closeStore(t, r) }), r)
+			failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
+		})
+	}
+}
+
+// TestRelaxedApplyEndsHalfway: if the context ends between two transactions, the first is decided
+// and the second is not.
+func TestRelaxedApplyEndsHalfway(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	clock := newTestClock()
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
+		RelaxedWindow: time.Hour,
+		Clock:         func() time.Time { cancel(); return clock.now() },
+	})
+	results, err := r.Apply(ctx,
+		store.Txn{op(steady, "k", 1, store.Always)}, store.Txn{op(steady, "k", 1, store.Always)})
+	if err != nil || results[0].Err != nil || !results[0].Accepted {
+		t.Fatalf("%+v, %v; want the first transaction accepted", results, err)
+	}
+	failsWith(t, results[1].Err, context.Canceled, "bolt: apply: ")
+	levelIs(t, r, "k", 1)
+}

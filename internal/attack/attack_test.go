@@ -1,0 +1,131 @@
+package attack
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestShrink(t *testing.T) {
+	numbers := make([]int, 100)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	for _, c := range []struct {
+		name, why string
+		want      []int
+	}{
+		{"one", "all others can go", []int{42}},
+		{"ends", "the first and the last must stay", []int{0, 99}},
+		{"neighbours and others", "the order stays", []int{3, 4, 50, 77}},
+		{"none", "the failure needs no element", nil},
+		{"all", "nothing can go", numbers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Shrink(numbers, 100_000, func(part []int) bool {
+				for _, n := range c.want {
+					if !slices.Contains(part, n) {
+						return false
+					}
+				}
+				return true
+			})
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v: %s", got, c.want, c.why)
+			}
+		})
+	}
+	tries := 0
+	got := Shrink(numbers, 5, func(part []int) bool {
+		tries++
+		return slices.Contains(part, 42)
+	})
+	if tries != 5 || !slices.Contains(got, 42) {
+		t.Errorf("%d tries with the result %v, want 5 tries and a part with 42", tries, got)
+	}
+}
+
+func TestSeed(t *testing.T) {
+	t.Setenv("BRIM_SEED", "123")
+	t.Setenv("BRIM_TORTURE", "")
+	s, err := NewSeed()
+	if err != nil || s != 123 {
+		t.Fatalf("seed %d, %v", s, err)
+	}
+	if a, b := s.Rand().Uint64(), s.Rand().Uint64(); a != b {
+		t.Errorf("one seed made %d and %d", a, b)
+	}
+	if a, b := s.Part(0).Rand().Uint64(), s.Part(1).Rand().Uint64(); a == b || a != s.Rand().Uint64() {
+		t.Errorf("part 0 made %d, part 1 %d, the seed %d", a, b, s.Rand().Uint64())
+	}
+	const want = "BRIM_SEED=125 go test -count=1 -run 'TestPower/bolt' ./power"
+	if got := s.Part(2).Repeat("power", "TestPower/bolt"); got != want {
+		t.Errorf("the command is %q, want %q", got, want)
+	}
+	t.Setenv("BRIM_TORTURE", "1")
+	if got := s.Part(2).Repeat("power", "TestPower/bolt"); got != "BRIM_TORTURE=1 "+want {
+		t.Errorf("at night the command is %q, want %q before it", got, "BRIM_TORTURE=1")
+	}
+	t.Setenv("BRIM_SEED", "-1")
+	if s, err := NewSeed(); err == nil {
+		t.Errorf("-1 became the seed %d", s)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	t.Setenv("BRIM_TORTURE", "")
+	quick, night := Budget{Count: 2, Time: time.Hour}, Budget{Count: 3, Time: time.Hour}
+	if got := Pick(quick, night); got != quick {
+		t.Errorf("by day the budget is %v", got)
+	}
+	t.Setenv("BRIM_TORTURE", "1")
+	if got := Pick(quick, night); got != night {
+		t.Errorf("at night the budget is %v", got)
+	}
+	m := quick.Start()
+	for n := range 3 {
+		if m.Done = n; m.Spent() != (n >= 2) {
+			t.Errorf("after %d of 2 attacks Spent is %v", n, m.Spent())
+		}
+	}
+	if m := (Budget{Count: 1, Time: 0}).Start(); !m.Spent() {
+		t.Error("no time is left, and Spent is false")
+	}
+}
+
+func TestReport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "REPORT.md")
+	t.Setenv("BRIM_REPORT", path)
+	for _, r := range []Row{
+		{Harness: "power", Subject: "bolt", Often: "1 images", Seed: 1, Took: time.Second, Found: "lost"},
+		{Harness: "ioerr", Subject: "bolt", Often: "7 errors", Seed: 2, Took: 90 * time.Second, Found: "nothing"},
+		{Harness: "power", Subject: "bolt", Often: "50000 images", Seed: 3, Took: time.Minute, Found: "nothing"},
+	} {
+		if err := Report(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `| harness | attacked |    how often | seed |  took | found   |
+| ------- | -------- | -----------: | ---: | ----: | ------- |
+| ioerr   | bolt     |     7 errors |    2 | 1m30s | nothing |
+| power   | bolt     | 50000 images |    3 |  1m0s | nothing |
+`
+	if !strings.HasSuffix(string(text), want) {
+		t.Errorf("the report ends otherwise than with\n%s\n%s", want, text)
+	}
+	t.Setenv("BRIM_REPORT", filepath.Join(t.TempDir(), "nowhere", "REPORT.md"))
+	if err := Report(Row{}); err == nil {
+		t.Error("a directory that is missing made no error")
+	}
+	t.Setenv("BRIM_REPORT", "")
+	if err := Report(Row{}); err != nil {
+		t.Errorf("without BRIM_REPORT: %v", err)
+	}
+}

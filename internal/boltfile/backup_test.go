@@ -1,0 +1,129 @@
+package boltfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/brimgo/brim/store"
+)
+
+// backup returns a backup of f.
+func backup(t testing.TB, f *File) []byte {
+	t.Helper()
+	s, err := f.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	n, err := s.Backup(t.Context(), &b, nothing)
+	if err != nil || n != int64(b.Len()) {
+		t.Fatalf("a backup of %d bytes returned %d, %v", b.Len(), n, err)
+	}
+	return b.Bytes()
+}
+
+// TestWriteNew makes a file of a backup, or none.
+func TestWriteNew(t *testing.T) {
+	f := openTemp(t)
+	mustUpdate(t, f, put("ours", 100))
+	whole := backup(t, f)
+	errWrite := errors.New("the writer failed")
+	writes := func(b []byte) func(*os.File) error {
+		return func(file *os.File) error { _, err := file.Write(b); return err }
+	}
+	for _, c := range []struct {
+		name  string
+		write func(*os.File) error
+		want  error
+	}{
+		{"a whole file", writes(whole), nil},
+		{"a part of a file", writes(whole[:len(whole)/2]), store.ErrCorrupt},
+		{"nothing", writes(nil), store.ErrCorrupt},
+		{"a writer that fails", func(*os.File) error { return errWrite }, errWrite},
+		{"a file that the writer has closed", func(file *os.File) error { return file.Close() }, os.ErrClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "new.db")
+			values, err := WriteNew(t.Context(), path, c.write)
+			is(t, "WriteNew", err, c.want)
+			if c.want != nil {
+				if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+					t.Errorf("%v, %v are left of it; want nothing", left, err)
+				}
+				return
+			}
+			if values == nil {
+				t.Error("no values are counted")
+			}
+			again := openAt(t, path, testOptions)
+			if n := keysIn(t, again, "ours"); n != 100 {
+				t.Errorf("%d keys are in the new file; want 100", n)
+			}
+			_, err = WriteNew(t.Context(), path, c.write)
+			is(t, "WriteNew over a file", err, ErrExists)
+		})
+	}
+	_, err := WriteNew(t.Context(), filepath.Join(t.TempDir(), "nowhere", "new.db"), writes(whole))
+	is(t, "WriteNew into a directory that is not there", err, store.ErrUnavailable)
+	path := filepath.Join(t.TempDir(), "new.db")
+	_, err = WriteNew(t.Context(), path, func(file *os.File) error {
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+			return err
+		}
+		return writes(whole)(file)
+	})
+	is(t, "WriteNew while somebody else makes the file", err, ErrExists)
+	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
+		t.Errorf("the other's file is now %q, %v", b, err)
+	}
+}
+
+// failing is a writer that fails after some bytes.
+type failing struct{ left int }
+
+func (w *failing) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(b), nil
+}
+
+// TestBackupThatFails: a backup that fails leaves no file behind, and the file can go on.
+func TestBackupThatFails(t *testing.T) {
+	f := openTemp(t)
+	mustUpdate(t, f, put("ours", 100))
+	snapshot := func() *Snapshot {
+		t.Helper()
+		s, err := f.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	_, err := snapshot().Backup(t.Context(), &failing{left: 5000}, nothing)
+	is(t, "Backup to a writer that fails", err, io.ErrShortWrite)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = snapshot().Backup(ended, io.Discard, nothing)
+	is(t, "Backup with a context that has ended", err, context.Canceled)
+	s := snapshot()
+	s.Close()
+	s.Close()
+	mustUpdate(t, f, put("ours", 200))
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.Path()), "*")); err != nil || len(left) != 1 {
+		t.Errorf("%q, %v are beside the file; want the file alone", left, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Snapshot()
+	is(t, "Snapshot of a closed file", err, store.ErrClosed)
+	_, err = join(t, openApp(t)).Snapshot()
+	is(t, "Snapshot of a database of the application", err, errors.ErrUnsupported)
+}

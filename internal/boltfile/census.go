@@ -1,0 +1,101 @@
+package boltfile
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Census compares every [Table] that it visits with the totals of the table. It is a [Check].
+type Census struct {
+	tables []*counted
+	last   *counted // the table of the last visit
+}
+
+// counted is a table as a census finds it.
+type counted struct {
+	*Table
+	totals  []byte // stored; nil if the table has no meta bucket, or no totals in it
+	inMeta  bool   // the meta bucket has a value
+	found   Totals
+	damaged []Sum // of the damaged values, as they are stored
+}
+
+// of returns the table with that name.
+func (c *Census) of(name []byte) *counted {
+	if c.last != nil && bytes.Equal(c.last.name, name) {
+		return c.last
+	}
+	i := slices.IndexFunc(c.tables, func(t *counted) bool { return bytes.Equal(t.name, name) })
+	if i < 0 {
+		i = len(c.tables)
+		c.tables = append(c.tables, &counted{Table: NewTable(string(name))})
+	}
+	c.last = c.tables[i]
+	return c.last
+}
+
+// Visit counts a value of a table, or takes a value of a meta bucket.
+func (c *Census) Visit(bucket, key, value []byte) {
+	if name, ok := bytes.CutSuffix(bucket, []byte(metaSuffix)); ok {
+		t := c.of(name)
+		t.inMeta = true
+		if bytes.Equal(key, totalsKey) {
+			t.totals = bytes.Clone(value)
+		}
+		return
+	}
+	t := c.of(bucket)
+	_, s, ok := t.Open(key, value)
+	if !ok {
+		s = t.Part(key, value)
+		t.damaged = append(t.damaged, s)
+	}
+	t.found.Add(s)
+}
+
+// Err returns the first damage that can hide a value: a table is not the one that its totals
+// describe. A bucket without a meta bucket is not a table, and is not judged.
+func (c *Census) Err() error {
+	for _, t := range c.tables {
+		if !t.inMeta {
+			continue
+		}
+		if _, err := t.judge(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge returns the totals of the table if they agree with the values that were found.
+func (t *counted) judge() (totals Totals, err error) {
+	if totals, err = t.DecodeTotals(t.totals); err != nil {
+		return totals, err
+	}
+	if _, _, ok := totals.settle(&t.found, t.damaged); !ok {
+		return totals, Damagef("in the bucket %q, %d values were found where %d with other contents belong",
+			t.name, t.found.count, totals.count)
+	}
+	return totals, nil
+}
+
+// Damaged returns the number of damaged values.
+func (c *Census) Damaged() (n int) {
+	for _, t := range c.tables {
+		if t.inMeta {
+			n += len(t.damaged)
+		}
+	}
+	return n
+}
+
+// Values returns the number of intact values of each table by its name.
+func (c *Census) Values() map[string]uint64 {
+	values := make(map[string]uint64)
+	for _, t := range c.tables {
+		if t.inMeta {
+			values[string(t.name)] = t.found.count - uint64(len(t.damaged))
+		}
+	}
+	return values
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package boltfile
+
+import "errors"
+
+func diskOf(string) (Disk, error) { return Disk{}, errors.ErrUnsupported }

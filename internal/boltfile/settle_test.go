@@ -1,0 +1,66 @@
+package boltfile
+
+import (
+	"os"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// TestSettle: whatever the state of an application's database, Settle changes no byte of it and
+// leaves it usable.
+func TestSettle(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(t *testing.T, db *bbolt.DB) *bbolt.DB
+	}{
+		{"as it is", func(_ *testing.T, db *bbolt.DB) *bbolt.DB { return db }},
+		{"read-only", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
+			path := db.Path()
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			return db
+		}},
+		{"moved", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
+			if err := os.Rename(db.Path(), db.Path()+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			return db
+		}},
+		{"moved, and another file in its place", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
+			if err := os.Rename(db.Path(), db.Path()+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(db.Path(), []byte("theirs"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return db
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := openApp(t)
+			join(t, db)
+			db = c.before(t, db)
+			f := Join(db, testLayout{}, testOptions)
+			before, _ := os.ReadFile(f.Path())
+			if err := f.Settle(); err != nil {
+				t.Error(err)
+			}
+			if after, _ := os.ReadFile(f.Path()); string(before) != string(after) {
+				t.Error("the file was changed")
+			}
+			if err := f.View(nothing); err != nil {
+				t.Error(err)
+			}
+			if !db.IsReadOnly() {
+				mustUpdate(t, f, put("other", 1))
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package boltfile
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// leave makes a temporary file for path as a process that was killed leaves it: with a database in
+// it and without a lock.
+func leave(t *testing.T, path string) (temp string) {
+	t.Helper()
+	file, temp, err := newTemp(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := openBolt(file, 0)
+	if err == nil {
+		err = errors.Join(db.Update(testLayout{}.Create), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return temp
+}
+
+// TestSweep lists files that stand beside a file when it is opened.
+func TestSweep(t *testing.T) {
+	const base = "test.db"
+	write := func(content string) func(*testing.T, string) string {
+		return func(t *testing.T, path string) string {
+			temp := filepath.Join(filepath.Dir(path), tempName(base))
+			if err := os.WriteFile(temp, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return temp
+		}
+	}
+	for _, c := range []struct {
+		name, why string
+		make      func(t *testing.T, path string) (name string)
+		goes      bool
+	}{
+		{"left whole", "", leave, true},
+		{"left before its first write", "", write(""), true},
+		{"zeros", "a power failure took the content", write(strings.Repeat("\x00", 4096)), true},
+		{
+			"a second name of the file", "its maker was killed after it had given the file its name",
+			func(t *testing.T, path string) string {
+				temp := filepath.Join(filepath.Dir(path), tempName(base))
+				if err := os.Link(path, temp); err != nil {
+					t.Fatal(err)
+				}
+				return temp
+			}, true,
+		},
+		{"locked", "its maker is alive", func(t *testing.T, path string) string {
+			file, temp, err := newTemp(path, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = file.Close() })
+			return temp
+		}, false},
+		{"another content", "the content is not brim's", write("the only copy of a letter"), false},
+		{"a few zeros, then text", "the content is not brim's", write("\x00\x00\x00text, and some more of it"), false},
+		{"another end of the name", "the name is not brim's", func(t *testing.T, path string) string {
+			temp := leave(t, path)
+			other := temp[:len(temp)-1] + "0"
+			if err := os.Rename(temp, other); err != nil {
+				t.Fatal(err)
+			}
+			return other
+		}, false},
+		{"of another file", "it belongs to a file named app.test.db", func(t *testing.T, path string) string {
+			return leave(t, filepath.Join(filepath.Dir(path), "app."+base))
+		}, false},
+		{"a directory", "", func(t *testing.T, path string) string {
+			temp := filepath.Join(filepath.Dir(path), tempName(base))
+			if err := os.Mkdir(temp, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return temp
+		}, false},
+		{"a link", "what it leads to is not brim's to judge", func(t *testing.T, path string) string {
+			temp := filepath.Join(filepath.Dir(path), tempName(base))
+			if err := os.Symlink(leave(t, filepath.Join(t.TempDir(), "x")), temp); err != nil {
+				t.Fatal(err)
+			}
+			return temp
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), base)
+			if err := openAt(t, path, testOptions).Close(); err != nil {
+				t.Fatal(err)
+			}
+			name := c.make(t, path)
+			before, _ := os.ReadFile(name)
+			f := openAt(t, path, testOptions)
+			_, err := os.Lstat(name)
+			if gone := errors.Is(err, fs.ErrNotExist); gone != c.goes {
+				t.Fatalf("gone: %v, %v; want %v; %s", gone, err, c.goes, c.why)
+			}
+			if after, _ := os.ReadFile(name); !c.goes && !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+			mustUpdate(t, f, put("other", 1))
+		})
+	}
+}
+
+// TestSweptMeanwhile: an Open that sweeps while another process makes the file removes nothing,
+// because a new file is locked.
+func TestSweptMeanwhile(t *testing.T) {
+	f := openTemp(t)
+	err := create(filepath.Join(filepath.Dir(f.Path()), "other.db"), sweepingLayout{f: f, base: "other.db"}, 0o600)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// sweepingLayout sweeps the directory while its file is made.
+type sweepingLayout struct {
+	testLayout
+	f    *File
+	base string
+}
+
+func (l sweepingLayout) Create(tx *bbolt.Tx) error {
+	(&File{path: filepath.Join(filepath.Dir(l.f.path), l.base), file: l.f.file}).sweep()
+	return l.testLayout.Create(tx)
+}
+
+// TestErrorsNameThePath: nobody knows a temporary file by its name.
+func TestErrorsNameThePath(t *testing.T) {
+	const temp, path = "/data/limits.db.new-X", "/data/limits.db"
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&fs.PathError{Op: "open", Path: temp, Err: syscall.ENOSPC}, "open /data/limits.db: no space left on device"},
+		{
+			&os.LinkError{Op: "rename", Old: temp, New: path, Err: syscall.ENOSPC},
+			"rename /data/limits.db: no space left on device",
+		},
+		{
+			Unavailable("write "+temp+": no space left on device", syscall.ENOSPC),
+			"write /data/limits.db: no space left on device",
+		},
+		{syscall.ENOSPC, "no space left on device"},
+	} {
+		err := hideTemp(c.err, temp, path)
+		if err.Error() != c.want || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("error %q, want %q", err, c.want)
+		}
+		is(t, c.want, fileError(err), store.ErrUnavailable)
+	}
+	f := openTemp(t)
+	mustUpdate(t, f, put("other", 1))
+	if _, _, err := f.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.file.Name() != f.Path() || f.db.Path() != f.Path() {
+		t.Errorf("after Compact, errors name %q and %q, want %q", f.file.Name(), f.db.Path(), f.Path())
+	}
+	if err := f.file.Truncate(-1); err == nil || !strings.Contains(err.Error(), f.Path()+":") {
+		t.Errorf("error %v, want one that names %q", err, f.Path())
+	}
+}

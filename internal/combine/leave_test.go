@@ -1,0 +1,236 @@
+package combine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/brimgo/brim/store"
+)
+
+// TestLeave ends the context of a caller at every state of its request.
+func TestLeave(t *testing.T) {
+	cases := []struct {
+		name, why string
+		state     func(t *testing.T, g *gate) // brings request 2, behind the flush of request 1, into the state
+		is        []error                     // of the error; none if there is none
+		queued    int                         // requests left in the queue
+	}{
+		{
+			name: "queued", why: "no flush has the request, so the caller takes it back",
+			state: func(*testing.T, *gate) {},
+			is:    []error{context.Canceled},
+		},
+		{
+			name: "in flight", why: "the flush may still apply the request",
+			state: func(t *testing.T, g *gate) {
+				g.proceed <- struct{}{}
+				batchIs(t, <-g.started, 2)
+			},
+			is: []error{context.Canceled, store.ErrUnknownOutcome},
+		},
+		{
+			name: "answered", why: "the answer has come, so the caller takes it",
+			state: func(t *testing.T, g *gate) {
+				g.proceed <- struct{}{}
+				batchIs(t, <-g.started, 2)
+				g.proceed <- struct{}{}
+				synctest.Wait()
+			},
+		},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate()
+				c := mustNew(t, g.flush, nil)
+				ctx, cancel := cancellable(t)
+				one := do(context.Background(), c, 1)
+				batchIs(t, <-g.started, 1)
+				r := c.pool.Get().(*Request[int, int])
+				r.In = 2
+				if led, err := c.enter(ctx, r); led || err != nil {
+					t.Fatalf("enter: %v, %v", led, err)
+				}
+				test.state(t, g)
+				cancel()
+				done := r.done
+				err := c.leave(ctx, r)
+				for _, want := range []error{context.Canceled, store.ErrUnknownOutcome} {
+					expected := false
+					for _, is := range test.is {
+						expected = expected || is == want
+					}
+					if errors.Is(err, want) != expected {
+						t.Errorf("error %v; is it %v? want %v; why: %s", err, want, expected, test.why)
+					}
+				}
+				if err == nil && r.Out != 4 {
+					t.Errorf("the answer is %d, want 4", r.Out)
+				}
+				if len(done) != 0 {
+					t.Error("the token stays, so the next caller with this request would leave at once")
+				}
+				go func() { // the flushes that still wait
+					for {
+						select {
+						case g.proceed <- struct{}{}:
+						case <-g.started:
+						case <-t.Context().Done():
+							return
+						}
+					}
+				}()
+				want(t, one, 2)
+				settled(t, c)
+			})
+		})
+	}
+}
+
+// TestPostponedAndLeft: a caller leaves while a flush postpones its request. The request must not
+// go out again, because nobody waits for its answer.
+func TestPostponedAndLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, proceed := make(chan []int), make(chan struct{})
+		c := mustNew(t, func(_ int, batch []*Request[int, int]) {
+			var in []int
+			for _, r := range batch {
+				if in = append(in, r.In); r.In == 2 {
+					r.Postpone()
+				}
+			}
+			started <- in
+			<-proceed
+		}, nil)
+		one := do(context.Background(), c, 1)
+		batchIs(t, <-started, 1)
+		ctx, cancel := cancellable(t)
+		two := do(ctx, c, 2)
+		synctest.Wait()
+		three := do(context.Background(), c, 3)
+		synctest.Wait()
+		proceed <- struct{}{}
+		batchIs(t, <-started, 2, 3)
+		cancel()
+		if a := <-two; !errors.Is(a.err, store.ErrUnknownOutcome) {
+			t.Errorf("error %v, want ErrUnknownOutcome", a.err)
+		}
+		proceed <- struct{}{}
+		want(t, one, 0)
+		want(t, three, 0)
+		synctest.Wait()
+		select {
+		case b := <-started:
+			t.Errorf("%v went out again after its caller had left", b)
+			proceed <- struct{}{}
+		default:
+		}
+		settled(t, c)
+	})
+}
+
+// held is a context whose AfterFunc runs when the test says so.
+type held struct {
+	context.Context
+	f   func()
+	err error
+}
+
+func (h *held) Err() error { return h.err }
+
+func (h *held) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (h *held) AfterFunc(f func()) (stop func() bool) {
+	h.f = f
+	return func() bool { return false } // f has begun
+}
+
+// TestCutTooLate: the context of a caller that flushes its own request ends just when that flush is
+// done. Cut would end the lane's next flush, which has the requests of others.
+func TestCutTooLate(t *testing.T) {
+	// On one thread, the goroutine that AfterFunc starts runs when the flush is over.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		ctx := &held{Context: context.Background()}
+		var returned atomic.Bool
+		c := mustNew(t, func(int, []*Request[int, int]) {
+			ctx.err = context.Canceled
+			ctx.f()
+		}, &Options{Cut: func(int) {
+			if returned.Load() {
+				t.Error("Cut ran after the flush")
+			}
+		}})
+		if _, err := c.Do(ctx, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		returned.Store(true)
+		synctest.Wait()
+		settled(t, c)
+	})
+}
+
+// TestGoesOn: a lane whose flush has ended takes what queued meanwhile, although another lane is
+// in flight, and looks only once for requests that it may take.
+func TestGoesOn(t *testing.T) {
+	for _, who := range []string{"a caller that led", "a lane"} {
+		t.Run(who, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gates := []*gate{newGate(), newGate()}
+				c := mustNew(t, func(lane int, batch []*Request[int, int]) { gates[lane].flush(lane, batch) }, &Options{Lanes: 2})
+				var chs []chan answer
+				if who == "a lane" {
+					chs = append(chs, doHash(c, 0, 0))
+					batchIs(t, <-gates[0].started, 0)
+					chs = append(chs, doHash(c, 0, 1))
+					synctest.Wait()
+					gates[0].proceed <- struct{}{}
+				} else {
+					chs = append(chs, doHash(c, 0, 1))
+				}
+				batchIs(t, <-gates[0].started, 1)
+				chs = append(chs, doHash(c, 1, 2))
+				batchIs(t, <-gates[1].started, 2)
+				chs = append(chs, doHash(c, 0, 3), doHash(c, 1, 4))
+				synctest.Wait()
+				gates[0].proceed <- struct{}{}
+				synctest.Wait()
+				select {
+				case b := <-gates[0].started:
+					batchIs(t, b, 3)
+				default:
+					t.Fatal("the lane does not go on while the other is in flight")
+				}
+				gates[0].proceed <- struct{}{} // request 4 has to wait for the other lane
+				synctest.Wait()
+				gates[1].proceed <- struct{}{}
+				synctest.Wait()
+				for _, g := range gates {
+					select {
+					case b := <-g.started:
+						batchIs(t, b, 4)
+						g.proceed <- struct{}{}
+					default:
+					}
+				}
+				for _, ch := range chs {
+					<-ch
+				}
+				settled(t, c)
+			})
+		})
+	}
+}
+
+// TestOneLane: without options, one flush is in flight.
+func TestOneLane(t *testing.T) {
+	c := mustNew(t, func(int, []*Request[int, int]) {}, nil)
+	if c.lanes != 1 || len(c.idle) != 1 {
+		t.Errorf("%d lanes, %d of them idle; want 1", c.lanes, len(c.idle))
+	}
+	settled(t, c)
+}

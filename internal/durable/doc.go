@@ -1,0 +1,2 @@
+// Package durable makes what a program has written outlast a power failure.
+package durable

@@ -1,0 +1,85 @@
+package journal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// A frame, little-endian:
+//
+//	offset  0  checksum, 4 bytes: CRC-32C of the ID and of all that follows
+//	        4  size of the body in bytes, 4 bytes
+//	        8  generation, 8 bytes
+//	       16  number of the frame, 8 bytes
+//	       24  offset where the generation before this one ended, 8 bytes
+//	       32  body, and zeros up to a multiple of 8 bytes
+const (
+	headerSize   = 32
+	generationAt = 8
+	align        = 8
+	maxBody      = 1 << 30
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header is the part of a frame before its body.
+type header struct {
+	size       int // of the body
+	generation uint64
+	number     uint64
+	before     int64
+}
+
+// frameSize returns the size of a frame whose body has so many bytes.
+func frameSize(body int) int64 {
+	return (headerSize + int64(body) + align - 1) &^ (align - 1)
+}
+
+// appendFrame appends a frame to buf.
+func appendFrame(buf []byte, seed uint32, h header, body []byte) []byte {
+	le := binary.LittleEndian
+	start := len(buf)
+	buf = le.AppendUint32(buf, 0)
+	buf = le.AppendUint32(buf, uint32(len(body)))
+	buf = le.AppendUint64(buf, h.generation)
+	buf = le.AppendUint64(buf, h.number)
+	buf = le.AppendUint64(buf, uint64(h.before))
+	buf = append(buf, body...)
+	le.PutUint32(buf[start:], crc32.Update(seed, castagnoli, buf[start+4:]))
+	for (len(buf)-start)%align != 0 {
+		buf = append(buf, 0)
+	}
+	return buf
+}
+
+// parseHeader returns the header at the beginning of b. ok is false if there is none. Whether a
+// frame follows, body tells.
+func parseHeader(b []byte) (h header, ok bool) {
+	if len(b) < headerSize {
+		return h, false
+	}
+	le := binary.LittleEndian
+	size := le.Uint32(b[4:])
+	if size > maxBody {
+		return h, false
+	}
+	h = header{
+		size:       int(size),
+		generation: le.Uint64(b[8:]),
+		number:     le.Uint64(b[16:]),
+		before:     int64(le.Uint64(b[24:])),
+	}
+	return h, h.generation > 0 // there are zeros where nothing was written
+}
+
+// body returns the body of the frame at the beginning of b. ok is false if there is no whole frame.
+func (h *header) body(b []byte, seed uint32) (body []byte, ok bool) {
+	if frameSize(h.size) > int64(len(b)) {
+		return nil, false
+	}
+	end := headerSize + h.size
+	if crc32.Update(seed, castagnoli, b[4:end]) != binary.LittleEndian.Uint32(b) {
+		return nil, false
+	}
+	return b[headerSize:end], true
+}

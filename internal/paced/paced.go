@@ -1,0 +1,95 @@
+// Package paced shares one costly reading, such as a listing of all buckets, among everybody who
+// looks, and bounds its cost: the next reading begins 20 times as long after the end of the last
+// as that took. So readings take at most a twenty-first of the time.
+package paced
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// pause is the time between two readings, in times of the last one.
+const pause = 20
+
+// Reading is a reading that has ended.
+type Reading[T any] struct {
+	Value T
+	At    time.Time     // when it began
+	Took  time.Duration // until it ended
+	Err   error
+}
+
+// Value is a reading that is repeated while somebody looks. It is safe for concurrent use.
+type Value[T any] struct {
+	read  func(context.Context) (T, error)
+	clock func() time.Time
+
+	mu      sync.Mutex
+	latest  Reading[T]
+	running chan struct{} // closed when the reading that runs has ended; nil if none runs
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+// New returns a Value that calls read, and measures by clock. No two calls of read overlap.
+func New[T any](read func(context.Context) (T, error), clock func() time.Time) *Value[T] {
+	v := &Value[T]{read: read, clock: clock}
+	v.ctx, v.stop = context.WithCancel(context.Background())
+	return v
+}
+
+// Latest returns the last reading at once, and begins the next one if it is time for it. It waits
+// for the first reading, until ctx ends. A failed reading is one like any other: its Err is set.
+func (v *Value[T]) Latest(ctx context.Context) (Reading[T], error) {
+	v.mu.Lock()
+	first := v.latest.At.IsZero()
+	if v.running == nil && v.ctx.Err() == nil && (first || v.due()) {
+		v.running = make(chan struct{})
+		go v.next()
+	}
+	latest, running := v.latest, v.running
+	v.mu.Unlock()
+	if !first {
+		return latest, nil
+	}
+	if running == nil {
+		return latest, v.ctx.Err()
+	}
+	select {
+	case <-running:
+	case <-ctx.Done():
+		return latest, ctx.Err()
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.latest, nil
+}
+
+// due reports whether the next reading may begin. A clock that was set back does not delay it.
+func (v *Value[T]) due() bool {
+	age := v.clock().Sub(v.latest.At)
+	return age < 0 || age >= (pause+1)*v.latest.Took
+}
+
+// next reads, and ends what waits for it.
+func (v *Value[T]) next() {
+	at := v.clock()
+	value, err := v.read(v.ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.latest = Reading[T]{Value: value, At: at, Took: max(0, v.clock().Sub(at)), Err: err}
+	close(v.running)
+	v.running = nil
+}
+
+// Close ends a reading that runs, and waits for its end. Latest then returns the last reading.
+func (v *Value[T]) Close() {
+	v.mu.Lock()
+	v.stop()
+	running := v.running
+	v.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+}

@@ -1,0 +1,82 @@
+package pgrun
+
+import (
+	"context"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// growth knows the size of the store's table, roughly.
+//
+// The server makes a plan when a statement is prepared, and keeps it until somebody analyzes the
+// table. For a table of a few pages it plans to read all of them, and it would go on to read all
+// of a table that has grown. Two means prevent that:
+//
+//   - Statements for several keys are planned by index while the table is small; see
+//     [Runner.QueryByIndex]. That costs a lone statement a tenth of its time.
+//   - So statements for one key, which read a table of some pages fast enough, get another text
+//     when the table has grown, and with it a new plan. For a table of 16 pages and more, that is
+//     a plan by index, whatever the statistics say.
+type growth struct {
+	pages   string    // see Options.Pages; empty where nobody asks
+	resized func()    // the table has grown or shrunk by so much that plans are not to be kept
+	start   time.Time // of the clock of next
+	next    atomic.Int64
+	class   atomic.Int32
+	whole   atomic.Bool
+}
+
+// Pauses between two looks at the size of the table.
+const (
+	smallPause = time.Second // while plans may have to change soon
+	largePause = time.Minute
+)
+
+// small is the first class of a table that plans by themselves read by index, also for many keys.
+// An index is taken for cheaper than 256 pages, whatever the number of keys.
+const small = 2
+
+// sizeClass maps up to 15 pages to 0, up to 255 to 1, up to 4095 to 2, and so on.
+func sizeClass(pages int64) int32 { return int32(bits.Len64(uint64(pages>>4))+3) / 4 }
+
+// Small reports whether the store's table is so small that statements for several keys must be
+// sent by [Runner.QueryByIndex].
+func (r *Runner) Small() bool { return r.growth.class.Load() < small }
+
+// Whole reports whether the store's table is known to be one table without parts. Its index then
+// returns rows in the order of their keys. The index of each part does so for its own rows alone.
+func (r *Runner) Whole() bool { return r.growth.whole.Load() }
+
+// measure asks for the size of the table, now and then. It fails silently, since the statement
+// that follows reports the error.
+func (r *Runner) measure(ctx context.Context, q Queryer) {
+	g := &r.growth
+	now, next := int64(time.Since(g.start)), g.next.Load()
+	if g.pages == "" || now < next || !g.next.CompareAndSwap(next, now+int64(smallPause)) {
+		return
+	}
+	rows, err := q.Query(ctx, g.pages)
+	if err != nil {
+		return
+	}
+	var pages pgtype.Int8
+	var whole pgtype.Bool
+	if rows.Next() {
+		err = rows.Scan(&pages, &whole)
+	}
+	rows.Close()
+	if err != nil || rows.Err() != nil {
+		return
+	}
+	g.whole.Store(whole.Bool)
+	class := sizeClass(pages.Int64)
+	if g.class.Swap(class) != class {
+		g.resized()
+	}
+	if class >= small {
+		g.next.Store(now + int64(largePause))
+	}
+}

@@ -1,0 +1,7 @@
+package simulate
+
+// The bounds that tests look at.
+const (
+	Chunk = chunk
+	Named = named
+)

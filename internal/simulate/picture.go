@@ -1,0 +1,152 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/brimgo/brim/internal/plot"
+)
+
+// span is a unit of the X axis.
+type span struct {
+	name  string
+	width time.Duration
+}
+
+// spans are the units of the X axis, the longest first.
+var spans = []span{
+	{"days", day}, {"hours", time.Hour}, {"minutes", time.Minute}, {"seconds", time.Second},
+}
+
+// spanOf returns the longest unit of which d has at least three.
+func spanOf(d time.Duration) span {
+	for _, s := range spans {
+		if d >= 3*s.width {
+			return s
+		}
+	}
+	return spans[len(spans)-1]
+}
+
+// in returns a duration in units of the axis.
+func (s span) in(d time.Duration) float64 { return float64(d) / float64(s.width) }
+
+// Picture draws accepted and refused requests per bin over the time.
+func (t *Timeline) Picture(title string) string {
+	bins := t.Bins()
+	f := plot.Figure{
+		Title: title,
+		Description: "Two curves over the time of the requests: how many were accepted, and how many refused, " +
+			"in each interval.",
+		X: plot.Axis{Label: "no requests"},
+		Y: plot.Axis{Label: "requests in " + name(t.Width())},
+	}
+	if len(bins) > 0 {
+		start := bins[0].Start
+		end := bins[len(bins)-1].Start.Add(t.Width()).Sub(start)
+		s := spanOf(end)
+		f.X = plot.Axis{Label: s.name + " since " + start.Format("2006-01-02 15:04:05") + " UTC", Max: s.in(end)}
+		var accepted, refused []plot.Point
+		for i, b := range bins {
+			x := s.in(b.Start.Sub(start))
+			if i > 0 {
+				if before := bins[i-1].Start.Add(t.Width()); before.Before(b.Start) { // bins without requests
+					accepted = append(accepted, plot.Point{X: s.in(before.Sub(start))})
+					refused = append(refused, plot.Point{X: s.in(before.Sub(start))})
+				}
+			}
+			accepted = append(accepted, plot.Point{X: x, Y: float64(b.Accepted)})
+			refused = append(refused, plot.Point{X: x, Y: float64(b.Refused)})
+		}
+		f.Curves = []plot.Curve{
+			{Name: "accepted", Points: plot.Steps(accepted, s.in(end))},
+			{Name: "refused", Color: plot.Orange, Points: plot.Steps(refused, s.in(end))},
+		}
+	}
+	return f.SVG()
+}
+
+// name writes a width of bins.
+func name(d time.Duration) string {
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%d d", d/day)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d >= time.Second:
+		return fmt.Sprintf("%d s", d/time.Second)
+	}
+	return fmt.Sprintf("%d ms", d/time.Millisecond)
+}
+
+// SharePicture draws the share of refused requests by the capacity of the limits. A guide marks the
+// share that may be refused, if that is not negative.
+func SharePicture(title string, outcomes []Outcome, refuse float64) string {
+	f := plot.Figure{
+		Title:       title,
+		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis.",
+		X:           plot.Axis{Label: "capacity in units", Log: true},
+		Y:           plot.Axis{Label: "refused, % of the requests", Max: 1},
+	}
+	var points []plot.Point
+	for i := range outcomes {
+		points = append(points, plot.Point{X: outcomes[i].Limit.Capacity, Y: 100 * outcomes[i].Share()})
+	}
+	f.Curves = []plot.Curve{{Points: points, Dots: true}}
+	if refuse >= 0 {
+		f.Guides = []plot.Guide{{At: 100 * refuse, Label: plot.Number(100*refuse) + " %"}}
+	}
+	return f.SVG()
+}
+
+// maxCrosses is the largest number of refusals that a picture of levels marks. More of them would
+// cover the curve.
+const maxCrosses = 400
+
+// Levels records the level of one bucket. Its Add is the Watch of a run. The zero value records
+// the bucket of the first arrival.
+type Levels struct {
+	key     string
+	started bool
+	changes []plot.Point // seconds after Start, and units
+	refused []plot.Point
+}
+
+// Add records a decision about the bucket.
+func (l *Levels) Add(e Event) {
+	if !l.started {
+		l.key, l.started = e.Arrival.Key, true
+	}
+	if e.Arrival.Key != l.key {
+		return
+	}
+	p := plot.Point{X: e.At.Sub(Start).Seconds(), Y: e.Level}
+	l.changes = append(l.changes, p)
+	if !e.Accepted {
+		l.refused = append(l.refused, p)
+	}
+}
+
+// Picture draws the level of the bucket from [Start] until the given time, exactly between the
+// decisions, with a cross for each refusal if there are not too many.
+func (l *Levels) Picture(title string, limit Limit, until time.Duration) string {
+	f := plot.Figure{
+		Title: title,
+		Description: "The level of one bucket over the time. It rises with each accepted request, and falls at the " +
+			"leak rate. A dashed line marks the capacity.",
+		X:      plot.Axis{Label: "seconds; a cross marks a refused request", Max: until.Seconds()},
+		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: limit.Capacity},
+		Guides: []plot.Guide{{At: limit.Capacity, Label: "the capacity"}},
+		Curves: []plot.Curve{{Points: plot.Level(l.changes, limit.LeakRate, until.Seconds())}},
+	}
+	if len(l.refused) > maxCrosses {
+		f.X.Label = "seconds; the refused requests are too many to mark"
+	} else {
+		for _, p := range l.refused {
+			f.Marks = append(f.Marks, plot.Mark{At: p, Shape: plot.Cross, Color: plot.Orange})
+		}
+	}
+	return f.SVG()
+}

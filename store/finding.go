@@ -1,0 +1,45 @@
+package store
+
+import "fmt"
+
+// Severity is the weight of a [Finding].
+type Severity uint8
+
+const (
+	// Unchecked says that a check could not look: it lacks a right, or the system does not tell.
+	Unchecked Severity = iota
+	// Warning says that the promises hold, and that something weakens them or will.
+	Warning
+	// Broken says that a promise of the backend does not hold: it cannot decide, or can lose what
+	// it has acknowledged.
+	Broken
+)
+
+// String returns "unchecked", "warning" or "broken".
+func (s Severity) String() string {
+	switch s {
+	case Unchecked:
+		return "unchecked"
+	case Warning:
+		return "warning"
+	case Broken:
+		return "broken"
+	}
+	return fmt.Sprintf("severity %d", uint8(s))
+}
+
+// MarshalText returns String.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Finding is one result of the function Check of a backend. It contains no key and no password.
+type Finding struct {
+	// Severity is the weight of the finding.
+	Severity Severity `json:"severity"`
+	// Subject names the setting or the thing, for instance "maxmemory-policy". In a cluster the
+	// address of the server follows.
+	Subject string `json:"subject"`
+	// Problem says what is the matter.
+	Problem string `json:"problem"`
+	// Remedy says what to do.
+	Remedy string `json:"remedy"`
+}

@@ -1,0 +1,19 @@
+package store_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/brimgo/brim/store"
+)
+
+func TestSeverity(t *testing.T) {
+	for s, want := range map[store.Severity]string{
+		store.Unchecked: "unchecked", store.Warning: "warning", store.Broken: "broken", 9: "severity 9",
+	} {
+		data, err := json.Marshal(store.Finding{Severity: s, Subject: "a", Problem: "b", Remedy: "c"})
+		if got := `{"severity":"` + want + `","subject":"a","problem":"b","remedy":"c"}`; err != nil || string(data) != got {
+			t.Errorf("%s, %v; want %s", data, err, got)
+		}
+	}
+}
