@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     used     bigint      NOT NULL,
     held     bigint      NOT NULL,
     spends   bigint      NOT NULL,
+    spend_amount bigint NOT NULL,
     currency text        NOT NULL,
     kind     text        NOT NULL,
     account  text COLLATE pg_catalog."C" NOT NULL,
@@ -44,6 +45,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     spend    text COLLATE pg_catalog."C" NOT NULL,
     tags     jsonb,
     refused  jsonb,
+    credited jsonb,
     PRIMARY KEY (account, at, seq)
 );
 CREATE INDEX IF NOT EXISTS {{entries_dated}}
@@ -64,12 +66,18 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.amount IS
 COMMENT ON COLUMN {{schema}}.{{entries}}.used IS 'Change of the amount spent, in minor units.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.held IS 'Change of the amount reserved, in minor units.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.spend_amount IS
+    'Amount of the request that began the spend, or of the credit; 0 for other entries.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS
-    'spend, record, authorize, increase, capture, release, void, expire, refund or decline.';
+    'spend, record, authorize, increase, decrease, extend, capture, release, void, expire, refund, '
+    'credit, decline, limits, freeze or unfreeze.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
     'ID of the request that began the spend; empty if it was declined.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'Names of the rules that declined the request.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
+    'The part of a credit that each rule has counted: name of the rule, the entries that it counts, '
+    'and the amount in minor units.';
 
 -- The answer to each ID. The primary key makes a request happen at most once.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
@@ -93,3 +101,13 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
 );
 
 COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by account and expiry.';
+
+-- The rights of an application that spends. It cannot change an entry of the ledger, nor when or
+-- how an open hold expires. It deletes old entries if it prunes; an application that does not
+-- prune needs no DELETE on entries and requests.
+--
+--   REVOKE ALL ON {{schema}}.{{accounts}}, {{schema}}.{{entries}} FROM PUBLIC, app;
+--   REVOKE ALL ON {{schema}}.{{requests}}, {{schema}}.{{holds}} FROM PUBLIC, app;
+--   GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.{{accounts}} TO app;
+--   GRANT SELECT, INSERT, DELETE ON {{schema}}.{{entries}}, {{schema}}.{{holds}} TO app;
+--   GRANT SELECT, INSERT, UPDATE (spend), DELETE ON {{schema}}.{{requests}} TO app;

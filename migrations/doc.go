@@ -15,7 +15,14 @@
 // Up creates a schema and tables, so its role needs CREATE on the database, or on the schema if
 // the schema exists. Other programs need USAGE on the schema, and SELECT, INSERT, UPDATE and
 // DELETE on the table of buckets. To call Up they need SELECT on the table of applied migrations,
-// <table>_migrations.
+// <table>_migrations. The end of each file lists the lines REVOKE and GRANT for the role of an
+// application; those of package spend forbid changes of the ledger's past.
+//
+// # Partitions
+//
+// The migrations make plain tables. To partition the table of buckets by the hash of its key, or to
+// distribute it by Citus, run the statements of docs/postgres.md after them. Up finds nothing to do
+// afterwards, and works on such a table as well.
 //
 // # Poolers
 //

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/brimgo/brim/internal/pgname"
 )
 
 func TestFiles(t *testing.T) {
@@ -33,6 +35,9 @@ func TestEveryMigrationGoesBothWays(t *testing.T) {
 	ups, err := fs.Glob(embedded, "*.up.sql")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if latest := versions[len(versions)-1]; latest != pgname.Latest {
+		t.Errorf("the last migration is %d, and pgname.Latest, by which postgres.Check judges, is %d", latest, pgname.Latest)
 	}
 	if len(versions) != len(ups) {
 		t.Errorf("%d versions in %d files", len(versions), len(ups))

@@ -64,7 +64,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
 			b := steady.For(secret)
 			fill(t, s, c.op(b))
-			release := lockRow(t, admin, schema, secret)
+			release := lockTable(t, admin, schema)
 
 			flying, cancelFlying := context.WithCancel(t.Context())
 			inFlight, queued, patient := make(chan error, 1), make(chan error, 1), make(chan error, 1)
@@ -138,19 +138,24 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
-	s := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
+	s := over(t, poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1")), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("a"), 1, store.Clamp))
 	fill(t, s, op(steady.For("z"), 1, store.Clamp))
+	// The one connection prepares its statements. To prepare them later would need a lock of the
+	// table of its own, and the second lock of the table would come between.
+	if _, err := s.Apply(t.Context(), store.Txn{op(steady.For("y"), 1, store.IfFits)}); err != nil {
+		t.Fatal(err)
+	}
 	// A call that finds nothing in flight is cut off when its context ends. A call that is sent
 	// together with others goes on.
-	releaseFirst := lockRow(t, admin, schema, "z")
+	releaseFirst := lockTable(t, admin, schema)
 	first := make(chan error, 1)
 	go func() {
 		_, err := s.Apply(context.Background(), store.Txn{op(steady.For("z"), 1, store.IfFits)})
 		first <- err
 	}()
 	waiters(t, admin, schema, 1)
-	release := lockRow(t, admin, schema, "a")
+	release := lockTable(t, admin, schema) // gets its turn after the first call
 	ctx, cancel := context.WithCancel(t.Context())
 	txns := []store.Txn{{op(steady.For("a"), 1, store.IfFits), op(steady.For("b"), 1, store.IfFits)}}
 	result := make(chan error, 1)
@@ -189,12 +194,12 @@ func TestCloseWaits(t *testing.T) {
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)
 	fill(t, s, op(b, 1, store.IfFits))
-	release := lockRow(t, admin, schema, secret)
+	release := lockTable(t, admin, schema)
 	result, closed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); result <- err }()
 	waiters(t, admin, schema, 1)
 	go func() { closed <- s.Close() }()
-	until(t, "the store to refuse", func() bool { _, err := s.Read(t.Context(), b); return errors.Is(err, store.ErrClosed) })
+	until(t, "the store to refuse", func() bool { _, err := s.Scan(t.Context(), "", "", 0); return errors.Is(err, store.ErrClosed) })
 	select {
 	case err := <-closed:
 		t.Errorf("Close did not wait for a call in flight: %v", err)

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,8 @@ import (
 // harness opens stores for the conformance suite. All of their pools have the same settings.
 type harness struct {
 	settings string // of the connection string
+	parts    int    // the table is partitioned into so many, if not 0
+	portable bool   // see postgres.Options
 	mu       sync.Mutex
 	schemas  map[store.Store]string
 }
@@ -41,7 +44,7 @@ func (h *harness) pool(t testing.TB) *pgxpool.Pool {
 
 func (h *harness) over(t testing.TB, schema string, clock func() time.Time) store.Store {
 	t.Helper()
-	s := over(t, h.pool(t), postgres.Options{Schema: schema, Clock: clock})
+	s := over(t, h.pool(t), postgres.Options{Schema: schema, Clock: clock, Portable: h.portable})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.schemas[s] = schema
@@ -57,7 +60,12 @@ func (h *harness) schema(s store.Store) string {
 func (h *harness) run(t *testing.T, o storetest.Options) {
 	h.schemas = make(map[store.Store]string)
 	openAt := func(t *testing.T, clock func() time.Time) store.Store {
-		return h.over(t, migrated(t, pgtest.Pool(t)), clock)
+		pool := pgtest.Pool(t)
+		schema := migrated(t, pool)
+		if h.parts > 0 {
+			partition(t, pool, schema, h.parts)
+		}
+		return h.over(t, schema, clock)
 	}
 	o.OpenAt = openAt
 	o.Reopen = func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
@@ -70,19 +78,34 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &o)
 }
 
+// quick leaves out the wait for the disk, on which no answer depends.
+const quick = "synchronous_commit=off"
+
 func TestConformance(t *testing.T) {
+	defaults := storetest.Options{Operations: 20_000}
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		defaults = storetest.Options{} // the suite's own: 10^6 operations
+	}
 	for _, c := range []struct {
 		name, settings string
 		o              storetest.Options
+		parts          int
+		portable       bool
 	}{
-		{name: "defaults"},
+		{name: "defaults", settings: quick, o: defaults},
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail.
-		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", o: storetest.Options{Operations: 2_000, Keys: 200}},
-		{name: "serializable", settings: "default_transaction_isolation=serializable", o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
 		// This is the mode for a pooler without prepared statements.
-		{name: "exec mode", settings: "default_query_exec_mode=exec", o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "exec mode", settings: "default_query_exec_mode=exec&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "partitioned", settings: quick, o: storetest.Options{Operations: 1_000, Keys: 200}, parts: 3},
+		// These are the statements for a table that an extension distributes.
+		{name: "portable", settings: quick, o: storetest.Options{Operations: 2_000, Keys: 200}, parts: 2, portable: true},
 	} {
-		t.Run(c.name, func(t *testing.T) { (&harness{settings: c.settings}).run(t, c.o) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			(&harness{settings: c.settings, parts: c.parts, portable: c.portable}).run(t, c.o)
+		})
 	}
 }

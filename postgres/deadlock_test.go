@@ -20,7 +20,7 @@ import (
 // deadlock, and every bucket must hold exactly the units that were granted.
 func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
 	const keys, gone, capacity, lasts = 50, 8, 400, 10 * time.Second
-	server := pgtest.NewServer(t)
+	server := pgtest.NewServer(t, "deadlock_timeout=1ms") // below every lock_timeout, which would hide a deadlock
 	pools := []*pgxpool.Pool{
 		poolAt(t, tune(server.URL(), "application_name=measured")),
 		poolAt(t, tune(server.URL(), "application_name=measured")),

@@ -5,6 +5,10 @@
 // the same time are combined: a busy process sends one statement for many of them, and a lone
 // caller waits for nobody.
 //
+// Where hardly any call is refused, that statement is an UPDATE of rows that have room. A call that
+// it does not answer, for a bucket without a row or without room, takes a second round trip. Where
+// such calls are more frequent, the statement first looks at the rows, and answers all calls.
+//
 // The tables come from package migrations, or from "brim migrate up".
 //
 // # Durability

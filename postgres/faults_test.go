@@ -3,8 +3,10 @@ package postgres_test
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
@@ -22,6 +24,13 @@ func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error
 		"drain":   fill(op(b, -1, store.Always)),
 		"hold":    fill(store.Op{Bucket: b, Hold: 1}),
 		"nothing": fill(op(b, 0, store.IfFits)),
+		"ask":     fill(op(b, 1, store.Ask)),
+		"ask for several": func(ctx context.Context) error {
+			_, err := s.Apply(ctx, store.Txn{op(b, 1, store.Ask), op(b, 1, store.Ask)})
+			return err
+		},
+		"block":   fill(store.Op{Bucket: b.For(b.Key + " blocked"), BlockFor: time.Hour, Mode: store.Block}),
+		"unblock": fill(store.Op{Bucket: store.Bucket{Key: b.Key}, Mode: store.Unblock}),
 		"apply": func(ctx context.Context) error {
 			_, err := s.Apply(ctx, store.Txn{op(b, 1, store.IfFits), op(b, 1, store.IfFits)})
 			return err
@@ -34,7 +43,10 @@ func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error
 }
 
 // writes are the calls that a read-only server or user refuses.
-var writes = []string{"try", "fillup", "drain", "hold", "apply", "delete", "prune"}
+var writes = []string{"try", "fillup", "drain", "hold", "apply", "block", "delete", "prune"}
+
+// looks are the calls that write nothing, here.
+var looks = []string{"nothing", "read", "scan", "ask", "ask for several", "unblock"}
 
 // clientAuth replaces the server's pg_hba.conf by lines that come before a line that admits
 // everybody.
@@ -77,7 +89,7 @@ func TestRefusedByTheServer(t *testing.T) {
 		u.Path = "/" + database
 		return u.String()
 	}
-	everything := append([]string{"nothing", "read", "scan"}, writes...)
+	everything := append(slices.Clone(looks), writes...)
 	for _, c := range []struct {
 		name, url, schema string
 		calls             []string
@@ -135,7 +147,7 @@ func TestReadOnly(t *testing.T) {
 				}
 			})
 		}
-		for _, name := range []string{"nothing", "read", "scan"} {
+		for _, name := range looks {
 			if err := all[name](t.Context()); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

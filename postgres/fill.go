@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,11 +17,21 @@ import (
 // refused it. Others fill the bucket meanwhile, so the next snapshot mostly refuses.
 const asks = 3
 
-// cautious is how many statements for TryFillups look before they lock, after one that met
-// refusals. try_fast.sql costs less where hardly any amount is refused; try_many.sql writes
-// nothing where one is. The cautious statements must meet next to no refusals before the next
-// fast one.
+// cautious is how many statements for TryFillups look before they lock, from the last time at which
+// refusals and buckets without a row were not rare. try_fast.sql costs less where it answers nearly
+// all amounts; try_many.sql answers all at once, and writes nothing where one is refused.
 const cautious = 32
+
+// rare and rarePortable bound the answers that a filler takes for rare: at most one such answer in
+// so many of the last ones. The second statement of a flush costs as much as some dozens of keys,
+// most of it for its commit. In the portable form it is the look that comes in addition, so that
+// form looks only where more is refused.
+const (
+	rare         = 64
+	rarePortable = 16
+	// recent is the number of answers after which the older ones count for half.
+	recent = 1024
+)
 
 // filler answers the batches of one lane.
 type filler struct {
@@ -28,68 +39,154 @@ type filler struct {
 	lane *pgrun.Lane
 	groups
 	careful int // statements for TryFillups that are still to look before they lock
+	// The last answers, and those among them that were refusals or found no row.
+	answers, refusals int
 }
 
 func newFiller(s *Store, l *pgrun.Lane) *filler { return &filler{s: s, lane: l, careful: cautious} }
 
-// decide answers requests of any kinds. Where the server refuses a statement as a whole, decide
-// asks for each request by itself, so that one bad request fails alone.
-func (f *filler) decide(ctx context.Context, reqs []*fillRequest) {
-	open := reqs
-	for range asks {
-		f.sort(open)
-		tried, err := f.send(ctx, f.tries, f.tryStatement(f.tries), answerTries)
-		if err != nil {
-			f.fail(ctx, f.tries, err)
+// decide answers requests of any kinds, and returns those whose statement stalled on a row lock.
+// Where the server refuses a statement as a whole, decide asks for each request by itself, so
+// that one bad request fails alone.
+func (f *filler) decide(ctx context.Context, reqs []*fillRequest) (stalled []*fillRequest) {
+	open := f.answerAsks(ctx, reqs)
+	if len(open) == 0 {
+		return nil
+	}
+	var portable bool
+	err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
+		portable, _, err = f.s.portable(ctx, conn)
+		return err
+	})
+	switch {
+	case err != nil:
+		for _, r := range open {
+			r.Err = err
 		}
-		f.caution(len(tried))
-		put, err := f.send(ctx, f.put, f.s.putStatement(f.put), answerPuts)
+		return nil
+	case portable:
+		return f.decidePortable(ctx, open)
+	}
+	for n := range asks {
+		f.sort(open)
+		again := n > 0 // the first statement left these open
+		tried, err := f.send(ctx, f.tries, f.tryStatement(f.tries, again || f.careful > 0), answerTries)
 		if err != nil {
-			f.fail(ctx, f.put, err)
+			stalled = append(stalled, f.fail(ctx, f.tries, err)...)
+		}
+		if !again {
+			f.countRefusals(len(tried))
+		}
+		put, err := f.send(ctx, f.put, f.putStatement(f.put), answerPuts)
+		if err != nil {
+			stalled = append(stalled, f.fail(ctx, f.put, err)...)
 		}
 		open = append(tried, put...)
 		if len(open) == 0 {
-			return
+			return stalled
 		}
 	}
-	f.decideLocked(ctx, open)
+	return append(stalled, f.decideLocked(ctx, open)...)
 }
 
-// caution counts the groups that the last statement for TryFillups refused. A fast statement
+// answerAsks answers the questions among the requests, and returns the others. It comes before the
+// statements that lock rows, so that a question does not wait for the row of a fill.
+func (f *filler) answerAsks(ctx context.Context, reqs []*fillRequest) (others []*fillRequest) {
+	isAsk := func(r *fillRequest) bool { return r.In.Mode == store.Ask }
+	if !slices.ContainsFunc(reqs, isAsk) {
+		return reqs
+	}
+	var asks []*fillRequest
+	for _, r := range reqs {
+		if isAsk(r) {
+			asks = append(asks, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	f.ask(ctx, asks)
+	return others
+}
+
+// ask answers questions from the rows that one statement reads. It locks nothing.
+func (f *filler) ask(ctx context.Context, asks []*fillRequest) {
+	found, clock, err := f.look(ctx, asks)
+	if pgrun.Refused(err) && len(asks) > 1 {
+		for i := range asks {
+			f.ask(ctx, asks[i:i+1])
+		}
+		return
+	}
+	for _, r := range asks {
+		if r.Err = err; err == nil {
+			rec := found.of(r.In.Key, clock)
+			r.Out, _, r.Err = rec.Fill(&r.In, clock, f.s.maxSkew)
+		}
+	}
+}
+
+// look reads the rows of requests, and the clock. It locks nothing.
+func (f *filler) look(ctx context.Context, reqs []*fillRequest) (found records, clock int64, err error) {
+	keys := make([]string, len(reqs))
+	for i, r := range reqs {
+		keys[i] = r.In.Key
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	err = f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
+		found, clock, err = f.s.records(ctx, conn, keys)
+		return err
+	})
+	return found, clock, err
+}
+
+// countRefusals counts the groups that the last statement for TryFillups refused. A fast statement
 // left the groups in open unanswered.
-func (f *filler) caution(open int) {
+func (f *filler) countRefusals(open int) {
 	refusals := open
 	for _, g := range f.tries {
 		if r := g.reqs[0]; r.Err == nil && !r.Out.Accepted {
 			refusals++
 		}
 	}
+	f.caution(refusals, len(f.tries), rare)
+}
+
+// caution decides from the refusals among the last answers how the next ones are found. More than
+// one in so many, rare, are not rare.
+func (f *filler) caution(refusals, answers, rare int) {
+	f.refusals, f.answers = f.refusals+refusals, f.answers+answers
 	switch {
-	case 16*refusals > len(f.tries):
+	case rare*f.refusals > f.answers:
 		f.careful = cautious
 	case f.careful > 0:
 		f.careful--
 	}
+	if f.answers > recent {
+		f.refusals, f.answers = f.refusals/2, f.answers/2
+	}
 }
 
-// fail answers groups whose statement failed with err.
-func (f *filler) fail(ctx context.Context, groups []group, err error) {
-	if len(groups) == 0 {
-		return
-	}
-	alone := pgrun.Refused(err) && (len(groups) > 1 || len(groups[0].reqs) > 1)
+// fail answers groups whose statement failed with err, and returns the requests that stalled.
+func (f *filler) fail(ctx context.Context, groups []group, err error) (stalled []*fillRequest) {
 	var reqs []*fillRequest
 	for _, g := range groups {
 		reqs = append(reqs, g.reqs...)
 	}
-	for i, r := range reqs {
-		if alone {
+	switch {
+	case pgrun.Stalled(err):
+		return reqs
+	case pgrun.Refused(err) && len(reqs) > 1:
+		for i := range reqs {
 			single := filler{s: f.s, lane: f.lane}
-			single.decide(ctx, reqs[i:i+1])
-		} else {
+			stalled = append(stalled, single.decide(ctx, reqs[i:i+1])...)
+		}
+	default:
+		for _, r := range reqs {
 			r.Err = err
 		}
 	}
+	return stalled
 }
 
 // statement is the SQL for some groups with its arguments.
@@ -97,6 +194,11 @@ type statement struct {
 	sql  string
 	args []any
 	form form
+	// keys says that the statement looks up several keys, which must not read the whole table.
+	keys bool
+	// ordered says that the statement locks rows in the order in which it finds them, which must be
+	// that of the index.
+	ordered bool
 }
 
 // form says with which columns the rows of a statement begin, before those that all rows have.
@@ -139,7 +241,11 @@ func (f *filler) send(
 func (s *Store) decisions(ctx context.Context, q pgrun.Queryer, st statement, groups []group) ([]row, error) {
 	rows := make([]row, len(groups))
 	next := 0 // the group after that of the last keyed row
-	_, err := s.run.Query(ctx, q, st.sql, st.args, func(r pgx.Rows) (err error) {
+	query := s.run.Query
+	if st.ordered || st.keys && s.run.Small() {
+		query = s.run.QueryByIndex
+	}
+	_, err := query(ctx, q, st.sql, st.args, func(r pgx.Rows) (err error) {
 		var c columns
 		written := true
 		number := int64(1)
@@ -155,7 +261,7 @@ func (s *Store) decisions(ctx context.Context, q pgrun.Queryer, st statement, gr
 			}
 			next++
 			number = int64(next)
-			err = r.Scan(nil, &c.level, &c.atime, &c.pre, &c.held, &c.now)
+			err = c.keyed(r)
 		case updated:
 			err = r.Scan(&c.level, &c.atime, &c.pre, &c.held, &c.now)
 		}
@@ -176,37 +282,74 @@ func (s *Store) decisions(ctx context.Context, q pgrun.Queryer, st statement, gr
 	return rows, err
 }
 
-// tryStatement returns the statement for TryFillups.
-func (f *filler) tryStatement(groups []group) statement {
+// tryStatement returns the statement for TryFillups. careful says that it must answer all of them.
+func (f *filler) tryStatement(groups []group, careful bool) statement {
 	switch {
 	case len(groups) == 0:
 		return statement{}
-	case len(groups) == 1 && f.careful == 0:
-		return f.s.tryUpdate(groups[0])
+	case len(groups) == 1 && !careful:
+		return f.tryUpdate(groups[0])
 	case len(groups) == 1 && len(groups[0].reqs) == 1:
-		return f.s.tryOne(groups[0].op())
-	case f.careful > 0:
-		return statement{sql: f.s.sql.tryMany, args: f.s.tryArgs(groups), form: numbered}
+		return f.tryOne(groups[0].op())
+	case careful || !f.s.run.Whole():
+		return f.tryMany(groups)
 	}
-	return statement{sql: f.s.sql.tryFast, args: f.s.tryArgs(groups), form: keyed}
+	return f.tryFast(groups)
 }
 
-func (s *Store) tryOne(op *store.Op) statement {
-	args := []any{op.Key, op.Amount, op.Capacity, op.LeakRate, s.run.Now(), s.maxSkew}
-	return statement{sql: s.sql.tryOne, args: args, form: single}
+func (f *filler) tryMany(groups []group) statement {
+	return statement{sql: f.s.sql.Load().tryMany, args: f.tryArgs(groups), form: numbered, keys: true}
 }
 
-func (s *Store) tryUpdate(g group) statement {
+func (f *filler) tryFast(groups []group) statement {
+	return statement{sql: f.s.sql.Load().tryFast, args: f.fastArgs(groups), form: keyed, ordered: true}
+}
+
+func (f *filler) tryOne(op *store.Op) statement {
+	args := []any{op.Key, op.Amount, op.Capacity, op.LeakRate, f.s.run.Now(), f.s.maxSkew, f.lane.LockTimeout()}
+	return statement{sql: f.s.sql.Load().tryOne, args: args, form: single}
+}
+
+func (f *filler) tryUpdate(g group) statement {
 	op := g.op()
-	sum := 0.0
-	for _, r := range g.reqs {
-		sum += r.In.Amount
-	}
-	args := []any{op.Key, sum, op.Capacity, op.LeakRate, s.run.Now(), s.maxSkew, len(g.reqs) > 1}
-	return statement{sql: s.sql.tryUpdate, args: args, form: updated}
+	args := []any{op.Key, g.sum(), op.Capacity, op.LeakRate, f.s.run.Now(), f.s.maxSkew, f.lane.LockTimeout(), len(g.reqs) > 1}
+	return statement{sql: f.s.sql.Load().tryUpdate, args: args, form: updated}
 }
 
-func (s *Store) tryArgs(groups []group) []any {
+func (f *filler) fastArgs(groups []group) []any {
+	keys := make([]string, len(groups))
+	sum, capacity, rate := groups[0].sum(), groups[0].op().Capacity, groups[0].op().LeakRate
+	several, sums, capacities, rates := false, false, false, false // false: all are as the first
+	for i := range groups {
+		g := &groups[i]
+		op := g.op()
+		keys[i] = op.Key
+		several = several || len(g.reqs) > 1
+		sums = sums || g.sum() != sum
+		capacities = capacities || op.Capacity != capacity
+		rates = rates || op.LeakRate != rate
+	}
+	args := append(make([]any, 0, 11), keys)
+	args = append(args, ofKeys(groups, sums, (*group).sum)...)
+	args = append(args, ofKeys(groups, capacities, func(g *group) float64 { return g.op().Capacity })...)
+	args = append(args, ofKeys(groups, rates, func(g *group) float64 { return g.op().LeakRate })...)
+	return append(args, several, f.s.run.Now(), f.s.maxSkew, f.lane.LockTimeout())
+}
+
+// ofKeys returns the two arguments of the fragment of_key(): the value of the first group and nil
+// where all groups have that value, or nil and the value of each.
+func ofKeys(groups []group, differ bool, value func(*group) float64) []any {
+	if !differ {
+		return []any{value(&groups[0]), nil}
+	}
+	each := make([]float64, len(groups))
+	for i := range groups {
+		each[i] = value(&groups[i])
+	}
+	return []any{nil, each}
+}
+
+func (f *filler) tryArgs(groups []group) []any {
 	p := newParams(len(groups))
 	least, fresh := make([]float64, len(groups)), make([]float64, len(groups))
 	numbers := make([]int32, len(groups))
@@ -231,11 +374,11 @@ func (s *Store) tryArgs(groups []group) []any {
 		}
 	}
 	offsets = append(offsets, int32(len(sums)+1))
-	return []any{p.keys, p.capacities, p.leakRates, least, fresh, numbers, offsets, sums, s.run.Now(), s.maxSkew}
+	return []any{p.keys, p.capacities, p.leakRates, least, fresh, numbers, offsets, sums, f.s.run.Now(), f.s.maxSkew, f.lane.LockTimeout()}
 }
 
 // putStatement returns the statement for amounts that go in whether they fit or not.
-func (s *Store) putStatement(groups []group) statement {
+func (f *filler) putStatement(groups []group) statement {
 	if len(groups) == 0 {
 		return statement{}
 	}
@@ -259,8 +402,8 @@ func (s *Store) putStatement(groups []group) statement {
 			Float64: clamp(added[i], 0, clamped[i], op.Capacity), Valid: added[i] > 0 || clamped[i] > 0,
 		}
 	}
-	args := []any{p.keys, p.capacities, p.leakRates, drained, added, clamped, fresh, s.run.Now(), s.maxSkew}
-	return statement{sql: s.sql.putMany, args: args, form: numbered}
+	args := []any{p.keys, p.capacities, p.leakRates, drained, added, clamped, fresh, f.s.run.Now(), f.s.maxSkew, f.lane.LockTimeout()}
+	return statement{sql: f.s.sql.Load().putMany, args: args, form: numbered, keys: true}
 }
 
 // params are the arrays with which both statements begin.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -9,12 +10,37 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// opKey yields the key whose row an operation locks. A question locks none.
+func opKey(op store.Op) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if op.Mode != store.Ask {
+			yield(op.Key)
+		}
+	}
+}
+
+// txnKeys yields the keys whose rows transactions lock.
+func txnKeys(txns []store.Txn) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, txn := range txns {
+			if txn.Asks() {
+				continue
+			}
+			for i := range txn {
+				if !yield(txn[i].Key) {
+					return
+				}
+			}
+		}
+	}
+}
+
 type fillRequest = combine.Request[store.Op, store.State]
 
 // combinable reports whether the combined statements can decide the operation: it has an amount
 // and nothing else.
 func combinable(op *store.Op) bool {
-	return op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
+	return op.Mode <= store.Always && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
 }
 
 // kind says which statement decides an operation, and in which order the operations of a key go
@@ -47,6 +73,15 @@ type group struct {
 }
 
 func (g *group) op() *store.Op { return &g.reqs[0].In }
+
+// sum returns the sum of the amounts of a group of TryFillups, added in their order.
+func (g *group) sum() float64 {
+	sum := 0.0
+	for _, r := range g.reqs {
+		sum += r.In.Amount
+	}
+	return sum
+}
 
 // groups are requests sorted into those for the try statement and those for the put statement,
 // keys in byte order.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -152,10 +154,44 @@ func lockRow(t testing.TB, pool *pgxpool.Pool, schema, key string) (release func
 	return end
 }
 
-// waiters waits until n statements over the schema's table wait for a lock.
+// lockTable holds the whole table locked until release is called. A statement that waits for it is
+// in flight for as long: lock_timeout is set within the statement, after the server has locked the
+// table. lockTable returns when it has the lock, or waits for it behind others.
+func lockTable(t testing.TB, pool *pgxpool.Pool, schema string) (release func()) {
+	t.Helper()
+	tx, err := pool.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := waiting(t, pool, schema)
+	locked := make(chan error, 1)
+	go func() {
+		_, err := tx.Exec(context.Background(), "LOCK TABLE "+table(t, schema)+" IN ACCESS EXCLUSIVE MODE")
+		locked <- err
+	}()
+	until(t, "a lock of the table", func() bool { return len(locked) == 1 || waiting(t, pool, schema) > before })
+	release = sync.OnceFunc(func() {
+		if err := <-locked; err != nil {
+			t.Error(err)
+		}
+		_ = tx.Rollback(context.Background())
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// waiters waits until n sessions over the schema's table wait for a lock, or look whether a row
+// that somebody holds is free again.
 func waiters(t testing.TB, pool *pgxpool.Pool, schema string, n int) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d statements to wait for a row lock", n), func() bool { return waiting(t, pool, schema) >= n })
+	until(t, fmt.Sprintf("%d sessions to wait for a row", n), func() bool {
+		return scalar[int](t, pool, `SELECT count(*) FROM (
+			SELECT w.pid FROM pg_locks AS w JOIN pg_locks AS r USING (pid)
+			WHERE NOT w.granted AND r.relation = $1::text::regclass
+			UNION
+			SELECT pid FROM pg_stat_activity
+			WHERE query LIKE '%brim:buckets.probe%' AND strpos(query, $2) > 0) AS s`, table(t, schema), schema) >= n
+	})
 }
 
 // waiting returns how many statements over the schema's table wait for a lock.
@@ -287,4 +323,28 @@ func (r *records) count(word string) (n int) {
 		}
 	}
 	return n
+}
+
+// partition replaces the table of buckets by one with parts partitions, by the statements of
+// docs/postgres.md, which show two.
+func partition(t testing.TB, pool *pgxpool.Pool, schema string, parts int) {
+	t.Helper()
+	page, err := os.ReadFile("../docs/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sql, _ := strings.Cut(string(page), "```sql\nBEGIN;\nALTER TABLE brim.buckets RENAME")
+	sql, _, found := strings.Cut(sql, "```")
+	begin, sql, first := strings.Cut(sql, "CREATE TABLE brim.buckets_0 ")
+	one, sql, last := strings.Cut(sql, "CREATE TABLE brim.buckets_1 ")
+	_, end, rest := strings.Cut(sql, ";")
+	if !found || !first || !last || !rest {
+		t.Fatal("docs/postgres.md does not show how to partition the table into two")
+	}
+	whole := "BEGIN;\nALTER TABLE brim.buckets RENAME" + begin
+	for i := range parts {
+		whole += "CREATE TABLE brim.buckets_" + strconv.Itoa(i) + " " + strings.NewReplacer(
+			"MODULUS 2", fmt.Sprint("MODULUS ", parts), "REMAINDER 0", fmt.Sprint("REMAINDER ", i)).Replace(one)
+	}
+	execute(t, pool, strings.ReplaceAll(whole+end, "brim.buckets", schema+".buckets"))
 }

@@ -2,11 +2,13 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -201,4 +203,27 @@ func TestNewChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHostileSearchPath puts a schema before pg_catalog whose operators, functions and types fail.
+// A schema whose <= for float8 were always true would fill every bucket beyond its rim.
+func TestHostileSearchPath(t *testing.T) {
+	hostile := pgtest.Hostile(t)
+	pool := poolAt(t, tune(pgtest.URL(t), "search_path="+hostile+",pg_catalog"))
+	if _, err := pool.Exec(t.Context(), "SELECT 1::pg_catalog.float8 <= 2::pg_catalog.float8"); err == nil ||
+		!strings.Contains(err.Error(), "hostile") {
+		t.Fatalf("the search_path is not hostile: %v", err)
+	}
+	schema := migrated(t, pgtest.Pool(t))
+	s := over(t, pool, postgres.Options{Schema: schema})
+	everything(t, s)
+	// A held row brings in the statements that look for it.
+	release := lockRow(t, pgtest.Pool(t), schema, "one")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a fill of a held row: %v", err)
+	}
+	release()
+	clean(t, pool)
 }

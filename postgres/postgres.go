@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,10 +38,20 @@ type Options struct {
 	// BatchSize is the largest number of calls in one statement; 0 means [DefaultBatchSize].
 	BatchSize int
 	// StatementTimeout bounds one combined statement and the wait for its connection; 0 means
-	// [DefaultStatementTimeout]. A statement that it cuts off has an unknown outcome. Where
-	// statements may wait for row locks, set lock_timeout in the connection string to less: the
-	// server then answers first, and nothing was applied.
+	// [DefaultStatementTimeout]. A statement that it cuts off has an unknown outcome.
+	//
+	// It also bounds how long a call waits for a bucket whose row a transaction of somebody else
+	// holds. Such a call fails with [store.ErrUnavailable], and nothing was applied. Calls for
+	// other buckets do not wait: the store sets lock_timeout for each of its statements. If a
+	// client stops in the middle of a call for several buckets, the server ends its transaction
+	// after this time, by idle_in_transaction_session_timeout.
 	StatementTimeout time.Duration
+	// Portable has the store send only statements that an engine accepts which keeps the table on
+	// several servers. The store finds out by itself whether Citus distributes the table, so this
+	// is for other engines. Decisions are as exact, and cost several times as much.
+	//
+	// A table that PostgreSQL itself has partitioned needs no portable statements.
+	Portable bool
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
 	// starts none.
 	PruneEvery time.Duration
@@ -61,15 +72,19 @@ type Options struct {
 // Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may
 // use it at once.
 type Store struct {
-	run     *pgrun.Runner
-	sql     *statements
-	maxSkew time.Duration
-	log     *slog.Logger
-	seed    maphash.Seed
-	fills   *pgrun.Combiner[store.Op, store.State]
-	txns    *pgrun.Combiner[[]store.Txn, []store.Result]
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	run *pgrun.Runner
+	sql atomic.Pointer[statements]
+	// generation counts the texts that the statements have had.
+	generation atomic.Int32
+	maxSkew    time.Duration
+	log        *slog.Logger
+	byHand     bool // Options.Portable
+	placement  *pgrun.Placement
+	seed       maphash.Seed
+	fills      *pgrun.Combiner[store.Op, store.State]
+	txns       *pgrun.Combiner[[]store.Txn, []store.Result]
+	stop       context.CancelFunc
+	wg         sync.WaitGroup
 }
 
 // New returns a store over the caller's pool. Close does not close the pool. New sends nothing,
@@ -105,19 +120,26 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if o.Lanes == 0 {
 		o.Lanes = DefaultLanes
 	}
-	s := &Store{sql: newStatements(names), maxSkew: o.MaxSkew, log: o.Logger, seed: maphash.MakeSeed()}
+	s := &Store{maxSkew: o.MaxSkew, log: o.Logger, byHand: o.Portable, seed: maphash.MakeSeed()}
+	s.placement = pgrun.NewPlacement(names.Schema(), names.Table())
+	sql := newStatements(names, 0)
+	s.sql.Store(sql)
 	s.run, err = pgrun.New(pool, "postgres", pgrun.Options{
 		Names: names, Timeout: o.StatementTimeout, Clock: o.Clock, Log: o.Logger, Trace: o.Trace,
+		Pages: sql.size, Resized: s.resized,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.fills, err = pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
-		func(l *pgrun.Lane) func(context.Context, []*fillRequest) { return newFiller(s, l).decide })
+	s.fills, err = pgrun.NewCombiner(s.run,
+		pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
+		pgrun.Rows[store.Op]{Names: opKey, Probe: sql.probe},
+		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
 	if err != nil {
 		return nil, err
 	}
-	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize}, s.decideBatch)
+	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize},
+		pgrun.Rows[[]store.Txn]{Names: txnKeys, Probe: sql.probe}, s.decideBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +150,9 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// resized gives the statements new texts, and so new plans, because the table has grown or shrunk.
+func (s *Store) resized() { s.sql.Store(newStatements(s.run.Names, int(s.generation.Add(1)))) }
 
 // Runner returns the machinery by which the packages of this repository run transactions over
 // the store's pool and clock. Its type is internal, so only they can call anything on it. It
@@ -145,36 +170,56 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 		return store.State{}, s.run.Wrap("fill", err)
 	}
 	switch {
-	case op.Mode > store.Always:
+	case op.Mode > store.Unblock:
 		return store.State{}, s.run.Wrap("fill", errors.ErrUnsupported)
-	case op.Amount == 0 && op.Hold == 0:
-		return s.fillNothing(ctx, op)
-	case !combinable(&op):
+	case op.Mode == store.Unblock, op.Mode <= store.Always && op.Amount == 0 && op.Hold == 0:
+		return s.fillIdle(ctx, op)
+	case op.Mode != store.Ask && !combinable(&op):
 		return one(s.apply(ctx, "fill", []store.Txn{{op}}))
 	}
 	st, err := s.fills.Do(ctx, maphash.String(s.seed, op.Key), op)
+	if op.Mode == store.Ask {
+		err = s.run.Asked(ctx, err)
+	}
 	return st, s.run.Wrap("fill", err)
 }
 
-// fillNothing answers a fill of nothing. It is always accepted and writes nothing.
-func (s *Store) fillNothing(ctx context.Context, op store.Op) (store.State, error) {
-	states, err := s.Read(ctx, op.Bucket)
-	if err != nil {
-		return store.State{}, err
+// fillIdle decides an operation that mostly has nothing to write: a fill of nothing, or the end of
+// a block. Where the row as it is leaves nothing to write, fillIdle locks no row and makes none.
+func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err error) {
+	var effect store.Effect
+	err = s.run.Look(ctx, "fill", func(conn *pgxpool.Conn) error {
+		found, clock, err := s.records(ctx, conn, []string{op.Key})
+		if err != nil {
+			return err
+		}
+		rec := found.of(op.Key, clock)
+		st, effect, err = rec.Fill(&op, clock, s.maxSkew)
+		return err
+	})
+	if err == nil && effect != 0 {
+		return one(s.apply(ctx, "fill", []store.Txn{{op}}))
 	}
-	states[0].Accepted = true
-	return states[0], nil
+	return st, err
 }
 
 // Apply decides transactions in one transaction of the server, with rows locked in byte order
-// of key. Transactions of any number of callers over any keys do not deadlock. See
-// [store.Store].
+// of key. Transactions of any number of callers over any keys do not deadlock. A call that only
+// asks is one statement, which locks nothing. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := s.run.Ready(ctx); err != nil {
 		return nil, s.run.Wrap("apply", err)
 	}
 	if len(txns) == 0 {
 		return nil, nil
+	}
+	if onlyAsks(txns) {
+		var results []store.Result
+		err := s.run.Look(ctx, "apply", func(conn *pgxpool.Conn) (err error) {
+			results, err = s.askIn(ctx, conn, txns)
+			return err
+		})
+		return results, err
 	}
 	own := make([]store.Txn, len(txns)) // a caller who gives up may use its slices again before the flush reads them
 	for i, txn := range txns {

@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/wire"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -27,117 +26,55 @@ const (
 	swallowed     // the server answers, and nothing arrives: a partition
 )
 
-// proxy passes connections on to the shared server. It cuts a connection when it was told to.
+// proxy is a proxy before the shared server. It cuts a connection when it was told to.
 type proxy struct {
-	listener net.Listener
-	target   string
-	next     atomic.Int32 // a cut, for the next request
-	skip     atomic.Int32 // requests that pass before the cut
-	cuts     atomic.Int32 // so far
-	wg       sync.WaitGroup
-	mu       sync.Mutex
-	open     []net.Conn
+	*wire.Proxy
+	next   atomic.Int32 // a cut, for the next request
+	skip   atomic.Int32 // requests that pass before the cut
+	cuts   atomic.Int32 // so far
+	doomed sync.Map     // of *wire.Link to the cut of its next answer
 }
 
 // newProxy returns a proxy and a connection string that leads through it.
 func newProxy(t *testing.T, server string) (*proxy, string) {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
+	p := &proxy{}
+	var err error
+	if p.Proxy, err = wire.New(server, p.pass); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, target: u.Host}
-	p.wg.Go(p.accept)
 	t.Cleanup(func() {
-		_ = l.Close()
-		p.mu.Lock()
-		for _, c := range p.open {
-			_ = c.Close()
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
-		p.mu.Unlock()
-		p.wg.Wait()
 	})
-	u.Host = l.Addr().String()
-	return p, u.String()
+	return p, p.URL()
 }
 
-func (p *proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
+// pass is the proxy's policy. A request comes in one piece, and its answer in one or more.
+func (p *proxy) pass(l *wire.Link, d wire.Direction, piece []byte) wire.Fate {
+	if d == wire.ToClient {
+		c, ok := p.doomed.LoadAndDelete(l)
+		switch {
+		case !ok:
+			return wire.Pass(piece)
+		case c == after:
+			p.cuts.Add(1)
+			return wire.Fate{End: wire.Close}
 		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.open = append(p.open, client, server)
-		p.mu.Unlock()
-		link := &link{p: p, client: client, server: server}
-		p.wg.Go(link.requests)
-		p.wg.Go(link.answers)
+		p.cuts.Add(1)
+		return wire.Fate{}
 	}
-}
-
-// link is one connection through the proxy.
-type link struct {
-	p              *proxy
-	client, server net.Conn
-	doomed         atomic.Int32 // a cut, for the answer
-}
-
-func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
-
-func (l *link) requests() {
-	defer l.close()
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := l.client.Read(buf)
-		if err != nil {
-			return
-		}
-		if l.p.next.Load() != int32(pass) && l.p.skip.Add(-1) < 0 {
-			switch c := cut(l.p.next.Swap(int32(pass))); c {
-			case before:
-				l.p.cuts.Add(1)
-				return
-			default:
-				l.doomed.Store(int32(c))
-			}
-		}
-		if _, err := l.server.Write(buf[:n]); err != nil {
-			return
+	if p.next.Load() != int32(pass) && p.skip.Add(-1) < 0 {
+		switch c := cut(p.next.Swap(int32(pass))); c {
+		case before:
+			p.cuts.Add(1)
+			return wire.Fate{End: wire.Close}
+		default:
+			p.doomed.Store(l, c)
 		}
 	}
-}
-
-func (l *link) answers() {
-	defer l.close()
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := l.server.Read(buf)
-		if err != nil {
-			return
-		}
-		switch cut(l.doomed.Load()) {
-		case after:
-			l.p.cuts.Add(1)
-			return
-		case swallowed:
-			l.p.cuts.Add(1)
-			l.doomed.Store(int32(pass))
-			continue
-		}
-		if _, err := l.client.Write(buf[:n]); err != nil {
-			return
-		}
-	}
+	return wire.Pass(piece)
 }
 
 // arm makes the proxy cut a connection at the request after skip others.
@@ -295,6 +232,7 @@ func TestConnectionLostForGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer taken.Release() // a pool does not close without it, should the test fail
 			const good = 30
 			var applied, unknown atomic.Int64
 			var wg sync.WaitGroup
@@ -320,7 +258,7 @@ func TestConnectionLostForGood(t *testing.T) {
 				})
 			}
 			until(t, "all others to queue", queued(good+1))
-			if err := p.listener.Close(); err != nil {
+			if err := p.Refuse(); err != nil {
 				t.Error(err)
 			}
 			p.arm(after, 25) // amid the single calls
@@ -339,7 +277,7 @@ func TestConnectionLostForGood(t *testing.T) {
 
 // queued reports whether so many callers wait for an answer.
 func queued(callers int) func() bool {
-	const waiting = "[select]:\ngithub.com/brimgo/brim/internal/combine.(*Combiner[...]).Do("
+	const waiting = "[select]:\ngithub.com/brimgo/brim/internal/combine.(*Combiner[...]).await("
 	return func() bool { return strings.Count(stacks(), waiting) == callers }
 }
 

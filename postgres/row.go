@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,6 +32,36 @@ func micros(t pgtype.Timestamptz) int64 {
 		return 0
 	}
 	return t.Time.UnixMicro()
+}
+
+// keyed reads a row of try_fast.sql, without its key. A flush reads many, so keyed decodes the
+// binary format by itself; the driver looks up types for each value. Where the connection uses the
+// text format, the driver decodes.
+func (c *columns) keyed(r pgx.Rows) error {
+	for _, f := range r.FieldDescriptions()[1:] {
+		if f.Format != pgx.BinaryFormatCode {
+			err := r.Scan(nil, &c.level, &c.pre, &c.held, &c.now)
+			c.atime = c.now
+			return err
+		}
+	}
+	raw := r.RawValues()
+	c.level, c.pre, c.held = float(raw[1]), float(raw[2]), float(raw[3])
+	c.now = pgtype.Timestamptz{Time: pgrun.Timestamp(epoch + int64(binary.BigEndian.Uint64(raw[4]))), Valid: true}
+	c.atime = c.now
+	return nil
+}
+
+// epoch is the time from which PostgreSQL counts microseconds, 2000-01-01, in microseconds since
+// the Unix epoch.
+const epoch = 946_684_800_000_000
+
+// float decodes a double in the binary format, or null.
+func float(raw []byte) pgtype.Float8 {
+	if raw == nil {
+		return pgtype.Float8{}
+	}
+	return pgtype.Float8{Float64: math.Float64frombits(binary.BigEndian.Uint64(raw)), Valid: true}
 }
 
 // decided makes a row of the columns of a try or put statement.

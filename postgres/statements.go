@@ -3,6 +3,7 @@ package postgres
 import (
 	"embed"
 	"path"
+	"strconv"
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
@@ -15,32 +16,50 @@ var files embed.FS
 type statements struct {
 	tryOne, tryUpdate, tryMany, tryFast, putMany string
 	lock, read, write, remove                    string
-	scan, prune, pages                           string
+	readOne                                      string // read for one key
+	probe, scan, prune, pages, size, bytes       string
+
+	// See portable.go.
+	portableBegin, portableClock, portableLock, portableRead, portableWrite string
+	portableDelete, portableScan, portableExpired, portableDoom             string
 }
 
-func newStatements(names pgname.Names) *statements {
+// newStatements renders the statements of a generation. The server keeps a plan for each text, so
+// the generation stands in the texts: those of the next have new plans.
+func newStatements(names pgname.Names, generation int) *statements {
 	render := renderer(names)
-	text := func(name string) string { return render(read("sql", name+".sql")) }
+	note := ""
+	if generation > 0 {
+		note = "-- plans of generation " + strconv.Itoa(generation) + "\n"
+	}
+	text := func(name string) string { return render(name, read("sql", name+".sql")) + note }
 	return &statements{
 		tryOne: text("try_one"), tryUpdate: text("try_update"), tryMany: text("try_many"), tryFast: text("try_fast"),
 		putMany: text("put_many"), lock: text("lock"), read: text("read"), write: text("write"), remove: text("delete"),
-		scan: text("scan"), prune: text("prune"), pages: text("pages"),
+		readOne: text("read") + "-- for one key\n", // planned without QueryByIndex
+		probe:   text("probe"), scan: text("scan"), prune: text("prune"), pages: text("pages"), size: text("size"),
+		bytes:         text("bytes"),
+		portableBegin: text("portable_begin"), portableClock: text("portable_clock"), portableLock: text("portable_lock"),
+		portableRead: text("portable_read"), portableWrite: text("portable_write"),
+		portableDelete: text("portable_delete"), portableScan: text("portable_scan"),
+		portableExpired: text("portable_expired"), portableDoom: text("portable_doom"),
 	}
 }
 
-// renderer returns the function that puts the fragments and names into a statement.
-func renderer(names pgname.Names) func(sql string) string {
+// renderer returns the function that makes a statement of the text in a file.
+func renderer(names pgname.Names) func(name, sql string) string {
 	const dir = "sql/fragments"
 	entries, err := files.ReadDir(dir)
 	if err != nil {
 		panic(err) // embedded: the program would not have been built without it
 	}
-	fragments := []pgname.Fragment{pgrun.Clock()}
+	fragments := pgrun.Fragments()
 	for _, e := range entries {
 		fragments = append(fragments, pgname.ParseFragment(read(dir, e.Name())))
 	}
-	return func(sql string) string {
-		return names.Render(pgname.Expand(sql, fragments...), "{{'table'}}", pgname.Literal(names.Qualified()))
+	return func(name, sql string) string {
+		return names.Statement("buckets."+name, sql, fragments,
+			"{{'table'}}", pgname.Literal(names.Qualified()), "{{'name'}}", pgname.Literal(names.Table()))
 	}
 }
 

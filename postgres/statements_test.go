@@ -52,7 +52,7 @@ func TestLeakStandsOnce(t *testing.T) {
 		if strings.HasPrefix(path, "sql/fragments/") {
 			return nil
 		}
-		if left := placeholder.FindString(render(string(text))); left != "" {
+		if left := placeholder.FindString(render("x", string(text))); left != "" {
 			t.Errorf("%s: %s is left in the rendered statement", path, left)
 		}
 		return nil
@@ -95,7 +95,7 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 		}
 		levels[i], times[i], clocks[i] = r.Level, time.UnixMicro(r.Time), time.UnixMicro(r.Time+elapsed)
 	}
-	sql := renderer(defaultNames(t))(`
+	sql := renderer(defaultNames(t))("test", `
 		SELECT {{leaked(t, t.rate, t.clock)}}, {{time_to_store(t, t.rate, t.clock, {{leaked(t, t.rate, t.clock)}})}},
 		       {{fits(t, t.rate, t.clock, 1::float8, t.level)}}
 		FROM unnest($1::float8[], $2::timestamptz[], $3::float8[], $4::timestamptz[])
@@ -158,35 +158,61 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	}
 	defer s.Close()
 
+	// This store sends what a table needs that an extension distributes.
+	portable, err := New(pool, &Options{Schema: schema, Portable: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer portable.Close()
+
 	request := func(key string) *fillRequest {
 		return &fillRequest{In: store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For(key), Amount: 1}}
 	}
 	one := []group{{reqs: []*fillRequest{request("a")}}}
 	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
+	f := &filler{s: s}
 	for _, c := range []struct {
 		groups []group
 		st     statement
 	}{
-		{one, s.tryOne(one[0].op())},
-		{one, s.tryUpdate(one[0])},
-		{several, statement{sql: s.sql.tryMany, args: s.tryArgs(several), form: numbered}},
-		{several, statement{sql: s.sql.tryFast, args: s.tryArgs(several), form: keyed}},
-		{several, s.putStatement(several)},
+		{one, f.tryOne(one[0].op())},
+		{one, f.tryUpdate(one[0])},
+		{several, f.tryMany(several)},
+		{several, f.tryFast(several)},
+		{several, f.putStatement(several)},
 	} {
 		if _, err := s.decisions(t.Context(), pool, c.st, c.groups); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
+	if _, err := s.Size(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
-		t.Fatal(err)
+	for _, s := range []*Store{s, portable} {
+		if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := s.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), "a", "b"); err != nil {
+	err = s.run.Look(t.Context(), "probe", func(conn *pgxpool.Conn) error {
+		_, err := s.run.Query(t.Context(), conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 
@@ -198,7 +224,7 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := reflect.ValueOf(*s.sql)
+	want := reflect.ValueOf(*s.sql.Load())
 	rendered := make(map[string]bool)
 	for i := range want.NumField() {
 		text := want.Field(i).String()
@@ -208,7 +234,7 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 		}
 	}
 	for _, text := range prepared {
-		if strings.Contains(text, schema) && !rendered[text] {
+		if strings.Contains(text, "brim:buckets.") && !rendered[text] {
 			t.Errorf("the server has prepared a text that is not one of the store's statements:\n%s", text)
 		}
 	}

@@ -121,6 +121,13 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		}
 		return err
 	}
+	able := func(op store.Op) error {
+		st, err := s.Fill(t.Context(), op)
+		if err == nil && !st.Accepted {
+			err = fmt.Errorf("not accepted: %+v", st)
+		}
+		return err
+	}
 	alone := func(t *testing.T, n int64, f func(i int64) error) {
 		for i := range n {
 			if err := f(i); err != nil {
@@ -138,6 +145,56 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		{"one caller refused for ever by an absent bucket", alone, func(int64) error { return refused(op(full(0).Limit.For("absent"), 101, store.IfFits)) }},
 		{"64 callers refused by one bucket", concurrently, func(int64) error { return refused(op(full(0), 1, store.IfFits)) }},
 		{"64 callers refused by many buckets", concurrently, func(i int64) error { return refused(op(full(i), 1, store.IfFits)) }},
+		{"a hold refused", alone, func(i int64) error { return refused(store.Op{Bucket: full(i), Hold: 1}) }},
+		{"a hold refused by an absent bucket", alone, func(int64) error {
+			return refused(store.Op{Bucket: full(0).Limit.For("absent"), Hold: 101})
+		}},
+		{"64 holds refused", concurrently, func(i int64) error { return refused(store.Op{Bucket: full(i), Hold: 1}) }},
+		{"a ceiling", alone, func(i int64) error {
+			return refused(store.Op{Bucket: full(i).Limit.For("absent"), Amount: 6, Ceiling: 5})
+		}},
+		{"several buckets, one of them full", concurrently, func(i int64) error {
+			results, err := s.Apply(t.Context(), store.Txn{
+				op(steady.For(fmt.Sprint("roomy/", i%10)), 1, store.IfFits), op(full(i), 1, store.IfFits),
+			})
+			if err == nil && (results[0].Err != nil || results[0].States[1].Accepted) {
+				err = fmt.Errorf("not refused: %+v", results[0])
+			}
+			return err
+		}},
+		{"questions refused", alone, func(i int64) error { return refused(op(full(i), 1, store.Ask)) }},
+		{"64 questions refused", concurrently, func(i int64) error { return refused(op(full(i), 1, store.Ask)) }},
+		{"64 questions accepted", concurrently, func(i int64) error {
+			return able(op(steady.For(fmt.Sprint("absent/", i%10)), 1, store.Ask))
+		}},
+		{"64 questions about holds", concurrently, func(i int64) error {
+			return able(store.Op{Bucket: steady.For("absent"), Hold: 1, Ceiling: 5, Mode: store.Ask})
+		}},
+		{"transactions of questions", concurrently, func(i int64) error {
+			results, err := s.Apply(t.Context(),
+				store.Txn{op(steady.For("absent"), 1, store.Ask), op(full(i), 1, store.Ask)},
+				store.Txn{op(steady.For("absent"), 1, store.Ask)})
+			if err == nil && (results[0].Accepted || !results[1].Accepted) {
+				err = fmt.Errorf("%+v", results)
+			}
+			return err
+		}},
+		{"ends of no block", concurrently, func(i int64) error {
+			for _, key := range []string{full(i).Key, "absent"} {
+				if err := able(store.Op{Bucket: store.Bucket{Key: key}, Mode: store.Unblock}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"visits", alone, func(int64) error {
+			n := 0
+			err := store.Visit(t.Context(), s, "full/", func(store.Entry) bool { n++; return true })
+			if err == nil && n != 200 {
+				err = fmt.Errorf("visited %d buckets", n)
+			}
+			return err
+		}},
 		{"reads", concurrently, func(i int64) error { _, err := s.Read(t.Context(), full(i), full(0).Limit.For("absent")); return err }},
 		{"fills of nothing", alone, func(i int64) error { _, err := s.Fill(t.Context(), op(full(i), 0, store.IfFits)); return err }},
 		{"drains of an empty bucket", concurrently, func(int64) error {

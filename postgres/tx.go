@@ -10,7 +10,9 @@ import (
 )
 
 // With returns a store whose calls are part of the caller's transaction: a charge commits, or
-// rolls back, with the rows that it pays for. Nothing is granted until the transaction commits.
+// rolls back, with the rows that it pays for. Nothing is granted until the transaction commits. A
+// block that a refusal sets is lost if the transaction rolls back: to keep it, charge before the
+// transaction writes anything else, and commit after a refusal.
 //
 // The transaction locks a bucket's row from its first fill of the bucket to its end. Everybody
 // else who fills that bucket waits as long: fill late, commit soon. Transactions that fill
@@ -40,13 +42,20 @@ func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // fill decides by one statement where it can. Where another transaction changed the bucket
 // meanwhile, the locked row decides.
 func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error) {
-	if op.Mode > store.Always {
+	switch {
+	case op.Mode > store.Unblock:
 		return []store.Result{{Err: errors.ErrUnsupported}}, nil
+	case op.Mode == store.Ask:
+		return t.s.askIn(ctx, t.tx, []store.Txn{{op}})
 	}
-	if combinable(&op) && op.Mode == store.IfFits {
+	portable, _, err := t.s.portable(ctx, t.tx)
+	if err != nil {
+		return nil, err
+	}
+	if !portable && combinable(&op) && op.Mode == store.IfFits {
 		req := &fillRequest{In: op}
 		g := group{reqs: []*fillRequest{req}}
-		rows, err := t.s.decisions(ctx, t.tx, t.s.tryOne(&op), []group{g})
+		rows, err := t.s.decisions(ctx, t.tx, (&filler{s: t.s}).tryOne(&op), []group{g})
 		if err != nil {
 			return nil, err
 		}
@@ -54,12 +63,16 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 			return []store.Result{{States: []store.State{req.Out}}}, nil
 		}
 	}
-	return t.s.decideIn(ctx, t.tx, []store.Txn{{op}}, false)
+	return t.s.decideIn(ctx, t.tx, [][]store.Txn{{{op}}}, nil)
 }
 
 func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	err = t.s.run.Within(ctx, t.tx, "apply", func() (err error) {
-		results, err = t.s.decideIn(ctx, t.tx, txns, false)
+		if onlyAsks(txns) {
+			results, err = t.s.askIn(ctx, t.tx, txns)
+		} else {
+			results, err = t.s.decideIn(ctx, t.tx, [][]store.Txn{txns}, nil)
+		}
 		return err
 	})
 	return t.s.wrapEach("apply", results), err
@@ -82,7 +95,7 @@ func (t *txStore) Scan(ctx context.Context, prefix, after string, limit int) (pa
 }
 
 func (t *txStore) Delete(ctx context.Context, keys ...string) error {
-	return t.s.run.Within(ctx, t.tx, "delete", func() error { return t.s.remove(ctx, t.tx, keys) })
+	return t.s.run.Within(ctx, t.tx, "delete", func() error { return t.s.remove(ctx, t.tx, keys, nil) })
 }
 
 // Prune is not part of a transaction: the rows that it removes would stay locked until the end.

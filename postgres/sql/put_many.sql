@@ -9,10 +9,11 @@
 -- $7 level to store where the row is missing, or null where there is then nothing to write
 -- $8 the clock, or null for the server's
 -- $9 how far ahead of the clock a stored time may be
+-- $10 the lock_timeout in milliseconds, or null
 --
 -- The key's number travels in pre, which is negative in a new row.
 WITH c AS MATERIALIZED (
-    SELECT {{clock($8)}} AS now
+    SELECT {{clock($8)}} AS now, {{lock_timeout($10)}}
 ), asked AS MATERIALIZED (
     SELECT u.key, u.capacity, u.leak_rate, u.drained, u.added, u.clamped, u.fresh, u.i,
            s.level, s.atime, s.held, s.blocked_until, s.key IS NULL AS absent
@@ -20,7 +21,8 @@ WITH c AS MATERIALIZED (
                  $5::float8[] AS a, $6::float8[] AS n, $7::float8[] AS f OFFSET 0) AS a
          CROSS JOIN LATERAL unnest(a.k, a.c, a.r, a.d, a.a, a.n, a.f) WITH ORDINALITY
              AS u (key, capacity, leak_rate, drained, added, clamped, fresh, i)
-         LEFT JOIN {{schema}}.{{table}} AS s ON s.key = u.key
+         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.blocked_until
+                            FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
 ), written AS (
     INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
     SELECT COALESCE(a.fresh, 0), c.now, -a.i, 0, a.capacity, a.leak_rate, a.key

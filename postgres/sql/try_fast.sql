@@ -1,16 +1,34 @@
--- The TryFillups of many callers where hardly any is refused. This is try_many.sql without its
--- look at the snapshot, which costs half as much again as the rest. An amount that does not fit
--- is not returned, although its row was locked: the caller sends it again with try_many.sql,
--- and sends only that statement where refusals are frequent.
+-- The TryFillups of many callers whose buckets have rows, and room for all of them: the cheapest
+-- statement for this case. It returns the keys that it filled. A row that is missing or refuses is
+-- not returned. The caller then sends try_many.sql, which tells the two apart, and sends only that
+-- statement where refusals are frequent.
 --
--- Parameters as in try_many.sql.
-INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
-SELECT u.fresh, {{started($9)}}, -1 - u.grp, 0, u.capacity, u.leak_rate, u.key
-FROM (SELECT $1::text[] AS k, $2::float8[] AS c, $3::float8[] AS r, $4::float8[] AS l,
-             $5::float8[] AS f, $6::int4[] AS g OFFSET 0) AS a
-     CROSS JOIN LATERAL unnest(a.k, a.c, a.r, a.l, a.f, a.g) WITH ORDINALITY
-         AS u (key, capacity, leak_rate, least, fresh, grp, i)
-WHERE u.least <= u.capacity
-ORDER BY u.i
-ON CONFLICT (key) DO UPDATE SET {{fill_group()}}
-RETURNING key, level, atime, pre, held, {{started($9)}}
+-- The statement must read the rows by the index: then it locks them in byte order of key, like
+-- every other statement. The caller sends it by Runner.QueryByIndex, and not to a partitioned
+-- table, which has an index per partition.
+--
+-- Every expression reads the target row t and parameters alone. A statement that waited for a row
+-- evaluates them again on the row as the holder of the lock has left it.
+--
+-- $1 keys, in byte order, none twice
+-- $2, $3 sum of the amounts: one for all keys, or null and one per key
+-- $4, $5 capacities, likewise
+-- $6, $7 leak rates, likewise
+-- $8 whether a key has several amounts: then each caller's answer needs the level before, which
+--    RETURNING does not know before PostgreSQL 18
+-- $9 the clock, or null for the server's
+-- $10 how far ahead of the clock a stored time may be
+-- $11 the lock_timeout in milliseconds, or null
+UPDATE {{schema}}.{{table}} AS t SET
+    level = {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}} + {{of_key($2, $3)}},
+    pre = CASE WHEN $8::bool THEN {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}} END,
+    atime = {{time_to_store(t, {{of_key($6, $7)}}, {{started($9)}},
+                            {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}})}},
+    capacity = {{of_key($4, $5)}},
+    leak_rate = {{of_key($6, $7)}}
+-- The sub-select hides the length of the array from the planner, which would otherwise make a new
+-- plan for every length instead of keeping one. It is evaluated once, before the first row.
+WHERE t.key = ANY ((SELECT CASE WHEN {{lock_timeout($11)}} IS NOT NULL THEN $1::text[] END)::text[])
+  AND {{usable(t, {{started($9)}}, $10)}}
+  AND {{fits(t, {{of_key($6, $7)}}, {{started($9)}}, {{of_key($2, $3)}}, {{of_key($4, $5)}})}}
+RETURNING t.key, t.level, t.pre, t.held, GREATEST(t.atime, {{started($9)}})

@@ -10,10 +10,11 @@
 -- $8 per group the sums of its amounts in ascending order: the longest prefix that fits goes in
 -- $9 the clock, or null for the server's
 -- $10 how far ahead of the clock a stored time may be
+-- $11 the lock_timeout in milliseconds, or null
 --
 -- A group's number travels in pre, which is negative in a new row.
 WITH c AS MATERIALIZED (
-    SELECT {{clock($9)}} AS now
+    SELECT {{clock($9)}} AS now, {{lock_timeout($11)}}
 ), asked AS MATERIALIZED (
     SELECT u.key, u.capacity, u.leak_rate, u.least, u.fresh, u.grp, u.i,
            s.level, s.atime, s.held, s.blocked_until, s.key IS NULL AS absent
@@ -23,7 +24,10 @@ WITH c AS MATERIALIZED (
                  $5::float8[] AS f, $6::int4[] AS g OFFSET 0) AS a
          CROSS JOIN LATERAL unnest(a.k, a.c, a.r, a.l, a.f, a.g) WITH ORDINALITY
              AS u (key, capacity, leak_rate, least, fresh, grp, i)
-         LEFT JOIN {{schema}}.{{table}} AS s ON s.key = u.key
+         -- One look into the index per key. A join could read the whole table, by a plan from the
+         -- time when the table was small.
+         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.blocked_until
+                            FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
 ), written AS (
     INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
     SELECT a.fresh, c.now, -1 - a.grp, 0, a.capacity, a.leak_rate, a.key
@@ -32,7 +36,27 @@ WITH c AS MATERIALIZED (
                ELSE {{usable(a, c.now, $10)}}
                     AND {{fits(a, a.leak_rate, c.now, a.least, a.capacity)}} END
     ORDER BY a.i  -- rows are locked in byte order of key: no two statements can wait for each other
-    ON CONFLICT (key) DO UPDATE SET {{fill_group()}}
+    -- EXCLUDED has the group's number in pre: -1 means one amount, which EXCLUDED.level has. The
+    -- sums of another group stand in $8, and the longest prefix that fits goes in. pre keeps the
+    -- level before it, where the answers need it: RETURNING knows only the new row before
+    -- PostgreSQL 18.
+    ON CONFLICT (key) DO UPDATE SET
+        level = {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}}
+                + CASE WHEN EXCLUDED.pre = -1 THEN EXCLUDED.level ELSE (
+                      SELECT max(p)
+                      FROM unnest(($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4]
+                                                 : ($7::int4[])[(-EXCLUDED.pre)::int4] - 1]) AS p
+                      WHERE {{fits(t, EXCLUDED.leak_rate, EXCLUDED.atime, p, EXCLUDED.capacity)}}) END,
+        pre = CASE WHEN EXCLUDED.pre < -1 THEN {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}} END,
+        atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime,
+                                {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
+        capacity = EXCLUDED.capacity,
+        leak_rate = EXCLUDED.leak_rate
+    WHERE {{usable(t, EXCLUDED.atime, $10)}}
+      AND {{fits(t, EXCLUDED.leak_rate, EXCLUDED.atime,
+                     CASE WHEN EXCLUDED.pre = -1 THEN EXCLUDED.level
+                          ELSE ($8::float8[])[($7::int4[])[(-1 - EXCLUDED.pre)::int4]] END,
+                     EXCLUDED.capacity)}}
     RETURNING level, atime, pre, held, key
 )
 SELECT a.i, w.key IS NOT NULL, COALESCE(w.level, a.level), COALESCE(w.atime, a.atime), w.pre,

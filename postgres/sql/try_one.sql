@@ -6,10 +6,11 @@
 -- $4 leak rate
 -- $5 the clock, or null for the server's
 -- $6 how far ahead of the clock a stored time may be
+-- $7 the lock_timeout in milliseconds, or null
 --
 -- The level is computed several times, because a sub-select that names it costs more.
 WITH c AS MATERIALIZED (
-    SELECT {{clock($5)}} AS now
+    SELECT {{clock($5)}} AS now, {{lock_timeout($7)}}
 ), written AS (
     INSERT INTO {{schema}}.{{table}} AS t (level, atime, pre, held, capacity, leak_rate, key)
     SELECT $2::float8, c.now, -1, 0, $3::float8, $4::float8, $1::text

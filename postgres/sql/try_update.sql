@@ -4,17 +4,18 @@
 -- are frequent. A row that refuses by the snapshot is not locked. A waiter decides again on the
 -- row as the holder of the lock has left it.
 --
--- $1 to $6 as in try_one.sql; $2 is the sum of all amounts
--- $7 whether there are several amounts: then each caller's answer needs the level before, which
+-- $1 to $7 as in try_one.sql; $2 is the sum of all amounts
+-- $8 whether there are several amounts: then each caller's answer needs the level before, which
 --    RETURNING does not know before PostgreSQL 18
 UPDATE {{schema}}.{{table}} AS t SET
     level = {{leaked(t, $4::float8, {{started($5)}})}} + $2::float8,
-    pre = CASE WHEN $7::bool THEN {{leaked(t, $4::float8, {{started($5)}})}} END,
+    pre = CASE WHEN $8::bool THEN {{leaked(t, $4::float8, {{started($5)}})}} END,
     atime = {{time_to_store(t, $4::float8, {{started($5)}},
                             {{leaked(t, $4::float8, {{started($5)}})}})}},
     capacity = $3::float8,
     leak_rate = $4::float8
 WHERE t.key = $1::text
+  AND {{lock_timeout($7)}} IS NOT NULL
   AND {{usable(t, {{started($5)}}, $6)}}
   AND {{fits(t, $4::float8, {{started($5)}}, $2::float8, $3::float8)}}
 RETURNING t.level, t.atime, t.pre, t.held, {{started($5)}}

@@ -4,4 +4,4 @@
 -- further ahead of the clock than is believed. Other rows are decided under a lock by package
 -- store.
 ({row}.blocked_until IS NULL OR {row}.blocked_until <= GREATEST({clock}, {row}.atime))
-AND {row}.atime - {clock} <= {max_skew}::interval
+AND ({row}.atime <= {clock} OR {row}.atime - {clock} <= {max_skew}::interval)

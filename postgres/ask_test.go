@@ -1,0 +1,217 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// TestQuestionsShareStatements has 64 callers ask and fill. They share flushes, and each gets
+// its own answer.
+func TestQuestionsShareStatements(t *testing.T) {
+	var flushes, requests atomic.Int64
+	s := open(t, postgres.Options{Lanes: 1, Trace: store.Trace{
+		Flush: func(f store.Flush) { flushes.Add(1); requests.Add(int64(f.Requests)) },
+	}})
+	limit := store.Limit{Capacity: 10}
+	for i := range 6 {
+		fill(t, s, op(limit.For(fmt.Sprint("k", i)), float64(i), store.Always)) // 0 makes no row
+	}
+	flushes.Store(0)
+	requests.Store(0)
+	const calls = 2000
+	concurrently(t, calls, func(i int64) error {
+		if i%3 == 0 {
+			_, err := s.Fill(t.Context(), op(limit.For(fmt.Sprint("other", i%50)), 1, store.IfFits))
+			return err
+		}
+		level, n := float64(i%6), float64(i%12)
+		st, err := s.Fill(t.Context(), op(limit.For(fmt.Sprint("k", i%6)), n, store.Ask))
+		if err == nil && (st.Accepted != (n == 0 || level+n <= 10) || st.Level != level) {
+			err = fmt.Errorf("a question about %v beside %v: %+v", n, level, st)
+		}
+		return err
+	})
+	if err := s.Close(); err != nil { // waits for the last flush
+		t.Fatal(err)
+	}
+	if requests.Load() != calls || flushes.Load() > calls/4 {
+		t.Errorf("%d flushes for %d requests of 64 callers; want a quarter of %d at most",
+			flushes.Load(), requests.Load(), calls)
+	}
+}
+
+// TestQuestionsWaitForNoRow asks about a bucket whose row another session holds: at first sight,
+// and while callers that fill it wait in the queue for such rows.
+func TestQuestionsWaitForNoRow(t *testing.T) {
+	leakFree(t)
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema, StatementTimeout: time.Minute})
+	b := steady.For("held")
+	fill(t, s, op(b, 3, store.IfFits))
+	release := lockRow(t, admin, schema, "held")
+	ask := func(when string) {
+		t.Helper()
+		err := promptly(t, func() error {
+			st, err := s.Fill(t.Context(), op(b, 1, store.Ask))
+			if err == nil && (!st.Accepted || st.Level != 3) {
+				err = fmt.Errorf("%+v", st)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("a question %s: %v; want level 3 and yes", when, err)
+		}
+		err = promptly(t, func() error {
+			res, err := s.Apply(t.Context(), store.Txn{op(b, 1, store.Ask), op(steady.For("free"), 1, store.Ask)})
+			if err == nil && !res[0].Accepted {
+				err = fmt.Errorf("%+v", res)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("a transaction of questions %s: %v", when, err)
+		}
+	}
+	ask("while another session holds the row")
+	var filled sync.WaitGroup
+	for range 3 {
+		filled.Go(func() {
+			if st, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); err != nil || !st.Accepted {
+				t.Errorf("%+v, %v", st, err)
+			}
+		})
+	}
+	filled.Go(func() {
+		res, err := s.Apply(t.Context(), store.Txn{op(b, 1, store.IfFits), op(b, 1, store.IfFits)})
+		if err != nil || !res[0].Accepted {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+	waiters(t, admin, schema, 1)
+	ask("while fills wait for the row")
+	release()
+	filled.Wait()
+	levelIs(t, s, "held", 8)
+}
+
+// TestQuestionsInATransaction asks in a transaction of the application. The answer counts the
+// fills of the transaction, and a question locks no row, not even in one that cannot write.
+func TestQuestionsInATransaction(t *testing.T) {
+	c := newCharges(t, postgres.Options{})
+	b := store.Limit{Capacity: 10}.For("k")
+	fill(t, c.s, op(b, 3, store.IfFits))
+	tx := c.begin(t, pgx.ReadCommitted)
+	in := c.s.With(tx)
+	for _, o := range []store.Op{op(b, 7, store.Ask), op(b, 8, store.Ask), op(b.For("none"), 10, store.Ask)} {
+		if st := fill(t, in, o); st.Accepted != (o.Amount != 8) {
+			t.Errorf("a question about %v: %+v", o.Amount, st)
+		}
+	}
+	res, err := in.Apply(t.Context(), store.Txn{op(b, 1, store.Ask), op(b, 6, store.Ask), op(b.For("none"), 1, store.Ask)})
+	if err != nil || !res[0].Accepted {
+		t.Errorf("a transaction of questions: %+v, %v", res, err)
+	}
+	// Somebody else fills the bucket meanwhile, without waiting for the transaction.
+	err = promptly(t, func() error { _, err := c.s.Fill(t.Context(), op(b, 1, store.IfFits)); return err })
+	if err != nil {
+		t.Errorf("a fill beside the questions: %v", err)
+	}
+	fill(t, in, op(b, 2, store.IfFits))
+	if st := fill(t, in, op(b, 5, store.Ask)); st.Accepted || st.Level != 6 {
+		t.Errorf("a question after a fill of the transaction: %+v; want level 6", st)
+	}
+	end(t, tx, true)
+	levelIs(t, c.s, "k", 6)
+
+	read, err := c.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := fill(t, c.s.With(read), op(b, 1, store.Ask)); !st.Accepted || st.Level != 6 {
+		t.Errorf("a question in a transaction that only reads: %+v", st)
+	}
+	end(t, read, false)
+	if n := scalar[int](t, c.pool, "SELECT count(*) FROM "+table(t, c.schema)); n != 1 {
+		t.Errorf("%d rows; want 1, because a question makes none", n)
+	}
+}
+
+// TestQuestionCutOff ends the context of a question in flight, and breaks its connection. A
+// question changes nothing, so its outcome is never unknown.
+func TestQuestionCutOff(t *testing.T) {
+	leakFree(t)
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	p, url := newProxy(t, pgtest.URL(t))
+	s := over(t, poolAt(t, tune(url, "pool_max_conns=1")), postgres.Options{Schema: schema, StatementTimeout: time.Second})
+	b := steady.For(secret)
+	for name, ask := range map[string]func(context.Context) error{
+		"ask": calls(s, b)["ask"], "ask for several": calls(s, b)["ask for several"],
+	} {
+		if err := ask(t.Context()); err != nil { // prepares the statements
+			t.Fatal(err)
+		}
+		cuts := []cut{before, after}
+		if name == "ask" { // StatementTimeout bounds a flush; the context of its caller bounds another read
+			cuts = append(cuts, swallowed)
+		}
+		for _, c := range cuts {
+			p.arm(c, 0)
+			wantError(t, ask(t.Context()), store.ErrUnavailable)
+			until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
+		}
+		release := lockTable(t, admin, schema)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- ask(ctx) }()
+		waiters(t, admin, schema, 1)
+		cancel()
+		plainContext(t, promptly(t, func() error { return <-done }), context.Canceled)
+		release()
+		until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
+	}
+}
+
+// TestVisitKeepsNoTransaction looks at the sessions of a store while the function of Visit runs.
+func TestVisitKeepsNoTransaction(t *testing.T) {
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=visitor-"+schema))
+	s := over(t, pool, postgres.Options{Schema: schema})
+	const buckets = 2500
+	txns := make([]store.Txn, buckets)
+	for i := range txns {
+		txns[i] = store.Txn{op(steady.For(fmt.Sprintf("k%05d", i)), 1, store.Always)}
+	}
+	if _, err := s.Apply(t.Context(), txns...); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := store.Visit(t.Context(), s, "k", func(e store.Entry) bool {
+		if seen++; seen%500 == 1 {
+			if n := pool.Stat().AcquiredConns(); n != 0 {
+				t.Errorf("Visit holds %d connections while its function runs", n)
+			}
+			states := scalar[string](t, admin, `SELECT COALESCE(string_agg(state, ','), '') FROM pg_stat_activity
+				WHERE application_name = $1 AND state <> 'idle'`, "visitor-"+schema)
+			if states != "" {
+				t.Errorf("a session is %s while the function runs", states)
+			}
+		}
+		return true
+	})
+	if err != nil || seen != buckets {
+		t.Errorf("visited %d of %d buckets, %v", seen, buckets, err)
+	}
+}

@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/store"
+)
+
+// Check asks the server for settings and states that break or weaken the promises of a store with
+// the options o: its version and role, the settings of durability, the table and its version, the
+// rights of the user, a pooler, and dead rows. o may be nil. Check needs no rights but those to
+// connect; a finding that is [store.Unchecked] tells which question the server did not answer. It
+// writes nothing.
+//
+// An error means that the server gave no answer, or that an option is invalid.
+func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding, error) {
+	options := Options{}
+	if o != nil {
+		options = *o
+	}
+	options.PruneEvery = 0
+	s, err := newStore(pool, options)
+	if err != nil {
+		return nil, store.Wrap("postgres", "check", err)
+	}
+	defer func() { _ = s.Close() }()
+	var k *checker
+	err = s.run.Look(ctx, "check", func(conn *pgxpool.Conn) error {
+		k = &checker{conn: conn.Conn(), names: s.run.Names}
+		for _, step := range []func(context.Context) error{k.server, k.table, k.migrations} {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return k.pooler(ctx, pool)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k.findings, nil
+}
+
+// checker collects the findings of Check.
+type checker struct {
+	conn     *pgx.Conn
+	names    pgname.Names
+	findings []store.Finding
+}
+
+func (k *checker) add(severity store.Severity, subject, problem, remedy string) {
+	k.findings = append(k.findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+}
+
+// plain keeps the questions of Check from being prepared, so that they work through any pooler.
+const plain = pgx.QueryExecModeExec
+
+// server judges the settings of the server and of the session.
+func (k *checker) server(ctx context.Context) error {
+	var number int
+	var version, commit, standbys, fsync, pages, readOnly, vacuum string
+	var replica bool
+	err := k.conn.QueryRow(ctx, `SELECT pg_catalog.current_setting('server_version_num')::int,
+		pg_catalog.current_setting('server_version'), pg_catalog.current_setting('synchronous_commit'),
+		pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.current_setting('fsync'),
+		pg_catalog.current_setting('full_page_writes'), pg_catalog.current_setting('default_transaction_read_only'),
+		pg_catalog.current_setting('autovacuum'), pg_catalog.pg_is_in_recovery()`, plain).
+		Scan(&number, &version, &commit, &standbys, &fsync, &pages, &readOnly, &vacuum, &replica)
+	if err != nil {
+		return err
+	}
+	k.version(number, version)
+	switch {
+	case replica:
+		k.add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
+			"connect to the primary, for instance with target_session_attrs=read-write")
+	case readOnly == "on":
+		k.add(store.Broken, "default_transaction_read_only", "it is on: the server refuses every fill",
+			"set it to off for the role and the database of the application")
+	}
+	switch {
+	case commit == "off":
+		k.add(store.Broken, "synchronous_commit", "it is off: a crash loses the last acknowledged fills",
+			"set it to on for the role and the database of the application")
+	case commit == "local" && standbys != "":
+		k.add(store.Warning, "synchronous_commit", "it is local: a fail-over loses the fills that the synchronous replica "+
+			"had not received", "set it to on for the role and the database of the application")
+	}
+	if fsync != "on" {
+		k.add(store.Broken, "fsync", "it is off: a crash of the machine can damage the whole database", "set it to on")
+	}
+	if pages != "on" {
+		k.add(store.Broken, "full_page_writes", "it is off: a crash of the machine can damage the whole database", "set it to on")
+	}
+	if vacuum != "on" {
+		k.add(store.Warning, "autovacuum", "it is off: the table grows for ever", "set it to on")
+	}
+	return nil
+}
+
+// version judges a version by its number, as server_version_num reports it, and its name.
+func (k *checker) version(number int, name string) {
+	if number < oldestServer {
+		k.add(store.Broken, "version", fmt.Sprintf("the server is PostgreSQL %s; the oldest that works is %d", name, oldestServer/10000),
+			"upgrade the server")
+	}
+}
+
+// oldestServer is the number of the oldest version that brim works with.
+const oldestServer = 140000
+
+// rights are the rights on the table that a store needs.
+var rights = []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
+
+// table judges the table of buckets.
+func (k *checker) table(ctx context.Context) error {
+	const missing = `run "brim migrate up", or migrations.Up`
+	var persistence string
+	var usage, vacuum bool
+	var allowed []bool
+	var columns, live, dead, bytes int64
+	err := k.conn.QueryRow(ctx, `SELECT c.relpersistence::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
+		ARRAY(SELECT pg_catalog.has_table_privilege(c.oid, r) FROM pg_catalog.unnest($3::text[]) AS r),
+		NOT COALESCE('autovacuum_enabled=false' = ANY (c.reloptions) OR 'autovacuum_enabled=off' = ANY (c.reloptions), false),
+		(SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND NOT a.attisdropped
+			AND a.attname = ANY ('{level,atime,pre,held,capacity,leak_rate,blocked_until,key}'::name[])),
+		COALESCE(pg_catalog.pg_stat_get_live_tuples(c.oid), 0), COALESCE(pg_catalog.pg_stat_get_dead_tuples(c.oid), 0),
+		pg_catalog.pg_relation_size(c.oid)
+		FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')`,
+		plain, k.names.Schema(), k.names.Table(), rights).
+		Scan(&persistence, &usage, &allowed, &vacuum, &columns, &live, &dead, &bytes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		k.add(store.Broken, "table", fmt.Sprintf("there is no table %s", k.names.Qualified()), missing)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if columns != 8 {
+		k.add(store.Broken, "table", fmt.Sprintf("the table %s is not that of brim: columns are missing", k.names.Qualified()),
+			"choose another name with Options.Schema and Options.Table, and "+missing)
+	}
+	if persistence == "u" {
+		k.add(store.Broken, "table", "it is UNLOGGED: a crash of the server empties it", "ALTER TABLE ... SET LOGGED")
+	}
+	var lacking []string
+	for i, ok := range allowed {
+		if !ok {
+			lacking = append(lacking, rights[i])
+		}
+	}
+	if !usage || len(lacking) > 0 {
+		if !usage {
+			lacking = append(lacking, "USAGE on its schema")
+		}
+		k.add(store.Broken, "rights", "the user lacks on the table: "+strings.Join(lacking, ", "),
+			"grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema")
+	}
+	switch {
+	case !vacuum:
+		k.add(store.Warning, "autovacuum", "it is off for the table, which therefore grows for ever",
+			"ALTER TABLE ... RESET (autovacuum_enabled)")
+	case dead > 10_000+live:
+		k.add(store.Warning, "dead rows", fmt.Sprintf("the table has %d dead rows beside %d buckets: the vacuum does not keep up, "+
+			"most likely because of a long transaction or a forgotten replication slot", dead, live),
+			"see pg_stat_activity for the oldest backend_xmin, and pg_replication_slots")
+	}
+	if bytes > 8<<20 && bytes > 10*bucketBytes*(live+dead) {
+		k.add(store.Warning, "bloat", fmt.Sprintf("the table takes %d MiB for %d buckets", bytes>>20, live),
+			"VACUUM FULL in a quiet hour, since it locks the table; if the figure is wrong, ANALYZE first")
+	}
+	return nil
+}
+
+// bucketBytes is the size of a bucket in the table, in bytes; docs/operations.md.
+const bucketBytes = 150
+
+// migrations judges the version of the tables.
+func (k *checker) migrations(ctx context.Context) error {
+	var version int
+	var dirty bool
+	err := k.conn.QueryRow(ctx, `SELECT version, dirty FROM `+k.names.QualifiedVersions()+` LIMIT 1`, plain).Scan(&version, &dirty)
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg), errors.Is(err, pgx.ErrNoRows):
+		k.add(store.Unchecked, "migrations", "the version of the tables cannot be read from "+k.names.QualifiedVersions(),
+			"grant SELECT on it; it does not exist if another tool than brim has made the tables")
+	case err != nil:
+		return err
+	case dirty:
+		k.add(store.Broken, "migrations", fmt.Sprintf("the migration to version %d is running, or was cut short", version),
+			`"brim migrate up" repairs it`)
+	case version < pgname.Latest:
+		k.add(store.Warning, "migrations", fmt.Sprintf("the tables have version %d, and this brim knows %d", version, pgname.Latest),
+			`run "brim migrate up", or migrations.Up`)
+	}
+	return nil
+}
+
+// pooler finds out whether a pooler in transaction mode forgets prepared statements. A pooler gives
+// its clients other process IDs than those of the server.
+func (k *checker) pooler(ctx context.Context, pool *pgxpool.Pool) error {
+	var first, second, third uint32
+	if err := k.conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", plain).Scan(&first); err != nil {
+		return err
+	}
+	mode := pool.Config().ConnConfig.DefaultQueryExecMode
+	if first == k.conn.PgConn().PID() || mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeDescribeExec &&
+		mode != pgx.QueryExecModeCacheDescribe {
+		return nil
+	}
+	const prepared = "SELECT pg_catalog.pg_backend_pid() AS brim_check"
+	if err := k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&first); err != nil {
+		return k.forgets(err)
+	}
+	if pool.Config().MaxConns < 2 {
+		k.add(store.Unchecked, "pooler", "a pooler is in between, and the pool has no second connection to find out its mode",
+			"set pool_max_conns to 2 or more for the check")
+		return nil
+	}
+	other, err := pool.Begin(ctx) // in transaction mode it takes the server's session of the first connection
+	if err != nil {
+		return err
+	}
+	defer func() { _ = other.Rollback(ctx) }()
+	if err := other.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", plain).Scan(&second); err != nil {
+		return err
+	}
+	return k.forgets(k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&third))
+}
+
+// forgets adds a finding if err says that a prepared statement is unknown, and returns any other
+// error.
+func (k *checker) forgets(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05") {
+		k.add(store.Broken, "pooler", "a pooler in transaction mode forgets prepared statements, so calls fail",
+			"set max_prepared_statements above 0 in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the connection string")
+		return nil
+	}
+	return err
+}

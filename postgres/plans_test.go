@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/store"
+)
+
+// TestPlansOutliveGrowth has a connection plan every statement while the table is empty, and fills
+// the table. The statements must go on to read by index: the table counts the rows that plans read.
+func TestPlansOutliveGrowth(t *testing.T) {
+	states := []struct{ name, sql string }{ // of the table when the statements are planned
+		{"never analyzed", "SELECT"},
+		{"analyzed while empty", "ANALYZE @"},
+		{"emptied", "INSERT INTO @ (level, atime, capacity, leak_rate, key) " +
+			"SELECT 0, clock_timestamp(), 1, 0, i FROM generate_series(1, 2000) AS i; DELETE FROM @; VACUUM ANALYZE @"},
+	}
+	for _, mode := range []string{"cache_statement", "cache_describe", "exec"} {
+		for _, plans := range []string{"auto", "force_generic_plan", "force_custom_plan"} {
+			if mode != "cache_statement" && plans != "auto" {
+				continue // the setting concerns statements that the server keeps
+			}
+			for i, state := range states {
+				if plans != "auto" && i == 0 {
+					continue // a table that was never analyzed looks larger than one that was analyzed while empty
+				}
+				t.Run(mode+", "+plans+", "+state.name, func(t *testing.T) {
+					growUnderPlans(t, mode, plans, state.sql, 30_000)
+				})
+			}
+		}
+	}
+	t.Run("a million", func(t *testing.T) {
+		growUnderPlans(t, "cache_statement", "auto", "ANALYZE @", 1_000_000)
+	})
+}
+
+func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
+	ctx := context.Background()
+	admin := pgtest.Pool(t)
+	schema := pgtest.Schema(t)
+	if err := migrations.Up(ctx, admin, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	table := schema + ".buckets"
+	run := func(sql string) {
+		t.Helper()
+		for _, sql := range strings.Split(strings.ReplaceAll(sql, "@", table), ";") {
+			if _, err := admin.Exec(ctx, sql); err != nil {
+				t.Fatalf("%v, for %s", err, sql)
+			}
+		}
+	}
+	run("ALTER TABLE @ SET (autovacuum_enabled = false); " + state)
+
+	cfg := pgtest.Pool(t).Config()
+	cfg.MaxConns = 1
+	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = plans
+	cfg.ConnConfig.RuntimeParams["application_name"] = schema
+	cfg.ConnConfig.DefaultQueryExecMode = map[string]pgx.QueryExecMode{
+		"cache_statement": pgx.QueryExecModeCacheStatement,
+		"cache_describe":  pgx.QueryExecModeCacheDescribe,
+		"exec":            pgx.QueryExecModeExec,
+	}[mode]
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := New(pool, &Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+
+	for range 7 { // the server takes a plan for all parameters from the sixth time on
+		everyStatement(t, s, pool)
+	}
+	run(fmt.Sprintf("INSERT INTO @ (level, atime, capacity, leak_rate, key) "+
+		"SELECT 0, clock_timestamp(), 1, 0, 'row' || i FROM generate_series(1, %d) AS i", rows))
+	before := s.generation.Load()
+	for deadline := time.Now().Add(30 * time.Second); s.generation.Load() == before; {
+		// A call without a statement.
+		if err := s.run.Look(ctx, "look", func(*pgxpool.Conn) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the store has not noticed that the table has grown")
+		}
+	}
+	const times = 3
+	for range times {
+		everyStatement(t, s, pool)
+	}
+	if _, err := s.Prune(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close() // the server counts at the latest when a session ends
+	var seq, index, updates int
+	for deadline := time.Now().Add(30 * time.Second); updates == 0; {
+		var sessions int
+		err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions)
+		if err == nil && sessions == 0 {
+			err = admin.QueryRow(ctx, `SELECT seq_tup_read, idx_tup_read, n_tup_upd
+				FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
+				WHERE t.schemaname = $1 AND t.relname = 'buckets'`, schema).Scan(&seq, &index, &updates)
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("no counts: %v", err)
+		}
+	}
+	// Prune reads each row once. Scan returns some rows by index.
+	most := rows + 4100
+	if seq > most || index > 5000 {
+		t.Errorf("%d rows were read by number and %d by index in %d calls of each kind, of a table of %d; want at most %d and 5000",
+			seq, index, times, rows, most)
+	}
+}
+
+// everyStatement sends each statement that looks for rows.
+func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
+	t.Helper()
+	ctx := t.Context()
+	request := func(key string) *fillRequest {
+		return &fillRequest{In: store.Op{Bucket: store.Limit{Capacity: 1000, LeakRate: 1}.For(key), Amount: 1}}
+	}
+	one := []group{{reqs: []*fillRequest{request("a")}}}
+	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
+	f := &filler{s: s}
+	for _, c := range []struct {
+		groups []group
+		st     statement
+	}{
+		{one, f.tryOne(one[0].op())},
+		{one, f.tryUpdate(one[0])},
+		{several, f.tryMany(several)},
+		{several, f.tryFast(several)},
+		{several, f.putStatement(several)},
+	} {
+		if _, err := s.decisions(ctx, pool, c.st, c.groups); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := func(s store.Store) {
+		t.Helper()
+		a, b := request("a").In.Bucket, request("b").In.Bucket
+		_, err := s.Fill(ctx, request("a").In)
+		if err == nil {
+			_, err = s.Apply(ctx, store.Txn{request("a").In, request("b").In}, store.Txn{{Bucket: b, Hold: 1}})
+		}
+		if err == nil {
+			_, err = s.Read(ctx, a)
+		}
+		if err == nil {
+			_, err = s.Read(ctx, a, b)
+		}
+		if err == nil {
+			_, err = s.Scan(ctx, "a", "", 10)
+		}
+		if err == nil {
+			err = s.Delete(ctx, "b")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls(s)
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls(s.With(tx))
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	err = s.run.Look(ctx, "probe", func(conn *pgxpool.Conn) error {
+		_, err := s.run.QueryByIndex(ctx, conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,101 @@
+package postgres_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// TestPruneOfOtherTables replaces the table by one whose rows are not all in its own pages. Prune
+// finds the rows of partitions by their keys. Of the others it must say so: it would find no page,
+// or delete rows of other tables that have the same number. There Options.Portable makes it work,
+// and so does the statement of docs/postgres.md.
+func TestPruneOfOtherTables(t *testing.T) {
+	const columns = "(level float8, atime timestamptz, pre float8, held float8 DEFAULT 0, capacity float8, leak_rate float8, " +
+		"blocked_until timestamptz, key text COLLATE \"C\""
+	for _, c := range []struct {
+		name, words string
+		ddl         string // @ is the schema
+		works       bool   // the table can be filled
+	}{
+		{"plain", "", "CREATE TABLE @.buckets " + columns + " PRIMARY KEY)", true},
+		{
+			"partitioned", "",
+			"CREATE TABLE @.buckets " + columns + " PRIMARY KEY) PARTITION BY HASH (key); " +
+				"CREATE TABLE @.buckets_0 PARTITION OF @.buckets FOR VALUES WITH (MODULUS 2, REMAINDER 0); " +
+				"CREATE TABLE @.buckets_1 PARTITION OF @.buckets FOR VALUES WITH (MODULUS 2, REMAINDER 1)", true,
+		},
+		{
+			"with children", "has tables that inherit from it",
+			"CREATE TABLE @.buckets " + columns + " PRIMARY KEY); CREATE TABLE @.buckets_child (PRIMARY KEY (key)) INHERITS (@.buckets)", true,
+		},
+		{"view", "is a view", "CREATE TABLE @.buckets_base " + columns + " PRIMARY KEY); CREATE VIEW @.buckets AS SELECT * FROM @.buckets_base", true},
+		{
+			"materialized view", "is of kind m",
+			"CREATE TABLE @.buckets_base " + columns + "); CREATE MATERIALIZED VIEW @.buckets AS SELECT * FROM @.buckets_base", false,
+		},
+		{
+			"foreign", "is a foreign table",
+			"CREATE EXTENSION IF NOT EXISTS file_fdw; CREATE SERVER IF NOT EXISTS files FOREIGN DATA WRAPPER file_fdw; " +
+				"CREATE FOREIGN TABLE @.buckets " + columns + ") SERVER files OPTIONS (filename '/dev/null')", false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pool := pgtest.Pool(t)
+			schema := migrated(t, pool)
+			execute(t, pool, "DROP TABLE "+schema+".buckets")
+			execute(t, pool, strings.ReplaceAll(c.ddl, "@", schema))
+			t.Cleanup(func() { execute(t, pool, "DROP EXTENSION IF EXISTS file_fdw CASCADE") })
+			s := over(t, pool, postgres.Options{Schema: schema})
+			setUp := func() {
+				execute(t, pool, "DELETE FROM "+schema+".buckets")
+				// The first bucket has leaked empty long ago.
+				fill(t, s, op(store.Limit{Capacity: 5, LeakRate: 1}.For("gone"), 1, store.Always))
+				execute(t, pool, "UPDATE "+schema+".buckets SET atime = atime - interval '1 hour'")
+				fill(t, s, op(store.Limit{Capacity: 5, LeakRate: 1}.For("fresh"), 1, store.Always))
+				fill(t, s, op(steady.For("kept"), 1, store.Always))
+				fill(t, s, store.Op{Bucket: store.Limit{Capacity: 5, LeakRate: 1}.For("blocked"), Amount: 6, BlockFor: time.Minute})
+			}
+			if c.works {
+				setUp()
+			}
+			n, err := s.Prune(t.Context())
+			if c.words == "" {
+				if n != 1 || err != nil {
+					t.Errorf("pruned %d, %v; want 1", n, err)
+				}
+				return
+			}
+			wantError(t, err, errors.ErrUnsupported, "postgres: prune: ", c.words)
+			if n != 0 {
+				t.Errorf("pruned %d; want 0", n)
+			}
+			if !c.works {
+				return
+			}
+			if n, err := over(t, pool, postgres.Options{Schema: schema, Portable: true}).Prune(t.Context()); n != 1 || err != nil {
+				t.Errorf("with portable statements, pruned %d, %v; want 1", n, err)
+			}
+			setUp()
+			page, err := os.ReadFile("../docs/postgres.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, sql, _ := strings.Cut(string(page), "```sql\nDELETE FROM brim.buckets")
+			sql, _, found := strings.Cut(sql, "```")
+			if !found {
+				t.Fatal("docs/postgres.md has no statement that removes empty buckets")
+			}
+			execute(t, pool, "DELETE FROM "+schema+".buckets"+sql)
+			if keys := scalar[string](t, pool, "SELECT string_agg(key, ' ' ORDER BY key) FROM "+schema+".buckets"); keys != "blocked fresh kept" {
+				t.Errorf("the statement leaves %s; want the buckets that are in use", keys)
+			}
+		})
+	}
+}

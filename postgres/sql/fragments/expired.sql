@@ -1,0 +1,7 @@
+-- expired(row, past)
+--
+-- Whether the bucket was empty at the time past, and no answer depends on its row any more; see
+-- Record.Expired in package store.
+{row}.held = 0 AND {row}.leak_rate > 0 AND {row}.atime <= {past}
+AND ({row}.blocked_until IS NULL OR {row}.blocked_until <= {past})
+AND {{leaked({row}, {row}.leak_rate, {past})}} = 0
