@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,14 +18,24 @@ type account struct {
 	key     string
 	budget  *checkedBudget
 	snap    ledger.Snapshot
+	memory  *memory
+	keepIDs int64
 	time    int64          // of the last decision; of this one after advance
 	seq     int64          // number of the last entry
 	next    int64          // first expiry of an open hold, or an earlier time; 0 without holds
+	read    marks          // of the account as it is stored
+	marks   marks          // after this decision
+	pruned  int64          // entries of this time and before may be gone
+	frozen  string         // why the account declines; empty if it does not
+	own     []ownLimit     // sorted by rule
+	unit    string         // currency in which the figures are stored
 	tallies []*tally       // one for each rule of the budget, in the same order
 	unknown []*tally       // of rules that the budget lacks; other processes may have them
 	added   []ledger.Entry // by this decision
 	opened  []ledger.Hold  // by this decision
 	closed  []ledger.Hold  // by this decision
+
+	allHolds *reserved // all open holds; nil until they are read
 }
 
 // tally contains the running figures of one rule in one account.
@@ -38,16 +49,24 @@ type tally struct {
 	name        string
 	fingerprint uint64 // of the rule that counted
 	rule        *Rule  // nil if the budget has no such rule
-	known       bool   // read from the ledger; otherwise the entries are counted first
-	countedSeq  int64  // number of the last entry that was counted
-	countedAt   int64  // time of the last decision with this rule
-	edge        int64  // entries dated after it count
-	used        int64  // spends, for a Count rule
-	held        int64
+	amounts     amounts
+	known       bool        // read from the ledger; otherwise the entries are counted first
+	countedSeq  int64       // number of the last entry that was counted
+	countedAt   int64       // time of the last decision with this rule
+	begun       int64       // number of the last entry when the account got the rule; it counts no credit up to there
+	reach       int64       // how far back the rule needs entries
+	edge        int64       // entries dated after it count
+	sums                    // of a rule without Per
+	values      []valueSums // of a rule with Per, in the order of the values; none is zero
+	value       string      // of a tally that [tally.of] has made of such a rule
+	ahead       []leave     // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
 	// Of a Leaky rule:
 	firstSeq int64 // entries from this number on count
 	bucket   store.Record
+	limit    store.Limit  // of the rule since base
+	base     store.Record // the bucket after entry baseSeq, when the rule's limit last changed
+	baseSeq  int64
 }
 
 // Dates before and after all entries.
@@ -60,27 +79,33 @@ const (
 // the bucket goes by the account's time, which never runs back.
 const anySkew = time.Duration(math.MaxInt64)
 
-// load reads an account. An account that the ledger does not have is empty.
-func (b *checkedBudget) load(snap ledger.Snapshot, key string) (*account, error) {
+// load reads an account of the budget. An account that the ledger does not have is empty.
+func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {
 		return nil, err
 	}
-	a := &account{key: key, budget: b, snap: snap}
+	a := &account{
+		key: key, budget: budget, unit: budget.Currency, snap: snap, memory: b.memory, keepIDs: b.keepIDs.Microseconds(),
+	}
 	var known []*tally
 	if stored.State != nil {
 		if known, err = a.decode(stored.State); err != nil {
 			return nil, err
 		}
+		if a.unit != budget.Currency {
+			return nil, fmt.Errorf("spend: %w: the accounts of budget %q are counted in %.8q and not in %q; "+
+				"a budget that counts in another unit needs another name", ErrCurrency, budget.Name, a.unit, budget.Currency)
+		}
 	}
-	for i := range b.Rules {
-		r := &b.Rules[i]
-		at := slices.IndexFunc(known, func(u *tally) bool { return u.name == r.name && u.fingerprint == b.fingerprints[i] })
+	for i := range budget.Rules {
+		r, fingerprint := &budget.Rules[i], budget.fingerprints[i]
+		at := slices.IndexFunc(known, func(u *tally) bool { return u.name == r.name && u.fingerprint == fingerprint })
 		if at < 0 {
-			a.tallies = append(a.tallies, &tally{name: r.name, fingerprint: b.fingerprints[i], rule: r})
+			a.tallies = append(a.tallies, &tally{name: r.name, fingerprint: fingerprint, rule: r, reach: r.reach()})
 			continue
 		}
-		known[at].rule = r
+		known[at].rule, known[at].reach = r, r.reach()
 		a.tallies = append(a.tallies, known[at])
 		known = slices.Delete(known, at, at+1)
 	}
@@ -101,10 +126,10 @@ func (a *account) close(sp *spend) {
 	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
 }
 
-// holds reads the spends whose holds expire up to a time, in that order, and
-// the earliest expiry after it, or 0.
-func (a *account) holds(upto int64) (held []*spend, next int64, err error) {
-	requests, next, err := a.snap.Holds(a.key, upto)
+// holds reads the spends whose holds expire up to a time, at most limit and in that order, and
+// the earliest expiry of the others, or 0.
+func (a *account) holds(upto int64, limit int) (held []*spend, next int64, err error) {
+	requests, next, err := a.snap.Holds(a.key, upto, limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -126,10 +151,14 @@ func (a *account) holds(upto int64) (held []*spend, next int64, err error) {
 func (a *account) add(e ledger.Entry) (seq int64, err error) {
 	a.seq++
 	e.Account, e.Seq, e.At, e.Currency = a.key, a.seq, a.time, a.budget.Currency
-	if e.Part == 0 {
+	switch {
+	case e.Dated == 0:
 		e.Part, e.Dated = e.Seq, e.At
+	case e.Dated == e.At && e.Part == 0:
+		e.Part = e.Seq
 	}
 	a.added = append(a.added, e)
+	a.marks.note(&e)
 	for _, u := range a.tallies {
 		if err := u.count(&e); err != nil {
 			return 0, err
@@ -145,43 +174,61 @@ func (u *tally) count(e *ledger.Entry) error {
 	case u.rule.kind == leaky:
 		return u.fill(e)
 	case u.rule.counts() && e.Dated > u.edge:
-		return u.sum(e, 1)
+		if err := u.sum(e, 1); err != nil {
+			return err
+		}
+		u.pay(e)
 	}
 	return nil
 }
 
 // sum adds an entry to the sums if sign is 1, and subtracts it if sign is -1.
 func (u *tally) sum(e *ledger.Entry, sign int64) error {
-	if !u.rule.matches(e.Tags) {
+	if !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
-	ok := true
-	plus := func(sum *int64, n int64) {
-		s, fits := add(*sum, n*sign)
-		if ok = ok && fits; fits {
-			*sum = s
-		}
-	}
-	if u.rule.kind == count {
-		plus(&u.used, e.Count)
+	n := u.units(e)
+	n.used, n.held = n.used*sign, n.held*sign
+	var ok bool
+	if u.rule.each {
+		ok = u.addValue(e.Tags[u.rule.per], n)
 	} else {
-		plus(&u.used, e.Used)
-		plus(&u.held, e.Held)
+		ok = u.sums.add(n)
 	}
 	if !ok {
-		return fmt.Errorf("spend: %w: the sum of the account's spends would be out of range", ErrAmount)
+		return fmt.Errorf("spend: %w: the sum of the account's spends would be out of range; %s",
+			ErrAmount, largest(u.rule.limit.Currency))
 	}
 	return nil
 }
 
+// units returns the units that the entry adds to the rule.
+func (u *tally) units(e *ledger.Entry) sums {
+	if u.rule.spends() {
+		return sums{used: e.Count}
+	}
+	return sums{used: e.Used, held: e.Held}
+}
+
 // fill changes the bucket of a Leaky rule by an entry.
 func (u *tally) fill(e *ledger.Entry) error {
-	if e.Part < u.firstSeq || e.Used == 0 && e.Held == 0 || !u.rule.matches(e.Tags) {
+	used := e.Used - u.credited(e)
+	if cmp.Or(e.Part, e.Seq) < u.firstSeq || used == 0 && e.Held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
+		return nil
+	}
+	if used == 0 {
+		// The level leaks from the last use on, at the rate of the rule in force. If a hold also
+		// settled the leak, a change of the rule would count from whichever came last.
+		held := u.bucket.Held + float64(e.Held)
+		if held < 0 {
+			return store.ErrNotHeld
+		}
+		u.bucket.Held = held
 		return nil
 	}
 	op := store.Op{
-		Bucket: u.rule.bucket().For(u.name), Mode: store.Always,
-		Amount: float64(e.Used), Hold: float64(e.Held),
+		Bucket: u.limit.For(u.name), Mode: store.Always,
+		Amount: float64(used), Hold: float64(e.Held),
 	}
 	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
 	return err
@@ -190,7 +237,7 @@ func (u *tally) fill(e *ledger.Entry) error {
 // room returns the amount that is left of the limit. The amount may be
 // negative. If it is out of range, room returns the nearest number.
 func (u *tally) room() int64 {
-	return subtract(subtract(u.rule.limit.Minor, u.used), u.held)
+	return subtract(subtract(u.amounts.now, u.spent()), u.held)
 }
 
 // subtract returns a - b, or the nearest number in range.
@@ -205,21 +252,21 @@ func subtract(a, b int64) int64 {
 	return d
 }
 
-// fits reports whether the rule agrees to n more units of a spend, which then
+// fits reports whether the rule agrees to n more units of a spend, which began with first and then
 // amounts to total, and to the given number of further spends.
-func (u *tally) fits(n, total, spends, now int64, tags map[string]string) bool {
-	if !u.rule.matches(tags) {
+func (u *tally) fits(n, first, total, spends, now int64, tags map[string]string) bool {
+	if !u.rule.matches(tags, first) {
 		return true
 	}
 	switch u.rule.kind {
 	case perTransaction:
-		return total <= u.rule.limit.Minor
-	case count:
-		return spends <= u.room()
+		return total <= u.amounts.now
+	case count, countPer:
+		return spends <= u.of(tags).room()
 	case leaky:
 		bucket := u.bucket
-		st, _, err := bucket.Fill(&store.Op{Bucket: u.rule.bucket().For(u.name), Amount: float64(n)}, now, anySkew)
+		st, _, err := bucket.Fill(&store.Op{Bucket: u.limit.For(u.name), Amount: float64(n)}, now, anySkew)
 		return err == nil && st.Accepted
 	}
-	return n <= u.room()
+	return n <= u.of(tags).room()
 }

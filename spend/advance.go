@@ -15,20 +15,21 @@ import (
 func (a *account) advance(now int64) error {
 	last := a.time
 	a.time = now
+	a.useLimits()
 	for _, u := range a.tallies {
 		if err := u.advance(a, last, now); err != nil {
 			return err
 		}
 	}
-	// A rule that no process has used for DefaultKeepIDs is dropped. If it returns,
+	// A rule that no process has used for KeepIDs is dropped. If it returns,
 	// it counts the ledger's entries anew.
 	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool {
-		return now-u.countedAt > DefaultKeepIDs.Microseconds()
+		return now-u.countedAt > a.keepIDs
 	})
 	if a.next == 0 || a.next > now {
 		return nil
 	}
-	expired, next, err := a.holds(now)
+	expired, next, err := a.holds(now, unlimited)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (u *tally) advance(a *account, last, now int64) error {
 			return err
 		}
 		for i := range missed {
-			if err := u.count(&missed[i]); err != nil {
+			if err := u.catchUp(a, &missed[i]); err != nil {
 				return err
 			}
 		}
@@ -65,57 +66,90 @@ func (u *tally) advance(a *account, last, now int64) error {
 	u.known, u.countedSeq, u.countedAt = true, a.seq, now
 	switch u.rule.kind {
 	case rolling, count:
-		return u.moveEdge(a, now-u.rule.length.Microseconds())
-	case calendar:
-		if start, _ := u.rule.periodAt(now); start > u.edge+1 {
-			if start <= last {
-				return u.moveEdge(a, start-1)
-			}
-			// No entry is dated after the last decision, so a period that has begun
-			// since then is empty.
-			u.edge, u.used, u.held = start-1, 0, 0
+		return u.moveEdge(a, u.edgeAt(now))
+	case calendar, countPer:
+		edge := u.edgeAt(now)
+		if edge < last || edge < u.edge {
+			return u.moveEdge(a, edge)
 		}
+		// No entry is dated after the last decision, so a period that has begun
+		// since then is empty.
+		u.edge, u.sums, u.values = edge, sums{}, nil
 	}
 	return nil
 }
 
-// begin counts the ledger's entries for a rule that is new to the account.
-func (u *tally) begin(a *account, now int64) error {
-	switch u.rule.kind {
-	case leaky:
-		u.firstSeq, u.bucket = a.seq+1, store.NewRecord(now)
-		return nil
-	case rolling, count:
-		u.edge = now - u.rule.length.Microseconds()
-	case calendar:
-		start, _ := u.rule.periodAt(now)
-		u.edge = start - 1
-	case lifetime:
-		u.edge = minTime
+// edgeAt returns the edge of the rule, which counts by date, at a time.
+func (u *tally) edgeAt(t int64) int64 {
+	switch {
+	case u.rule.rolls():
+		return t - u.rule.length.Microseconds()
+	case u.rule.periodic():
+		start, _ := u.rule.periodAt(t)
+		return start - 1
 	}
-	if a.seq == 0 || !u.rule.counts() {
-		return nil
-	}
-	return a.dated(u.edge, maxTime, func(e *ledger.Entry) (bool, error) { return true, u.sum(e, 1) })
+	return minTime
 }
 
-// moveEdge moves the edge forward and subtracts the entries that it passes.
-func (u *tally) moveEdge(a *account, edge int64) error {
-	if edge <= u.edge {
+// catchUp counts an entry of a decision without this rule. A refund takes back paid units if too few
+// used ones are left, so the units that had left by then must leave first.
+func (u *tally) catchUp(a *account, e *ledger.Entry) error {
+	if e.Used < 0 && u.rule.counts() && u.spentOfPaid() != nil {
+		if edge := u.edgeAt(e.At); edge > u.edge {
+			if err := u.moveEdge(a, edge); err != nil {
+				return err
+			}
+		}
+	}
+	return u.count(e)
+}
+
+// begin counts the ledger's entries for a rule that is new to the account. It counts no credit: the
+// entries of a window do not tell for which units earlier credits have paid.
+func (u *tally) begin(a *account, now int64) error {
+	u.begun = a.seq
+	if u.rule.kind == leaky {
+		u.firstSeq, u.bucket = a.seq+1, store.NewRecord(now)
+		u.limit, u.base, u.baseSeq = u.rule.bucket(u.amounts.now), u.bucket, a.seq
 		return nil
 	}
-	err := a.dated(u.edge, edge, func(e *ledger.Entry) (bool, error) { return true, u.sum(e, -1) })
+	if !u.rule.counts() {
+		return nil
+	}
+	if u.edge = u.edgeAt(now); a.seq == 0 {
+		return nil
+	}
+	return a.dated(u.edge, maxTime, func(e *ledger.Entry) error { return u.sum(e, 1) })
+}
+
+// moveEdge moves the edge. Forward, it subtracts the entries that the edge passes. Backward, it
+// adds them: a period of the same name begins earlier in another zone, or by other rules of the
+// zone. Entries that the rule has not counted yet stay out of it.
+func (u *tally) moveEdge(a *account, edge int64) error {
+	from, to, sign := u.edge, edge, int64(-1)
+	if to < from {
+		from, to, sign = to, from, 1
+	}
 	u.edge = edge
+	if from == to {
+		return nil
+	}
+	spent := u.spentOfPaid()
+	err := a.dated(from, to, func(e *ledger.Entry) error {
+		if e.Seq > u.countedSeq {
+			return nil
+		}
+		return u.sum(e, sign)
+	})
+	if sign < 0 {
+		u.leavePaid(spent)
+	}
 	return err
 }
 
-// page is the number of entries that dated reads at first.
-const page = 256
-
 // dated calls each for the entries dated after one time and up to another, in
-// the order of their dates. It includes the entries of this decision. It stops
-// when each returns false.
-func (a *account) dated(after, upto int64, each func(*ledger.Entry) (bool, error)) error {
+// the order of their dates. It includes the entries of this decision.
+func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) error {
 	var fresh []*ledger.Entry
 	for i := range a.added {
 		if e := &a.added[i]; e.Dated > after && e.Dated <= upto {
@@ -123,13 +157,10 @@ func (a *account) dated(after, upto int64, each func(*ledger.Entry) (bool, error
 		}
 	}
 	slices.SortStableFunc(fresh, func(x, y *ledger.Entry) int { return cmp.Compare(x.Dated, y.Dated) })
-	for limit := page; after < upto; limit *= 2 {
-		entries, through, err := a.snap.Entries(a.key, after, upto, limit)
+	for limit := horizon; after < upto; limit = min(2*limit, maxPage) {
+		entries, through, err := a.page(after, upto, limit)
 		if err != nil {
 			return err
-		}
-		if through <= after {
-			return fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
 		}
 		for i := 0; i < len(entries) || len(fresh) > 0; {
 			var e *ledger.Entry
@@ -143,11 +174,21 @@ func (a *account) dated(after, upto int64, each func(*ledger.Entry) (bool, error
 			if e == nil {
 				break
 			}
-			if more, err := each(e); err != nil || !more {
+			if err := each(e); err != nil {
 				return err
 			}
 		}
 		after = through
 	}
 	return nil
+}
+
+// page reads about limit of the entries dated after one time and up to another, from the ledger
+// alone. It has read all of them up to through.
+func (a *account) page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+	entries, through, err = a.snap.Entries(a.key, after, upto, limit)
+	if err == nil && through <= after {
+		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
+	}
+	return entries, through, err
 }

@@ -10,6 +10,9 @@ import (
 // Decision is the answer to a request. It is a value and never changes.
 type Decision struct {
 	Approved bool `json:"approved"`
+	// Amount is the money that the request has moved: the amount that it asked for, or the part of
+	// it that [Budgets.UpTo] approved. It is the zero Money for a decline and for a void.
+	Amount Money `json:"amount,omitzero"`
 	// Replayed reports that the ID had been decided before. The other fields
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
@@ -17,7 +20,8 @@ type Decision struct {
 	Declines []Decline `json:"declines,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If
 	// only the ledger's entries can tell a GrowsAt, it is zero; see
-	// [Budgets.Remaining].
+	// [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's value; the answers
+	// to SetLimits, Freeze and Unfreeze leave such rules out.
 	Remaining []Usage `json:"remaining"`
 	// RetryAfter is the time until all rules would approve the amount, if nobody
 	// else spent. It is 0 if the amount is approved, and [store.Never] if waiting
@@ -28,12 +32,19 @@ type Decision struct {
 	At time.Time `json:"at"`
 }
 
-// Decline is a rule that refused, with its figures at the decision.
+// Decline is a rule that refused, with its figures at the decision, or an account that is frozen.
 type Decline struct {
 	Usage
+	// Frozen is the reason for which the account is frozen; see [Budgets.Freeze]. The decline is
+	// then that of the account, and its Usage has nothing but the account.
+	Frozen string `json:"frozen,omitempty"`
 	// RetryAfter is the time until this rule would approve the amount, or
 	// [store.Never].
 	RetryAfter time.Duration `json:"-"`
+	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 256 entries
+	// to leave the window and the first 256 holds to expire. If they make too little room,
+	// RetryAfter is the time at which the last of them has gone; a request at that time learns more.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Usage is the figures of one rule in one account. Amounts of a [Count] rule are
@@ -41,7 +52,11 @@ type Decline struct {
 // holds anything. For a [Leaky] rule Used is rounded up and Remaining down.
 type Usage struct {
 	Account
-	Rule  string `json:"rule"`
+	Rule string `json:"rule"`
+	// Tag is the tag of a rule with [Rule.Per], and Value the value to which the figures belong. Value
+	// may be empty: that of requests without the tag.
+	Tag   string `json:"tag,omitempty"`
+	Value string `json:"value,omitempty"`
 	Limit Money  `json:"limit"`
 	Used  Money  `json:"used"`
 	Held  Money  `json:"held"`
@@ -55,48 +70,56 @@ type Usage struct {
 
 // answer returns the decision in the form for the caller.
 func (t *attempt) answer() (Decision, error) {
-	out := Decision{Approved: len(t.refusals) == 0, At: time.UnixMicro(t.now).UTC()}
+	out := Decision{Approved: len(t.refusals) == 0, Amount: t.moved, At: time.UnixMicro(t.now).UTC()}
 	shown := make([][]Usage, len(t.accounts))
 	for i, a := range t.accounts {
 		for _, u := range a.tallies {
-			shown[i] = append(shown[i], u.report(a.key, t.now))
+			if u.rule.each && t.upkeeps() {
+				continue // the request has no value, and no rule refuses it
+			}
+			shown[i] = append(shown[i], u.of(t.tags).report(a))
 		}
 		out.Remaining = append(out.Remaining, shown[i]...)
 	}
 	for _, r := range t.refusals {
 		a := t.accounts[r.account]
-		wait, err := a.tallies[r.rule].wait(a, r.n, t.now)
+		if r.rule == frozen {
+			d := Decline{Usage: Usage{Account: accountOf(a.key)}, RetryAfter: store.Never, Frozen: a.frozen}
+			out.Declines, out.RetryAfter = append(out.Declines, d), store.Never
+			continue
+		}
+		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, horizon)
 		if err != nil {
 			return Decision{}, err
 		}
-		out.Declines = append(out.Declines, Decline{Usage: shown[r.account][r.rule], RetryAfter: wait})
-		out.RetryAfter = max(out.RetryAfter, wait)
+		// The caller waits by the ledger's clock, which the account's time may be ahead of.
+		d := Decline{Usage: shown[r.account][r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
+		out.Declines = append(out.Declines, d)
+		out.RetryAfter = max(out.RetryAfter, d.RetryAfter)
 	}
 	return out, nil
 }
 
-// report returns the figures of the rule at now. If only the entries or the holds
+// report returns the figures of the rule at the time of the account. If only the entries or the holds
 // can tell GrowsAt, it stays zero.
-func (u *tally) report(key string, now int64) Usage {
-	r := u.rule
+func (u *tally) report(a *account) Usage {
+	r, now := u.rule, a.time
 	in := func(n int64) Money { return Money{n, r.limit.Currency} }
 	show := Usage{
-		Account: accountOf(key), Rule: r.name, Limit: r.limit,
-		Used: in(u.used), Held: in(u.held), Remaining: in(u.room()),
+		Account: accountOf(a.key), Rule: r.name, Tag: r.per, Value: u.value, Limit: in(u.amounts.now),
+		Used: in(u.spent()), Held: in(u.held), Remaining: in(u.room()),
 	}
 	switch r.kind {
-	case perTransaction:
-		show.Used, show.Held, show.Remaining = in(0), in(0), r.limit
 	case leaky:
-		st := u.bucket.State(r.bucket(), now, anySkew)
+		st := u.bucket.State(u.limit, now, anySkew)
 		show.Used, show.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
 		show.Remaining = in(int64(math.Floor(st.Capacity - st.Level - st.Held)))
-		if st.Level > 0 && st.Held == 0 {
-			op := store.Op{Bucket: r.bucket().For(u.name), Amount: float64(show.Remaining.Minor + 1)}
+		if st.Level > 0 && st.Held == 0 && u.amounts.until == maxTime {
+			op := store.Op{Bucket: u.limit.For(u.name), Amount: float64(show.Remaining.Minor + 1)}
 			show.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
 		}
-	case calendar:
-		if u.used > 0 && u.held == 0 {
+	case calendar, countPer:
+		if u.spent() > 0 && u.held == 0 && u.amounts.until == maxTime {
 			_, end := r.periodAt(now)
 			show.GrowsAt = time.UnixMicro(end).UTC()
 		}

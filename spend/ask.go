@@ -16,7 +16,7 @@ func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error)
 	}
 	out := new(Decision)
 	err = b.view(ctx, act, func(t *attempt) (err error) {
-		t.ask(act.amount, act.amount, 1, act.tags)
+		t.ask(act.amount, act.amount, act.amount, 1, act.tags)
 		*out, err = t.answer()
 		return err
 	})
@@ -28,7 +28,10 @@ func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error)
 
 // Remaining reports every rule of an account now, in the order of the budget's
 // rules: the used, the held and the remaining amount, and the time at which the
-// remaining amount grows if nobody spends. It writes nothing.
+// remaining amount grows if nobody spends. Of a rule with [Rule.Per], it reports
+// every value with used or held units, in the order of the values. It writes
+// nothing. Accounts need no registration: one that was never used has all of its
+// amounts remaining.
 func (b *Budgets) Remaining(ctx context.Context, account string) ([]Usage, error) {
 	key, err := b.main.key(account)
 	if err != nil {
@@ -38,12 +41,18 @@ func (b *Budgets) Remaining(ctx context.Context, account string) ([]Usage, error
 	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) (err error) {
 		*list = nil
 		a := t.accounts[0]
-		for _, u := range a.tallies {
-			show := u.report(key, t.now)
-			if show.GrowsAt, err = u.grows(a, t.now); err != nil {
+		for _, rule := range a.tallies {
+			values, err := rule.all(a)
+			if err != nil {
 				return err
 			}
-			*list = append(*list, show)
+			for _, u := range values {
+				show := u.report(a)
+				if show.GrowsAt, err = u.grows(a); err != nil {
+					return err
+				}
+				*list = append(*list, show)
+			}
 		}
 		return nil
 	})
@@ -57,7 +66,7 @@ func (b *Budgets) Remaining(ctx context.Context, account string) ([]Usage, error
 // nothing.
 func (b *Budgets) view(ctx context.Context, act *action, f func(*attempt) error) error {
 	return b.ledger.View(ctx, &ledger.Job{Accounts: act.keys, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		t := &attempt{budgets: b, act: act, snap: snap}
+		t := &attempt{budgets: b, act: act, snap: snap, tags: act.tags}
 		if err := t.load(act.keys); err != nil {
 			return nil, err
 		}

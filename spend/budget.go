@@ -25,9 +25,16 @@ const (
 // changed amount never resets the used amount. A rule that is new, or that has
 // another window or filter, counts the entries that the ledger already holds; a
 // [Leaky] rule starts empty instead.
+//
+// The currency of a budget may have a scale, as in USD:8 for prices of tokens:
+// see [Money]. The budget then counts in that unit, and its rules and requests may
+// give their amounts with any scale. They are converted exactly. An amount that is
+// finer than the unit of the budget is [ErrAmount], and is never rounded. The currency and
+// the scale of a budget cannot change while its ledger has accounts of it; give a
+// budget that counts in another unit another name.
 type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
-	Currency string // ISO 4217 code of all amounts
+	Currency string // ISO 4217 code of all amounts, with a scale or without; see below
 	Rules    []Rule // at least one; their names are unique
 }
 
@@ -54,8 +61,10 @@ type Budgets struct {
 	ledger  ledger.Ledger
 	main    *checkedBudget
 	all     map[string]*checkedBudget // by name
+	units   map[string]string         // currencies of the budgets, with their scales, by ISO code
 	holdTTL time.Duration
 	keepIDs time.Duration
+	memory  *memory
 }
 
 // checkedBudget is a Budget without mistakes.
@@ -75,7 +84,7 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs}
+	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, memory: newMemory()}
 	if b.holdTTL == 0 {
 		b.holdTTL = DefaultHoldTTL
 	}
@@ -95,6 +104,12 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 			return nil, fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, budget.Name)
 		}
 		b.all[budget.Name] = checked
+		iso := isoCode(budget.Currency)
+		if unit, known := b.units[iso]; known && unit != budget.Currency {
+			return nil, fmt.Errorf("spend: %w: budgets count in %s and in %s; one request may be charged to both, "+
+				"so give them one scale", ErrBudget, unit, budget.Currency)
+		}
+		b.units[iso] = budget.Currency
 	}
 	b.main = b.all[main.Name]
 	return b, nil
@@ -116,6 +131,9 @@ func (b Budget) check() (*checkedBudget, error) {
 	names := make(map[string]bool)
 	for i := range checked.Rules {
 		r := &checked.Rules[i]
+		if err := r.scale(b.Currency); err != nil {
+			return nil, err
+		}
 		if err := r.validate(b.Currency); err != nil {
 			return nil, err
 		}
@@ -127,6 +145,21 @@ func (b Budget) check() (*checkedBudget, error) {
 		checked.leaky = checked.leaky || r.kind == leaky
 	}
 	return checked, nil
+}
+
+// inUnit returns the amount in the scale of the budgets in its currency. A number without a
+// currency, and an amount in a currency that no budget has, stay as they are.
+func (b *Budgets) inUnit(m Money) (Money, error) {
+	switch unit, known := b.units[isoCode(m.Currency)]; {
+	case unit == m.Currency: // also a number, for which there is no unit
+		return m, nil
+	case known:
+		return m.In(unit)
+	}
+	if _, ok := MinorUnits(m.Currency); !ok {
+		return Money{}, unknownCurrency(m.Currency)
+	}
+	return m, nil
 }
 
 // ForBudget returns Budgets whose accounts are those of the named budget, which

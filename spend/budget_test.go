@@ -40,12 +40,41 @@ func TestBadBudgets(t *testing.T) {
 		{name: "a window of centuries", b: budget(spend.Rolling("r", eur(1), math.MaxInt64)), says: "100 years"},
 		{name: "a count of zero", b: budget(spend.Count("r", 0, time.Hour)), says: "number of spends"},
 		{name: "a bucket that is too large", b: budget(spend.Leaky("r", eur(1<<53+1), time.Hour)), says: "2^53"},
+		{name: "an own limit above any bucket", b: budget(spend.Leaky("r", eur(1), time.Hour).AtMost(eur(1<<53 + 1))), says: "90071992547409.92 EUR"},
+		{
+			name: "a bucket that is too large in a finer unit", says: "90071992.54740992 EUR",
+			b: spend.Budget{Name: "a", Currency: "EUR:8", Rules: []spend.Rule{spend.Leaky("r", eur(90_071_993_00), time.Hour)}},
+		},
+		{
+			name: "an amount above all in a finer unit", says: "the largest amount is 9223372036.854775807 EUR",
+			b: spend.Budget{Name: "a", Currency: "EUR:9", Rules: []spend.Rule{spend.Lifetime("r", eur(10_000_000_000_00))}},
+		},
+		{
+			name: "a rule finer than its budget", says: `rule "r"`,
+			b: budget(spend.Lifetime("r", spend.Money{Minor: 1_001, Currency: "EUR:3"})),
+		},
+		{
+			name: "an own limit finer than its budget", says: "0.011 EUR is finer",
+			b: budget(spend.Lifetime("r", eur(1)).AtMost(spend.Money{Minor: 11, Currency: "EUR:3"})),
+		},
+		{name: "a scale of 10", b: spend.Budget{Name: "a", Currency: "EUR:10", Rules: []spend.Rule{ok}}, says: "ISO 4217"},
+		{
+			name: "two scales", says: "budgets count in EUR and in EUR:4",
+			b: budget(ok), o: &spend.Options{Budgets: []spend.Budget{{Name: "fine", Currency: "EUR:4", Rules: []spend.Rule{ok}}}},
+		},
 		{name: "no zone", b: budget(spend.Calendar("r", eur(1), spend.Day, nil)), says: "Location"},
 		{name: "no period", b: budget(spend.Calendar("r", eur(1), 0, time.UTC)), says: "Day, Week"},
 		{
 			name: "no day of the week", says: "day of the week",
 			b: budget(spend.Calendar("r", eur(1), spend.Week, time.UTC).WeekStarting(9)),
 		},
+		{name: "a count that counts credits", b: budget(spend.Count("r", 1, time.Hour).CountsCredits()), says: "CountsCredits has no meaning"},
+		{name: "a ceiling that counts credits", b: budget(spend.PerTransaction("r", eur(1)).CountsCredits()), says: "CountsCredits has no meaning"},
+		{name: "a bound of zero", b: budget(ok.MatchingAtLeast(eur(0))), says: "must be positive"},
+		{name: "a bound without a currency", b: budget(ok.MatchingAtMost(spend.Money{Minor: 1})), says: "matches amounts in"},
+		{name: "a limit for each value of no tag", b: budget(ok.Per("")), says: "Per needs a tag"},
+		{name: "a ceiling for each value", b: budget(spend.PerTransaction("r", eur(1)).Per("merchant")), says: "judges each spend alone"},
+		{name: "a bucket for each value", b: budget(spend.Leaky("r", eur(1), time.Hour).Per("merchant")), says: "it has one bucket"},
 		{name: "a filter without values", b: budget(ok.Matching("category")), says: "at least one value"},
 		{
 			name: "two budgets with one name", says: "two budgets",

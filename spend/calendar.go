@@ -43,6 +43,12 @@ func (p Period) first(d date, week time.Weekday) date {
 	return d
 }
 
+// longest returns more than the length of any period in any zone.
+func (p Period) longest() time.Duration {
+	const day = 24 * time.Hour
+	return [...]time.Duration{Day: 3 * day, Week: 9 * day, Month: 33 * day, Year: 368 * day}[p]
+}
+
 // next returns the first date of the period after the one that starts on d.
 func (p Period) next(d date) date {
 	switch p {
@@ -99,11 +105,5 @@ func (r *Rule) periodAt(now int64) (start, end int64) {
 		d = r.period.first(dateOf(before.utc()), r.week)
 		start = d.begins(r.zone).UnixMicro()
 	}
-	for {
-		d = r.period.next(d)
-		if end = d.begins(r.zone).UnixMicro(); end > now {
-			return start, end
-		}
-		start = end // the zone has skipped a date
-	}
+	return start, r.period.next(d).begins(r.zone).UnixMicro()
 }

@@ -92,6 +92,12 @@ func TestPeriods(t *testing.T) {
 			at: "2011-12-30T10:00:00Z", start: "2011-12-30T10:00:00Z", end: "2011-12-31T10:00:00Z",
 		},
 		{
+			name: "a day that clocks enter by a jump",
+			why:  "in Nuuk clocks went from 23:00 on 2024-03-30 to 00:00 on the next day",
+			zone: "America/Nuuk", period: Day,
+			at: "2024-03-31T01:00:00Z", start: "2024-03-31T01:00:00Z", end: "2024-04-01T01:00:00Z",
+		},
+		{
 			name: "29 February", why: "29 February is a day of its own", zone: "UTC", period: Day,
 			at: "2028-02-29T12:00:00Z", start: "2028-02-29T00:00:00Z", end: "2028-03-01T00:00:00Z",
 		},

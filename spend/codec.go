@@ -53,6 +53,19 @@ func (a *account) encode() []byte {
 	e.int(a.time)
 	e.int(a.seq)
 	e.int(a.next)
+	e.fixed(a.marks.corrected)
+	e.fixed(a.marks.held)
+	e.int(a.pruned)
+	e.string(a.frozen)
+	e.string(a.unit)
+	e.int(int64(len(a.own)))
+	for _, l := range a.own {
+		e.string(l.rule)
+		e.bool(l.set)
+		e.int(l.amount)
+		e.int(l.until)
+		e.int(l.raised)
+	}
 	e.int(int64(len(a.tallies) + len(a.unknown)))
 	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
 		for _, u := range tallies {
@@ -60,13 +73,25 @@ func (a *account) encode() []byte {
 			e.fixed(u.fingerprint)
 			e.int(u.countedSeq)
 			e.int(u.countedAt)
+			e.int(u.reach)
 			e.int(u.edge)
 			e.int(u.used)
 			e.int(u.held)
+			e.int(u.paid)
+			e.int(u.begun)
+			e.values(u.values)
 			e.int(u.firstSeq)
-			e.float(u.bucket.Level)
-			e.float(u.bucket.Held)
-			e.int(u.bucket.Time)
+			if u.firstSeq == 0 {
+				continue // the rule is not Leaky
+			}
+			e.float(u.limit.Capacity)
+			e.float(u.limit.LeakRate)
+			e.int(u.baseSeq)
+			for _, r := range [...]*store.Record{&u.bucket, &u.base} {
+				e.float(r.Level)
+				e.float(r.Held)
+				e.int(r.Time)
+			}
 		}
 	}
 	return e.b
@@ -75,21 +100,32 @@ func (a *account) encode() []byte {
 func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
 	a.time, a.seq, a.next = d.int(), d.int(), d.int()
+	a.read = marks{corrected: d.fixed(), held: d.fixed()}
+	a.marks = a.read
+	a.pruned, a.frozen, a.unit = d.int(), d.string(), d.string()
+	for range d.count() {
+		a.own = append(a.own, ownLimit{rule: d.string(), set: d.bool(), amount: d.int(), until: d.int(), raised: d.int()})
+	}
 	var tallies []*tally
 	for range d.count() {
-		tallies = append(tallies, &tally{
-			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(),
-			edge: d.int(), used: d.int(), held: d.int(), firstSeq: d.int(),
-			bucket: store.Record{Level: d.float(), Held: d.float(), Time: d.int()},
-			known:  true,
-		})
+		u := &tally{
+			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(), reach: d.int(),
+			edge: d.int(), sums: d.sums(), begun: d.int(), known: true,
+		}
+		u.values = d.values()
+		if u.firstSeq = d.int(); u.firstSeq != 0 {
+			u.limit = store.Limit{Capacity: d.float(), LeakRate: d.float()}
+			u.baseSeq, u.bucket, u.base = d.int(), d.record(), d.record()
+		}
+		tallies = append(tallies, u)
 	}
-	return tallies, d.err
+	return tallies, d.end()
 }
 
 func (sp *spend) encode() []byte {
 	e := newEncoder()
 	e.string(sp.currency)
+	e.int(sp.amount)
 	e.int(sp.expires)
 	e.int(sp.total)
 	e.bool(sp.counted)
@@ -101,12 +137,14 @@ func (sp *spend) encode() []byte {
 	}
 	e.int(int64(len(sp.parts)))
 	for _, p := range sp.parts {
-		e.int(p.at)
 		e.int(p.held)
 		e.int(p.taken)
 		e.int(p.refunded)
-		for _, seq := range p.seqs {
+		before := int64(0)
+		for i, seq := range p.seqs {
 			e.int(seq)
+			e.int(p.dates[i] - before) // the dates are mostly equal
+			before = p.dates[i]
 		}
 	}
 	return e.b
@@ -116,7 +154,7 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := newDecoder("a spend", b)
 	sp := &spend{
 		id: id, accounts: accounts,
-		currency: d.string(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
+		currency: d.string(), amount: d.int(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
 	}
 	if n := d.count(); n > 0 {
 		sp.tags = make(map[string]string, n)
@@ -126,16 +164,19 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 		}
 	}
 	for range d.count() {
-		p := part{at: d.int(), held: d.int(), taken: d.int(), refunded: d.int()}
+		p := part{held: d.int(), taken: d.int(), refunded: d.int()}
+		date := int64(0)
 		for range accounts {
 			p.seqs = append(p.seqs, d.int())
+			date += d.int()
+			p.dates = append(p.dates, date)
 		}
 		sp.parts = append(sp.parts, p)
 	}
-	if d.err == nil && (len(accounts) == 0 || len(sp.parts) == 0) {
-		d.err = fmt.Errorf("spend: %w: a spend has no account or no amount", store.ErrCorrupt)
+	if len(accounts) == 0 || len(sp.parts) == 0 {
+		d.damaged("a spend has no account or no amount")
 	}
-	return sp, d.err
+	return sp, d.end()
 }
 
 // encodeAnswer returns a decision in the form that the ledger keeps, for a
@@ -152,10 +193,16 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 		}
 	}
 	e.string(currency)
+	e.int(out.Amount.Minor)
+	e.string(out.Amount.Currency)
 	for _, u := range out.Remaining {
 		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
 		e.int(int64(at))
 		e.string(u.Rule)
+		e.string(u.Tag)
+		if u.Tag != "" {
+			e.string(u.Value)
+		}
 		e.bool(u.Limit.Currency == "")
 		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
 			e.int(m.Minor)
@@ -168,9 +215,16 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 	}
 	e.int(int64(len(out.Declines)))
 	for _, d := range out.Declines {
+		if d.Frozen != "" {
+			at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == d.Account })
+			e.int(int64(-1 - at))
+			e.string(d.Frozen)
+			continue
+		}
 		at := slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })
 		e.int(int64(at))
 		e.int(int64(d.RetryAfter))
+		e.bool(d.AtLeast)
 	}
 	return e.b
 }
@@ -180,12 +234,18 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 	out := Decision{Approved: d.bool(), At: time.UnixMicro(d.int()).UTC()}
 	n := d.count()
 	currency := d.string()
+	out.Amount = Money{d.int(), d.string()}
 	for range n {
 		var u Usage
 		if i := d.int(); i >= 0 && i < int64(len(r.Accounts)) {
 			u.Account = accountOf(r.Accounts[i])
+		} else {
+			d.damaged("an answer names account %d of %d", i, len(r.Accounts))
 		}
 		u.Rule = d.string()
+		if u.Tag = d.string(); u.Tag != "" {
+			u.Value = d.string()
+		}
 		c := currency
 		if d.bool() {
 			c = ""
@@ -199,15 +259,21 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 		out.Remaining = append(out.Remaining, u)
 	}
 	for range d.count() {
-		i, wait := d.int(), time.Duration(d.int())
+		i := d.int()
+		if at := -1 - i; at >= 0 && at < int64(len(r.Accounts)) {
+			frozen := Decline{Usage: Usage{Account: accountOf(r.Accounts[at])}, RetryAfter: store.Never, Frozen: d.string()}
+			out.Declines, out.RetryAfter = append(out.Declines, frozen), store.Never
+			continue
+		}
+		wait, atLeast := time.Duration(d.int()), d.bool()
 		if i < 0 || i >= int64(len(out.Remaining)) {
-			d.fail()
+			d.damaged("an answer names rule %d of %d", i, len(out.Remaining))
 			break
 		}
-		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait})
+		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait, AtLeast: atLeast})
 		out.RetryAfter = max(out.RetryAfter, wait)
 	}
-	return out, d.err
+	return out, d.end()
 }
 
 // format is the first byte of all data that this package gives to a ledger.
@@ -256,11 +322,22 @@ func newDecoder(name string, b []byte) *decoder {
 	return d
 }
 
-func (d *decoder) fail() {
+func (d *decoder) fail() { d.damaged("a stored value ends too early") }
+
+// damaged sets err, unless it is set.
+func (d *decoder) damaged(format string, args ...any) {
 	if d.err == nil {
-		d.err = fmt.Errorf("spend: %w: a stored value ends too early", store.ErrCorrupt)
+		d.err = fmt.Errorf("spend: %w: "+format, append([]any{store.ErrCorrupt}, args...)...)
 	}
 	d.b = nil
+}
+
+// end returns err. Bytes that are left over are damage: this format has no further values.
+func (d *decoder) end() error {
+	if len(d.b) > 0 {
+		d.damaged("%d bytes follow a stored value", len(d.b))
+	}
+	return d.err
 }
 
 func (d *decoder) int() int64 {
@@ -285,6 +362,16 @@ func (d *decoder) fixed() uint64 {
 
 func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }
 
+// record reads the level, the held units and the time of a bucket.
+func (d *decoder) record() store.Record {
+	r := store.Record{Level: d.float(), Held: d.float(), Time: d.int()}
+	// A comparison with NaN is false.
+	if l, h := r.Level, r.Held; !(l >= 0 && h >= 0 && l <= math.MaxFloat64 && h <= math.MaxFloat64) {
+		d.damaged("a bucket holds %v units and reserves %v", l, h)
+	}
+	return r
+}
+
 func (d *decoder) string() string {
 	n := d.int()
 	if n < 0 || n > int64(len(d.b)) {
@@ -303,6 +390,9 @@ func (d *decoder) bool() bool {
 	}
 	v := d.b[0]
 	d.b = d.b[1:]
+	if v > 1 {
+		d.damaged("a stored truth value is %d", v)
+	}
 	return v == 1
 }
 

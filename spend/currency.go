@@ -1,12 +1,30 @@
 package spend
 
+import "strings"
+
 // MinorUnits returns the number of decimal places of a currency's minor unit by
 // ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It returns false for a code that is
 // not on the list, and for a code without a minor unit, such as gold.
+//
+// A code with a scale, as [Money] describes it, has the places of its scale: 8
+// for USD:8.
 func MinorUnits(code string) (places int, ok bool) {
-	if len(code) != 3 {
+	iso, scale, scaled := strings.Cut(code, ":")
+	places, ok = isoPlaces(iso)
+	if !ok || !scaled {
+		return places, ok
+	}
+	if len(scale) != 1 || scale[0] > '0'+maxScale || int(scale[0])-'0' <= places {
 		return 0, false
 	}
+	return int(scale[0] - '0'), true
+}
+
+// maxScale is the largest number of decimal places. An int64 counts 9.2 thousand million units of a
+// currency with it.
+const maxScale = 9
+
+func isoPlaces(code string) (places int, ok bool) {
 	for places, codes := range minorUnits {
 		for rest := codes; len(rest) >= 3; rest = rest[min(4, len(rest)):] {
 			if rest[:3] == code {
@@ -15,6 +33,12 @@ func MinorUnits(code string) (places int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// isoCode returns the code without its scale.
+func isoCode(code string) string {
+	iso, _, _ := strings.Cut(code, ":")
+	return iso
 }
 
 // minorUnits lists the codes of ISO 4217 by the number of their decimal places.

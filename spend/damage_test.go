@@ -2,6 +2,7 @@ package spend_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -106,6 +107,18 @@ func TestDamagedData(t *testing.T) {
 			damage: entries(func([]ledger.Entry) []ledger.Entry { return nil }),
 		},
 		{
+			name: "the only entry left is another", call: "Verify", why: "the account has counted four",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { return e[:1] }),
+		},
+		{
+			name: "another held amount", call: "Verify", why: "the figures differ from the sum",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[1].Held++; return e }),
+		},
+		{
+			name: "a correction of a later entry", call: "Verify", why: "an entry corrects an earlier one, or stands alone",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].Part = 2; return e }),
+		},
+		{
 			name: "another used amount", call: "Verify", why: "the figures differ from the sum",
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[2].Used++; return e }),
 		},
@@ -116,6 +129,11 @@ func TestDamagedData(t *testing.T) {
 		{
 			name: "time runs back", call: "Verify", why: "the time of an account never runs back",
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].At++; return e }),
+		},
+		{
+			name: "a missed amount out of range", call: "Charge", why: "a sum must not wrap around",
+			damage: entries(func(e []ledger.Entry) []ledger.Entry { e[0].Used = math.MaxInt64; return e }),
+			want:   spend.ErrAmount,
 		},
 		{
 			name: "amounts out of range", call: "Verify", why: "a sum must not wrap around",

@@ -2,8 +2,11 @@ package spend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -14,35 +17,46 @@ type attempt struct {
 	budgets  *Budgets
 	act      *action
 	snap     ledger.Snapshot
-	now      int64
+	clock    int64 // of the ledger
+	now      int64 // the latest of the clock and the times of the accounts
 	accounts []*account
 	refusals []refusal
-	spend    *spend // the spend that the action begins or changes; nil if the action was declined
-	begins   bool   // the action begins the spend
+	tags     map[string]string // of the spend or the credit
+	moved    Money             // by the request; zero if it is declined
+	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
+	begins   bool              // the action begins the spend
 }
 
-// refusal is a rule that refuses n more units.
+// refusal is a rule that refuses n more units, or an account that is frozen.
 type refusal struct {
 	account, rule int // indices
 	n             int64
 }
 
+// frozen is the rule of a refusal by an account that is frozen.
+const frozen = -1
+
 // decide lets the ledger decide act.
 func (b *Budgets) decide(ctx context.Context, act *action) (Decision, error) {
-	// The job writes to a variable of its own, because the job may still run
-	// after the caller's context has ended and the caller has left.
+	job, out := b.job(act)
+	if err := b.ledger.Decide(ctx, job); err != nil {
+		return Decision{}, err
+	}
+	return *out, nil
+}
+
+// job returns the job that decides act, and the place of the decision. The place is a variable of
+// the job's own, because the job may still run after the caller's context has ended and the caller
+// has left.
+func (b *Budgets) job(act *action) (*ledger.Job, *Decision) {
 	out := new(Decision)
-	err := b.ledger.Decide(ctx, &ledger.Job{
+	return &ledger.Job{
 		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spendID,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			t := &attempt{budgets: b, act: act, snap: snap}
 			return t.run(out)
 		},
-	})
-	if err != nil {
-		return Decision{}, err
-	}
-	return *out, nil
+	}, out
 }
 
 // run makes the decision, or repeats the first one if the ID is known. The
@@ -71,9 +85,16 @@ func (t *attempt) run(out *Decision) (*ledger.Changes, error) {
 
 // apply carries out an action whose ID is new.
 func (t *attempt) apply() error {
+	t.tags = t.act.tags
 	if t.act.spendID == "" {
 		if err := t.load(t.act.keys); err != nil {
 			return err
+		}
+		switch {
+		case t.upkeeps():
+			return t.upkeep()
+		case t.act.kind == kindCredit:
+			return t.credit()
 		}
 		return t.charge()
 	}
@@ -83,15 +104,27 @@ func (t *attempt) apply() error {
 	if err := t.load(t.spend.accounts); err != nil {
 		return err
 	}
+	if t.act.kind != kindIncrease { // the others are not declined
+		t.moved = Money{t.act.amount, t.act.currency}
+	}
 	switch t.act.kind {
 	case kindIncrease:
 		return t.increase()
 	case kindCapture:
 		return t.capture()
+	case kindDecrease:
+		return t.decrease()
+	case kindExtend:
+		return t.extend()
 	case kindVoid:
 		return t.void()
 	}
 	return t.refund()
+}
+
+// upkeeps reports whether the action moves no money.
+func (t *attempt) upkeeps() bool {
+	return t.act.kind == kindLimits || t.act.kind == kindFreeze || t.act.kind == kindUnfreeze
 }
 
 // find reads the spend that the action is about.
@@ -101,7 +134,7 @@ func (t *attempt) find(id string) error {
 		return err
 	}
 	if r == nil || r.Spend == nil {
-		return fmt.Errorf("spend: %w: its ID is unknown, was declined, or is older than KeepIDs", ErrUnknownSpend)
+		return fmt.Errorf("spend: %w: its ID is unknown, began no spend, or is older than KeepIDs", ErrUnknownSpend)
 	}
 	for _, key := range r.Accounts {
 		if !t.snap.Locked(key) { // the spend was stored after the ledger had locked the accounts
@@ -111,23 +144,25 @@ func (t *attempt) find(id string) error {
 	if t.spend, err = decodeSpend(r.ID, r.Accounts, r.Spend); err != nil {
 		return err
 	}
-	if t.act.kind != kindVoid && t.act.currency != t.spend.currency {
+	t.tags = t.spend.tags
+	if t.act.currency != "" && t.act.currency != t.spend.currency {
 		return fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q",
 			ErrCurrency, t.act.currency, t.spend.currency)
 	}
 	return nil
 }
 
-// load reads the accounts and advances all of them to one time: the ledger's
-// clock, or the time of the latest account if the clock is behind it.
+// load reads the accounts and advances each of them to the ledger's clock. An account that is ahead
+// of the clock keeps its own time, and does not pass it on to the others.
 func (t *attempt) load(keys []string) error {
-	t.now = t.snap.Now()
+	t.clock = t.snap.Now()
+	t.now = t.clock
 	for _, key := range keys {
 		budget, err := t.budgets.find(accountOf(key).Budget)
 		if err != nil {
 			return err
 		}
-		a, err := budget.load(t.snap, key)
+		a, err := t.budgets.load(budget, t.snap, key)
 		if err != nil {
 			return err
 		}
@@ -135,25 +170,31 @@ func (t *attempt) load(keys []string) error {
 		t.now = max(t.now, a.time)
 	}
 	for _, a := range t.accounts {
-		if err := a.advance(t.now); err != nil {
+		if err := a.advance(max(t.clock, a.time)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask asks every rule of every account for n more units of a spend, which then
+// ask asks every rule of every account for n more units of a spend, which began with first and then
 // amounts to total, and for the given number of further spends. It records the
 // refusals.
-func (t *attempt) ask(n, total, spends int64, tags map[string]string) (agreed bool) {
+func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (agreed bool) {
 	for i, a := range t.accounts {
+		if a.frozen != "" {
+			t.refusals = append(t.refusals, refusal{account: i, rule: frozen})
+		}
 		for j, u := range a.tallies {
-			if u.fits(n, total, spends, t.now, tags) {
+			if u.fits(n, first, total, spends, a.time, tags) {
 				continue
 			}
 			r := refusal{account: i, rule: j, n: n}
-			if u.rule.kind == count {
+			switch u.rule.kind {
+			case count, countPer:
 				r.n = spends
+			case perTransaction:
+				r.n = total
 			}
 			t.refusals = append(t.refusals, r)
 		}
@@ -165,6 +206,9 @@ func (t *attempt) ask(n, total, spends int64, tags map[string]string) (agreed bo
 func (t *attempt) decline(tags map[string]string) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {
+		if r.rule == frozen {
+			continue
+		}
 		refused[r.account] = append(refused[r.account], t.accounts[r.account].tallies[r.rule].name)
 	}
 	for i, a := range t.accounts {
@@ -183,25 +227,79 @@ func (t *attempt) decline(tags map[string]string) error {
 // charge decides Charge, Authorize and Record.
 func (t *attempt) charge() error {
 	act := t.act
-	agreed := t.ask(act.amount, act.amount, 1, act.tags)
+	amount := act.amount
+	if act.least > 0 {
+		amount = t.largest()
+	}
+	agreed := t.ask(amount, amount, amount, 1, act.tags)
 	if !agreed && act.kind != kindRecord {
 		return t.decline(act.tags)
 	}
 	t.refusals = nil
 	t.begins = true
-	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, tags: act.tags, counted: true}
+	t.moved = Money{amount, act.currency}
+	for _, a := range t.accounts {
+		switch {
+		case act.dated > a.time:
+			return requestErr("Dated is %v; that is in the future", time.UnixMicro(act.dated).UTC())
+		case act.dated != 0 && act.dated <= a.pruned:
+			return requestErr("Dated is %v; Prune has removed entries of %v and before",
+				time.UnixMicro(act.dated).UTC(), time.UnixMicro(a.pruned).UTC())
+		}
+	}
+	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, amount: amount, tags: act.tags, counted: true}
 	if act.kind != kindAuthorize {
-		return t.addPart(act.kind, 0, act.amount, 1)
+		return t.addPart(act.kind, 0, amount, 1)
 	}
-	ttl := act.ttl
-	if ttl == 0 {
-		ttl = t.budgets.holdTTL
-	}
-	t.spend.expires = t.now + ttl.Microseconds()
+	t.spend.expires = t.now + cmp.Or(act.ttl, t.budgets.holdTTL).Microseconds()
 	for _, a := range t.accounts {
 		a.open(t.spend.expires, act.id)
 	}
-	return t.addPart(act.kind, act.amount, 0, 1)
+	return t.addPart(act.kind, amount, 0, 1)
+}
+
+// largest returns the largest amount up to that of the action which all rules would approve, or
+// its least amount.
+func (t *attempt) largest() int64 {
+	fits := func(n int64) bool {
+		for _, a := range t.accounts {
+			for _, u := range a.tallies {
+				if !u.fits(n, n, n, 1, a.time, t.act.tags) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	// A rule that approves an amount approves all smaller ones, unless it applies to these only.
+	// Between such bounds, it still holds.
+	lows := []int64{t.act.least}
+	for _, a := range t.accounts {
+		for _, u := range a.tallies {
+			for _, b := range u.rule.bounds {
+				if n := b.amount.Minor; b.most && n >= t.act.least && n < t.act.amount {
+					lows = append(lows, n+1)
+				}
+			}
+		}
+	}
+	slices.Sort(lows)
+	high := t.act.amount
+	for _, low := range slices.Backward(slices.Compact(lows)) {
+		if !fits(low) {
+			high = low - 1
+			continue
+		}
+		for low < high {
+			if middle := high - (high-low)/2; fits(middle) {
+				low = middle
+			} else {
+				high = middle - 1
+			}
+		}
+		return low
+	}
+	return t.act.least
 }
 
 // addPart adds money that counts from now to the spend, and an entry of that
@@ -210,19 +308,19 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 	sp, amount := t.spend, held+used // one of them is zero
 	total, ok := add(sp.total, amount)
 	if !ok {
-		return fmt.Errorf("spend: %w: the spend's total would be out of range", ErrAmount)
+		return fmt.Errorf("spend: %w: the spend's total would be out of range; %s", ErrAmount, largest(sp.currency))
 	}
 	sp.total = total
-	p := part{at: t.now, held: held, taken: used}
+	p := part{held: held, taken: used}
 	for _, a := range t.accounts {
 		seq, err := a.add(ledger.Entry{
-			Kind: kind, RequestID: t.act.id, SpendID: sp.id,
+			Kind: kind, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Dated: t.act.dated,
 			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
 		})
 		if err != nil {
 			return err
 		}
-		p.seqs = append(p.seqs, seq)
+		p.seqs, p.dates = append(p.seqs, seq), append(p.dates, cmp.Or(t.act.dated, a.time))
 	}
 	sp.parts = append(sp.parts, p)
 	return nil
@@ -235,11 +333,12 @@ func (t *attempt) increase() error {
 	}
 	total, ok := add(sp.total, n)
 	if !ok {
-		return fmt.Errorf("spend: %w: the spend's total would be out of range", ErrAmount)
+		return fmt.Errorf("spend: %w: the spend's total would be out of range; %s", ErrAmount, largest(sp.currency))
 	}
-	if !t.ask(n, total, 0, sp.tags) {
+	if !t.ask(n, sp.amount, total, 0, sp.tags) {
 		return t.decline(sp.tags)
 	}
+	t.moved = sp.money(n)
 	return t.addPart(kindIncrease, n, 0, 0)
 }
 
@@ -274,7 +373,17 @@ func (t *attempt) capture() error {
 // that is dated now.
 func (t *attempt) captureLate() error {
 	sp := t.spend
-	if sp.ended == "" && sp.expires != 0 { // the accounts have released the expired hold already
+	if sp.ended == "" && sp.expires != 0 {
+		for _, a := range t.accounts {
+			if a.time >= sp.expires {
+				continue // the account has released the expired hold already
+			}
+			// The time of another account is ahead, and the hold has expired there.
+			if err := sp.release(a, kindExpire, sp.id); err != nil {
+				return err
+			}
+			a.close(sp)
+		}
 		sp.clearHeld()
 		sp.ended = kindExpire
 	}
@@ -283,6 +392,39 @@ func (t *attempt) captureLate() error {
 		sp.counted, spends = true, 1
 	}
 	return t.addPart(kindRecord, 0, t.act.amount, spends)
+}
+
+func (t *attempt) decrease() error {
+	sp, n := t.spend, t.act.amount
+	if err := sp.usable(t.now); err != nil {
+		return err
+	}
+	switch held := sp.held(); {
+	case n > held:
+		return fmt.Errorf("spend: %w: the decrease is of %v and %v is held", ErrNotHeld, sp.money(n), sp.money(held))
+	case n == held:
+		return sp.end(t.accounts, kindDecrease, t.act.id)
+	}
+	return sp.decrease(t.accounts, t.act.id, n)
+}
+
+func (t *attempt) extend() error {
+	sp := t.spend
+	if err := sp.usable(t.now); err != nil {
+		return err
+	}
+	later := t.now + cmp.Or(t.act.ttl, t.budgets.holdTTL).Microseconds()
+	for _, a := range t.accounts {
+		if later > sp.expires {
+			a.close(sp)
+			a.open(later, sp.id)
+		}
+		if _, err := a.add(ledger.Entry{Kind: kindExtend, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {
+			return err
+		}
+	}
+	sp.expires = max(sp.expires, later)
+	return nil
 }
 
 func (t *attempt) void() error {

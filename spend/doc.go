@@ -17,8 +17,8 @@
 //
 // Most programs need [Budgets.Charge] only. Card payments call
 // [Budgets.Authorize], which holds an amount, and then [Budgets.Capture] or
-// [Budgets.Void]. [Budgets.Record] notes money that has been spent already, and
-// [Budgets.AbleToAccept] asks without spending.
+// [Budgets.Void]. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money
+// that came in, and [Budgets.AbleToAccept] asks without spending.
 //
 // # Exactly once
 //

@@ -15,7 +15,8 @@ var (
 	// ErrRequest is a mistake in the ID, account, tags or TTL of a request.
 	ErrRequest = errors.New("invalid request")
 	// ErrAmount is an amount that must be positive and is not, that is no decimal
-	// number, or that is too large to be counted exactly.
+	// number, that is finer than the unit of its budget, or that is too large to be
+	// counted exactly.
 	ErrAmount = errors.New("invalid amount")
 	// ErrCurrency is an unknown currency, or another currency than the budget's.
 	// Nothing is converted.
@@ -39,7 +40,7 @@ var (
 )
 
 func unknownCurrency(code string) error {
-	return fmt.Errorf("spend: %w: %.8q is not an ISO 4217 code with a minor unit; write it like EUR", ErrCurrency, code)
+	return fmt.Errorf("spend: %w: %.8q is not an ISO 4217 code with a minor unit; write it like EUR, or USD:8 for a scale of 8 decimal places", ErrCurrency, code)
 }
 
 func requestErr(format string, args ...any) error {

@@ -2,6 +2,7 @@ package spend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -84,4 +85,200 @@ func ExampleBudgets_Capture() {
 	// captured: 150.00 EUR used, 250.00 EUR held
 	// checked out: 320.00 EUR used, 0.00 EUR held
 	// refunded: 270.00 EUR used, 0.00 EUR held
+}
+
+func ExampleBudgets_SetLimits() {
+	ctx, id := context.Background(), "raise-1"
+	friday := time.Now().Add(48 * time.Hour)
+	day := spend.Rolling("day", eur("500.00"), 24*time.Hour).AtMost(eur("5000.00"))
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{day}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = cards.SetLimits(ctx, spend.LimitsRequest{ID: id, Account: "card:7", Limits: []spend.RuleLimit{
+		{Rule: "day", Amount: eur("2000.00"), Until: friday},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, card := range []string{"card:7", "card:8"} {
+		d, err := cards.AbleToAccept(ctx, spend.Request{Account: card, Amount: eur("1200.00")})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(card, d.Approved, d.Remaining[0].Limit)
+	}
+	// Output:
+	// card:7 true 2000.00 EUR
+	// card:8 false 500.00 EUR
+}
+
+func ExampleBudgets_Record() {
+	ctx, cards := context.Background(), newCards()
+	now := time.Now()
+	for range 2 { // the import stops in the middle, and is run again
+		for _, row := range []struct {
+			ID, Card string
+			Amount   spend.Money
+			At       time.Time
+		}{
+			{"17", "card:7", eur("300.00"), now.Add(-40 * 24 * time.Hour)},
+			{"18", "card:7", eur("120.00"), now.Add(-9 * 24 * time.Hour)},
+			{"19", "card:7", eur("80.00"), now.Add(-time.Hour)},
+		} {
+			_, err := cards.Record(ctx, spend.Request{
+				ID: "import:" + row.ID, Account: row.Card, Amount: row.Amount, Dated: row.At,
+			})
+			if err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	list, err := cards.Remaining(ctx, "card:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(list[0].Rule, list[0].Used)
+	// Output:
+	// month 200.00 EUR
+}
+
+func ExampleBudgets_ChargeAll() {
+	ctx, cards := context.Background(), newCards()
+	requests := []spend.Request{
+		{ID: "fare-1", Account: "card:7", Amount: eur("2.90")},
+		{ID: "fare-2", Account: "card:8", Amount: eur("2.90")},
+		{ID: "fare-3", Account: "card:7", Amount: spend.Money{Minor: 290, Currency: "USD"}},
+		{ID: "flight", Account: "card:7", Amount: eur("2000.00")},
+	}
+	for i, a := range cards.ChargeAll(ctx, requests) {
+		switch {
+		case errors.Is(a.Err, spend.ErrCurrency):
+			fmt.Println(requests[i].ID, "is in another currency")
+		case a.Err != nil:
+			log.Fatal(a.Err)
+		default:
+			fmt.Println(requests[i].ID, a.Decision.Approved)
+		}
+	}
+	// Output:
+	// fare-1 true
+	// fare-2 true
+	// fare-3 is in another currency
+	// flight false
+}
+
+func ExampleBudgets_Export() {
+	ctx, cards := context.Background(), newCards()
+	for i, card := range []string{"card:8", "card:7", "card:7"} {
+		_, err := cards.Charge(ctx, spend.Request{ID: fmt.Sprint("pay-", i), Account: card, Amount: eur("4.50")})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	for e, err := range cards.Export(ctx, nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Name, e.Seq, e.Kind, e.Used, e.RequestID)
+	}
+	// Output:
+	// card:7 2 spend 4.50 EUR pay-2
+	// card:7 1 spend 4.50 EUR pay-1
+	// card:8 1 spend 4.50 EUR pay-0
+}
+
+func ExampleMoney_In() {
+	budget := spend.Budget{Name: "agents", Currency: "USD:8", Rules: []spend.Rule{
+		spend.Calendar("day", spend.Money{Minor: 25_00, Currency: "USD"}, spend.Day, time.UTC),
+	}}
+	agents, err := spend.New(memledger.New(nil), budget, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	price, err := spend.ParseMoney("0.00000315", "USD:8") // of a token
+	if err != nil {
+		log.Fatal(err)
+	}
+	cost := spend.Money{Minor: 1523 * price.Minor, Currency: price.Currency}
+	d, err := agents.Charge(context.Background(), spend.Request{ID: "call-1", Account: "agent", Amount: cost})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Amount, "of", d.Remaining[0].Limit)
+	_, err = cost.In("USD")
+	fmt.Println(err)
+	// Output:
+	// 0.00479745 USD of 25.00000000 USD
+	// spend: invalid amount: 0.00479745 USD is finer than the unit of USD, which has 2 decimal places
+}
+
+func ExampleBudgets_Credit() {
+	ctx := context.Background()
+	net := spend.Rolling("net", eur("1000.00"), 30*24*time.Hour).CountsCredits()
+	gross := spend.Rolling("gross", eur("5000.00"), 30*24*time.Hour)
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{net, gross}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := cards.Charge(ctx, spend.Request{ID: "tv", Account: "card:7", Amount: eur("900.00")}); err != nil {
+		log.Fatal(err)
+	}
+	d, err := cards.Credit(ctx, spend.Request{ID: "payment-12", Account: "card:7", Amount: eur("2000.00")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, u := range d.Remaining {
+		fmt.Println(u.Rule, u.Used, "used")
+	}
+	// Output:
+	// net 0.00 EUR used
+	// gross 900.00 EUR used
+}
+
+func ExampleRule_MatchingAtLeast() {
+	ctx := context.Background()
+	large := spend.Count("large", 3, 24*time.Hour).MatchingAtLeast(eur("250.00"))
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{large}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, amount := range []string{"249.99", "250.00", "900.00", "300.00", "400.00", "20.00"} {
+		d, err := cards.Charge(ctx, spend.Request{ID: fmt.Sprint("pay-", i), Account: "card:7", Amount: eur(amount)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(amount, d.Approved)
+	}
+	// Output:
+	// 249.99 true
+	// 250.00 true
+	// 900.00 true
+	// 300.00 true
+	// 400.00 false
+	// 20.00 true
+}
+
+func ExampleRule_Per() {
+	ctx := context.Background()
+	shops := spend.Calendar("shops", eur("100.00"), spend.Day, time.UTC).Per("merchant")
+	noon := func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) } // leave it out for the clock of the machine
+	l := memledger.New(&memledger.Options{Clock: noon})
+	cards, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{shops}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, merchant := range []string{"bakery", "bakery", "florist"} {
+		d, err := cards.Charge(ctx, spend.Request{
+			ID: fmt.Sprint("pay-", i), Account: "card:7", Amount: eur("60.00"), Tags: map[string]string{"merchant": merchant},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(merchant, d.Approved, d.Remaining[0].Used)
+	}
+	// Output:
+	// bakery true 60.00 EUR
+	// bakery false 60.00 EUR
+	// florist true 60.00 EUR
 }

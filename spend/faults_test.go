@@ -168,6 +168,22 @@ func TestFailingLists(t *testing.T) {
 	if n != 1 {
 		t.Errorf("History over a broken ledger yielded %d times; want once", n)
 	}
+	n = 0
+	for e, err := range b.Export(t.Context(), nil) {
+		if n++; n > 1 || !errors.Is(err, broken) || e.Seq != 0 {
+			t.Errorf("Export over a broken ledger: %+v, %v; want its error once", e, err)
+		}
+	}
+	elsewhere := spend.Entry{Account: spend.Account{Budget: "no such", Name: "a"}, Seq: 1}
+	m := 0
+	for e, err := range b.With(l).Export(t.Context(), &spend.ExportOptions{After: elsewhere}) {
+		if m++; !errors.Is(err, spend.ErrRequest) || e.Seq != 0 {
+			t.Errorf("Export after an entry of another budget: %+v, %v; want ErrRequest", e, err)
+		}
+	}
+	if n != 1 || m != 1 {
+		t.Errorf("Export yielded %d and %d errors; want one each", n, m)
+	}
 	if done, err := b.Prune(t.Context()); !errors.Is(err, broken) || done != (spend.PruneResult{}) {
 		t.Errorf("Prune over a broken ledger: %+v, %v; want its error", done, err)
 	}
@@ -220,5 +236,28 @@ func TestHistoryStops(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("the history has %d entries; want at least 2", n)
+	}
+}
+
+// unsure is a ledger that decides and then cannot tell the outcome.
+type unsure struct{ ledger.Ledger }
+
+func (l unsure) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	errs := l.Ledger.DecideAll(ctx, jobs)
+	errs[0] = store.ErrUnknownOutcome
+	return errs
+}
+
+// TestChargeAllUnsure: a request without an outcome has no decision.
+func TestChargeAllUnsure(t *testing.T) {
+	l, b := busyAccount(t)
+	answers := b.With(unsure{l}).ChargeAll(t.Context(), []spend.Request{
+		{ID: "x1", Account: "x", Amount: cents(1)}, {ID: "x2", Account: "x", Amount: cents(1)},
+	})
+	if !errors.Is(answers[0].Err, store.ErrUnknownOutcome) || answers[0].Decision.Approved || !answers[0].Decision.At.IsZero() {
+		t.Errorf("a request without an outcome got %+v", answers[0])
+	}
+	if answers[1].Err != nil || !answers[1].Decision.Approved {
+		t.Errorf("the other got %+v", answers[1])
 	}
 }

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -12,14 +13,16 @@ import (
 // that it changed. An entry never changes. A later entry with the same Dated and
 // Part corrects it.
 type Entry struct {
+	Account
 	// Seq numbers the entries of the account: 1, 2, 3 ...
 	Seq int64 `json:"seq"`
 	// At is the time of the decision, on the ledger's clock. Dated is the date at
-	// which the entry counts: At, or the date of the entry that it corrects.
+	// which the entry counts: At, the date of a record, or the date of the entry
+	// that it corrects.
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
-	// Kind is spend, record, authorize, increase, capture, release, void, expire,
-	// refund or decline.
+	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
+	// refund, credit, decline, limits, freeze or unfreeze.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it
 	// is the ID of the authorized request.
@@ -27,6 +30,9 @@ type Entry struct {
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.
 	SpendID string `json:"spend"`
+	// SpendAmount is the amount of the request that began the spend, or of the credit; see
+	// [Rule.MatchingAtLeast]. It is zero if the request was declined, or moved no money.
+	SpendAmount Money `json:"spend_amount,omitzero"`
 	// Part is the Seq of the entry that this entry corrects, or its own.
 	Part   int64             `json:"part"`
 	Amount Money             `json:"amount"` // of the request
@@ -36,6 +42,8 @@ type Entry struct {
 	Tags   map[string]string `json:"tags,omitempty"`
 	// Refused has the rules of this account that declined the request.
 	Refused []string `json:"refused,omitempty"`
+	// Credited has the part of a credit that each rule of this account has counted.
+	Credited map[string]Money `json:"credited,omitempty"`
 }
 
 // HistoryOptions adjust [Budgets.History]. A nil *HistoryOptions means all
@@ -95,10 +103,22 @@ func (b *Budgets) History(ctx context.Context, account string, o *HistoryOptions
 
 func newEntry(e *ledger.Entry) Entry {
 	in := func(n int64) Money { return Money{n, e.Currency} }
+	var credited map[string]Money
+	for _, c := range e.Credited {
+		if credited == nil {
+			credited = make(map[string]Money)
+		}
+		credited[c.Rule] = in(c.Amount)
+	}
+	first := Money{}
+	if e.SpendAmount != 0 {
+		first = in(e.SpendAmount)
+	}
 	return Entry{
-		Seq: e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
-		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, Part: e.Part,
+		Account: accountOf(e.Account),
+		Seq:     e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
+		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: first, Part: cmp.Or(e.Part, e.Seq),
 		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count,
-		Tags: e.Tags, Refused: e.Refused,
+		Tags: e.Tags, Refused: e.Refused, Credited: credited,
 	}
 }

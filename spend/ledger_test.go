@@ -116,11 +116,11 @@ func (s *snapshot) Since(account string, after ledger.Position) ([]ledger.Entry,
 	return entries, err
 }
 
-func (s *snapshot) Holds(account string, upto int64) ([]ledger.Request, int64, error) {
+func (s *snapshot) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
 	if err := s.before(); err != nil {
 		return nil, 0, err
 	}
-	held, next, err := s.Snapshot.Holds(account, upto)
+	held, next, err := s.Snapshot.Holds(account, upto, limit)
 	if s.request != nil {
 		for i := range held {
 			s.request(&held[i])

@@ -12,18 +12,30 @@ import (
 // euros. Its methods compute with integers alone, so they are exact. They never
 // convert between currencies.
 //
+// Amounts that are finer than the minor unit, such as the price of a token, have
+// a scale: a colon and the number of decimal places, up to 9, after the code.
+// {315, "USD:8"} is 0.00000315 dollars, and its minor unit is a millionth of a
+// cent. The scale is a part of the currency, and no field of its own, because it
+// gives an amount its meaning as the currency does: so it is stored with each entry
+// of a ledger, and an amount in one unit is never taken for the same number of
+// another. Most amounts need no scale, and nothing changes for them. In converts
+// exactly from one scale to another.
+//
+// Minor is 64 bits wide, so the largest amount has 19 digits:
+// 92233720368547758.07 EUR, or 92233720368.54775807 USD:8.
+//
 // A Money without a currency is a plain number, as in the figures of a [Count]
 // rule.
 type Money struct {
 	Minor    int64
-	Currency string // ISO 4217 code in upper case
+	Currency string // ISO 4217 code in upper case, with or without a scale
 }
 
-// ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may
-// have fewer decimal places than the currency, but not more: "12" and "12.3" are
-// euros too. ParseMoney refuses currency signs, plus signs, spaces, exponents
-// and separators of thousands with [ErrAmount], and a code that [MinorUnits]
-// does not know with [ErrCurrency].
+// ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may have fewer decimal
+// places than the currency, but not more: "12" and "12.3" are euros too. Nothing is rounded: more
+// places are [ErrAmount], even zeros. ParseMoney refuses currency signs, plus signs, spaces,
+// exponents and separators of thousands with [ErrAmount], and a code that [MinorUnits] does not know
+// with [ErrCurrency].
 func ParseMoney(amount, currency string) (Money, error) {
 	places, ok := MinorUnits(currency)
 	if !ok {
@@ -52,7 +64,7 @@ func parseMinor(s string, places int) (int64, error) {
 		}
 		// n counts downwards, because -(math.MinInt64) is out of range.
 		if n < math.MinInt64/10 || n*10 < math.MinInt64+int64(c-'0') {
-			return 0, fmt.Errorf("%.40q is out of range", s)
+			return 0, outOfRange(s, places)
 		}
 		n = n*10 - int64(c-'0')
 	}
@@ -60,9 +72,49 @@ func parseMinor(s string, places int) (int64, error) {
 		return n, nil
 	}
 	if n == math.MinInt64 {
-		return 0, fmt.Errorf("%.40q is out of range", s)
+		return 0, outOfRange(s, places)
 	}
 	return -n, nil
+}
+
+func outOfRange(s string, places int) error {
+	return fmt.Errorf("%.40q is out of range; the largest amount is %s", s, decimal(math.MaxInt64, places))
+}
+
+// In returns the same amount in the same currency with another scale, or without
+// one: 12.34 EUR is 12.340000 EUR:6, and back. In never rounds: an amount that
+// is finer than the unit of currency, or out of its range, is [ErrAmount]. Another
+// currency is [ErrCurrency].
+func (m Money) In(currency string) (Money, error) {
+	from, known := MinorUnits(m.Currency)
+	to, ok := MinorUnits(currency)
+	switch {
+	case !known:
+		return Money{}, unknownCurrency(m.Currency)
+	case !ok:
+		return Money{}, unknownCurrency(currency)
+	case isoCode(m.Currency) != isoCode(currency):
+		return Money{}, fmt.Errorf("spend: %w: %.8q is not converted to %.8q", ErrCurrency, m.Currency, currency)
+	}
+	n := m.Minor
+	for ; from > to; from-- {
+		if n%10 != 0 {
+			return Money{}, fmt.Errorf("spend: %w: %v is finer than the unit of %s, which has %d decimal places", ErrAmount, m, currency, to)
+		}
+		n /= 10
+	}
+	for ; from < to; from++ {
+		if n > math.MaxInt64/10 || n < math.MinInt64/10 {
+			return Money{}, fmt.Errorf("spend: %w: %v is out of range in %s; %s", ErrAmount, m, currency, largest(currency))
+		}
+		n *= 10
+	}
+	return Money{n, currency}, nil
+}
+
+// largest names the largest amount of a currency.
+func largest(currency string) string {
+	return fmt.Sprint("the largest amount is ", Money{math.MaxInt64, currency})
 }
 
 // Decimal returns the amount without its currency and with all decimal places of
@@ -70,9 +122,13 @@ func parseMinor(s string, places int) (int64, error) {
 // decimal places.
 func (m Money) Decimal() string {
 	places, _ := MinorUnits(m.Currency)
-	digits := strconv.FormatInt(m.Minor, 10)
+	return decimal(m.Minor, places)
+}
+
+func decimal(n int64, places int) string {
+	digits := strconv.FormatInt(n, 10)
 	sign := ""
-	if m.Minor < 0 {
+	if n < 0 {
 		sign, digits = "-", digits[1:]
 	}
 	if places == 0 {
@@ -85,23 +141,24 @@ func (m Money) Decimal() string {
 	return sign + digits[:point] + "." + digits[point:]
 }
 
-// String returns the amount with its currency: "12.34 EUR".
+// String returns the amount with its currency: "12.34 EUR". The decimal places
+// tell the scale, so it is left out: "0.00000315 USD".
 func (m Money) String() string {
 	if m.Currency == "" {
 		return m.Decimal()
 	}
-	return m.Decimal() + " " + m.Currency
+	return m.Decimal() + " " + isoCode(m.Currency)
 }
 
-// Add returns m + n. The error is [ErrCurrency] if the currencies differ, and
-// [ErrAmount] if the sum is out of range.
+// Add returns m + n. The error is [ErrCurrency] if the currencies or their scales
+// differ, and [ErrAmount] if the sum is out of range.
 func (m Money) Add(n Money) (Money, error) {
 	if m.Currency != n.Currency {
 		return Money{}, fmt.Errorf("spend: %w: %.8q and %.8q cannot be added", ErrCurrency, m.Currency, n.Currency)
 	}
 	sum, ok := add(m.Minor, n.Minor)
 	if !ok {
-		return Money{}, fmt.Errorf("spend: %w: the sum is out of range", ErrAmount)
+		return Money{}, fmt.Errorf("spend: %w: the sum is out of range; %s", ErrAmount, largest(m.Currency))
 	}
 	return Money{sum, m.Currency}, nil
 }
@@ -109,7 +166,7 @@ func (m Money) Add(n Money) (Money, error) {
 // Sub returns m - n, with the errors of Add.
 func (m Money) Sub(n Money) (Money, error) {
 	if n.Minor == math.MinInt64 {
-		return Money{}, fmt.Errorf("spend: %w: the difference is out of range", ErrAmount)
+		return Money{}, fmt.Errorf("spend: %w: the difference is out of range; %s", ErrAmount, largest(m.Currency))
 	}
 	return m.Add(Money{-n.Minor, n.Currency})
 }
@@ -127,7 +184,8 @@ type moneyJSON struct {
 	Currency string `json:"currency,omitempty"`
 }
 
-// MarshalJSON writes {"amount":"12.34","currency":"EUR"}.
+// MarshalJSON writes {"amount":"12.34","currency":"EUR"}, and a scale with the
+// currency: {"amount":"0.00000315","currency":"USD:8"}.
 func (m Money) MarshalJSON() ([]byte, error) {
 	return json.Marshal(moneyJSON{m.Decimal(), m.Currency})
 }

@@ -1,12 +1,14 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // PruneResult counts the work of one [Budgets.Prune].
@@ -17,8 +19,12 @@ type PruneResult struct {
 
 // Prune ends the expired holds of accounts that no decision has touched since,
 // and removes data that is no longer needed: entries older than every window and
-// than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold.
-// Prune covers the accounts of the main budget. Accounts of a budget with a
+// than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold. It
+// keeps the entries of open holds, and all that follow them.
+//
+// Prune covers the accounts of the main budget. It keeps the entries that any rule
+// of the budget needs, also a rule of which only another process knows, if the rule
+// has decided on one of the accounts within KeepIDs. Accounts of a budget with a
 // [Lifetime] rule keep all of their entries.
 //
 // A later decision is the same with and without Prune, with one exception. A
@@ -27,26 +33,25 @@ type PruneResult struct {
 //
 // Copy the entries that you want to archive before you call Prune. After an
 // error the result counts the part that was done; call Prune again to continue.
+// If single accounts are damaged, Prune prunes all others first, and then returns
+// an error that is [store.ErrCorrupt].
 func (b *Budgets) Prune(ctx context.Context) (PruneResult, error) {
 	var done PruneResult
 	prefix := b.main.prefix()
-	for after := ""; ; {
-		accounts, err := b.ledger.Accounts(ctx, prefix, after, historyPage)
-		if err != nil {
-			return done, err
-		}
-		expired, err := b.pruneAccounts(ctx, accounts)
+	reach, err := b.reach(ctx)
+	if err != nil {
+		return done, err
+	}
+	damage, err := b.eachPage(ctx, func(accounts []ledger.Account) error {
+		expired, err := b.pruneAccounts(ctx, accounts, reach)
 		done.Expired += expired
-		if err != nil {
-			return done, err
-		}
-		if len(accounts) < historyPage {
-			break
-		}
-		after = accounts[len(accounts)-1].Key
+		return err
+	})
+	if err != nil {
+		return done, err
 	}
 	cutoff := new(int64)
-	err := b.view(ctx, &action{}, func(t *attempt) error {
+	err = b.view(ctx, &action{}, func(t *attempt) error {
 		*cutoff = t.now - b.keepIDs.Microseconds()
 		return nil
 	})
@@ -56,30 +61,96 @@ func (b *Budgets) Prune(ctx context.Context) (PruneResult, error) {
 	if err != nil {
 		return done, fmt.Errorf("spend: pruning IDs: %w", err)
 	}
-	return done, nil
+	return done, damage
+}
+
+// eachPage calls f with all accounts of the main budget, in parts. An error of f that is ErrCorrupt
+// belongs to damaged accounts alone: eachPage goes on, and returns the first of these as damage.
+func (b *Budgets) eachPage(ctx context.Context, f func([]ledger.Account) error) (damage, err error) {
+	for after := ""; ; {
+		accounts, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+		if err != nil {
+			return damage, err
+		}
+		switch err := f(accounts); {
+		case errors.Is(err, store.ErrCorrupt):
+			damage = cmp.Or(damage, err)
+		case err != nil:
+			return damage, err
+		}
+		if len(accounts) < historyPage {
+			return damage, nil
+		}
+		after = accounts[len(accounts)-1].Key
+	}
+}
+
+// reach returns how far back the rules of the main budget need entries: the rules of this process,
+// and those that have decided on one of the accounts within KeepIDs. A rule counts the entries of
+// an account on which it has not decided yet, so one account tells for all.
+func (b *Budgets) reach(ctx context.Context) (int64, error) {
+	longest := b.keepIDs.Microseconds()
+	for i := range b.main.Rules {
+		longest = max(longest, b.main.Rules[i].reach())
+	}
+	_, err := b.eachPage(ctx, func(accounts []ledger.Account) error {
+		job := &ledger.Job{}
+		for _, a := range accounts {
+			job.Accounts = append(job.Accounts, a.Key)
+		}
+		page := new(int64)
+		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
+			*page = 0
+			for _, key := range job.Accounts {
+				a, err := b.load(b.main, snap, key)
+				if errors.Is(err, store.ErrCorrupt) {
+					continue // pruneAccounts tells of it
+				}
+				if err != nil {
+					return nil, err
+				}
+				for _, u := range a.unknown {
+					if snap.Now()-u.countedAt <= b.keepIDs.Microseconds() {
+						*page = max(*page, u.reach)
+					}
+				}
+			}
+			return nil, nil
+		}
+		err := b.ledger.View(ctx, job)
+		longest = max(longest, *page)
+		return err
+	})
+	return longest, err
 }
 
 // pruneAccounts prunes a page of accounts at the same time, so that they share
-// commits.
-func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account) (expired int64, err error) {
+// commits. An error that is ErrCorrupt belongs to damaged accounts alone.
+func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account, reach int64) (expired int64, err error) {
 	counts, errs := make([]*int64, len(accounts)), make([]error, len(accounts))
 	var wg sync.WaitGroup
 	for i, a := range accounts {
 		counts[i] = new(int64)
-		wg.Go(func() { errs[i] = b.ledger.Decide(ctx, b.pruneJob(a.Key, counts[i])) })
+		wg.Go(func() { errs[i] = b.ledger.Decide(ctx, b.pruneJob(a.Key, reach, counts[i])) })
 	}
 	wg.Wait()
+	var damage error
 	for i, n := range counts {
-		if errs[i] == nil {
+		switch {
+		case errs[i] == nil:
 			expired += *n
+		case errors.Is(errs[i], store.ErrCorrupt):
+			damage = cmp.Or(damage, errs[i])
+		default:
+			return expired, errs[i]
 		}
 	}
-	return expired, errors.Join(errs...)
+	return expired, damage
 }
 
 // pruneJob returns a job that advances an account and drops the entries that
 // nothing needs.
-func (b *Budgets) pruneJob(key string, expired *int64) *ledger.Job {
+func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job {
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		t := &attempt{budgets: b, snap: snap}
 		if err := t.load([]string{key}); err != nil {
@@ -87,16 +158,30 @@ func (b *Budgets) pruneJob(key string, expired *int64) *ledger.Job {
 		}
 		a := t.accounts[0]
 		*expired = int64(len(a.closed))
-		c := &ledger.Changes{Accounts: []ledger.Account{a.stored()}, Entries: a.added, Closed: a.closed}
-		upto := t.now - b.keepIDs.Microseconds()
-		for _, u := range a.tallies {
-			if u.rule.counts() {
-				upto = min(upto, u.edge)
+		if reach == maxTime {
+			return a.changes(), nil
+		}
+		upto := a.time - reach
+		held, _, err := a.holds(maxTime, unlimited)
+		if err != nil {
+			return nil, err
+		}
+		for _, sp := range held {
+			// The end of a hold corrects its entries. A rule that is new to the account counts both.
+			for _, p := range sp.parts {
+				if sp.expires > a.time && p.held > 0 {
+					upto = min(upto, sp.dateIn(key, p)-1)
+				}
 			}
 		}
-		if upto > minTime {
-			c.Drop = []ledger.Drop{{Account: key, At: upto}}
-		}
+		a.pruned = max(a.pruned, upto)
+		c := a.changes()
+		c.Drop = []ledger.Drop{{Account: key, At: upto}}
 		return c, nil
 	}}
+}
+
+// changes returns the changes of an account that was advanced.
+func (a *account) changes() *ledger.Changes {
+	return &ledger.Changes{Accounts: []ledger.Account{a.stored()}, Entries: a.added, Closed: a.closed}
 }

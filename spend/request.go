@@ -18,19 +18,20 @@ type Account struct {
 	Name   string `json:"account"`
 }
 
-// Request asks for money, by [Budgets.Charge], [Budgets.Authorize] or
-// [Budgets.Record].
+// Request asks for money, by [Budgets.Charge] or [Budgets.Authorize], or tells of money that has
+// moved, by [Budgets.Record] or [Budgets.Credit].
 type Request struct {
-	// ID identifies the request in the whole ledger: 1 to 128 bytes of UTF-8
-	// without control characters. Requests that are sent again with the same ID
-	// have one effect. Use at least 128 random bits. IDs that begin with the
-	// time, such as UUIDs of version 7, cost a large ledger less.
+	// ID identifies the request in the whole ledger: 1 to 128 bytes of UTF-8 without control
+	// characters, like the IDs of all requests of this package. Requests that are sent again with
+	// the same ID have one effect. Use at least 128 random bits. IDs that begin with the time, such
+	// as UUIDs of version 7, cost a large ledger less.
 	ID string
 	// Account is the account to charge, in the main budget: UTF-8 without control
 	// characters, up to 511 bytes together with the name of the budget. It may be
 	// personal data, and no error contains it.
 	Account string
-	// Amount is positive, and in the currency of every budget concerned. A budget
+	// Amount is positive, and in the currency of every budget concerned. Its scale
+	// may be another, if the amount is exact in that of the budgets. A budget
 	// with a [Leaky] rule accepts at most 2^53 minor units.
 	Amount Money
 	// Tags describe the spend to rules with a filter: its merchant, category or
@@ -40,9 +41,20 @@ type Request struct {
 	// Also names up to 15 accounts of further budgets that the same money counts
 	// against. Either every account is charged, or none.
 	Also []Account
+	// Dated is the date at which the money counts, for money that was spent elsewhere before. It is
+	// not in the future, and not so far back that Prune has removed entries of that date. A [Leaky]
+	// rule counts the money from now on. The zero time is now. Only Record reads it.
+	Dated time.Time
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. Only Authorize reads it.
 	TTL time.Duration
+}
+
+// UpToRequest asks for as much of an amount as fits.
+type UpToRequest struct {
+	Request       // Amount is the most
+	Least   Money // the least, positive; a Least of the whole Amount makes a Charge of it
+	Hold    bool  // hold the money, as Authorize does, instead of charging it
 }
 
 // IncreaseRequest asks for more money on a hold.
@@ -59,6 +71,22 @@ type CaptureRequest struct {
 	Amount Money  // to take, positive; zero is allowed with Final
 	Final  bool   // release the rest of the hold afterwards
 	Force  bool   // take the money even if the amount exceeds the hold, or if the hold has ended or expired
+}
+
+// DecreaseRequest releases a part of a hold.
+type DecreaseRequest struct {
+	ID     string // of this request
+	HoldID string // of the Request that was authorized
+	Amount Money  // to release, positive
+}
+
+// ExtendRequest lets a hold live longer.
+type ExtendRequest struct {
+	ID     string // of this request
+	HoldID string // of the Request that was authorized
+	// TTL is the lifetime of the hold from now on, from a microsecond to 100 years; 0 means
+	// [Options.HoldTTL]. A hold that lives longer already stays as it is.
+	TTL time.Duration
 }
 
 // VoidRequest releases the rest of a hold.
@@ -88,7 +116,7 @@ type RefundRequest struct {
 // have been decided. Send the same request again to learn the decision. Any
 // other error means that nothing changed.
 func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindSpend, r)
+	return b.sendCharge(ctx, kindSpend, r, 0)
 }
 
 // Authorize holds the amount if every rule agrees. Held money counts from now
@@ -96,14 +124,41 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 // ends the hold; otherwise it expires after its TTL. Retries and errors are
 // those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindAuthorize, r)
+	return b.sendCharge(ctx, kindAuthorize, r, 0)
 }
 
-// Record notes money that has been spent already. No rule declines it, and the
-// remaining amount of a rule may become negative. Retries and errors are those
-// of [Budgets.Charge].
+// UpTo charges or holds the largest part of the amount that every rule approves, in whole minor
+// units, if that is Least or more. [Decision.Amount] tells it. If even Least does not fit, UpTo
+// declines, and RetryAfter is that of Least. Retries and errors are those of [Budgets.Charge].
+func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
+	kind := kindSpend
+	if r.Hold {
+		kind = kindAuthorize
+	}
+	for _, m := range [...]*Money{&r.Amount, &r.Least} {
+		scaled, err := b.inUnit(*m)
+		if err != nil {
+			return Decision{}, err
+		}
+		*m = scaled
+	}
+	switch {
+	case r.Least.Minor <= 0 || r.Least.Minor > r.Amount.Minor:
+		return Decision{}, fmt.Errorf("spend: %w: Least is %v; it must be positive and at most %v", ErrAmount, r.Least, r.Amount)
+	case r.Least.Currency != r.Amount.Currency:
+		return Decision{}, fmt.Errorf("spend: %w: Least is in %.8q and the amount in %.8q", ErrCurrency, r.Least.Currency, r.Amount.Currency)
+	}
+	return b.sendCharge(ctx, kind, r.Request, r.Least.Minor)
+}
+
+// Record notes money that has been spent already, now or at the date of
+// [Request.Dated]. No rule declines it, and the remaining amount of a rule may
+// become negative. Retries and errors are those of [Budgets.Charge].
+//
+// To bring usage from a table of your own, record each of its rows with its date,
+// under an ID made from the key of the row: then it may be sent again.
 func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindRecord, r)
+	return b.sendCharge(ctx, kindRecord, r, 0)
 }
 
 // Increase holds more money on an open hold if every rule agrees. A
@@ -129,6 +184,23 @@ func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, erro
 	return b.sendFollowUp(ctx, act, r.Amount)
 }
 
+// Decrease releases a part of a hold, its newest part first: the order became smaller, or the rest
+// is known to cost less. The hold stays open and expires as before; a decrease by all that is held
+// ends it. An amount above the rest of the hold is [ErrNotHeld]. Retries and other errors are those
+// of [Budgets.Increase].
+func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, error) {
+	return b.sendFollowUp(ctx, action{kind: kindDecrease, id: r.ID, spendID: r.HoldID}, r.Amount)
+}
+
+// Extend lets a hold live for its TTL from now on, if it would not live longer anyway. The held
+// money keeps its dates. Retries and errors are those of [Budgets.Increase].
+func (b *Budgets) Extend(ctx context.Context, r ExtendRequest) (Decision, error) {
+	if err := checkTTL(r.TTL); err != nil {
+		return Decision{}, err
+	}
+	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL}, Money{})
+}
+
 // Void ends a hold and releases the rest of it. Retries and errors are those of
 // [Budgets.Increase].
 func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
@@ -151,10 +223,13 @@ type action struct {
 	spendID      string   // of the spend to change; empty for a new spend
 	keys         []string // accounts of a new spend; the first is Request.Account
 	amount       int64
+	least        int64 // of UpTo; otherwise 0
 	currency     string
 	tags         map[string]string
+	dated        int64 // of a record; 0 means now
 	ttl          time.Duration
 	final, force bool
+	limits       []RuleLimit
 	content      []byte // digest of the fields above, without the ID
 }
 
@@ -173,24 +248,45 @@ func checkID(field, id string) error {
 	return nil
 }
 
-func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request) (Decision, error) {
-	if err := checkID("ID", r.ID); err != nil {
-		return Decision{}, err
-	}
-	act, err := b.newCharge(kind, r)
+func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least int64) (Decision, error) {
+	act, err := b.charging(kind, r, least)
 	if err != nil {
 		return Decision{}, err
 	}
-	act.content = act.digest()
 	return b.decide(ctx, act)
+}
+
+// charging checks r, and returns the action that the ledger decides.
+func (b *Budgets) charging(kind string, r Request, least int64) (*action, error) {
+	if err := checkID("ID", r.ID); err != nil {
+		return nil, err
+	}
+	act, err := b.newCharge(kind, r)
+	if err != nil {
+		return nil, err
+	}
+	act.least = least
+	act.content = act.digest()
+	return act, nil
 }
 
 // newCharge checks r except for the ID. The action holds copies, because a
 // decision may still run after its caller has left.
 func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
-	act := &action{kind: kind, id: r.ID, amount: r.Amount.Minor, currency: r.Amount.Currency, tags: maps.Clone(r.Tags)}
-	if kind == kindAuthorize {
+	amount, err := b.inUnit(r.Amount)
+	if err != nil {
+		return nil, err
+	}
+	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags)}
+	switch kind {
+	case kindAuthorize:
 		act.ttl = r.TTL
+	case kindRecord:
+		if act.dated = r.Dated.UnixMicro(); r.Dated.IsZero() {
+			act.dated = 0
+		} else if act.dated <= 0 || r.Dated.Year() > 9999 {
+			return nil, requestErr("Dated is in the year %d; it must be after 1970", r.Dated.Year())
+		}
 	}
 	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
 	if len(accounts) > maxAccounts {
@@ -206,8 +302,8 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
 				ErrCurrency, act.currency, budget.Name, budget.Currency)
 		case budget.leaky && act.amount > store.MaxAmount:
-			return nil, fmt.Errorf("spend: %w: budget %q has a Leaky rule, which counts up to 2^53 minor units",
-				ErrAmount, budget.Name)
+			return nil, fmt.Errorf("spend: %w: %v; budget %q has a Leaky rule, which counts up to 2^53 minor units: %v",
+				ErrAmount, amount, budget.Name, Money{store.MaxAmount, budget.Currency})
 		}
 		key, err := budget.key(account.Name)
 		if err != nil {
@@ -221,10 +317,17 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	if act.amount <= 0 {
 		return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, r.Amount)
 	}
-	if act.ttl != 0 && (act.ttl < time.Microsecond || act.ttl > maxWindow) {
-		return nil, requestErr("TTL is %v; it must be from a microsecond to 100 years, or 0 for the default", act.ttl)
+	if err := checkTTL(act.ttl); err != nil {
+		return nil, err
 	}
 	return act, checkTags(act.tags)
+}
+
+func checkTTL(ttl time.Duration) error {
+	if ttl != 0 && (ttl < time.Microsecond || ttl > maxWindow) {
+		return requestErr("TTL is %v; it must be from a microsecond to 100 years, or 0 for the default", ttl)
+	}
+	return nil
 }
 
 func checkTags(tags map[string]string) error {
@@ -252,13 +355,17 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (D
 	if err := checkID(field, act.spendID); err != nil {
 		return Decision{}, err
 	}
-	if act.kind != kindVoid {
+	if act.kind != kindVoid && act.kind != kindExtend {
+		var err error
+		if amount, err = b.inUnit(amount); err != nil {
+			return Decision{}, err
+		}
 		if amount.Minor < 0 || amount.Minor == 0 && !act.final {
 			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, amount)
 		}
 		if amount.Minor > store.MaxAmount && b.anyLeaky() {
-			return Decision{}, fmt.Errorf("spend: %w: a budget has a Leaky rule, which counts up to 2^53 minor units",
-				ErrAmount)
+			return Decision{}, fmt.Errorf("spend: %w: %v; a budget has a Leaky rule, which counts up to 2^53 minor units: %v",
+				ErrAmount, amount, Money{store.MaxAmount, amount.Currency})
 		}
 		if _, ok := MinorUnits(amount.Currency); !ok {
 			return Decision{}, unknownCurrency(amount.Currency)
@@ -292,6 +399,12 @@ func (act *action) digest() []byte {
 	part(act.spendID)
 	part(fmt.Sprint(len(act.keys), act.amount, act.ttl.Microseconds(), act.final, act.force))
 	part(act.currency)
+	if act.dated != 0 {
+		part(fmt.Sprint("dated ", act.dated))
+	}
+	if act.least > 0 {
+		part(fmt.Sprint("least ", act.least))
+	}
 	for _, key := range act.keys {
 		part(key)
 	}

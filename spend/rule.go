@@ -12,23 +12,29 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar],
-// [PerTransaction], [Lifetime] and [Count] make a Rule, and [Rule.Matching]
-// narrows it. A Rule is a value and never changes. [New] reports mistakes in a
-// Rule.
+// Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime],
+// [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast] and
+// [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
+// [Rule.CountsCredits] lets credits make room in it. A Rule is a value and never changes. [New]
+// reports mistakes in a Rule.
 //
-// The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts
-// are positive, in the currency of the budget. Windows and periods last from a
-// microsecond to 100 years.
+// The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts are positive, but for
+// PerTransaction, in the currency of the budget. Windows and periods last from a microsecond to 100
+// years.
 type Rule struct {
-	name   string
-	kind   kind
-	limit  Money // without a currency for Count
-	length time.Duration
-	period Period
-	zone   *time.Location
-	week   time.Weekday // first day of a week
-	filter []match
+	name    string
+	kind    kind
+	limit   Money // without a currency for Count
+	length  time.Duration
+	period  Period
+	zone    *time.Location
+	week    time.Weekday // first day of a week
+	filter  []match
+	bounds  []bound
+	each    bool   // the limit holds for each value of a tag
+	per     string // the tag
+	atMost  Money  // of an account's own limit; zero means limit
+	credits bool   // they make room
 }
 
 type kind uint8
@@ -40,17 +46,19 @@ const (
 	perTransaction
 	lifetime
 	count
+	countPer
 )
 
 var kindNames = [...]string{
 	leaky: "leaky", rolling: "rolling", calendar: "calendar",
-	perTransaction: "per transaction", lifetime: "lifetime", count: "count",
+	perTransaction: "per transaction", lifetime: "lifetime", count: "count", countPer: "calendar count",
 }
 
-// match requires that a tag has one of the values.
+// match requires that a tag has one of the values, or that it has none of them.
 type match struct {
 	tag    string
 	values []string // sorted
+	not    bool
 }
 
 // Leaky is a leaky bucket of that amount, which drains in period once it is
@@ -81,7 +89,8 @@ func Calendar(name string, amount Money, period Period, zone *time.Location) Rul
 }
 
 // PerTransaction allows no spend of more than amount. The total of a hold
-// includes its increases.
+// includes its increases. With an amount of 0 and a filter, it blocks all spends
+// that match.
 func PerTransaction(name string, amount Money) Rule {
 	return Rule{name: name, kind: perTransaction, limit: amount}
 }
@@ -96,29 +105,77 @@ func Count(name string, n int64, window time.Duration) Rule {
 	return Rule{name: name, kind: count, limit: Money{Minor: n}, length: window}
 }
 
+// CountPer allows n spends in each day, week, month or year of zone. Periods are those of
+// [Calendar], and spends count as in [Count].
+func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
+	return Rule{name: name, kind: countPer, limit: Money{Minor: n}, period: period, zone: zone, week: time.Monday}
+}
+
+// bound requires that a spend begins with at least an amount, or with at most that amount.
+type bound struct {
+	amount Money
+	most   bool
+}
+
 // Matching returns a rule that applies only to spends whose tag has one of the
 // values. After several calls a spend must match all of them. The rule neither
-// limits nor counts other spends.
-func (r Rule) Matching(tag string, values ...string) Rule {
+// limits nor counts other spends. Tags and values have the bounds of [Request.Tags].
+func (r Rule) Matching(tag string, values ...string) Rule { return r.filtered(tag, values, false) }
+
+// NotMatching returns a rule that does not apply to spends whose tag has one of the values. It
+// applies to spends without the tag. After several calls of Matching and NotMatching, a spend must
+// pass all of them.
+func (r Rule) NotMatching(tag string, values ...string) Rule { return r.filtered(tag, values, true) }
+
+func (r Rule) filtered(tag string, values []string, not bool) Rule {
 	values = slices.Clone(values)
 	sort.Strings(values)
-	r.filter = append(slices.Clone(r.filter), match{tag, slices.Compact(values)})
+	r.filter = append(slices.Clone(r.filter), match{tag, slices.Compact(values), not})
 	slices.SortStableFunc(r.filter, func(a, b match) int { return strings.Compare(a.tag, b.tag) })
 	return r
 }
 
-// WeekStarting returns a [Calendar] rule whose weeks start on day. It has no
+// MatchingAtLeast returns a rule that applies only to spends of at least amount, which is positive.
+// The amount of the request that began the spend decides: that of Charge, Authorize or Record, or the
+// part of it that [Budgets.UpTo] approved. An increase belongs to its spend, and no capture, decrease
+// or refund moves a spend into a rule or out of it. A credit matches by its own amount. The rule
+// neither limits nor counts other spends.
+func (r Rule) MatchingAtLeast(amount Money) Rule { return r.bounded(amount, false) }
+
+// MatchingAtMost returns a rule that applies only to spends of at most amount. It is the counterpart
+// of [Rule.MatchingAtLeast], and a rule may have both.
+func (r Rule) MatchingAtMost(amount Money) Rule { return r.bounded(amount, true) }
+
+func (r Rule) bounded(amount Money, most bool) Rule {
+	r.bounds = append(slices.Clone(r.bounds), bound{amount, most})
+	return r
+}
+
+// AtMost returns a rule in whose place an account may have a limit of its own of up to amount; see
+// [Budgets.SetLimits]. Without AtMost, an account's own limit is at most that of the rule.
+func (r Rule) AtMost(amount Money) Rule {
+	r.atMost = amount
+	return r
+}
+
+// WeekStarting returns a [Calendar] or [CountPer] rule whose weeks start on day. It has no
 // effect on other periods than [Week].
 func (r Rule) WeekStarting(day time.Weekday) Rule {
 	r.week = day
 	return r
 }
 
-// matches reports whether the rule applies to a spend with these tags.
-func (r *Rule) matches(tags map[string]string) bool {
+// matches reports whether the rule applies to a spend with these tags, which began with amount.
+func (r *Rule) matches(tags map[string]string, amount int64) bool {
+	for _, b := range r.bounds {
+		if amount < b.amount.Minor && !b.most || amount > b.amount.Minor && b.most {
+			return false
+		}
+	}
 	for _, m := range r.filter {
 		v, ok := tags[m.tag]
-		if _, found := slices.BinarySearch(m.values, v); !ok || !found {
+		_, found := slices.BinarySearch(m.values, v)
+		if (ok && found) == m.not {
 			return false
 		}
 	}
@@ -128,25 +185,57 @@ func (r *Rule) matches(tags map[string]string) bool {
 // maxWindow keeps the sums of times in range.
 const maxWindow = 100 * 366 * 24 * time.Hour
 
+// scale converts the amounts of the rule to the scale of the budget's currency.
+func (r *Rule) scale(currency string) error {
+	amounts := []*Money{&r.limit, &r.atMost}
+	r.bounds = slices.Clone(r.bounds) // the caller's rule keeps its own
+	for i := range r.bounds {
+		amounts = append(amounts, &r.bounds[i].amount)
+	}
+	for _, m := range amounts {
+		if m.Currency == currency || isoCode(m.Currency) != isoCode(currency) {
+			continue // validate refuses another currency
+		}
+		scaled, err := m.In(currency)
+		if err != nil {
+			return fmt.Errorf("%w (%w in rule %.64q)", err, ErrBudget, r.name)
+		}
+		*m = scaled
+	}
+	return nil
+}
+
 func (r *Rule) validate(currency string) error {
-	if r.kind == 0 || int(r.kind) >= len(kindNames) {
+	if r.kind == 0 {
 		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or another function of the package",
 			ErrBudget)
 	}
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("spend: %w: %s rule %q: "+format, append([]any{ErrBudget, kindNames[r.kind], r.name}, args...)...)
+		return fmt.Errorf("spend: %w: %s rule %.64q: "+format, append([]any{ErrBudget, kindNames[r.kind], r.name}, args...)...)
 	}
 	switch {
 	case !validName(r.name):
 		return bad("its name must be 1 to 64 bytes of UTF-8 without control characters")
-	case r.kind == count && r.limit.Minor <= 0:
+	case r.spends() && r.limit.Minor <= 0:
 		return bad("its number of spends is %d; it must be positive", r.limit.Minor)
-	case r.kind != count && r.limit.Currency != currency:
+	case !r.spends() && r.limit.Currency != currency:
 		return bad("its currency is %.8q and the budget's is %q: %w", r.limit.Currency, currency, ErrCurrency)
-	case r.limit.Minor <= 0:
+	case r.limit.Minor < 0 || r.limit.Minor == 0 && r.kind != perTransaction:
 		return bad("its amount is %v; it must be positive: %w", r.limit, ErrAmount)
-	case r.kind == leaky && r.limit.Minor > store.MaxAmount:
-		return bad("its amount is %v; a leaky bucket holds at most 2^53 minor units: %w", r.limit, ErrAmount)
+	case r.atMost != Money{} && (r.atMost.Minor < r.limit.Minor || r.atMost.Currency != r.limit.Currency):
+		return bad("an account's own limit is at most %v; that must be the rule's %v or more", r.atMost, r.limit)
+	case r.credits && (r.spends() || r.kind == perTransaction):
+		return bad("CountsCredits has no meaning there: a credit takes back no spend, and belongs to none")
+	case r.each && r.kind == perTransaction:
+		return bad("Per has no meaning there: the rule judges each spend alone")
+	case r.each && r.kind == leaky:
+		return bad("it has one bucket, and Per would need one for each value, with a history of its own; " +
+			"use Rolling, or give each value an account and name it in Request.Also")
+	case r.each && (r.per == "" || len(r.per) > maxTag || !validText(r.per)):
+		return bad("Per needs a tag: 1 to %d bytes of UTF-8 without control characters", maxTag)
+	case r.kind == leaky && r.most() > store.MaxAmount:
+		return bad("its amount is %v; a leaky bucket holds at most 2^53 minor units, which are %v: %w",
+			Money{r.most(), currency}, Money{store.MaxAmount, currency}, ErrAmount)
 	}
 	switch r.kind {
 	case leaky, rolling, count:
@@ -154,11 +243,13 @@ func (r *Rule) validate(currency string) error {
 			return bad("its window or period is %v; it must be from a microsecond to 100 years", r.length)
 		}
 		if r.kind == leaky {
-			if err := r.bucket().Validate(); err != nil {
-				return bad("%w", err)
+			for _, n := range [...]int64{r.limit.Minor, r.most()} {
+				if err := r.bucket(n).Validate(); err != nil {
+					return bad("%w", err)
+				}
 			}
 		}
-	case calendar:
+	case calendar, countPer:
 		if r.period < Day || r.period > Year || r.zone == nil || r.week < time.Sunday || r.week > time.Saturday {
 			return bad("it needs a period of Day, Week, Month or Year, a *time.Location, " +
 				"and a day of the week on which weeks start")
@@ -168,6 +259,19 @@ func (r *Rule) validate(currency string) error {
 		if m.tag == "" || len(m.values) == 0 {
 			return bad("a filter needs a tag and at least one value")
 		}
+		for _, value := range m.values {
+			if err := checkTags(map[string]string{m.tag: value}); err != nil {
+				return bad("a filter would match nothing: %w", err)
+			}
+		}
+	}
+	for _, b := range r.bounds {
+		switch {
+		case b.amount.Currency != currency:
+			return bad("it matches amounts in %.8q and the budget is in %q: %w", b.amount.Currency, currency, ErrCurrency)
+		case b.amount.Minor <= 0:
+			return bad("it matches spends by an amount of %v; that must be positive: %w", b.amount, ErrAmount)
+		}
 	}
 	return nil
 }
@@ -176,15 +280,41 @@ func (r *Rule) validate(currency string) error {
 func (r *Rule) rolls() bool { return r.kind == rolling || r.kind == count }
 
 // counts reports whether the rule counts entries by date.
-func (r *Rule) counts() bool { return r.rolls() || r.kind == calendar || r.kind == lifetime }
+func (r *Rule) counts() bool { return r.rolls() || r.periodic() || r.kind == lifetime }
 
-// bucket returns the limit of a Leaky rule.
-func (r *Rule) bucket() store.Limit { return store.Over(float64(r.limit.Minor), r.length) }
+// periodic reports whether the rule begins anew with each period.
+func (r *Rule) periodic() bool { return r.kind == calendar || r.kind == countPer }
+
+// spends reports whether the rule counts spends instead of money.
+func (r *Rule) spends() bool { return r.kind == count || r.kind == countPer }
+
+// reach returns how far back from now the rule needs entries, or maxTime if it needs all.
+func (r *Rule) reach() int64 {
+	switch r.kind {
+	case rolling, count:
+		return r.length.Microseconds()
+	case calendar, countPer:
+		return r.period.longest().Microseconds()
+	case lifetime:
+		return maxTime
+	}
+	return 0
+}
+
+// bucket returns the limit of a Leaky rule in an account where its amount is n. If that is 0,
+// nothing passes, and the units in the bucket leak as usual.
+func (r *Rule) bucket(n int64) store.Limit {
+	if n == 0 {
+		return store.Limit{LeakRate: r.bucket(r.limit.Minor).LeakRate}
+	}
+	return store.Over(float64(n), r.length)
+}
 
 // fingerprint identifies the entries that the rule counts, whatever its amount.
 // A rule whose fingerprint changes counts the ledger's entries anew. The leak
 // rate of a Leaky rule is no part of the fingerprint, because the units stay in
-// the bucket.
+// the bucket. The zone of a Calendar rule is no part of it, because the account has
+// the instant at which its period began; a name says little about the rules of a zone.
 func (r *Rule) fingerprint() uint64 {
 	h := fnv.New64a()
 	part := func(s string) { _, _ = h.Write(append([]byte(s), 0)) }
@@ -192,19 +322,28 @@ func (r *Rule) fingerprint() uint64 {
 	switch r.kind {
 	case rolling, count:
 		part(strconv.FormatInt(r.length.Microseconds(), 10))
-	case calendar:
+	case calendar, countPer:
 		part(strconv.Itoa(int(r.period)))
-		part(r.zone.String())
 		if r.period == Week {
 			part(r.week.String())
 		}
 	}
 	for _, m := range r.filter {
 		part(m.tag)
+		if m.not {
+			part("not")
+		}
 		part(strconv.Itoa(len(m.values)))
 		for _, v := range m.values {
 			part(v)
 		}
+	}
+	if r.each {
+		part("per")
+		part(r.per)
+	}
+	for _, b := range r.bounds {
+		part(fmt.Sprint("amount ", b.most, b.amount.Minor))
 	}
 	return h.Sum64()
 }

@@ -16,9 +16,15 @@ const (
 	kindCapture   = "capture"   // held becomes used; used rises by money that was not held
 	kindRelease   = "release"   // held falls by the rest of a final capture
 	kindVoid      = "void"      // held falls
+	kindDecrease  = "decrease"  // held falls
+	kindExtend    = "extend"    // nothing changes but the expiry
 	kindExpire    = "expire"    // held falls
 	kindRefund    = "refund"    // used falls
+	kindCredit    = "credit"    // the used amount of rules that count credits falls
 	kindDecline   = "decline"   // nothing changes
+	kindLimits    = "limits"    // the account's own limits change
+	kindFreeze    = "freeze"    // the account declines from now on
+	kindUnfreeze  = "unfreeze"  // and no longer
 )
 
 // spend is the stored state of a spend from its authorization to its last
@@ -32,6 +38,7 @@ type spend struct {
 	accounts []string // keys
 	currency string
 	tags     map[string]string
+	amount   int64  // of the request that began it
 	expires  int64  // 0 if nothing was ever held
 	total    int64  // authorized, increased and forced
 	counted  bool   // Count rules count the spend, unless it expires with nothing captured
@@ -39,10 +46,10 @@ type spend struct {
 	parts    []part
 }
 
-// part is money that counts at one date: an authorization, an increase, or a
+// part is money that counts at one date in each account: an authorization, an increase, or a
 // capture of money that was not held.
 type part struct {
-	at              int64
+	dates           []int64 // in each account; they differ where the time of an account is ahead
 	seqs            []int64 // number of its entry in each account
 	held            int64
 	taken, refunded int64
@@ -53,6 +60,9 @@ func (sp *spend) money(n int64) Money { return Money{n, sp.currency} }
 
 // seqIn returns the number of the part's entry in the account.
 func (sp *spend) seqIn(key string, p part) int64 { return p.seqs[slices.Index(sp.accounts, key)] }
+
+// dateIn returns the date at which the part counts in the account.
+func (sp *spend) dateIn(key string, p part) int64 { return p.dates[slices.Index(sp.accounts, key)] }
 
 func (sp *spend) captured() bool {
 	return slices.ContainsFunc(sp.parts, func(p part) bool { return p.taken > 0 })
@@ -92,7 +102,8 @@ func (sp *spend) usable(now int64) error {
 // part.
 func (sp *spend) correct(a *account, i int, e ledger.Entry) error {
 	p := sp.parts[i]
-	e.SpendID, e.Tags, e.Dated, e.Part = sp.id, sp.tags, p.at, sp.seqIn(a.key, p)
+	e.SpendID, e.SpendAmount, e.Tags = sp.id, sp.amount, sp.tags
+	e.Dated, e.Part = sp.dateIn(a.key, p), sp.seqIn(a.key, p)
 	_, err := a.add(e)
 	return err
 }
@@ -134,6 +145,25 @@ func (sp *spend) release(a *account, kind, requestID string) error {
 		if err := sp.correct(a, i, e); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// decrease releases n of the held money, the newest part first. The hold has more than n.
+func (sp *spend) decrease(accounts []*account, requestID string, n int64) error {
+	for i := len(sp.parts) - 1; i >= 0 && n > 0; i-- {
+		p := &sp.parts[i]
+		k := min(n, p.held)
+		if k == 0 {
+			continue
+		}
+		for _, a := range accounts {
+			if err := sp.correct(a, i, ledger.Entry{Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k}); err != nil {
+				return err
+			}
+		}
+		p.held -= k
+		n -= k
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package spend
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -10,16 +11,18 @@ import (
 
 // Verify compares the stored figures of an account with its entries. It reads
 // all of the entries, adds them up, and fills the buckets of [Leaky] rules with
-// them again. It changes nothing. A difference is [store.ErrCorrupt]. After
-// entries were pruned, Verify proves the figures that the remaining entries can
-// prove.
+// them again, from the last change of the rule on. It changes nothing. A difference
+// is [store.ErrCorrupt]. After entries were pruned, Verify proves the figures that
+// the remaining entries can prove. It pays the units of a rule again by the credits
+// that the rule has counted; of a [Calendar] rule, it proves only that no more is paid
+// than used, and than these credits.
 func (b *Budgets) Verify(ctx context.Context, account string) error {
 	key, err := b.main.key(account)
 	if err != nil {
 		return err
 	}
 	return b.ledger.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := b.main.load(snap, key)
+		a, err := b.load(b.main, snap, key)
 		if err != nil {
 			return nil, err
 		}
@@ -39,9 +42,12 @@ func (a *account) verify(entries []ledger.Entry) error {
 	if err := a.verifyOrder(entries); err != nil {
 		return err
 	}
-	whole := len(entries) > 0 && entries[0].Seq == 1
+	first := a.seq + 1
+	if len(entries) > 0 {
+		first = entries[0].Seq
+	}
 	for _, u := range a.tallies {
-		if !u.known || !whole && (u.rule.kind == leaky || u.rule.kind == lifetime) {
+		if !u.known || u.rule.kind == lifetime && first != 1 || u.rule.kind == leaky && first > u.baseSeq+1 {
 			continue
 		}
 		if err := u.verify(entries); err != nil {
@@ -80,18 +86,29 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 
 // verify compares the figures of the rule with the entries that it has counted.
 func (u *tally) verify(entries []ledger.Entry) error {
-	plain := tally{rule: u.rule, name: u.name, edge: u.edge, firstSeq: u.firstSeq, bucket: store.NewRecord(0)}
+	plain := tally{
+		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
+		edge: u.edge, firstSeq: u.firstSeq, limit: u.limit, bucket: u.base,
+	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {
 			break
+		}
+		if entries[i].Seq <= u.baseSeq {
+			continue
 		}
 		if err := plain.count(&entries[i]); err != nil {
 			return err
 		}
 	}
-	same := plain.used == u.used && plain.held == u.held
-	if u.rule.kind == leaky {
+	same := true
+	switch {
+	case u.rule.kind == leaky:
 		same = plain.bucket.Level == u.bucket.Level && plain.bucket.Held == u.bucket.Held
+	case u.rule.counts():
+		equal := func(x, y valueSums) bool { return x.value == y.value && x.used == y.used && x.held == y.held }
+		same = equal(valueSums{sums: plain.sums}, valueSums{sums: u.sums}) &&
+			slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(entries)
 	}
 	if !same {
 		return fmt.Errorf("spend: %w: the figures of rule %q differ from the sum of its entries", store.ErrCorrupt, u.name)

@@ -1,117 +1,164 @@
 package spend
 
 import (
+	"math"
 	"time"
 
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
+
+// horizon is the number of entries that leave a window, and of holds that expire, at which a
+// decline looks. A window may have millions of entries, and a decline must not cost more than an
+// approval.
+const horizon = 256
+
+// unlimited is the horizon of a read, which may take its time.
+const unlimited = math.MaxInt
+
+// wait is the first time at which a rule has room, or maxTime if waiting does not help. If atLeast
+// is set, the rule may have room only later: the decision has looked no further.
+type wait struct {
+	at      int64
+	atLeast bool
+}
+
+// after returns the time from now until w, or [store.Never] for maxTime and for a time that a
+// Duration cannot reach.
+func (w wait) after(now int64) time.Duration {
+	us := w.at - now
+	if w.at == maxTime || us > int64(store.Never)/1000 {
+		return store.Never
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// time returns w as a time, or the zero time for maxTime.
+func (w wait) time() time.Time {
+	if w.at == maxTime {
+		return time.Time{}
+	}
+	return time.UnixMicro(w.at).UTC()
+}
+
+// outlook is the expiries of an account's open holds that give room to a rule.
+type outlook struct {
+	expiries []expiry
+	unknown  int64 // holds that expire at this time or later may be missing; maxTime if none is
+}
 
 // expiry is the amount that a hold gives back to a rule when it expires, if
 // nobody ends it before.
 type expiry struct {
 	at     int64
-	amount int64           // of all dates; number of spends for a Count rule
+	amount int64           // of all dates; number of spends for a rule that counts them
 	byDate map[int64]int64 // the same amount by the date at which it counts
 }
 
-// expiries returns the expiries of the account's open holds, in that order.
-func (u *tally) expiries(a *account, now int64) ([]expiry, error) {
-	if a.next == 0 {
-		return nil, nil
-	}
-	held, _, err := a.holds(maxTime)
+// outlook returns the expiries of the account's first open holds, in that order.
+func (u *tally) outlook(a *account, limit int) (o outlook, err error) {
+	held, unknown, err := a.openHolds(limit)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
-	var list []expiry
+	o.unknown = unknown
 	for _, sp := range held {
-		if sp.expires <= now || !u.rule.matches(sp.tags) {
+		if sp.expires <= a.time || !u.takes(sp.tags, sp.amount) {
 			continue // this decision has ended the expired hold already
 		}
 		x := expiry{at: sp.expires, byDate: make(map[int64]int64)}
 		for i, p := range sp.parts {
 			n := p.held
-			if u.rule.kind == count {
+			if u.rule.spends() {
 				if n = 0; i == 0 && sp.counted && !sp.captured() {
 					n = 1
 				}
 			}
-			if u.rule.kind == leaky && sp.seqIn(a.key, p) < u.firstSeq || u.rule.counts() && p.at <= u.edge {
+			date := sp.dateIn(a.key, p)
+			if u.rule.kind == leaky && sp.seqIn(a.key, p) < u.firstSeq || u.rule.counts() && date <= u.edge {
 				continue
 			}
 			x.amount += n
-			x.byDate[p.at] += n
+			x.byDate[date] += n
 		}
-		list = append(list, x)
+		o.expiries = append(o.expiries, x)
 	}
-	return list, nil
+	return o, nil
 }
 
-// wait returns the time after now until the rule has room for n more units, if
+// wait returns the first time at which the rule has room for n more units, if
 // nobody else spends. Room comes from holds that expire, entries that leave the
-// window, and periods that end. The result is [store.Never] if waiting does not
-// help.
-func (u *tally) wait(a *account, n, now int64) (time.Duration, error) {
-	r := u.rule
-	if n > r.limit.Minor || r.kind == perTransaction {
-		return store.Never, nil
+// window, and periods that end. It looks at about limit entries and holds.
+func (u *tally) wait(a *account, n int64, limit int) (wait, error) {
+	m := u.amounts
+	w, err := u.waitBy(a, n, m.now, a.time, limit)
+	if err != nil || w.at < m.until || m.until == maxTime {
+		return w, err
 	}
-	holds, err := u.expiries(a, now)
-	if err != nil {
-		return 0, err
+	if w, err = u.waitBy(a, n, m.then, m.until, limit); err == nil {
+		w.at = max(w.at, m.until)
 	}
-	if r.kind == leaky {
-		return u.leakWait(holds, n, now), nil
-	}
-	return u.freeWait(a, holds, subtract(n, u.room()), now)
+	return w, err
 }
 
-// freeWait returns the time after now until need units have become free in a
-// rule that counts by date.
-func (u *tally) freeWait(a *account, holds []expiry, need, now int64) (time.Duration, error) {
-	if need <= 0 {
-		return 0, nil
+// waitBy is wait for a rule whose amount does not change, from a time on.
+func (u *tally) waitBy(a *account, n, amount, from int64, limit int) (wait, error) {
+	if n > amount {
+		return wait{at: maxTime}, nil
+	}
+	need := subtract(n, subtract(subtract(amount, u.spent()), u.held))
+	if u.rule.kind == perTransaction || u.rule.counts() && need <= 0 {
+		return wait{at: from}, nil
+	}
+	o, err := u.outlook(a, limit)
+	if err != nil {
+		return wait{}, err
 	}
 	switch u.rule.kind {
+	case leaky:
+		return u.leakWait(o, n, amount, from), nil
 	case lifetime:
-		return waitFor(u.untilExpired(holds, need, maxTime), now), nil
-	case calendar:
-		if sum, ok := add(u.used, u.held); ok && sum <= 0 {
-			return store.Never, nil
+		return o.until(need, maxTime), nil
+	case calendar, countPer:
+		if sum, ok := add(u.spent(), u.held); ok && sum <= 0 {
+			return wait{at: maxTime}, nil
 		}
-		_, end := u.rule.periodAt(now)
-		return waitFor(min(end, u.untilExpired(holds, need, end)), now), nil
+		_, end := u.rule.periodAt(a.time)
+		return o.until(need, end), nil
 	}
-	return u.windowWait(a, holds, need, now)
+	return u.windowWait(a, o, need, limit)
 }
 
-// untilExpired returns the first time before end at which expired holds have
-// given back need units, or maxTime.
-func (u *tally) untilExpired(holds []expiry, need, end int64) int64 {
-	for _, x := range holds {
+// until returns the first time at which expired holds have given back need units, and at the latest
+// end.
+func (o outlook) until(need, end int64) wait {
+	for _, x := range o.expiries {
 		if x.at >= end {
-			break
+			return wait{at: end}
 		}
 		if need -= x.amount; need <= 0 {
-			return x.at
+			return wait{at: x.at}
 		}
 	}
-	return maxTime
+	if o.unknown < end {
+		return wait{at: o.unknown, atLeast: true}
+	}
+	return wait{at: end}
 }
 
-// windowWait is freeWait for a window. It reads the entries from the oldest on,
-// and subtracts the units of each date when the date leaves the window, and the
-// units of each hold when the hold expires.
-func (u *tally) windowWait(a *account, holds []expiry, need, now int64) (time.Duration, error) {
+// windowWait is waitBy for a window that lacks need units, at least one. It goes through the entries
+// from the oldest on, and subtracts the units of each date when the date leaves the window, and the
+// units of each hold when the hold expires. Units that credits have paid give no room when they
+// leave: they are not in the used amount.
+func (u *tally) windowWait(a *account, o outlook, need int64, limit int) (wait, error) {
 	width := u.rule.length.Microseconds()
 	expired := make(map[int64]int64) // by date: given back before the date leaves
-	// expire takes the holds that expire before a time. It returns the time at
-	// which they have given back enough.
-	expire := func(end int64) (at int64, enough bool) {
-		for len(holds) > 0 && holds[0].at < end {
-			x := holds[0]
-			holds = holds[1:]
+	paid := u.paid
+	answer, found := wait{at: maxTime}, false
+	// expire takes the holds that expire before end, and reports whether that gives the answer.
+	expire := func(end int64) bool {
+		for len(o.expiries) > 0 && o.expiries[0].at < end {
+			x := o.expiries[0]
+			o.expiries = o.expiries[1:]
 			for date, n := range x.byDate {
 				if date+width <= x.at {
 					continue // the date leaves before the hold expires
@@ -120,90 +167,59 @@ func (u *tally) windowWait(a *account, holds []expiry, need, now int64) (time.Du
 				need -= n
 			}
 			if need <= 0 {
-				return x.at, true
+				answer, found = wait{at: x.at}, true
+				return true
 			}
 		}
-		return 0, false
+		if o.unknown < end {
+			answer, found = wait{at: o.unknown, atLeast: true}, true
+		}
+		return found
 	}
-	found, at := false, int64(0)
-	date, sum := int64(0), int64(0) // sum of the entries of date so far
-	leave := func() {
-		if at, found = expire(date + width); found || date == 0 {
-			return
+	through, more, err := u.leaving(a, limit, func(l leave) bool {
+		if expire(l.date + width) {
+			return true
 		}
 		// A correction has the date of the corrected entry, and leaves together
 		// with that entry.
-		if need -= sum - expired[date]; need <= 0 {
-			at, found = date+width, true
+		k := min(paid, l.used)
+		paid -= k
+		if need -= l.used - k + l.held - expired[l.date]; need <= 0 {
+			answer, found = wait{at: l.date + width}, true
 		}
-	}
-	err := a.dated(u.edge, maxTime, func(e *ledger.Entry) (bool, error) {
-		if e.Dated != date {
-			if leave(); found {
-				return false, nil
-			}
-			date, sum = e.Dated, 0
-		}
-		if u.rule.matches(e.Tags) {
-			if u.rule.kind == count {
-				sum += e.Count
-			} else {
-				sum += e.Used + e.Held
-			}
-		}
-		return true, nil
+		return found
 	})
-	if err == nil && !found {
-		leave()
+	if err == nil && !found && more && !expire(through+width) {
+		answer = wait{at: through + width, atLeast: true}
 	}
-	if err != nil || !found {
-		return store.Never, err
-	}
-	return waitFor(at, now), nil
+	return answer, err
 }
 
-// leakWait is wait for a Leaky rule. The bucket leaks, and holds expire.
-func (u *tally) leakWait(holds []expiry, n, now int64) time.Duration {
-	op := store.Op{Bucket: u.rule.bucket().For(u.name), Amount: float64(n)}
-	bucket, from := u.bucket, now
+// leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.
+func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
+	op := store.Op{Bucket: u.rule.bucket(amount).For(u.name), Amount: float64(n)}
+	bucket := u.bucket
 	for i := 0; ; i++ {
 		// The record alone determines the level at a later time.
 		at := int64(maxTime)
 		if d := bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
 			at = from + d.Microseconds()
 		}
-		if i == len(holds) || at <= holds[i].at {
-			return waitFor(at, now)
+		switch {
+		case i < len(o.expiries) && at > o.expiries[i].at:
+			bucket.Held -= float64(o.expiries[i].amount)
+			from = max(from, o.expiries[i].at)
+		case i == len(o.expiries) && at > o.unknown:
+			return wait{at: o.unknown, atLeast: true}
+		default:
+			return wait{at: at}
 		}
-		bucket.Held -= float64(holds[i].amount)
-		from = holds[i].at
 	}
 }
 
 // grows returns the time at which the rule has more room than now, or the zero
 // time if waiting does not help.
-func (u *tally) grows(a *account, now int64) (time.Time, error) {
-	if u.rule.kind == perTransaction {
-		return time.Time{}, nil
-	}
-	holds, err := u.expiries(a, now)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if u.rule.kind == leaky {
-		show := u.report(a.key, now)
-		return timeAfter(now, u.leakWait(holds, show.Remaining.Minor+1, now)), nil
-	}
-	d, err := u.freeWait(a, holds, 1, now)
-	return timeAfter(now, d), err
-}
-
-// waitFor returns the time from now until at, or [store.Never] for maxTime and
-// for a time that a Duration cannot reach.
-func waitFor(at, now int64) time.Duration {
-	us := at - now
-	if at == maxTime || us > int64(store.Never)/1000 {
-		return store.Never
-	}
-	return time.Duration(max(0, us)) * time.Microsecond
+func (u *tally) grows(a *account) (time.Time, error) {
+	w, err := u.wait(a, u.report(a).Remaining.Minor+1, unlimited)
+	return w.time(), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -36,8 +37,9 @@ type Options struct {
 // Ledger is a [ledger.Ledger] in a bbolt file. Any number of goroutines may use it at once.
 type Ledger struct {
 	file     *boltfile.File
+	tables   memtable.Writer
 	clock    *clock.Clock
-	names    names
+	names    *names
 	combiner *combine.Combiner[*ledger.Job, struct{}]
 	closed   atomic.Bool
 }
@@ -67,46 +69,54 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if len(name) > 64 {
 		return nil, errors.New("Name is longer than 64 bytes")
 	}
-	l := &Ledger{file: s.File(), clock: clock.New(o.Clock), names: namesOf(name)}
+	l := &Ledger{file: s.File(), tables: s.Tables(), clock: clock.New(o.Clock), names: namesOf(name)}
 	if err := l.create(); err != nil {
-		return nil, err
+		return nil, boltfile.WithRemedy(err)
 	}
 	var err error
 	l.combiner, err = combine.New(l.flush, &combine.Options{
 		// While another goroutine writes, callers wait in the queue, where the end of their
 		// contexts still takes them back.
-		Before: func(int) error { return l.file.Lock(context.Background()) },
-		After:  func(int) { l.file.Unlock() },
+		Before: func(int) error { return l.tables.Lock(context.Background()) },
+		After:  func(int) { l.tables.Unlock() },
 	})
 	return l, err
 }
 
-// create creates the ledger's buckets if the file has none.
+// create creates the ledger's buckets if the file has none, and otherwise checks those of an
+// application's database. Open has checked those of a file of its own.
 func (l *Ledger) create() error {
-	missing := false
-	err := l.file.View(func(tx *bbolt.Tx) error { missing = !l.names.in(tx); return nil })
-	if err != nil || !missing {
+	there := false
+	err := l.file.View(func(tx *bbolt.Tx) (err error) { there, err = l.names.in(tx); return err })
+	if err != nil {
 		return err
 	}
-	return l.update(context.Background(), l.names.create)
-}
-
-// update runs fn, which changes the ledger, in a transaction of its own.
-func (l *Ledger) update(ctx context.Context, fn func(tx *bbolt.Tx) error) error {
-	if err := l.file.Lock(ctx); err != nil {
+	if there {
+		return l.file.CheckBuckets(l.names.all(), &boltfile.Census{})
+	}
+	if err := l.file.Lock(context.Background()); err != nil {
 		return err
 	}
 	defer l.file.Unlock()
 	return l.file.Update(func(tx *bbolt.Tx) (bool, error) {
-		return true, l.file.Guard(func() error { return fn(tx) })
+		return true, l.file.Guard(func() error { return l.names.create(tx) })
 	})
 }
 
-// Decide runs a job, in one commit with others that are made at the same time. See
+// Decide runs a job, and makes it durable together with others that are made at the same time. See
 // [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	_, err := l.combiner.Do(ctx, 0, job)
 	return explain("decide", err)
+}
+
+// DecideAll runs jobs in one commit. See [ledger.Ledger].
+func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	_, errs := l.combiner.DoAll(ctx, 0, jobs)
+	for i, err := range errs {
+		errs[i] = explain("decide", err)
+	}
+	return errs
 }
 
 // jobError is the error of a job, which fails alone.
@@ -123,11 +133,24 @@ func explain(op string, err error) error {
 	return store.Wrap(backend, op, err)
 }
 
-// flush decides a batch in one transaction. The combiner holds the lock of the file meanwhile.
+// flush decides a batch. The combiner has locked the tables.
 func (l *Ledger) flush(_ int, batch []*request) {
-	err := l.file.Update(func(tx *bbolt.Tx) (changed bool, err error) {
-		err = l.file.Guard(func() (err error) { changed, err = l.decide(tx, batch); return err })
-		return changed, err
+	err := l.tables.Update(func(v *memtable.View) error {
+		b, err := l.names.open(v)
+		if err != nil {
+			return err
+		}
+		now := l.clock.Now()
+		for _, r := range batch {
+			switch err := b.run(r.In, now); {
+			case err == nil:
+			case errors.As(err, new(jobError)):
+				r.Err = err
+			default:
+				return err
+			}
+		}
+		return nil
 	})
 	if err == nil {
 		return
@@ -139,28 +162,7 @@ func (l *Ledger) flush(_ int, batch []*request) {
 	}
 }
 
-// decide runs the jobs of a batch one after the other. An error fails all of them.
-func (l *Ledger) decide(tx *bbolt.Tx, batch []*request) (changed bool, err error) {
-	b, err := l.names.open(tx)
-	if err != nil {
-		return false, err
-	}
-	now := l.clock.Now()
-	for _, r := range batch {
-		wrote, err := b.run(r.In, now)
-		switch {
-		case err == nil:
-			changed = changed || wrote
-		case errors.As(err, new(jobError)):
-			r.Err = err
-		default:
-			return false, err
-		}
-	}
-	return changed, nil
-}
-
-// View runs a job on the newest commit. See [ledger.Ledger].
+// View runs a job on all decisions so far. See [ledger.Ledger].
 func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 	return l.read(ctx, "view", func(b *buckets) error { return b.view(job, l.clock.Now()) })
 }
@@ -185,7 +187,7 @@ func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) 
 	return list, err
 }
 
-// read runs fn on the newest commit.
+// read runs fn on all decisions so far.
 func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) error {
 	if l.closed.Load() {
 		return store.Wrap(backend, op, store.ErrClosed)
@@ -193,8 +195,8 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) e
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
-	return explain(op, l.file.View(func(tx *bbolt.Tx) error {
-		b, err := l.names.open(tx)
+	return explain(op, l.tables.View(func(v *memtable.View) error {
+		b, err := l.names.open(v)
 		if err != nil {
 			return err
 		}
@@ -204,6 +206,12 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) e
 
 // PruneRequests forgets requests, some thousands in each transaction. See [ledger.Ledger].
 func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
+	if l.closed.Load() {
+		return 0, store.Wrap(backend, "prune", store.ErrClosed)
+	}
+	if err := l.tables.Sync(ctx); err != nil { // old looks at the file alone
+		return 0, store.Wrap(backend, "prune", err)
+	}
 	var held map[string]bool
 	var after []byte
 	for done := false; !done; done = after == nil {
@@ -216,7 +224,7 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 			return err
 		})
 		if err == nil && len(ids) > 0 {
-			err = l.update(ctx, func(tx *bbolt.Tx) error { return l.names.forget(tx, ids) })
+			err = l.forget(ctx, ids)
 		}
 		if err != nil {
 			return removed, store.Wrap(backend, "prune", err)
@@ -224,6 +232,24 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 		removed += int64(len(ids))
 	}
 	return removed, nil
+}
+
+// forget removes requests by ID.
+func (l *Ledger) forget(ctx context.Context, ids [][]byte) error {
+	if err := l.tables.Lock(ctx); err != nil {
+		return err
+	}
+	defer l.tables.Unlock()
+	return l.tables.Update(func(v *memtable.View) error {
+		b, err := l.names.open(v)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			b.requests.Put(id, len(id), nil)
+		}
+		return nil
+	})
 }
 
 // Close refuses further calls, and returns when the decisions in flight have ended. The store

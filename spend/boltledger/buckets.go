@@ -2,71 +2,90 @@ package boltledger
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"slices"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
-// names holds the names of the ledger's bbolt buckets. The first bucket holds the working sets,
-// entries and holds of accounts, under the keys that codec.go describes. The second holds
-// requests by ID.
-type names struct{ accounts, requests []byte }
+// names holds the tables of the ledger. The first holds the working sets, entries and holds of
+// accounts, under the keys that codec.go describes. The second holds requests by ID.
+type names struct{ accounts, requests *boltfile.Table }
 
-func namesOf(name string) names {
-	return names{[]byte(name + ".accounts"), []byte(name + ".requests")}
+func namesOf(name string) *names {
+	return &names{boltfile.NewTable(name + ".accounts"), boltfile.NewTable(name + ".requests")}
 }
 
-func (n names) all() [][]byte { return [][]byte{n.accounts, n.requests} }
-
-// in reports whether tx has all buckets of the ledger.
-func (n names) in(tx *bbolt.Tx) bool {
-	return !slices.ContainsFunc(n.all(), func(name []byte) bool { return tx.Bucket(name) == nil })
+// all lists the names of the bbolt buckets.
+func (n *names) all() [][]byte {
+	return [][]byte{n.accounts.Name(), n.accounts.MetaName(), n.requests.Name(), n.requests.MetaName()}
 }
 
-func (n names) create(tx *bbolt.Tx) error {
+// in reports whether tx has the buckets of the ledger. It must have all of them or none: a new one
+// in the place of one that was lost would be empty.
+func (n *names) in(tx *bbolt.Tx) (bool, error) {
+	found := 0
 	for _, name := range n.all() {
-		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+		if tx.Bucket(name) != nil {
+			found++
+		}
+	}
+	if found != 0 && found != len(n.all()) {
+		return false, boltfile.Damagef("a bucket of the ledger is missing")
+	}
+	return found > 0, nil
+}
+
+func (n *names) create(tx *bbolt.Tx) error {
+	if there, err := n.in(tx); there || err != nil { // another ledger may have created them by now
+		return err
+	}
+	for _, t := range [...]*boltfile.Table{n.accounts, n.requests} {
+		if _, err := t.Create(tx); err != nil {
 			return boltfile.Unavailable(fmt.Sprintf("creating the ledger's buckets: %v", err), err)
 		}
 	}
 	return nil
 }
 
-// buckets holds the ledger's bbolt buckets in one transaction.
-type buckets struct{ accounts, requests *bbolt.Bucket }
-
-func (n names) open(tx *bbolt.Tx) (*buckets, error) {
-	if !n.in(tx) {
-		return nil, boltfile.Damagef("a bucket of the ledger is missing")
-	}
-	return &buckets{tx.Bucket(n.accounts), tx.Bucket(n.requests)}, nil
+// buckets holds the ledger's tables in one view.
+type buckets struct {
+	*names
+	accounts, requests *memtable.Table
+	lost               bool      // accounts may be lost: see lostKey
+	known              []account // that the job has read
 }
 
-// forget removes requests by ID.
-func (n names) forget(tx *bbolt.Tx, ids [][]byte) error {
-	b, err := n.open(tx)
-	for _, id := range ids {
-		if err == nil {
-			err = b.requests.Delete(id)
-		}
+func (n *names) open(v *memtable.View) (*buckets, error) {
+	there, err := n.in(v.Tx())
+	if err == nil && !there {
+		err = boltfile.Damagef("the buckets of the ledger are missing")
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return &buckets{
+		names: n, accounts: v.Table(n.accounts), requests: v.Table(n.requests),
+		lost: v.Tx().Bucket(n.accounts.MetaName()).Get(lostKey) != nil,
+	}, nil
 }
 
 // run decides a job and stores its changes. The error of the job itself is a jobError.
-func (b *buckets) run(job *ledger.Job, now int64) (wrote bool, err error) {
+func (b *buckets) run(job *ledger.Job, now int64) error {
+	b.known = b.known[:0]
 	c, err := job.Run(b.snapshot(job, now))
-	if err != nil {
-		return false, jobError{err}
+	switch {
+	case err != nil:
+		return jobError{err}
+	case c == nil:
+		return nil
 	}
-	if c == nil {
-		return false, nil
-	}
-	return true, b.apply(c)
+	return b.apply(c)
 }
 
 // view runs a job and drops its changes. The error of the job itself is a jobError.
@@ -77,75 +96,200 @@ func (b *buckets) view(job *ledger.Job, now int64) error {
 	return nil
 }
 
-// apply stores changes. An error fails the transaction.
+// apply puts changes into the view. A jobError means that damage keeps this job from being stored,
+// and that nothing of it is; any other error fails the transaction.
 func (b *buckets) apply(c *ledger.Changes) error {
-	var failed error
-	put := func(bucket *bbolt.Bucket, key []byte, value *encoder) {
-		if failed == nil {
-			failed = bucket.Put(key, value.seal(key))
-		}
+	p, err := b.plan(c)
+	if err != nil {
+		return jobError{store.Wrap(backend, "decide", err)}
 	}
+	for i := range p.writes {
+		w := &p.writes[i]
+		w.table.Put(w.key, w.group, w.value)
+	}
+	for _, a := range p.accounts { // last, because the planning has changed what they own
+		key := prefix(a.Key, ofState)
+		b.accounts.Put(key, len(key), encodeAccount(a).seal(b.names.accounts, key))
+	}
+	return nil
+}
+
+// plan lists the writes of a job.
+type plan struct {
+	*buckets
+	accounts []*account // that are stored with new content or new totals
+	writes   []planned
+	dropped  int // the first writes, which drop has planned
+}
+
+// planned is a value to store, or to remove if it is nil.
+type planned struct {
+	table *memtable.Table
+	key   []byte
+	group int // the bytes of key that name its group
+	value []byte
+}
+
+// plan reads the values that changes replace or remove. If one of them is damaged, the job fails
+// before any of its changes are stored.
+func (b *buckets) plan(c *ledger.Changes) (p *plan, err error) {
+	p = &plan{buckets: b}
 	for i := range c.Accounts {
-		put(b.accounts, prefix(c.Accounts[i].Key, ofState), encodeAccount(&c.Accounts[i]))
+		a, err := p.account(c.Accounts[i].Key)
+		if err != nil {
+			return nil, err
+		}
+		a.State, a.NextExpiry = c.Accounts[i].State, c.Accounts[i].NextExpiry
 	}
+	for _, d := range c.Drop {
+		err = cmp.Or(err, p.drop(d))
+	}
+	p.dropped = len(p.writes)
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		put(b.accounts, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e))
+		err = cmp.Or(err, p.put(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e)))
 		if e.Part != e.Seq {
 			at := newEncoder()
 			at.int(e.At)
-			put(b.accounts, entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
+			err = cmp.Or(err, p.put(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at))
 		}
 	}
 	for i := range c.Requests {
-		put(b.requests, []byte(c.Requests[i].ID), encodeRequest(&c.Requests[i]))
+		err = cmp.Or(err, p.request(&c.Requests[i]))
 	}
 	for i := range c.Spends {
-		key := []byte(c.Spends[i].ID)
-		r, err := decodeRequest(key, b.requests.Get(key))
-		if err != nil {
-			return err
+		r, rerr := b.decodeRequest([]byte(c.Spends[i].ID), b.request([]byte(c.Spends[i].ID)))
+		if err = cmp.Or(err, rerr); err == nil {
+			r.Spend = c.Spends[i].Spend
+			err = p.request(r)
 		}
-		r.Spend = c.Spends[i].Spend
-		put(b.requests, key, encodeRequest(r))
 	}
 	for _, h := range c.Opened {
-		put(b.accounts, holdKey(h), newEncoder())
+		err = cmp.Or(err, p.put(h.Account, holdKey(h), newEncoder()))
 	}
 	for _, h := range c.Closed {
-		if failed == nil {
-			failed = b.accounts.Delete(holdKey(h))
+		err = cmp.Or(err, p.put(h.Account, holdKey(h), nil))
+	}
+	return p, err
+}
+
+// account returns the account with that name, to be stored.
+func (p *plan) account(name string) (*account, error) {
+	for _, a := range p.accounts {
+		if a.Key == name {
+			return a, nil
 		}
 	}
-	for _, d := range c.Drop {
-		if failed == nil {
-			failed = b.drop(d)
+	a, err := p.stored(name)
+	if err != nil {
+		return nil, err
+	}
+	p.accounts = append(p.accounts, &a)
+	return &a, nil
+}
+
+// put plans to store a value of an account, or to remove it if value is nil.
+func (p *plan) put(name string, key []byte, value *encoder) error {
+	owner, err := p.account(name)
+	if err != nil {
+		return err
+	}
+	w := planned{table: p.buckets.accounts, key: key, group: len(name) + 2}
+	if value != nil {
+		w.value = value.seal(w.table.Table, key)
+	}
+	return p.add(w, p.old(&w), owner)
+}
+
+// request plans to store a request.
+func (p *plan) request(r *ledger.Request) error {
+	key := []byte(r.ID)
+	w := planned{p.requests, key, len(key), encodeRequest(r).seal(p.requests.Table, key)}
+	return p.add(w, p.old(&w), nil)
+}
+
+// old returns the value that w replaces or removes, or nil. Values that drop removes are not among
+// those: no other change of the same job has their keys.
+func (p *plan) old(w *planned) []byte {
+	for i := len(p.writes) - 1; i >= p.dropped; i-- {
+		if o := &p.writes[i]; o.table == w.table && bytes.Equal(o.key, w.key) {
+			return o.value
 		}
 	}
-	return failed
+	return w.table.Get(w.key, w.group)
+}
+
+// add adds a write, unless it replaces or removes a damaged value. It keeps the totals of the owner
+// right; that of a request is nil.
+func (p *plan) add(w planned, old []byte, owner *account) error {
+	t := w.table.Table
+	if old != nil {
+		if d := open("a value", t, w.key, old); d.err != nil {
+			return d.err
+		}
+	}
+	if owner != nil && old != nil {
+		owner.owned.Remove(t.Part(w.key, old))
+	}
+	if owner != nil && w.value != nil {
+		owner.owned.Add(t.Part(w.key, w.value))
+	}
+	p.writes = append(p.writes, w)
+	return nil
+}
+
+// stored returns an account. A missing account has no State.
+func (b *buckets) stored(name string) (a account, err error) {
+	for i := range b.known {
+		if b.known[i].Key == name {
+			return b.known[i], nil
+		}
+	}
+	if a, err = b.look(name); err == nil {
+		b.known = append(b.known, a)
+	}
+	return a, err
+}
+
+// look reads an account.
+func (b *buckets) look(name string) (account, error) {
+	key := prefix(name, ofState)
+	v := b.accounts.Get(key, len(key))
+	if v == nil && b.lost {
+		return account{}, boltfile.Damagef("the account is not in the file, and accounts were lost when the file was " +
+			"salvaged; \"brim verify --salvage NEW --forget-lost\" lets it begin anew")
+	}
+	if v == nil {
+		return account{Account: ledger.Account{Key: name}}, nil
+	}
+	return b.decodeAccount(name, key, v)
 }
 
 func holdKey(h ledger.Hold) []byte {
 	return append(number(prefix(h.Account, ofHolds), h.Expires), h.SpendID...)
 }
 
-// drop removes an account's entries up to a time, and their dates.
-func (b *buckets) drop(d ledger.Drop) error {
+// request returns the stored request of an ID, or nil.
+func (b *buckets) request(id []byte) []byte { return b.requests.Get(id, len(id)) }
+
+// drop plans to remove an account's entries up to a time, and their dates.
+func (p *plan) drop(d ledger.Drop) error {
 	start := prefix(d.Account, ofEntries)
-	var keys [][]byte
-	c := b.accounts.Cursor()
-	for k, v := c.Seek(start); bytes.HasPrefix(k, start) && numberAt(k[len(start):]) <= d.At; k, v = c.Next() {
-		e, err := decodeEntry(k, v)
+	c, t := p.buckets.accounts.Ascend(start, start), p.buckets.accounts
+	for k, v := c.Next(); k != nil && numberAt(k[len(start):]) <= d.At; k, v = c.Next() {
+		owner, err := p.account(d.Account)
 		if err != nil {
 			return err
 		}
-		keys = append(keys, bytes.Clone(k))
-		if e.Part != e.Seq {
-			keys = append(keys, entryKey(e.Account, ofDates, e.Dated, e.Seq))
+		e, err := p.decodeEntry(k, v)
+		if err == nil {
+			err = p.add(planned{table: t, key: bytes.Clone(k), group: len(start)}, v, owner)
 		}
-	}
-	for _, k := range keys {
-		if err := b.accounts.Delete(k); err != nil {
+		if err == nil && e.Part != e.Seq {
+			date := entryKey(e.Account, ofDates, e.Dated, e.Seq)
+			err = p.add(planned{table: t, key: date, group: len(start)}, t.Get(date, len(start)), owner)
+		}
+		if err != nil {
 			return err
 		}
 	}

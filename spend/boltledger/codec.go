@@ -9,9 +9,14 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// format is the first byte of every value. The last four bytes are the CRC-32C of the key and of
-// the bytes before.
-const format = 1
+// The first byte of every value. The checksums of a [boltfile.Table] end it.
+const (
+	format = 1
+	// formatWithheld marks an account or a request whose damaged content a salvage has left out.
+	// Its body is empty. It keeps the account from beginning anew, and the request from being
+	// decided twice.
+	formatWithheld = 0
+)
 
 // encoder writes a value: integers of variable length, and strings after their length.
 type encoder struct{ b []byte }
@@ -37,9 +42,11 @@ func (e *encoder) strings(list []string) {
 	}
 }
 
-// seal ends the value of key with its checksum.
-func (e *encoder) seal(key []byte) []byte {
-	return binary.BigEndian.AppendUint32(e.b, boltfile.Checksum(key, e.b))
+// seal ends the value of key in table t with its checksums.
+func (e *encoder) seal(t *boltfile.Table, key []byte) []byte {
+	value := append(e.b, make([]byte, boltfile.SealSize)...)
+	t.Seal(key, value)
+	return value
 }
 
 // decoder reads the values of an encoder. It copies, because bbolt uses the pages again. After an
@@ -49,17 +56,20 @@ type decoder struct {
 	err error
 }
 
-// open checks a value. An error names its kind.
-func open(kind string, key, value []byte) *decoder {
+// open checks a value of table t. An error names its kind.
+func open(kind string, t *boltfile.Table, key, value []byte) *decoder {
 	d := &decoder{}
-	n := len(value) - 4
+	body, _, ok := t.Open(key, value)
 	switch {
-	case n < 1 || boltfile.Checksum(key, value[:n]) != binary.BigEndian.Uint32(value[n:]):
-		d.err = boltfile.Damagef("%s does not match its checksum", kind)
-	case value[0] != format:
-		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, value[0], format)
+	case !ok || len(body) == 0:
+		d.err = boltfile.Damagef("%s does not match its checksums", kind)
+	case body[0] == formatWithheld:
+		d.err = boltfile.Damagef("%s was damaged when the file was salvaged, and waits for a decision of the operator; "+
+			"\"brim verify --salvage NEW --forget KEY\" begins without it", kind)
+	case body[0] != format:
+		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, body[0], format)
 	default:
-		d.b = value[1:n]
+		d.b = body[1:]
 	}
 	return d
 }
@@ -81,12 +91,27 @@ func (d *decoder) fail() {
 	d.b = nil
 }
 
-func (d *decoder) take() []byte {
+// end returns the error. Bytes that are left over are damage: this format has no further fields.
+func (d *decoder) end() error {
+	if d.err == nil && len(d.b) > 0 {
+		d.err = boltfile.Damagef("%d bytes follow a value", len(d.b))
+	}
+	return d.err
+}
+
+// count reads the number of the elements that follow, or the length of a string. Each element takes
+// at least a byte.
+func (d *decoder) count() int64 {
 	n := d.int()
 	if n < 0 || n > int64(len(d.b)) {
 		d.fail()
-		return nil
+		return 0
 	}
+	return n
+}
+
+func (d *decoder) take() []byte {
+	n := d.count()
 	b := d.b[:n]
 	d.b = d.b[n:]
 	return b
@@ -102,12 +127,7 @@ func (d *decoder) bytes() []byte {
 func (d *decoder) string() string { return string(d.take()) }
 
 func (d *decoder) strings() (list []string) {
-	n := d.int()
-	if n < 0 || n > int64(len(d.b)) {
-		d.fail()
-		return nil
-	}
-	for range n {
+	for range d.count() {
 		list = append(list, d.string())
 	}
 	return list
@@ -124,6 +144,18 @@ const (
 	ofNone    = 'z' // sorts after all keys of an account
 )
 
+// decodeDate reads the time of a correction.
+func (n *names) decodeDate(key, value []byte) (at int64, err error) {
+	d := open("a date", n.accounts, key, value)
+	at = d.int()
+	return at, d.end()
+}
+
+// checkHold checks a hold, all of whose content is in its key.
+func (n *names) checkHold(key, value []byte) error {
+	return open("a hold", n.accounts, key, value).end()
+}
+
 func prefix(account string, letter byte) []byte { return append([]byte(account), 0, letter) }
 
 // number appends v to key so that keys sort by v.
@@ -137,17 +169,29 @@ func entryKey(account string, letter byte, at, seq int64) []byte {
 	return number(number(prefix(account, letter), at), seq)
 }
 
-func encodeAccount(a *ledger.Account) *encoder {
+// account is an account as it is stored: with the totals of its other values, so that the loss of
+// one of them can be told.
+type account struct {
+	ledger.Account
+	owned boltfile.Totals // of all values of the account but the working set itself
+}
+
+func encodeAccount(a *account) *encoder {
 	e := newEncoder()
 	e.bytes(a.State)
 	e.int(a.NextExpiry)
+	e.b = a.owned.Append(e.b)
 	return e
 }
 
-func decodeAccount(account string, key, value []byte) (ledger.Account, error) {
-	d := open("an account", key, value)
-	a := ledger.Account{Key: account, State: d.bytes(), NextExpiry: d.int()}
-	return a, d.err
+func (n *names) decodeAccount(name string, key, value []byte) (account, error) {
+	d := open("an account", n.accounts, key, value)
+	a := account{Account: ledger.Account{Key: name, State: d.bytes(), NextExpiry: d.int()}}
+	var ok bool
+	if a.owned, d.b, ok = boltfile.TotalsFrom(d.b); !ok {
+		d.fail()
+	}
+	return a, d.end()
 }
 
 func encodeRequest(r *ledger.Request) *encoder {
@@ -160,13 +204,13 @@ func encodeRequest(r *ledger.Request) *encoder {
 	return e
 }
 
-func decodeRequest(key, value []byte) (*ledger.Request, error) {
-	d := open("a request", key, value)
+func (n *names) decodeRequest(key, value []byte) (*ledger.Request, error) {
+	d := open("a request", n.requests, key, value)
 	r := &ledger.Request{
 		ID: string(key), At: d.int(), Accounts: d.strings(),
 		Content: d.bytes(), Answer: d.bytes(), Spend: d.bytes(),
 	}
-	return r, d.err
+	return r, d.end()
 }
 
 func encodeEntry(n *ledger.Entry) *encoder {
@@ -176,7 +220,7 @@ func encodeEntry(n *ledger.Entry) *encoder {
 	e.string(n.RequestID)
 	e.string(n.SpendID)
 	e.string(n.Currency)
-	for _, v := range [...]int64{n.Part, n.Amount, n.Used, n.Held, n.Count} {
+	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Used, n.Held, n.Count} {
 		e.int(v)
 	}
 	e.int(int64(len(n.Tags)))
@@ -185,30 +229,39 @@ func encodeEntry(n *ledger.Entry) *encoder {
 		e.string(n.Tags[tag])
 	}
 	e.strings(n.Refused)
+	e.int(int64(len(n.Credited)))
+	for _, c := range n.Credited {
+		e.string(c.Rule)
+		e.int(int64(c.Counts))
+		e.int(c.Amount)
+	}
 	return e
 }
 
 // decodeEntry reads an entry. The key ends with its time and its number, and begins with its
 // account.
-func decodeEntry(key, value []byte) (ledger.Entry, error) {
-	d := open("an entry", key, value)
+func (n *names) decodeEntry(key, value []byte) (ledger.Entry, error) {
+	d := open("an entry", n.accounts, key, value)
 	end := len(key) - 18
 	if d.err != nil || end < 0 {
 		d.fail()
 		return ledger.Entry{}, d.err
 	}
-	n := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
-	n.Dated, n.Kind, n.RequestID, n.SpendID, n.Currency = d.int(), d.string(), d.string(), d.string(), d.string()
-	for _, v := range [...]*int64{&n.Part, &n.Amount, &n.Used, &n.Held, &n.Count} {
+	e := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
+	e.Dated, e.Kind, e.RequestID, e.SpendID, e.Currency = d.int(), d.string(), d.string(), d.string(), d.string()
+	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Used, &e.Held, &e.Count} {
 		*v = d.int()
 	}
-	if tags := d.int(); tags > 0 && tags <= int64(len(d.b)) {
-		n.Tags = make(map[string]string, tags)
+	if tags := d.count(); tags > 0 {
+		e.Tags = make(map[string]string, tags)
 		for range tags {
 			tag := d.string()
-			n.Tags[tag] = d.string()
+			e.Tags[tag] = d.string()
 		}
 	}
-	n.Refused = d.strings()
-	return n, d.err
+	e.Refused = d.strings()
+	for range d.count() {
+		e.Credited = append(e.Credited, ledger.Credited{Rule: d.string(), Counts: uint64(d.int()), Amount: d.int()})
+	}
+	return e, d.end()
 }

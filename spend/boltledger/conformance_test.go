@@ -1,6 +1,7 @@
 package boltledger_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,13 +19,24 @@ import (
 func harness(t *testing.T) spendtest.Harness {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "app.db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true})
-	if err != nil {
-		t.Fatal(err)
+	var db *bbolt.DB
+	var s *bolt.Store
+	open := func() {
+		var err error
+		if db, err = bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = bolt.New(db, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s, err := bolt.New(db, nil)
-	if err != nil {
-		t.Fatal(err)
+	open()
+	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
+		l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -35,13 +47,7 @@ func harness(t *testing.T) spendtest.Harness {
 		}
 	})
 	return spendtest.Harness{
-		New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
-			l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
-		},
+		New: newLedger,
 		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
 			tx, err := db.Begin(true)
 			if err != nil {
@@ -50,13 +56,20 @@ func harness(t *testing.T) spendtest.Harness {
 			defer func() { _ = tx.Rollback() }()
 			f(l.(*boltledger.Ledger).With(tx))
 		},
+		Reopen: func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger {
+			if err := errors.Join(l.Close(), s.Close(), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			open()
+			return newLedger(t, clock)
+		},
 		Ledgers: 1, PerLedger: 64,
 		CompareRarely: true,
 	}
 }
 
 func TestRandom(t *testing.T) {
-	n := 10_000
+	n := 3_000
 	if os.Getenv("BRIM_TORTURE") == "1" {
 		n = 100_000
 	}

@@ -1,12 +1,14 @@
 package boltledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -29,19 +31,38 @@ func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*bucket
 		return store.Wrap(backend, op, err)
 	}
 	return explain(op, j.l.file.Within(j.tx, writes, func() error {
-		b, err := j.l.names.open(j.tx)
-		if err != nil {
-			return err
+		v := memtable.NewView(j.tx)
+		b, err := j.l.names.open(v)
+		if err == nil {
+			err = fn(b)
 		}
-		return fn(b)
+		if err == nil && writes {
+			err = v.Changes().Write(j.tx)
+		}
+		return err
 	}))
 }
 
 func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
-	return j.in(ctx, "decide", true, func(b *buckets) error {
-		_, err := b.run(job, j.l.clock.Now())
-		return err
+	return j.DecideAll(ctx, []*ledger.Job{job})[0]
+}
+
+func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	errs := make([]error, len(jobs))
+	err := j.in(ctx, "decide", true, func(b *buckets) error {
+		now := j.l.clock.Now()
+		for i, job := range jobs {
+			err := b.run(job, now)
+			if errs[i] = explain("decide", err); err != nil && !errors.As(err, new(jobError)) {
+				return err
+			}
+		}
+		return nil
 	})
+	for i := range errs {
+		errs[i] = cmp.Or(err, errs[i])
+	}
+	return errs
 }
 
 func (j *joined) View(ctx context.Context, job *ledger.Job) error {

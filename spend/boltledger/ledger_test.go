@@ -3,6 +3,7 @@ package boltledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,7 +83,8 @@ func allFail(t *testing.T, ctx context.Context, l ledger.Ledger, target error) {
 	var a ledger.Account
 	for name, err := range map[string]error{
 		"Decide": l.Decide(ctx, charge("card", "r")), "View": l.View(ctx, ask("card", &a)),
-		"History": historyErr, "Accounts": accountsErr,
+		"DecideAll": l.DecideAll(ctx, []*ledger.Job{charge("card", "r")})[0],
+		"History":   historyErr, "Accounts": accountsErr,
 	} {
 		fails(t, name, err, target)
 	}
@@ -174,8 +176,14 @@ func TestWith(t *testing.T) {
 	if err := j.Decide(ctx, charge("card", "r1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.View(ctx, ask("card", &a)); err != nil || string(a.State) != "x" {
-		t.Errorf("the account is %q, %v; want the charge", a.State, err)
+	own := errors.New("a job's own")
+	refused := &ledger.Job{Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, own }}
+	errs := j.DecideAll(ctx, []*ledger.Job{refused, charge("card", "r2"), charge("card", "r3")})
+	if !errors.Is(errs[0], own) || errs[1] != nil || errs[2] != nil {
+		t.Errorf("three jobs, of which the first fails: %v", errs)
+	}
+	if err := j.View(ctx, ask("card", &a)); err != nil || string(a.State) != "xxx" {
+		t.Errorf("the account is %q, %v; want the three charges", a.State, err)
 	}
 	if list, err := j.Accounts(ctx, "", "", 10); err != nil || len(list) != 1 {
 		t.Errorf("accounts %v, %v", list, err)
@@ -241,8 +249,10 @@ func TestDamage(t *testing.T) {
 			if err := l.With(tx).View(ctx, ask("card", &a)); !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("%s: View: error %v, want ErrCorrupt", c.name, err)
 			}
-			_, err := l.With(tx).Accounts(ctx, "", "", 1)
-			fails(t, c.name, err, store.ErrCorrupt)
+			list, err := l.With(tx).Accounts(ctx, "", "", 1)
+			if err != nil || len(list) != 1 || list[0].Key != "card" || list[0].State != nil {
+				t.Errorf("%s: accounts %+v, %v; want the key alone", c.name, list, err)
+			}
 			return b.Put(key, sound)
 		})
 		if err != nil {
@@ -256,4 +266,68 @@ func TestDamage(t *testing.T) {
 	allFail(t, ctx, l, store.ErrCorrupt)
 	_, err = l.PruneRequests(ctx, "", time.Now().UnixMicro())
 	fails(t, "PruneRequests", err, store.ErrCorrupt)
+}
+
+// TestDamagedAccountFailsAlone: a damaged account fails its own decisions. Decisions of other
+// accounts in the same batch go on, and so does PruneRequests.
+func TestDamagedAccountFailsAlone(t *testing.T) {
+	db, _, l := openLedger(t)
+	ctx := t.Context()
+	for _, account := range []string{"a", "b", "c"} {
+		if err := l.Decide(ctx, charge(account, "first-"+account)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.Update(func(tx *bbolt.Tx) error {
+		return errors.Join(tx.Bucket([]byte("spend.accounts")).Put([]byte("b\x00s"), []byte("nonsense")),
+			tx.Bucket([]byte("spend.requests")).Put([]byte("first-c"), []byte("nonsense")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// blind stores an account that it has not read.
+	blind := func(account, id string) *ledger.Job {
+		return &ledger.Job{Accounts: []string{account}, Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
+			return &ledger.Changes{
+				Accounts: []ledger.Account{{Key: account, State: []byte("blind")}},
+				Requests: []ledger.Request{{ID: id, At: s.Now(), Accounts: []string{account}}},
+			}, nil
+		}}
+	}
+	for _, job := range []func(account, id string) *ledger.Job{charge, blind} {
+		answers := make(map[string]chan error)
+		for _, account := range []string{"a", "b", "c"} {
+			answer := make(chan error, 1)
+			answers[account] = answer
+			go func() { answer <- l.Decide(ctx, job(account, fmt.Sprintf("%p-%s", job, account))) }()
+		}
+		for account, answer := range answers {
+			if err := <-answer; errors.Is(err, store.ErrCorrupt) != (account == "b") || err != nil && account != "b" {
+				t.Errorf("account %s: %v", account, err)
+			}
+		}
+	}
+	n, err := l.PruneRequests(ctx, "", time.Now().Add(time.Hour).UnixMicro())
+	if err != nil || n != 6 {
+		t.Errorf("%d requests were pruned, %v; want all 6 intact ones", n, err)
+	}
+	other, err := bolt.New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := boltledger.New(other, nil); err != nil {
+		t.Errorf("a ledger with damaged values: %v", err)
+	} else if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, change := range []func(tx *bbolt.Tx) error{
+		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("spend.accounts")).Delete([]byte("a\x00s")) },
+		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) },
+	} {
+		if err := db.Update(change); err != nil {
+			t.Fatal(err)
+		}
+		_, err = boltledger.New(other, nil)
+		fails(t, "a ledger that has lost something", err, store.ErrCorrupt)
+	}
 }

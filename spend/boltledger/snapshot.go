@@ -6,9 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -34,25 +33,22 @@ func (s *snapshot) Now() int64                 { return s.now }
 func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
 
 func (s *snapshot) Account(key string) (ledger.Account, error) {
-	k := prefix(key, ofState)
-	v := s.accounts.Get(k)
-	if v == nil {
-		return ledger.Account{Key: key}, nil
-	}
-	return decodeAccount(key, k, v)
+	a, err := s.stored(key)
+	return a.Account, err
 }
 
 func (s *snapshot) Request(id string) (*ledger.Request, error) {
-	v := s.requests.Get([]byte(id))
+	key := []byte(id)
+	v := s.request(key)
 	if v == nil {
 		return nil, nil
 	}
-	return decodeRequest([]byte(id), v)
+	return s.decodeRequest(key, v)
 }
 
 // walk is a cursor over an account's entries, or over its corrections by date, in order of time.
 type walk struct {
-	c     *bbolt.Cursor
+	c     *memtable.Cursor
 	start []byte
 	upto  int64
 	k, v  []byte // k is nil at the end
@@ -60,23 +56,16 @@ type walk struct {
 
 // walk begins at the first key with a greater time than after.
 func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
-	w := &walk{c: s.accounts.Cursor(), start: prefix(account, letter), upto: upto}
-	w.k, w.v = w.c.Seek(number(bytes.Clone(w.start), after))
-	for w.inside() && numberAt(w.k[len(w.start):]) <= after {
-		w.k, w.v = w.c.Next()
-	}
-	if !w.inside() {
-		w.k = nil
+	start := prefix(account, letter)
+	w := &walk{c: s.accounts.Ascend(start, number(bytes.Clone(start), after)), start: start, upto: upto}
+	for w.next(); w.k != nil && numberAt(w.k[len(start):]) <= after; {
+		w.next()
 	}
 	return w
 }
 
-func (w *walk) inside() bool {
-	return bytes.HasPrefix(w.k, w.start) && numberAt(w.k[len(w.start):]) <= w.upto
-}
-
 func (w *walk) next() {
-	if w.k, w.v = w.c.Next(); !w.inside() {
+	if w.k, w.v = w.c.Next(); w.k != nil && numberAt(w.k[len(w.start):]) > w.upto {
 		w.k = nil
 	}
 }
@@ -100,7 +89,7 @@ func (s *snapshot) Entries(
 			return page, date - 1, nil
 		}
 		for ; entries.k != nil && entries.time() == date; entries.next() {
-			e, err := decodeEntry(entries.k, entries.v)
+			e, err := s.decodeEntry(entries.k, entries.v)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -109,13 +98,12 @@ func (s *snapshot) Entries(
 			}
 		}
 		for ; dates.k != nil && dates.time() == date; dates.next() {
-			d := open("a date", dates.k, dates.v)
-			at := d.int()
-			if d.err != nil {
-				return nil, 0, d.err
+			at, err := s.decodeDate(dates.k, dates.v)
+			if err != nil {
+				return nil, 0, err
 			}
 			key := entryKey(account, ofEntries, at, numberAt(dates.k[len(dates.start)+8:]))
-			e, err := decodeEntry(key, s.accounts.Get(key))
+			e, err := s.decodeEntry(key, s.accounts.Get(key, len(account)+2))
 			if err != nil {
 				return nil, 0, err
 			}
@@ -128,9 +116,9 @@ func (s *snapshot) Entries(
 
 func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
 	start := prefix(account, ofEntries)
-	c := s.accounts.Cursor()
-	for k, v := c.Seek(entryKey(account, ofEntries, after.At, after.Seq)); bytes.HasPrefix(k, start); k, v = c.Next() {
-		e, err := decodeEntry(k, v)
+	c := s.accounts.Ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
+	for k, v := c.Next(); k != nil; k, v = c.Next() {
+		e, err := s.decodeEntry(k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -141,12 +129,15 @@ func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.E
 	return list, nil
 }
 
-func (s *snapshot) Holds(account string, upto int64) (held []ledger.Request, next int64, err error) {
+func (s *snapshot) Holds(account string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
 	start := prefix(account, ofHolds)
-	c := s.accounts.Cursor()
-	for k, _ := c.Seek(start); bytes.HasPrefix(k, start); k, _ = c.Next() {
-		if expires := numberAt(k[len(start):]); expires > upto {
+	c := s.accounts.Ascend(start, start)
+	for k, v := c.Next(); k != nil; k, v = c.Next() {
+		if expires := numberAt(k[len(start):]); expires > upto || len(held) == limit {
 			return held, expires, nil
+		}
+		if err := s.checkHold(k, v); err != nil {
+			return nil, 0, err
 		}
 		r, err := s.Request(string(k[len(start)+8:]))
 		if err != nil {

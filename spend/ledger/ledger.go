@@ -37,6 +37,11 @@ type Ledger interface {
 	// has returned because ctx ended.
 	Decide(ctx context.Context, job *Job) error
 
+	// DecideAll decides each job as Decide does, in their order, and in one
+	// transaction if the ledger can. A job whose accounts another transaction holds
+	// may be decided later than the others. There is one error for each job.
+	DecideAll(ctx context.Context, jobs []*Job) []error
+
 	// View calls the job on one consistent state of the ledger. It locks nothing
 	// and drops the changes that the job returns.
 	View(ctx context.Context, job *Job) error
@@ -97,9 +102,9 @@ type Snapshot interface {
 	// their numbers.
 	Since(account string, after Position) ([]Entry, error)
 	// Holds returns the requests that began the account's open holds with an
-	// expiry up to upto, in the order of expiry. next is the earliest expiry after
-	// upto, or 0.
-	Holds(account string, upto int64) (held []Request, next int64, err error)
+	// expiry up to upto, at most limit of them, in the order of expiry. next is the
+	// earliest expiry of the other open holds, or 0.
+	Holds(account string, upto int64, limit int) (held []Request, next int64, err error)
 }
 
 // Changes are the data that a decision stores. Nil changes nothing.
@@ -144,18 +149,30 @@ type Entry struct {
 	Account   string
 	Seq       int64  // 1, 2, 3 ... in each account
 	At        int64  // of the decision; never lower than in the entry before
-	Dated     int64  // date at which it counts: At, or the date of the entry that it corrects
+	Dated     int64  // date at which it counts: At if Part is Seq, and otherwise At or earlier
 	Kind      string // see spend.Entry
 	RequestID string // of the request that caused it
 	SpendID   string // of the request that began the spend
-	Part      int64  // Seq of the entry that it corrects, or its own
-	Amount    int64  // of the request
-	Currency  string
-	Used      int64 // change of the used amount
-	Held      int64 // change of the held amount
-	Count     int64 // change of the number of spends
-	Tags      map[string]string
-	Refused   []string // names of the rules that declined it
+	// SpendAmount is the amount of the request that began the spend, or of a credit. Rules may
+	// filter by it. It is 0 for a request that was declined or moved no money.
+	SpendAmount int64
+	Part        int64 // Seq of the entry that it corrects, or its own; 0 if it has an earlier date and corrects none
+	Amount      int64 // of the request
+	Currency    string
+	Used        int64 // change of the used amount
+	Held        int64 // change of the held amount
+	Count       int64 // change of the number of spends
+	Tags        map[string]string
+	Refused     []string // names of the rules that declined it
+	Credited    []Credited
+}
+
+// Credited is the part of a credit that a rule has counted. It pays for that amount of the oldest
+// units that the rule has used.
+type Credited struct {
+	Rule   string `json:"rule"`   // name of the rule
+	Counts uint64 `json:"counts"` // identifies the entries that the rule counts
+	Amount int64  `json:"amount"` // positive
 }
 
 // Position is a place in an account's ledger.

@@ -43,10 +43,13 @@ var _ ledger.Ledger = (*Ledger)(nil)
 // account is a working set with its entries and its holds.
 type account struct {
 	ledger.Account
-	entries     []ledger.Entry    // their numbers have no gaps
-	corrections map[int64][]int64 // numbers of the entries that correct an entry of a date
-	holds       []ledger.Hold     // in the order of expiry, then of ID
+	entries     []ledger.Entry // their numbers have no gaps
+	corrections []dated        // the entries that count at another date than their own, in that order
+	holds       []ledger.Hold  // in the order of expiry, then of ID
 }
+
+// dated is the number of an entry and the date at which it counts.
+type dated struct{ date, seq int64 }
 
 // New returns an empty ledger. o may be nil.
 func New(o *Options) *Ledger {
@@ -79,6 +82,27 @@ func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 		return store.Wrap(backend, "decide", err)
 	}
 	defer l.mu.Unlock()
+	return l.decide(job)
+}
+
+// DecideAll runs jobs while the ledger is locked. See [ledger.Ledger].
+func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	errs := make([]error, len(jobs))
+	if err := l.enter(ctx); err != nil {
+		for i := range errs {
+			errs[i] = store.Wrap(backend, "decide", err)
+		}
+		return errs
+	}
+	defer l.mu.Unlock()
+	for i, job := range jobs {
+		errs[i] = l.decide(job)
+	}
+	return errs
+}
+
+// decide runs a job and stores its changes.
+func (l *Ledger) decide(job *ledger.Job) error {
 	changes, err := job.Run(l.snapshot(job))
 	if err != nil || changes == nil {
 		return err
@@ -102,7 +126,7 @@ func (l *Ledger) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
 		a := l.accounts[c.Accounts[i].Key]
 		if a == nil {
-			a = &account{corrections: make(map[int64][]int64)}
+			a = &account{}
 			l.accounts[c.Accounts[i].Key] = a
 		}
 		a.Account = c.Accounts[i]
@@ -112,7 +136,8 @@ func (l *Ledger) apply(c *ledger.Changes) {
 		a := l.accounts[e.Account]
 		a.entries = append(a.entries, *e)
 		if e.Part != e.Seq {
-			a.corrections[e.Dated] = append(a.corrections[e.Dated], e.Seq)
+			i := a.corrected(e.Dated)
+			a.corrections = slices.Insert(a.corrections, i, dated{e.Dated, e.Seq})
 		}
 	}
 	for i := range c.Requests {
@@ -152,19 +177,19 @@ func (a *account) drop(at int64) {
 		return
 	}
 	a.entries = slices.Clone(a.entries[n:])
-	for date, seqs := range a.corrections {
-		seqs = slices.DeleteFunc(seqs, func(seq int64) bool {
-			return len(a.entries) == 0 || seq < a.entries[0].Seq
-		})
-		if a.corrections[date] = seqs; len(seqs) == 0 {
-			delete(a.corrections, date)
-		}
-	}
+	a.corrections = slices.DeleteFunc(a.corrections, func(d dated) bool {
+		return len(a.entries) == 0 || d.seq < a.entries[0].Seq
+	})
 }
 
 // after returns the index of the first entry after a time.
 func (a *account) after(at int64) int {
 	return sort.Search(len(a.entries), func(i int) bool { return a.entries[i].At > at })
+}
+
+// corrected returns the index of the first correction of a date after that.
+func (a *account) corrected(date int64) int {
+	return sort.Search(len(a.corrections), func(i int) bool { return a.corrections[i].date > date })
 }
 
 // History lists entries, newest first. See [ledger.Ledger].

@@ -40,23 +40,33 @@ func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []led
 	if a == nil {
 		return nil, upto, nil
 	}
-	for i := a.after(after); i < len(a.entries) && a.entries[i].At <= upto; {
-		date, start := a.entries[i].At, len(page)
+	i, j := a.after(after), a.corrected(after)
+	for last := after; ; {
+		date := int64(math.MaxInt64)
+		if i < len(a.entries) {
+			date = a.entries[i].At
+		}
+		if j < len(a.corrections) {
+			date = min(date, a.corrections[j].date)
+		}
+		switch {
+		case date > upto || i == len(a.entries) && j == len(a.corrections):
+			return page, upto, nil
+		case len(page) >= limit:
+			return page, last, nil
+		}
+		start := len(page)
+		last = date
 		for ; i < len(a.entries) && a.entries[i].At == date; i++ {
 			if a.entries[i].Part == a.entries[i].Seq {
 				page = append(page, a.entries[i])
 			}
 		}
-		// A correction has the date of the entry that it corrects.
-		for _, seq := range a.corrections[date] {
-			page = append(page, a.entries[seq-a.entries[0].Seq])
+		for ; j < len(a.corrections) && a.corrections[j].date == date; j++ {
+			page = append(page, a.entries[a.corrections[j].seq-a.entries[0].Seq])
 		}
 		slices.SortFunc(page[start:], func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
-		if len(page) >= limit && i < len(a.entries) {
-			return page, date, nil
-		}
 	}
-	return page, upto, nil
 }
 
 func (s *snapshot) Since(key string, after ledger.Position) ([]ledger.Entry, error) {
@@ -74,13 +84,13 @@ func (s *snapshot) Since(key string, after ledger.Position) ([]ledger.Entry, err
 	return a.entries[first:], nil
 }
 
-func (s *snapshot) Holds(key string, upto int64) (held []ledger.Request, next int64, err error) {
+func (s *snapshot) Holds(key string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
 	a := s.l.accounts[key]
 	if a == nil {
 		return nil, 0, nil
 	}
 	for _, h := range a.holds {
-		if h.Expires > upto {
+		if h.Expires > upto || len(held) == limit {
 			return held, h.Expires, nil
 		}
 		held = append(held, *s.l.requests[h.SpendID])

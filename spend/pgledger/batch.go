@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,12 +27,59 @@ type request = combine.Request[*ledger.Job, error]
 // Decide runs a job, in one transaction with others that are made at the same time. See
 // [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
-	about := job.SpendID // decisions about one thing use one lane, and so do not wait for each other's locks
+	own, err := l.decisions.Do(ctx, l.hash(job), job)
+	return cmp.Or(l.run.Wrap("decide", err), own)
+}
+
+// hash returns the hash of a job. Decisions about one thing use one lane, and so do not wait for
+// each other's locks.
+func (l *Ledger) hash(job *ledger.Job) uint64 {
+	about := job.SpendID
 	if len(job.Accounts) > 0 {
 		about = job.Accounts[0]
 	}
-	own, err := l.decisions.Do(ctx, maphash.String(l.seed, about), job)
-	return cmp.Or(l.run.Wrap("decide", err), own)
+	return maphash.String(l.seed, about)
+}
+
+// DecideAll runs jobs in one transaction, or in as many as BatchSize makes necessary. A job whose
+// rows another transaction holds waits apart from the others. See [ledger.Ledger].
+func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	own, errs := l.decisions.DoAll(ctx, l.hash(jobs[0]), jobs)
+	for i, err := range errs {
+		errs[i] = cmp.Or(l.run.Wrap("decide", err), own[i])
+	}
+	return errs
+}
+
+// lockedNames yields the names of the rows that a job locks or inserts, as probe.sql takes them.
+func lockedNames(job *ledger.Job) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, key := range job.Accounts {
+			if !yield("a" + key) {
+				return
+			}
+		}
+		for _, id := range job.Requests {
+			if !yield("r" + id) {
+				return
+			}
+		}
+		if job.SpendID != "" {
+			yield("s" + job.SpendID)
+		}
+	}
+}
+
+// insert returns the statement that inserts a row that probe.sql found missing.
+func (l *Ledger) insert(name string) (sql string, args [][]byte) {
+	sql = l.sql.tryAccount
+	if name[0] == 'r' {
+		sql = l.sql.tryRequest
+	}
+	return sql, [][]byte{[]byte(name[1:])}
 }
 
 // repeats is how often a batch is decided again because another transaction has used one of its
@@ -39,13 +87,22 @@ func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 const repeats = 3
 
 // decideBatch decides the jobs of the requests in one transaction.
-func (l *Ledger) decideBatch(ctx context.Context, conn *pgxpool.Conn, requests []*request) error {
+func (l *Ledger) decideBatch(
+	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
+) error {
 	jobs := make([]*ledger.Job, len(requests))
 	for i, r := range requests {
 		jobs[i] = r.In
 	}
 	for n := 0; ; n++ {
-		errs, err := l.newBatch(conn, true).decide(ctx, jobs)
+		b := l.newBatch(conn, true)
+		b.lockTimeout, b.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
+		for _, name := range lane.Held() {
+			if name[0] == 'a' {
+				b.held = append(b.held, name[1:])
+			}
+		}
+		errs, err := b.decide(ctx, jobs)
 		if isDuplicate(err) && n < repeats {
 			if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
 				return err
@@ -57,6 +114,9 @@ func (l *Ledger) decideBatch(ctx context.Context, conn *pgxpool.Conn, requests [
 		}
 		for i, r := range requests {
 			r.Out = errs[i]
+			if b.aside[jobs[i].SpendID] {
+				r.Err = lane.SetAside("s" + jobs[i].SpendID)
+			}
 		}
 		return nil
 	}
@@ -69,13 +129,17 @@ func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 // were read, with the changes of the jobs so far.
 type batch struct {
 	l   *Ledger
-	sql *statements
 	q   pgrun.Queryer
 	own bool // the batch begins and ends its transaction; else the transaction is the caller's
 	now int64
 
+	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
+
+	held  []string        // accounts that another transaction holds
+	aside map[string]bool // spends of these accounts, about which nothing is decided
+
 	locked   map[string]bool
-	created  []string // accounts that had no row
+	created  []string // accounts that had no row before lock.sql or create.sql
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	watched  map[window]*ahead
@@ -94,12 +158,9 @@ type batch struct {
 }
 
 func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
-	sql := l.sql
-	if !own {
-		sql = l.joined
-	}
 	return &batch{
-		l: l, sql: sql, q: q, own: own,
+		l: l, q: q, own: own,
+		held: []string{}, aside: make(map[string]bool),
 		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
 		requests: make(map[string]*ledger.Request), watched: make(map[window]*ahead),
 		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
@@ -115,6 +176,9 @@ func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, e
 	}
 	errs = make([]error, len(jobs))
 	for i, job := range jobs {
+		if b.aside[job.SpendID] {
+			continue
+		}
 		changes, err := job.Run(b)
 		switch {
 		case b.failed != nil:
@@ -122,15 +186,26 @@ func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, e
 		case err != nil:
 			errs[i] = err
 		case changes != nil:
-			b.apply(changes)
+			b.apply(job, changes)
 		}
 	}
 	return errs, b.store(ctx)
 }
 
+// create notes that an account needs a row.
+func (b *batch) create(key string) {
+	if _, exists := b.accounts[key]; !exists && !slices.Contains(b.created, key) {
+		b.created = append(b.created, key)
+	}
+}
+
 // apply adds the changes of a job, for the jobs after it and for store.
-func (b *batch) apply(c *ledger.Changes) {
+func (b *batch) apply(job *ledger.Job, c *ledger.Changes) {
+	for _, key := range job.Accounts { // also those that the job does not store: they lock out other decisions
+		b.create(key)
+	}
 	for _, a := range c.Accounts {
+		b.create(a.Key)
 		b.accounts[a.Key] = a
 		b.dirty[a.Key] = true
 	}
@@ -156,6 +231,10 @@ func (b *batch) apply(c *ledger.Changes) {
 // store stores the changes and commits.
 func (b *batch) store(ctx context.Context) error {
 	out := &pgx.Batch{}
+	if b.own && len(b.created) > 0 {
+		slices.Sort(b.created)
+		out.Queue(b.l.sql.create, b.created)
+	}
 	b.storeAccounts(out)
 	b.storeEntries(out)
 	b.storeRequests(out)
@@ -171,13 +250,15 @@ func (b *batch) store(ctx context.Context) error {
 		}
 	}
 	if len(unused) > 0 {
-		out.Queue(b.sql.unused, unused)
+		out.Queue(b.l.sql.unused, unused)
 	}
-	if b.own {
+	switch {
+	case b.own:
 		pgrun.QueueCommit(out)
-	}
-	if out.Len() == 0 {
+	case out.Len() == 0:
 		return nil
+	default:
+		out = pgrun.WrapByIndex(out)
 	}
 	return b.q.SendBatch(ctx, out).Close()
 }
@@ -198,7 +279,7 @@ func (b *batch) storeAccounts(out *pgx.Batch) {
 		}
 		afters[i], widths[i] = array(after), array(width)
 	}
-	out.Queue(b.sql.save, keys, states, next, afters, widths)
+	out.Queue(b.l.sql.save, keys, states, next, afters, widths)
 }
 
 // array formats numbers as the server reads an array.
@@ -218,27 +299,39 @@ func array(list []int64) string {
 func (b *batch) storeEntries(out *pgx.Batch) {
 	if n := len(b.entries); n > 0 {
 		at, dated := make([]time.Time, n), make([]time.Time, n)
-		var numbers [6][]int64 // seq, part, amount, used, held, count
+		var numbers [7][]int64 // seq, part, amount, used, held, count, amount of the spend
 		var texts [5][]string  // currency, kind, account, id, spend
-		tags, refused := make([]pgtype.Text, n), make([]pgtype.Text, n)
+		for i := range numbers {
+			numbers[i] = make([]int64, n)
+		}
+		for i := range texts {
+			texts[i] = make([]string, n)
+		}
+		var lists [3][]pgtype.Text // tags, refused, credited
+		for i := range lists {
+			lists[i] = make([]pgtype.Text, n)
+		}
 		for i := range b.entries {
 			e := &b.entries[i]
 			at[i], dated[i] = pgrun.Timestamp(e.At), pgrun.Timestamp(e.Dated)
-			for j, v := range [...]int64{e.Seq, e.Part, e.Amount, e.Used, e.Held, e.Count} {
-				numbers[j] = append(numbers[j], v)
+			for j, v := range [...]int64{e.Seq, e.Part, e.Amount, e.Used, e.Held, e.Count, e.SpendAmount} {
+				numbers[j][i] = v
 			}
 			for j, v := range [...]string{e.Currency, e.Kind, e.Account, e.RequestID, e.SpendID} {
-				texts[j] = append(texts[j], v)
+				texts[j][i] = v
 			}
 			if len(e.Tags) > 0 {
-				tags[i] = asJSON(e.Tags)
+				lists[0][i] = asJSON(e.Tags)
 			}
 			if len(e.Refused) > 0 {
-				refused[i] = asJSON(e.Refused)
+				lists[1][i] = asJSON(e.Refused)
+			}
+			if len(e.Credited) > 0 {
+				lists[2][i] = asJSON(e.Credited)
 			}
 		}
-		out.Queue(b.sql.append, at, dated, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5],
-			texts[0], texts[1], texts[2], texts[3], texts[4], tags, refused)
+		out.Queue(b.l.sql.append, at, dated, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6],
+			texts[0], texts[1], texts[2], texts[3], texts[4], lists[0], lists[1], lists[2])
 	}
 	if len(b.drops) > 0 {
 		var accounts []string
@@ -246,7 +339,7 @@ func (b *batch) storeEntries(out *pgx.Batch) {
 		for _, d := range b.drops {
 			accounts, times = append(accounts, d.Account), append(times, bound(d.At))
 		}
-		out.Queue(b.sql.drop, accounts, times)
+		out.Queue(b.l.sql.drop, accounts, times)
 	}
 }
 
@@ -267,7 +360,7 @@ func (b *batch) storeRequests(out *pgx.Batch) {
 			at, accounts = append(at, pgrun.Timestamp(r.At)), append(accounts, strings.Join(r.Accounts, "\n"))
 			content, answers, spends = append(content, r.Content), append(answers, r.Answer), append(spends, r.Spend)
 		}
-		out.Queue(b.sql.answer, ids, at, accounts, content, answers, spends)
+		out.Queue(b.l.sql.answer, ids, at, accounts, content, answers, spends)
 	}
 	if len(b.spends) > 0 {
 		ids := slices.Sorted(maps.Keys(b.spends))
@@ -275,7 +368,7 @@ func (b *batch) storeRequests(out *pgx.Batch) {
 		for _, id := range ids {
 			spends = append(spends, b.requests[id].Spend)
 		}
-		out.Queue(b.sql.spends, ids, spends)
+		out.Queue(b.l.sql.spends, ids, spends)
 	}
 }
 
@@ -297,6 +390,6 @@ func (b *batch) storeHolds(out *pgx.Batch) {
 	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool {
 		return slices.Contains(b.closed, h)
 	})
-	put(b.sql.hold, opened)
-	put(b.sql.unhold, b.closed)
+	put(b.l.sql.hold, opened)
+	put(b.l.sql.unhold, b.closed)
 }

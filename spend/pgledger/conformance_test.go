@@ -65,9 +65,16 @@ func harness(t *testing.T) spendtest.Harness {
 	}
 	t.Cleanup(pool.Close)
 	schema := migrated(t, pool)
+	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
+		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
+	}
 	return spendtest.Harness{
-		New: func(t testing.TB, clock func() time.Time) ledger.Ledger {
-			return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
+		New: newLedger,
+		Reopen: func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger {
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return newLedger(t, clock)
 		},
 		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
 			tx, err := pool.Begin(context.Background())
@@ -83,7 +90,7 @@ func harness(t *testing.T) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
-	n := 10_000
+	n := 2_000
 	if os.Getenv("BRIM_TORTURE") == "1" {
 		n = 100_000
 	}

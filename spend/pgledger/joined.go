@@ -27,19 +27,24 @@ type joined struct {
 }
 
 func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
-	var own error
+	return j.DecideAll(ctx, []*ledger.Job{job})[0]
+}
+
+func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	own := make([]error, len(jobs))
 	err := j.l.run.Within(ctx, j.tx, "decide", func() error {
-		errs, err := j.l.newBatch(j.tx, false).decide(ctx, []*ledger.Job{job})
-		if errs != nil {
-			own = errs[0]
-		}
+		errs, err := j.l.newBatch(j.tx, false).decide(ctx, jobs)
+		copy(own, errs)
 		if isDuplicate(err) {
 			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",
 				store.ErrUnavailable)
 		}
 		return err
 	})
-	return cmp.Or(err, own)
+	for i := range own {
+		own[i] = cmp.Or(err, own[i])
+	}
+	return own
 }
 
 func (j *joined) View(ctx context.Context, job *ledger.Job) error {

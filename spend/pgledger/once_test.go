@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/wire"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
@@ -25,77 +24,31 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cutter passes connections on to the server. It cuts them at random, in either direction and
-// within messages.
-type cutter struct {
-	net.Listener
-	cuts atomic.Int64
-	stop atomic.Bool
-}
-
-func newCutter(t *testing.T, host string, port uint16) *cutter {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cutter{Listener: l}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			network, address := "tcp", net.JoinHostPort(host, fmt.Sprint(port))
-			if strings.HasPrefix(host, "/") {
-				network, address = "unix", fmt.Sprintf("%s/.s.PGSQL.%d", host, port)
-			}
-			server, err := net.Dial(network, address)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			wg.Go(func() { c.pass(server, client) })
-			wg.Go(func() { c.pass(client, server) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); wg.Wait() })
-	return c
-}
-
-func (c *cutter) pass(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		if !c.stop.Load() && rand.IntN(250) == 0 {
-			c.cuts.Add(1)
-			_, _ = to.Write(buf[:rand.IntN(n+1)])
-			return
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
 // TestExactlyOnceOverCutConnections sends 10,000 requests three times each, over connections
 // that are cut at random. A caller without an answer sends again. Each request has one effect.
 func TestExactlyOnceOverCutConnections(t *testing.T) {
 	direct := pgtest.Pool(t)
 	schema := migrated(t, direct)
-	cfg := direct.Config()
-	cut := newCutter(t, cfg.ConnConfig.Host, cfg.ConnConfig.Port)
-	address := cut.Addr().(*net.TCPAddr)
-	cfg.ConnConfig.Host, cfg.ConnConfig.Port = "127.0.0.1", uint16(address.Port)
-	// With sslmode=prefer, a server without TLS is reached through a fallback.
-	for _, f := range cfg.ConnConfig.Fallbacks {
-		f.Host, f.Port = cfg.ConnConfig.Host, cfg.ConnConfig.Port
+	var cuts atomic.Int64
+	var stop atomic.Bool
+	proxy, err := wire.New(pgtest.URL(t), func(_ *wire.Link, _ wire.Direction, piece []byte) wire.Fate {
+		if stop.Load() || rand.IntN(40) != 0 {
+			return wire.Pass(piece)
+		}
+		cuts.Add(1)
+		return wire.Fate{Pass: rand.IntN(len(piece) + 1), End: wire.Close} // within a message, mostly
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg, err := pgxpool.ParseConfig(proxy.URL())
+	if err != nil {
+		t.Fatal(err)
 	}
 	cfg.MaxConns = 4
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
@@ -104,7 +57,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	}
 	defer pool.Close()
 	l := over(t, pool, &postgres.Options{Schema: schema})
-	once := spendload.Once{Requests: 10_000, Times: 3}
+	once := spendload.NewOnce()
 	b, err := once.Budgets(l)
 	if err != nil {
 		t.Fatal(err)
@@ -138,11 +91,11 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d connections were cut; %d calls ended with an unknown outcome, %d with none", cut.cuts.Load(), unknown.Load(), unsent.Load())
-	if cut.cuts.Load() < 20 || unknown.Load() == 0 {
+	t.Logf("%d connections were cut; %d calls ended with an unknown outcome, %d with none", cuts.Load(), unknown.Load(), unsent.Load())
+	if cuts.Load() < 20 || unknown.Load() == 0 {
 		t.Error("too few connections were cut: the test has not tested much")
 	}
-	cut.stop.Store(true)
+	stop.Store(true)
 	once.Check(t, over(t, direct, &postgres.Options{Schema: schema}), answers)
 }
 

@@ -8,13 +8,15 @@
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
 // at the same time share a transaction. It locks the rows of its accounts in byte order of key,
 // reads the server's clock when all are locked, and stores accounts, entries and answers in one
-// commit. The comment of package postgres describes durability, isolation and poolers.
+// commit. The comment of package postgres describes durability, isolation and poolers. The tables
+// of the ledger may be partitioned by hash, and may not be distributed by Citus.
 package pgledger
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +33,11 @@ const (
 	DefaultBatchSize = 256
 )
 
+// minBatch is how many decisions must wait before a second transaction begins beside one that is in
+// flight. A transaction costs the server as much as ten decisions in it, so two small ones take
+// longer than one.
+const minBatch = 16
+
 // Options adjust a [Ledger]. A nil *Options means all defaults.
 type Options struct {
 	// Lanes is the largest number of transactions in flight, each on a connection of the pool;
@@ -45,10 +52,10 @@ type Options struct {
 // at once.
 type Ledger struct {
 	run       *pgrun.Runner
-	sql       *statements // of the ledger's own transactions
-	joined    *statements // of a caller's transactions
+	sql       *statements
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
+	placement *pgrun.Placement
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -83,15 +90,27 @@ func newLedger(s *postgres.Store, o Options) (*Ledger, error) {
 	run := s.Runner().As("pgledger")
 	l := &Ledger{
 		run: run, seed: maphash.MakeSeed(),
-		sql:    newStatements(run.Names, ""),
-		joined: newStatements(run.Names, "\n-- within a caller's transaction"),
+		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),
 	}
 	var err error
-	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{Lanes: o.Lanes, MaxBatch: o.BatchSize}, l.decideBatch)
+	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
+		pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql.probe, Insert: l.insert}, l.decideBatch)
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// local returns an error that matches [errors.ErrUnsupported] if Citus distributes a table of the
+// ledger. Every decision begins with it.
+func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
+	table, err := l.placement.Distributed(ctx, q)
+	if err == nil && table != "" {
+		err = fmt.Errorf("%w: Citus distributes the table %s; the tables of spends must be local, because a decision "+
+			"locks and reads rows of several accounts and requests at one moment: see undistribute_table of Citus, or "+
+			"keep spends in another database", errors.ErrUnsupported, table)
+	}
+	return err
 }
 
 // View runs a job on one state of the database. See [ledger.Ledger].

@@ -25,13 +25,7 @@ type ahead struct {
 	begun, fixed int // how many entries begin something, and how many correct
 }
 
-const (
-	beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-	// byIndex forbids plans that read a whole table, for this transaction alone. The server
-	// makes plans while tables are small and keeps them while tables grow.
-	byIndex = "SET LOCAL enable_seqscan = off"
-)
+const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 // view runs a job that changes nothing, on one state of the database.
 func (b *batch) view(ctx context.Context, job *ledger.Job) (own, err error) {
@@ -53,6 +47,9 @@ const readAhead = 64
 // as one state.
 func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	b.ctx = ctx
+	if err := b.l.local(ctx, b.q); err != nil {
+		return err
+	}
 	var keys, ids, spends []string
 	for _, job := range jobs {
 		keys = append(keys, job.Accounts...)
@@ -73,43 +70,67 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		b.requests[id] = nil
 	}
 	out := &pgx.Batch{}
+	sql := b.l.sql
 	switch {
 	case b.own && lock:
 		pgrun.QueueBegin(out)
-		out.Queue(byIndex)
 	case b.own:
 		out.Queue(beginView)
-		out.Queue(byIndex)
+	}
+	if b.own {
+		out.Queue(sql.plan, b.lockTimeout, b.idleTimeout)
 	}
 	if len(spends) > 0 {
-		out.Queue(b.sql.owners, spends).Query(b.scanOwners)
+		out.Queue(sql.owners, spends).Query(b.scanOwners)
 	}
-	if lock {
-		created := func(rows pgx.Rows) (err error) {
-			b.created, err = pgx.AppendRows(b.created, rows, pgx.RowTo[string])
-			return err
+	if b.own && lock {
+		out.Queue(sql.take, keys, spends, b.held).Query(b.scanAccounts)
+	} else {
+		if lock {
+			out.Queue(sql.lock, keys, spends).Query(func(rows pgx.Rows) (err error) {
+				b.created, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
 		}
-		if len(spends) > 0 {
-			out.Queue(b.sql.lock, keys, spends).Query(created)
-		} else {
-			out.Queue(b.sql.lockKnown, keys).Query(created)
-		}
+		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
 	}
 	now := b.l.run.Now()
-	out.Queue(b.sql.accounts, keys, spends, now).Query(b.scanAccounts)
-	if len(ids) > 0 {
-		out.Queue(b.sql.requests, ids).Query(b.scanRequests)
-	}
-	if len(keys) > 0 {
-		out.Queue(b.sql.watched, keys, now, readAhead).Query(b.scanWatched)
+	out.Queue(sql.requests, ids, now).Query(b.scanRequests)
+	out.Queue(sql.watched, keys, now, readAhead, spends).Query(b.scanWatched)
+	if !b.own {
+		out = pgrun.WrapByIndex(out)
 	}
 	return b.q.SendBatch(ctx, out).Close()
+}
+
+// query sends one more statement of the batch's transaction, and calls each for its rows.
+func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
+	if !b.own {
+		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
+		return err
+	}
+	rows, err := b.q.Query(b.ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 func (b *batch) scanOwners(rows pgx.Rows) error {
 	var id string
 	var accounts []string
 	_, err := pgx.ForEachRow(rows, []any{&id, &accounts}, func() error {
+		held := func(key string) bool { return slices.Contains(b.held, key) }
+		if slices.ContainsFunc(accounts, held) {
+			b.aside[id] = true
+			return nil
+		}
 		for _, key := range accounts {
 			b.locked[key] = true
 		}
@@ -119,29 +140,44 @@ func (b *batch) scanOwners(rows pgx.Rows) error {
 }
 
 func (b *batch) scanAccounts(rows pgx.Rows) error {
-	var key pgtype.Text
-	var state []byte
-	var next pgtype.Int8
-	var after, width []int64
-	var now time.Time
-	_, err := pgx.ForEachRow(rows, []any{&key, &state, &next, &after, &width, &now}, func() error {
-		b.now = now.UnixMicro()
-		if !key.Valid {
-			return nil
+	for rows.Next() {
+		var a ledger.Account
+		var after, width []int64
+		if err := rows.Scan(&a.Key, &a.State, &a.NextExpiry, &after, &width); err != nil {
+			return err
 		}
-		b.accounts[key.String] = ledger.Account{Key: key.String, State: slices.Clone(state), NextExpiry: next.Int64}
-		return nil
-	})
-	return err
+		for i := range after {
+			a.Watch = append(a.Watch, ledger.Watch{After: after[i], Width: width[i]})
+		}
+		b.accounts[a.Key] = a
+	}
+	return rows.Err()
 }
 
+// scanRequests reads the time and the requests. The time comes behind the accounts and before the
+// entries of their windows.
 func (b *batch) scanRequests(rows pgx.Rows) error {
 	for rows.Next() {
-		r, err := scanRequest(rows)
+		var now time.Time
+		r, err := scanRequest(rows, &now)
 		if err != nil {
 			return err
 		}
-		b.requests[r.ID] = r
+		b.now = now.UnixMicro()
+		if r.ID != "" {
+			b.requests[r.ID] = r
+		}
+	}
+	for key, a := range b.accounts {
+		for _, w := range a.Watch {
+			// Two rules of one account may have the same edge and different widths.
+			at := window{key, w.After}
+			if x := b.watched[at]; x == nil {
+				b.watched[at] = &ahead{upto: b.now - w.Width}
+			} else {
+				x.upto = min(x.upto, b.now-w.Width)
+			}
+		}
 	}
 	return rows.Err()
 }
@@ -155,68 +191,54 @@ func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
 	return r, err
 }
 
-// entryRow is the target of a scan of an entry. All of its columns are null in the row of a
-// window without entries.
+// entryRow is the target of a scan of an entry.
 type entryRow struct {
 	at, dated                            pgtype.Timestamptz
 	seq, part, amount, used, held, count int64
+	first                                int64 // amount of the spend
 	currency, kind, id, spend            pgtype.Text
 	tags                                 map[string]string
 	refused                              []string
+	credited                             []ledger.Credited
 }
 
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.amount, &r.used, &r.held, &r.count,
-		&r.currency, &r.kind, &r.id, &r.spend, &r.tags, &r.refused,
+		&r.at, &r.dated, &r.seq, &r.part, &r.amount, &r.used, &r.held, &r.count, &r.first,
+		&r.currency, &r.kind, &r.id, &r.spend, &r.tags, &r.refused, &r.credited,
 	}
 }
 
 func (r *entryRow) entry(account string) ledger.Entry {
 	return ledger.Entry{
 		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(),
-		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, Part: r.part,
+		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, SpendAmount: r.first, Part: r.part,
 		Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
-		Tags: r.tags, Refused: r.refused,
+		Tags: r.tags, Refused: r.refused, Credited: r.credited,
 	}
 }
 
-func scanEntries(rows pgx.Rows, account string) (list []ledger.Entry, err error) {
-	defer rows.Close()
-	for rows.Next() {
+// entriesInto returns a function that appends the entry of a row to list.
+func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
 		var r entryRow
-		if err := rows.Scan(r.fields()...); err != nil {
-			return nil, err
-		}
-		list = append(list, r.entry(account))
+		err := rows.Scan(r.fields()...)
+		*list = append(*list, r.entry(account))
+		return err
 	}
-	return list, rows.Err()
 }
 
 func (b *batch) scanWatched(rows pgx.Rows) error {
 	for rows.Next() {
 		var key string
 		var after int64
-		var upto time.Time
 		var r entryRow
-		if err := rows.Scan(append([]any{&key, &after, &upto}, r.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&key, &after}, r.fields()...)...); err != nil {
 			return err
 		}
-		w := b.watched[window{key, after}]
-		if w == nil {
-			w = &ahead{upto: upto.UnixMicro()}
-			b.watched[window{key, after}] = w
-		}
-		// Two rules of one account may have the same edge and different widths: an entry that
-		// both read is kept once.
-		if w.upto != upto.UnixMicro() {
-			w.upto = min(w.upto, upto.UnixMicro())
-		}
-		if !r.at.Valid {
-			continue
-		}
-		e := r.entry(key)
-		if slices.ContainsFunc(w.entries, func(x ledger.Entry) bool { return x.Seq == e.Seq }) {
+		w, e := b.watched[window{key, after}], r.entry(key)
+		// An entry that two windows with the same edge have is kept once.
+		if w == nil || slices.ContainsFunc(w.entries, func(x ledger.Entry) bool { return x.Seq == e.Seq }) {
 			continue
 		}
 		if w.entries = append(w.entries, e); e.Part == e.Seq {

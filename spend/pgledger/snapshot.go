@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -36,13 +38,15 @@ func (b *batch) Request(id string) (*ledger.Request, error) {
 	if r, ok := b.requests[id]; ok {
 		return r, nil
 	}
-	rows, err := b.q.Query(b.ctx, b.sql.requests, []string{id})
-	if err != nil {
-		return nil, b.fail(err)
-	}
-	defer rows.Close()
 	b.requests[id] = nil
-	err = b.scanRequests(rows)
+	err := b.query(b.l.sql.requests, []any{[]string{id}, b.l.run.Now()}, func(rows pgx.Rows) error {
+		var now time.Time
+		r, err := scanRequest(rows, &now)
+		if err == nil && r.ID != "" {
+			b.requests[r.ID] = r
+		}
+		return err
+	})
 	return b.requests[id], b.fail(err)
 }
 
@@ -83,11 +87,9 @@ func (b *batch) stored(account string, after, upto int64, limit int) (list []led
 		return list, upto, nil
 	}
 	for ; ; limit *= 4 {
-		rows, err := b.q.Query(b.ctx, b.sql.entries, account, bound(after), bound(upto), limit)
-		if err != nil {
-			return nil, 0, err
-		}
-		if list, err = scanEntries(rows, account); err != nil {
+		list = nil
+		args := []any{account, bound(after), bound(upto), limit}
+		if err := b.query(b.l.sql.entries, args, entriesInto(&list, account)); err != nil {
 			return nil, 0, err
 		}
 		// Where the limit cut off one of the two parts, its last date may be incomplete.
@@ -111,11 +113,8 @@ func (b *batch) stored(account string, after, upto int64, limit int) (list []led
 }
 
 func (b *batch) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
-	rows, err := b.q.Query(b.ctx, b.sql.since, account, bound(after.At), after.Seq)
-	if err != nil {
-		return nil, b.fail(err)
-	}
-	list, err := scanEntries(rows, account)
+	var list []ledger.Entry
+	err := b.query(b.l.sql.since, []any{account, bound(after.At), after.Seq}, entriesInto(&list, account))
 	for i := range b.entries {
 		if e := &b.entries[i]; e.Account == account && e.Seq > after.Seq {
 			list = append(list, *e)
@@ -124,24 +123,24 @@ func (b *batch) Since(account string, after ledger.Position) ([]ledger.Entry, er
 	return list, b.fail(err)
 }
 
-func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, error) {
+// maxHolds is more than the holds that an account can have.
+const maxHolds = 1 << 30
+
+func (b *batch) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
 	type hold struct {
 		expires int64
 		id      string
 	}
 	var open []hold
 	next := int64(0)
-	rows, err := b.q.Query(b.ctx, b.sql.holds, account, bound(upto))
-	if err != nil {
-		return nil, 0, b.fail(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	// The statement finds one more, for next, and as many more as this batch has closed.
+	rows := min(limit, maxHolds) + 1 + len(b.closed)
+	err := b.query(b.l.sql.holds, []any{account, bound(upto), rows}, func(rows pgx.Rows) error {
 		var expires *time.Time
 		r, err := scanRequest(rows, &expires)
 		switch {
 		case err != nil:
-			return nil, 0, b.fail(err)
+			return err
 		case r.ID == "" && expires != nil:
 			next = expires.UnixMicro()
 		case r.ID != "":
@@ -150,8 +149,9 @@ func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, erro
 			}
 			open = append(open, hold{expires.UnixMicro(), r.ID})
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, 0, b.fail(err)
 	}
 	for _, h := range b.opened {
@@ -165,12 +165,15 @@ func (b *batch) Holds(account string, upto int64) ([]ledger.Request, int64, erro
 	}
 	for _, h := range b.closed {
 		if h.Account == account {
-			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID })
+			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID && x.expires == h.Expires })
 		}
 	}
 	slices.SortFunc(open, func(a, b hold) int {
 		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
 	})
+	if len(open) > limit {
+		open, next = open[:limit], open[limit].expires
+	}
 	var held []ledger.Request
 	for _, h := range open {
 		held = append(held, *b.requests[h.id])
@@ -185,33 +188,26 @@ func (l *Ledger) history(
 	if before.Seq == 0 {
 		before = ledger.Position{At: last, Seq: math.MaxInt64}
 	}
-	rows, err := q.Query(ctx, l.sql.history, account, bound(before.At), before.Seq, limit)
-	if err != nil {
-		return nil, err
-	}
-	return scanEntries(rows, account)
+	var list []ledger.Entry
+	args := []any{account, bound(before.At), before.Seq, limit}
+	_, err := l.run.QueryByIndex(ctx, q, l.sql.history, args, entriesInto(&list, account))
+	return list, err
 }
 
 // accounts reads a page of accounts.
 func (l *Ledger) accounts(
 	ctx context.Context, q pgrun.Queryer, prefix, after string, limit int,
 ) (list []ledger.Account, err error) {
-	rows, err := q.Query(ctx, l.sql.list, prefix, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	_, err = l.run.QueryByIndex(ctx, q, l.sql.list, []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}, func(rows pgx.Rows) error {
 		var a ledger.Account
-		if err := rows.Scan(&a.Key, &a.NextExpiry); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&a.Key, &a.NextExpiry)
 		list = append(list, a)
-	}
-	return list, rows.Err()
+		return err
+	})
+	return list, err
 }
 
 // prune removes requests that were decided before a time.
 func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (int64, error) {
-	return l.run.Query(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, nil)
+	return l.run.QueryByIndex(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, nil)
 }

@@ -12,29 +12,30 @@ var files embed.FS
 
 // columns are the columns of an entry in the order of entryRow.fields. Every reader knows the
 // account.
-const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends,
-	e.currency, e.kind, e.id, e.spend, e.tags, e.refused`
+const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends, e.spend_amount,
+	e.currency, e.kind, e.id, e.spend, e.tags, e.refused, e.credited`
 
 // statements are the ledger's statements for one schema and table.
 type statements struct {
-	lock, lockKnown, owners, accounts, requests, watched             string
-	entries, since, history, holds, list                             string
-	save, append, answer, spends, hold, unhold, drop, unused, forget string
+	plan, take, create, lock, probe, owners, accounts, requests, watched string
+	tryAccount, tryRequest                                               string
+	entries, since, history, holds, list                                 string
+	save, append, answer, spends, hold, unhold, drop, unused, forget     string
 }
 
-// newStatements renders the statements. note ends each of them. The server keeps a plan for
-// each text. The ledger's own transactions forbid plans that read whole tables, and a caller's
-// do not, so the two must not share a text.
-func newStatements(names pgname.Names, note string) *statements {
+// newStatements renders the statements. The plans that the server keeps for them never read a whole
+// table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex] and its kin.
+func newStatements(names pgname.Names) *statements {
 	text := func(name string) string {
 		raw, err := files.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			panic(err) // embedded: the program would not have been built without it
 		}
-		return names.Render(pgname.Expand(string(raw), pgrun.Clock()), "{{columns}}", columns) + note
+		return names.Statement("ledger."+name, string(raw), pgrun.Fragments(), "{{columns}}", columns)
 	}
 	return &statements{
-		lock: text("lock"), lockKnown: text("lock_known"), owners: text("owners"),
+		plan: text("plan"), take: text("take"), create: text("create"), lock: text("lock"), probe: text("probe"),
+		tryAccount: text("try_account"), tryRequest: text("try_request"), owners: text("owners"),
 		accounts: text("accounts"), requests: text("requests"), watched: text("watched"),
 		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
 		list: text("list"), save: text("save"), append: text("append"), answer: text("answer"), spends: text("spends"),

@@ -153,6 +153,212 @@ func maintenanceCases() []testCase {
 			},
 		},
 		{
+			name:  "prune and open holds",
+			why:   "a rule that is new to the account counts the entries of a hold and of its end; without the first the second mints",
+			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				s.yes(b.Charge(ctx, s.request(100)))
+				s.advance(days)
+				hold := s.request(300)
+				hold.TTL = 300 * days
+				s.yes(b.Authorize(ctx, hold))
+				s.advance(days)
+				s.yes(b.Charge(ctx, s.request(50)))
+				s.advance(100 * days)
+				if _, err := b.Prune(ctx); err != nil {
+					s.Fatal(err)
+				}
+				year := s.budget("prune and open holds", spend.Rolling("year", money(1000), 365*days))
+				s.shows(year, 50, 300, 650)
+				s.yes(b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), HoldID: hold.ID, Amount: money(1)}))
+				s.shows(year, 50, 301, 649)
+				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: hold.ID}))
+				s.shows(year, 50, 0, 950)
+				s.sound(year, 5)
+			},
+		},
+		{
+			name:  "prune and the rules of another process",
+			why:   "a process that does not know a rule must not prune the entries that the rule still counts",
+			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				half := s.budget("prune and the rules of another process", spend.Rolling("half", money(1000), 182*days))
+				elsewhere := func(n int64) spend.Request {
+					r := s.request(n)
+					r.Account = "elsewhere"
+					return r
+				}
+				s.yes(half.Charge(ctx, s.request(400)))
+				s.yes(b.Charge(ctx, elsewhere(300))) // half has never decided there
+				s.advance(60 * days)
+				s.yes(half.Charge(ctx, s.request(1)))
+				s.advance(60 * days)
+				prune := func() {
+					s.Helper()
+					if _, err := b.Prune(ctx); err != nil {
+						s.Fatal(err)
+					}
+				}
+				prune()
+				s.shows(half, 401, 0, 599)
+				if list, err := half.Remaining(ctx, "elsewhere"); err != nil || list[0].Used.Minor != 300 {
+					s.Errorf("elsewhere: %+v, %v; want 300 used", list, err)
+				}
+				s.advance(31 * days) // half has not decided within KeepIDs
+				prune()
+				n := 0
+				for _, err := range b.History(ctx, "elsewhere", nil) {
+					if n++; err != nil {
+						s.Fatal(err)
+					}
+				}
+				if n != 0 {
+					s.Errorf("%d entries are left elsewhere; no rule in use needs them", n)
+				}
+			},
+		},
+		{
+			name: "records of the past",
+			why:  "usage from elsewhere counts in the windows that hold its date, and where Prune has removed entries it is refused",
+			rules: []spend.Rule{
+				spend.Rolling("week", money(1000), 7*days), spend.Calendar("day", money(1000), spend.Day, time.UTC),
+				spend.Leaky("leaky", money(1000), 1000*time.Second), spend.Count("often", 5, 2*days),
+			},
+			run: func(s *fixture, b *spend.Budgets) {
+				record := func(n int64, back time.Duration) spend.Request {
+					r := s.request(n)
+					r.Dated = s.clock.now().Add(-back)
+					return r
+				}
+				s.yes(b.Charge(ctx, s.request(1)))
+				first := record(100, 3*days)
+				s.yes(b.Record(ctx, first))
+				s.yes(b.Record(ctx, record(200, 8*days)))
+				s.yes(b.Record(ctx, record(40, time.Hour)))
+				s.shows(b, 141, 0, 859, "week")
+				s.shows(b, 41, 0, 959, "day")
+				s.shows(b, 341, 0, 659, "leaky")
+				s.shows(b, 2, 0, 3, "often")
+				if d := s.yes(b.Record(ctx, first)); !d.Replayed {
+					s.Error("the record was sent again and is no replay")
+				}
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: first.ID, Amount: money(30)}))
+				s.shows(b, 111, 0, 889, "week")
+				s.advance(4*days - time.Microsecond)
+				s.shows(b, 111, 0, 889, "week")
+				s.advance(time.Microsecond)
+				s.shows(b, 41, 0, 959, "week")
+				s.sound(b, 5)
+				s.fails(spend.ErrRequest)(b.Record(ctx, record(1, -time.Microsecond)))
+				s.advance(100 * days)
+				if _, err := b.Prune(ctx); err != nil {
+					s.Fatal(err)
+				}
+				s.fails(spend.ErrRequest)(b.Record(ctx, record(1, 90*days)))
+				s.yes(b.Record(ctx, record(1, 90*days-time.Microsecond)))
+				old := record(1, 0)
+				old.Dated = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)
+				s.fails(spend.ErrRequest)(b.Record(ctx, old))
+			},
+		},
+		{
+			name:  "many entries of one date",
+			why:   "a window that moves must subtract all of them, although a ledger reads them in parts",
+			rules: []spend.Rule{spend.Rolling("month", money(10_000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				const n = 300
+				s.yes(b.Charge(ctx, s.request(7)))
+				s.advance(time.Second)
+				for range n {
+					s.yes(b.Charge(ctx, s.request(1)))
+				}
+				s.advance(time.Second)
+				s.yes(b.Charge(ctx, s.request(5)))
+				s.advance(30*days - 2*time.Second)
+				s.shows(b, 5+n, 0, 10_000-5-n)
+				s.advance(time.Second)
+				s.shows(b, 5, 0, 10_000-5)
+				s.yes(b.Charge(ctx, s.request(1)))
+				s.shows(b, 6, 0, 10_000-6)
+				s.sound(b, n+3)
+			},
+		},
+		{
+			name:  "an ended hold does not expire",
+			why:   "a void, a final capture and an expiry each remove the hold, and nothing is released twice",
+			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				var holds []spend.Request
+				for range 3 {
+					r := s.request(100)
+					r.TTL = time.Hour
+					s.yes(b.Authorize(ctx, r))
+					holds = append(holds, r)
+				}
+				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: holds[0].ID}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: holds[1].ID, Amount: money(40), Final: true}))
+				s.shows(b, 40, 100, 860)
+				s.advance(time.Hour)
+				if done, err := b.Prune(ctx); err != nil || done.Expired != 1 {
+					s.Errorf("Prune: %+v, %v; want one expired hold", done, err)
+				}
+				s.advance(time.Hour)
+				s.yes(b.Charge(ctx, s.request(1)))
+				if done, err := b.Prune(ctx); err != nil || done.Expired != 0 {
+					s.Errorf("Prune once more: %+v, %v; want no expired hold", done, err)
+				}
+				s.shows(b, 41, 0, 959)
+				s.sound(b, 8)
+			},
+		},
+		{
+			name:  "holds expire one after the other",
+			why:   "each decision must find the holds that have expired since the one before",
+			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				for _, hours := range []time.Duration{3, 1, 2, 2} {
+					r := s.request(100)
+					r.TTL = hours * time.Hour
+					s.yes(b.Authorize(ctx, r))
+				}
+				for i, held := range []int64{400, 300, 100, 0} {
+					s.shows(b, int64(i), held, 1000-int64(i)-held)
+					s.yes(b.Charge(ctx, s.request(1)))
+					s.advance(time.Hour)
+				}
+				s.sound(b, 12)
+			},
+		},
+		{
+			name:  "pruning covers all accounts of one budget",
+			why:   "accounts come in pages, and the IDs of another budget may have to live longer",
+			rules: []spend.Rule{spend.Rolling("day", money(1000), 1*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				const n = 230
+				for i := range n {
+					r := s.request(1)
+					r.Account = fmt.Sprintf("card %03d", i)
+					s.yes(b.Authorize(ctx, r))
+				}
+				other := s.budget(s.budgetName(), spend.Rolling("day", money(1000), 1*days))
+				theirs := s.request(1)
+				s.yes(other.Charge(ctx, theirs))
+				s.advance(8 * days)
+				want := spend.PruneResult{Expired: n}
+				if done, err := b.Prune(ctx); err != nil || done != want {
+					s.Errorf("Prune after all holds have expired: %+v, %v; want %+v", done, err, want)
+				}
+				s.advance(100 * days)
+				want = spend.PruneResult{Requests: n}
+				if done, err := b.Prune(ctx); err != nil || done != want {
+					s.Errorf("Prune after KeepIDs: %+v, %v; want %+v", done, err, want)
+				}
+				if d := s.yes(other.Charge(ctx, theirs)); !d.Replayed {
+					s.Error("pruning has removed an ID of another budget")
+				}
+			},
+		},
+		{
 			name:  "an unused account",
 			why:   "it has all of its room, and a question leaves nothing behind",
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},

@@ -18,11 +18,22 @@ type model struct {
 	spends map[string]*modelSpend
 	order  []string
 	levels map[string]*level // of Leaky rules, by account and rule
+	own    map[string]own    // limits of accounts, by account and rule
+	frozen map[string]string // reasons, by account
+	moves  []modelMove
+}
+
+// own is an account's own limits for a rule.
+type own struct {
+	set            bool
+	amount, raised int64
+	until          int64 // of raised
 }
 
 type modelSpend struct {
 	accounts []string
 	tags     map[string]string
+	first    int64 // the amount with which it began
 	parts    []modelPart
 	expires  int64 // 0 for one that was never held
 	ended    bool
@@ -40,17 +51,27 @@ type level struct {
 
 // modelRule is a rule of the model.
 type modelRule struct {
-	kind   string // rolling, day, single, lifetime, count, leaky
-	name   string
-	limit  int64
-	width  int64 // the window of rolling and count; the period of leaky
-	offset int64 // of the zone from UTC, for day
-	tag    string
-	value  string
+	kind       string // rolling, day, single, lifetime, count, counted (a count for each day), leaky
+	name       string
+	limit      int64
+	most       int64 // of an account's own limit
+	width      int64 // the window of rolling and count; the period of leaky
+	offset     int64 // of the zone from UTC, for day
+	tag        string
+	value      string
+	not        bool   // the rule applies to all others
+	credits    bool   // they make room
+	each       bool   // the limit holds for each category
+	one        string // the category, of a rule that of has narrowed
+	narrowed   bool
+	from, upTo int64 // the bounds of the amounts that match; 0 is none
 }
 
 func newModel() *model {
-	return &model{spends: make(map[string]*modelSpend), levels: make(map[string]*level)}
+	return &model{
+		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
+		own: make(map[string]own), frozen: make(map[string]string),
+	}
 }
 
 func (r modelRule) rule() spend.Rule {
@@ -68,16 +89,56 @@ func (r modelRule) rule() spend.Rule {
 		rule = spend.Lifetime(r.name, m)
 	case "count":
 		rule = spend.Count(r.name, r.limit, width)
+	case "counted":
+		rule = spend.CountPer(r.name, r.limit, spend.Day, time.FixedZone("fixed", int(r.offset/1e6)))
 	case "leaky":
 		rule = spend.Leaky(r.name, m, width)
 	}
-	if r.tag != "" {
+	switch {
+	case r.not:
+		rule = rule.NotMatching(r.tag, r.value)
+	case r.tag != "":
 		rule = rule.Matching(r.tag, r.value)
 	}
-	return rule
+	rule = r.bounded(rule)
+	if r.each {
+		rule = rule.Per("category")
+	}
+	if r.credits {
+		rule = rule.CountsCredits()
+	}
+	return rule.AtMost(r.units(r.most))
 }
 
-func (r modelRule) matches(tags map[string]string) bool { return r.tag == "" || tags[r.tag] == r.value }
+// units returns n units of the rule: money, or spends.
+func (r modelRule) units(n int64) spend.Money {
+	if r.spends() {
+		return spend.Money{Minor: n}
+	}
+	return money(n)
+}
+
+// spends reports whether the rule counts spends instead of money.
+func (r modelRule) spends() bool { return r.kind == "count" || r.kind == "counted" }
+
+func (r modelRule) matches(tags map[string]string, first int64) bool {
+	if r.narrowed && tags["category"] != r.one || first < r.from || r.upTo > 0 && first > r.upTo {
+		return false
+	}
+	return r.tag == "" || (tags[r.tag] == r.value) != r.not
+}
+
+// limit returns the limit of the rule in an account at t.
+func (m *model) limit(r modelRule, account string, t int64) int64 {
+	o := m.own[account+" "+r.name]
+	switch {
+	case t < o.until:
+		return min(o.raised, r.most)
+	case o.set:
+		return min(o.amount, r.most)
+	}
+	return r.limit
+}
 
 const dayLength = 24 * 3600 * 1e6
 
@@ -86,7 +147,7 @@ func (r modelRule) in(at, t int64) bool {
 	switch r.kind {
 	case "rolling", "count":
 		return at > t-r.width && at <= t
-	case "day":
+	case "day", "counted":
 		return (at+r.offset)/dayLength == (t+r.offset)/dayLength
 	}
 	return true
@@ -120,10 +181,10 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 	}
 	for _, id := range m.order {
 		s := m.spends[id]
-		if !slices.Contains(s.accounts, account) || !r.matches(s.tags) {
+		if !slices.Contains(s.accounts, account) || !r.matches(s.tags, s.first) {
 			continue
 		}
-		if r.kind == "count" {
+		if r.spends() {
 			if s.counting(t) && r.in(s.countAt, t) {
 				used++
 			}
@@ -139,21 +200,32 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 			}
 		}
 	}
-	if r.kind == "leaky" {
+	switch {
+	case r.kind == "leaky":
 		level = m.leaked(r, account, t)
 		used = int64(math.Ceil(level))
+	case !r.spends():
+		used -= m.paid(r, account, t)
 	}
 	return used, held, level
 }
 
-func (r modelRule) rate() float64 { return float64(r.limit) / (float64(r.width) / 1e6) }
+// rate returns the leak rate of a leaky rule in an account at t. A limit of zero does not stop the
+// leak.
+func (m *model) rate(r modelRule, account string, t int64) float64 {
+	n := m.limit(r, account, t)
+	if n == 0 {
+		n = r.limit
+	}
+	return float64(n) / (float64(r.width) / 1e6)
+}
 
 func (m *model) leaked(r modelRule, account string, t int64) float64 {
 	l := m.levels[account+" "+r.name]
 	if l == nil {
 		return 0
 	}
-	return max(0, l.units-r.rate()*(float64(t-l.at)/1e6))
+	return max(0, l.units-m.rate(r, account, t)*(float64(t-l.at)/1e6))
 }
 
 // pour fills the leaky rules with money used at t, or drains them if n is
@@ -161,10 +233,20 @@ func (m *model) leaked(r modelRule, account string, t int64) float64 {
 func (m *model) pour(rules []modelRule, s *modelSpend, n, t int64) {
 	for _, account := range s.accounts {
 		for _, r := range rules {
-			if r.kind == "leaky" && r.matches(s.tags) {
-				m.levels[account+" "+r.name] = &level{max(0, m.leaked(r, account, t)+float64(n)), t}
+			if r.matches(s.tags, s.first) {
+				m.pourInto(r, account, n, t)
 			}
 		}
+	}
+}
+
+func (m *model) pourInto(r modelRule, account string, n, t int64) {
+	if r.kind != "leaky" || n == 0 {
+		return
+	}
+	// A drain of an empty bucket changes nothing: by a slower rate it is not empty.
+	if left := m.leaked(r, account, t); left > 0 || n > 0 {
+		m.levels[account+" "+r.name] = &level{max(0, left+float64(n)), t}
 	}
 }
 
@@ -172,33 +254,35 @@ func (m *model) pour(rules []modelRule, s *modelSpend, n, t int64) {
 func (m *model) room(r modelRule, account string, t int64) int64 {
 	used, held, level := m.usage(r, account, t)
 	if r.kind == "leaky" {
-		return int64(math.Floor(float64(r.limit) - level - float64(held)))
+		return int64(math.Floor(float64(m.limit(r, account, t)) - level - float64(held)))
 	}
-	return r.limit - used - held
+	return m.limit(r, account, t) - used - held
 }
 
-// fits reports whether a rule agrees at t to n more units of a spend, which then
+// fits reports whether a rule agrees at t to n more units of a spend, which began with first and then
 // amounts to total, and to so many more spends.
-func (m *model) fits(r modelRule, account string, t, n, total, spends int64, tags map[string]string) bool {
-	if !r.matches(tags) {
+func (m *model) fits(r modelRule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
+	if !r.matches(tags, first) {
 		return true
 	}
+	r = r.of(tags)
 	used, held, level := m.usage(r, account, t)
+	limit := m.limit(r, account, t)
 	switch r.kind {
 	case "single":
-		return total <= r.limit
-	case "count":
-		return used+spends <= r.limit
+		return total <= limit
+	case "count", "counted":
+		return used+spends <= limit
 	case "leaky":
-		return level+float64(held)+float64(n) <= float64(r.limit)
+		return level+float64(held)+float64(n) <= float64(limit)
 	}
-	return used+held+n <= r.limit
+	return used+held+n <= limit
 }
 
-// charge adds a spend, a hold or a record.
-func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n, t int64) {
-	s.gross, s.counts, s.countAt = n, true, t
-	p := modelPart{at: t}
+// charge adds a spend, a hold or a record, which counts at a date.
+func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n, t, date int64) {
+	s.gross, s.counts, s.countAt = n, true, date
+	p := modelPart{at: date}
 	if hold {
 		p.held = n
 	} else {
@@ -208,6 +292,7 @@ func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n
 	m.spends[id] = s
 	m.order = append(m.order, id)
 	if !hold {
+		m.move(s, n, t, date)
 		m.pour(rules, s, n, t)
 	}
 }
@@ -224,15 +309,18 @@ func (m *model) capture(rules []modelRule, s *modelSpend, n, t int64, final bool
 		}
 		s.ended = true
 		s.parts = append(s.parts, modelPart{at: t, taken: n})
+		m.move(s, n, t, t)
 		return
 	}
 	for i := range s.parts {
 		p := &s.parts[i]
 		k := min(n, p.held)
 		p.held, p.taken, n = p.held-k, p.taken+k, n-k
+		m.move(s, k, t, p.at)
 	}
 	if n > 0 {
 		s.parts = append(s.parts, modelPart{at: t, taken: n})
+		m.move(s, n, t, t)
 		s.gross += n
 	}
 	if final || s.held(t) == 0 {
@@ -249,12 +337,25 @@ func (m *model) end(s *modelSpend) {
 	s.counts = s.captured()
 }
 
+// decrease releases n of the held money, the newest part first.
+func (m *model) decrease(s *modelSpend, n, t int64) {
+	if n == s.held(t) {
+		m.end(s)
+		return
+	}
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		k := min(n, s.parts[i].held)
+		s.parts[i].held, n = s.parts[i].held-k, n-k
+	}
+}
+
 func (m *model) refund(rules []modelRule, s *modelSpend, n, t int64) {
 	m.pour(rules, s, -n, t)
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		p := &s.parts[i]
 		k := min(n, p.taken-p.refunded)
 		p.refunded, n = p.refunded+k, n-k
+		m.move(s, -k, t, p.at)
 	}
 }
 

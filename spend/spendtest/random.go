@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -26,6 +27,10 @@ type Harness struct {
 	// Crash, if set, calls f with a ledger whose transaction is lost afterwards,
 	// as if the process had crashed before the commit. l is a ledger of New.
 	Crash func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger))
+	// Reopen, if set, closes l, a ledger of New, and opens its data again, as after
+	// a restart of the process. The suite closes the new ledger. Leave it nil if the
+	// data do not survive.
+	Reopen func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger
 	// Ledgers is the number of ledgers that [Random] uses at a time; 0 means 1.
 	Ledgers int
 	// PerLedger is the number of sequences that use one ledger at the same time,
@@ -47,20 +52,37 @@ const steps = 10
 // Random runs random sequences of requests and compares every answer with a
 // model: charges, authorizations, increases, captures, voids, refunds, records,
 // expiries, retries, lost transactions and changes of rules. After every step it
-// compares all figures; see [Harness].CompareRarely. It logs its seed. With
-// -short, it runs a tenth of the sequences.
+// compares all figures; see [Harness].CompareRarely. With -short, it runs a tenth
+// of the sequences.
+//
+// Everything random comes from the environment variable BRIM_SEED, a number, or
+// from a new seed without it. A failure prints the command that repeats it. The
+// same seed makes the same sequences at the same times.
 func Random(t *testing.T, h Harness, sequences int) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	n, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d", n)
 	if testing.Short() {
 		sequences = max(1, sequences/10)
 	}
+	play(t, h, n, sequences, func(s *sequence, err error) {
+		if err != nil {
+			t.Errorf("sequence %s: %v\n%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
+				s.name, err, s.story(), n, t.Name())
+		}
+	})
+}
+
+// play plays random sequences. It calls done after each, with its first mismatch
+// if there is one, from several goroutines.
+func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequence, error)) {
 	together := max(1, h.PerLedger)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range max(1, h.Ledgers) {
 		clock := &testClock{}
-		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		l := h.New(t, clock.now)
 		defer func() {
 			if err := l.Close(); err != nil {
@@ -73,6 +95,9 @@ func Random(t *testing.T, h Harness, sequences int) {
 				if n-int64(together) >= int64(sequences) {
 					return
 				}
+				// The times of a group must not depend on the groups that this ledger played
+				// before. No account belongs to two groups, so the clock may step back.
+				clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 				var group []*sequence
 				for i := range int64(together) {
 					group = append(group, &sequence{
@@ -80,7 +105,7 @@ func Random(t *testing.T, h Harness, sequences int) {
 						name: fmt.Sprintf("m%d-%d", seed, n-i), model: newModel(),
 					})
 				}
-				run(t, seed, group)
+				run(t, group, done)
 			}
 		})
 	}
@@ -89,18 +114,23 @@ func Random(t *testing.T, h Harness, sequences int) {
 
 // run runs sequences in step. They share a clock, which stands still while they
 // decide.
-func run(t *testing.T, seed uint64, group []*sequence) {
+func run(t *testing.T, group []*sequence, done func(*sequence, error)) {
 	each := func(f func(*sequence) error) {
 		var wg sync.WaitGroup
 		for _, s := range group {
 			wg.Go(func() {
-				if err := f(s); err != nil {
-					t.Errorf("seed %d, sequence %s: %v\n%s", seed, s.name, err, s.story())
+				if s.err == nil {
+					s.err = f(s)
 				}
 			})
 		}
 		wg.Wait()
 	}
+	defer func() {
+		for _, s := range group {
+			done(s, s.err)
+		}
+	}()
 	each((*sequence).begin)
 	for range steps {
 		if t.Failed() {
@@ -114,9 +144,22 @@ func run(t *testing.T, seed uint64, group []*sequence) {
 }
 
 // testClock stands still until a test moves it.
-type testClock struct{ us atomic.Int64 }
+type testClock struct {
+	us   atomic.Int64
+	slow atomic.Bool // a reading takes some time
+}
 
-func (c *testClock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+// reading is the time that a slow clock takes for one reading. Callers queue up
+// meanwhile for the lock under which the ledger reads it. From a millisecond on, a
+// mutex of package sync goes to the longest waiter, and not to its last holder.
+const reading = 200 * time.Microsecond
+
+func (c *testClock) now() time.Time {
+	if c.slow.Load() {
+		time.Sleep(reading)
+	}
+	return time.UnixMicro(c.us.Load())
+}
 
 // sequence is one random sequence. Its budget has a name of its own, so that no
 // two sequences share an account.
@@ -135,6 +178,7 @@ type sequence struct {
 	ids      int
 	sent     []sent
 	told     []string
+	err      error // the first mismatch
 }
 
 // sent is a request with its first answer.
@@ -155,6 +199,9 @@ func (s *sequence) end() error {
 		if err := s.budgets.Verify(context.Background(), a); err != nil {
 			return err
 		}
+	}
+	if err := s.exported(); err != nil {
+		return err
 	}
 	return s.compareAll()
 }
@@ -180,16 +227,25 @@ func (s *sequence) someRules() (rules []modelRule) {
 		{kind: "rolling", name: "rolling", limit: limit(), width: width()},
 		{kind: "rolling", name: "travel", limit: limit(), width: width(), tag: "category", value: "travel"},
 		{kind: "day", name: "day", limit: limit(), offset: 3600e6},
+		{kind: "rolling", name: "at home", limit: limit(), width: width(), tag: "category", value: "travel", not: true},
 		{kind: "single", name: "single", limit: 10 + s.r.Int64N(60)},
 		{kind: "lifetime", name: "lifetime", limit: 2 * limit()},
 		{kind: "count", name: "count", limit: 1 + s.r.Int64N(6), width: width()},
-		{kind: "leaky", name: "leaky", limit: 64, width: int64(time.Second/time.Microsecond) << s.r.IntN(6)},
+		{kind: "counted", name: "counted", limit: 1 + s.r.Int64N(6), offset: -3600e6},
+		{kind: "leaky", name: "leaky", limit: 64, width: leakyWidth(s.r)},
 	}
+	possible = append(append(possible, boundedRules(s.r, limit, width)...), perRules(s.r, limit, width)...)
 	for _, i := range s.r.Perm(len(possible))[:1+s.r.IntN(4)] {
-		rules = append(rules, possible[i])
+		r := possible[i]
+		r.most = 2 * r.limit
+		r.credits = r.mayCredit() && s.r.IntN(2) == 0
+		rules = append(rules, r)
 	}
 	return rules
 }
+
+// leakyWidth returns a time in which a bucket drains. Doubles hold its leak rates exactly.
+func leakyWidth(r *rand.Rand) int64 { return int64(time.Second/time.Microsecond) << r.IntN(6) }
 
 // use makes budgets with the rules in use.
 func (s *sequence) use() (err error) {
@@ -214,15 +270,23 @@ func (s *sequence) advance() {
 	}
 }
 
-// change changes amounts and leaves out some rules. Leaky rules stay as they
-// are, because a new one starts empty.
+// change changes amounts and leaves out some rules. A Leaky rule is never left out,
+// because a new one starts empty.
 func (s *sequence) change() error {
 	s.rules = nil
 	for i := range s.all {
 		r := &s.all[i]
-		if r.kind != "leaky" && s.r.IntN(3) == 0 {
+		switch {
+		case s.r.IntN(3) > 0:
+		case r.kind == "leaky":
+			r.limit, r.width = 32<<s.r.IntN(3), leakyWidth(s.r)
+		default:
 			r.limit = max(1, r.limit+s.r.Int64N(21)-10)
 		}
+		if r.mayCredit() && s.r.IntN(8) == 0 {
+			r.credits = !r.credits
+		}
+		r.most = max(r.most, r.limit)
 		if r.kind == "leaky" || s.r.IntN(3) > 0 {
 			s.rules = append(s.rules, *r)
 		}
@@ -249,37 +313,29 @@ func (s *sequence) compareAll() error {
 		if err != nil {
 			return fmt.Errorf("remaining: %w", err)
 		}
+		want := s.model.shown(s.rules, account, now)
+		if len(shown) != len(want) {
+			return fmt.Errorf("account %s: %d figures %+v; want those of %+v", account, len(shown), shown, want)
+		}
 		for i, u := range shown {
-			r := s.rules[i]
+			r := want[i]
+			if u.Rule != r.name || u.Value != r.one || (u.Tag != "") != r.each {
+				return fmt.Errorf("account %s: figure %d is of rule %s and value %q; want %s and %q", account, i, u.Rule, u.Value, r.name, r.one)
+			}
 			used, held, _ := s.model.usage(r, account, now)
 			room := s.model.room(r, account, now)
-			if u.Used.Minor != used || u.Held.Minor != held || u.Remaining.Minor != room || u.Limit.Minor != r.limit {
-				return fmt.Errorf("account %s, rule %s: %d used, %d held, %d remaining; want %d, %d, %d",
-					account, r.name, u.Used.Minor, u.Held.Minor, u.Remaining.Minor, used, held, room)
+			limit := s.model.limit(r, account, now)
+			if u.Used.Minor != used || u.Held.Minor != held || u.Remaining.Minor != room || u.Limit.Minor != limit {
+				return fmt.Errorf("account %s, rule %s: %d used, %d held, %d of %d remaining; want %d, %d, %d of %d",
+					account, r.name, u.Used.Minor, u.Held.Minor, u.Remaining.Minor, u.Limit.Minor, used, held, room, limit)
 			}
 			if err := s.grows(r, account, now, u.GrowsAt); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-const year = 366 * dayLength
-
-// grows checks that the rule has more room at that time, and none more a
-// microsecond before.
-func (s *sequence) grows(r modelRule, account string, now int64, at time.Time) error {
-	room := func(t int64) int64 { return s.model.room(r, account, t) }
-	switch {
-	case at.IsZero():
-		if later := room(now + year); later > room(now) {
-			return fmt.Errorf("account %s, rule %s: GrowsAt is zero; within a year room grows from %d to %d",
-				account, r.name, room(now), later)
+		if err := s.listed(account); err != nil {
+			return err
 		}
-	case room(at.UnixMicro()) <= room(now) || at.UnixMicro() > now && room(at.UnixMicro()-1) > room(now):
-		return fmt.Errorf("account %s, rule %s: GrowsAt is %d us from now; that is not the first time with more room than %d",
-			account, r.name, at.UnixMicro()-now, room(now))
 	}
 	return nil
 }
@@ -293,11 +349,20 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 	}
 	refused, wait := 0, time.Duration(0)
 	for _, account := range sp.accounts {
+		if reason := s.model.frozen[account]; reason != "" {
+			refused++
+			wait = store.Never
+			if !slices.ContainsFunc(d.Declines, func(x spend.Decline) bool {
+				return x.Frozen == reason && x.Account.Name == account && x.Rule == "" && x.RetryAfter == store.Never
+			}) {
+				return fmt.Errorf("account %s is frozen: %q; the declines are %+v", account, reason, d.Declines)
+			}
+		}
 		for _, r := range s.rules {
 			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool {
 				return x.Rule == r.name && x.Account.Name == account
 			})
-			fits := func(t int64) bool { return s.model.fits(r, account, t, n, total, spends, sp.tags) }
+			fits := func(t int64) bool { return s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags) }
 			if fits(now) != (at < 0) {
 				return fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.name, account, at >= 0)
 			}
@@ -306,13 +371,19 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 			}
 			refused++
 			after := d.Declines[at].RetryAfter
+			if value := d.Declines[at].Value; value != r.of(sp.tags).one {
+				return fmt.Errorf("rule %s of %s: the decline names value %q", r.name, account, value)
+			}
+			if d.Declines[at].AtLeast {
+				return fmt.Errorf("rule %s of %s: RetryAfter is not exact after a few entries", r.name, account)
+			}
 			wait = max(wait, after)
 			switch {
 			case after == store.Never:
 				if fits(now + year) {
 					return fmt.Errorf("rule %s of %s: RetryAfter is Never; the amount fits within a year", r.name, account)
 				}
-			case !fits(now + after.Microseconds()), after > 0 && fits(now+after.Microseconds()-1):
+			case !s.model.first(r, account, now, now+after.Microseconds(), fits):
 				return fmt.Errorf("rule %s of %s: RetryAfter is %v; that is not the first time at which the amount fits",
 					r.name, account, after)
 			}

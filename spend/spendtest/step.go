@@ -12,21 +12,35 @@ import (
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
 	switch n := s.r.IntN(100); {
-	case n < 22:
+	case n < 15:
 		return s.charge("spend")
-	case n < 44:
+	case n < 18:
+		return s.together()
+	case n < 37:
 		return s.charge("authorize")
-	case n < 50:
+	case n < 42:
 		return s.charge("record")
-	case n < 58:
+	case n < 47:
+		return s.upTo()
+	case n < 53:
 		return s.increase()
-	case n < 72:
+	case n < 57:
+		return s.decrease()
+	case n < 60:
+		return s.extend()
+	case n < 71:
 		return s.capture()
-	case n < 79:
+	case n < 76:
 		return s.void()
-	case n < 86:
+	case n < 81:
 		return s.refund()
-	case n < 94:
+	case n < 86:
+		return s.credit()
+	case n < 88:
+		return s.freeze()
+	case n < 92:
+		return s.setLimit()
+	case n < 96:
 		return s.again()
 	}
 	return s.change()
@@ -35,6 +49,22 @@ func (s *sequence) step() error {
 func (s *sequence) id() string {
 	s.ids++
 	return fmt.Sprintf("%s-%d", s.name, s.ids)
+}
+
+// tags returns tags of a request, or none.
+func (s *sequence) tags() map[string]string {
+	if s.r.IntN(2) == 0 {
+		return nil
+	}
+	return map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
+}
+
+// other returns the other account.
+func (s *sequence) other(account string) string {
+	if account == s.accounts[0] {
+		return s.accounts[1]
+	}
+	return s.accounts[0]
 }
 
 func (s *sequence) amount() int64 {
@@ -49,24 +79,27 @@ func (s *sequence) amount() int64 {
 
 func (s *sequence) charge(how string) error {
 	r := spend.Request{ID: s.id(), Account: s.accounts[s.r.IntN(2)], Amount: money(s.amount())}
-	if s.r.IntN(2) == 0 {
-		r.Tags = map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
-	}
-	sp := &modelSpend{accounts: []string{r.Account}, tags: r.Tags}
+	r.Tags = s.tags()
+	sp := &modelSpend{accounts: []string{r.Account}, tags: r.Tags, first: r.Amount.Minor}
 	if s.r.IntN(4) == 0 {
-		other := s.accounts[0]
-		if r.Account == other {
-			other = s.accounts[1]
-		}
+		other := s.other(r.Account)
 		r.Also = []spend.Account{{Budget: s.name, Name: other}}
 		sp.accounts = append(sp.accounts, other)
 	}
 	now := s.clock.us.Load()
-	if how == "authorize" {
+	at := now
+	switch how {
+	case "authorize":
 		r.TTL = time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
 		sp.expires = now + r.TTL.Microseconds()
+	case "record":
+		if s.r.IntN(2) == 0 {
+			at -= tick * s.r.Int64N(64*60)
+			r.Dated = time.UnixMicro(at)
+		}
 	}
 	n := r.Amount.Minor
+	r.Amount = s.scaled(r.Amount)
 	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
 		asked, err := s.budgets.AbleToAccept(context.Background(), r)
 		if err != nil {
@@ -98,20 +131,25 @@ func (s *sequence) charge(how string) error {
 		}
 	}
 	if d.Approved {
-		s.model.charge(s.rules, r.ID, sp, how == "authorize", n, now)
+		s.model.charge(s.rules, r.ID, sp, how == "authorize", n, now, at)
 	}
 	return nil
 }
 
-// some returns an earlier spend, mostly one with an open hold.
-func (s *sequence) some() (string, *modelSpend) {
+// open returns an earlier spend, mostly one with an open hold.
+func (s *sequence) open() (string, *modelSpend) {
+	now := s.clock.us.Load()
+	return s.mostly(func(sp *modelSpend) bool { return sp.alive(now) })
+}
+
+// mostly returns an earlier spend: one that is wanted, in three of four draws and if there is one.
+func (s *sequence) mostly(wanted func(*modelSpend) bool) (string, *modelSpend) {
 	if len(s.model.order) == 0 {
 		return "", nil
 	}
 	ids := s.model.order
 	if s.r.IntN(4) > 0 {
-		now := s.clock.us.Load()
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.model.spends[id].alive(now) })
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !wanted(s.model.spends[id]) })
 		if len(ids) == 0 {
 			ids = s.model.order
 		}
@@ -132,12 +170,13 @@ func (s *sequence) usable(sp *modelSpend) error {
 }
 
 func (s *sequence) increase() error {
-	id, sp := s.some()
+	id, sp := s.open()
 	if sp == nil {
 		return nil
 	}
 	r := spend.IncreaseRequest{ID: s.id(), HoldID: id, Amount: money(s.amount())}
 	n, now := r.Amount.Minor, s.clock.us.Load()
+	r.Amount = s.scaled(r.Amount)
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
 	s.tell("increase %s of %s by %d: %t %v", r.ID, id, n, d.Approved, err)
 	want := s.usable(sp)
@@ -155,7 +194,7 @@ func (s *sequence) increase() error {
 }
 
 func (s *sequence) capture() error {
-	id, sp := s.some()
+	id, sp := s.open()
 	if sp == nil {
 		return nil
 	}
@@ -171,6 +210,7 @@ func (s *sequence) capture() error {
 		r.Amount = money(0)
 	}
 	n := r.Amount.Minor
+	r.Amount = s.scaled(r.Amount)
 	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
 	s.tell("capture %s of %s, %d, final %t, force %t: %v", r.ID, id, n, r.Final, r.Force, err)
 	want := s.usable(sp)
@@ -191,7 +231,7 @@ func (s *sequence) capture() error {
 }
 
 func (s *sequence) void() error {
-	id, sp := s.some()
+	id, sp := s.open()
 	if sp == nil {
 		return nil
 	}
@@ -207,15 +247,18 @@ func (s *sequence) void() error {
 }
 
 func (s *sequence) refund() error {
-	id, sp := s.some()
+	id, sp := s.mostly((*modelSpend).captured)
 	if sp == nil {
 		return nil
 	}
-	n := 1 + s.r.Int64N(40)
-	if left := sp.refundable(); left > 0 && s.r.IntN(3) > 0 {
+	n, left := 1+s.r.Int64N(40), sp.refundable()
+	switch how := s.r.IntN(4); {
+	case how == 0:
+		n = left + 1 // one unit too many
+	case how > 1 && left > 0:
 		n = 1 + s.r.Int64N(left)
 	}
-	r := spend.RefundRequest{ID: s.id(), SpendID: id, Amount: money(n)}
+	r := spend.RefundRequest{ID: s.id(), SpendID: id, Amount: s.scaled(money(n))}
 	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
 	s.tell("refund %s of %s, %d: %v", r.ID, id, n, err)
 	var want error

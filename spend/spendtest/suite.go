@@ -17,6 +17,7 @@ import (
 // fixture is the ledger and the clock of one case.
 type fixture struct {
 	*testing.T
+	h     Harness
 	clock *testClock
 	l     ledger.Ledger
 	ids   int
@@ -32,25 +33,38 @@ type testCase struct {
 
 // Run runs every case of the suite on a ledger of its own.
 func Run(t *testing.T, h Harness) {
-	for _, group := range [][]testCase{ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases()} {
-		for i, c := range group {
-			t.Run(c.name, func(t *testing.T) {
-				clock := &testClock{}
-				clock.us.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
-				s := &fixture{T: t, clock: clock, l: h.New(t, clock.now)}
-				defer func() {
-					if t.Failed() {
-						t.Logf("why: %s", c.why)
-					}
-					if err := s.l.Close(); err != nil {
-						t.Error(err)
-					}
-				}()
-				c.run(s, s.budget(fmt.Sprintf("%s-%d", c.name, i), c.rules...))
-			})
-		}
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) { c.test(t, h) })
 	}
 	t.Run("closed", func(t *testing.T) { closed(t, h) })
+}
+
+// cases returns all cases, each with a name of its own.
+func cases() (all []testCase) {
+	for _, group := range [][]testCase{
+		ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases(), limitCases(),
+		creditCases(), amountCases(), valueCases(), keyCases(), togetherCases(), exportCases(), scaleCases(),
+		badInputCases(), raceCases(), crashCases(),
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// test runs the case on a new ledger.
+func (c *testCase) test(t *testing.T, h Harness) {
+	clock := &testClock{}
+	clock.us.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	s := &fixture{T: t, h: h, clock: clock, l: h.New(t, clock.now)}
+	defer func() {
+		if t.Failed() {
+			t.Logf("why: %s", c.why)
+		}
+		if err := s.l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c.run(s, s.budget(c.name, c.rules...))
 }
 
 func (s *fixture) budget(name string, rules ...spend.Rule) *spend.Budgets {
@@ -167,6 +181,9 @@ func closed(t *testing.T, h Harness) {
 	if _, err := b.Charge(ended, request); !errors.Is(err, context.Canceled) {
 		t.Errorf("Charge with an ended context: %v; want context.Canceled", err)
 	}
+	if answers := b.ChargeAll(ended, []spend.Request{request}); !errors.Is(answers[0].Err, context.Canceled) {
+		t.Errorf("ChargeAll with an ended context: %v; want context.Canceled", answers[0].Err)
+	}
 	if _, err := b.Remaining(ended, "card"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Remaining with an ended context: %v; want context.Canceled", err)
 	}
@@ -180,6 +197,7 @@ func closed(t *testing.T, h Harness) {
 	}
 	for name, call := range map[string]func() error{
 		"Charge":    func() error { _, err := b.Charge(ctx, request); return err },
+		"ChargeAll": func() error { return b.ChargeAll(ctx, []spend.Request{request})[0].Err },
 		"Remaining": func() error { _, err := b.Remaining(ctx, "card"); return err },
 		"Verify":    func() error { return b.Verify(ctx, "card") },
 		"Prune":     func() error { _, err := b.Prune(ctx); return err },

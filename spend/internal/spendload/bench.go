@@ -2,7 +2,6 @@ package spendload
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/load"
-	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -18,19 +16,9 @@ import (
 // benchmark.
 const callers = 64
 
-// benchBudget is the budget of the benchmarks: a rolling window, a calendar
-// month and a ceiling for one spend. No amount of a benchmark reaches a limit.
-func benchBudget(window time.Duration) spend.Budget {
-	return spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-		spend.Rolling("rolling", euros(1<<50), window),
-		spend.Calendar("month", euros(1<<50), spend.Month, time.UTC),
-		spend.PerTransaction("single", euros(1<<40)),
-	}}
-}
-
-// Rate calls f from 64 goroutines for d, with random accounts from 0 to
+// rate calls f from 64 goroutines for d, with random accounts from 0 to
 // accounts-1. It returns the calls per second of all goroutines together.
-func Rate(b *testing.B, d time.Duration, accounts int, f func(account int) error) float64 {
+func rate(b *testing.B, d time.Duration, accounts int, f func(account int) error) float64 {
 	b.Helper()
 	order, err := load.Draw("uniform", accounts, 1, 0, 1)
 	if err != nil {
@@ -44,28 +32,6 @@ func Rate(b *testing.B, d time.Duration, accounts int, f func(account int) error
 		b.Fatal(err)
 	}
 	return result.PerSecond()
-}
-
-// Authorizer returns a function that authorizes 1.00 EUR on an account.
-func Authorizer(b *testing.B, l ledger.Ledger, window time.Duration) func(account int) error {
-	b.Helper()
-	cards, err := spend.New(l, benchBudget(window), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var ids atomic.Int64
-	run := time.Now().UnixNano()
-	return func(account int) error {
-		d, err := cards.Authorize(context.Background(), spend.Request{
-			ID:      fmt.Sprintf("%x-%x", run, ids.Add(1)),
-			Account: fmt.Sprint("account:", account),
-			Amount:  euros(1_00),
-		})
-		if err == nil && !d.Approved {
-			err = fmt.Errorf("declined: %+v", d)
-		}
-		return err
-	}
 }
 
 // manualClock stands still until a goroutine moves it. Its unit is the
@@ -85,7 +51,7 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 	const second = int64(time.Second / time.Microsecond)
 	type side struct {
 		clock     *manualClock
-		authorize func(account int) error
+		authorize func(ctx context.Context, account int) error
 	}
 	var sides []side
 	for _, entries := range []int{10, 10_000} {
@@ -95,7 +61,10 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 		b.Cleanup(func() { _ = l.Close() })
 		// Each account gets one decision a second, so the window holds as many
 		// entries as it has seconds.
-		authorize := Authorizer(b, l, time.Duration(entries)*time.Second)
+		authorize, err := Authorizer(l, time.Duration(entries)*time.Second)
+		if err != nil {
+			b.Fatal(err)
+		}
 		var left atomic.Int64
 		left.Store(int64(entries * accounts * 11 / 10))
 		var wg sync.WaitGroup
@@ -103,7 +72,7 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 			wg.Go(func() {
 				for left.Add(-1) >= 0 {
 					clock.us.Add(second / accounts)
-					if err := authorize(rand.IntN(accounts)); err != nil {
+					if err := authorize(context.Background(), rand.IntN(accounts)); err != nil {
 						b.Error(err)
 						return
 					}
@@ -115,9 +84,9 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 	}
 	settle()
 	measure := func(s side) float64 {
-		return Rate(b, 1500*time.Millisecond, accounts, func(account int) error {
+		return rate(b, 1500*time.Millisecond, accounts, func(account int) error {
 			s.clock.us.Add(second / accounts)
-			return s.authorize(account)
+			return s.authorize(context.Background(), account)
 		})
 	}
 	for b.Loop() {

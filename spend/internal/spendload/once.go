@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -18,6 +19,15 @@ import (
 type Once struct {
 	Requests int // number of different requests
 	Times    int // how often each request is sent
+}
+
+// NewOnce returns the load of a test: 3,000 requests, or 10,000 with BRIM_TORTURE=1, each sent
+// three times.
+func NewOnce() Once {
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		return Once{Requests: 10_000, Times: 3}
+	}
+	return Once{Requests: 3_000, Times: 3}
 }
 
 const onceAccounts = 20

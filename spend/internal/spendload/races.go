@@ -60,13 +60,17 @@ func Race(l ledger.Ledger, account string, goroutines, tries int, least, most in
 // Races has 64 goroutines race for accounts of 100.00 EUR a month, through
 // ledgers that share their data. Charges of 1.00 are approved exactly 100
 // times. Charges of random amounts never exceed 100.00, and the remainder
-// still fits exactly.
+// still fits exactly. With -short, it makes one run instead of three.
 func Races(t *testing.T, ledgers []ledger.Ledger) {
 	b, err := raceBudgets(ledgers[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
+	accounts := 3
+	if testing.Short() {
+		accounts = 1
+	}
+	for i := range accounts {
 		if sum := race(t, ledgers, fmt.Sprint("ones:", i), 1_00, 1_00); sum != 100_00 {
 			t.Errorf("%d charges of 1.00 were approved; want exactly 100", sum/1_00)
 		}

@@ -1,5 +1,5 @@
--- Locks the accounts in $1 and those of the spends in $2, in byte order of key, and creates the
--- missing ones, which it returns. The update never happens, but its row is locked. One pass
+-- take.sql in a transaction of the application, which cannot be decided again. It creates the
+-- missing accounts, and returns those. The update never happens, but its row is locked. One pass
 -- creates and locks in one order, so that no two decisions wait for each other.
 INSERT INTO {{schema}}.{{accounts}} AS a (key)
 SELECT k.key

@@ -1,8 +1,7 @@
--- The entries that are about to leave the windows of the accounts in $1, at the time $2, or the
--- server's. They are read ahead, so that a decision needs no round trip of its own for them. Of
--- each window it returns at most $3 entries of each kind; a job asks for the rest. Microseconds
--- become times exactly, since they are far below 2^53. The first row of each window has no
--- entry; it has the date up to which the window was read.
+-- The entries that are about to leave the windows of the accounts in $1 and of those of the spends
+-- in $4, at the time $2, or the server's. They are read ahead, so that a decision needs no round
+-- trip of its own for them. Of each window it returns at most $3 entries of each kind; a job asks
+-- for the rest. Microseconds become times exactly, since they are far below 2^53.
 WITH c AS MATERIALIZED (
     SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
@@ -11,9 +10,11 @@ WITH c AS MATERIALIZED (
            c.now - u.width * interval '1 microsecond' AS upto
     FROM c, {{schema}}.{{accounts}} AS a
          CROSS JOIN LATERAL unnest(a.watch_after, a.watch_width) AS u (after, width)
-    WHERE a.key = ANY ($1::text[])
+    WHERE a.key = ANY ($1::text[] || ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
+                                           CROSS JOIN LATERAL unnest(r.accounts) AS o (key)
+                                           WHERE r.id = ANY ($4::text[])))
 )
-SELECT w.key, w.edge, w.upto, e.*
+SELECT w.key, w.edge, e.*
 FROM w CROSS JOIN LATERAL (
     (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
@@ -23,6 +24,4 @@ FROM w CROSS JOIN LATERAL (
      WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
        AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT $3)
-    UNION ALL
-    SELECT NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL
 ) AS e

@@ -1,0 +1,480 @@
+package boltledger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/store"
+)
+
+// sampleTime is the time of all decisions in a sample.
+var sampleTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func sampleClock() time.Time { return sampleTime }
+
+// sample is a file with buckets and spends, and the answers that it gives.
+type sample struct {
+	content   []byte
+	levels    map[string]float64
+	usage     map[string][]spend.Usage
+	histories map[string][]spend.Entry
+	decisions map[string]spend.Decision // by ID of the request
+}
+
+const (
+	sampleBuckets  = 60
+	sampleAccounts = 8
+)
+
+func bucketKey(i int) string   { return fmt.Sprintf("bucket %03d", i) }
+func accountName(i int) string { return fmt.Sprintf("card:%d", i) }
+
+// opened is an open sample.
+type opened struct {
+	s *bolt.Store
+	l *boltledger.Ledger
+	b *spend.Budgets
+}
+
+func openSample(path string) (o *opened, err error) {
+	o = &opened{}
+	if o.s, err = bolt.Open(path, &bolt.Options{Clock: sampleClock}); err != nil {
+		return nil, err
+	}
+	if o.l, err = boltledger.New(o.s, &boltledger.Options{Clock: sampleClock}); err == nil {
+		o.b, err = spend.New(o.l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+			spend.Lifetime("ever", spend.Money{Minor: 100_000, Currency: "EUR"}).CountsCredits(),
+			spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
+		}}, nil)
+	}
+	if err != nil {
+		_ = o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *opened) close() error {
+	var err error
+	if o.l != nil {
+		err = o.l.Close()
+	}
+	return errors.Join(err, o.s.Close())
+}
+
+func requestOf(i int) spend.Request {
+	return spend.Request{
+		ID: fmt.Sprintf("request-%04d", i), Account: accountName(i % sampleAccounts),
+		Amount: spend.Money{Minor: int64(100 + 37*i%900), Currency: "EUR"},
+	}
+}
+
+// sampleRequests is the number of requests of each kind: charges, and then holds.
+const sampleRequests = 80
+
+func newSample(t *testing.T) *sample {
+	t.Helper()
+	path, ctx := filepath.Join(t.TempDir(), "sample.db"), t.Context()
+	o, err := openSample(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &sample{
+		levels: map[string]float64{}, usage: map[string][]spend.Usage{}, histories: map[string][]spend.Entry{},
+		decisions: map[string]spend.Decision{},
+	}
+	limit := store.Limit{Capacity: 1000}
+	for i := range sampleBuckets {
+		key := bucketKey(i)
+		m.levels[key] = float64(1 + i)
+		if _, err := o.s.Fill(ctx, store.Op{Bucket: limit.For(key), Amount: m.levels[key]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 * sampleRequests {
+		send := o.b.Charge
+		if i >= sampleRequests {
+			send = o.b.Authorize
+		}
+		d, err := send(ctx, requestOf(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Replayed = true
+		m.decisions[requestOf(i).ID] = d
+		if i >= sampleRequests && i%3 == 0 && d.Approved {
+			c := spend.CaptureRequest{
+				ID: fmt.Sprintf("capture-%04d", i), HoldID: requestOf(i).ID, Amount: requestOf(i).Amount, Final: true,
+			}
+			if _, err := o.b.Capture(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range sampleAccounts {
+		name := accountName(i)
+		r := spend.Request{ID: "credit of " + name, Account: name, Amount: spend.Money{Minor: 500, Currency: "EUR"}}
+		if _, err = o.b.Credit(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if m.usage[name], err = o.b.Remaining(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		if m.histories[name], err = history(ctx, o.b, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.close(); err != nil {
+		t.Fatal(err)
+	}
+	if m.content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func history(ctx context.Context, b *spend.Budgets, account string) (all []spend.Entry, err error) {
+	for e, err := range b.History(ctx, account, nil) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// look asks for everything that was stored. It returns the names of all that answers ErrCorrupt,
+// and of the buckets that are absent, and fails the test for every wrong answer.
+func (m *sample) look(t *testing.T, o *opened, where string) (damaged, absent map[string]bool) {
+	t.Helper()
+	ctx := t.Context()
+	damaged, absent = map[string]bool{}, map[string]bool{}
+	corrupt := func(what, name string, err error) bool {
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Fatalf("%s: %s %s: %v", where, what, name, err)
+		}
+		if err != nil {
+			damaged[what+" "+name] = true
+		}
+		return err != nil
+	}
+	for key, level := range m.levels {
+		st, err := o.s.Read(ctx, store.Bucket{Key: key})
+		switch {
+		case corrupt("bucket", key, err):
+		case st[0].Capacity == 0 && st[0].Level == 0:
+			absent[key] = true
+		case st[0].Level != level:
+			t.Fatalf("%s: level %v of %q, want %v", where, st[0].Level, key, level)
+		}
+	}
+	for name, want := range m.usage {
+		usage, err := o.b.Remaining(ctx, name)
+		if !corrupt("account", "cards/"+name, err) && !reflect.DeepEqual(usage, want) {
+			t.Fatalf("%s: account %s has %+v, want %+v", where, name, usage, want)
+		}
+		entries, err := history(ctx, o.b, name)
+		if !corrupt("account", "cards/"+name, err) && !reflect.DeepEqual(entries, m.histories[name]) &&
+			!damaged["account cards/"+name] {
+			t.Fatalf("%s: account %s has the history %+v, want %+v", where, name, entries, m.histories[name])
+		}
+	}
+	for i := range 2 * sampleRequests {
+		r := requestOf(i)
+		send := o.b.Charge
+		if i >= sampleRequests {
+			send = o.b.Authorize
+		}
+		d, err := send(ctx, r)
+		if !corrupt("request", r.ID, err) && !reflect.DeepEqual(d, m.decisions[r.ID]) {
+			t.Fatalf("%s: request %s is answered %+v, want %+v", where, r.ID, d, m.decisions[r.ID])
+		}
+	}
+	return damaged, absent
+}
+
+// liveBytes lists the parts of a file that its newest commit uses: the meta pages, and all pages
+// that are in use.
+func liveBytes(t *testing.T, content []byte) (pages []int) {
+	t.Helper()
+	size := os.Getpagesize()
+	for i := range len(content) / size {
+		p := content[i*size:]
+		if i < 2 || binary.NativeEndian.Uint64(p) == uint64(i) {
+			pages = append(pages, i)
+		}
+	}
+	return pages
+}
+
+// isOne reports whether one damaged value explains all damage: that of a bucket, of an account,
+// or of a request, which an account with an open hold of it reads, too.
+func isOne(damaged map[string]bool) bool {
+	if len(damaged) != 2 {
+		return len(damaged) < 2
+	}
+	account, number := -1, -1
+	for name := range damaged {
+		_, _ = fmt.Sscanf(name, "account cards/card:%d", &account)
+		_, _ = fmt.Sscanf(name, "request request-%d", &number)
+	}
+	return account >= 0 && number >= sampleRequests && number%sampleAccounts == account
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFlippedBytes flips bytes all over a file with buckets and spends. Every answer is right, or
+// ErrCorrupt for one bucket, account or request alone, or Open refuses the file and names the
+// remedy. A salvage of the file holds everything that is intact, names the rest, and never gives a
+// wrong answer.
+func TestFlippedBytes(t *testing.T) {
+	m := newSample(t)
+	flips := 60
+	switch {
+	case os.Getenv("BRIM_TORTURE") == "1":
+		flips = 400
+	case testing.Short():
+		flips = 20
+	}
+	pages, size := liveBytes(t, m.content), os.Getpagesize()
+	r := rand.New(rand.NewPCG(7, 8))
+	dir := t.TempDir()
+	at := filepath.Join(dir, "flipped.db")
+	refused, alone, intact := 0, 0, 0
+	for i := range flips {
+		offset := pages[r.IntN(len(pages))] * size
+		if i%2 == 0 {
+			offset += r.IntN(300) // headers
+		} else {
+			offset += r.IntN(size)
+		}
+		if i%10 == 0 {
+			offset = r.IntN(2)*size + r.IntN(80) // meta pages
+		}
+		flipped := bytes.Clone(m.content)
+		flipped[offset] ^= byte(1 + r.IntN(255))
+		where := fmt.Sprintf("byte %d of page %d, now %#x", offset%size, offset/size, flipped[offset])
+		writeFile(t, at, flipped)
+		o, err := openSample(at)
+		switch {
+		case err == nil:
+			damaged, absent := m.look(t, o, where)
+			if !isOne(damaged) || len(absent) > 0 {
+				t.Fatalf("%s: %v are damaged, and %v absent; want at most one damaged", where, damaged, absent)
+			}
+			if len(damaged) == 0 {
+				intact++
+			} else {
+				alone++
+			}
+			if err := o.close(); err != nil {
+				t.Fatal(err)
+			}
+		case errors.Is(err, store.ErrCorrupt) && strings.Contains(err.Error(), `"brim verify --salvage NEW"`):
+			refused++
+		default:
+			t.Fatalf("%s: error %v, want ErrCorrupt and the remedy", where, err)
+		}
+		writeFile(t, at, flipped)
+		m.salvage(t, at, where, 3)
+		if err := os.Remove(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d flips: %d refused, %d damaged alone, %d in bytes that mean nothing", flips, refused, alone, intact)
+	if refused < flips/20 || alone < flips/40 || intact < flips/20 {
+		t.Error("the test has not tested much")
+	}
+}
+
+// salvage salvages a file and compares the new file with the sample. At most so many buckets,
+// accounts and requests may be lost.
+func (m *sample) salvage(t *testing.T, path, where string, most int) (damaged, absent map[string]bool) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := boltfile.ReadRemains(t.Context(), path, time.Second, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	defer func() { _ = r.Close() }()
+	to := filepath.Join(t.TempDir(), "new.db")
+	report, err := boltfile.Salvage(t.Context(), r, to, bolt.Salvor(), boltledger.Salvor(false))
+	if err != nil {
+		t.Fatalf("%s: salvage: %v", where, err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Fatalf("%s: the salvage has changed its source, %v", where, err)
+	}
+	o, err := openSample(to)
+	if err != nil {
+		t.Fatalf("%s: the new file: %v", where, err)
+	}
+	defer func() { _ = o.close() }()
+	if err := o.s.Verify(t.Context()); err != nil {
+		t.Fatalf("%s: the new file: %v", where, err)
+	}
+	damaged, absent = m.look(t, o, where+", salvaged")
+	listed, doubtful := map[string]bool{}, false
+	for _, f := range report.Findings {
+		listed[f.What+" "+f.Key] = true
+		doubtful = doubtful || f.Doubtful || f.What == "page"
+	}
+	for key := range absent {
+		if !listed["bucket "+key] && !doubtful {
+			t.Errorf("%s: bucket %q is lost, and the list does not name it: %+v", where, key, report.Findings)
+		}
+	}
+	for name := range damaged {
+		if !listed[name] && !(strings.HasPrefix(name, "account") && listed["accounts "]) && !byAccount(name, damaged) {
+			t.Errorf("%s: %s answers ErrCorrupt, and the list does not name it: %+v", where, name, report.Findings)
+		}
+	}
+	if n := len(damaged) + len(absent); n > most || report.Whole && n > 0 {
+		t.Fatalf("%s: lost %v and %v; whole %v; findings %+v", where, damaged, absent, report.Whole, report.Findings)
+	}
+	return damaged, absent
+}
+
+// byAccount reports whether name is a request that answers ErrCorrupt because its account does.
+func byAccount(name string, damaged map[string]bool) bool {
+	number := -1
+	_, _ = fmt.Sscanf(name, "request request-%d", &number)
+	return number >= 0 && damaged["account cards/"+accountName(number%sampleAccounts)]
+}
+
+// TestSalvageLosses damages more than a byte: whole pages, and meta pages. Nothing in the new
+// file is wrong, and everything else is named if its key was found.
+func TestSalvageLosses(t *testing.T) {
+	m := newSample(t)
+	size := os.Getpagesize()
+	at := filepath.Join(t.TempDir(), "damaged.db")
+	for _, page := range liveBytes(t, m.content) {
+		for i, fill := range []byte{0, 0xA5} {
+			for j, n := range []int{16, 512, size} { // the header of the page, a sector, and all of it
+				if (page+i+j)%3 != 0 || testing.Short() && page%8 != 0 { // each page is damaged in two ways
+					continue
+				}
+				where := fmt.Sprintf("%d bytes of page %d are %#x", n, page, fill)
+				damaged := bytes.Clone(m.content)
+				copy(damaged[page*size:], bytes.Repeat([]byte{fill}, n))
+				writeFile(t, at, damaged)
+				m.salvage(t, at, where, 1000)
+			}
+		}
+	}
+	for cut := 1; cut < 4; cut++ {
+		writeFile(t, at, m.content[:cut*len(m.content)/4])
+		m.salvage(t, at, fmt.Sprintf("%d quarters of the file", cut), 1000)
+	}
+}
+
+// TestForget: a second salvage begins without an account that the first one has withheld, and a
+// withheld account stays withheld otherwise.
+func TestForget(t *testing.T) {
+	m := newSample(t)
+	dir := t.TempDir()
+	at := filepath.Join(dir, "damaged.db")
+	damaged := bytes.Clone(m.content)
+	working, found := []byte("cards/card:3\x00s"), 0
+	for _, page := range liveBytes(t, damaged)[2:] {
+		p := damaged[page*os.Getpagesize():][:os.Getpagesize()]
+		if i := bytes.Index(p, working); i > 0 && binary.NativeEndian.Uint16(p[8:]) == 2 {
+			p[i+len(working)+5]++ // in a page that is free, this changes nothing
+			found++
+		}
+	}
+	if found == 0 {
+		t.Fatal("the file has no working set of the account")
+	}
+	writeFile(t, at, damaged)
+	next := func(from, to string, forget ...string) (usage []spend.Usage, err error) {
+		t.Helper()
+		r, err := boltfile.ReadRemains(t.Context(), from, time.Second, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }()
+		if _, err := boltfile.Salvage(t.Context(), r, to, bolt.Salvor(), boltledger.Salvor(false, forget...)); err != nil {
+			t.Fatal(err)
+		}
+		o, err := openSample(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = o.close() }()
+		return o.b.Remaining(t.Context(), accountName(3))
+	}
+	one, two, three := filepath.Join(dir, "1.db"), filepath.Join(dir, "2.db"), filepath.Join(dir, "3.db")
+	if _, err := next(at, one); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a damaged account: %v, want ErrCorrupt", err)
+	}
+	if _, err := next(one, two); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "--forget") {
+		t.Errorf("a withheld account: %v, want ErrCorrupt and the way out", err)
+	}
+	usage, err := next(two, three, "cards/"+accountName(3))
+	if err != nil || len(usage) != 2 || usage[0].Used.Minor != 0 {
+		t.Errorf("a forgotten account has %+v, %v; want nothing used", usage, err)
+	}
+}
+
+// TestPruneDamaged: Prune prunes all other accounts, and tells of the damage at the end.
+func TestPruneDamaged(t *testing.T) {
+	m := newSample(t)
+	at := filepath.Join(t.TempDir(), "damaged.db")
+	damaged := bytes.Clone(m.content)
+	for _, page := range liveBytes(t, damaged)[2:] {
+		p := damaged[page*os.Getpagesize():][:os.Getpagesize()]
+		if i := bytes.Index(p, []byte("cards/card:0\x00s")); i > 0 && binary.NativeEndian.Uint16(p[8:]) == 2 {
+			p[i+20]++
+		}
+	}
+	writeFile(t, at, damaged)
+	s, err := bolt.Open(at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	later := func() time.Time { return sampleTime.Add(100 * 24 * time.Hour) }
+	l, err := boltledger.New(s, &boltledger.Options{Clock: later})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := b.Prune(t.Context())
+	if !errors.Is(err, store.ErrCorrupt) || done.Expired == 0 || done.Requests == 0 {
+		t.Errorf("%+v, %v; want expired holds, requests and ErrCorrupt", done, err)
+	}
+	for i := 1; i < sampleAccounts; i++ {
+		if entries, err := history(t.Context(), b, accountName(i)); err != nil || len(entries) > 10 {
+			t.Errorf("account %d has %d entries after Prune, %v", i, len(entries), err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package spend_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/store"
+)
+
+const century = 100 * 366 * day // the longest window and TTL
+
+// TestLastGoodBudgets: the bounds of names, windows and times are good themselves, and one more is
+// not.
+func TestLastGoodBudgets(t *testing.T) {
+	name := strings.Repeat("n", 64)
+	for _, c := range []struct {
+		name      string
+		good, bad spend.Rule
+	}{
+		{"a name", spend.Lifetime(name, cents(1)), spend.Lifetime(name+"n", cents(1))},
+		{"the shortest window", spend.Rolling("r", cents(1), time.Microsecond), spend.Rolling("r", cents(1), 999)},
+		{"the longest window", spend.Rolling("r", cents(1), century), spend.Rolling("r", cents(1), century+1)},
+		{
+			"the largest bucket",
+			spend.Leaky("r", cents(store.MaxAmount), time.Hour), spend.Leaky("r", cents(store.MaxAmount+1), time.Hour),
+		},
+		{
+			"the fastest leak",
+			spend.Leaky("r", cents(store.MaxAmount), time.Second), spend.Leaky("r", cents(store.MaxAmount), time.Second/2),
+		},
+		{"a period", spend.Calendar("r", cents(1), spend.Year, time.UTC), spend.Calendar("r", cents(1), spend.Year+1, time.UTC)},
+		{
+			"the first day of the week",
+			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Sunday),
+			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Sunday - 1),
+		},
+		{
+			"the last day of the week",
+			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday),
+			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday + 1),
+		},
+	} {
+		for want, rule := range map[bool]spend.Rule{true: c.good, false: c.bad} {
+			_, err := spend.New(memledger.New(nil), spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
+			if (err == nil) != want || !want && !errors.Is(err, spend.ErrBudget) {
+				t.Errorf("%s: %v; want good = %v", c.name, err, want)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name      string
+		good, bad spend.Options
+	}{
+		{"the shortest hold", spend.Options{HoldTTL: time.Microsecond}, spend.Options{HoldTTL: 999}},
+		{
+			"IDs as long as holds",
+			spend.Options{HoldTTL: time.Hour, KeepIDs: time.Hour},
+			spend.Options{HoldTTL: time.Hour, KeepIDs: time.Hour - 1},
+		},
+		{"the longest IDs", spend.Options{KeepIDs: century}, spend.Options{KeepIDs: century + 1}},
+	} {
+		b := spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", cents(1))}}
+		for want, o := range map[bool]spend.Options{true: c.good, false: c.bad} {
+			if _, err := spend.New(memledger.New(nil), b, &o); (err == nil) != want {
+				t.Errorf("%s: %v; want good = %v", c.name, err, want)
+			}
+		}
+	}
+}
+
+// TestLastGoodRequest has every field of a request at its bound.
+func TestLastGoodRequest(t *testing.T) {
+	l := newTestLedger(t)
+	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		spend.Leaky("leaky", cents(store.MaxAmount), time.Hour),
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := map[string]string{strings.Repeat("t", 64): strings.Repeat("v", 256)}
+	for i := range 15 {
+		tags[fmt.Sprint(i)] = ""
+	}
+	for _, ttl := range []time.Duration{time.Microsecond, century} {
+		r := spend.Request{
+			ID: fmt.Sprintf("%0128d", ttl), Account: fmt.Sprint(ttl), Amount: cents(store.MaxAmount), Tags: tags, TTL: ttl,
+		}
+		for i := range 15 {
+			r.Also = append(r.Also, spend.Account{Budget: "cards", Name: fmt.Sprint(ttl, i)})
+		}
+		if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
+			t.Errorf("an authorization for %v: %v; want an approval", ttl, err)
+			continue
+		}
+		c := spend.CaptureRequest{ID: "c" + r.ID[1:], HoldID: r.ID, Amount: r.Amount, Final: true}
+		if d, err := b.Capture(t.Context(), c); err != nil || !d.Approved {
+			t.Errorf("a capture of all, held for %v: %v", ttl, err)
+		}
+	}
+}
+
+// TestVerifyAfterPrune: Verify proves what the entries that are left can prove.
+func TestVerifyAfterPrune(t *testing.T) {
+	l := newTestLedger(t)
+	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		spend.Rolling("window", cents(1000), 200*day), spend.Leaky("leaky", cents(1<<40), 1<<30*time.Second),
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := func(id string) {
+		t.Helper()
+		if d, err := b.Charge(t.Context(), spend.Request{ID: id, Account: "a", Amount: cents(100)}); err != nil || !d.Approved {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	verify := func(when string, want error) {
+		t.Helper()
+		if err := b.Verify(t.Context(), "a"); !errors.Is(err, want) {
+			t.Errorf("Verify %s: %v; want %v", when, err, want)
+		}
+	}
+	verify("of an account that does not exist", nil)
+	charge("1")
+	verify("of one entry", nil)
+	l.now = l.now.Add(150 * day)
+	charge("2")
+	l.now = l.now.Add(150 * day)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := l.Ledger.History(t.Context(), "cards/a", ledger.Position{}, 9); err != nil || len(left) != 1 {
+		t.Fatalf("%d entries are left, %v; want 1", len(left), err)
+	}
+	verify("after the first entry was pruned", nil)
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+		return &snapshot{Snapshot: snap, since: func(e []ledger.Entry) []ledger.Entry { e[0].Used++; return e }}
+	}
+	verify("with another amount", store.ErrCorrupt)
+	l.wrap = nil
+	l.now = l.now.Add(300 * day)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	verify("after all entries were pruned", nil)
+	charge("3")
+	verify("of a new entry after old ones were pruned", nil)
+}
+
+// TestDefaultKeepIDs: without an option, an ID is known for 90 days.
+func TestDefaultKeepIDs(t *testing.T) {
+	l := newTestLedger(t)
+	_, b := everyRule(t, l)
+	if _, err := b.Charge(t.Context(), spend.Request{ID: "s", Account: "a", Amount: cents(1)}); err != nil {
+		t.Fatal(err)
+	}
+	l.now = l.now.Add(90 * day)
+	for _, want := range []int64{0, 1} {
+		if done, err := b.Prune(t.Context()); err != nil || done.Requests != want {
+			t.Errorf("after 90 days and %d microseconds: %+v, %v; want %d IDs removed", want, done, err, want)
+		}
+		l.now = l.now.Add(time.Microsecond)
+	}
+}
+
+// TestDifferenceOutOfRange: a difference of money never wraps around.
+func TestDifferenceOutOfRange(t *testing.T) {
+	if m, err := cents(math.MinInt64).Sub(cents(1)); !errors.Is(err, spend.ErrAmount) || m != (spend.Money{}) {
+		t.Errorf("the lowest amount less a cent: %v, %v; want ErrAmount", m, err)
+	}
+}

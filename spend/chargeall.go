@@ -1,0 +1,52 @@
+package spend
+
+import (
+	"context"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// Answer is the answer to one request of [Budgets.ChargeAll].
+type Answer struct {
+	Decision Decision
+	// Err is the error that Charge would have returned for this request alone. Decision is then
+	// zero.
+	Err error
+}
+
+// ChargeAll charges several requests, in their order, and answers each of them as
+// [Budgets.Charge] would. It returns one Answer for each request, in the same order. A request that
+// is declined or has a mistake leaves the others alone.
+//
+// The requests need not be of one account, and they are independent: some may be approved and
+// others declined. For one amount that several accounts must approve together, see [Request.Also].
+// Two requests with one ID are a request and its retry.
+//
+// A ledger decides the requests in one transaction, which costs less than one for each. If they are
+// more than its batch size, it takes several transactions. A request of which another transaction
+// holds a row waits by itself, and is then decided after the others. If the transaction fails, each
+// of its requests has the error, such as [github.com/brimgo/brim/store.ErrUnknownOutcome]; requests
+// with mistakes keep their own. Send the failed requests again: those that were decided are replayed.
+func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
+	answers := make([]Answer, len(requests))
+	var jobs []*ledger.Job
+	var outs []*Decision
+	var at []int // in requests
+	for i, r := range requests {
+		act, err := b.charging(kindSpend, r, 0)
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		job, out := b.job(act)
+		jobs, outs, at = append(jobs, job), append(outs, out), append(at, i)
+	}
+	for k, err := range b.ledger.DecideAll(ctx, jobs) {
+		if err != nil {
+			answers[at[k]].Err = err
+			continue
+		}
+		answers[at[k]].Decision = *outs[k]
+	}
+	return answers
+}

@@ -1,0 +1,203 @@
+package spend_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// lines returns the entries of an account, newest first.
+func lines(t *testing.T, b *spend.Budgets, account string) (list []spend.Entry) {
+	t.Helper()
+	for e, err := range b.History(t.Context(), account, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// figures compares the figures of the only rule of an account.
+func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
+	t.Helper()
+	list, err := b.Remaining(t.Context(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := list[0]; u.Used.Minor != used || u.Held.Minor != held {
+		t.Errorf("account %s: %d used and %d held; want %d and %d", account, u.Used.Minor, u.Held.Minor, used, held)
+	}
+}
+
+// TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The time
+// of that account stays ahead. No other account follows it, and waits count from the clock.
+func TestForwardJump(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule spend.Rule
+		want time.Duration // for 64 cents, from the clock
+	}{
+		"rolling": {spend.Rolling("rule", cents(64), 2*time.Hour), 3 * time.Hour},
+		"leaky":   {spend.Leaky("rule", cents(64), 64*time.Second), time.Hour + 64*time.Second},
+		"count":   {spend.Count("rule", 1, 2*time.Hour), 3 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newTestLedger(t)
+			b := budgets(t, l, c.rule)
+			start := l.now
+			l.now = start.Add(time.Hour)
+			charge(t, b, "1", 64)
+			l.now = start
+			d := asked(t, b, 64)
+			if d.RetryAfter != c.want || d.Declines[0].RetryAfter != c.want {
+				t.Errorf("RetryAfter is %v, want %v", d.RetryAfter, c.want)
+			}
+			l.now = start.Add(c.want - time.Microsecond)
+			if d := asked(t, b, 64); d.Approved {
+				t.Error("approved a microsecond before RetryAfter")
+			}
+			l.now = start.Add(c.want)
+			if d := asked(t, b, 64); !d.Approved {
+				t.Errorf("declined after RetryAfter: %+v", d.Declines)
+			}
+			l.now = start
+			both := spend.Request{ID: "2", Account: "b", Also: []spend.Account{{Budget: "cards", Name: "a"}}, Amount: cents(1)}
+			if d, err := b.Record(t.Context(), both); err != nil || !d.At.Equal(start.Add(time.Hour)) {
+				t.Errorf("%+v, %v; want a record at the time of the account that is ahead", d, err)
+			}
+			for account, at := range map[string]time.Time{"a": start.Add(time.Hour), "b": start} {
+				if e := lines(t, b, account)[0]; !e.At.Equal(at) || !e.Dated.Equal(at) {
+					t.Errorf("account %s: the entry is of %v and dated %v, want %v", account, e.At, e.Dated, at)
+				}
+			}
+			if _, err := b.Refund(t.Context(), spend.RefundRequest{ID: "3", SpendID: "2", Amount: cents(1)}); err != nil {
+				t.Fatal(err)
+			}
+			for account, at := range map[string]time.Time{"a": start.Add(time.Hour), "b": start} {
+				if e := lines(t, b, account)[0]; e.Kind != "refund" || !e.Dated.Equal(at) {
+					t.Errorf("account %s: %+v; want a refund dated %v", account, e, at)
+				}
+				if err := b.Verify(t.Context(), account); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestExpiredInOneAccount: a hold has expired by the time of one of its accounts, and is captured
+// late. It ends in the other account, too.
+func TestExpiredInOneAccount(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("rule", cents(100), day))
+	start := l.now
+	r := spend.Request{
+		ID: "h", Account: "a", Also: []spend.Account{{Budget: "cards", Name: "b"}}, Amount: cents(10), TTL: time.Minute,
+	}
+	if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+	l.now = start.Add(time.Hour)
+	charge(t, b, "1", 1)
+	l.now = start.Add(time.Second)
+	figures(t, b, "a", 1, 0)
+	figures(t, b, "b", 0, 10)
+	capture := spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(7), Force: true}
+	if d, err := b.Capture(t.Context(), capture); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+	for range 2 {
+		figures(t, b, "a", 8, 0)
+		figures(t, b, "b", 7, 0)
+		for _, account := range []string{"a", "b"} {
+			if err := b.Verify(t.Context(), account); err != nil {
+				t.Error(err)
+			}
+		}
+		l.now = start.Add(2 * time.Hour)
+		if d, err := b.Charge(t.Context(), spend.Request{ID: "2", Account: "b", Amount: cents(100)}); err != nil || d.Approved {
+			t.Errorf("%+v, %v; want a decline", d, err)
+		}
+	}
+}
+
+// TestZones: the account has the instant at which its period began. Neither the name of a zone nor a
+// change of its rules splits or joins periods.
+func TestZones(t *testing.T) {
+	l := newTestLedger(t)
+	in := func(zone *time.Location) *spend.Budgets {
+		return budgets(t, l, spend.Calendar("day", cents(1000), spend.Day, zone))
+	}
+	const hour = 3600
+	utc, renamed := in(time.FixedZone("Zone", 0)), in(time.FixedZone("Elsewhere", 0))
+	west, east := in(time.FixedZone("Zone", -5*hour)), in(time.FixedZone("Zone", 5*hour))
+	at := func(h int) { l.now = time.Date(2026, 3, 1, h, 0, 0, 0, time.UTC) }
+	at(12)
+	charge(t, utc, "1", 1)
+	at(20)
+	charge(t, renamed, "2", 10) // the 2nd of March in the east
+	at(27)
+	charge(t, utc, "3", 100) // the 2nd of March but in the west
+	for range 2 {
+		figures(t, utc, "a", 100, 0)
+		figures(t, renamed, "a", 100, 0)
+		figures(t, west, "a", 111, 0)
+		figures(t, east, "a", 110, 0)
+	}
+	// Decisions move the stored period, forward and back.
+	for i, c := range []struct {
+		in   *spend.Budgets
+		used int64
+	}{{west, 111}, {east, 110}, {utc, 100}, {west, 111}, {renamed, 100}, {east, 110}} {
+		figures(t, c.in, "a", c.used+int64(i), 0)
+		charge(t, c.in, "z"+string(rune('0'+i)), 1)
+		figures(t, c.in, "a", c.used+int64(i)+1, 0)
+		if err := c.in.Verify(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	}
+	at(24 + 30) // the 3rd of March in UTC and in the west
+	figures(t, utc, "a", 0, 0)
+	figures(t, west, "a", 0, 0)
+}
+
+// TestLeakyChanges: Verify proves a bucket from the last change of its rule on.
+func TestLeakyChanges(t *testing.T) {
+	l := newTestLedger(t)
+	rules := []spend.Rule{
+		spend.Leaky("rule", cents(64), 64*time.Second), spend.Leaky("rule", cents(128), 32*time.Second),
+		spend.Leaky("rule", cents(64), 640*time.Second),
+	}
+	for i, rule := range append(rules, rules...) {
+		b := budgets(t, l, rule)
+		charge(t, b, "a"+string(rune('0'+i)), 20)
+		l.now = l.now.Add(9 * time.Second)
+		hold(t, b, "b"+string(rune('0'+i)), 1, time.Second)
+		l.now = l.now.Add(time.Minute)
+		for _, other := range rules {
+			if err := budgets(t, l, other).Verify(t.Context(), "a"); err != nil {
+				t.Errorf("after %d changes: %v", i, err)
+			}
+		}
+	}
+	b := budgets(t, l, rules[0])
+	charge(t, b, "last", 1)
+	last := lines(t, b, "a")[0].Seq
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+		return &snapshot{Snapshot: snap, since: func(list []ledger.Entry) []ledger.Entry {
+			for i := range list {
+				if list[i].Seq == last {
+					list[i].Used++
+				}
+			}
+			return list
+		}}
+	}
+	if err := b.Verify(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("an entry after the last change has another amount than the bucket: %v; want ErrCorrupt", err)
+	}
+}

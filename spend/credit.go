@@ -1,0 +1,76 @@
+package spend
+
+import (
+	"context"
+	"math"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// CountsCredits returns a rule in which a [Budgets.Credit] makes room. Without it, a credit changes
+// nothing in the rule. [Count], [CountPer] and [PerTransaction] cannot count credits.
+//
+// A change holds for the credits that follow: those that the rule has counted stay counted, and it
+// never counts an earlier one. A rule that is new to an account counts no earlier credit either. A
+// rule is new if its window or a filter changes, and if no process has used it for [Options.KeepIDs].
+func (r Rule) CountsCredits() Rule {
+	r.credits = true
+	return r
+}
+
+// Credit notes money that came in and is no refund of a spend: a payment to the card, a salary, a
+// reward. It is never declined, also not by a frozen account. It ignores TTL and Dated: a credit is
+// dated now.
+//
+// A rule with [Rule.CountsCredits] whose filters the credit passes counts it, but at most the used
+// amount that the rule has at that moment. The rest makes no room, now or later. From a [Leaky] rule,
+// the counted part drains units. In any other rule it pays for the oldest units in the window that
+// are not paid yet, and Used is the unpaid ones. Paid units leave the window first, and make no
+// room then. So Used never grows because time passes. A new period of a [Calendar] rule begins with
+// nothing used and nothing paid.
+//
+// A refund lowers the unpaid units first. If it takes back paid units, these make no room again.
+//
+// Retries and errors are those of [Budgets.Charge]. The ID begins no spend: a credit cannot be
+// refunded.
+func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
+	return b.sendCharge(ctx, kindCredit, r, 0)
+}
+
+// credit adds a credit to every account.
+func (t *attempt) credit() error {
+	t.moved = Money{t.act.amount, t.act.currency}
+	for _, a := range t.accounts {
+		e := ledger.Entry{Kind: kindCredit, RequestID: t.act.id, Amount: t.act.amount, SpendAmount: t.act.amount, Tags: t.act.tags}
+		for _, u := range a.tallies {
+			if !u.rule.credits || !u.rule.matches(e.Tags, e.SpendAmount) {
+				continue
+			}
+			if n := min(e.Amount, u.of(e.Tags).creditable(a.time)); n > 0 {
+				e.Credited = append(e.Credited, ledger.Credited{Rule: u.name, Counts: u.fingerprint, Amount: n})
+			}
+		}
+		if _, err := a.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// creditable returns the largest credit that the rule would count now.
+func (u *tally) creditable(now int64) int64 {
+	if u.rule.kind == leaky {
+		return int64(math.Ceil(u.bucket.State(u.limit, now, anySkew).Level))
+	}
+	return u.spent()
+}
+
+// credited returns the part of a credit that the rule has counted.
+func (u *tally) credited(e *ledger.Entry) int64 {
+	for i := range e.Credited {
+		if c := &e.Credited[i]; c.Counts == u.fingerprint && c.Rule == u.name {
+			return c.Amount
+		}
+	}
+	return 0
+}

@@ -1,0 +1,175 @@
+package spend
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestFingerprints: a ledger keeps the fingerprint of each rule beside its figures, so the
+// fingerprint of a rule never changes, and rules that count differently have different ones.
+func TestFingerprints(t *testing.T) {
+	eur := Money{Minor: 5, Currency: "EUR"}
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[uint64]string)
+	for _, c := range []struct {
+		name string
+		rule Rule
+		want uint64
+	}{
+		{"leaky", Leaky("r", eur, time.Hour), 0x7f8c207b4ba5a34},
+		{"rolling", Rolling("r", eur, time.Hour), 0x30292a4af88443b2},
+		{"rolling, longer", Rolling("r", eur, 2*time.Hour), 0xc3474dadc0096fca},
+		{"calendar", Calendar("r", eur, Day, time.UTC), 0xee1be8029135824f},
+		{"calendar of another period", Calendar("r", eur, Month, time.UTC), 0xee151c02912fbbfd},
+		{"weeks from Monday", Calendar("r", eur, Week, time.UTC), 0x8b38e52be7be358c},
+		{"weeks from Sunday", Calendar("r", eur, Week, time.UTC).WeekStarting(time.Sunday), 0xb846c06e6e546c98},
+		{"lifetime", Lifetime("r", eur), 0x7eb2a07b4aecd90},
+		{"count", Count("r", 5, time.Hour), 0x20402cebab72348e},
+		{"per transaction", PerTransaction("r", eur), 0x7ee9007b4b1b0b9},
+		{"one tag", Lifetime("r", eur).Matching("a", "b", "c"), 0x665a13533adc3eda},
+		{"another tag", Lifetime("r", eur).Matching("b", "b", "c"), 0x23f8b40fa39ccea9},
+		{"all but one tag", Lifetime("r", eur).NotMatching("a", "b", "c"), 0x4c8c6dd4e1799f11},
+		{"two tags", Lifetime("r", eur).Matching("a", "b").Matching("c", "d"), 0xab9b15c5dc8216d4},
+		{"one tag with the text of two", Lifetime("r", eur).Matching("a", "1", "b", "c", "d"), 0x9abe8dbd1f464e1},
+		{"values that run together", Lifetime("r", eur).Matching("a", "bc", "d"), 0xc87b2a5e261c7c54},
+		{"values that run together elsewhere", Lifetime("r", eur).Matching("a", "b", "cd"), 0xc7acd86d048fa4ea},
+	} {
+		got := c.rule.fingerprint()
+		if got != c.want {
+			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
+		}
+		if other := seen[got]; other != "" {
+			t.Errorf("%s has the fingerprint of %s", c.name, other)
+		}
+		seen[got] = c.name
+	}
+	days := Calendar("r", eur, Day, time.UTC)
+	if elsewhere := Calendar("r", eur, Day, paris); elsewhere.fingerprint() != days.fingerprint() {
+		t.Error("the zone changes the fingerprint of a rule; its account has the instant at which the period began")
+	}
+	if sundays := days.WeekStarting(time.Sunday); sundays.fingerprint() != days.fingerprint() {
+		t.Error("the day on which weeks start changes the fingerprint of a rule without weeks")
+	}
+	values := []string{"b", "a"}
+	if Lifetime("r", eur).Matching("tag", values...); !reflect.DeepEqual(values, []string{"b", "a"}) {
+		t.Errorf("Matching has sorted the caller's values: %q", values)
+	}
+}
+
+// TestDigest: every field of a request changes its digest, so that an ID cannot be used again for
+// another request. A ledger keeps the digest, so it never changes.
+func TestDigest(t *testing.T) {
+	first := func() *action {
+		return &action{
+			kind: "k", spendID: "s", keys: []string{"a", "b"}, amount: 5, currency: "EUR",
+			tags: map[string]string{"t": "v", "u": "w"}, ttl: time.Hour,
+		}
+	}
+	seen := map[string]string{}
+	for _, c := range []struct {
+		name   string
+		change func(*action)
+	}{
+		{"nothing", func(*action) {}},
+		{"the kind", func(a *action) { a.kind = "l" }},
+		{"the spend", func(a *action) { a.spendID = "r" }},
+		{"text moved from the kind to the spend", func(a *action) { a.kind, a.spendID = "", "ks" }},
+		{"the amount", func(a *action) { a.amount = 6 }},
+		{"the currency", func(a *action) { a.currency = "USD" }},
+		{"the TTL", func(a *action) { a.ttl = time.Minute }},
+		{"the date", func(a *action) { a.dated = 1 }},
+		{"another date", func(a *action) { a.dated = 2 }},
+		{"the least amount", func(a *action) { a.least = 1 }},
+		{"another least amount", func(a *action) { a.least = 2 }},
+		{"final", func(a *action) { a.final = true }},
+		{"force", func(a *action) { a.force = true }},
+		{"an account", func(a *action) { a.keys[1] = "c" }},
+		{"the order of accounts", func(a *action) { a.keys = []string{"b", "a"} }},
+		{"an account that becomes a tag", func(a *action) { a.keys, a.tags = []string{"a"}, map[string]string{"b": "t", "v": "u"} }},
+		{"a tag", func(a *action) { a.tags = map[string]string{"t": "v", "x": "w"} }},
+		{"a value", func(a *action) { a.tags = map[string]string{"t": "v", "u": "x"} }},
+		{"text moved from a tag to its value", func(a *action) { a.tags = map[string]string{"t": "v", "": "uw"} }},
+	} {
+		act := first()
+		c.change(act)
+		digest := string(act.digest())
+		if other, ok := seen[digest]; ok {
+			t.Errorf("a change of %s has the digest of a change of %s", c.name, other)
+		}
+		if seen[digest] = c.name; len(digest) != 16 {
+			t.Errorf("the digest has %d bytes, want 16", len(digest))
+		}
+	}
+	if got := hex.EncodeToString(first().digest()); got != "961c339c4f97d0150b56b9a1e4c02047" {
+		t.Errorf("the digest is %s; a stored one can no longer be compared", got)
+	}
+	act := first()
+	act.id = "another"
+	if seen[string(act.digest())] != "nothing" {
+		t.Error("the ID changes the digest")
+	}
+}
+
+func TestSubtract(t *testing.T) {
+	for _, c := range []struct{ a, b, want int64 }{
+		{5, 3, 2},
+		{5, -3, 8},
+		{math.MinInt64, 0, math.MinInt64},
+		{math.MaxInt64, 0, math.MaxInt64},
+		{math.MinInt64, 1, math.MinInt64},
+		{math.MaxInt64, -1, math.MaxInt64},
+		{math.MinInt64, math.MaxInt64, math.MinInt64},
+		{math.MaxInt64, math.MinInt64, math.MaxInt64},
+	} {
+		if got := subtract(c.a, c.b); got != c.want {
+			t.Errorf("%d - %d is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestDecoder reads every kind of field from bytes that end too early. A decoder then returns zeros
+// and keeps its first error.
+func TestDecoder(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		b    []byte // after the format
+		read func(*decoder) any
+		want any // nil for an error
+	}{
+		{"an integer", []byte{10}, func(d *decoder) any { return d.int() }, int64(5)},
+		{"an integer that is too long", bytes.Repeat([]byte{255}, 11), func(d *decoder) any { return d.int() }, nil},
+		{"no integer", nil, func(d *decoder) any { return d.int() }, nil},
+		{"eight bytes", []byte{0, 0, 0, 0, 0, 0, 0, 1}, func(d *decoder) any { return d.fixed() }, uint64(1)},
+		{"seven of eight bytes", []byte{1, 0, 0, 0, 0, 0, 0}, func(d *decoder) any { return d.fixed() }, nil},
+		{"a text", []byte{4, 'h', 'i'}, func(d *decoder) any { return d.string() }, "hi"},
+		{"a text that is cut off", []byte{6, 'h', 'i'}, func(d *decoder) any { return d.string() }, nil},
+		{"a text of less than nothing", []byte{1, 'h', 'i'}, func(d *decoder) any { return d.string() }, nil},
+		{"true", []byte{1}, func(d *decoder) any { return d.bool() }, true},
+		{"no truth", nil, func(d *decoder) any { return d.bool() }, nil},
+		{"a count", []byte{2, 0}, func(d *decoder) any { return d.count() }, 1},
+		{"a count of more than there is", []byte{6, 0, 0}, func(d *decoder) any { return d.count() }, nil},
+		{"a count of less than nothing", []byte{1, 0}, func(d *decoder) any { return d.count() }, nil},
+	} {
+		d := newDecoder("a test", append([]byte{1}, c.b...))
+		got := c.read(d)
+		if c.want != nil {
+			if !reflect.DeepEqual(got, c.want) || d.err != nil {
+				t.Errorf("%s: %v, %v; want %v", c.name, got, d.err, c.want)
+			}
+			continue
+		}
+		if !reflect.ValueOf(got).IsZero() || d.err == nil || len(d.b) != 0 {
+			t.Errorf("%s: %v, %v, and %d bytes are left; want a zero, an error, and none", c.name, got, d.err, len(d.b))
+		}
+		if first := d.err; d.int() != 0 || d.fixed() != 0 || d.string() != "" || d.bool() || d.count() != 0 || d.err != first {
+			t.Errorf("%s: later reads do not return zeros and the first error, but %v", c.name, d.err)
+		}
+	}
+}

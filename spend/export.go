@@ -1,0 +1,64 @@
+package spend
+
+import (
+	"context"
+	"iter"
+)
+
+// ExportOptions adjust [Budgets.Export]. A nil *ExportOptions means all defaults.
+type ExportOptions struct {
+	// After continues an earlier export with the entries that followed this entry in it. Only its
+	// Account, Seq and At are read. The zero Entry begins with the first account.
+	After Entry
+}
+
+// Export iterates over the entries of all accounts of the main budget: the accounts in the byte
+// order of their names, and the entries of each account newest first, as [Budgets.History] lists
+// them. [Budgets.ForBudget] exports another budget.
+//
+// Export reads page by page and holds nothing in the ledger between pages, so it takes the same
+// memory however large the ledger is. Entries that an account gets after its first page was read do
+// not appear. An error ends the iteration.
+func (b *Budgets) Export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		// list yields the entries of an account, and reports whether to go on.
+		list := func(account string, before Entry) bool {
+			for e, err := range b.History(ctx, account, &HistoryOptions{Before: before}) {
+				if !yield(e, err) || err != nil {
+					return false
+				}
+			}
+			return true
+		}
+		after := ""
+		if o != nil && o.After.Name != "" {
+			key, err := b.main.key(o.After.Name)
+			if err == nil && o.After.Budget != b.main.Name {
+				err = requestErr("After is of budget %.64q and the export of %q", o.After.Budget, b.main.Name)
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if after = key; !list(o.After.Name, o.After) {
+				return
+			}
+		}
+		for {
+			accounts, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, a := range accounts {
+				if !list(accountOf(a.Key).Name, Entry{}) {
+					return
+				}
+			}
+			if len(accounts) < historyPage {
+				return
+			}
+			after = accounts[len(accounts)-1].Key
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package spend_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// pages is a Snapshot that notes the limits of the entries that are read.
+type pages struct {
+	ledger.Snapshot
+	limits *[]int
+}
+
+func (s pages) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+	*s.limits = append(*s.limits, limit)
+	return s.Snapshot.Entries(account, after, upto, limit)
+}
+
+func (s pages) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
+	*s.limits = append(*s.limits, limit)
+	return s.Snapshot.Holds(account, upto, limit)
+}
+
+// asked returns the answer to a charge of n cents that is only asked about.
+func asked(t *testing.T, b *spend.Budgets, n int64) spend.Decision {
+	t.Helper()
+	d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// full returns the budgets of a window of two days with 600 cents. 600 spends of a cent, a second
+// apart, have filled it.
+func full(t *testing.T, l *testLedger) *spend.Budgets {
+	t.Helper()
+	b := budgets(t, l, spend.Rolling("window", cents(600), 2*day))
+	for i := range 600 {
+		charge(t, b, fmt.Sprint(i), 1)
+		l.now = l.now.Add(time.Second)
+	}
+	return b
+}
+
+// TestManyEntries asks for room that many entries, or few, must make.
+func TestManyEntries(t *testing.T) {
+	l := newTestLedger(t)
+	b := full(t, l)
+	for _, c := range []struct {
+		need, leaves int64 // cents
+		atLeast      bool
+	}{
+		{1, 1, false},
+		{32, 32, false},
+		{33, 33, false},
+		{256, 256, false},
+		{257, 256, true},
+		{600, 256, true},
+	} {
+		d := asked(t, b, c.need)
+		want := 2*day - 600*time.Second + time.Duration(c.leaves-1)*time.Second
+		if x := d.Declines[0]; x.RetryAfter != want || x.AtLeast != c.atLeast || d.RetryAfter != want {
+			t.Errorf("%d cents: %v, at least: %v; want %v, %v", c.need, x.RetryAfter, x.AtLeast, want, c.atLeast)
+		}
+	}
+	// A request at that time learns more, and the last of them is approved at the exact time.
+	start := l.now
+	for n, d := 1, asked(t, b, 600); !d.Approved; n++ {
+		if d.RetryAfter <= 0 || n > 3 {
+			t.Fatalf("decline %d: RetryAfter is %v", n, d.RetryAfter)
+		}
+		l.now = l.now.Add(d.RetryAfter)
+		d = asked(t, b, 600)
+	}
+	if got, want := l.now.Sub(start), 2*day-time.Second; got != want {
+		t.Errorf("600 cents were approved after %v, want %v", got, want)
+	}
+}
+
+// TestRemembered: a second decline reads no entries and no holds. After a correction, a release or a
+// new hold the next one does.
+func TestRemembered(t *testing.T) {
+	l := newTestLedger(t)
+	b := full(t, l)
+	l.now = l.now.Add(2*day - 600*time.Second - time.Hour) // the first leaves in an hour
+	var limits []int
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return pages{snap, &limits} }
+	reads := func(want time.Duration, reads bool, when string) {
+		t.Helper()
+		limits = nil
+		d := asked(t, b, 256)
+		if x := d.Declines[0]; x.RetryAfter != want || len(limits) > 0 != reads {
+			t.Errorf("%s: RetryAfter is %v, and pages of %v are read; want %v, and a read: %v", when, x.RetryAfter, limits, want, reads)
+		}
+	}
+	last := time.Hour + 255*time.Second
+	decline := func(id string) {
+		t.Helper()
+		if d, err := b.Charge(t.Context(), spend.Request{ID: id, Account: "a", Amount: cents(300)}); err != nil || d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	decline("no 1")
+	reads(last, false, "after a decline")
+	decline("no 2")
+	reads(last, false, "after a second decline")
+	if _, err := b.Refund(t.Context(), spend.RefundRequest{ID: "r", SpendID: "5", Amount: cents(1)}); err != nil {
+		t.Fatal(err)
+	}
+	last -= time.Second // one cent has become free
+	reads(last, true, "after a refund of a spend that leaves early")
+	reads(last, false, "after that")
+	hold(t, b, "h", 1, time.Minute)
+	reads(last, true, "after a hold, which takes the cent for a minute")
+	reads(last, false, "after that")
+	if _, err := b.Void(t.Context(), spend.VoidRequest{ID: "v", HoldID: "h"}); err != nil {
+		t.Fatal(err)
+	}
+	reads(last, true, "after a void")
+}
+
+// TestManyHolds: holds that expire make the room, or too many holds for one decision.
+func TestManyHolds(t *testing.T) {
+	for name, rule := range map[string]spend.Rule{
+		"lifetime": spend.Lifetime("rule", cents(300)),
+		"calendar": spend.Calendar("rule", cents(300), spend.Year, time.UTC),
+		"rolling":  spend.Rolling("rule", cents(300), 30*day),
+		"leaky":    spend.Leaky("rule", cents(300), 30*day),
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, rule)
+		for i := range 300 {
+			hold(t, b, fmt.Sprint(i), 1, day+time.Duration(i)*time.Second)
+		}
+		for _, c := range []struct {
+			need    int64
+			want    time.Duration
+			atLeast bool
+		}{
+			{1, day, false},
+			{256, day + 255*time.Second, false},
+			{257, day + 256*time.Second, true},
+			{300, day + 256*time.Second, true}, // the expiry of the first hold that was not read
+			{301, store.Never, false},
+		} {
+			d := asked(t, b, c.need).Declines[0]
+			if d.RetryAfter != c.want || d.AtLeast != c.atLeast {
+				t.Errorf("%s: %d cents: %v, at least: %v; want %v, %v", name, c.need, d.RetryAfter, d.AtLeast, c.want, c.atLeast)
+			}
+		}
+	}
+}
+
+// TestEntriesThatDoNotMatch: entries that a rule does not count make no room, but a decline goes
+// through no more of them than of others.
+func TestEntriesThatDoNotMatch(t *testing.T) {
+	l := newTestLedger(t)
+	rule := spend.Rolling("window", cents(100), day).Matching("category", "travel")
+	b := budgets(t, l, rule)
+	travel := map[string]string{"category": "travel"}
+	approved := func(d spend.Decision, err error) {
+		t.Helper()
+		if err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	start := l.now
+	approved(b.Charge(t.Context(), spend.Request{ID: "first", Account: "a", Amount: cents(10), Tags: travel}))
+	for i := range 300 {
+		l.now = l.now.Add(time.Second)
+		charge(t, b, fmt.Sprint(i), 1)
+	}
+	l.now = l.now.Add(time.Second)
+	approved(b.Charge(t.Context(), spend.Request{ID: "last", Account: "a", Amount: cents(40), Tags: travel}))
+	approved(b.Authorize(t.Context(), spend.Request{
+		ID: "hold", Account: "a", Amount: cents(50), Tags: travel, TTL: start.Add(day + 200*time.Second).Sub(l.now),
+	}))
+	for _, c := range []struct {
+		need    int64
+		at      time.Duration // after the first entry
+		atLeast bool
+	}{
+		{10, day, false},
+		{11, day + 200*time.Second, false}, // the hold expires among the entries that were read
+		{60, day + 200*time.Second, false},
+		{61, day + 255*time.Second, true}, // the last of 256 entries
+	} {
+		b = budgets(t, l, rule) // which remembers nothing
+		d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(c.need), Tags: travel})
+		if err != nil || d.Approved {
+			t.Fatal(d, err)
+		}
+		x := d.Declines[0]
+		if got := l.now.Add(x.RetryAfter).Sub(start); got != c.at || x.AtLeast != c.atLeast {
+			t.Errorf("%d cents fit %v after the first entry, at least: %v; want %v, %v", c.need, got, x.AtLeast, c.at, c.atLeast)
+		}
+	}
+}
+
+// TestJustBefore: an entry of the microsecond before leaves the window as any other.
+func TestJustBefore(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), day))
+	charge(t, b, "1", 60)
+	l.now = l.now.Add(time.Microsecond)
+	for need, want := range map[int64]time.Duration{41: day - time.Microsecond, 100: day - time.Microsecond} {
+		if d := asked(t, b, need); d.RetryAfter != want {
+			t.Errorf("%d cents fit in %v, want %v", need, d.RetryAfter, want)
+		}
+	}
+	charge(t, b, "2", 40)
+	for need, want := range map[int64]time.Duration{60: day - time.Microsecond, 61: day} {
+		if d := asked(t, b, need); d.RetryAfter != want {
+			t.Errorf("after a charge at this time %d cents fit in %v, want %v", need, d.RetryAfter, want)
+		}
+	}
+}
+
+// failing is a Snapshot that cannot read holds while fail is set.
+type failing struct {
+	ledger.Snapshot
+	fail *bool
+}
+
+func (s failing) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
+	if *s.fail {
+		return nil, 0, store.ErrUnavailable
+	}
+	return s.Snapshot.Holds(account, upto, limit)
+}
+
+// TestFailedReadIsNotRemembered: a decline that could not read the holds fails, and the next one
+// reads them.
+func TestFailedReadIsNotRemembered(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
+	hold(t, b, "h", 100, time.Hour)
+	fail := true
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return failing{snap, &fail} }
+	if d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(1)}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("holds that cannot be read: %+v, %v", d, err)
+	}
+	fail = false
+	if d := asked(t, b, 1); d.RetryAfter != time.Hour {
+		t.Errorf("afterwards a cent fits in %v, want an hour", d.RetryAfter)
+	}
+}
+
+// TestLimitsThatEnd: a RetryAfter counts by the limit that is in force at that time.
+func TestLimitsThatEnd(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		own        int64 // until
+		until      time.Duration
+		used, need int64
+		want       time.Duration
+	}{
+		{"a lower limit ends after the room is there", 10, 2 * time.Hour, 50, 60, 2 * time.Hour},
+		{"a lower limit ends before the room is there", 10, time.Minute, 50, 60, time.Hour},
+		{"a raise ends when the room would be there", 200, time.Hour, 150, 110, store.Never},
+		{"a raise ends just after the room is there", 200, time.Hour + time.Microsecond, 150, 110, time.Hour},
+		{"a raise ends before the room would be there", 200, time.Minute, 150, 90, time.Hour},
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, spend.Rolling("window", cents(100), time.Hour).AtMost(cents(200)))
+		if _, err := b.Record(t.Context(), spend.Request{ID: "1", Account: "a", Amount: cents(c.used)}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "2", Account: "a", Limits: []spend.RuleLimit{
+			{Rule: "window", Amount: cents(c.own), Until: l.now.Add(c.until)},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := asked(t, b, c.need); d.Approved || d.RetryAfter != c.want {
+			t.Errorf("%s: RetryAfter is %v, want %v", c.name, d.RetryAfter, c.want)
+		}
+	}
+}
+
+// TestVerifyBeforeTheFirstDecision: a rule that was added has not counted yet, and is no damage.
+func TestVerifyBeforeTheFirstDecision(t *testing.T) {
+	l := newTestLedger(t)
+	old := spend.Rolling("window", cents(100), day)
+	charge(t, budgets(t, l, old), "1", 60)
+	b := budgets(t, l, old, spend.Lifetime("ever", cents(100)), spend.Leaky("leaky", cents(100), day))
+	if err := b.Verify(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVerifyAfterAnotherPruned: a process that does not know a Lifetime rule has pruned entries that
+// the rule counted long ago. What is left cannot prove the rule, and is no damage.
+func TestVerifyAfterAnotherPruned(t *testing.T) {
+	l := newTestLedger(t)
+	window := spend.Rolling("window", cents(100), day)
+	knows, prunes := budgets(t, l, window, spend.Lifetime("ever", cents(1000))), budgets(t, l, window)
+	charge(t, knows, "1", 60)
+	l.now = l.now.Add(200 * day)
+	charge(t, prunes, "2", 60)
+	if _, err := prunes.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := l.Ledger.History(t.Context(), "cards/a", ledger.Position{}, 9); err != nil || len(left) != 1 {
+		t.Fatalf("%d entries are left, %v; want 1", len(left), err)
+	}
+	if err := knows.Verify(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnreadHoldAtTheEnd tests a decline that does not read one more hold. This hold expires at the
+// moment when an entry leaves and makes the room. So the time is exact.
+func TestUnreadHoldAtTheEnd(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(307), day))
+	charge(t, b, "entry", 50)
+	for i := range 256 {
+		hold(t, b, fmt.Sprint(i), 1, time.Hour)
+	}
+	hold(t, b, "unread", 1, day)
+	if x := asked(t, b, 306).Declines[0]; x.RetryAfter != day || x.AtLeast {
+		t.Errorf("RetryAfter is %v, at least: %v; want a day exactly", x.RetryAfter, x.AtLeast)
+	}
+}

@@ -1,0 +1,297 @@
+package spend
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// LimitsRequest gives an account limits of its own, by [Budgets.SetLimits].
+type LimitsRequest struct {
+	ID      string // of this request
+	Account string // in the main budget
+	Limits  []RuleLimit
+}
+
+// RuleLimit is an account's own limit for one rule of its budget.
+type RuleLimit struct {
+	// Rule is the name of the rule.
+	Rule string `json:"rule"`
+	// Amount takes the place of the rule's amount: from zero, which lets nothing pass, to the amount
+	// of the rule, or to that of [Rule.AtMost]. For a [Count] rule it is a number of spends, without
+	// a currency.
+	Amount Money `json:"amount"`
+	// Until ends the limit, by the ledger's clock at the decision. Afterwards the account has the
+	// limit that it has without an end, or else that of the budget. The zero time is no end.
+	Until time.Time `json:"until,omitzero"`
+	// Default takes the account's own limits of the rule away, with and without an end. Amount and
+	// Until are then zero.
+	Default bool `json:"default,omitempty"`
+}
+
+// SetLimits gives an account limits of its own, in the place of the amounts of the budget: this
+// card may spend 500 a day, and that one 5,000. All of them change together, in one decision. The
+// other limits of the account stay, and no used amount is ever reset. The ledger keeps an entry of
+// kind limits, whose Tags tell the new limits by rule.
+//
+// A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget whose
+// amounts shrink later bounds the accounts' own limits from then on. Retries and other errors are
+// those of [Budgets.Charge].
+func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (Decision, error) {
+	act, err := b.newUpkeep(kindLimits, r.ID, r.Account)
+	if err != nil {
+		return Decision{}, err
+	}
+	if len(r.Limits) == 0 {
+		return Decision{}, requestErr("the request sets no limit")
+	}
+	act.tags = make(map[string]string)
+	for _, l := range r.Limits {
+		if l.Amount, err = b.inUnit(l.Amount); err != nil {
+			return Decision{}, err
+		}
+		if err := l.check(); err != nil {
+			return Decision{}, err
+		}
+		if _, twice := act.tags[l.Rule]; twice {
+			return Decision{}, requestErr("two limits are of rule %q", l.Rule)
+		}
+		act.limits = append(act.limits, l)
+		act.tags[l.Rule] = l.text()
+	}
+	act.content = act.digest()
+	return b.decide(ctx, act)
+}
+
+// check returns an error if no budget could allow the limit.
+func (l *RuleLimit) check() error {
+	switch {
+	case !validName(l.Rule):
+		return requestErr("the name of a rule must be 1 to 64 bytes of UTF-8 without control characters")
+	case l.Default && (l.Amount != Money{} || !l.Until.IsZero()):
+		return requestErr("the limit of rule %q is the default, and has an amount or an end, too", l.Rule)
+	case l.Amount.Minor < 0:
+		return fmt.Errorf("spend: %w: the limit of rule %q is %v; it must be 0 or more", ErrAmount, l.Rule, l.Amount)
+	case !l.Until.IsZero() && (l.Until.UnixMicro() <= 0 || l.Until.Year() > 9999):
+		return requestErr("the limit of rule %q ends in the year %d", l.Rule, l.Until.Year())
+	}
+	return nil
+}
+
+// allow returns an error if the budget does not allow the limit. Rules may have changed since the
+// request was sent for the first time, so only its first decision asks.
+func (b *checkedBudget) allow(l *RuleLimit) error {
+	i := slices.IndexFunc(b.Rules, func(r Rule) bool { return r.name == l.Rule })
+	if i < 0 {
+		return fmt.Errorf("spend: %w: budget %q has no rule %q", ErrBudget, b.Name, l.Rule)
+	}
+	r := &b.Rules[i]
+	switch {
+	case l.Default:
+	case l.Amount.Currency != r.limit.Currency:
+		return fmt.Errorf("spend: %w: the limit is in %.8q and rule %q in %q", ErrCurrency, l.Amount.Currency, l.Rule, r.limit.Currency)
+	case l.Amount.Minor > r.most():
+		return fmt.Errorf("spend: %w: the limit is %v; rule %q allows an account at most %v (see Rule.AtMost)",
+			ErrBudget, l.Amount, l.Rule, Money{r.most(), r.limit.Currency})
+	}
+	return nil
+}
+
+// text describes the limit in an entry.
+func (l *RuleLimit) text() string {
+	if l.Default {
+		return "default"
+	}
+	s := l.Amount.String()
+	if l.Amount.Currency == "" {
+		s = fmt.Sprint(l.Amount.Minor)
+	}
+	if !l.Until.IsZero() {
+		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
+	}
+	return s
+}
+
+// Limits returns the account's own limits that are in force or will be, in the order of their rules.
+// A rule has up to two: one with an end, and then one without. It writes nothing.
+func (b *Budgets) Limits(ctx context.Context, account string) ([]RuleLimit, error) {
+	key, err := b.main.key(account)
+	if err != nil {
+		return nil, err
+	}
+	list := new([]RuleLimit)
+	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) error {
+		*list = nil
+		for _, u := range t.accounts[0].tallies {
+			own := t.accounts[0].ownLimit(u.rule.name)
+			in := func(n int64) Money { return Money{n, u.rule.limit.Currency} }
+			if own.until > t.accounts[0].time {
+				*list = append(*list, RuleLimit{Rule: own.rule, Amount: in(own.raised), Until: time.UnixMicro(own.until).UTC()})
+			}
+			if own.set {
+				*list = append(*list, RuleLimit{Rule: own.rule, Amount: in(own.amount)})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *list, nil
+}
+
+// FreezeRequest freezes or unfreezes an account.
+type FreezeRequest struct {
+	ID      string // of this request
+	Account string // in the main budget
+	Reason  string // 1 to 256 bytes of UTF-8 without control characters; optional for Unfreeze
+}
+
+// Freeze makes an account decline Charge, Authorize, Increase and UpTo, with the reason in
+// [Decline.Frozen]. Money that has moved is still accounted for: Capture, Void, Decrease, Refund,
+// Record and Credit go on. A frozen account that is frozen again has the new reason. The ledger
+// keeps an entry of kind freeze, whose Tags have the reason. Retries and errors are those of
+// [Budgets.Charge].
+func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {
+	if r.Reason == "" {
+		return Decision{}, requestErr("Freeze needs a reason")
+	}
+	return b.sendFreeze(ctx, kindFreeze, r)
+}
+
+// Unfreeze ends [Budgets.Freeze]. An account that is not frozen stays as it is. The ledger keeps an
+// entry of kind unfreeze. Retries and errors are those of [Budgets.Charge].
+func (b *Budgets) Unfreeze(ctx context.Context, r FreezeRequest) (Decision, error) {
+	return b.sendFreeze(ctx, kindUnfreeze, r)
+}
+
+func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (Decision, error) {
+	act, err := b.newUpkeep(kind, r.ID, r.Account)
+	if err != nil {
+		return Decision{}, err
+	}
+	if len(r.Reason) > maxTagValue || !validText(r.Reason) {
+		return Decision{}, requestErr("a reason must be up to %d bytes of UTF-8 without control characters", maxTagValue)
+	}
+	if r.Reason != "" {
+		act.tags = map[string]string{"reason": r.Reason}
+	}
+	act.content = act.digest()
+	return b.decide(ctx, act)
+}
+
+// newUpkeep returns an action on an account of the main budget that moves no money.
+func (b *Budgets) newUpkeep(kind, id, account string) (*action, error) {
+	if err := checkID("ID", id); err != nil {
+		return nil, err
+	}
+	key, err := b.main.key(account)
+	if err != nil {
+		return nil, err
+	}
+	return &action{kind: kind, id: id, keys: []string{key}, currency: b.main.Currency}, nil
+}
+
+// upkeep carries out SetLimits, Freeze and Unfreeze.
+func (t *attempt) upkeep() error {
+	a := t.accounts[0]
+	switch t.act.kind {
+	case kindLimits:
+		for i := range t.act.limits {
+			l := &t.act.limits[i]
+			if err := a.budget.allow(l); err != nil {
+				return err
+			}
+			a.setLimit(l)
+		}
+		a.useLimits()
+	case kindFreeze:
+		a.frozen = t.act.tags["reason"]
+	case kindUnfreeze:
+		a.frozen = ""
+	}
+	_, err := a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: t.act.tags})
+	return err
+}
+
+// ownLimit is the account's own limits of one rule.
+type ownLimit struct {
+	rule   string
+	set    bool // amount is the limit
+	amount int64
+	until  int64 // raised is the limit before that time; 0 if it is not
+	raised int64
+}
+
+// ownLimit returns the account's own limits of a rule.
+func (a *account) ownLimit(rule string) ownLimit {
+	if i, ok := a.findLimit(rule); ok {
+		return a.own[i]
+	}
+	return ownLimit{rule: rule}
+}
+
+func (a *account) findLimit(rule string) (int, bool) {
+	return slices.BinarySearchFunc(a.own, rule, func(l ownLimit, rule string) int { return strings.Compare(l.rule, rule) })
+}
+
+func (a *account) setLimit(l *RuleLimit) {
+	own := a.ownLimit(l.Rule)
+	switch {
+	case l.Default:
+		own = ownLimit{rule: l.Rule}
+	case l.Until.IsZero():
+		own.set, own.amount = true, l.Amount.Minor
+	default:
+		own.until, own.raised = l.Until.UnixMicro(), l.Amount.Minor
+	}
+	i, ok := a.findLimit(l.Rule)
+	if !ok {
+		a.own = slices.Insert(a.own, i, own)
+	}
+	a.own[i] = own
+	if own == (ownLimit{rule: l.Rule}) {
+		a.own = slices.Delete(a.own, i, i+1)
+	}
+}
+
+// amounts is the limit of a rule in an account, as it changes with time.
+type amounts struct {
+	now   int64
+	until int64 // then takes the place of now at that time; maxTime if it never does
+	then  int64
+}
+
+// amounts returns the limit of a rule at the time of the account.
+func (a *account) amounts(r *Rule) amounts {
+	own := a.ownLimit(r.name)
+	usual := r.limit.Minor
+	if own.set {
+		usual = min(own.amount, r.most())
+	}
+	if own.until <= a.time {
+		return amounts{now: usual, until: maxTime, then: usual}
+	}
+	return amounts{now: min(own.raised, r.most()), until: own.until, then: usual}
+}
+
+// useLimits gives the rules the limits that they have at the time of the account.
+func (a *account) useLimits() {
+	for _, u := range a.tallies {
+		u.amounts = a.amounts(u.rule)
+		if u.rule.kind != leaky || !u.known {
+			continue
+		}
+		if limit := u.rule.bucket(u.amounts.now); u.limit != limit {
+			u.limit, u.base, u.baseSeq = limit, u.bucket, u.countedSeq
+		}
+	}
+}
+
+// most returns the largest limit that an account may have for the rule.
+func (r *Rule) most() int64 { return cmp.Or(r.atMost.Minor, r.limit.Minor) }

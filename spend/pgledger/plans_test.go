@@ -1,0 +1,151 @@
+package pgledger_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/pgledger"
+)
+
+// TestPlansOutliveGrowth has a connection plan every statement while the tables are empty, and
+// fills the tables. The statements must go on to read by index: the tables count the rows that
+// plans read.
+func TestPlansOutliveGrowth(t *testing.T) {
+	for _, plans := range []string{"auto", "force_generic_plan", "force_custom_plan"} {
+		for name, state := range map[string]string{"never analyzed": "SELECT", "analyzed while empty": "ANALYZE @"} {
+			t.Run(plans+", "+name, func(t *testing.T) { growUnderPlans(t, plans, state) })
+		}
+	}
+}
+
+func growUnderPlans(t *testing.T, plans, state string) {
+	const rows = 30_000
+	ctx := context.Background()
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	tables := []string{"accounts", "entries", "requests", "holds"}
+	run := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(ctx, sql); err != nil {
+			t.Fatalf("%v, for %s", err, sql)
+		}
+	}
+	for _, name := range tables {
+		run("ALTER TABLE " + schema + ".buckets_" + name + " SET (autovacuum_enabled = false)")
+		run(strings.ReplaceAll(state, "@", schema+".buckets_"+name))
+	}
+	cfg := pgtest.Pool(t).Config()
+	cfg.MaxConns = 1
+	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = plans
+	cfg.ConnConfig.RuntimeParams["application_name"] = schema
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	l := over(t, pool, &postgres.Options{Schema: schema})
+	for n := range 7 { // the server takes a plan for all parameters from the sixth time on
+		everyStatement(t, l, pool, fmt.Sprint("before", n))
+	}
+	for _, sql := range []string{
+		"accounts (key) SELECT 'x/' || i",
+		"entries (at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, account, id, spend) " +
+			"SELECT clock_timestamp(), clock_timestamp(), i, i - i % 2, 1, 1, 0, 1, 1, 'EUR', 'spend', 'x/' || i, i, i",
+		"requests (at, accounts, content, answer, id) SELECT clock_timestamp(), ARRAY['x/' || i], '', '', 'x' || i",
+		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 'x/' || i, 'x' || i",
+	} {
+		run(fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
+	}
+	const times = 3
+	for n := range times {
+		everyStatement(t, l, pool, fmt.Sprint("after", n))
+	}
+	pool.Close() // the server counts at the latest when a session ends
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		var sessions int
+		if err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions); err != nil {
+			t.Fatal(err)
+		}
+		if sessions == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the session does not end")
+		}
+	}
+	for _, name := range tables {
+		var seq, index int
+		if err := admin.QueryRow(ctx, `SELECT t.seq_tup_read, sum(i.idx_tup_read)::int
+			FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
+			WHERE t.schemaname = $1 AND t.relname = $2 GROUP BY 1`, schema, "buckets_"+name).Scan(&seq, &index); err != nil {
+			t.Fatal(err)
+		}
+		most := 2000
+		if name == "requests" {
+			most += times * 2 * (rows + 200) // PruneRequests reads all of them, twice in each round
+		}
+		if seq > most || index > 5000 {
+			t.Errorf("%s: %d rows were read without an index and %d by index, of a table of %d; want at most %d and 5000",
+				name, seq, index, rows, most)
+		}
+	}
+}
+
+// everyStatement makes calls that send every statement of the ledger.
+func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id string) {
+	t.Helper()
+	ctx := t.Context()
+	calls := func(l ledger.Ledger, id string) {
+		t.Helper()
+		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+			spend.Lifetime("ever", euros(1_000_000)), spend.Rolling("brief", euros(1_000_000), time.Millisecond),
+		}}, nil)
+		must := func(d spend.Decision, err error) {
+			t.Helper()
+			if err != nil || !d.Approved {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(b.Charge(ctx, spend.Request{ID: id, Account: "7", Amount: euros(2)}))
+		must(b.Refund(ctx, spend.RefundRequest{ID: id + "r", SpendID: id, Amount: euros(1)}))
+		must(b.Authorize(ctx, spend.Request{ID: id + "a", Account: "7", Amount: euros(2)}))
+		must(b.Capture(ctx, spend.CaptureRequest{ID: id + "c", HoldID: id + "a", Amount: euros(1)}))
+		must(b.Authorize(ctx, spend.Request{ID: id + "v", Account: "7", Amount: euros(2), TTL: time.Millisecond}))
+		if _, err := b.Remaining(ctx, "7"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Verify(ctx, "7"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.History(ctx, "cards/7", ledger.Position{}, 5); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Accounts(ctx, "cards/", "", 5); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.PruneRequests(ctx, "nobody/", time.Now().Add(time.Hour).UnixMicro()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls(l, id)
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls(l.With(tx), id+"tx")
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,101 @@
+package pgledger_test
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/spendtest"
+	"github.com/brimgo/brim/store"
+)
+
+// TestRights gives a role the rights that the comments of the migrations list, and no others. The
+// role must be able to do everything but to change the ledger's past.
+func TestRights(t *testing.T) {
+	owner := pgtest.Pool(t)
+	schema := migrated(t, owner)
+	role := schema + "_app"
+	run := func(sql string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	run("CREATE ROLE " + role)
+	defer run("DROP OWNED BY " + role + "; DROP ROLE " + role)
+	files, err := migrations.Files(&migrations.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, name := range []string{"0001_buckets.up.sql", "0002_ledger.up.sql"} {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^--   ((?:REVOKE|GRANT) .*) app;$`).FindAllStringSubmatch(string(text), -1) {
+			run(m[1] + " " + role)
+			lines++
+		}
+	}
+	if lines != 10 {
+		t.Fatalf("found %d lines of rights in the migrations; want 10", lines)
+	}
+
+	config := owner.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Errorf("a program calls Up when it starts: %v", err)
+	}
+	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	bucket := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
+	if st, err := s.Fill(t.Context(), store.Op{Bucket: bucket, Amount: 1}); err != nil || !st.Accepted {
+		t.Errorf("fill: %+v, %v", st, err)
+	}
+	results, err := s.Apply(t.Context(), store.Txn{{Bucket: bucket, Hold: 1}})
+	if err != nil || !results[0].Accepted {
+		t.Errorf("apply: %+v, %v", results, err)
+	}
+	if entries, err := s.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 1 {
+		t.Errorf("scan: %v, %v", entries, err)
+	}
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Errorf("prune: %v", err)
+	}
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	h := harness(t)
+	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
+		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
+	}
+	spendtest.Random(t, h, 300)
+
+	for _, sql := range []string{
+		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",
+		"TRUNCATE @entries", "DROP TABLE @requests", "CREATE TABLE @more ()", "DELETE FROM @migrations",
+	} {
+		sql = strings.ReplaceAll(sql, "@", pgx.Identifier{schema}.Sanitize()+".buckets_")
+		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "42501") {
+			t.Errorf("%s: %v; want 42501, which is a missing right", sql, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package pgledger_test
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
+)
+
+// trips notes the statements of every round trip.
+type trips struct {
+	mu   sync.Mutex
+	list []string
+}
+
+var label = regexp.MustCompile(`brim:ledger\.(\w+)`)
+
+func (t *trips) note(statements ...string) {
+	var names []string
+	for _, sql := range statements {
+		name, _, _ := strings.Cut(sql, " ")
+		if m := label.FindStringSubmatch(sql); m != nil {
+			name = m[1]
+		}
+		names = append(names, name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list = append(t.list, strings.Join(names, " "))
+}
+
+func (t *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	if label.MatchString(d.SQL) {
+		t.note(d.SQL)
+	}
+	return ctx
+}
+
+func (t *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	var statements []string
+	for _, q := range d.Batch.QueuedQueries {
+		statements = append(statements, q.SQL)
+	}
+	t.note(statements...)
+	return ctx
+}
+
+func (t *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// TestRoundTrips sees that a decision takes the two round trips that docs/spend.md lists.
+func TestRoundTrips(t *testing.T) {
+	direct := pgtest.Pool(t)
+	schema := migrated(t, direct)
+	var seen trips
+	cfg := direct.Config()
+	cfg.ConnConfig.Tracer = &seen
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	b := cardsAndTeams(t, over(t, pool, &postgres.Options{Schema: schema}))
+	const read = "BEGIN plan take requests watched"
+	for _, c := range []struct {
+		name string
+		call func(context.Context) (spend.Decision, error)
+		want []string
+	}{
+		{"first charge", func(ctx context.Context) (spend.Decision, error) {
+			return b.Charge(ctx, spend.Request{ID: "1", Account: "7", Amount: euros(1)})
+		}, []string{read, "create save append answer COMMIT"}},
+		{"charge", func(ctx context.Context) (spend.Decision, error) {
+			return b.Charge(ctx, spend.Request{ID: "2", Account: "7", Amount: euros(1)})
+		}, []string{read, "save append answer COMMIT"}},
+		{"replay", func(ctx context.Context) (spend.Decision, error) {
+			return b.Charge(ctx, spend.Request{ID: "2", Account: "7", Amount: euros(1)})
+		}, []string{read, "ROLLBACK"}},
+		{"authorization", func(ctx context.Context) (spend.Decision, error) {
+			return b.Authorize(ctx, spend.Request{ID: "3", Account: "7", Amount: euros(2)})
+		}, []string{read, "save append answer hold COMMIT"}},
+		{"capture", func(ctx context.Context) (spend.Decision, error) {
+			return b.Capture(ctx, spend.CaptureRequest{ID: "4", HoldID: "3", Amount: euros(2)})
+		}, []string{"BEGIN plan owners take requests watched", "save append answer spends unhold COMMIT"}},
+		{"refund", func(ctx context.Context) (spend.Decision, error) {
+			return b.Refund(ctx, spend.RefundRequest{ID: "5", SpendID: "3", Amount: euros(1)})
+		}, []string{"BEGIN plan owners take requests watched", "save append answer spends COMMIT"}},
+		{"several charges", func(ctx context.Context) (spend.Decision, error) {
+			answers := b.ChargeAll(ctx, []spend.Request{
+				{ID: "6", Account: "7", Amount: euros(1)}, {ID: "7", Account: "8", Amount: euros(1)}, {ID: "8", Account: "7", Amount: euros(1)},
+			})
+			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
+		}, []string{read, "create save append answer COMMIT"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen.list = nil
+			if d, err := c.call(t.Context()); err != nil || !d.Approved {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			if !slices.Equal(seen.list, c.want) {
+				t.Errorf("round trips %q, want %q", seen.list, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package spendtest
+
+// fault is the defect of a broken ledger.
+type fault string
+
+// Each fault describes the broken ledger: "a ledger that ...".
+const (
+	none                  fault = "none"
+	losesEntry            fault = "loses the last entry of a decision"
+	losesDeclines         fault = "keeps no entry of a decline"
+	forgetsDeclines       fault = "forgets the answer to a declined request"
+	repeatsEntries        fault = "appends the entries once more when a request is sent again"
+	losesSecondAccount    fault = "changes only the first account of a decision"
+	keepsFirstState       fault = "does not update an account at a capture"
+	keepsFirstSpend       fault = "lets a hold be captured above its amount"
+	forgetsRefunds        fault = "lets a spend be refunded twice"
+	keepsEndedHolds       fault = "keeps a hold after its release"
+	losesHolds            fault = "lets no hold expire"
+	neverDrops            fault = "keeps entries that were dropped"
+	dropsTooMuch          fault = "drops entries that still count"
+	losesTags             fault = "keeps entries without tags"
+	losesSpendAmounts     fault = "keeps entries without the amount with which their spend began"
+	losesCredits          fault = "keeps credits without the parts that rules counted"
+	datesByDecision       fault = "dates corrections at their decision"
+	truncatesStates       fault = "truncates the figures of an account"
+	decidesBeforeLock     fault = "reads the account before it locks"
+	readsIDsBeforeLock    fault = "looks an ID up before it locks"
+	readsSpendBeforeLock  fault = "reads a hold before it locks"
+	foldsIDs              fault = "folds the case of IDs"
+	truncatesIDs          fault = "truncates IDs"
+	foldsAccounts         fault = "folds the case of accounts"
+	trimsAccounts         fault = "trims accounts"
+	answersLast           fault = "remembers one answer for each account"
+	wallClock             fault = "counts windows by another clock"
+	coarseClock           fault = "counts windows by a clock of milliseconds"
+	locksNoSpend          fault = "does not lock the accounts of a spend"
+	entriesByDecision     fault = "lists entries by the time of the decision"
+	splitsDates           fault = "ends a page between entries of one date"
+	entriesFromEdge       fault = "lists the entries of the edge of a window twice"
+	entriesBelowUpto      fault = "leaves out the entries of the last date of a range"
+	sinceRepeats          fault = "lists the entry at a position as if it came after it"
+	hidesDamage           fault = "hides damaged entries"
+	holdsLate             fault = "lets a hold expire too late"
+	holdsNoNext           fault = "forgets when the next hold expires"
+	historyOldestFirst    fault = "lists the history oldest first"
+	historyShortPages     fault = "lists the history in short pages"
+	historyRepeats        fault = "repeats an entry on the next page of the history"
+	accountsShortPages    fault = "lists accounts in short pages"
+	accountsOfAll         fault = "lists the accounts of all budgets"
+	neverPrunesIDs        fault = "never prunes IDs"
+	prunesIDsEarly        fault = "prunes IDs too early"
+	prunesAllBudgets      fault = "prunes the IDs of all budgets"
+	prunesOpenHolds       fault = "prunes the IDs of open holds"
+	losesAnswersAtRestart fault = "forgets answers at a restart"
+	losesEntriesAtRestart fault = "forgets entries at a restart"
+	losesHoldsAtRestart   fault = "forgets holds at a restart"
+	keepsLostEntries      fault = "keeps the entries of a lost transaction"
+	keepsLostAnswers      fault = "keeps the answers of a lost transaction"
+	togetherOnOldState    fault = "decides all jobs of one call on the state before the first"
+	togetherFails         fault = "fails all jobs of one call if one of them fails"
+	togetherReversed      fault = "decides the last job of one call first"
+	ignoresContext        fault = "ignores the context"
+	usableAfterClose      fault = "works after Close"
+)
+
+// random is the test of [Random] in the table.
+const random = "random"
+
+// brokenCase is a fault, and the test of the suite that must fail.
+type brokenCase struct {
+	fault fault
+	test  string
+}
+
+// name identifies an entry of the table.
+func (b brokenCase) name() string { return string(b.fault) + ", by " + b.test }
+
+var broken = []brokenCase{
+	{losesEntry, "racing charges"},
+	{losesDeclines, "history explains"},
+	{forgetsDeclines, "a retry gets the first answer"},
+	{repeatsEntries, "each request keeps its own answer"},
+	{losesSecondAccount, "either all accounts are charged or none"},
+	{keepsFirstState, "captures in parts"},
+	{keepsFirstSpend, "captures in parts"},
+	{forgetsRefunds, "no more is refunded than was captured"},
+	{keepsEndedHolds, "an ended hold does not expire"},
+	{losesHolds, "a hold expires without a background job"},
+	{neverDrops, "pruning changes no answer"},
+	{dropsTooMuch, "pruning changes no answer"},
+	{losesTags, "history explains"},
+	{losesSpendAmounts, "the first amount decides"},
+	{losesCredits, "a credit makes room where a rule counts it"},
+	{datesByDecision, "a tip can be forced"},
+	{truncatesStates, "many rules"},
+	{decidesBeforeLock, "racing charges"},
+	{readsIDsBeforeLock, "one ID from many callers"},
+	{readsSpendBeforeLock, "racing captures"},
+	{foldsIDs, "IDs are compared byte by byte"},
+	{truncatesIDs, "IDs are compared byte by byte"},
+	{foldsAccounts, "accounts are compared byte by byte"},
+	{trimsAccounts, "accounts are compared byte by byte"},
+	{answersLast, "each request keeps its own answer"},
+	{wallClock, "a window ends to the microsecond"},
+	{coarseClock, "a window ends to the microsecond"},
+	{locksNoSpend, "captures in parts"},
+	{entriesByDecision, "a tip can be forced"},
+	{splitsDates, "many entries of one date"},
+	{entriesFromEdge, "many entries of one date"},
+	{entriesBelowUpto, "a window ends to the microsecond"},
+	{sinceRepeats, "two processes with different rules"},
+	{hidesDamage, "an ended hold does not expire"},
+	{holdsLate, "a hold expires without a background job"},
+	{holdsNoNext, "holds expire one after the other"},
+	{historyOldestFirst, "history explains"},
+	{historyShortPages, "long histories are paged"},
+	{historyRepeats, "history explains"},
+	{accountsShortPages, "pruning covers all accounts of one budget"},
+	{accountsShortPages, "an export of many accounts"},
+	{accountsOfAll, "an export has every entry once"},
+	{accountsOfAll, "pruning covers all accounts of one budget"},
+	{neverPrunesIDs, "pruning changes no answer"},
+	{prunesIDsEarly, "pruning changes no answer"},
+	{prunesAllBudgets, "pruning covers all accounts of one budget"},
+	{prunesOpenHolds, "pruning changes no answer"},
+	{losesAnswersAtRestart, "a restart loses nothing"},
+	{losesEntriesAtRestart, "a restart loses nothing"},
+	{losesHoldsAtRestart, "a restart loses nothing"},
+	{keepsLostEntries, "a lost transaction leaves nothing"},
+	{keepsLostAnswers, "a lost transaction leaves nothing"},
+	{togetherOnOldState, "requests that are sent together"},
+	{togetherFails, "requests that are sent together"},
+	{togetherReversed, "requests that are sent together"},
+	{ignoresContext, "closed"},
+	{usableAfterClose, "closed"},
+
+	// The model finds these faults too, without the cases.
+	{keepsFirstSpend, random},
+	{forgetsRefunds, random},
+	{losesHolds, random},
+	{losesSpendAmounts, random},
+	{losesCredits, random},
+	{datesByDecision, random},
+	{entriesByDecision, random},
+	{answersLast, random},
+	{keepsLostEntries, random},
+	{togetherReversed, random},
+}

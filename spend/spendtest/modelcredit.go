@@ -1,0 +1,91 @@
+package spendtest
+
+import (
+	"slices"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// modelMove is a change of the used money of an account, or a credit.
+type modelMove struct {
+	account string
+	tags    map[string]string
+	first   int64 // the amount with which the spend began, or that of the credit
+	at      int64 // of the decision
+	date    int64 // at which it counts
+	used    int64
+	counted map[string]int64 // of a credit, by the names of the rules that have counted it
+}
+
+// move notes a change of the used money of a spend.
+func (m *model) move(s *modelSpend, used, t, date int64) {
+	for _, account := range s.accounts {
+		m.moves = append(m.moves, modelMove{account: account, tags: s.tags, first: s.first, at: t, date: date, used: used})
+	}
+}
+
+// credit adds a credit to the accounts.
+func (m *model) credit(rules []modelRule, accounts []string, tags map[string]string, n, t int64) {
+	for _, account := range accounts {
+		c := modelMove{account: account, tags: tags, first: n, at: t, date: t, counted: make(map[string]int64)}
+		for _, r := range rules {
+			if !r.credits || !r.matches(tags, n) {
+				continue
+			}
+			used, _, _ := m.usage(r.of(tags), account, t)
+			c.counted[r.name] = min(n, used)
+		}
+		m.moves = append(m.moves, c)
+		for _, r := range rules {
+			m.pourInto(r, account, -c.counted[r.name], t)
+		}
+	}
+}
+
+// counted returns the parts of the last credit of an account that rules have counted.
+func (m *model) counted(account string) map[string]spend.Money {
+	list := make(map[string]spend.Money)
+	for _, v := range slices.Backward(m.moves) {
+		if v.account == account {
+			for rule, n := range v.counted {
+				if n > 0 {
+					list[rule] = money(n)
+				}
+			}
+			break
+		}
+	}
+	return list
+}
+
+// paid returns the units of a rule in an account that credits have paid at t. It goes through all
+// moves from the first one on. Paid units leave first, and no more are paid than there are.
+func (m *model) paid(r modelRule, account string, t int64) (paid int64) {
+	var before []modelMove
+	last := int64(0)
+	pass := func(now int64) {
+		left := int64(0)
+		for _, v := range before {
+			if r.in(v.date, last) && !r.in(v.date, now) {
+				left += v.used
+			}
+		}
+		paid, last = max(0, paid-left), now
+	}
+	for _, v := range m.moves {
+		if v.account != account || v.at > t || !r.matches(v.tags, v.first) {
+			continue
+		}
+		pass(v.at)
+		before = append(before, v)
+		inside := int64(0)
+		for _, w := range before {
+			if r.in(w.date, v.at) {
+				inside += w.used
+			}
+		}
+		paid = min(paid+v.counted[r.name], inside)
+	}
+	pass(t)
+	return paid
+}

@@ -1,0 +1,113 @@
+package spendtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// boundedRules returns rules that filter by amount.
+func boundedRules(r *rand.Rand, limit, width func() int64) []modelRule {
+	return []modelRule{
+		{kind: "rolling", name: "large", limit: limit(), width: width(), from: 1 + r.Int64N(30)},
+		{kind: "day", name: "small", limit: limit(), upTo: 5 + r.Int64N(30)},
+		{kind: "count", name: "few", limit: 1 + r.Int64N(4), width: width(), from: 10, upTo: 10 + r.Int64N(30)},
+		{kind: "leaky", name: "large leaky", limit: 64, width: leakyWidth(r), from: 1 + r.Int64N(30), upTo: 35},
+	}
+}
+
+// perRules returns rules whose limits hold for each category.
+func perRules(r *rand.Rand, limit, width func() int64) []modelRule {
+	return []modelRule{
+		{kind: "rolling", name: "rolling each", limit: limit(), width: width(), each: true},
+		{kind: "day", name: "day each", limit: limit(), offset: 3600e6, each: true},
+		{kind: "lifetime", name: "lifetime each", limit: 2 * limit(), each: true, from: r.Int64N(10)},
+		{kind: "count", name: "count each", limit: 1 + r.Int64N(4), width: width(), each: true},
+		{kind: "counted", name: "counted each", limit: 1 + r.Int64N(4), each: true, tag: "category", value: "travel", not: true},
+	}
+}
+
+// of returns the rule for the category in tags, if its limit holds for each category.
+func (r modelRule) of(tags map[string]string) modelRule {
+	if r.each {
+		r.narrowed, r.one = true, tags["category"]
+	}
+	return r
+}
+
+// shown returns the rules that Remaining shows, in that order: of a rule for each category, those
+// that have used or held something.
+func (m *model) shown(rules []modelRule, account string, t int64) (list []modelRule) {
+	for _, r := range rules {
+		if !r.each {
+			list = append(list, r)
+			continue
+		}
+		for _, category := range []string{"", "food", "travel"} {
+			one := r.of(map[string]string{"category": category})
+			if used, held, _ := m.usage(one, account, t); used > 0 || held > 0 {
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
+// bounded returns rule with the bounds of amounts that r has.
+func (r modelRule) bounded(rule spend.Rule) spend.Rule {
+	if r.from > 0 {
+		rule = rule.MatchingAtLeast(money(r.from))
+	}
+	if r.upTo > 0 {
+		rule = rule.MatchingAtMost(money(r.upTo))
+	}
+	return rule
+}
+
+// mayCredit reports whether the rule can count credits.
+func (r modelRule) mayCredit() bool { return !r.spends() && r.kind != "single" }
+
+// first reports whether is holds at t for the first time from now on. Between the times at which it
+// looks, room only grows, or stays as it is.
+func (m *model) first(r modelRule, account string, now, t int64, is func(t int64) bool) bool {
+	early := func(at int64) bool { return at >= now && at < t && is(at) }
+	if !is(t) || early(now) || early(t-1) {
+		return false
+	}
+	if r.kind != "rolling" && r.kind != "count" {
+		return true
+	}
+	for _, s := range m.spends {
+		for _, p := range s.parts {
+			if early(p.at + r.width) {
+				return false
+			}
+		}
+		if early(s.expires) {
+			return false
+		}
+	}
+	return !early(m.own[account+" "+r.name].until)
+}
+
+const year = 366 * dayLength
+
+// grows checks that the rule has more room at that time, and none more a
+// microsecond before.
+func (s *sequence) grows(r modelRule, account string, now int64, at time.Time) error {
+	room := func(t int64) int64 { return s.model.room(r, account, t) }
+	switch {
+	case at.IsZero():
+		if later := room(now + year); later > room(now) {
+			return fmt.Errorf("account %s, rule %s: GrowsAt is zero; within a year room grows from %d to %d",
+				account, r.name, room(now), later)
+		}
+	case s.model.first(r, account, now, at.UnixMicro(), func(t int64) bool { return room(t) > room(now) }):
+	default:
+		return fmt.Errorf("account %s, rule %s: GrowsAt is %d us from now; that is not the first time with more room than %d",
+			account, r.name, at.UnixMicro()-now, room(now))
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package spend
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// sums are the units that a rule counts.
+type sums struct {
+	used int64 // a number of spends, for a Count rule
+	held int64
+	paid int64 // the part of used for which counted credits have paid; see pay.go
+}
+
+// spent returns the used amount that the rule shows and decides on: that which no credit has paid.
+func (s *sums) spent() int64 { return s.used - s.paid }
+
+// add adds the used and held units of n, and reports whether the sums are in range. If they are not,
+// s has no meaning. No more units are paid than are used: a refund takes back the others.
+func (s *sums) add(n sums) bool {
+	used, fits := add(s.used, n.used)
+	held, fit := add(s.held, n.held)
+	s.used, s.held, s.paid = used, held, min(s.paid, max(0, used))
+	return fits && fit
+}
+
+// valueSums are the sums of one value of a tag.
+type valueSums struct {
+	value string
+	sums
+}
+
+// Per returns a rule whose limit holds for each value of a tag, such as a merchant: 100.00 a day at
+// each merchant. A request without the tag counts under the empty value. An account's own limit of
+// the rule holds for each value, too. Of several calls, the last one counts.
+//
+// A decision shows the figures of its own value, in [Usage.Value]; [Budgets.Remaining] shows all
+// values with used or held money. An account keeps a figure for each value in the window of the
+// rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So use
+// tags of hundreds of values in an account, and not of millions. [Leaky] and [PerTransaction] have no
+// Per.
+func (r Rule) Per(tag string) Rule {
+	r.each, r.per = true, tag
+	return r
+}
+
+// addValue adds to the sums of a value. A value whose sums are zero is forgotten.
+func (u *tally) addValue(value string, n sums) bool {
+	i, found := u.find(value)
+	if !found {
+		u.values = slices.Insert(u.values, i, valueSums{value: value})
+	}
+	ok := u.values[i].add(n)
+	if u.values[i].sums == (sums{}) {
+		u.values = slices.Delete(u.values, i, i+1)
+	}
+	return ok
+}
+
+func (u *tally) find(value string) (int, bool) {
+	return slices.BinarySearchFunc(u.values, value, func(s valueSums, value string) int { return strings.Compare(s.value, value) })
+}
+
+// of returns the tally of a spend with these tags: for a rule with Per, a copy of u with the sums of
+// the tag's value, to be read only.
+func (u *tally) of(tags map[string]string) *tally {
+	if !u.rule.each {
+		return u
+	}
+	one := *u
+	one.value = tags[u.rule.per]
+	if i, found := u.find(one.value); found {
+		one.sums = u.values[i].sums
+	}
+	return &one
+}
+
+// takes reports whether u counts a spend with these tags, which began with amount. For a rule with
+// Per, u is a tally that of has made.
+func (u *tally) takes(tags map[string]string, amount int64) bool {
+	return u.rule.matches(tags, amount) && (!u.rule.each || tags[u.rule.per] == u.value)
+}
+
+// all returns the tallies of all values with used or held units, and u itself for a rule without Per.
+// It reads the entries in the window once for all of them.
+func (u *tally) all(a *account) ([]*tally, error) {
+	if !u.rule.each {
+		return []*tally{u}, nil
+	}
+	ahead := make(map[string][]leave)
+	if u.rule.rolls() {
+		err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
+			one := tally{name: u.name, fingerprint: u.fingerprint, rule: u.rule, value: e.Tags[u.rule.per]}
+			list := ahead[one.value]
+			if n := len(list); n == 0 || list[n-1].date != e.Dated {
+				list = append(list, leave{date: e.Dated})
+			}
+			one.gather(&list[len(list)-1], e)
+			ahead[one.value] = list
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var list []*tally
+	for _, s := range u.values {
+		if s.spent() > 0 || s.held > 0 {
+			one := u.of(map[string]string{u.rule.per: s.value})
+			one.ahead = ahead[s.value]
+			list = append(list, one)
+		}
+	}
+	return list, nil
+}
+
+func (e *encoder) values(list []valueSums) {
+	e.int(int64(len(list)))
+	for _, s := range list {
+		e.string(s.value)
+		e.int(s.used)
+		e.int(s.held)
+		e.int(s.paid)
+	}
+}
+
+func (d *decoder) sums() sums { return sums{used: d.int(), held: d.int(), paid: d.int()} }
+
+// values reads the sums of values. All values share one string, which costs less than one for each.
+func (d *decoder) values() []valueSums {
+	n := d.count()
+	if n == 0 {
+		return nil
+	}
+	rest := string(d.b)
+	list := make([]valueSums, 0, n)
+	for range n {
+		length := d.count()
+		at := len(rest) - len(d.b)
+		d.b = d.b[length:]
+		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums()})
+	}
+	return list
+}

@@ -1,0 +1,191 @@
+package spend_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
+)
+
+// TestWaitsAreTheShortest makes random histories. After the RetryAfter of a decline the amount is
+// approved, and not a microsecond before. At GrowsAt more remains, and not a microsecond before.
+// The entries add up to the figures, and none of them is empty.
+func TestWaitsAreTheShortest(t *testing.T) {
+	waits, grows := make(map[string]int), make(map[string]int)
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		l := newTestLedger(t)
+		rules := []spend.Rule{
+			spend.Rolling("window", cents(100), 2*day),
+			spend.Leaky("leaky", cents(128), 1<<17*time.Second),
+			spend.Calendar("day", cents(90), spend.Day, time.UTC),
+			spend.Count("often", 6, 2*day),
+			spend.Lifetime("ever", cents(2000)),
+		}
+		rule := rules[seed%uint64(len(rules))]
+		if r.IntN(2) == 0 {
+			rule = rule.Matching("kind", "some")
+		}
+		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tag := map[string]string{"kind": "some"}
+		var spends []string
+		for step := range 40 {
+			id := fmt.Sprint(step)
+			req := spend.Request{ID: id, Account: "a", Amount: cents(1 + r.Int64N(40)), Tags: tag}
+			if r.IntN(4) == 0 {
+				req.Tags = nil
+			}
+			switch n := r.IntN(10); {
+			case n < 4:
+				req.TTL = time.Duration(1 + r.Int64N(int64(3*day)))
+				_, err = b.Authorize(t.Context(), req)
+				spends = append(spends, id)
+			case n < 7:
+				_, err = b.Charge(t.Context(), req)
+				spends = append(spends, id)
+			case n < 8 && len(spends) > 0:
+				old := spends[r.IntN(len(spends))]
+				// It may have ended, or have less than the amount.
+				_, _ = b.Capture(t.Context(), spend.CaptureRequest{
+					ID: id, HoldID: old, Amount: cents(1 + r.Int64N(20)), Final: r.IntN(3) == 0, Force: r.IntN(3) == 0,
+				})
+				_, _ = b.Increase(t.Context(), spend.IncreaseRequest{ID: "more " + id, HoldID: old, Amount: cents(1 + r.Int64N(9))})
+			case n < 9 && len(spends) > 0:
+				old := spends[r.IntN(len(spends))]
+				_, _ = b.Refund(t.Context(), spend.RefundRequest{ID: id, SpendID: old, Amount: cents(1 + r.Int64N(10))})
+			default:
+				l.now = l.now.Add(time.Duration(r.Int64N(int64(day))).Truncate(time.Microsecond))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := l.now
+			list, err := b.Remaining(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, u := range list {
+				if u.GrowsAt.IsZero() {
+					continue
+				}
+				grows[u.Rule]++
+				l.now = u.GrowsAt
+				after, err := b.Remaining(t.Context(), "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.now = l.now.Add(-time.Microsecond)
+				before, err := b.Remaining(t.Context(), "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if after[i].Remaining.Minor <= u.Remaining.Minor || before[i].Remaining.Minor > u.Remaining.Minor {
+					t.Fatalf("seed %d, step %d, rule %s: %v remains, %v at GrowsAt, and %v a microsecond before",
+						seed, step, u.Rule, u.Remaining, after[i].Remaining, before[i].Remaining)
+				}
+			}
+			l.now = now
+		}
+		if err := b.Verify(t.Context(), "a"); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for e, err := range b.History(t.Context(), "a", nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if empty := e.Used.Minor == 0 && e.Held.Minor == 0; empty != (e.Kind == "decline") {
+				t.Fatalf("seed %d: %+v; want a change of money in each entry but those of declines", seed, e)
+			}
+		}
+		// The waits of declines, for every amount.
+		for n := int64(1); n <= 130; n += 3 {
+			ask := spend.Request{Account: "a", Amount: cents(n), Tags: tag}
+			d, err := b.AbleToAccept(t.Context(), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Approved || d.RetryAfter == store.Never {
+				continue
+			}
+			waits[d.Declines[0].Rule]++
+			now := l.now
+			l.now = now.Add(d.RetryAfter)
+			after, err := b.AbleToAccept(t.Context(), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.now = l.now.Add(-time.Microsecond)
+			before, err := b.AbleToAccept(t.Context(), ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.now = now; !after.Approved || before.Approved {
+				t.Fatalf("seed %d, rule %s: %d cents have RetryAfter %v; approved then: %v, and a microsecond before: %v",
+					seed, d.Declines[0].Rule, n, d.RetryAfter, after.Approved, before.Approved)
+			}
+		}
+	}
+	t.Logf("%v waits, %v times at which more remains", waits, grows)
+	for _, rule := range []string{"window", "leaky", "day", "often"} {
+		if waits[rule] < 10 || grows[rule] < 10 {
+			t.Errorf("rule %s: %d waits and %d times at which more remains; want more of both", rule, waits[rule], grows[rule])
+		}
+	}
+}
+
+// TestGrowsAtOfDecisions: a decision has the GrowsAt that needs no entries.
+func TestGrowsAtOfDecisions(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rule  spend.Rule
+		spent int64
+		hold  int64
+		after time.Duration // since the spend; 0 for no GrowsAt
+	}{
+		{"leaky", spend.Leaky("r", cents(100), 100*time.Second), 10, 0, time.Second},
+		{"leaky, one cent", spend.Leaky("r", cents(100), 100*time.Second), 1, 0, time.Second},
+		{"leaky, with a hold", spend.Leaky("r", cents(100), 100*time.Second), 10, 1, 0},
+		{"calendar", spend.Calendar("r", cents(100), spend.Day, time.UTC), 10, 0, 12 * time.Hour},
+		{"calendar, one cent", spend.Calendar("r", cents(100), spend.Day, time.UTC), 1, 0, 12 * time.Hour},
+		{"calendar, with a hold", spend.Calendar("r", cents(100), spend.Day, time.UTC), 10, 1, 0},
+		{"rolling", spend.Rolling("r", cents(100), day), 10, 0, 0},
+		{"per transaction", spend.PerTransaction("r", cents(100)), 10, 0, 0},
+		{"leaky, empty", spend.Leaky("r", cents(100), 100*time.Second), 0, 0, 0},
+		{"calendar, empty", spend.Calendar("r", cents(100), spend.Day, time.UTC), 0, 0, 0},
+		{"leaky, with nothing but a hold", spend.Leaky("r", cents(100), 100*time.Second), 0, 1, 0},
+		{"calendar, with nothing but a hold", spend.Calendar("r", cents(100), spend.Day, time.UTC), 0, 1, 0},
+	} {
+		l := newTestLedger(t)
+		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{c.rule}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.spent > 0 {
+			if _, err := b.Charge(t.Context(), spend.Request{ID: "s", Account: "a", Amount: cents(c.spent)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.hold > 0 {
+			if _, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "a", Amount: cents(c.hold)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want time.Time
+		if c.after > 0 {
+			want = l.now.Add(c.after)
+		}
+		if got := d.Remaining[0].GrowsAt; !got.Equal(want) {
+			t.Errorf("%s: GrowsAt is %v, want %v", c.name, got, want)
+		}
+	}
+}
