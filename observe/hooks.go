@@ -17,7 +17,12 @@ type Hooks struct {
 	Start func(ctx context.Context, c Call) context.Context
 	// Decision is called for each operation that was decided: once for a Fill, and for each
 	// operation of each transaction of an Apply, unless the transaction has an error of its own.
+	// It is not called for a question (mode Ask), which puts nothing in, nor for the operations
+	// that Block is called for.
 	Decision func(ctx context.Context, d Decision)
+	// Block is called for each Block and Unblock that went in. It is not called for a penalty,
+	// which is part of a Decision.
+	Block func(ctx context.Context, b Block)
 	// End is called after each call to the store.
 	End func(ctx context.Context, c Call, o Outcome)
 	// Flush and Retry are called by the backend, if its options got [Hooks.Trace]. They belong to
@@ -36,6 +41,7 @@ const (
 	MethodRead   Method = "read"
 	MethodDelete Method = "delete"
 	MethodScan   Method = "scan"
+	MethodVisit  Method = "visit"
 	MethodPrune  Method = "prune"
 )
 
@@ -43,7 +49,7 @@ const (
 type Call struct {
 	Method Method
 	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a
-	// Delete, and the limit of a Scan. It is 1 for a Fill and 0 for a Prune.
+	// Delete, and the limit of a Scan. It is 1 for a Fill, and 0 for a Visit and a Prune.
 	Size int
 }
 
@@ -61,6 +67,23 @@ type Decision struct {
 	// Operations is the number of operations that were decided together, this one included: 1 for
 	// a Fill, and the length of the transaction in an Apply.
 	Operations int
+}
+
+// Block is the block of a bucket by Limiter.Block, or its end by Limiter.Unblock.
+type Block struct {
+	Mode   store.Mode  // store.Block or store.Unblock
+	Key    string      // the key in the form of Options.Key; empty if Options.Key is nil
+	Reason string      // that the caller put into the context by [WithReason], or ""
+	State  store.State // the answer that the caller got; its BlockedUntil is the end of the block
+}
+
+type reasonKey struct{}
+
+// WithReason returns a context for a call of Limiter.Block or Limiter.Unblock. Hooks get the
+// reason; the store does not keep it. Hooks and logs get the text as it is, so it should name no
+// person.
+func WithReason(ctx context.Context, reason string) context.Context {
+	return context.WithValue(ctx, reasonKey{}, reason)
 }
 
 // Outcome tells how a call ended.

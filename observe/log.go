@@ -17,6 +17,9 @@ type LogOptions struct {
 	// Slow is the duration above which a call is logged as a warning; 0 means that no call is
 	// slow.
 	Slow time.Duration
+	// Blocked is the level of blocks, and of their ends, by Limiter.Block and Limiter.Unblock; nil
+	// means [slog.LevelInfo].
+	Blocked slog.Leveler
 	// Flushed is the level of the backend's commits; nil means [slog.LevelDebug].
 	Flushed slog.Leveler
 }
@@ -41,6 +44,10 @@ func Log(l *slog.Logger, o *LogOptions) Hooks {
 		}
 		return level
 	}
+	blocked := o.Blocked
+	if blocked == nil {
+		blocked = slog.LevelInfo
+	}
 	accepted, refused, flushed, slow := orDebug(o.Accepted), orDebug(o.Refused), orDebug(o.Flushed), o.Slow
 	return Hooks{
 		Decision: func(ctx context.Context, d Decision) {
@@ -50,6 +57,7 @@ func Log(l *slog.Logger, o *LogOptions) Hooks {
 				logDecision(ctx, l, refused.Level(), "brim: refused", d)
 			}
 		},
+		Block: func(ctx context.Context, b Block) { logBlock(ctx, l, blocked.Level(), b) },
 		End: func(ctx context.Context, c Call, o Outcome) {
 			switch {
 			case o.Err != nil:
@@ -92,6 +100,20 @@ func logError(ctx context.Context, l *slog.Logger, c Call, o Outcome) {
 		attrs = append(attrs, slog.String("outcome", "unknown"))
 	}
 	l.LogAttrs(ctx, level, "brim: call failed", attrs...)
+}
+
+func logBlock(ctx context.Context, l *slog.Logger, level slog.Level, b Block) {
+	msg, attrs := "brim: unblocked", make([]slog.Attr, 0, 3)
+	if b.Mode == store.Block {
+		msg, attrs = "brim: blocked", append(attrs, slog.Time("until", b.State.BlockedUntil))
+	}
+	if b.Reason != "" {
+		attrs = append(attrs, slog.String("reason", b.Reason))
+	}
+	if b.Key != "" {
+		attrs = append(attrs, slog.String("key", b.Key))
+	}
+	l.LogAttrs(ctx, level, msg, attrs...)
 }
 
 func logDecision(ctx context.Context, l *slog.Logger, level slog.Level, msg string, d Decision) {

@@ -34,6 +34,13 @@ func TestLog(t *testing.T) {
 		{"refused for ever", nil, func(h observe.Hooks) {
 			h.Decision(ctx, observe.Decision{Amount: 11, State: store.State{Capacity: 10, RetryAfter: store.Never}})
 		}, `level=DEBUG msg="brim: refused" amount=11 level=0 capacity=10 estimate=false retry_after=never`},
+		{"blocked", nil, func(h observe.Hooks) {
+			until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			h.Block(ctx, observe.Block{Mode: store.Block, Key: "1f", Reason: "stolen", State: store.State{BlockedUntil: until}})
+		}, `level=INFO msg="brim: blocked" until=2026-01-02T03:04:05.000Z reason=stolen key=1f`},
+		{"unblocked", &observe.LogOptions{Blocked: slog.LevelWarn}, func(h observe.Hooks) {
+			h.Block(ctx, observe.Block{Mode: store.Unblock})
+		}, `level=WARN msg="brim: unblocked"`},
 		{"fast", &observe.LogOptions{Slow: time.Second}, func(h observe.Hooks) {
 			h.End(ctx, observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Took: time.Second})
 		}, ""},

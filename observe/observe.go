@@ -93,17 +93,30 @@ func (s *Store) end(p *span, failed int, err error) {
 }
 
 func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
-	s.hooks.Decision(ctx, Decision{
-		Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
-		State: st, Accepted: accepted, Operations: operations,
-	})
+	switch op.Mode {
+	case store.Ask:
+	case store.Block, store.Unblock:
+		if s.hooks.Block == nil || !accepted {
+			return
+		}
+		reason, _ := ctx.Value(reasonKey{}).(string)
+		s.hooks.Block(ctx, Block{Mode: op.Mode, Key: s.key(op.Key), Reason: reason, State: st})
+	default:
+		if s.hooks.Decision == nil {
+			return
+		}
+		s.hooks.Decision(ctx, Decision{
+			Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
+			State: st, Accepted: accepted, Operations: operations,
+		})
+	}
 }
 
 // Fill calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	p := s.begin(ctx, MethodFill, 1)
 	st, err := s.inner.Fill(p.ctx, op)
-	if err == nil && s.hooks.Decision != nil {
+	if err == nil {
 		s.decided(p.ctx, &op, st, st.Accepted, 1)
 	}
 	s.end(&p, 0, err)
@@ -121,9 +134,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 			continue
 		}
 		for j := range r.States {
-			if s.hooks.Decision != nil {
-				s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, len(txns[i]))
-			}
+			s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, len(txns[i]))
 		}
 	}
 	s.end(&p, failed, err)
@@ -153,6 +164,18 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	s.end(&p, 0, err)
 	return entries, err
 }
+
+// Visit calls the wrapped store and the hooks. The call lasts as long as f makes it last. See
+// [store.Visitor].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	p := s.begin(ctx, MethodVisit, 0)
+	err := store.Visit(p.ctx, s.inner, prefix, f)
+	s.end(&p, 0, err)
+	return err
+}
+
+// Size asks the wrapped store. It calls no hook. See [store.Sizer].
+func (s *Store) Size(ctx context.Context) (int64, error) { return store.Size(ctx, s.inner) }
 
 // Prune calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {

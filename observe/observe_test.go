@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
@@ -15,18 +16,34 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	at := func(t *testing.T, clock func() time.Time) store.Store {
-		hooks := observe.Hooks{
-			Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
-			Decision: func(context.Context, observe.Decision) {},
-			End:      func(context.Context, observe.Call, observe.Outcome) {},
+	for _, c := range []struct {
+		name       string
+		over       func(testing.TB, func() time.Time) store.Store
+		operations int
+	}{
+		{"memory", inMemory, 5000},
+		{"redis", inRedis, 1000},
+	} {
+		if testing.Short() {
+			c.operations = 1000 // package memory makes a full run
 		}
-		return wrap(t, inMemory(t, clock), hooks, nil)
+		t.Run(c.name, func(t *testing.T) {
+			at := func(t *testing.T, clock func() time.Time) store.Store {
+				hooks := observe.Hooks{
+					Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
+					Decision: func(context.Context, observe.Decision) {},
+					End:      func(context.Context, observe.Call, observe.Outcome) {},
+				}
+				return wrap(t, c.over(t, clock), hooks, nil)
+			}
+			storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
+				OpenAt: at, Operations: c.operations, Keys: 1000,
+			})
+		})
 	}
-	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-		OpenAt: at, Operations: 5000, Keys: 1000,
-	})
 }
+
+func inRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }
 
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	t.Helper()
@@ -65,6 +82,10 @@ func (w *recorder) hooks() observe.Hooks {
 		Decision: func(ctx context.Context, d observe.Decision) {
 			w.add("decision in %v: key %q, mode %d, amount %v, hold %v: %v of %d, level %v, wait %v",
 				ctx.Value(mark{}), d.Key, d.Mode, d.Amount, d.Hold, d.Accepted, d.Operations, d.State.Level, d.State.RetryAfter)
+		},
+		Block: func(ctx context.Context, b observe.Block) {
+			w.add("block in %v: mode %d, key %q, reason %q, blocked %v, level %v",
+				ctx.Value(mark{}), b.Mode, b.Key, b.Reason, !b.State.BlockedUntil.IsZero(), b.State.Level)
 		},
 		End: func(ctx context.Context, c observe.Call, o observe.Outcome) {
 			w.add("end %v %s: %v, failed %d, error %v", ctx.Value(mark{}), c.Method, o.Took, o.Failed, o.Err)
@@ -128,6 +149,33 @@ func TestHooks(t *testing.T) {
 		{"scan", func(ctx context.Context, s store.Store) error { _, err := s.Scan(ctx, "p", "", 7); return err }, []string{
 			"start scan 7", "end scan scan: 1s, failed 0, error <nil>",
 		}},
+		{"ask", func(ctx context.Context, s store.Store) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 4, Mode: store.Ask})
+			return err
+		}, []string{"start fill 1", "end fill fill: 1s, failed 0, error <nil>"}},
+		{"block", func(ctx context.Context, s store.Store) error {
+			ctx = observe.WithReason(ctx, "card reported stolen")
+			_, err := s.Fill(ctx, store.Op{Bucket: b, BlockFor: time.Hour, Mode: store.Block})
+			return err
+		}, []string{
+			"start fill 1",
+			`block in fill: mode 4, key "", reason "card reported stolen", blocked true, level 0`,
+			"end fill fill: 1s, failed 0, error <nil>",
+		}},
+		{"unblock and fill", func(ctx context.Context, s store.Store) error {
+			unblock := store.Op{Bucket: store.Bucket{Key: b.Key}, Mode: store.Unblock}
+			_, err := s.Apply(ctx, store.Txn{unblock, {Bucket: b, Amount: 4}}, store.Txn{unblock, {Bucket: b, Amount: 11}})
+			return err
+		}, []string{
+			"start apply 2",
+			`block in apply: mode 5, key "", reason "", blocked false, level 0`,
+			`decision in apply: key "", mode 0, amount 4, hold 0: true of 2, level 4, wait 0s`,
+			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 4, wait 2562047h47m16.854775807s`,
+			"end apply apply: 1s, failed 0, error <nil>",
+		}},
+		{"visit", func(ctx context.Context, s store.Store) error {
+			return store.Visit(ctx, s, "p", func(store.Entry) bool { return true })
+		}, []string{"start visit 0", "end visit visit: 1s, failed 0, error <nil>"}},
 		{"prune", func(ctx context.Context, s store.Store) error { _, err := s.Prune(ctx); return err }, []string{
 			"start prune 0", "end prune prune: 1s, failed 0, error <nil>",
 		}},

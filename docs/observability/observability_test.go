@@ -1,154 +1,194 @@
+// Package observability tests the dashboard and the alerts against the metrics of package prombrim.
 package observability
 
 import (
-	"context"
-	"errors"
+	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/observe/prombrim"
 	"github.com/brimgo/brim/store"
 )
 
-// drive makes an accepted call, a refused call and a failed call.
-func drive(t *testing.T, h observe.Hooks) {
+// registered returns the names of the time series that a program has, with their labels and those
+// that Prometheus adds.
+func registered(t *testing.T) map[string][]string {
 	t.Helper()
-	m, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := observe.New(m, h, nil)
+	s, err := memory.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	lim := brim.New(s, nil)
-	b := brim.Limit{Capacity: 10, LeakRate: 1}.For("card:4711")
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, c := range []struct {
-		ctx context.Context
-		n   float64
-	}{{t.Context(), 10}, {t.Context(), 5}, {done, 1}} {
-		if _, err := lim.TryFillup(c.ctx, b, c.n); err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-	}
-	trace := h.Trace()
-	trace.Flush(store.Flush{Backend: "bolt", Requests: 3})
-	trace.Retry(store.Retry{Backend: "bolt", Attempt: 1, Err: store.ErrUnavailable})
-}
-
-func TestPrometheus(t *testing.T) {
-	reg := prometheus.NewPedanticRegistry()
-	h, err := Prometheus(reg)
+	census := observe.NewCensus(s)
+	defer census.Close()
+	reg := prometheus.NewRegistry()
+	h, err := prombrim.New(reg, &prombrim.Options{Census: census})
 	if err != nil {
 		t.Fatal(err)
 	}
-	drive(t, h)
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP brim_decisions_total Operations decided.
-# TYPE brim_decisions_total counter
-brim_decisions_total{accepted="false",estimate="false"} 1
-brim_decisions_total{accepted="true",estimate="false"} 1
-# HELP brim_retries_total Retries of requests that were not applied.
-# TYPE brim_retries_total counter
-brim_retries_total{backend="bolt"} 1
-`), "brim_decisions_total", "brim_retries_total"); err != nil {
-		t.Error(err)
+	wrapped, err := observe.New(s, h, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := brim.New(wrapped, nil).TryFillup(t.Context(), brim.Limit{Capacity: 1}.For("a"), 1); err != nil {
+		t.Fatal(err)
+	}
+	h.Flush(store.Flush{Backend: "bolt", Requests: 1})
+	h.Retry(store.Retry{Backend: "bolt", Attempt: 1})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[string]uint64{}
+	series := make(map[string][]string)
 	for _, f := range families {
-		if strings.Contains(f.String(), "4711") {
-			t.Errorf("%s holds the key", f.GetName())
+		with := []string{"job", "instance"}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			with = append(with, l.GetName())
 		}
-		for _, m := range f.GetMetric() {
-			if h := m.GetHistogram(); h != nil {
-				counts[f.GetName()] += h.GetSampleCount()
-			}
+		if f.GetMetric()[0].GetHistogram() == nil {
+			series[f.GetName()] = with
+			continue
 		}
+		series[f.GetName()+"_sum"], series[f.GetName()+"_count"] = with, with
+		series[f.GetName()+"_bucket"] = append(slices.Clone(with), "le")
 	}
-	if counts["brim_call_seconds"] != 3 || counts["brim_retry_after_seconds"] != 1 || counts["brim_flush_requests"] != 1 {
-		t.Errorf("counted %v; want 3 calls, 1 wait, 1 flush", counts)
-	}
-	if _, err := Prometheus(reg); err == nil {
-		t.Error("registering twice: no error")
-	}
+	return series
 }
 
-func TestOpenTelemetry(t *testing.T) {
-	spans := tracetest.NewInMemoryExporter()
-	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	defer func() { _ = tp.Shutdown(context.Background()) }()
-	reader := sdkmetric.NewManualReader()
-	mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	defer func() { _ = mp.Shutdown(context.Background()) }()
-	h, err := OpenTelemetry(tp.Tracer("brim"), mp.Meter("brim"))
+// check tests that an expression uses registered series and their labels only, and notes the series.
+func check(t *testing.T, where, expression string, series map[string][]string, used map[string]bool) {
+	t.Helper()
+	// Grafana replaces its variables before it asks.
+	expression = strings.NewReplacer("$__rate_interval", "1m", "$job", ".*").Replace(expression)
+	tree, err := parser.ParseExpr(expression)
+	if err != nil {
+		t.Errorf("%s: %v in %s", where, err, expression)
+		return
+	}
+	var known []string
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		selector, is := node.(*parser.VectorSelector)
+		if !is {
+			return nil
+		}
+		with, is := series[selector.Name]
+		if !is {
+			t.Errorf("%s: no program has %s", where, selector.Name)
+		}
+		used[selector.Name] = true
+		known = append(known, with...)
+		for _, m := range selector.LabelMatchers {
+			if m.Name != labels.MetricName && !slices.Contains(with, m.Name) {
+				t.Errorf("%s: %s has no label %s", where, selector.Name, m.Name)
+			}
+		}
+		return nil
+	})
+	parser.Inspect(tree, func(node parser.Node, _ []parser.Node) error {
+		if by, is := node.(*parser.AggregateExpr); is {
+			for _, l := range by.Grouping {
+				if !slices.Contains(known, l) {
+					t.Errorf("%s: no series has the label %s of %s", where, l, expression)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// TestDashboard reads every panel. Each metric must have one.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	drive(t, h)
-	got := spans.GetSpans()
-	if len(got) != 3 || got[0].Name != "brim.fill" || len(got[0].Events) != 1 || got[2].Status.Description != "canceled" {
-		t.Errorf("spans %+v; want three fills, the last one canceled", got)
-	}
-	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, scope := range data.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			names[m.Name] = true
+	var dashboard struct {
+		Panels []struct {
+			Title, Description string
+			Targets            []struct{ Expr string }
 		}
 	}
-	for _, name := range []string{"brim.decisions", "brim.call.duration", "brim.flush.requests", "brim.retries"} {
-		if !names[name] {
-			t.Errorf("%s is missing in %v", name, names)
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	series, used := registered(t), make(map[string]bool)
+	for _, p := range dashboard.Panels {
+		if p.Title == "" || p.Description == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %+v: want a title, a description and something to show", p)
+		}
+		for _, target := range p.Targets {
+			check(t, p.Title, target.Expr, series, used)
+		}
+	}
+	for name := range series {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_sum"), "_count"), "_bucket")
+		if !used[name] && !used[base+"_bucket"] && !used[base+"_count"] {
+			t.Errorf("no panel shows %s", name)
 		}
 	}
 }
 
-// TestGuide checks that the guide quotes these files word for word.
+// TestAlerts reads every rule as Prometheus does.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(text, false, model.LegacyValidation)
+	for _, err := range errs {
+		t.Error(err)
+	}
+	if groups == nil || len(groups.Groups) != 1 {
+		t.Fatalf("%+v: want one group", groups)
+	}
+	series := registered(t)
+	for _, r := range groups.Groups[0].Rules {
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
+			t.Errorf("%s: want a summary, a description and a severity", r.Alert)
+		}
+		check(t, r.Alert, r.Expr, series, make(map[string]bool))
+	}
+}
+
+// TestGuide tests that the code of docs/observability.md for Prometheus is that of the demo.
 func TestGuide(t *testing.T) {
 	guide, err := os.ReadFile("../observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var code strings.Builder
-	for _, name := range []string{"prometheus.go", "opentelemetry.go"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(b)
+	demo, err := os.ReadFile("demo/main.go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	shown := 0
-	for i, block := range strings.Split(string(guide), "```") {
-		text, is := strings.CutPrefix(block, "go file\n")
-		if i%2 == 0 || !is {
-			continue
-		}
-		shown++
-		if !strings.Contains(code.String(), text) {
-			t.Errorf("the guide quotes code that is not in the files:\n%s", text)
-		}
+	_, code, _ := strings.Cut(string(guide), "## Metrics")
+	_, code, _ = strings.Cut(code, "```go\n")
+	code, _, is := strings.Cut(code, "```")
+	if indented := "\t" + strings.ReplaceAll(strings.TrimSpace(code), "\n", "\n\t"); !is || !strings.Contains(string(demo), indented) {
+		t.Errorf("the demo does not contain the code of the guide:\n%s", code)
 	}
-	if shown != 2 {
-		t.Errorf("the guide quotes the files %d times, want 2", shown)
+}
+
+// TestCheckFinds tests that check finds a wrong name, a wrong label and a wrong grouping.
+func TestCheckFinds(t *testing.T) {
+	series := registered(t)
+	for _, expression := range []string{
+		"brim_decision_total", `brim_decisions_total{result="x"}`, "sum by (key) (brim_decisions_total)", "sum(",
+	} {
+		probe := new(testing.T)
+		check(probe, "probe", expression, series, make(map[string]bool))
+		if !probe.Failed() {
+			t.Errorf("%s: not found", expression)
+		}
 	}
 }

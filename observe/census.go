@@ -1,0 +1,59 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/store"
+)
+
+// Count tells how many buckets a store had, and how much room they took.
+type Count struct {
+	Buckets int64
+	Bytes   int64         // as [store.Size] returns them; -1 if the store does not tell
+	At      time.Time     // when the count began, by this process's clock
+	Took    time.Duration // until it ended
+}
+
+// Census counts the buckets of a store for metrics, which ask often. A count visits every bucket.
+// So all who ask share one count, and the next begins 20 times as long after the end of the last
+// as that took: Count.At tells how old the answer is. It is safe for concurrent use.
+type Census struct{ value *paced.Value[Count] }
+
+// NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not a [Store]
+// around it, whose hooks would see each count as a call.
+func NewCensus(s store.Store) *Census {
+	return &Census{paced.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, time.Now)}
+}
+
+// count counts the buckets of s. Damaged buckets do not count, and are no error: Verify tells them.
+func count(ctx context.Context, s store.Store) (Count, error) {
+	n := Count{Bytes: -1}
+	err := store.Visit(ctx, s, "", func(store.Entry) bool { n.Buckets++; return true })
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return n, err
+	}
+	switch bytes, err := store.Size(ctx, s); {
+	case err == nil:
+		n.Bytes = bytes
+	case !errors.Is(err, errors.ErrUnsupported):
+		return n, err
+	}
+	return n, nil
+}
+
+// Count returns the last count, and begins the next one if it is time for it. It waits for the
+// first count only. The error is that of ctx, or that of the store at the last count.
+func (c *Census) Count(ctx context.Context) (Count, error) {
+	r, err := c.value.Latest(ctx)
+	if err == nil {
+		err = r.Err
+	}
+	r.Value.At, r.Value.Took = r.At, r.Took
+	return r.Value, err
+}
+
+// Close ends a count that runs. Close the Census before its store.
+func (c *Census) Close() { c.value.Close() }

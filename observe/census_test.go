@@ -1,0 +1,86 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+// sizeless is a store that does not tell its size.
+type sizeless struct{ store.Store }
+
+// listed is a store whose listing ends with an error.
+type listed struct {
+	store.Store
+	err error
+}
+
+func (l listed) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return errors.Join(store.Visit(ctx, l.Store, prefix, f), l.err)
+}
+
+func TestCensus(t *testing.T) {
+	m, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	lim := brim.New(m, nil)
+	for _, key := range []string{"a", "b", "c"} {
+		if _, err := lim.TryFillup(t.Context(), brim.Limit{Capacity: 2}.For(key), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		store store.Store
+		sized bool
+		err   error
+	}{
+		{name: "memory", store: m, sized: true},
+		{name: "a store without a size", store: sizeless{m}},
+		{name: "damaged buckets", store: listed{m, store.ErrCorrupt}},
+		{name: "a store that is away", store: listed{m, store.ErrUnavailable}, err: store.ErrUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			census := observe.NewCensus(c.store)
+			defer census.Close()
+			n, err := census.Count(t.Context())
+			if !errors.Is(err, c.err) || err == nil && (n.Buckets != 3 || (n.Bytes > 0) != c.sized || (n.Bytes == -1) == c.sized) {
+				t.Errorf("%+v, %v; want 3 buckets, a size %v, error %v", n, err, c.sized, c.err)
+			}
+			if age := time.Since(n.At); age < 0 || age > time.Minute {
+				t.Errorf("counted at %v", n.At)
+			}
+		})
+	}
+}
+
+func TestLabels(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for want, d := range map[string]observe.Decision{
+		"accepted": {Accepted: true, State: store.State{At: now, BlockedUntil: now.Add(time.Hour)}},
+		"refused":  {State: store.State{At: now, RetryAfter: time.Second}},
+		"never":    {State: store.State{At: now, RetryAfter: store.Never}},
+		"blocked":  {State: store.State{At: now, RetryAfter: store.Never, BlockedUntil: now.Add(time.Hour)}},
+		"spilled":  {State: store.State{At: now, RetryAfter: time.Second, Spilled: 1}},
+	} {
+		if got := d.Label(); got != want {
+			t.Errorf("%+v: %s, want %s", d, got, want)
+		}
+	}
+	for want, err := range map[string]error{
+		"ok": nil, "failed": store.ErrUnavailable, "canceled": context.DeadlineExceeded,
+		"unknown": errors.Join(store.ErrUnknownOutcome, context.Canceled),
+	} {
+		if got := (observe.Outcome{Err: err}).Label(); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package prombrim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+var (
+	named   = brim.Limit{Capacity: 10, LeakRate: 1}
+	unnamed = brim.Limit{Capacity: 20}
+)
+
+// drive makes one call of each outcome, and a flush and a retry as backends tell them.
+func drive(t *testing.T, s store.Store, h observe.Hooks) {
+	t.Helper()
+	wrapped, err := observe.New(s, h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim := brim.New(wrapped, nil)
+	card, other := named.For("card:4711"), unnamed.For("card:4712")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx    context.Context
+		bucket brim.Bucket
+		n      float64
+	}{{t.Context(), card, 8}, {t.Context(), card, 5}, {t.Context(), card, 11}, {t.Context(), other, 1}, {done, card, 1}} {
+		if _, err := lim.TryFillup(c.ctx, c.bucket, c.n); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if st, err := lim.Fillup(t.Context(), card, 3); err != nil || st.Spilled == 0 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if _, err := lim.Block(t.Context(), card, 1e9); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lim.TryFillup(t.Context(), card, 1); err != nil {
+		t.Fatal(err)
+	}
+	trace := h.Trace()
+	trace.Flush(store.Flush{Backend: "bolt", Requests: 3})
+	trace.Flush(store.Flush{Backend: "bolt", Requests: 2, Err: store.ErrUnavailable})
+	trace.Retry(store.Retry{Backend: "bolt", Attempt: 1, Err: store.ErrUnavailable})
+}
+
+// newStore returns a store whose clock stands.
+func newStore(t *testing.T) *memory.Store {
+	t.Helper()
+	s, err := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	s := newStore(t)
+	census := observe.NewCensus(s)
+	defer census.Close()
+	o := &Options{Limits: map[string]store.Limit{"card": named}, Census: census}
+	h, err := New(reg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drive(t, s, h)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP brim_decisions_total Operations decided.
+# TYPE brim_decisions_total counter
+brim_decisions_total{limit="card",outcome="accepted"} 1
+brim_decisions_total{limit="card",outcome="blocked"} 1
+brim_decisions_total{limit="card",outcome="never"} 1
+brim_decisions_total{limit="card",outcome="refused"} 1
+brim_decisions_total{limit="card",outcome="spilled"} 1
+brim_decisions_total{limit="other",outcome="accepted"} 1
+brim_decisions_total{limit="other",outcome="blocked"} 0
+brim_decisions_total{limit="other",outcome="never"} 0
+brim_decisions_total{limit="other",outcome="refused"} 0
+brim_decisions_total{limit="other",outcome="spilled"} 0
+# HELP brim_units_total Units that went in, or stayed outside.
+# TYPE brim_units_total counter
+brim_units_total{limit="card",outcome="accepted"} 10
+brim_units_total{limit="card",outcome="blocked"} 1
+brim_units_total{limit="card",outcome="never"} 11
+brim_units_total{limit="card",outcome="refused"} 5
+brim_units_total{limit="card",outcome="spilled"} 1
+brim_units_total{limit="other",outcome="accepted"} 1
+brim_units_total{limit="other",outcome="blocked"} 0
+brim_units_total{limit="other",outcome="never"} 0
+brim_units_total{limit="other",outcome="refused"} 0
+brim_units_total{limit="other",outcome="spilled"} 0
+# HELP brim_retries_total Attempts of which nothing was applied.
+# TYPE brim_retries_total counter
+brim_retries_total{backend="bolt"} 1
+# HELP brim_store_buckets Buckets in the store.
+# TYPE brim_store_buckets gauge
+brim_store_buckets 2
+`), "brim_decisions_total", "brim_units_total", "brim_retries_total", "brim_store_buckets"); err != nil {
+		t.Error(err)
+	}
+
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	histograms := map[string]uint64{
+		"brim_fill_ratio": 6, "brim_retry_after_seconds": 3, "brim_call_duration_seconds": 8, "brim_flush_requests": 2,
+	}
+	for _, f := range families {
+		if strings.Contains(f.String(), "4711") {
+			t.Errorf("%s contains a key", f.GetName())
+		}
+		var count uint64
+		for _, m := range f.GetMetric() {
+			count += m.GetHistogram().GetSampleCount()
+		}
+		if count != histograms[f.GetName()] {
+			t.Errorf("%s has %d samples, want %d", f.GetName(), count, histograms[f.GetName()])
+		}
+		delete(histograms, f.GetName())
+		if f.GetName() == "brim_store_size_bytes" && f.GetMetric()[0].GetGauge().GetValue() <= 0 {
+			t.Errorf("%v: want a size above 0", f)
+		}
+	}
+	if len(histograms) > 0 {
+		t.Errorf("no samples of %v", histograms)
+	}
+}
+
+// TestDoc compares the metrics with their list in the documentation of the package.
+func TestDoc(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	s := newStore(t)
+	census := observe.NewCensus(s)
+	defer census.Close()
+	h, err := New(reg, &Options{Census: census})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drive(t, s, h)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		got = append(got, f.GetName())
+	}
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, m := range regexp.MustCompile(`(?m)^//\t(brim_\w+)`).FindAllSubmatch(text, -1) {
+		want = append(want, string(m[1]))
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("registered %v\ndocumented %v", got, want)
+	}
+}
+
+// failing is a store that cannot be listed.
+type failing struct{ store.Store }
+
+func (failing) Visit(context.Context, string, func(store.Entry) bool) error {
+	return store.ErrUnavailable
+}
+
+// TestCensusFails scrapes while the store is away: the other metrics stay.
+func TestCensusFails(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	census := observe.NewCensus(failing{newStore(t)})
+	defer census.Close()
+	if _, err := New(reg, &Options{Census: census}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := reg.Gather()
+	if err != nil || len(families) != 4 { // decisions, units, ratio and wait, each of "other"
+		t.Errorf("%d families, %v; want 4 without the gauges", len(families), err)
+	}
+}
+
+func TestNewFails(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	if _, err := New(reg, &Options{Limits: map[string]store.Limit{"a": named, "b": named}}); err == nil ||
+		!strings.Contains(err.Error(), "two names") {
+		t.Errorf("two names of a limit: %v", err)
+	}
+	taken := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "brim_retries_total", Help: "Attempts of which nothing was applied.",
+	}, []string{"backend"})
+	reg.MustRegister(taken)
+	if _, err := New(reg, nil); err == nil {
+		t.Error("a name that is taken: no error")
+	}
+	reg.Unregister(taken)
+	if _, err := New(reg, nil); err != nil {
+		t.Errorf("after New has failed: %v; want nothing left registered", err)
+	}
+}
+
+// BenchmarkDecision measures the hooks alone.
+func BenchmarkDecision(b *testing.B) {
+	h, err := New(prometheus.NewRegistry(), &Options{Limits: map[string]store.Limit{"card": named}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := observe.Decision{Amount: 1, Accepted: true, State: store.State{Level: 5, Capacity: 10, LeakRate: 1, Accepted: true}}
+	call, end := observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Took: 1000}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Decision(b.Context(), d)
+		h.End(b.Context(), call, end)
+	}
+}
