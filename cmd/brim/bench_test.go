@@ -15,6 +15,7 @@ import (
 )
 
 func TestBench(t *testing.T) {
+	t.Parallel()
 	path := storeIn(t)
 	cli(t, "try", "live", "3", "--capacity", "5", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
 	args := strings.Fields("bench --callers 4 --keys 50 --duration 100ms --refused 0.5 --store " + path)

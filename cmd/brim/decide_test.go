@@ -42,12 +42,29 @@ func TestDecisions(t *testing.T) {
 		{"the state", []string{"state", "b"}, never, exitOK, "empty in   never\n"},
 		{"the state by the limit last used", []string{"state", "b", "--store", path}, nil, exitOK, "capacity   5\n"},
 		{"no such bucket", []string{"state", "c", "--store", path}, nil, exitOK, "there is no such bucket"},
+		{"a block with the limit last used", []string{"block", "b", "24h", "--store", path}, nil, exitOK, ": level 5 of 5, 0 remaining\n"},
+		{"a blocked bucket shows its end", []string{"state", "b", "--store", path}, nil, exitOK, "blocked until  "},
+		{"an empty bucket needs no block until it is empty", []string{"block", "c", "until-empty"}, slow, exitOK, "not blocked, because the bucket is empty: level 0 of 5"},
+		{"a block with a limit", []string{"block", "c", "90s"}, slow, exitOK, "blocked until "},
+		{"nothing fits into a blocked bucket", []string{"try", "c", "1"}, slow, exitRefused, "1 would fit in 1m"},
+		{"unblock", []string{"unblock", "c", "--store", path}, nil, exitOK, "not blocked: level 0 of 5, 5 remaining\n"},
+		{"after unblock", []string{"able", "c", "1"}, slow, exitOK, "yes: level 0"},
+		{"unblock of no bucket", []string{"unblock", "none", "--store", path}, nil, exitOK, "not blocked: there is no such bucket\n"},
 		{"reset", []string{"reset", "b", "c", "--store", path}, nil, exitOK, "reset: 2\n"},
 		{"empty again", []string{"try", "b", "1"}, never, exitOK, "accepted: level 1 of 5"},
 	} {
 		t.Run(step.why, func(t *testing.T) {
 			cli(t, append(step.args, step.limit...)...).want(t, step.code, step.stdout, "")
 		})
+	}
+}
+
+// A block needs a limit if the bucket does not exist, and makes no file to find that out.
+func TestBlockOfNoBucket(t *testing.T) {
+	path := storeIn(t)
+	cli(t, "block", "k", "1h", "--store", path).want(t, exitUsage, "", "there is no such bucket; give --capacity")
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the refused block left a file: %v", err)
 	}
 }
 

@@ -61,6 +61,7 @@ func TestExecStdin(t *testing.T) {
 // With --wait the command runs when the amount fits, and not before. Meanwhile other processes,
 // and the command, can use the store.
 func TestExecWaits(t *testing.T) {
+	t.Parallel()
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--leak-rate", "4", "--store", path}
 	began := time.Now()
@@ -85,6 +86,7 @@ func TestExecWaits(t *testing.T) {
 // Five commands ask for a bucket of one unit at once. The waiting ones run one by one, and all of
 // them run.
 func TestExecMany(t *testing.T) {
+	t.Parallel()
 	path := storeIn(t)
 	results := make(chan result)
 	began := time.Now()

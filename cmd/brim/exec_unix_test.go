@@ -14,6 +14,7 @@ import (
 // A signal reaches the command, which may take some time to end, and brim ends with the command.
 // A signal during the wait ends the wait.
 func TestExecSignals(t *testing.T) {
+	t.Parallel()
 	path := storeIn(t)
 	limit := []string{"--capacity", "1", "--over", "30d", "--store", path}
 	cmd := command(t, append(append([]string{"exec", "k", "1"}, limit...), "--", "sh", "-c",

@@ -9,14 +9,15 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/brimgo/brim/cmd/brim/internal/replay"
-	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/trace"
 	"github.com/brimgo/brim/store"
 )
 
 // The exit statuses, as in sysexits.h.
 const (
 	exitOK          = 0
+	exitBroken      = 1  // doctor: a promise does not hold; size: no limit on the list is large enough
 	exitUsage       = 64 // the command was called wrongly
 	exitData        = 65 // the input is damaged, or of another format
 	exitUnavailable = 69 // the store cannot be reached, opened or written
@@ -81,7 +82,7 @@ func exitStatus(err error) int {
 	case errors.As(err, new(usageError)),
 		is(store.ErrInvalidKey, store.ErrInvalidAmount, store.ErrInvalidLimit, trace.ErrField, errors.ErrUnsupported):
 		return exitUsage
-	case errors.As(err, new(dataError)), is(store.ErrCorrupt, trace.ErrFormat, replay.ErrNoRequests):
+	case errors.As(err, new(dataError)), is(store.ErrCorrupt, trace.ErrFormat, simulate.ErrNoRequests, simulate.ErrTooManyKeys):
 		return exitData
 	case is(store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
 		return exitUnavailable

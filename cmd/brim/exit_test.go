@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/brimgo/brim/cmd/brim/internal/replay"
-	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/trace"
 	"github.com/brimgo/brim/store"
 )
 
@@ -32,7 +32,8 @@ func TestExitStatus(t *testing.T) {
 		{store.ErrCorrupt, 65},
 		{openError{store.ErrCorrupt}, 65},
 		{trace.ErrFormat, 65},
-		{replay.ErrNoRequests, 65},
+		{simulate.ErrNoRequests, 65},
+		{simulate.ErrTooManyKeys, 65},
 		{openError{os.ErrPermission}, 69},
 		{store.ErrUnavailable, 69},
 		{store.ErrUnknownOutcome, 69},

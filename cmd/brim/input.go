@@ -7,8 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/brimgo/brim/cmd/brim/internal/replay"
-	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/trace"
 )
 
 // input is the log of a replay.
@@ -64,7 +64,7 @@ func (in *input) close() {
 }
 
 // nameBad reports the first lines that are not requests.
-func (in *input) nameBad(w io.Writer, rep *replay.Report) {
+func (in *input) nameBad(w io.Writer, rep *simulate.Report) {
 	if rep.Requests == 0 {
 		return // explain reports these lines as an error
 	}
@@ -76,16 +76,19 @@ func (in *input) nameBad(w io.Writer, rep *replay.Report) {
 	}
 }
 
-// explain adds the name of the log to an error about the log. rep is nil unless the log was read
-// to its end.
-func (in *input) explain(err error, rep *replay.Report) error {
+// explain adds the name of the log to an error about the log. rep is nil if the log could not be
+// read at all.
+func (in *input) explain(err error, rep *simulate.Report) error {
 	switch {
-	case errors.Is(err, replay.ErrNoRequests) && rep.Unparsed == 0:
+	case errors.Is(err, simulate.ErrNoRequests) && rep.Unparsed == 0:
 		return dataError{fmt.Errorf("%s is empty: it holds no requests", in.name)}
-	case errors.Is(err, replay.ErrNoRequests):
-		const formats = "give an access log in common or combined format, CSV whose first line names time and key, or JSON lines"
-		err = fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, formats, rep.Bad[0])
+	case errors.Is(err, simulate.ErrNoRequests):
+		const tried = "tried " + trace.Formats + "; --time and --key name other columns or members"
+		err = fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, tried, rep.Bad[0])
 		return dataError{err}
+	case errors.Is(err, simulate.ErrTooManyKeys):
+		const remedy = "choose a --key with fewer values, or allow more with --max-keys if the memory is large enough"
+		return fmt.Errorf("%s: %w; %s", in.name, err, remedy)
 	case errors.Is(err, trace.ErrFormat), errors.Is(err, trace.ErrField):
 		return fmt.Errorf("%s: %w", in.name, err)
 	}

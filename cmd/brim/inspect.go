@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -94,7 +96,9 @@ in use.
 
 A key with characters that cannot be printed is written in quotes.
 
-Exit status: 0.`,
+If buckets of a bbolt file are damaged, list prints all others. See "brim verify".
+
+Exit status: 0, or 65 if buckets are damaged.`,
 		Example: `  brim list --by ratio --limit 10
   brim list --prefix tenant: --json | jq -r .key`,
 		Args: exactArgs(),
@@ -110,14 +114,18 @@ Exit status: 0.`,
 		if limit < 0 {
 			return usagef("--limit is %d; it must be positive, or 0 for all", limit)
 		}
-		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
-			return a.list(cmd.Context(), lim, prefix, order, limit)
+		return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, lim *brim.Limiter) error {
+			entries := lim.List(cmd.Context(), prefix)
+			if order == nil {
+				entries = byKey(cmd.Context(), s, prefix)
+			}
+			return a.list(entries, order, limit)
 		})
 	}
 	return cmd
 }
 
-// orders are the orders of list by the value of --by. nil is the order of the store.
+// orders are the orders of list by the value of --by. nil is the order of [byKey].
 var orders = map[string]func(a, b brim.Entry) int{
 	"key":   nil,
 	"level": func(a, b brim.Entry) int { return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Key, b.Key)) },
@@ -129,15 +137,48 @@ var orders = map[string]func(a, b brim.Entry) int{
 // share returns the share of the capacity that is in use.
 func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
 
-// list prints the buckets whose keys begin with prefix, in the given order, and at most limit of
+// byKey returns the buckets whose keys begin with prefix, in byte order of key, page by page. If
+// single buckets are damaged, it yields all others first, and then an error that is
+// [brim.ErrCorrupt].
+func byKey(ctx context.Context, s store.Store, prefix string) iter.Seq2[brim.Entry, error] {
+	return func(yield func(brim.Entry, error) bool) {
+		var damage error
+		for after := ""; ; {
+			page, err := s.Scan(ctx, prefix, after, pageRows)
+			switch {
+			case errors.Is(err, brim.ErrCorrupt):
+				damage = cmp.Or(damage, err)
+			case err != nil:
+				yield(brim.Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if after = e.Key; !yield(e, nil) {
+					return
+				}
+			}
+			if len(page) < pageRows {
+				break
+			}
+		}
+		if damage != nil {
+			yield(brim.Entry{}, damage)
+		}
+	}
+}
+
+// list prints buckets in the given order, or as they come if order is nil, and at most limit of
 // them unless limit is 0.
-func (a *app) list(
-	ctx context.Context, lim *brim.Limiter, prefix string, order func(a, b brim.Entry) int, limit int,
-) error {
+func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.Entry) int, limit int) error {
 	out := a.newListing()
 	var all []brim.Entry
+	var damage error // which comes after all buckets that can be read
 	n := 0
-	for e, err := range lim.List(ctx, prefix) {
+	for e, err := range entries {
+		if errors.Is(err, brim.ErrCorrupt) {
+			damage = err
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -161,7 +202,7 @@ func (a *app) list(
 			return err
 		}
 	}
-	return out.end()
+	return cmp.Or(out.end(), damage)
 }
 
 // listing prints buckets as JSON lines or as a table. It aligns the columns of a table page by

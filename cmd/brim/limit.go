@@ -11,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/simulate"
 	"github.com/brimgo/brim/store"
 )
 
@@ -57,6 +58,12 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 		return brim.Limit{}, usageError{err}
 	}
 	return limit, nil
+}
+
+// exact returns the limit that the flags set, with its exact leak rate.
+func (l *limitFlags) exact() (simulate.Limit, error) {
+	limit, err := l.limit()
+	return simulate.Limit{Limit: limit, Over: l.over.Std()}, err
 }
 
 // bucketArgs reads KEY and AMOUNT.

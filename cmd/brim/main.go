@@ -1,9 +1,9 @@
 // Command brim decides on leaky buckets from the command line, and maintains them, for shell
 // scripts, cron jobs and operators.
 //
-// The flag --store names the place of the buckets: a bbolt file, PostgreSQL or, for experiments,
-// memory. "brim help" lists the commands. "brim help COMMAND" explains a command and its exit
-// statuses.
+// The flag --store names the place of the buckets: a bbolt file, PostgreSQL, Redis or, for
+// experiments, memory. "brim help" lists the commands. "brim help COMMAND" explains a command and
+// its exit statuses.
 package main
 
 import (
@@ -11,9 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
 )
 
 func main() {
+	logging.Disable() // go-redis reports each failed dial; the command reports their outcome, once
 	os.Exit(watched(context.Background()))
 }
 

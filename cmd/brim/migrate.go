@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/stores"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -94,13 +95,11 @@ is a postgres:// URL, its brim_schema and brim_table are used.`,
 		Args: exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			var o migrations.Options
-			if kind, err := parseStore(a.store); err == nil && kind == onServer {
-				p, err := parsePlace(a.store)
-				if err != nil {
-					return err
-				}
-				o.Schema, o.Table = p.schema, p.table
+			p, err := a.place()
+			if err != nil {
+				return err
 			}
+			o.Schema, o.Table = p.Tables()
 			text, err := migrations.SQL(&o)
 			if err != nil {
 				return err
@@ -114,17 +113,17 @@ is a postgres:// URL, its brim_schema and brim_table are used.`,
 // migrate calls f with a pool for the server that --store names, and sets the schema and the
 // table of o.
 func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context.Context, *pgxpool.Pool) error) error {
-	if kind, err := parseStore(a.store); err != nil || kind != onServer {
+	p, err := a.place()
+	switch {
+	case err != nil:
+		return err
+	case p.Kind() != stores.PostgreSQL:
 		return usagef("migrations are for PostgreSQL; give --store postgres://...")
 	}
-	p, err := parsePlace(a.store)
+	o.Schema, o.Table = p.Tables()
+	pool, err := p.Pool(ctx, nil)
 	if err != nil {
-		return err
-	}
-	o.Schema, o.Table = p.schema, p.table
-	pool, err := p.connect(ctx, 0)
-	if err != nil {
-		return err
+		return openError{err}
 	}
 	defer pool.Close()
 	if err := f(ctx, pool); err != nil {

@@ -6,28 +6,31 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/cmd/brim/internal/bench"
-	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/internal/simulate"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/stores"
 )
 
 // opened is a store with further abilities of its backend. A function is nil if the backend does
 // not have the ability.
 type opened struct {
 	store.Store
-	// name is the name of the store in messages and reports. It contains no password.
+	// name is the name of the store in messages and reports, without a password.
 	name string
 	// update calls a function that makes many decisions, and commits them together.
 	update func(ctx context.Context, decide func(store.Store) error) error
 	// compact gives back unused space, and returns the size of the store before and after, in
 	// bytes.
 	compact func(ctx context.Context) (before, after int64, err error)
+	// file is the store of a bbolt file.
+	file *bolt.Store
 	// reference makes the bare reference with which brim bench compares the store.
 	reference func(ctx context.Context, keys int) (*bench.Reference, error)
 }
@@ -36,8 +39,7 @@ type opened struct {
 type opening struct {
 	clock  func() time.Time // nil for the store's own
 	absent absence
-	conns  int // the most connections to a server; 0 for pgx's default
-	log    *slog.Logger
+	conns  int // the most connections to a server; 0 for the client's default
 }
 
 // absence is the way in which a command treats a missing file.
@@ -53,29 +55,13 @@ const (
 	fail
 )
 
-// backend is a kind of store.
-type backend uint8
-
-const (
-	inMemory backend = iota
-	inFile
-	onServer
-)
-
-// parseStore returns the kind of store that a value of --store names.
-func parseStore(value string) (backend, error) {
-	scheme, _, hasScheme := strings.Cut(value, "://")
-	switch {
-	case value == "":
-		return 0, usagef("--store is empty; give a file, memory: or postgres://...")
-	case value == "memory:":
-		return inMemory, nil
-	case strings.HasPrefix(value, "postgres://"), strings.HasPrefix(value, "postgresql://"):
-		return onServer, nil
-	case hasScheme:
-		return 0, usagef("stores of kind %q are unknown; give a file, memory: or postgres://...", scheme)
+// place reads --store.
+func (a *app) place() (stores.Place, error) {
+	p, err := stores.Parse(a.store)
+	if err != nil {
+		return stores.Place{}, usagef("--store: %w", err)
 	}
-	return inFile, nil
+	return p, nil
 }
 
 // logger writes warnings to stderr.
@@ -85,58 +71,65 @@ func (a *app) logger() *slog.Logger {
 
 // open opens the store that --store names.
 func (a *app) open(ctx context.Context, o opening) (*opened, error) {
-	o.log = a.logger()
-	s, err := openStore(ctx, a.store, o)
-	if errors.Is(err, fs.ErrNotExist) && o.absent == empty {
-		if _, e := os.Stat(a.store); errors.Is(e, fs.ErrNotExist) {
-			fmt.Fprintf(a.stderr, "brim: %s does not exist: every bucket in it is empty\n", a.store)
-			return openMemory(o)
-		}
+	p, err := a.place()
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && !errors.As(err, new(usageError)) {
+	s, err := a.openPlace(ctx, p, o)
+	if err != nil {
 		return nil, openError{err}
 	}
-	return s, err
+	return s, nil
 }
 
-// openStore opens the store that a value of --store names.
-func openStore(ctx context.Context, value string, o opening) (*opened, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	kind, err := parseStore(value)
+// openPlace opens the store at p.
+func (a *app) openPlace(ctx context.Context, p stores.Place, o opening) (*opened, error) {
+	p, err := a.present(p, o.absent, "every bucket in it is empty")
 	if err != nil {
 		return nil, err
 	}
-	switch kind {
-	case inMemory:
-		return openMemory(o)
-	case onServer:
-		return openPostgres(ctx, value, o)
-	default:
-		return openBolt(value, o)
-	}
-}
-
-// believeAll is the MaxSkew of a store that replays a log, whose times may be out of order by any
-// amount.
-const believeAll = time.Duration(math.MaxInt64)
-
-// maxSkew returns the MaxSkew of the store: that of a replay if the caller sets the clock, and
-// otherwise the default.
-func (o opening) maxSkew() time.Duration {
+	options := &stores.Options{Clock: o.clock, MaxConns: o.conns, Logger: a.logger()}
 	if o.clock != nil {
-		return believeAll
+		options.MaxSkew = simulate.MaxSkew
 	}
-	return 0
-}
-
-func openMemory(o opening) (*opened, error) {
-	s, err := memory.New(&memory.Options{Clock: o.clock, MaxSkew: o.maxSkew(), Logger: o.log})
+	s, err := p.Open(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Store: s, name: "memory"}, nil
+	return withAbilities(s), nil
+}
+
+// present returns p, or a place in memory if p is a file that does not exist and the command only
+// reads. It then tells the user the consequence.
+func (a *app) present(p stores.Place, absent absence, consequence string) (stores.Place, error) {
+	if p.Kind() != stores.File || absent == create {
+		return p, nil
+	}
+	_, err := os.Stat(p.Path())
+	if !errors.Is(err, fs.ErrNotExist) || absent == fail {
+		return p, err
+	}
+	fmt.Fprintf(a.stderr, "brim: %s does not exist: %s\n", p, consequence)
+	return stores.Parse("memory:")
+}
+
+// withAbilities finds the abilities of the backend.
+func withAbilities(s *stores.Store) *opened {
+	o := &opened{Store: s, name: s.Place.String()}
+	switch {
+	case s.Bolt != nil:
+		o.update, o.compact, o.file = s.Bolt.Update, s.Bolt.Compact, s.Bolt
+		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
+			return bench.BoltReference(ctx, filepath.Dir(s.Place.Path()), keys)
+		}
+	case s.Postgres != nil:
+		o.update = s.Postgres.Update
+		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
+			schema, _ := s.Place.Tables()
+			return bench.PostgresReference(ctx, s.Pool, schema, keys)
+		}
+	}
+	return o
 }
 
 // with opens the store, calls f and closes the store. It returns an error of the closing, because

@@ -58,7 +58,7 @@ func TestMigrateWrongCalls(t *testing.T) {
 		{"a file", []string{"migrate", "up", "--store", "limits.db"}, exitUsage, "migrations are for PostgreSQL"},
 		{"unknown", []string{"migrate", "sideways"}, exitUsage, "the commands are up, status and sql"},
 		{"no server", []string{"migrate", "up", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
-		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "write it like postgres://"},
+		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "it is no URL like postgres://"},
 		{"schema", []string{"migrate", "sql", "--store", "postgres:///db?brim_schema=pg_x"}, exitUsage, "pg_"},
 		{"no server for a decision", []string{"try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
 	} {

@@ -4,152 +4,202 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/cmd/brim/internal/replay"
 	"github.com/brimgo/brim/cmd/brim/internal/scratch"
-	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/internal/trace"
 )
 
-// replayFlags are the flags of replay.
+// replayFlags are the flags of replay beside the limit.
 type replayFlags struct {
-	limit     brim.Limit
-	over      time.Duration // 0 without --over
-	key, cost string
-	top       int
-	keep      bool
+	log    *logFlags
+	top    int
+	keep   bool
+	sweep  bool
+	plot   string
+	stored bool // --store is given
 }
 
 func (a *app) replayCommand() *cobra.Command {
 	var f replayFlags
-	fields := strings.Join(trace.LogFields(), ", ")
 	cmd := &cobra.Command{
-		Use:   "replay LOG --capacity C (--leak-rate R | --over D)",
+		Use:   "replay LOG --capacity C (--leak-rate R | --over D) [--sweep] [--plot FILE.svg]",
 		Short: "Run an access log or a trace through buckets",
 		Long: `Runs the requests of LOG through buckets, and shows how many a limit would have refused, and of
-which keys. LOG is a file, or - for stdin, plain or compressed with gzip, in one of these formats:
+which keys. ` + logHelp + `
 
-  access logs in NCSA common or combined format; --key names the field that is the key:
-    ` + fields + `
-  CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
-  JSON lines with the members time, key and, if costs differ, cost
+--sweep decides by limits with capacities from a tenth of --capacity to ten times as much, in one
+pass, and shows a row for each: with --over they drain in the same time, with --leak-rate they leak
+at the same rate.
 
-In CSV and JSON lines, times are RFC 3339 or seconds since 1970, and --key may name another column
-or member.
-
-The times of the log are the clock, so a replay always gives the same answer. A line that is older
-than an earlier line with the same key is decided at the time of that earlier line. Lines that are
-not requests are counted, and the first few named.
+--plot writes a picture of accepted and refused requests over the time; with --sweep, of the share
+of refused requests by capacity.
 
 replay decides in memory unless --store is given; BRIM_STORE does not count. In a store, its keys
 have a prefix of their own, which begins with brim-replay/, so that it does not touch live
 buckets. It removes its keys at the end unless --keep is given. It makes many decisions per
 commit.
 
-Exit status: 0, however many requests were refused; 65 if LOG cannot be read, or contains no
-request.`,
+Exit status: 0, however many requests were refused; 65 if LOG cannot be read, contains no request
+or has more than --max-keys keys; 130 after an interrupt.`,
 		Example: `  brim replay access.log.gz --capacity 60 --over 1m
-  brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes
+  brim replay access.log.gz --capacity 60 --over 1m --plot day.svg
+  brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes --sweep
   tail -n 10000 access.log | brim replay - --capacity 5 --leak-rate 0.1 --store limits.db --json`,
 		Args: exactArgs("LOG"),
 	}
 	limit := addLimit(cmd)
-	cmd.Flags().StringVar(&f.key, "key", "", "field that is the key (default host; for CSV and JSON lines, key)")
-	cmd.Flags().StringVar(&f.cost, "cost", "",
-		"cost of a request: a number, or bytes for the size of the response (default: the cost column, or 1)")
+	f.log = addLog(cmd, simulate.DefaultMaxKeys)
 	cmd.Flags().IntVar(&f.top, "top", 10, "number of the most refused keys to show")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "leave the buckets in the store")
+	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
+	cmd.Flags().StringVar(&f.plot, "plot", "", "file to write a picture to, as SVG")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		l, err := limit.limit()
+		l, err := limit.exact()
 		if err != nil {
 			return err
 		}
-		if f.keep && !cmd.Flags().Changed("store") {
+		f.stored = cmd.Flags().Changed("store")
+		switch {
+		case f.keep && !f.stored:
 			return usagef("--keep needs --store; without --store, replay decides in memory")
-		}
-		if f.top < 0 {
+		case f.sweep && f.stored:
+			return usagef("--sweep decides in memory; leave out --store")
+		case f.top < 0:
 			return usagef("--top is %d; it must be 0 or more", f.top)
 		}
-		o := trace.Options{Key: f.key}
-		if f.cost != "" {
-			if o.Cost, err = trace.ParseCost(f.cost); err != nil {
-				return usageError{err}
-			}
+		if err := checkPicture(f.plot); err != nil {
+			return err
 		}
-		if !cmd.Flags().Changed("store") {
-			a.store = "memory:"
+		if f.sweep {
+			return a.sweep(cmd.Context(), args[0], l, f)
 		}
-		f.limit = l
-		if cmd.Flags().Changed("over") {
-			f.over = limit.over.Std()
-		}
-		return a.replay(cmd.Context(), args[0], o, f)
+		return a.replay(cmd.Context(), args[0], l, f)
 	}
 	return cmd
 }
 
-// replay runs the log through buckets, and prints the report.
-func (a *app) replay(ctx context.Context, path string, o trace.Options, f replayFlags) error {
-	in, err := a.input(path)
-	if err != nil {
-		return err
+// logHelp is the part of a help text that describes logs.
+var logHelp = `LOG is a file, or - for stdin, plain or compressed with gzip, in one of these formats:
+
+  access logs in NCSA common or combined format (Apache, nginx), of CloudFront and of Application
+  Load Balancers; --key names the field that is the key:
+    ` + strings.Join(trace.LogFields(), ", ") + `
+  (for load balancers host, method, path, status, agent, target or domain; for CloudFront also
+  every field of its header)
+  CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
+  JSON lines with the members time, key and, if costs differ, cost
+
+In CSV and JSON lines, --time and --key may name other columns or members; request.ip is the member
+ip of the member request. Times are RFC 3339, or seconds, milliseconds, microseconds or nanoseconds
+since 1970: the magnitude of the first time tells the unit, and a message names it unless it is
+seconds.
+
+The time of an access log is that of the response. --time start chooses the time at which the
+request began, where the log contains the time that it took: $request_time behind the fields of
+nginx, time-taken of CloudFront, and every log of a load balancer.
+
+The times of the log are the clock, so a log always gets the same answers. A line that is older
+than an earlier line with the same key is decided at the time of that earlier line. Lines that are
+not requests are counted, and the first three named. The memory in use follows the number of keys,
+and not the length of LOG. After an interrupt, the report covers the part of LOG that was decided.`
+
+// replay runs the log through the buckets of one limit, and prints the report.
+func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f replayFlags) error {
+	decide := simulate.Run
+	if f.stored {
+		decide = func(ctx context.Context, src simulate.Source, o simulate.Options) (*simulate.Report, error) {
+			return a.runInStore(ctx, src, o, f.keep)
+		}
 	}
-	defer in.close()
-	r, err := trace.NewReader(in, o)
-	if err != nil {
-		return in.explain(err, nil)
+	o := simulate.Options{Limits: []simulate.Limit{l}, Top: f.top}
+	var course simulate.Timeline
+	if f.plot != "" {
+		o.Watch = func(e simulate.Event) { course.Add(e.At, e.Accepted) }
 	}
-	var rep *replay.Report
-	clock := new(replay.Clock)
+	return a.runLog(ctx, "replay", path, f.log, o, decide, func(rep *simulate.Report, log *trace.Reader) error {
+		if err := a.describeReplay(rep, log); err != nil || f.plot == "" {
+			return err
+		}
+		return a.savePicture(f.plot, course.Picture("brim replay "+limitText(l)))
+	})
+}
+
+// sweep runs the log through the buckets of smaller and larger limits.
+func (a *app) sweep(ctx context.Context, path string, l simulate.Limit, f replayFlags) error {
+	o := simulate.Options{Limits: l.With(simulate.Around(l.Capacity))}
+	return a.runLog(ctx, "replay", path, f.log, o, simulate.Run, func(rep *simulate.Report, log *trace.Reader) error {
+		if err := a.describeSweep(rep, log); err != nil || f.plot == "" {
+			return err
+		}
+		return a.savePicture(f.plot, simulate.SharePicture("brim replay --sweep "+limitText(l), rep.Outcomes, -1))
+	})
+}
+
+// runInStore runs the arrivals through buckets in the store that --store names.
+func (a *app) runInStore(
+	ctx context.Context, src simulate.Source, o simulate.Options, keep bool,
+) (rep *simulate.Report, err error) {
+	clock := new(simulate.Clock)
 	err = a.with(ctx, opening{clock: clock.Now}, func(s *opened, _ *brim.Limiter) (err error) {
 		prefix, err := scratch.Prefix(ctx, s, "brim-replay")
 		if err != nil {
 			return err
 		}
 		defer func() {
-			if f.keep && err == nil {
+			if keep && err == nil {
 				fmt.Fprintf(a.stderr, "brim: the buckets stay in the store; their keys begin with %s\n", prefix)
 			} else if e := scratch.Remove(ctx, s, prefix); err == nil {
 				err = e
 			}
 		}()
-		p := a.progress("replay")
-		defer p.end()
-		rep, err = replay.Run(ctx, r, replay.Options{
-			Store: s, Update: s.update, Clock: clock, Limit: f.limit, Over: f.over, Cost: o.Cost.Units,
-			Prefix: prefix, Keep: f.keep, Top: f.top,
-			Progress: func(lines int64) { p.set(in.share(), fmt.Sprintf("%d lines", lines)) },
-		})
+		o.Store = &simulate.Store{Store: s, Update: s.update, Clock: clock, Prefix: prefix, Keep: keep}
+		rep, err = simulate.Run(ctx, src, o)
 		return err
 	})
-	if rep != nil {
-		in.nameBad(a.stderr, rep)
-	}
-	if err != nil {
-		return in.explain(err, rep)
-	}
-	if a.json {
-		return a.printJSON(rep)
-	}
-	return a.describeReplay(rep)
+	return rep, err
 }
 
-// describeReplay prints a report as tables.
-func (a *app) describeReplay(rep *replay.Report) error {
+// replayJSON is the JSON of a replay.
+type replayJSON struct {
+	Requests           int64   `json:"requests"` // accepted or refused
+	Accepted           int64   `json:"accepted"`
+	Refused            int64   `json:"refused"`
+	UnitsAccepted      float64 `json:"units_accepted"`
+	Keys               int     `json:"keys"`
+	Unparsed           int64   `json:"unparsed"` // lines that are not requests
+	Complete           bool    `json:"complete"` // false after an interrupt
+	Seconds            float64 `json:"seconds"`  // wall time, with the commits
+	DecisionsPerSecond float64 `json:"decisions_per_second"`
+	logJSON
+	TopRefused []simulate.Refused `json:"top_refused"` // the most refused first
+}
+
+// describeReplay prints a report, as tables or as JSON.
+func (a *app) describeReplay(rep *simulate.Report, log *trace.Reader) error {
+	o := &rep.Outcomes[0]
+	seconds := rep.Took.Seconds()
+	perSecond := float64(rep.Requests) / max(seconds, 1e-9)
+	if a.json {
+		return a.printJSON(replayJSON{
+			Requests: rep.Requests, Accepted: o.Accepted, Refused: o.Refused, UnitsAccepted: o.UnitsAccepted,
+			Keys: rep.Keys, Unparsed: rep.Unparsed, Complete: rep.Complete, Seconds: seconds,
+			DecisionsPerSecond: perSecond, logJSON: newLogJSON(log), TopRefused: o.TopRefused,
+		})
+	}
 	t := table.New(table.Right(""), table.Left(""))
-	share := func(n int64) string { return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(rep.Requests)) }
-	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %d keys", rep.Keys))
-	t.Add(fmt.Sprint(rep.Accepted),
-		fmt.Sprintf("accepted, %s, with %s units", share(rep.Accepted), units(rep.UnitsAccepted)))
-	t.Add(fmt.Sprint(rep.Refused), fmt.Sprintf("refused, %s", share(rep.Refused)))
+	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %d keys%s", rep.Keys, soFar(rep)))
+	t.Add(fmt.Sprint(o.Accepted),
+		fmt.Sprintf("accepted, %.1f%%, with %s units", 100*(1-o.Share()), units(o.UnitsAccepted)))
+	t.Add(fmt.Sprint(o.Refused), fmt.Sprintf("refused, %.1f%%", 100*o.Share()))
 	t.Add(fmt.Sprint(rep.Unparsed), "lines that are not requests")
-	t.Add(fmt.Sprintf("%.0f", rep.DecisionsPerSecond), fmt.Sprintf("decisions per second, for %.3f s", rep.Seconds))
+	t.Add(fmt.Sprintf("%.0f", perSecond), fmt.Sprintf("decisions per second, for %.3f s", seconds))
 	top := table.New(table.Right("REFUSED"), table.Right("ACCEPTED"), table.Left("KEY"))
-	for _, k := range rep.TopRefused {
+	for _, k := range o.TopRefused {
 		top.Add(fmt.Sprint(k.Refused), fmt.Sprint(k.Accepted), printable(k.Key))
 	}
 	return a.printTables(t, top)

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/cmd/brim/internal/replay"
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/simulate"
 )
 
 func TestReplayOfADay(t *testing.T) {
@@ -23,7 +23,7 @@ func TestReplayOfADay(t *testing.T) {
 	cli(t, "try", "live", "3", "--capacity", "5", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
 	for _, store := range []string{"memory:", path} {
 		r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--top", "3", "--store", store)
-		var rep replay.Report
+		var rep replayJSON
 		r.decode(t, &rep)
 		if rep.Requests != 30969 || rep.Accepted != 27846 || rep.Refused != 3123 || rep.UnitsAccepted != 27846 ||
 			rep.Keys != 2365 ||
@@ -31,7 +31,7 @@ func TestReplayOfADay(t *testing.T) {
 			t.Errorf("%s: got %+v", store, rep)
 		}
 		if len(rep.TopRefused) != 3 ||
-			rep.TopRefused[0] != (replay.Refused{Key: "edams.ksc.nasa.gov", Accepted: 288, Refused: 76}) {
+			rep.TopRefused[0] != (simulate.Refused{Key: "edams.ksc.nasa.gov", Accepted: 288, Refused: 76}) {
 			t.Errorf("%s: most refused %v", store, rep.TopRefused)
 		}
 		want := []string{
@@ -41,8 +41,11 @@ func TestReplayOfADay(t *testing.T) {
 			"units_accepted",
 			"keys",
 			"unparsed",
+			"complete",
 			"seconds",
 			"decisions_per_second",
+			"format",
+			"time_unit",
 			"top_refused",
 		}
 		if got := topMembers(t, r.stdout); !slices.Equal(got, want) {
@@ -141,14 +144,15 @@ func TestReplayOfBadInput(t *testing.T) {
 		args          []string
 		code          int
 		says          string
+		part          string // on stdout
 	}{
 		{name: "empty", code: exitData, says: "is empty"},
 		{name: "blank", content: "\n\n  \n", code: exitData, says: "is empty"},
 		{name: "binary", content: strings.Repeat("\x00\xff\x7fELF", 9999), code: exitData, says: "none of its 1 lines is a request"},
 		{name: "html", content: "<html>\n<body>\n</html>\n", code: exitData, says: "none of its 3 lines is a request"},
 		{name: "one long line", content: strings.Repeat("x", 3<<20), code: exitData, says: "longer than"},
-		{name: "truncated.gz", content: whole[:len(whole)-20], code: exitData, says: "the gzip file is truncated"},
-		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged"},
+		{name: "truncated.gz", content: whole[:len(whole)-20], code: exitData, says: "the gzip file is truncated", part: "in the part of the log that was decided"},
+		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged", part: "in the part of the log that was decided"},
 		{name: "header.csv", content: "time,cost\n1,1\n", code: exitData, says: `no column "key"`},
 		{name: "field", content: line, args: []string{"--key", "colour"}, code: exitUsage, says: "host, user"},
 		{name: "bytes.csv", content: "time,key\n1,1\n", args: []string{"--cost", "bytes"}, code: exitUsage, says: "only access logs"},
@@ -161,7 +165,7 @@ func TestReplayOfBadInput(t *testing.T) {
 			path := storeIn(t)
 			args := append([]string{"replay", file, "--capacity", "1", "--leak-rate", "1", "--store", path}, tc.args...)
 			r := cli(t, args...)
-			r.want(t, tc.code, "", tc.says)
+			r.want(t, tc.code, tc.part, tc.says)
 			if n := strings.Count(r.stderr, "\n"); n != 1 || !strings.Contains(r.stderr, tc.name) {
 				t.Errorf("stderr is %q; want one line with the name of the file", r.stderr)
 			}
@@ -171,9 +175,15 @@ func TestReplayOfBadInput(t *testing.T) {
 		})
 	}
 	limit := []string{"--capacity", "1", "--leak-rate", "1"}
+	// The message about a wrong format names all that were tried.
+	for _, format := range []string{"NCSA", "nginx", "CloudFront", "Load Balancers", "CSV", "JSON lines", "line 1: "} {
+		cli(t, append([]string{"replay", filepath.Join(dir, "html")}, limit...)...).want(t, exitData, "", format)
+	}
+	r := cliIn(t, t.Context(), "time,key\n1,a\n1,b\n2,c\n", append([]string{"replay", "-", "--max-keys", "2"}, limit...)...)
+	r.want(t, exitData, "2  requests by 2 keys, in the part of the log that was decided", "line 4: too many keys: more than 2")
 	cli(t, append([]string{"replay", filepath.Join(dir, "none")}, limit...)...).want(t, exitData, "", "no such file")
 	cli(t, append([]string{"replay", dir}, limit...)...).want(t, exitData, "", "is a directory")
-	r := cliIn(t, t.Context(), "x\n"+line+"y\nz\n\nw\n", append([]string{"replay", "-"}, limit...)...)
+	r = cliIn(t, t.Context(), "x\n"+line+"y\nz\n\nw\n", append([]string{"replay", "-"}, limit...)...)
 	r.want(t, exitOK, "1  requests", "stdin: line 1: ")
 	for _, says := range []string{"line 3: ", "line 4: ", "1 more lines are not requests"} {
 		if !strings.Contains(r.stderr, says) {
@@ -182,6 +192,26 @@ func TestReplayOfBadInput(t *testing.T) {
 	}
 	r = cliIn(t, t.Context(), whole, append([]string{"replay", "-"}, limit...)...)
 	r.want(t, exitOK, "10000  requests by 1 keys", "")
+}
+
+func TestReplayOfFormats(t *testing.T) {
+	limit := []string{"--capacity", "1", "--leak-rate", "1"}
+	const times = `{"ts":1700000000000,"request":{"ip":"a"}}` + "\n" + `{"ts":1700000000500,"request":{"ip":"a"}}` + "\n" +
+		`{"ts":1700000001000,"request":{"ip":"a"}}` + "\n"
+	args := append([]string{"replay", "-", "--time", "ts", "--key", "request.ip"}, limit...)
+	r := cliIn(t, t.Context(), times, args...)
+	r.want(t, exitOK, "2  accepted", "stdin: the times are read as milliseconds since 1970")
+	var rep replayJSON
+	cliIn(t, t.Context(), times, append(args, "--json")...).decode(t, &rep)
+	if rep.Accepted != 2 || rep.Refused != 1 || rep.Format != "JSON lines" || rep.TimeUnit == nil || *rep.TimeUnit != "milliseconds" {
+		t.Errorf("got %+v; want JSON lines whose second request is refused", rep)
+	}
+	// By the time of their responses the second of these requests fits. Both began at once.
+	const nginx = `h - - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-" 0.000` + "\n" +
+		`h - - [10/Oct/2000:13:55:37 +0000] "GET / HTTP/1.1" 200 1 "-" "-" 1.000` + "\n"
+	cliIn(t, t.Context(), nginx, append([]string{"replay", "-"}, limit...)...).want(t, exitOK, "2  accepted", "")
+	cliIn(t, t.Context(), nginx, append([]string{"replay", "-", "--time", "start"}, limit...)...).want(t, exitOK, "1  accepted", "")
+	cliIn(t, t.Context(), nginx, append([]string{"replay", "-", "--time", "ts"}, limit...)...).want(t, exitUsage, "", "choose start")
 }
 
 // An interrupted replay removes its committed buckets.
@@ -206,7 +236,8 @@ func TestReplayInterrupted(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []string{"replay", "-", "--capacity", "1", "--leak-rate", "1", "--store", path, "--keep"},
 		in, &stdout, &stderr)
-	result{code, stdout.String(), stderr.String()}.want(t, 130, "", "ended by signal: interrupt")
+	result{code, stdout.String(), stderr.String()}.want(t, 130, "in the part of the log that was decided",
+		"ended by signal: interrupt")
 	info, err := os.Stat(path)
 	if err != nil || info.Size() < 1<<20 {
 		t.Errorf("the file is %v, %v: no bucket was committed before the interrupt", info, err)

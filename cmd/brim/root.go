@@ -20,16 +20,22 @@ the time in which a full bucket drains (90s, 15m, 24h, 30d).
 
 --store, or the environment variable BRIM_STORE, names the store of the buckets:
 
-  limits.db        a bbolt file, for one machine; created if it does not exist (default brim.db)
-  memory:          memory; the buckets are lost when the command ends
-  postgres://...   a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless the
-                   parameters brim_schema and brim_table of the URL name another
+  limits.db             a bbolt file, for one machine; created if it does not exist (default brim.db)
+  file:NAME             the same, for a name with @ or :// in it
+  memory:               memory; the buckets are lost when the command ends
+  postgres://...        a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless
+                        the parameters brim_schema and brim_table of the URL name another
+  redis://...           a Redis or Valkey, for many machines; rediss:// uses TLS, and redis+unix:///PATH a socket. The
+                        keys begin with brim:, unless the parameter brim_prefix names another prefix
+  redis+cluster://...   a Redis Cluster; ?addr=host:port adds a node to ask for its map
+  redis+sentinel://...  a Redis behind Sentinels, whose host is given; ?master_name=... is required
 
 Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to
 stderr.
 
 Exit status:
   0   done; for try and able: the amount fits
+  1   doctor: the store cannot keep a promise; size: every limit on the list refuses too many
   64  called wrongly
   65  bad data: a damaged store, or a file that is not a log
   69  the store cannot be reached, opened or written
@@ -80,6 +86,7 @@ func (a *app) root() *cobra.Command {
 		Long:  rootHelp,
 		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
   brim list --by ratio --limit 10
+  brim size access.log.gz --refuse 1% --over 1m
   brim replay access.log.gz --capacity 60 --over 1m`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
@@ -101,12 +108,13 @@ func (a *app) root() *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory: or postgres://...")
+	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory:, postgres://... or redis://...")
 	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
 	flags.BoolVar(&a.json, "json", false, "print JSON to stdout")
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
-		a.stateCommand(), a.listCommand(), a.resetCommand(), a.pruneCommand(), a.compactCommand(),
-		a.replayCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.spendCommand())
+		a.stateCommand(), a.listCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
+		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
+		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.spendCommand())
 	return root
 }
 

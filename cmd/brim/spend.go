@@ -29,10 +29,21 @@ A budget is a YAML file, given with --budget:
     - {name: smooth, leaky: 300.00, drains_in: 24h}
     - {name: single, per_transaction: 500.00}
     - {name: ever, lifetime: 20000.00}
+    - {name: shops, calendar: 100.00, period: day, zone: Europe/Berlin, per: merchant}
+    - {name: large, count: 3, window: 24h, where_amount: {at_least: 250.00}}
+    - {name: net, rolling: 800.00, window: 30d, counts_credits: true}
     - {name: bursts, count: 5, window: 10m}
+    - {name: often, count: 20, period: day, zone: Europe/Berlin}
     - {name: travel, rolling: 400.00, window: 7d, where: {category: [travel, hotel]}}
+    - {name: no casinos, per_transaction: 0, where: {mcc: "7995"}}
+    - {name: abroad, rolling: 100.00, window: 7d, where_not: {country: [DE, AT]}, at_most: 1000.00}
 
-Every rule must agree. An unknown field is an error that names the line. The field "also" lists
+A currency may have a scale: with "currency: USD:8" all amounts have up to 8 decimal places, and a
+price of 0.00000315 is exact. Nothing is rounded; an amount with more places is an error.
+
+Every rule must agree. An account may have a limit of its own for a rule, up to at_most; see brim
+spend limits. A rule with per holds for each value of the tag. A credit makes room in the rules with
+counts_credits. An unknown field is an error that names the line. The field "also" lists
 further budgets, whose accounts the flag --also names.
 
 Each request has an --id, unique in the store. A request that is sent again gets its first answer
@@ -65,8 +76,11 @@ func (a *app) spendCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.budget, "budget", "", "the YAML file with the budget")
 	cmd.AddCommand(
 		a.spendChargeCommand(f, "charge"), a.spendChargeCommand(f, "authorize"), a.spendChargeCommand(f, "record"),
-		a.spendCaptureCommand(f), a.spendVoidCommand(f), a.spendRefundCommand(f),
-		a.spendRemainingCommand(f), a.spendHistoryCommand(f), a.spendReplayCommand(f), a.spendGenerateCommand())
+		a.spendChargeCommand(f, "credit"),
+		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f),
+		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
+		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
+		a.spendReplayCommand(f), a.spendGenerateCommand())
 	return cmd
 }
 
@@ -120,7 +134,7 @@ func spendError(err error) error {
 		}
 	}
 	for _, wrong := range []error{
-		spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
+		spend.ErrBudget, spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
 	} {
 		if errors.Is(err, wrong) {
 			return dataError{err}

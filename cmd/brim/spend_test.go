@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +27,26 @@ func budgetIn(t testing.TB, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestSpendScale spends fractions of a cent.
+func TestSpendScale(t *testing.T) {
+	store := storeIn(t)
+	budget := budgetIn(t, "budget: agents\ncurrency: USD:8\nrules:\n  - {name: ever, lifetime: 0.01}\n")
+	spend := func(args ...string) result {
+		return cli(t, append(append([]string{"spend"}, args...), "--budget", budget, "--store", store)...)
+	}
+	spend("charge", "a", "0.00000315").want(t, exitOK, "charged", "")
+	spend("charge", "a", "0.000000315").want(t, exitUsage, "", "the currency has 8")
+	spend("charge", "a", "92233720369").want(t, exitUsage, "", "the largest amount is 92233720368.54775807")
+	spend("authorize", "a", "0.005", "--id", "h").want(t, exitOK, "authorized", "")
+	spend("capture", "h", "0.00400001", "--final").want(t, exitOK, "captured", "")
+	spend("limits", "a", "ever=0.00000001").want(t, exitOK, "set", "")
+	spend("limits", "a").want(t, exitOK, "0.00000001 USD", "")
+	spend("remaining", "a").want(t, exitOK, "-0.00400315", "")
+	spend("history", "a", "--json").want(t, exitOK, `"amount":{"amount":"0.00000315","currency":"USD:8"}`, "")
+	coarse := budgetIn(t, "budget: agents\ncurrency: USD\nrules:\n  - {name: ever, lifetime: 0.01}\n")
+	cli(t, "spend", "charge", "a", "0.01", "--budget", coarse, "--store", store).want(t, exitUsage, "", `counted in "USD:8"`)
 }
 
 func TestSpend(t *testing.T) {
@@ -60,10 +82,107 @@ func TestSpend(t *testing.T) {
 	r.want(t, exitNever, `"retry_after":null`, "")
 	spend("remaining", "card", "--json").want(t, exitOK, `"remaining":{"amount":"-1180.00","currency":"EUR"}`, "")
 	spend("history", "card", "--json", "--limit", "0").want(t, exitOK, `"kind":"authorize"`, "")
+	export := spend("export")
+	export.want(t, exitOK, `{"budget":"cards","account":"card","seq":1,`, "")
+	var order []string
+	for line := range strings.Lines(export.stdout) {
+		var e struct{ Budget, Account string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("a line of the export is %q: %v", line, err)
+		}
+		order = append(order, e.Budget+"/"+e.Account)
+	}
+	if got := slices.Compact(order); !slices.Equal(got, []string{"cards/card", "cards/other", "team/ops"}) {
+		t.Errorf("the export has the accounts %q", got)
+	}
 	// The same file contains buckets, which the ledger leaves alone.
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", store).want(t, exitOK, "accepted", "")
 	cli(t, "compact", "--store", store).want(t, exitOK, "compacted", "")
 	spend("remaining", "card").want(t, exitOK, "-1180.00", "")
+	// So does a backup.
+	cli(t, "backup", store+".copy", "--store", store).want(t, exitOK, "values of the ledger", "")
+	if err := os.Remove(store); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(store+".copy", store); err != nil {
+		t.Fatal(err)
+	}
+	spend("remaining", "card").want(t, exitOK, "-1180.00", "")
+	cli(t, "list", "--store", store).want(t, exitOK, "k", "")
+}
+
+const accountBudget = `budget: cards
+currency: EUR
+rules:
+  - {name: day, rolling: 500.00, window: 24h, at_most: 5000.00}
+  - {name: often, count: 5, period: day, zone: UTC, at_most: 9}
+  - {name: casinos, per_transaction: 0, where: {mcc: "7995"}}
+  - {name: abroad, rolling: 50, window: 7d, where_not: {country: [DE, AT]}}
+  - {name: shops, rolling: 700, window: 24h, per: shop}
+  - {name: net, rolling: 5000, window: 30d, counts_credits: true}
+`
+
+func TestSpendAccounts(t *testing.T) {
+	store, budget := storeIn(t), budgetIn(t, accountBudget)
+	spend := func(args ...string) result {
+		return cli(t, append(append([]string{"spend"}, args...), "--budget", budget, "--store", store)...)
+	}
+	home := []string{"--tag", "country=DE"}
+	charge := func(amount string, more ...string) result {
+		return spend(append([]string{"charge", "card", amount}, more...)...)
+	}
+	charge("30", append(home, "--tag", "mcc=7995")...).want(t, exitNever, "casinos", "")
+	charge("60", "--tag", "country=FR").want(t, exitNever, "abroad", "")
+	charge("600", home...).want(t, exitNever, "day", "")
+	spend("limits", "card").want(t, exitOK, "", "")
+	spend("limits", "card", "day=2000", "often=1x", "--id", "l1").want(t, exitOK, "set: l1", "")
+	spend("limits", "card", "day=3000", "--until", "2100-01-01T00:00:00Z").want(t, exitOK, "set", "")
+	spend("limits", "card").want(t, exitOK, "3000.00 EUR", "")
+	spend("limits", "card", "--json").want(t, exitOK, `{"rule":"day","amount":{"amount":"3000.00","currency":"EUR"},"until":"2100-01-01T00:00:00Z"}`, "")
+	spend("limits", "card", "day=5001").want(t, exitData, "", "at most 5000.00 EUR")
+	spend("limits", "card", "week=1").want(t, exitData, "", `no rule "week"`)
+	spend("limits", "card", "day").want(t, exitUsage, "", "day=default")
+	spend("limits", "card", "often=many"+"x").want(t, exitUsage, "", "bursts=3x")
+	spend("limits", "card", "--until", "2100-01-01T00:00:00Z").want(t, exitUsage, "", "no RULE=AMOUNT")
+	spend("limits", "card", "day=1", "--until", "soon").want(t, exitUsage, "", "--until")
+	spend("limits").want(t, exitUsage, "", "ACCOUNT is missing")
+	charge("600", append(home, "--id", "c1")...).want(t, exitOK, "charged: c1", "")
+	charge("1", home...).want(t, exitRefused, "often", "")
+	spend("limits", "card", "often=default").want(t, exitOK, "set", "")
+	spend("freeze", "card").want(t, exitUsage, "", "--reason")
+	spend("freeze", "card", "--reason", "lost").want(t, exitOK, "frozen", "")
+	charge("1", home...).want(t, exitNever, "lost", "")
+	charge("1", append(home, "--json")...).want(t, exitNever, `"frozen":"lost"`, "")
+	spend("unfreeze", "card", "--reason", "found").want(t, exitOK, "unfrozen", "")
+	spend("authorize", "card", "100", "--id", "h1", "--tag", "country=DE", "--ttl", "1h").want(t, exitOK, "authorized", "")
+	spend("decrease", "h1", "40").want(t, exitOK, "decreased", "")
+	spend("decrease", "h1", "61").want(t, exitData, "", "more than is held")
+	spend("extend", "h1", "--ttl", "2d").want(t, exitOK, "extended", "")
+	spend("holds", "card").want(t, exitOK, "60.00 EUR", "")
+	spend("holds", "card", "--json").want(t, exitOK, `"id":"h1"`, "")
+	spend("get", "h1").want(t, exitOK, "held", "")
+	spend("get", "c1", "--json").want(t, exitOK, `"state":"charged"`, "")
+	spend("get", "nobody").want(t, exitData, "", "no such spend")
+	spend("history", "card", "--limit", "0").want(t, exitOK, "unfreeze", "")
+	charge("101", home...).want(t, exitRefused, "shops shop=", "")
+	charge("701", append(home, "--tag", "shop=s1")...).want(t, exitNever, "shops shop=s1", "")
+	charge("1", append(home, "--tag", "shop=s1", "--json")...).want(t, exitOK, `"rule":"shops","tag":"shop","value":"s1"`, "")
+	spend("remaining", "card").want(t, exitOK, "shops shop=s1", "")
+	spend("credit", "card", "900", "--id", "p1").want(t, exitOK, "credited: p1", "")
+	spend("history", "card", "--limit", "1").want(t, exitOK, "counted by net 601.00", "")
+	spend("history", "card", "--limit", "1", "--json").want(t, exitOK, `"credited":{"net":{"amount":"601.00","currency":"EUR"}}`, "")
+	for text, says := range map[string]string{
+		"{name: c, count: 5, window: 1h, period: day, zone: UTC}": "either a window, or a period",
+		"{name: c, count: 5, period: day}":                        "needs zone",
+		"{name: c, count: 5, period: noon, zone: UTC}":            "day, week, month or year",
+		"{name: c, count: 5, window: 1h, counts_credits: true}":   "CountsCredits has no meaning",
+		"{name: c, rolling: 5, window: 1h, at_most: 4}":           "at most 4.00 EUR",
+		"{name: c, rolling: 5, window: 1h, at_most: x}":           "x",
+		"{name: c, rolling: 5, window: 1h, where_not: 7}":         "where_not",
+	} {
+		wrong := budgetIn(t, "budget: b\ncurrency: EUR\nrules:\n  - "+text+"\n")
+		cli(t, "spend", "remaining", "card", "--budget", wrong, "--store", store).want(t, exitData, "", says)
+	}
 }
 
 func TestWrongSpends(t *testing.T) {
@@ -86,7 +205,7 @@ func TestWrongSpends(t *testing.T) {
 		{"tag twice", []string{"charge", "card", "1", "--tag", "a=1", "--tag", "a=2", "--budget", budget}, exitUsage, "twice"},
 		{"also", []string{"charge", "card", "1", "--also", "team", "--budget", budget}, exitUsage, "--also"},
 		{"no such also", []string{"charge", "card", "1", "--also", "no/one", "--budget", budget}, exitUsage, "no budget"},
-		{"store", []string{"charge", "card", "1", "--budget", budget, "--store", "redis://x"}, exitUsage, "redis"},
+		{"store", []string{"charge", "card", "1", "--budget", budget, "--store", "redis://x"}, exitUsage, "no ledger in Redis"},
 		{"limit", []string{"history", "card", "--limit", "-1", "--budget", budget}, exitUsage, "--limit"},
 		{"replay in a store", []string{"replay", "x.csv", "--budget", budget, "--store", store}, exitUsage, "in memory"},
 		{"replay of nothing", []string{"replay", "nothing.csv", "--budget", budget}, exitData, "nothing.csv"},

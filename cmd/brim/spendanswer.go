@@ -17,7 +17,7 @@ type decisionJSON struct {
 }
 
 type declineJSON struct {
-	spend.Usage
+	spend.Decline
 	RetryAfter *float64 `json:"retry_after"`
 }
 
@@ -26,7 +26,7 @@ func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	if a.json {
 		out := decisionJSON{ID: id, Decision: d, Declines: []declineJSON{}, RetryAfter: secondsOrNull(d.RetryAfter)}
 		for _, x := range d.Declines {
-			out.Declines = append(out.Declines, declineJSON{x.Usage, secondsOrNull(x.RetryAfter)})
+			out.Declines = append(out.Declines, declineJSON{x, secondsOrNull(x.RetryAfter)})
 		}
 		if err := a.printJSON(out); err != nil {
 			return err
@@ -55,13 +55,29 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 	fmt.Fprintf(a.stdout, "%s%s: %s\n", done, again, printable(id))
 	t := table.New(make([]table.Column, 3)...)
 	for _, x := range d.Declines {
+		if x.Frozen != "" {
+			t.Add("  "+printable(x.Account.Name), "is frozen", printable(x.Frozen))
+			continue
+		}
 		when := "never fits by waiting"
 		if x.RetryAfter != brim.Never {
 			now := a.now()
-			when = fmt.Sprintf("would fit in %s, at %s", span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
+			first := ""
+			if x.AtLeast {
+				first = " or later"
+			}
+			when = fmt.Sprintf("would fit in %s, at %s"+first, span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
 		}
-		t.Add("  "+printable(x.Rule),
+		t.Add("  "+ruleText(x.Usage),
 			fmt.Sprintf("%s of %s used, %s held", x.Used.Decimal(), x.Limit, x.Held.Decimal()), when)
 	}
 	return a.printTables(t)
+}
+
+// ruleText names the rule, and the value of its tag if the figures belong to one.
+func ruleText(u spend.Usage) string {
+	if u.Tag == "" {
+		return printable(u.Rule)
+	}
+	return printable(u.Rule) + " " + printable(u.Tag) + "=" + printable(u.Value)
 }

@@ -27,9 +27,9 @@ the budget would have declined, by which rules and of which accounts. The first 
 columns, in any order:
 
   time      RFC 3339
-  kind      spend, authorize, increase, capture, void, refund or record
+  kind      spend, authorize, increase, capture, void, refund, record or credit
   id        the ID of the request; a second line with the same ID is a retry
-  account   for spend, authorize and record
+  account   for spend, authorize, record and credit
   ref       for the other kinds: the ID of the earlier request
   amount    like 30.00; empty for a void
   currency  that of the budget

@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// spendChargeCommand returns the command charge, authorize or record. The three take the same
+// spendChargeCommand returns the command charge, authorize, record or credit. They take the same
 // arguments.
 func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	var (
@@ -32,6 +32,11 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 			"Record a spend that has already happened",
 			"Records that AMOUNT was spent from ACCOUNT, whatever the rules say. It is never declined.", "recorded",
 			`  brim spend record card:7 12.00 --budget cards.yaml --id fee-2026-03`,
+		},
+		"credit": {
+			"Note money that came in", `Notes that AMOUNT came in to ACCOUNT, and is no refund of a spend. It is never declined. It makes room
+in the rules with counts_credits, at most the amount that they have used.`, "credited",
+			`  brim spend credit card:7 100.00 --budget cards.yaml --id payment-12`,
 		},
 	}[kind]
 	cmd := &cobra.Command{
@@ -72,7 +77,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 				r.Also = append(r.Also, spend.Account{Budget: budget, Name: name})
 			}
 			call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
-				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record,
+				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit,
 			}[kind]
 			d, err := call(cmd.Context(), r)
 			if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +19,8 @@ func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 		Use:   "remaining ACCOUNT --budget FILE",
 		Short: "Show the remaining amount of each rule",
 		Long: `Shows the used, held and remaining amount of each rule, and when the remaining amount grows if
-nothing is spent. Writes nothing.
+nothing is spent. Of a rule with per, it shows each value that has used or held something. Writes
+nothing.
 
 Exit status: 0.`,
 		Example: `  brim spend remaining card:7 --budget cards.yaml`,
@@ -45,7 +48,7 @@ Exit status: 0.`,
 					grows = clockTime(u.GrowsAt, a.now())
 				}
 				t.Add(u.Remaining.Decimal(), u.Used.Decimal(), u.Held.Decimal(), u.Limit.String(), grows,
-					printable(u.Rule))
+					ruleText(u))
 			}
 			return a.printTables(t)
 		})
@@ -59,7 +62,7 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 		Use:   "history ACCOUNT --budget FILE",
 		Short: "Show an account's ledger, newest first",
 		Long: `Shows the entries of ACCOUNT, newest first, with their times, amounts and the rules that declined
-them.
+them. With --json, each entry is a line.
 
 Exit status: 0.`,
 		Example: `  brim spend history card:7 --budget cards.yaml --limit 50`,
@@ -86,6 +89,9 @@ Exit status: 0.`,
 				if len(e.Refused) > 0 {
 					note = "by " + strings.Join(e.Refused, ", ")
 				}
+				if len(e.Credited) > 0 {
+					note = "counted by " + creditedText(e.Credited)
+				}
 				if !e.Dated.Equal(e.At) {
 					note = "dated " + e.Dated.Format(time.RFC3339)
 				}
@@ -96,4 +102,48 @@ Exit status: 0.`,
 		})
 	}
 	return cmd
+}
+
+func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export --budget FILE",
+		Short: "Write the whole ledger as lines of JSON",
+		Long: `Writes every entry of every account of the budget, and of those under "also", as lines of JSON like
+those of brim spend history --json. Accounts are in byte order, and the entries of an account newest
+first. Entries that are added meanwhile may be missing. Writes nothing to the ledger.
+
+Exit status: 0; another means that lines are missing.`,
+		Example: `  brim spend export --budget cards.yaml > ledger.ndjson`,
+		Args:    exactArgs(),
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, file *budgetfile.File) error {
+			for _, budget := range append([]spend.Budget{file.Budget}, file.Options.Budgets...) {
+				one, err := b.ForBudget(budget.Name)
+				if err != nil {
+					return err
+				}
+				for e, err := range one.Export(cmd.Context(), nil) {
+					if err != nil {
+						return err
+					}
+					if err := a.printJSON(e); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+// creditedText describes the parts of a credit that rules have counted, in the order of the rules'
+// names.
+func creditedText(parts map[string]spend.Money) string {
+	var list []string
+	for _, rule := range slices.Sorted(maps.Keys(parts)) {
+		list = append(list, rule+" "+parts[rule].Decimal())
+	}
+	return strings.Join(list, ", ")
 }

@@ -120,6 +120,18 @@ func (p *parser) time(n *yaml.Node) time.Duration {
 	return d
 }
 
+// truth reads true or false.
+func (p *parser) truth(n *yaml.Node) bool {
+	switch p.text(n) {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	p.fail(n, "%.40q is neither true nor false", n.Value)
+	return false
+}
+
 // budget reads a budget. more are the fields that only the main budget of a file has.
 func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend.Budget) {
 	var rules *yaml.Node
@@ -133,7 +145,7 @@ func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend
 	}
 	p.fields(n, known)
 	if _, ok := spend.MinorUnits(b.Currency); !ok {
-		p.fail(n, "currency %.8q is not a code of ISO 4217 with a minor unit; write it like EUR", b.Currency)
+		p.fail(n, "currency %.8q is not a code of ISO 4217 with a minor unit; write it like EUR, or USD:8 to count by 8 decimal places", b.Currency)
 		return b
 	}
 	if rules == nil {
@@ -153,7 +165,7 @@ var kinds = map[string][]string{
 	"calendar":        {"period", "zone", "week_starts"},
 	"per_transaction": nil,
 	"lifetime":        nil,
-	"count":           {"window"},
+	"count":           {"window", "period", "zone", "week_starts"},
 }
 
 var periods = map[string]spend.Period{"day": spend.Day, "week": spend.Week, "month": spend.Month, "year": spend.Year}
@@ -161,11 +173,18 @@ var periods = map[string]spend.Period{"day": spend.Day, "week": spend.Week, "mon
 func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 	var name, kind string
 	var limit *yaml.Node
-	var where *yaml.Node
+	var where, whereNot, whereAmount, atMost *yaml.Node
+	var credits bool
+	var per *yaml.Node
 	rest := make(map[string]*yaml.Node)
 	known := map[string]func(*yaml.Node){
-		"name":  func(n *yaml.Node) { name = p.text(n) },
-		"where": func(n *yaml.Node) { where = n },
+		"name":           func(n *yaml.Node) { name = p.text(n) },
+		"where":          func(n *yaml.Node) { where = n },
+		"where_not":      func(n *yaml.Node) { whereNot = n },
+		"at_most":        func(n *yaml.Node) { atMost = n },
+		"per":            func(n *yaml.Node) { per = n },
+		"where_amount":   func(n *yaml.Node) { whereAmount = n },
+		"counts_credits": func(n *yaml.Node) { credits = p.truth(n) },
 	}
 	for k, others := range kinds {
 		known[k] = func(n *yaml.Node) {
@@ -200,50 +219,90 @@ func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 		}
 		return rest[field]
 	}
-	amount := func() spend.Money {
-		m, err := spend.ParseMoney(p.text(limit), currency)
+	money := func(n *yaml.Node) spend.Money {
+		m, err := spend.ParseMoney(p.text(n), currency)
 		if err != nil {
-			p.fail(limit, "%w", err)
+			p.fail(n, "%w", err)
 		}
 		return m
 	}
+	times := func(n *yaml.Node) spend.Money {
+		i, err := strconv.ParseInt(p.text(n), 10, 64)
+		if err != nil {
+			p.fail(n, "%.40q is not a number of spends", n.Value)
+		}
+		return spend.Money{Minor: i}
+	}
+	amount := money
+	if kind == "count" {
+		amount = times
+	}
 	switch kind {
 	case "leaky":
-		rule = spend.Leaky(name, amount(), p.time(need("drains_in")))
+		rule = spend.Leaky(name, amount(limit), p.time(need("drains_in")))
 	case "rolling":
-		rule = spend.Rolling(name, amount(), p.time(need("window")))
+		rule = spend.Rolling(name, amount(limit), p.time(need("window")))
 	case "calendar":
-		rule = p.calendar(name, amount(), need("period"), need("zone"), rest["week_starts"])
+		rule = spend.Calendar(name, amount(limit), p.period(need("period")), p.zone(need("zone")))
 	case "per_transaction":
-		rule = spend.PerTransaction(name, amount())
+		rule = spend.PerTransaction(name, amount(limit))
 	case "lifetime":
-		rule = spend.Lifetime(name, amount())
+		rule = spend.Lifetime(name, amount(limit))
 	case "count":
-		times, err := strconv.ParseInt(p.text(limit), 10, 64)
-		if err != nil {
-			p.fail(limit, "%.40q is not a number of spends", limit.Value)
+		n := amount(limit).Minor
+		switch window := rest["window"]; {
+		case window == nil && rest["period"] != nil:
+			rule = spend.CountPer(name, n, p.period(rest["period"]), p.zone(need("zone")))
+		case window != nil && (rest["period"] != nil || rest["zone"] != nil || rest["week_starts"] != nil):
+			p.fail(window, "a count has either a window, or a period with its zone")
+		default:
+			rule = spend.Count(name, n, p.time(need("window")))
 		}
-		rule = spend.Count(name, times, p.time(need("window")))
+	}
+	if rest["week_starts"] != nil {
+		rule = p.weekStarting(rule, rest["week_starts"])
 	}
 	if where != nil {
-		rule = p.where(rule, where)
+		rule = p.where(where, rule, spend.Rule.Matching)
+	}
+	if whereNot != nil {
+		rule = p.where(whereNot, rule, spend.Rule.NotMatching)
+	}
+	if whereAmount != nil {
+		p.fields(whereAmount, map[string]func(*yaml.Node){
+			"at_least": func(n *yaml.Node) { rule = rule.MatchingAtLeast(money(n)) },
+			"at_most":  func(n *yaml.Node) { rule = rule.MatchingAtMost(money(n)) },
+		})
+	}
+	if atMost != nil {
+		rule = rule.AtMost(amount(atMost))
+	}
+	if per != nil {
+		rule = rule.Per(p.text(per))
+	}
+	if credits {
+		rule = rule.CountsCredits()
 	}
 	return rule
 }
 
-func (p *parser) calendar(name string, amount spend.Money, period, zone, week *yaml.Node) spend.Rule {
-	length, ok := periods[p.text(period)]
+func (p *parser) period(n *yaml.Node) spend.Period {
+	period, ok := periods[p.text(n)]
 	if !ok {
-		p.fail(period, "period is %.40q; it must be day, week, month or year", period.Value)
+		p.fail(n, "period is %.40q; it must be day, week, month or year", n.Value)
 	}
-	place, err := time.LoadLocation(p.text(zone))
-	if err != nil || zone.Value == "Local" {
-		p.fail(zone, "zone %.60q is unknown; write it like Europe/Berlin", zone.Value)
+	return period
+}
+
+func (p *parser) zone(n *yaml.Node) *time.Location {
+	zone, err := time.LoadLocation(p.text(n))
+	if err != nil || n.Value == "Local" {
+		p.fail(n, "zone %.60q is unknown; write it like Europe/Berlin", n.Value)
 	}
-	rule := spend.Calendar(name, amount, length, place)
-	if week == nil {
-		return rule
-	}
+	return zone
+}
+
+func (p *parser) weekStarting(rule spend.Rule, week *yaml.Node) spend.Rule {
 	for day := time.Sunday; day <= time.Saturday; day++ {
 		if strings.EqualFold(day.String(), p.text(week)) {
 			return rule.WeekStarting(day)
@@ -253,10 +312,13 @@ func (p *parser) calendar(name string, amount spend.Money, period, zone, week *y
 	return rule
 }
 
-// where reads the tags that restrict a rule. Each tag has a value or a list of values.
-func (p *parser) where(rule spend.Rule, n *yaml.Node) spend.Rule {
+// where reads the tags that restrict a rule, by Matching or NotMatching. Each tag has a value or a
+// list of values.
+func (p *parser) where(
+	n *yaml.Node, rule spend.Rule, restrict func(r spend.Rule, tag string, values ...string) spend.Rule,
+) spend.Rule {
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		p.fail(n, "write where as tag: value, or tag: [value, value]")
+		p.fail(n, "write where and where_not as tag: value, or tag: [value, value]")
 		return rule
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -268,7 +330,7 @@ func (p *parser) where(rule spend.Rule, n *yaml.Node) spend.Rule {
 		} else {
 			values = []string{p.text(v)}
 		}
-		rule = rule.Matching(n.Content[i].Value, values...)
+		rule = restrict(rule, n.Content[i].Value, values...)
 	}
 	return rule
 }

@@ -30,8 +30,8 @@ rules:
     drains_in: 24h
     where: {category: [travel, hotel], country: DE}
   - {name: single, per_transaction: 500}
-  - {name: ever, lifetime: 10000}
-  - {name: often, count: 10, window: 1h}
+  - {name: ever, lifetime: 10000, counts_credits: true}
+  - {name: often, count: 10, window: 1h, where_amount: {at_least: 50, at_most: 99.99}, per: merchant}
 also:
   - budget: team
     currency: EUR
@@ -61,13 +61,45 @@ func TestGood(t *testing.T) {
 	}
 }
 
+// TestScale: a budget may count in a unit finer than cents, and its amounts have that many places.
+func TestScale(t *testing.T) {
+	const tokens = `budget: agents
+currency: USD:8
+rules:
+  - {name: day, calendar: 25, period: day, zone: UTC}
+  - {name: call, per_transaction: 0.00000315}
+also: [{budget: company, currency: USD:8, rules: [{name: ever, lifetime: 0.5}]}]
+`
+	f, err := read(t, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := spend.New(memledger.New(nil), f.Budget, &f.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Remaining(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{25_00000000, 315} {
+		if got := list[i].Limit; got != (spend.Money{Minor: want, Currency: "USD:8"}) {
+			t.Errorf("rule %s has the limit %#v; want %d", list[i].Rule, got, want)
+		}
+	}
+	if _, err := read(t, strings.Replace(tokens, "0.00000315", "0.000000315", 1)); !errors.Is(err, ErrFormat) {
+		t.Errorf("an amount finer than the unit: %v; want ErrFormat", err)
+	}
+}
+
 func TestBad(t *testing.T) {
 	for _, c := range []struct{ name, change, to, says string }{
 		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", `line 4: unknown field "hold_tll"`},
 		{"unknown field of a rule", "window: 720h", "windows: 720h", `line 8: unknown field "windows"`},
 		{"field of another rule", "per_transaction: 500", "per_transaction: 500, window: 1h", "line 14: a per_transaction rule has no window"},
-		{"two kinds", "lifetime: 10000}", "lifetime: 10000, rolling: 5}", "line 15: a rule is either"},
-		{"no kind", "lifetime: 10000}", "}", "line 15"},
+		{"two kinds", "lifetime: 10000", "lifetime: 10000, rolling: 5", "line 15: a rule is either"},
+		{"no kind", "lifetime: 10000, ", "", "line 15"},
+		{"no truth", "counts_credits: true", "counts_credits: 1", "line 15"},
 		{"missing window", "    window: 720h\n", "", "line 6: a rolling rule needs window"},
 		{"too many places", "1000.00", "1000.001", "line 7"},
 		{"a float", "1000.00", "1e3", "line 7"},
@@ -77,7 +109,11 @@ func TestBad(t *testing.T) {
 		{"period", "period: week", "period: fortnight", "line 9"},
 		{"week", "sunday", "someday", "line 9"},
 		{"duration", "24h", "24 hours", "line 12"},
+		{"a scale above 9", "currency: EUR\nhold", "currency: EUR:10\nhold", "EUR:10"},
 		{"currency", "currency: EUR\nhold", "currency: EUROS\nhold", "EUROS"},
+		{"no bound", "at_least: 50", "from: 50", `line 16: unknown field "from"`},
+		{"a bound that is no amount", "at_least: 50", "at_least: all", "line 16"},
+		{"no tag", "per: merchant", "per: [merchant]", "line 16"},
 		{"twice", "hold_ttl: 48h", "budget: other", "line 4"},
 		{"no YAML", "budget: cards", "budget: [", "line"},
 		{"nothing", good, "", "empty"},

@@ -28,7 +28,7 @@ func budgets(t testing.TB, clock *Clock) *spend.Budgets {
 	eur := func(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("month", eur(2000_00), 30*24*time.Hour), spend.Count("burst", 4, 10*time.Minute),
-		spend.Rolling("travel", eur(800_00), 7*24*time.Hour).Matching("category", "travel", "hotel"),
+		spend.Rolling("travel", eur(800_00), 7*24*time.Hour).Matching("category", "travel", "hotel").CountsCredits(),
 	}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,11 @@ func TestGenerate(t *testing.T) {
 
 // A generated log contains every kind of event, and gives the same report each time.
 func TestReplay(t *testing.T) {
-	text := generated(t, some)
+	g := some
+	if testing.Short() {
+		g.Days = 30
+	}
+	text := generated(t, g)
 	var reports []*Report
 	for range 2 {
 		r, err := NewReader(bytes.NewReader(text))
@@ -89,6 +93,27 @@ func TestReplay(t *testing.T) {
 	if a.Replayed == 0 || a.Accounts != 40 || len(a.Top) != 3 || a.Unparsed != 0 ||
 		a.Top[0].Declined < a.Top[2].Declined {
 		t.Errorf("got %+v", a)
+	}
+}
+
+func TestReplayCredit(t *testing.T) {
+	const log = `time,kind,id,account,amount,currency,category
+2026-01-01T00:00:00Z,spend,1,card,700.00,EUR,travel
+2026-01-01T00:00:01Z,spend,2,card,200.00,EUR,travel
+2026-01-01T00:00:02Z,credit,3,card,100.00,EUR,travel
+2026-01-01T00:00:03Z,spend,4,card,200.00,EUR,travel
+`
+	r, err := NewReader(strings.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := new(Clock)
+	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Approved != 2 || rep.Declined != 1 || rep.ByKind["credit"] != 1 || rep.Spent.Minor != 900_00 || len(rep.Failed) != 0 {
+		t.Errorf("got %+v", rep)
 	}
 }
 

@@ -22,9 +22,9 @@ var ErrFormat = errors.New("not a log of card transactions")
 // Event is one line of a log. Columns without a field of their own are tags.
 type Event struct {
 	Time     time.Time
-	Kind     string // spend, authorize, increase, capture, void, refund or record
+	Kind     string // spend, authorize, increase, capture, void, refund, record or credit
 	ID       string
-	Account  string // for spend, authorize and record
+	Account  string // for spend, authorize, record and credit
 	Ref      string // for the other kinds: the ID of the earlier request
 	Amount   string // as written
 	Currency string

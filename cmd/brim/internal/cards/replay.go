@@ -113,6 +113,8 @@ func send(ctx context.Context, b *spend.Budgets, e *Event) (spend.Decision, erro
 		return b.Authorize(ctx, request)
 	case "record":
 		return b.Record(ctx, request)
+	case "credit":
+		return b.Credit(ctx, request)
 	case "increase":
 		return b.Increase(ctx, spend.IncreaseRequest{ID: e.ID, HoldID: e.Ref, Amount: amount})
 	case "capture":

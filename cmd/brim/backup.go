@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/boltfile"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup NEW",
+		Short: "Copy a bbolt file to a new file",
+		Long: `Writes all buckets of a bbolt file, and the ledger in it, to the new file NEW, and prints its size.
+NEW is enough by itself: it has the changes that were in the journal, and no journal belongs to it.
+It has no unused space, every page of it is checked, and it is on the disk when the command ends.
+After an error there is no NEW. NEW must not exist.
+
+No other process may use the file meanwhile. A program that has the file open makes the backup
+itself, with Store.Backup of package bolt.
+
+Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim verify --salvage".`,
+		Example: `  brim backup "limits-$(date +%F).db" --store limits.db`,
+		Args:    exactArgs("NEW"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := a.with(cmd.Context(), opening{absent: fail}, func(s *opened, _ *brim.Limiter) error {
+				if s.file == nil {
+					return usagef("%s has no file to back up; give a bbolt file", s.name)
+				}
+				return a.backup(cmd.Context(), s.file, args[0])
+			})
+			if boltfile.Locked(err) {
+				err = fmt.Errorf("%w; or have the program that uses the file make the backup, with Store.Backup", err)
+			}
+			return err
+		},
+	}
+}
+
+// backup writes a copy of a store to a new file.
+func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
+	var size int64
+	values, err := boltfile.WriteNew(ctx, to, func(file *os.File) (err error) {
+		// An operator who works as root must not lock out the program that owns the file.
+		if err := s.File().Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		size, err = s.Backup(ctx, file)
+		return err
+	})
+	if errors.Is(err, boltfile.ErrExists) {
+		return usagef("%s: %w", to, err)
+	}
+	if err != nil {
+		return fmt.Errorf("backup to %s: %w", to, err)
+	}
+	buckets, ledger := values["brim"], uint64(0)
+	for _, n := range values {
+		ledger += n
+	}
+	ledger -= buckets
+	text := fmt.Sprintf("backed up to %s: %d buckets, %d bytes", to, buckets, size)
+	if ledger > 0 {
+		text = fmt.Sprintf("backed up to %s: %d buckets, %d values of the ledger, %d bytes", to, buckets, ledger, size)
+	}
+	return a.print(struct {
+		Backup  string `json:"backup"`
+		Bytes   int64  `json:"bytes"`
+		Buckets uint64 `json:"buckets"`
+		Ledger  uint64 `json:"ledger_values"`
+	}{to, size, buckets, ledger}, text)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/store"
+)
+
+func (a *app) blockCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "block KEY DURATION [--capacity C (--leak-rate R | --over D)]",
+		Short: "Keep everybody out of a bucket for a time",
+		Long: `Blocks the bucket KEY for DURATION, like 90s, 15m, 24h or 30d, or until-empty. Nothing fits into a
+blocked bucket. Its level and its held units stay as they are. A longer block that the bucket has
+already stays. To end a block, use unblock.
+
+Without a limit, the limit last used with the key counts. A bucket that does not exist needs a limit.
+
+Exit status: 0.`,
+		Example: `  brim block tenant:42 24h
+  brim block login:alice 15m --capacity 5 --over 15m`,
+		Args: exactArgs("KEY", "DURATION"),
+	}
+	limit := addLimit(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key := args[0]
+		if err := store.ValidateKey(key); err != nil {
+			return usageError{err}
+		}
+		d, err := blockFor(args[1])
+		if err != nil {
+			return err
+		}
+		var l brim.Limit
+		if limit.given() {
+			if l, err = limit.limit(); err != nil {
+				return err
+			}
+		}
+		absent := empty // without a limit there must be a bucket, and so a file
+		if limit.given() {
+			absent = create
+		}
+		return a.with(cmd.Context(), opening{absent: absent}, func(_ *opened, lim *brim.Limiter) error {
+			if !limit.given() {
+				if l, err = lastLimit(cmd.Context(), lim, key); err != nil {
+					return err
+				}
+			}
+			st, err := lim.Block(cmd.Context(), l.For(key), d)
+			if err != nil {
+				return err
+			}
+			words := "not blocked, because the bucket is empty: "
+			if !st.BlockedUntil.IsZero() {
+				words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
+			}
+			return a.print(newStateJSON(key, st), words+filling(st))
+		})
+	}
+	return cmd
+}
+
+// blockFor reads the duration of a block.
+func blockFor(text string) (time.Duration, error) {
+	if text == "until-empty" {
+		return brim.UntilEmpty, nil
+	}
+	var d duration.Value
+	if err := d.Set(text); err != nil || d.Std() < time.Microsecond {
+		return 0, usagef("DURATION is %q; it must be a positive time like 90s, 15m, 24h or 30d, or until-empty", text)
+	}
+	return d.Std(), nil
+}
+
+// lastLimit returns the limit that was last used with key.
+func lastLimit(ctx context.Context, lim *brim.Limiter, key string) (brim.Limit, error) {
+	st, err := lim.StateOf(ctx, key)
+	if err == nil && st.Capacity == 0 {
+		err = usagef("there is no such bucket; give --capacity, and one of --leak-rate and --over")
+	}
+	return brim.Limit{Capacity: st.Capacity, LeakRate: st.LeakRate}, err
+}
+
+func (a *app) unblockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unblock KEY",
+		Short: "End the block of a bucket",
+		Long: `Ends the block of the bucket KEY, whoever set it, and leaves its level and its held units as they
+are. A bucket that is not blocked, or does not exist, stays as it is.
+
+Exit status: 0.`,
+		Example: `  brim unblock tenant:42`,
+		Args:    exactArgs("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key := args[0]
+			if err := store.ValidateKey(key); err != nil {
+				return usageError{err}
+			}
+			return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+				st, err := lim.Unblock(cmd.Context(), key)
+				if err != nil {
+					return err
+				}
+				words := "not blocked: there is no such bucket"
+				if st.Capacity > 0 {
+					words = "not blocked: " + filling(st)
+				}
+				return a.print(newStateJSON(key, st), words)
+			})
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/stores"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check whether a store can keep its promises",
+		Long: `Checks the store for settings and states that break or weaken the promises of brim, and prints
+each with the way out. It writes nothing.
+
+  a bbolt file  file system, free space, damage, by reading the whole file, and the journal that a
+                crash has left beside it; see "brim verify"
+  PostgreSQL    version, role, settings of durability, the tables and their version, rights, a pooler
+                that forgets prepared statements, dead rows and bloat
+  Redis         version, role, eviction, the append-only file, replicas, the state of a cluster
+
+A line is broken if a promise does not hold, warning if something weakens it, and unchecked if the
+check lacks a right or cannot look. With --json each is one object.
+
+Exit status: 0; 1 if a promise is broken; 69 if the store cannot be reached.`,
+		Example: `  brim doctor --store limits.db
+  brim doctor --store redis://limits.example --json | jq -r 'select(.severity == "broken").remedy'`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+	}
+}
+
+// doctor checks the store that --store names, and prints the findings.
+func (a *app) doctor(ctx context.Context) error {
+	p, err := a.place()
+	if err != nil {
+		return err
+	}
+	findings, err := check(ctx, p)
+	if err != nil {
+		return openError{err}
+	}
+	slices.SortStableFunc(findings, func(x, y store.Finding) int { return int(y.Severity) - int(x.Severity) })
+	for _, f := range findings {
+		text := fmt.Sprintf("%v: %s: %s; %s", f.Severity, f.Subject, f.Problem, f.Remedy)
+		if err := a.print(f, text); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(findings) == 0 && !a.json:
+		_, err = fmt.Fprintf(a.stdout, "%v: every promise can be kept\n", p)
+	case len(findings) > 0 && findings[0].Severity == store.Broken:
+		err = status(exitBroken)
+	}
+	return err
+}
+
+// check checks the store at p.
+func check(ctx context.Context, p stores.Place) ([]store.Finding, error) {
+	switch p.Kind() {
+	case stores.File:
+		return bolt.Check(ctx, p.Path())
+	case stores.PostgreSQL:
+		pool, err := p.Pool(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		schema, table := p.Tables()
+		return postgres.Check(ctx, pool, &postgres.Options{Schema: schema, Table: table})
+	case stores.Redis:
+		client, err := p.Client(nil)
+		if err != nil {
+			return nil, err
+		}
+		findings, err := redisstore.Check(ctx, client)
+		_ = client.Close() // nothing was written
+		return findings, err
+	}
+	return nil, nil // memory promises to keep nothing
+}

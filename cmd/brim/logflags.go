@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/trace"
+)
+
+// logFlags are the flags of commands that read a log.
+type logFlags struct {
+	key, time string
+	cost      string
+	maxKeys   int
+}
+
+// addLog adds the flags. maxKeys is the default of --max-keys.
+func addLog(cmd *cobra.Command, maxKeys int) *logFlags {
+	f := &logFlags{}
+	cmd.Flags().StringVar(&f.key, "key", "", "field that is the key (default host; for CSV and JSON lines, key)")
+	cmd.Flags().StringVar(&f.time, "time", "",
+		"field that is the time (default time); in access logs, start is the time at which a request began")
+	cmd.Flags().StringVar(&f.cost, "cost", "",
+		"cost of a request: a number, or bytes for the size of the response (default: the cost column, or 1)")
+	cmd.Flags().IntVar(&f.maxKeys, "max-keys", maxKeys, "end before the first key beyond this number, which bounds the memory")
+	return f
+}
+
+// options returns the options that the flags set.
+func (f *logFlags) options() (o trace.Options, err error) {
+	if f.maxKeys < 1 {
+		return o, usagef("--max-keys is %d; it must be 1 or more", f.maxKeys)
+	}
+	o.Key, o.Time = f.key, f.time
+	if f.cost != "" {
+		if o.Cost, err = trace.ParseCost(f.cost); err != nil {
+			return o, usageError{err}
+		}
+	}
+	return o, nil
+}
+
+// runLog runs the log at path through limits. decide is [simulate.Run], or a function that calls
+// it. show prints the report; runLog calls it also if only a part of the log was decided, and not
+// if no request was.
+func (a *app) runLog(
+	ctx context.Context, label, path string, f *logFlags, o simulate.Options,
+	decide func(context.Context, simulate.Source, simulate.Options) (*simulate.Report, error),
+	show func(*simulate.Report, *trace.Reader) error,
+) error {
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	in, err := a.input(path)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	r, err := trace.NewReader(in, options)
+	if err != nil {
+		return in.explain(err, nil)
+	}
+	p := a.progress(label)
+	defer p.end()
+	o.Cost, o.MaxKeys = options.Cost.Units, f.maxKeys
+	o.Progress = func(lines int64) { p.set(in.share(), fmt.Sprintf("%d lines", lines)) }
+	rep, err := decide(ctx, r, o)
+	p.end()
+	if rep != nil && rep.Requests > 0 {
+		if epoch := r.Epoch(); epoch != "" && epoch != "seconds" {
+			fmt.Fprintf(a.stderr, "brim: %s: the times are read as %s since 1970\n", in.name, epoch)
+		}
+		in.nameBad(a.stderr, rep)
+		if e := show(rep, r); err == nil {
+			err = e
+		}
+	}
+	return in.explain(err, rep)
+}
+
+// logJSON are the members that describe a log, in the JSON of every command that reads one.
+type logJSON struct {
+	Format   string  `json:"format"`
+	TimeUnit *string `json:"time_unit"` // of times that are numbers since 1970; null for other times
+}
+
+func newLogJSON(r *trace.Reader) logJSON {
+	l := logJSON{Format: r.Format()}
+	if epoch := r.Epoch(); epoch != "" {
+		l.TimeUnit = &epoch
+	}
+	return l
+}
+
+// soFar marks the report of a part of a log.
+func soFar(rep *simulate.Report) string {
+	if rep.Complete {
+		return ""
+	}
+	return ", in the part of the log that was decided"
+}
+
+// text writes the flags that choose the requests of the log.
+func (f *logFlags) text() string {
+	s := ""
+	for _, flag := range []struct{ name, value string }{{"key", f.key}, {"time", f.time}, {"cost", f.cost}} {
+		if flag.value != "" {
+			s += " --" + flag.name + " " + quoteArg(flag.value)
+		}
+	}
+	return s
+}
+
+// quoteArg quotes an argument for a shell if it needs quotes.
+func quoteArg(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/:@%+=,", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

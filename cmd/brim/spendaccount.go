@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/spend"
+)
+
+func (a *app) spendDecreaseCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "decrease HOLD AMOUNT --budget FILE",
+		Short: "Release a part of a hold",
+		Long: `Releases AMOUNT of the money that the hold of the request HOLD still has, the newest part first.
+The hold stays open, unless nothing is left of it.
+
+Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`,
+		Example: `  brim spend decrease pay-1 5.00 --budget cards.yaml`,
+		Args:    exactArgs("HOLD", "AMOUNT"),
+	}
+	f.addID(cmd)
+	cmd.RunE = a.followUp(f, "decreased", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Decrease(ctx, spend.DecreaseRequest{ID: r.id, HoldID: r.earlier, Amount: r.amount})
+	})
+	return cmd
+}
+
+func (a *app) spendExtendCommand(f *spendFlags) *cobra.Command {
+	var ttl duration.Value
+	cmd := &cobra.Command{
+		Use:   "extend HOLD --budget FILE",
+		Short: "Let a hold live longer",
+		Long: `Lets the hold of the request HOLD live for --ttl from now on, if it would not live longer anyway.
+
+Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
+		Example: `  brim spend extend pay-1 --budget cards.yaml --ttl 24h`,
+		Args:    exactArgs("HOLD"),
+	}
+	f.addID(cmd)
+	cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts from now on, like 90s, 24h or 7d (default: hold_ttl of the budget)")
+	cmd.Flags().Lookup("ttl").DefValue = ""
+	cmd.RunE = a.followUp(f, "extended", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.earlier, TTL: ttl.Std()})
+	})
+	return cmd
+}
+
+// spendFreezeCommand returns the command freeze or unfreeze.
+func (a *app) spendFreezeCommand(f *spendFlags, kind string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "freeze ACCOUNT --reason TEXT --budget FILE",
+		Short: "Make an account decline",
+		Long: `Makes ACCOUNT decline charges, authorizations and increases, with the reason. Money that has moved
+is still accounted for: captures, voids, decreases, refunds, records and credits go on.
+
+Exit status: 0.`,
+		Example: `  brim spend freeze card:7 --reason "reported lost" --budget cards.yaml`,
+		Args:    exactArgs("ACCOUNT"),
+	}
+	if kind == "unfreeze" {
+		cmd.Use = "unfreeze ACCOUNT --budget FILE"
+		cmd.Short = "Let a frozen account spend again"
+		cmd.Long = "Ends a freeze. The ledger keeps the reason, if one is given.\n\nExit status: 0."
+		cmd.Example = `  brim spend unfreeze card:7 --reason "card was found" --budget cards.yaml`
+	}
+	f.addID(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the ledger keeps it, and declines tell the reason of a freeze")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if kind == "freeze" && reason == "" {
+			return usagef("--reason is missing; it tells why the account is frozen")
+		}
+		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, _ *budgetfile.File) error {
+			call, done := b.Freeze, "frozen"
+			if kind == "unfreeze" {
+				call, done = b.Unfreeze, "unfrozen"
+			}
+			r := spend.FreezeRequest{ID: f.requestID(), Account: args[0], Reason: reason}
+			d, err := call(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.ID, d, done)
+		})
+	}
+	return cmd
+}
+
+func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
+	var until string
+	cmd := &cobra.Command{
+		Use:   "limits ACCOUNT [RULE=AMOUNT ...] --budget FILE",
+		Short: "Show or set an account's own limits",
+		Long: `Without RULE=AMOUNT, shows the limits of its own that ACCOUNT has. With them, sets the limits of
+these rules together: from 0, which lets nothing pass, to at_most of the rule. RULE=default goes back
+to the budget's amount. With --until the limits end at that time.
+
+Exit status: 0; 65 if the budget does not allow a limit.`,
+		Example: `  brim spend limits card:7 day=500.00 --budget cards.yaml
+  brim spend limits card:7 day=2000.00 --until 2026-12-04T18:00:00Z --budget cards.yaml
+  brim spend limits card:7 day=default --budget cards.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("ACCOUNT is missing")
+			}
+			return nil
+		},
+	}
+	f.addID(cmd)
+	cmd.Flags().StringVar(&until, "until", "", "the end of the limits, like 2026-12-04T18:00:00Z (default: no end)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var end time.Time
+		if until != "" {
+			var err error
+			if end, err = time.Parse(time.RFC3339, until); err != nil {
+				return usagef("--until is %.40q; write it like 2026-12-04T18:00:00Z", until)
+			}
+		}
+		if len(args) == 1 {
+			if until != "" {
+				return usagef("--until ends a limit, and no RULE=AMOUNT is given")
+			}
+			return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+				return a.showLimits(cmd.Context(), b, args[0])
+			})
+		}
+		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
+			r := spend.LimitsRequest{ID: f.requestID(), Account: args[0]}
+			for _, s := range args[1:] {
+				l, err := parseLimit(s, file.Budget.Currency, end)
+				if err != nil {
+					return err
+				}
+				r.Limits = append(r.Limits, l)
+			}
+			d, err := b.SetLimits(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.ID, d, "set")
+		})
+	}
+	return cmd
+}
+
+// parseLimit reads RULE=AMOUNT, RULE=NUMBERx for a rule that counts spends, or RULE=default.
+func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err error) {
+	i := strings.LastIndexByte(s, '=')
+	if i < 1 {
+		return l, usagef("%.60q is no limit; write it like day=500.00, bursts=3x or day=default", s)
+	}
+	l.Rule = s[:i]
+	amount := s[i+1:]
+	if amount == "default" {
+		l.Default = true
+		return l, nil
+	}
+	l.Until = until
+	if times, ok := strings.CutSuffix(amount, "x"); ok {
+		l.Amount.Minor, err = strconv.ParseInt(times, 10, 64)
+		if err != nil {
+			return l, usagef("%.60q is no limit; a number of spends is written like bursts=3x", s)
+		}
+		return l, nil
+	}
+	l.Amount, err = spend.ParseMoney(amount, currency)
+	return l, err
+}
+
+// showLimits prints the account's own limits.
+func (a *app) showLimits(ctx context.Context, b *spend.Budgets, account string) error {
+	list, err := b.Limits(ctx, account)
+	if err != nil {
+		return err
+	}
+	t := table.New(table.Right("LIMIT"), table.Right("UNTIL"), table.Left("RULE"))
+	for _, l := range list {
+		if a.json {
+			if err := a.printJSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		end := "-"
+		if !l.Until.IsZero() {
+			end = l.Until.Format(time.RFC3339)
+		}
+		t.Add(l.Amount.String(), end, printable(l.Rule))
+	}
+	return a.printTables(t)
+}
+
+func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "holds ACCOUNT --budget FILE",
+		Short:   "Show the open holds of an account",
+		Long:    "Shows the open holds of ACCOUNT in the order of their expiry. Writes nothing.\n\nExit status: 0.",
+		Example: `  brim spend holds card:7 --budget cards.yaml`,
+		Args:    exactArgs("ACCOUNT"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+			list, err := b.Holds(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t := table.New(table.Right("HELD"), table.Right("CAPTURED"), table.Right("EXPIRES AT"), table.Left("ID"))
+			for _, h := range list {
+				if a.json {
+					if err := a.printJSON(h); err != nil {
+						return err
+					}
+					continue
+				}
+				t.Add(h.Held.String(), h.Captured.Decimal(), clockTime(h.ExpiresAt, a.now()), printable(h.ID))
+			}
+			return a.printTables(t)
+		})
+	}
+	return cmd
+}
+
+func (a *app) spendGetCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get ID --budget FILE",
+		Short: "Show the answer to an earlier request",
+		Long: `Shows the answer that the request ID got, and the spend that it began as it is now. Writes nothing.
+
+Exit status: that of the answer: 0 approved; 75 declined for the time; 78 it could never fit; 65 the ID is unknown.`,
+		Example: `  brim spend get pay-1 --budget cards.yaml`,
+		Args:    exactArgs("ID"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, _ *budgetfile.File) error {
+			x, err := b.Get(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json && x.Spend != nil {
+				if err := a.printJSON(x.Spend); err != nil {
+					return err
+				}
+			}
+			if !a.json && x.Spend != nil {
+				t := table.New(table.Left("STATE"), table.Right("TOTAL"), table.Right("HELD"), table.Right("CAPTURED"), table.Right("REFUNDED"))
+				t.Add(x.Spend.State, x.Spend.Total.String(), x.Spend.Held.Decimal(), x.Spend.Captured.Decimal(), x.Spend.Refunded.Decimal())
+				if err := a.printTables(t); err != nil {
+					return err
+				}
+			}
+			return a.answerSpend(x.ID, x.Decision, "approved")
+		})
+	}
+	return cmd
+}
