@@ -4,7 +4,17 @@
 // Each harness is a package with a test of that name:
 //
 //   - power cuts the power of bolt stores,
-//   - ioerr has calls of the system fail under them.
+//   - ioerr has calls of the system fail under them,
+//   - broken has the conformance suites fail stores and ledgers that are broken on purpose,
+//   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
+//     random orders,
+//   - fuzz runs the fuzz targets of all parsers,
+//   - lin checks histories of concurrent calls on every backend,
+//   - mutate changes the code in one place at a time, and has the tests fail,
+//   - pgcrash crashes the server under the stores in PostgreSQL,
+//   - cut breaks the connections of stores on servers after each byte,
+//   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
+//   - stall stops clients and servers, and steps clocks.
 //
 // Every harness also attacks stores with defects that are built in, and must find each of them.
 //

@@ -8,11 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/lease"
-	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
 )
 
 // childEnv is the environment variable that makes this program one of the processes that share a
@@ -22,21 +20,17 @@ const childEnv = "BRIM_ACCEPT_CHILD"
 // child connects to the server, reports that it is ready, reads its order, works, and returns its
 // outcome.
 func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err error) {
-	pool, err := pgxpool.New(ctx, url)
+	server, err := connect(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	db, err := postgres.New(pool, nil)
+	defer func() { err = errors.Join(err, server.close()) }()
+	leased, err := lease.New(server.store, nil)
 	if err != nil {
 		return err
 	}
-	s, err := lease.New(db, nil)
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	clock, err := ask(ctx, pool)
+	defer func() { err = errors.Join(err, leased.Close()) }()
+	clock, err := ask(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -50,6 +44,10 @@ func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err er
 			return nil // the parent has given up, because another process failed
 		}
 		return err
+	}
+	var s store.Store = leased
+	if o.Direct {
+		s = server.store
 	}
 	found, err := work(ctx, brim.New(s, nil), clock, &o)
 	if err != nil {
@@ -67,12 +65,12 @@ type serverClock struct {
 
 // ask reads the server's clock many times, and keeps the quickest answer. The server has read its
 // clock between question and answer, so the quickest answer is the most exact.
-func ask(ctx context.Context, pool *pgxpool.Pool) (c serverClock, err error) {
+func ask(ctx context.Context, s *server) (c serverClock, err error) {
 	c.unsure = time.Hour
 	for range 200 {
-		var server time.Time
 		before := time.Now()
-		if err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&server); err != nil {
+		server, err := s.now(ctx)
+		if err != nil {
 			return c, err
 		}
 		half := time.Since(before) / 2

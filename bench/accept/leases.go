@@ -10,8 +10,6 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim"
 )
 
@@ -24,27 +22,30 @@ const (
 // leaseRun is one bucket under leases. All callers of all processes ask it for one unit after the
 // other.
 type leaseRun struct {
-	name  string
-	limit brim.Limit
-	rate  bool // a rate of decisions is required
+	name   string
+	limit  brim.Limit
+	rate   bool // a rate of decisions is required
+	direct bool // without leases, for comparison
 }
 
 var leaseRuns = []leaseRun{
-	{"a bucket with room", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, true},
+	{"leases, a bucket with room", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, true, false},
+	{"no leases, a bucket with room", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, false, true},
 	// The bucket leaks less than the callers ask for, and more than they get by single fills.
 	// Single fills and leases mix here. The bound must hold while both processes press against
 	// it.
-	{"a small bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e5}, false},
+	{"leases, a small bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e5}, false, false},
 	// The store refuses most calls.
-	{"a full bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false},
+	{"leases, a full bucket", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false, false},
 }
 
 // order is the task of a process.
 type order struct {
-	Key   string
-	Limit brim.Limit
-	Begin time.Time // on the server's clock; the slots count from here
-	For   time.Duration
+	Key    string
+	Limit  brim.Limit
+	Direct bool
+	Begin  time.Time // on the server's clock; the slots count from here
+	For    time.Duration
 }
 
 // outcome is the figures of a process.
@@ -57,9 +58,7 @@ type outcome struct {
 }
 
 // run lets the processes work on a new bucket, and returns the figures.
-func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string,
-	length time.Duration,
-) (_ []figure, err error) {
+func (l *leaseRun) run(ctx context.Context, on string, s *server, url string, length time.Duration) (_ []figure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, length+time.Minute)
 	defer cancel()
 	var all []*process
@@ -80,10 +79,11 @@ func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string,
 			return nil, err
 		}
 	}
-	o := order{Key: "hot: " + l.name, Limit: l.limit, For: length}
-	if err := pool.QueryRow(ctx, `SELECT clock_timestamp() + interval '200 ms'`).Scan(&o.Begin); err != nil {
+	now, err := s.now(ctx)
+	if err != nil {
 		return nil, err
 	}
+	o := order{Key: "hot: " + l.name, Limit: l.limit, Direct: l.direct, Begin: now.Add(200 * time.Millisecond), For: length}
 	for _, p := range all {
 		if err := p.orders.Encode(&o); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (l *leaseRun) run(ctx context.Context, pool *pgxpool.Pool, url string,
 	let := together.Admitted.total()
 	calls := let + together.Refused
 	rate := float64(calls) / together.Elapsed.Seconds()
-	name := fmt.Sprintf("leases, %s (%g, %g/s), %d processes of %d callers: ", l.name, l.limit.Capacity,
+	name := fmt.Sprintf("%s, %s (%g, %g/s), %d processes of %d callers: ", on, l.name, l.limit.Capacity,
 		l.limit.LeakRate, leaseProcesses, leaseCallers)
 	decisions := figure{name: name + "decisions/s", measured: fmt.Sprintf("%.0f", rate)}
 	if l.rate {

@@ -1,9 +1,9 @@
-// Command accept checks the promises of packages refusals and lease over PostgreSQL, under full
-// load.
+// Command accept checks the promises of packages refusals and lease under full load: leases over
+// PostgreSQL and over Redis, refusals over PostgreSQL.
 //
 //	go run ./accept
 //
-// The command starts a PostgreSQL server and, for the leases, two processes of itself. It prints
+// The command starts the servers and, for the leases, two processes of itself. It prints
 // each measured figure beside the required one. It exits with status 1 if a bound was broken: a
 // bucket admitted more than its limit allows, or package refusals asked the server more often
 // than it may. A machine that is too slow for a required rate breaks no bound.
@@ -24,6 +24,7 @@ import (
 
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/migrations"
 )
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags := flag.NewFlagSet("accept", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	length := duration.Value(5 * time.Second)
-	flags.Var(&length, "for", "length of each of the four runs, from 1s to 1m")
+	flags.Var(&length, "for", "length of each of the nine runs, from 1s to 1m")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -84,20 +85,43 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := migrations.Up(ctx, pool, nil); err != nil {
 		return err
 	}
-	var figures []figure
-	for _, l := range leaseRuns {
-		found, err := l.run(ctx, pool, server.URL(), length.Std())
-		if err != nil {
-			return fmt.Errorf("leases, %s: %w", l.name, err)
-		}
-		figures = append(figures, found...)
+	figures, err := runLeases(ctx, "PostgreSQL", server.URL(), length.Std())
+	if err != nil {
+		return err
 	}
+	r, err := redistest.Launch("appendonly yes", "appendfsync everysec")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	overRedis, err := runLeases(ctx, "Redis, AOF everysec", r.URL(), length.Std())
+	if err != nil {
+		return err
+	}
+	figures = append(figures, overRedis...)
 	found, err := runRefusals(ctx, server.URL(), length.Std())
 	if err != nil {
 		return fmt.Errorf("refusals: %w", err)
 	}
 	figures = append(figures, found...)
 	return report(stdout, figures)
+}
+
+// runLeases runs all leases over one server.
+func runLeases(ctx context.Context, on, url string, length time.Duration) (figures []figure, err error) {
+	s, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for _, l := range leaseRuns {
+		found, err := l.run(ctx, on, s, url, length)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", on, l.name, err)
+		}
+		figures = append(figures, found...)
+	}
+	return figures, nil
 }
 
 // report prints the figures as a table, and returns errBroken if a bound was broken.

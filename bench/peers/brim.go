@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func limiter(s store.Store) *target {
 			st, err := lim.TryFillup(ctx, rushLimit.For(key), 1)
 			return st.Accepted, err
 		},
+		prune: s.Prune,
 		close: s.Close,
 	}
 }
@@ -88,7 +90,7 @@ func prefill(ctx context.Context, s store.Store, limit brim.Limit, keys []string
 }
 
 // forEach calls do for each number below n, from several callers at once. A caller stops at its
-// first error.
+// first error. forEach returns one of the errors, because those of the callers are mostly alike.
 func forEach(callers, n int, do func(i int) error) error {
 	errs := make([]error, callers)
 	var all sync.WaitGroup
@@ -100,7 +102,7 @@ func forEach(callers, n int, do func(i int) error) error {
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return cmp.Or(errs...)
 }
 
 // brims returns brim's own stores.
@@ -147,11 +149,15 @@ func brims() []*subject {
 		{
 			name: "brim bolt", keeps: "file, synced before the answer", against: "db.Update",
 			open: func(ctx context.Context, e *env) (*target, error) {
-				s, err := bolt.Open(filepath.Join(e.dir, "limits.db"), nil)
+				path := filepath.Join(e.dir, "limits.db")
+				s, err := bolt.Open(path, nil)
 				if err != nil {
 					return nil, err
 				}
-				return limiter(s).onKeys(ctx, e, s, fullOnServer)
+				t := limiter(s)
+				j := &boltJournal{s, path + ".journal"}
+				t.settle, t.rotations = j.settle, j.rotations
+				return t.onKeys(ctx, e, s, fullOnServer)
 			},
 		},
 		{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/bench/internal/redises"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 )
@@ -19,6 +20,7 @@ const (
 	postgresServer = "PostgreSQL"
 	redisAlways    = "Redis, AOF always"
 	redisEverysec  = "Redis, AOF everysec"
+	redisCluster   = "Redis Cluster of 3 primaries, AOF off"
 )
 
 // connections is the size of each pool of connections: brim's, the references' and those of the
@@ -30,6 +32,14 @@ const connections = 64
 // checkpoints. All other settings are those of initdb.
 var postgresConf = []string{"max_wal_size=16GB", "checkpoint_timeout=1h"}
 
+// redisConf is the configuration of the servers of each kind. A server never rewrites its
+// append-only file, because that would take time from some turns.
+var redisConf = map[string][]string{
+	redisAlways:   {"appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0", `save ""`},
+	redisEverysec: {"appendonly yes", "appendfsync everysec", "auto-aof-rewrite-percentage 0", `save ""`},
+	redisCluster:  {"appendonly no", `save ""`},
+}
+
 // env is the environment that the subjects share.
 type env struct {
 	log        io.Writer
@@ -37,8 +47,9 @@ type env struct {
 	keys, full []string // names of buckets with room, and of full ones
 	pg         *pgtest.Server
 	pool       *pgxpool.Pool
-	redis      map[string]*redisServer
+	redis      map[string]*redises.Servers
 	began      time.Time
+	available  func() (bytes uint64, known bool) // the memory that is available
 }
 
 func newEnv(dir string, log io.Writer) (*env, error) {
@@ -46,7 +57,7 @@ func newEnv(dir string, log io.Writer) (*env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &env{log: log, dir: dir, began: time.Now(), redis: make(map[string]*redisServer)}
+	e := &env{log: log, dir: dir, began: time.Now(), redis: make(map[string]*redises.Servers), available: availableMemory}
 	e.name()
 	return e, nil
 }
@@ -77,12 +88,8 @@ func (e *env) start(ctx context.Context, server string) (err error) {
 			return err
 		}
 		return migrations.Up(ctx, e.pool, nil)
-	case redisAlways, redisEverysec:
-		fsync := "always"
-		if server == redisEverysec {
-			fsync = "everysec"
-		}
-		e.redis[server], err = startRedis(ctx, e.dir, fsync)
+	case redisAlways, redisEverysec, redisCluster:
+		e.redis[server], err = redises.Start(ctx, server == redisCluster, connections, redisConf[server]...)
 		return err
 	default:
 		return fmt.Errorf("unknown server %q", server)
@@ -119,7 +126,7 @@ func (e *env) close() error {
 	}
 	for _, r := range e.redis {
 		if r != nil {
-			errs = append(errs, r.close())
+			errs = append(errs, r.Close())
 		}
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)

@@ -77,13 +77,13 @@ func (e *env) describe(ctx context.Context) (*machine, error) {
 		if r == nil {
 			continue
 		}
-		version, err := r.version(ctx)
+		version, err := r.Version(ctx)
 		if err != nil {
 			return nil, err
 		}
 		m.Servers[name] = version
 		m.Settings = append(m.Settings,
-			"Redis: appendonly=yes appendfsync="+r.fsync+", no snapshots, the file is never rewritten")
+			name+": "+strings.Join(redisConf[name], ", "))
 	}
 	slices.Sort(m.Settings[2:])
 	return m, nil

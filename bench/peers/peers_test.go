@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/brimgo/brim/bench/internal/redises"
 	"github.com/brimgo/brim/internal/load"
 )
 
@@ -67,7 +68,7 @@ func TestCheckPairsRounds(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	all := slices.Concat(brims(), references(), naives(), memoryPeers(), redisPeers())
+	all := subjects()
 	seen := make(map[string]bool)
 	for _, s := range all {
 		if seen[s.name] {
@@ -80,7 +81,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s is compared with %q, which does not exist", s.name, s.against)
 		}
 	}
-	chosen, err := choose(all, "redis_rate, brim bolt relaxed")
+	chosen, err := choose(all, "ulule, brim bolt relaxed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +91,11 @@ func TestChoose(t *testing.T) {
 	}
 	want := []string{
 		"brim bolt relaxed",
-		"bare UPDATE",
 		"x/time/rate",
 		"redis_rate, AOF always",
+		"ulule/limiter, AOF always",
 		"redis_rate, AOF everysec",
+		"ulule/limiter, AOF everysec",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("chosen: %q; want %q: the subjects that they are compared with are measured, too", got, want)
@@ -174,14 +176,22 @@ func TestMeasureInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := plan{Quick: true, Rounds: 2, Slice: 1e6, Warm: 1e6, Largest: 1000, Rushes: 1, memoryWork: 4}
+	p := plan{
+		Quick: true, Rounds: 2, Slice: 1e6, Warm: 1e6, Largest: 10_000, Rushes: 1, Latency: 40e6, LatencyTurns: 2,
+		memoryWork: 4,
+	}
 	r, err := e.measure(t.Context(), p,
-		[]cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects, true)
+		[]cell{{"uniform", 64, 0, false}, {"hot", 64, 0, false}, {"hot", 2, 1, true}}, subjects, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Growth) != 1 || r.Growth[0].Bytes <= 0 || len(r.Growth[0].Rates) != 2 {
+	if len(r.Growth) != 2 || r.Growth[0].Bytes <= 0 || r.Growth[0].Scan <= 0 || len(r.Growth[0].Rates) != 2 {
 		t.Errorf("growth %+v", r.Growth)
+	}
+	for _, l := range r.Latencies {
+		if half := openShare * r.largestRate(l.Subject); l.Open == nil || l.Open.Offered < half || l.Open.P999 < l.Open.P99 {
+			t.Errorf("%s: open loop %+v, want at least %v calls a second", l.Subject, l.Open, half)
+		}
 	}
 	for _, rush := range r.Rushes {
 		if rush.Worst != 0 {
@@ -201,16 +211,18 @@ func TestMeasureInMemory(t *testing.T) {
 		t.Errorf("%d of %d read back: %v", len(read.Measured), len(r.Measured), err)
 	}
 	md, err := os.ReadFile(filepath.Join(dir, "results.md"))
-	if err != nil || !strings.Contains(string(md), "| brim memory") || !strings.Contains(string(md), "quick run") {
-		t.Errorf("%v:\n%s", err, md)
+	for _, want := range []string{"| brim memory", "quick run", "## Latency", "| closed loop", "| open loop", "times that at 10k"} {
+		if err != nil || !strings.Contains(string(md), want) {
+			t.Fatalf("%v; %q is missing in:\n%s", err, want, md)
+		}
 	}
 }
 
 func TestAnswersOfRedisAndLinux(t *testing.T) {
-	if n, err := parseSize("# Persistence\r\naof_enabled:1\r\naof_current_size:12345\r\n"); err != nil || n != 12345 {
-		t.Errorf("%d, %v", n, err)
+	if n, err := redises.Figure("# Persistence\r\naof_enabled:1\r\naof_current_size:12345\r\n", redises.AOFSize); err != nil || n != 12345 {
+		t.Errorf("%v, %v", n, err)
 	}
-	if _, err := parseSize("# Persistence\r\naof_enabled:0\r\n"); err == nil {
+	if _, err := redises.Figure("# Persistence\r\naof_enabled:0\r\n", redises.AOFSize); err == nil {
 		t.Error("a Redis without an append-only file has a size of it")
 	}
 	if got := cpuModel(bufio.NewScanner(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU\n"))); got != "Some CPU" {

@@ -16,6 +16,9 @@ func (r *results) markdown() string {
 	var b strings.Builder
 	b.WriteString("# brim and its peers\n\n")
 	r.writeMachine(&b)
+	if r.Ended != "" {
+		fmt.Fprintf(&b, "\n**The run ended early**, and has only a part of the figures: %s.\n", r.Ended)
+	}
 	b.WriteString("\n## Required figures\n\n")
 	if r.Plan.Quick {
 		b.WriteString("This was a quick run. Its rounds are too few and too short to judge by.\n\n")
@@ -32,13 +35,19 @@ func (r *results) markdown() string {
 	b.WriteString(r.picture("refused", cell{"hot", 64, 1, false}))
 	b.WriteString("\n## In memory, one caller per core\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.InMemory }))
+	r.writeLatencies(&b)
+	r.writeSustained(&b)
 	b.WriteString("\n## Admitted beyond the limit\n\n")
 	fmt.Fprintf(&b, "%d callers ask for units of a new bucket of %d at once, %d times in all.\n\n", rushCallers,
 		rushCapacity, rushTries)
 	b.WriteString(r.rushTable())
 	if len(r.Growth) > 0 {
-		b.WriteString("\n## Growth\n\nPruning finds no expired bucket. ")
-		b.WriteString("For PostgreSQL, the time to open is the time until the first answer through a new pool.\n\n")
+		b.WriteString("\n## Growth\n\nA scan visits every bucket. Pruning finds no expired bucket. ")
+		b.WriteString("For PostgreSQL and Redis, the time to open is the time until the first answer through new connections. ")
+		b.WriteString("Memory has nothing to open.\n\n")
+		for _, left := range r.LeftOut {
+			fmt.Fprintf(&b, "**Left out:** %s.\n\n", left)
+		}
 		b.WriteString(r.growthTable())
 		b.WriteString("\n![time per decision against the number of buckets](growth.svg)\n")
 		b.WriteString("![bytes per bucket against the number of buckets](bytes.svg)\n")
@@ -107,7 +116,7 @@ func (r *results) throughput(distribution string) string {
 	for _, c := range cells {
 		t.AddColumns(fmt.Sprintf("%d callers", c.Callers))
 	}
-	t.AddColumns("p50 ms at 64", "p99 ms at 64", "log bytes at 64", "ratio at 64", "to")
+	t.AddColumns("p50 ms at 64", "p99 ms at 64", "log bytes at 64", "server µs at 64", "ratio at 64", "to")
 	at64 := cell{distribution, 64, 0, false}
 	for _, s := range r.Subjects {
 		row := []string{s.Name}
@@ -119,13 +128,14 @@ func (r *results) throughput(distribution string) string {
 			ratio = plot.Number(v)
 		}
 		row = append(row, r.number(s.Name, at64, func(m *measured) []float64 { return m.P50 }),
-			r.number(s.Name, at64, p99s), r.number(s.Name, at64, written), ratio, s.Against)
+			r.number(s.Name, at64, p99s), r.number(s.Name, at64, written), r.number(s.Name, at64, worked), ratio, s.Against)
 		t.Add(row...)
 	}
 	return t.Markdown()
 }
 
 func written(m *measured) []float64 { return m.Written }
+func worked(m *measured) []float64  { return m.Worked }
 
 // number returns the median of a figure of a subject in a cell, "" if it was not measured there.
 func (r *results) number(subject string, c cell, of func(*measured) []float64) string {
@@ -169,14 +179,21 @@ func (r *results) rushTable() string {
 }
 
 func (r *results) growthTable() string {
-	t := table.Numeric("backend", "buckets", "µs per decision", "bytes per bucket", "open ms", "prune ms")
+	t := table.Numeric("backend", "buckets", "µs per decision", "times that at 10k", "bytes per bucket", "open ms", "scan ms", "prune ms")
 	for _, g := range r.Growth {
 		open := ""
 		if g.Open > 0 {
 			open = plot.Number(g.Open)
 		}
-		t.Add(g.Backend, plot.Number(float64(g.Buckets)), plot.Number(1e6/load.Median(g.Rates)),
-			plot.Number(g.Bytes), open, plot.Number(g.Prune))
+		cost, times := "", ""
+		if len(g.Rates) > 0 { // a run that was interrupted has made no decisions
+			cost = plot.Number(1e6 / load.Median(g.Rates))
+		}
+		if v, ok := r.growth(g.Backend, growthFrom, g.Buckets); ok {
+			times = plot.Number(v)
+		}
+		t.Add(g.Backend, plot.Number(float64(g.Buckets)), cost, times,
+			plot.Number(g.Bytes), open, plot.Number(g.Scan), plot.Number(g.Prune))
 	}
 	return t.Markdown()
 }

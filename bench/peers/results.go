@@ -18,9 +18,14 @@ type results struct {
 	Storage  *storage      `json:"storage,omitempty"`
 	// RefusedAllocations is the number of allocations of a refusal from memory; nil if it was not
 	// measured.
-	RefusedAllocations *float64  `json:"refused_allocations,omitempty"`
-	Growth             []*grown  `json:"growth,omitempty"`
-	Figures            []*figure `json:"figures"`
+	RefusedAllocations *float64     `json:"refused_allocations,omitempty"`
+	Latencies          []*latency   `json:"latencies,omitempty"`
+	Growth             []*grown     `json:"growth,omitempty"`
+	LeftOut            []string     `json:"growth_left_out,omitempty"` // sizes for which the memory did not suffice
+	Sustained          []*sustained `json:"sustained,omitempty"`
+	Figures            []*figure    `json:"figures"`
+	// Ended is the reason why the run ended early, "" if it did not.
+	Ended string `json:"ended_early,omitempty"`
 }
 
 // subjectInfo describes a subject in the results.
@@ -69,6 +74,22 @@ func (r *results) ratio(ours, theirs string, c cell, of func(*measured) []float6
 	return load.Ratio(of(a), of(b))
 }
 
+// largestRate returns the most decisions per second that a subject made on uniform buckets with
+// room, with any number of callers. It returns 0 if none was measured.
+func (r *results) largestRate(subject string) (largest float64) {
+	for _, m := range r.Measured {
+		if m.Subject == subject && m.Cell.Distribution == "uniform" && m.Cell.Refused == 0 {
+			largest = max(largest, load.Median(m.Rates))
+		}
+	}
+	return largest
+}
+
+// empty reports whether nothing was measured.
+func (r *results) empty() bool {
+	return len(r.Measured)+len(r.Rushes)+len(r.Latencies)+len(r.Growth)+len(r.Sustained) == 0
+}
+
 func rates(m *measured) []float64 { return m.Rates }
 func p99s(m *measured) []float64  { return m.P99 }
 
@@ -90,4 +111,14 @@ func (r *results) grownTo(backend string, buckets int) *grown {
 		return nil
 	}
 	return r.Growth[i]
+}
+
+// growth returns the median ratio of the time per decision of a backend with one number of buckets
+// to the time with another, paired by round. ok is false if one of the two was not measured.
+func (r *results) growth(backend string, from, to int) (ratio float64, ok bool) {
+	small, large := r.grownTo(backend, from), r.grownTo(backend, to)
+	if small == nil || large == nil {
+		return 0, false
+	}
+	return load.Ratio(small.Rates, large.Rates)
 }

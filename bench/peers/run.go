@@ -16,29 +16,45 @@ import (
 
 // plan is the length of each part of a run.
 type plan struct {
-	Quick      bool          `json:"quick"`
-	Rounds     int           `json:"rounds"`
-	Slice      time.Duration `json:"slice_ns"` // of one subject's turn
-	Warm       time.Duration `json:"warm_up_ns"`
-	HotFor     time.Duration `json:"hot_key_ns"` // time for which one bucket is filled
-	Largest    int           `json:"largest"`    // number of buckets at which growth ends
-	Rushes     int           `json:"rushes"`
-	memoryWork int           // decisions in memory that a caller makes between two readings of the clock
+	Quick   bool          `json:"quick"`
+	Rounds  int           `json:"rounds"`
+	Slice   time.Duration `json:"slice_ns"` // of one subject's turn
+	Warm    time.Duration `json:"warm_up_ns"`
+	HotFor  time.Duration `json:"hot_key_ns"` // time for which one bucket is filled
+	Largest int           `json:"largest"`    // number of buckets at which growth ends
+	Rushes  int           `json:"rushes"`
+
+	// Latency and Sustained are the times of all turns of a subject, in each loop or workload.
+	Latency        time.Duration `json:"latency_ns"`
+	LatencyTurns   int           `json:"latency_turns"`
+	Sustained      time.Duration `json:"sustained_ns"`
+	SustainedTurns int           `json:"sustained_turns"`
+	SustainedAgain int           `json:"sustained_again"` // how often the turns are repeated for want of rotations
+	SustainedOf    []int         `json:"sustained_buckets"`
+
+	apart      bool // subjects in memory are measured in the cells in memory alone
+	memoryWork int  // decisions in memory that a caller makes between two readings of the clock
 }
 
 func newPlan(quick, large bool) plan {
 	p := plan{
-		Rounds:     5,
-		Slice:      250 * time.Millisecond,
-		Warm:       80 * time.Millisecond,
-		HotFor:     30 * time.Second,
-		Largest:    1_000_000,
-		Rushes:     5,
+		Rounds:  5,
+		Slice:   250 * time.Millisecond,
+		Warm:    80 * time.Millisecond,
+		HotFor:  30 * time.Second,
+		Largest: 1_000_000,
+		Rushes:  5,
+
+		Latency: time.Minute, LatencyTurns: 3,
+		Sustained: time.Minute, SustainedTurns: 6, SustainedAgain: 4, SustainedOf: []int{100_000, 1_000_000},
+
 		memoryWork: 64,
 	}
 	if quick {
 		p.Quick, p.Rounds, p.Slice, p.Warm = true, 3, 30*time.Millisecond, 10*time.Millisecond
 		p.HotFor, p.Largest, p.Rushes = 3*time.Second, 100_000, 2
+		p.Latency, p.LatencyTurns = time.Second, 2
+		p.Sustained, p.SustainedTurns, p.SustainedAgain, p.SustainedOf = 3*time.Second, 3, 0, p.SustainedOf[:1]
 	}
 	if large {
 		p.Largest = 10_000_000
@@ -55,6 +71,8 @@ type measured struct {
 	P50     []float64 `json:"p50_ms"`
 	P99     []float64 `json:"p99_ms"`
 	Written []float64 `json:"log_bytes_per_decision,omitempty"`
+	// Worked is the time that the servers computed per decision.
+	Worked []float64 `json:"server_cpu_us_per_decision,omitempty"`
 	// The decisions of all rounds. Calls on full buckets must be refused, and calls on buckets
 	// with room accepted.
 	Accepted uint64 `json:"accepted"`
@@ -116,7 +134,9 @@ func (e *env) runCell(ctx context.Context, p plan, c cell, subjects []*opened) (
 	if err != nil {
 		return nil, err
 	}
-	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s *opened) bool { return !c.takes(s) })
+	subjects = slices.DeleteFunc(slices.Clone(subjects), func(s *opened) bool {
+		return !c.takes(s) || p.apart && s.inMemory != c.InMemory
+	})
 	// Subjects that are compared with the same subject run one after the other, so that other
 	// work of the machine weighs on both sides of a ratio.
 	slices.SortStableFunc(subjects, func(a, b *opened) int { return cmp.Compare(a.against, b.against) })
@@ -139,27 +159,32 @@ func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, orde
 		o.Burst = p.memoryWork
 	}
 	runtime.GC() // the subject must not collect the garbage of other subjects
-	var before, after int64
-	var err error
-	if s.written != nil {
-		if before, err = s.written(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	res, err := load.Run(ctx, o)
+	before, err := s.used(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	if s.written != nil {
-		if after, err = s.written(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		m.Written = append(m.Written, float64(after-before)/float64(max(1, res.Accepted+res.Refused)))
+	res, err := load.Run(ctx, o)
+	if err == nil && s.charged {
+		start := time.Now()
+		err = s.settled(ctx)
+		res.Elapsed += time.Since(start)
 	}
-	if s.settle != nil {
-		if err := s.settle(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	after, err := s.used(ctx)
+	if err == nil && !s.charged {
+		err = s.settled(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	decisions := float64(max(1, res.Accepted+res.Refused))
+	if s.written != nil {
+		m.Written = append(m.Written, float64(after.written-before.written)/decisions)
+	}
+	if s.worked != nil {
+		m.Worked = append(m.Worked, float64((after.worked-before.worked).Microseconds())/decisions)
 	}
 	m.Rates = append(m.Rates, res.PerSecond())
 	m.P50, m.P99 = append(m.P50, res.Took.Quantile(0.50)), append(m.P99, res.Took.Quantile(0.99))
@@ -168,6 +193,32 @@ func (e *env) turn(ctx context.Context, p plan, d time.Duration, s *opened, orde
 		m.Error = res.Err.Error()
 	}
 	return m.sane(s.group == ours)
+}
+
+// usage is the resources that the servers of a subject have used so far.
+type usage struct {
+	written int64
+	worked  time.Duration
+}
+
+// settled ends the work that a turn has left in the background.
+func (t *target) settled(ctx context.Context) error {
+	if t.settle == nil {
+		return nil
+	}
+	return t.settle(ctx)
+}
+
+func (t *target) used(ctx context.Context) (u usage, err error) {
+	if t.written != nil {
+		if u.written, err = t.written(ctx); err != nil {
+			return u, err
+		}
+	}
+	if t.worked != nil {
+		u.worked, err = t.worked(ctx)
+	}
+	return u, err
 }
 
 // sane returns an error if the subject has accepted calls on full buckets, or refused calls on

@@ -18,7 +18,7 @@ const (
 
 	// A roomy bucket has room during the whole run. A full bucket refuses every call after the
 	// first.
-	roomy, roomyPerSecond = 1 << 30, 1_000_000
+	roomy, roomyPerSecond = 1_000_000_000, 1_000_000
 	fullWindow            = time.Hour
 
 	// The bucket that all callers rush leaks one unit per rushWindow, which is nothing during a
@@ -65,10 +65,19 @@ type target struct {
 	// written returns the number of bytes that the server has written to its log so far. It is
 	// nil if there is no server.
 	written func(ctx context.Context) (int64, error)
+	// worked returns the time that the servers have computed so far. It is nil if they do not tell.
+	worked func(ctx context.Context) (time.Duration, error)
 	// settle ends the work that a turn has left in the background, before the next turn begins.
 	// It may be nil.
 	settle func(ctx context.Context) error
-	close  func() error
+	// charged makes the time and the writes of settle a part of the turn.
+	charged bool
+	// prune removes expired buckets. It is nil if nobody has to remove them.
+	prune func(ctx context.Context) (int64, error)
+	// rotations returns how often the journal has been rotated so far. It is nil if there is no
+	// journal. It may only be called when the target is settled.
+	rotations func() (uint64, error)
+	close     func() error
 }
 
 // opened is a subject with its target.

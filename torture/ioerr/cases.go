@@ -3,10 +3,10 @@
 package ioerr
 
 import (
-	"slices"
+	"math/rand/v2"
 	"syscall"
 
-	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/torture/internal/history"
 	"github.com/brimgo/brim/torture/internal/iotrace"
 )
@@ -24,16 +24,20 @@ var errnos = [...]syscall.Errno{syscall.EIO, syscall.ENOSPC}
 // total is the number of faults: each of the first most calls of every class, with every error.
 func total(most int) int { return most * len(iotrace.Classes) * len(errnos) }
 
-// stride spreads the faults of successive seeds over all calls. It has no divisor in common with
-// the totals.
-const stride = 1667
+const (
+	// block is the number of successive seeds whose faults are of one class. It divides the totals.
+	block = 8
+	// stride spreads the faults of successive seeds over all calls. It has no divisor in common
+	// with the totals.
+	stride = 1667
+)
 
 // faultOf returns the fault of a seed. As many successive seeds as total(most) have all faults.
 func faultOf(seed attack.Seed, most int) iotrace.Fault {
-	n := uint64(total(most))
-	i := int(uint64(seed) % n * stride % n)
-	f := iotrace.Fault{Class: iotrace.Classes[i%len(iotrace.Classes)]}
-	i /= len(iotrace.Classes)
+	n, classes := total(most), len(iotrace.Classes)
+	i := int(uint64(seed) % uint64(n))
+	f := iotrace.Fault{Class: iotrace.Classes[i/block%classes]}
+	i = (i/block/classes*block + i%block) * stride % (n / classes)
 	f.Errno, f.N = errnos[i%len(errnos)], 1+i/len(errnos)
 	switch seed.Rand().IntN(3) {
 	case 0:
@@ -46,74 +50,120 @@ func faultOf(seed attack.Seed, most int) iotrace.Fault {
 
 // attacker runs one fault after the other.
 type attacker struct {
-	p       *iotrace.Process
-	relaxed bool
+	p       *iotrace.Process // nil before the first fault
+	reads   bool             // p records reads
+	subject history.Subject
 	defect  history.Defect
 	most    int         // calls of each class that fail in turn
-	block   attack.Seed // the seed of the histories below
-	known   map[iotrace.Class]*long
+	seed    attack.Seed // of the histories below
+	known   map[iotrace.Class]*endless
 }
 
-// long is a history without faults, and the number of calls of a class that it makes up to the end
-// of each of its calls.
-type long struct {
-	ops  []history.Op
-	upTo []int
+// endless is a history that grows as long as a fault has not struck.
+type endless struct {
+	r       *rand.Rand
+	subject history.Subject
+	class   iotrace.Class // of calls of the system that the history makes many of
+	region  int64         // of the journal
+	free    bool
+	ops     []history.Op
+	never   int // the history makes fewer calls of the class; 0 if that is not known
 }
 
 const (
 	shared  = 256 // successive seeds that share the histories of all classes
-	after   = 12  // calls that follow the call in which a fault strikes
-	longest = 4096
+	longest = 2048
 )
+
+// grow makes the history twice as long. It returns false if the history is too long for that.
+func (h *endless) grow() bool {
+	if len(h.ops) >= longest {
+		return false
+	}
+	names := 12 // the share of calls that make or close files
+	if h.class == iotrace.Reads {
+		names = 70 // reads come with files that are opened
+	}
+	ops := history.Random(h.r, h.subject, max(64, len(h.ops)), names)
+	if h.class == iotrace.Names || h.class == iotrace.Resizes {
+		for i := 0; i < len(ops); i += 2 {
+			ops[i] = history.Op{Kind: history.Compact} // the next call that writes must have the file grow
+			if i%8 == 0 {
+				ops[i].Kind = history.Reopen // the next calls that write must make a journal
+			}
+		}
+	}
+	h.ops = append(h.ops, ops...)
+	return true
+}
 
 // attack runs the fault of a seed. It returns the number of calls of the system that failed and the
 // first false answer, or nil.
 func (a *attacker) attack(seed attack.Seed) (failed int, found *finding, err error) {
 	f := faultOf(seed, a.most)
-	if block := seed / shared; a.known == nil || block != a.block {
-		a.block, a.known = block, make(map[iotrace.Class]*long)
+	if err := a.start(f.Class == iotrace.Reads); err != nil {
+		return 0, nil, err
 	}
-	l := a.known[f.Class]
-	if l == nil {
-		if l, err = a.newLong(f.Class); err != nil {
-			return 0, nil, err
+	if seed /= shared; a.known == nil || seed != a.seed {
+		a.seed, a.known = seed, make(map[iotrace.Class]*endless)
+	}
+	h := a.known[f.Class]
+	if h == nil {
+		r := a.seed.Rand()
+		h = &endless{
+			r: r, subject: a.subject, class: f.Class,
+			region: history.Regions[r.IntN(len(history.Regions))], free: r.IntN(2) == 0,
 		}
-		a.known[f.Class] = l
+		a.known[f.Class] = h
 	}
-	i, _ := slices.BinarySearch(l.upTo, f.N)
-	req := a.request(l.ops[:min(i+after, len(l.ops))])
-	return run(a.p, req, &f)
+	if h.never > 0 && f.N >= h.never {
+		return 0, nil, nil
+	}
+	for len(h.ops) > 0 || h.grow() {
+		failed, found, err = run(a.p, a.request(h), &f)
+		if failed > 0 || found != nil || err != nil {
+			return failed, found, err
+		}
+		if !h.grow() {
+			h.never = f.N
+			break
+		}
+	}
+	return 0, nil, nil
 }
 
-func (a *attacker) request(ops []history.Op) history.Request {
-	return history.Request{Relaxed: a.relaxed, Defect: a.defect, Ops: ops}
+// start has a child that records reads, or one that does not.
+func (a *attacker) start(reads bool) (err error) {
+	if a.p != nil && a.reads == reads {
+		return nil
+	}
+	if err := a.close(); err != nil {
+		return err
+	}
+	a.p, err = history.Start(reads)
+	a.reads = reads
+	return err
 }
 
-// newLong makes a history with enough calls of a class.
-func (a *attacker) newLong(c iotrace.Class) (*long, error) {
-	names := 12
-	if c == iotrace.Names || c == iotrace.Resizes || c == iotrace.Reads {
-		names = 70 // these calls come with new files
+func (a *attacker) close() error {
+	if a.p == nil {
+		return nil
 	}
-	r := a.block.Rand()
-	l := &long{}
-	for size := 64; ; size *= 2 {
-		l.ops = append(l.ops, history.Random(r, size, names)...)
-		var err error
-		if l.upTo, err = count(a.p, a.request(l.ops), c); err != nil {
-			return nil, err
-		}
-		if len(l.ops) >= longest || l.upTo[max(0, len(l.ops)-after)] >= a.most {
-			return l, nil
-		}
-	}
+	p := a.p
+	a.p = nil
+	return p.Close()
+}
+
+func (a *attacker) request(h *endless) history.Request {
+	return history.Request{Subject: a.subject, Defect: a.defect, Region: h.region, Free: h.free, Ops: h.ops}
 }
 
 // shrink looks for a shorter history with a false answer.
 func (a *attacker) shrink(fault iotrace.Fault, f *finding) *finding {
-	attack.Shrink(f.ops, 200, func(ops []history.Op) bool {
-		_, g, err := run(a.p, a.request(ops), &fault)
+	attack.Shrink(f.req.Ops, 200, func(ops []history.Op) bool {
+		req := f.req
+		req.Ops = ops
+		_, g, err := run(a.p, req, &fault)
 		if g == nil || err != nil {
 			return false
 		}

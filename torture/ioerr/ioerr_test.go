@@ -5,10 +5,11 @@ package ioerr
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/torture/internal/history"
 	"github.com/brimgo/brim/torture/internal/iotrace"
 )
@@ -18,18 +19,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func start(t *testing.T) *iotrace.Process {
-	t.Helper()
-	p, err := history.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+// closeAfter closes a's child at the end of a test.
+func closeAfter(t *testing.T, a *attacker) {
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
+		if err := a.close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return p
 }
 
 // TestIOErr has every call of the system up to the 400th fail, of every class and with every error.
@@ -39,44 +35,41 @@ func TestIOErr(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, relaxed := range []bool{false, true} {
-		name := "bolt"
-		if relaxed {
-			name = "relaxed"
-		}
-		t.Run(name, func(t *testing.T) { testIOErr(t, seed, name, relaxed) })
+	for _, subject := range history.Subjects {
+		t.Run(string(subject), func(t *testing.T) { testIOErr(t, seed, subject) })
 	}
 }
 
-func testIOErr(t *testing.T, seed attack.Seed, name string, relaxed bool) {
-	a := &attacker{p: start(t), relaxed: relaxed, most: mostQuick}
+func testIOErr(t *testing.T, seed attack.Seed, subject history.Subject) {
+	a := &attacker{subject: subject, most: mostQuick}
+	closeAfter(t, a)
 	if attack.Night() {
 		a.most = mostAtNight
 	}
 	meter := attack.Pick(
-		attack.Budget{Count: total(a.most), Time: 4 * time.Second},
-		attack.Budget{Count: total(a.most), Time: 2 * time.Hour},
+		attack.Budget{Count: total(a.most), Time: 2 * time.Second},
+		attack.Budget{Count: total(a.most), Time: time.Hour},
 	).Start()
-	found, fired := "nothing", 0
+	found, fired := "nothing", make(tally)
 	for ; !meter.Spent(); meter.Done++ {
 		part := seed.Part(meter.Done)
 		failed, f, err := a.attack(part)
 		if err != nil {
-			t.Fatalf("%v\n%v\nrepeat: %s", err, faultOf(part, a.most), repeat(part, name))
+			t.Fatalf("%v\n%v\nrepeat: %s", err, faultOf(part, a.most), repeat(part, subject))
 		}
 		if failed > 0 {
-			fired++
+			fired[faultOf(part, a.most).Class]++
 		}
 		if f != nil {
 			found = f.err.Error()
 			fault := faultOf(part, a.most)
-			t.Errorf("%s\nrepeat: %s", a.shrink(fault, f).describe(fault), repeat(part, name))
+			t.Errorf("%s\nrepeat: %s", a.shrink(fault, f).describe(fault), repeat(part, subject))
 			break
 		}
 	}
-	t.Logf("%d runs, %d of them with an error, in %v, found: %s; seed %d", meter.Done, fired, meter.Took(), found, seed)
+	t.Logf("%d runs, %v, in %v, found: %s; seed %d", meter.Done, fired, meter.Took(), found, seed)
 	row := attack.Row{
-		Harness: "ioerr", Subject: name, Often: fmt.Sprintf("%d errors", fired),
+		Harness: "ioerr", Subject: string(subject), Often: fired.String(),
 		Seed: seed, Took: meter.Took(), Found: found,
 	}
 	if err := attack.Report(row); err != nil {
@@ -84,7 +77,21 @@ func testIOErr(t *testing.T, seed attack.Seed, name string, relaxed bool) {
 	}
 }
 
-func repeat(seed attack.Seed, name string) string { return seed.Repeat("ioerr", "TestIOErr/"+name) }
+// tally counts runs with an error by the class of the call that failed.
+type tally map[iotrace.Class]int
+
+func (n tally) String() string {
+	sum, parts := 0, make([]string, 0, len(iotrace.Classes))
+	for _, c := range iotrace.Classes {
+		sum += n[c]
+		parts = append(parts, fmt.Sprintf("%d %v", n[c], c))
+	}
+	return fmt.Sprintf("%d errors (%s)", sum, strings.Join(parts, ", "))
+}
+
+func repeat(seed attack.Seed, subject history.Subject) string {
+	return seed.Repeat("ioerr", "TestIOErr/"+string(subject)+"$")
+}
 
 // TestCatches has the harness attack defective stores.
 func TestCatches(t *testing.T) {
@@ -106,7 +113,8 @@ func TestCatches(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := &attacker{p: start(t), defect: c.defect, most: mostQuick}
+			a := &attacker{subject: history.Bolt, defect: c.defect, most: mostQuick}
+			closeAfter(t, a)
 			for part := range 1000 {
 				seed := attack.Seed(1).Part(part)
 				_, f, err := a.attack(seed)

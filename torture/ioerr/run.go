@@ -15,32 +15,47 @@ import (
 // finding is an answer that was not so.
 type finding struct {
 	err   error
-	ops   []history.Op
-	notes []history.Note // with answers
+	req   history.Request // with the calls up to the last
+	notes []history.Note  // with answers
 }
 
-// run runs a history with a fault, which may be nil. It returns the number of calls of the system
-// that failed and the first false answer, or nil.
+// after is the number of calls that follow the call in which a fault strikes.
+const after = 12
+
+// run runs a history with a fault, and ends it some calls after the fault. It returns the number of
+// calls of the system that failed and the first false answer, or nil.
 func run(p *iotrace.Process, req history.Request, f *iotrace.Fault) (failed int, found *finding, err error) {
 	if req.Dir, err = history.Scratch(); err != nil {
 		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(req.Dir)) }()
-	j := history.NewJudge(req.Ops, req.Relaxed)
-	found = &finding{ops: req.Ops}
+	j := history.NewJudge(req)
+	found = &finding{req: req}
+	more, struck := after, false
 	var broken error // a message that cannot be read
-	failed, err = history.Run(p, req, f, func(e iotrace.Event) {
+	failed, err = history.Run(p, req, f, func(e iotrace.Event) bool {
+		struck = struck || e.Kind == iotrace.Failed
 		if e.Kind != iotrace.Note {
-			return
+			return true
 		}
 		n, err := history.ReadNote(e.Data)
-		if err != nil {
+		switch {
+		case err != nil:
 			broken = err
-			return
-		}
-		if found.see(j, n); n.Answer != nil {
+			return true
+		case n.Answer != nil:
 			found.notes = append(found.notes, n)
+		case n.Op != history.Final:
+			if struck {
+				more--
+			}
+			if more < 0 {
+				return false
+			}
+			found.req.Ops = req.Ops[:n.Op+1]
 		}
+		found.see(j, n)
+		return true
 	})
 	if err = errors.Join(err, broken); err != nil {
 		return failed, nil, err
@@ -49,7 +64,7 @@ func run(p *iotrace.Process, req history.Request, f *iotrace.Fault) (failed int,
 		found.err = found.groundless()
 	}
 	if found.err == nil {
-		found.err = look(req.Dir, j.Possible())
+		found.err = look(req, j.Possible())
 	}
 	if found.err == nil {
 		found = nil
@@ -68,49 +83,21 @@ func (f *finding) see(j *history.Judge, n history.Note) {
 // failed.
 func (f *finding) groundless() error {
 	for _, n := range f.notes {
-		if n.Answer.Err != "" {
-			return fmt.Errorf("call %d failed without a cause: %s", n.Op, n.Answer.Text)
+		if text := n.Answer.Failure(); text != "" {
+			return fmt.Errorf("call %d failed without a cause: %s", n.Op, text)
 		}
 	}
 	return nil
 }
 
-// look compares the content of the file in dir with the possible contents.
-func look(dir string, possible []history.Model) error {
+// look compares the content of the file of a request with the possible contents.
+func look(req history.Request, possible []history.Model) error {
 	now := history.Latest(possible)
-	content, err := history.Look(dir, now)
+	content, err := history.Look(req.Dir, req.Subject, now)
 	if err == nil && !history.Holds(possible, now, content) {
 		err = fmt.Errorf("the file holds none of the %d possible contents", len(possible))
 	}
 	return err
-}
-
-// count returns the number of calls of a class that a history without faults makes up to each of
-// its calls.
-func count(p *iotrace.Process, req history.Request, c iotrace.Class) (upTo []int, err error) {
-	if req.Dir, err = history.Scratch(); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(req.Dir)) }()
-	calls := 0
-	upTo = make([]int, len(req.Ops))
-	var broken error // a message that cannot be read
-	_, err = history.Run(p, req, nil, func(e iotrace.Event) {
-		if class, ok := iotrace.ClassOf(e.Kind); ok && class == c {
-			calls++
-		}
-		if e.Kind != iotrace.Note {
-			return
-		}
-		n, err := history.ReadNote(e.Data)
-		switch {
-		case err != nil:
-			broken = err
-		case n.Answer != nil && n.Op != history.Final:
-			upTo[n.Op] = calls
-		}
-	})
-	return upTo, errors.Join(err, broken)
 }
 
 // describe tells the fault, the history and its answers.
@@ -120,7 +107,7 @@ func (f *finding) describe(fault iotrace.Fault) string {
 	for _, n := range f.notes {
 		op := "close"
 		if n.Op != history.Final {
-			op = f.ops[n.Op].String()
+			op = f.req.Ops[n.Op].String()
 		}
 		fmt.Fprintf(&b, "  %d %s: %+v\n", n.Op, op, *n.Answer)
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/torture/internal/disk"
 	"github.com/brimgo/brim/torture/internal/history"
 	"github.com/brimgo/brim/torture/internal/iotrace"
@@ -57,7 +57,7 @@ func cut(rec *recording, r *rand.Rand, meter *attack.Meter) (*finding, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	c := &cutter{
-		rec: rec, judge: history.NewJudge(rec.req.Ops, rec.req.Relaxed), meter: meter,
+		rec: rec, judge: history.NewJudge(rec.req), meter: meter,
 		dir: filepath.Join(dir, "image"), seen: make(map[[sha256.Size]byte]bool),
 	}
 	c.possible = c.judge.Possible()
@@ -193,7 +193,7 @@ func identify(image map[string][]byte, calls int) [sha256.Size]byte {
 // look opens the image and compares its content with the possible contents.
 func (c *cutter) look() (verdict, string) {
 	now := history.Latest(c.possible)
-	content, err := history.Look(c.dir, now)
+	content, err := history.Look(c.dir, c.rec.req.Subject, now)
 	switch {
 	case err != nil:
 		return unopenable, err.Error()

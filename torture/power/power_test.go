@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/torture/internal/history"
 	"github.com/brimgo/brim/torture/internal/iotrace"
 )
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 
 func start(t *testing.T) *iotrace.Process {
 	t.Helper()
-	p, err := history.Start()
+	p, err := history.Start(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,33 +33,30 @@ func start(t *testing.T) *iotrace.Process {
 	return p
 }
 
-// TestPower cuts the power of stores that write at once, and of relaxed ones.
+// TestPower cuts the power of every subject.
 func TestPower(t *testing.T) {
 	seed, err := attack.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, relaxed := range []bool{false, true} {
-		name := "bolt"
-		if relaxed {
-			name = "relaxed"
-		}
-		t.Run(name, func(t *testing.T) { testPower(t, seed, name, relaxed) })
+	for _, subject := range history.Subjects {
+		t.Run(string(subject), func(t *testing.T) { testPower(t, seed, subject) })
 	}
 }
 
-func testPower(t *testing.T, seed attack.Seed, name string, relaxed bool) {
+func testPower(t *testing.T, seed attack.Seed, subject history.Subject) {
+	repeat := func(part attack.Seed) string { return part.Repeat("power", "TestPower/"+string(subject)+"$") }
 	p := start(t)
 	meter := attack.Pick(
-		attack.Budget{Count: math.MaxInt, Time: 4 * time.Second},
+		attack.Budget{Count: math.MaxInt, Time: 2 * time.Second},
 		attack.Budget{Count: 50_000, Time: time.Hour},
 	).Start()
 	found, histories := "nothing", 0
 	for ; !meter.Spent(); histories++ {
 		part := seed.Part(histories)
-		rec, err := record(p, random(part, relaxed))
+		rec, err := record(p, random(part, subject))
 		if err != nil {
-			t.Fatalf("%v\nrepeat: %s", err, part.Repeat("power", "TestPower/"+name))
+			t.Fatalf("%v\nrepeat: %s", err, repeat(part))
 		}
 		f, err := cut(rec, part.Rand(), meter)
 		if err != nil {
@@ -68,13 +65,13 @@ func testPower(t *testing.T, seed attack.Seed, name string, relaxed bool) {
 		if f != nil {
 			found = string(f.verdict)
 			rec, f, err = smallest(p, part, rec, f)
-			t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), part.Repeat("power", "TestPower/"+name), err)
+			t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), repeat(part), err)
 			break
 		}
 	}
 	t.Logf("%d images of %d histories in %v, found: %s; seed %d", meter.Done, histories, meter.Took(), found, seed)
 	row := attack.Row{
-		Harness: "power", Subject: name, Often: fmt.Sprintf("%d images", meter.Done),
+		Harness: "power", Subject: string(subject), Often: fmt.Sprintf("%d images", meter.Done),
 		Seed: seed, Took: meter.Took(), Found: found,
 	}
 	if err := attack.Report(row); err != nil {

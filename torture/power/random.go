@@ -5,14 +5,14 @@ package power
 import (
 	"syscall"
 
-	"github.com/brimgo/brim/torture/internal/attack"
+	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/torture/internal/history"
 	"github.com/brimgo/brim/torture/internal/iotrace"
 )
 
 // random returns the scenario of a seed. In every other one, a call of the system fails once: the
 // store must keep its promises through a power cut after that, too.
-func random(seed attack.Seed, relaxed bool) scenario {
+func random(seed attack.Seed, subject history.Subject) scenario {
 	r := seed.Rand()
 	var s scenario
 	names := 12
@@ -27,6 +27,9 @@ func random(seed attack.Seed, relaxed bool) scenario {
 		}
 		s.fault = f
 	}
-	s.req = history.Request{Relaxed: relaxed, Ops: history.Random(r, 10+r.IntN(40), names)}
+	s.req = history.Request{
+		Subject: subject, Ops: history.Random(r, subject, 10+r.IntN(40), names),
+		Region: history.Regions[r.IntN(len(history.Regions))], Free: r.IntN(2) == 0,
+	}
 	return s
 }

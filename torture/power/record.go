@@ -14,9 +14,9 @@ import (
 type scenario struct {
 	req   history.Request
 	fault *iotrace.Fault // a call of the system that fails; or nil
-	// hide returns a filter of calls of the system that the store is taken not to have made. It is
-	// nil but for tests of the harness.
-	hide func() func(iotrace.Event) bool
+	// edit returns what another store would have done: it leaves calls of the system out, or has them
+	// later. It is nil but for tests of the harness.
+	edit func([]iotrace.Event) []iotrace.Event
 }
 
 // recording is a history, and all that a store did to its files meanwhile.
@@ -33,18 +33,18 @@ func record(p *iotrace.Process, s scenario) (rec *recording, err error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(s.req.Dir) }()
-	hidden := func(iotrace.Event) bool { return false }
-	if s.hide != nil {
-		hidden = s.hide()
-	}
 	rec = &recording{scenario: s, notes: make(map[int]history.Note)}
-	rec.failed, err = history.Run(p, s.req, s.fault, func(e iotrace.Event) {
-		if e.Kind != iotrace.Read && !hidden(e) {
+	rec.failed, err = history.Run(p, s.req, s.fault, func(e iotrace.Event) bool {
+		if e.Kind != iotrace.Read {
 			rec.events = append(rec.events, e)
 		}
+		return true
 	})
 	if err != nil {
 		return nil, err
+	}
+	if s.edit != nil {
+		rec.events = s.edit(rec.events)
 	}
 	return rec, rec.readNotes()
 }
@@ -59,8 +59,8 @@ func (rec *recording) readNotes() error {
 		if err != nil {
 			return err
 		}
-		if rec.failed == 0 && n.Answer != nil && n.Answer.Err != "" {
-			return fmt.Errorf("call %d failed without a cause: %s", n.Op, n.Answer.Text)
+		if rec.failed == 0 && n.Answer != nil && n.Answer.Failure() != "" {
+			return fmt.Errorf("call %d failed without a cause: %s", n.Op, n.Answer.Failure())
 		}
 		rec.notes[i] = n
 	}

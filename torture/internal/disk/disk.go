@@ -29,12 +29,20 @@ type Change struct {
 	Data   []byte // at most a sector
 	Size   int64  // the new size of the file, or -1
 
+	// clean is set when a sync failed. Linux takes the content for written then, so a later sync
+	// does not write it.
+	clean bool
+
 	remove, name string // the name that goes, and the name that then leads to target
 	target       int
+	with         string // the name that then leads to other, after an exchange
+	other        int
 }
 
 func (c Change) String() string {
 	switch {
+	case c.with != "":
+		return fmt.Sprintf("name %q of file %d and name %q of file %d", c.name, c.target, c.with, c.other)
 	case c.File < 0 && c.name == "":
 		return fmt.Sprintf("removal of %q", c.remove)
 	case c.File < 0:
@@ -58,6 +66,10 @@ func (d *Disk) Apply(call int, e iotrace.Event) {
 		d.rename(call, "", e.To, e.File)
 	case iotrace.Rename:
 		d.rename(call, e.Name, e.To, d.now[e.Name])
+	case iotrace.Exchange: // wholly or not at all
+		c := Change{Call: call, File: -1, Size: -1, name: e.To, target: d.now[e.Name], with: e.Name, other: d.now[e.To]}
+		c.rename(d.now)
+		d.pending = append(d.pending, c)
 	case iotrace.Remove:
 		d.rename(call, e.Name, "", -1)
 	case iotrace.Write:
@@ -68,6 +80,10 @@ func (d *Disk) Apply(call int, e iotrace.Event) {
 		d.settle(e.File)
 	case iotrace.SyncDir:
 		d.settle(-1)
+	case iotrace.Failed:
+		if e.Of == iotrace.Sync {
+			d.forget(e.File)
+		}
 	}
 }
 
@@ -83,6 +99,9 @@ func (c Change) rename(names map[string]int) {
 	if c.name != "" {
 		names[c.name] = c.target
 	}
+	if c.with != "" {
+		names[c.with] = c.other
+	}
 }
 
 // write splits a write at the borders of sectors.
@@ -96,10 +115,11 @@ func (d *Disk) write(call, file int, offset int64, data []byte) {
 
 // settle makes all changes of a file durable, or those of names if file is -1.
 func (d *Disk) settle(file int) {
+	d.soil(file)
 	rest := d.pending[:0]
 	for _, c := range d.pending {
 		switch {
-		case c.File != file:
+		case c.File != file, c.clean:
 			rest = append(rest, c)
 		case file < 0:
 			c.rename(d.durable)
@@ -109,6 +129,32 @@ func (d *Disk) settle(file int) {
 	}
 	clear(d.pending[len(rest):])
 	d.pending = rest
+}
+
+// forget has the system take the content of a file for written, after a sync that failed. It may
+// have been written or not.
+func (d *Disk) forget(file int) {
+	for i := range d.pending {
+		if c := &d.pending[i]; c.File == file && c.Size < 0 {
+			c.clean = true
+		}
+	}
+}
+
+// soil has a sync write the changes of a file that it would not write, but whose sector was written
+// again since: the disk writes a sector wholly, as the program sees it.
+func (d *Disk) soil(file int) {
+	again := make(map[int64]bool) // the sectors with a change that a sync writes
+	for i := len(d.pending) - 1; i >= 0; i-- {
+		c := &d.pending[i]
+		switch sector := c.Offset / Sector; {
+		case c.File != file || c.Size >= 0:
+		case !c.clean:
+			again[sector] = true
+		case again[sector]:
+			c.clean = false
+		}
+	}
 }
 
 // change carries out a change of content.

@@ -29,10 +29,18 @@ func resize(file int, sectors int64) iotrace.Event {
 
 func sync(file int) iotrace.Event { return iotrace.Event{Kind: iotrace.Sync, File: file} }
 
+func syncFails(file int) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Failed, Of: iotrace.Sync, File: file}
+}
+
 var syncDir = iotrace.Event{Kind: iotrace.SyncDir}
 
 func link(file int, from, to string) iotrace.Event {
 	return iotrace.Event{Kind: iotrace.Link, File: file, Name: from, To: to}
+}
+
+func exchange(a, b string) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Exchange, Name: a, To: b}
 }
 
 func rename(from, to string) iotrace.Event {
@@ -122,6 +130,16 @@ func TestImages(t *testing.T) {
 			[]string{"a=12", "a=1y"},
 		},
 		{
+			"a sync that fails", "a second sync writes nothing",
+			[]iotrace.Event{write(0, 0, "1"), syncFails(0), sync(0), write(0, 1, "2"), sync(0)},
+			[]string{"a=12", "a=x2"},
+		},
+		{
+			"a sync that fails, and a write", "the second sync writes what was written again",
+			[]iotrace.Event{write(0, 0, "1"), syncFails(0), write(0, 0, "1"), sync(0)},
+			[]string{"a=1y"},
+		},
+		{
 			"a sync of another file", "it makes nothing durable here",
 			[]iotrace.Event{create(1, "b"), syncDir, write(0, 0, "1"), sync(1)},
 			[]string{"a=1y b=", "a=xy b="},
@@ -135,6 +153,11 @@ func TestImages(t *testing.T) {
 			"a rename with a sync", "the old file cannot come back",
 			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), rename("b", "a"), syncDir},
 			[]string{"a=n"},
+		},
+		{
+			"an exchange", "both names change, or none",
+			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, exchange("b", "a"), remove("b")},
+			[]string{"a=n", "a=n b=xy", "a=xy", "a=xy b=n"},
 		},
 		{
 			"a link and a removal", "each can be lost by itself",
@@ -171,5 +194,39 @@ func TestSectors(t *testing.T) {
 	want := []string{"12 bytes at 500 of file 0", "512 bytes at 512 of file 0", "76 bytes at 1024 of file 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("changes %q, want %q", got, want)
+	}
+}
+
+// TestPartOfSector: a sync after one that failed writes the whole of a sector that was written again
+// in part.
+func TestPartOfSector(t *testing.T) {
+	part := func(offset int64, letters string) iotrace.Event {
+		return iotrace.Event{Kind: iotrace.Write, Offset: offset, Data: []byte(letters)}
+	}
+	for _, c := range []struct {
+		name   string
+		events []iotrace.Event
+		want   []string
+	}{
+		{"the same part", []iotrace.Event{part(0, "1"), sync(0)}, []string{"a=1b"}},
+		{"another part", []iotrace.Event{part(1, "2"), sync(0)}, []string{"a=a2"}},
+		{"no sync", []iotrace.Event{part(1, "2")}, []string{"a=.2", "a=ab", "a=a2", "a="}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Disk
+			begin := []iotrace.Event{create(0, "a"), syncDir, part(0, "ab"), syncFails(0)}
+			for i, e := range append(begin, c.events...) {
+				d.Apply(i, e)
+			}
+			seen := make(map[string]bool)
+			for lost := range 1 << len(d.Pending()) {
+				image := d.Image(func(i int) bool { return lost>>i&1 == 1 })
+				seen["a="+strings.ReplaceAll(string(image["a"]), "\x00", ".")] = true
+			}
+			slices.Sort(c.want)
+			if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, c.want) {
+				t.Errorf("images %q, want %q", got, c.want)
+			}
+		})
 	}
 }

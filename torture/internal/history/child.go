@@ -11,19 +11,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/torture/internal/iotrace"
 )
 
 // Request is an order to the child.
 type Request struct {
-	Dir     string `json:"dir"` // an empty directory for the file
-	Relaxed bool   `json:"relaxed,omitempty"`
-	Defect  Defect `json:"defect,omitempty"`
-	Ops     []Op   `json:"ops"`
+	Dir     string  `json:"dir"` // the directory of the file
+	Subject Subject `json:"subject"`
+	Defect  Defect  `json:"defect,omitempty"`
+	Region  int64   `json:"region,omitempty"`  // of a journal; 0 means the smallest of [Regions]
+	Free    bool    `json:"free,omitempty"`    // a call does not wait until a store has ended its work in the background
+	Seconds int     `json:"seconds,omitempty"` // that the clock shows when the history begins
+	Ops     []Op    `json:"ops"`
 }
 
 // Note is a message of the child about the call with that index.
@@ -61,7 +64,7 @@ func serve() error {
 		if err := json.Unmarshal(line, &req); err != nil {
 			return err
 		}
-		if err := (&runner{Request: req, notes: notes}).run(); err != nil {
+		if err := (&runner{Request: req, notes: notes, seconds: req.Seconds}).run(); err != nil {
 			return err
 		}
 		if _, err := notes.WriteString(iotrace.Done); err != nil {
@@ -70,10 +73,11 @@ func serve() error {
 	}
 }
 
-// backend is a store with the methods that bolt's stores share.
-type backend interface {
+// Backend is a store with the methods that bolt's stores share.
+type Backend interface {
 	store.Store
 	Compact(ctx context.Context) (before, after int64, err error)
+	Verify(ctx context.Context) error
 }
 
 // runner carries out one request.
@@ -81,17 +85,24 @@ type runner struct {
 	Request
 	notes   *os.File
 	seconds int
-	s       backend // nil while the store is closed
+	o       *opened // nil while the store is closed
 }
 
 func (r *runner) run() error {
 	for i, op := range r.Ops {
-		if err := r.tell(Note{Op: i, Begun: true}); err != nil {
+		err := r.tell(Note{Op: i, Begun: true})
+		if errors.Is(err, syscall.ECANCELED) {
+			break // the parent has seen enough
+		}
+		if err != nil {
 			return err
 		}
 		answer := r.do(op)
 		if err := r.tell(Note{Op: i, Answer: &answer}); err != nil {
 			return err
+		}
+		if !r.Free {
+			quiet()
 		}
 	}
 	if _, err := r.notes.WriteString(iotrace.Heal); err != nil {
@@ -105,12 +116,19 @@ func (r *runner) run() error {
 }
 
 // random matches the parts of error texts that differ from run to run.
-var random = regexp.MustCompile(`new-[A-Z2-7]{26}`)
+var random = regexp.MustCompile(`new-[A-Z2-7]{24}`)
+
+// redact makes the texts of errors the same in every run.
+func (r *runner) redact(a *Answer) {
+	a.Text = random.ReplaceAllString(strings.ReplaceAll(a.Text, filepath.Clean(r.Dir), ""), "new-X")
+	for i := range a.Each {
+		r.redact(&a.Each[i])
+	}
+}
 
 func (r *runner) tell(n Note) error {
 	if n.Answer != nil {
-		text := strings.ReplaceAll(n.Answer.Text, filepath.Clean(r.Dir), "")
-		n.Answer.Text = random.ReplaceAllString(text, "new-X")
+		r.redact(n.Answer)
 	}
 	data, err := json.Marshal(n)
 	if err == nil {
@@ -119,40 +137,22 @@ func (r *runner) tell(n Note) error {
 	return err
 }
 
-// Path returns the path of the file in a directory.
-func Path(dir string) string { return filepath.Join(dir, "limits.db") }
-
-// options has the store write only when a history says so.
-func options(clock func() time.Time) *bolt.Options {
-	return &bolt.Options{Clock: clock, LockTimeout: -1, RelaxedWindow: time.Hour}
-}
-
 func (r *runner) open() (err error) {
-	if r.s != nil {
+	if r.o != nil {
 		return nil
 	}
-	o := options(func() time.Time { return At(r.seconds) })
-	if r.Relaxed || r.Defect == Early {
-		var s *bolt.Relaxed
-		if s, err = bolt.OpenRelaxed(Path(r.Dir), o); err == nil {
-			r.s = s
-		}
-		return err
+	subject := r.Subject
+	if r.Defect == Early {
+		subject = Relaxed
 	}
-	var s *bolt.Store
-	if s, err = bolt.Open(Path(r.Dir), o); err == nil {
-		r.s = s
-	}
+	r.o, err = open(r.Dir, subject, r.Region, func() time.Time { return At(r.seconds) })
 	return err
 }
 
 func (r *runner) close() error {
-	if r.s == nil {
-		return nil
-	}
-	s := r.s
-	r.s = nil
-	return s.Close()
+	o := r.o
+	r.o = nil
+	return o.close()
 }
 
 // do carries out one call. It opens the store first if the store could not be opened earlier.
@@ -167,84 +167,10 @@ func (r *runner) do(op Op) Answer {
 	if op.Kind == Reopen {
 		return failed(errors.Join(r.close(), r.open()))
 	}
-	return r.call(r.Defect.wrap(r.s), op)
-}
-
-func (r *runner) call(s backend, op Op) Answer {
 	ctx := context.Background()
 	switch op.Kind {
-	case Fill:
-		st, err := s.Fill(ctx, op.Txns[0][0].op())
-		if errors.Is(err, store.ErrNotHeld) {
-			return Answer{Results: []Result{{NotHeld: true}}}
-		}
-		if err != nil {
-			return failed(err)
-		}
-		return Answer{Results: []Result{resultOf(st.Accepted, []store.State{st})}}
-	case Apply:
-		return apply(ctx, s, op)
-	case Delete:
-		keys := make([]string, len(op.Keys))
-		for i, k := range op.Keys {
-			keys[i] = key(k)
-		}
-		return failed(s.Delete(ctx, keys...))
-	case Prune:
-		_, err := s.Prune(ctx)
-		return failed(err)
-	case Compact:
-		_, _, err := s.Compact(ctx)
-		return failed(err)
-	case Sync:
-		if relaxed, ok := s.(interface{ Sync(context.Context) error }); ok {
-			return failed(relaxed.Sync(ctx))
-		}
-		return Answer{}
+	case Authorize, Capture, Refund:
+		return send(ctx, r.o.budgets, op)
 	}
-	return Answer{Err: NotApplied, Text: fmt.Sprintf("there is no call %q", op.Kind)}
-}
-
-func apply(ctx context.Context, s backend, op Op) Answer {
-	txns := make([]store.Txn, len(op.Txns))
-	for i, moves := range op.Txns {
-		for _, m := range moves {
-			txns[i] = append(txns[i], m.op())
-		}
-	}
-	results, err := s.Apply(ctx, txns...)
-	if err != nil {
-		return failed(err)
-	}
-	var a Answer
-	for _, res := range results {
-		switch {
-		case errors.Is(res.Err, store.ErrNotHeld):
-			a.Results = append(a.Results, Result{NotHeld: true})
-		case res.Err != nil:
-			return failed(res.Err)
-		default:
-			a.Results = append(a.Results, resultOf(res.Accepted, res.States))
-		}
-	}
-	return a
-}
-
-func resultOf(accepted bool, states []store.State) Result {
-	res := Result{Accepted: accepted}
-	for _, st := range states {
-		res.Levels, res.Held = append(res.Levels, st.Level), append(res.Held, st.Held)
-	}
-	return res
-}
-
-// failed returns the answer of a call that has no result but its error.
-func failed(err error) Answer {
-	switch {
-	case err == nil:
-		return Answer{}
-	case errors.Is(err, store.ErrUnknownOutcome):
-		return Answer{Err: Unknown, Text: err.Error()}
-	}
-	return Answer{Err: NotApplied, Text: err.Error()}
+	return Call(ctx, r.Defect.Wrap(r.o.s), op)
 }

@@ -19,12 +19,15 @@ const (
 	Mistold Defect = "mistold"
 	// Swallowed reports a Delete that failed as done.
 	Swallowed Defect = "swallowed"
+	// Ahead has the mark in the file tell that the file has all that its journal has, after each call
+	// that changes buckets.
+	Ahead Defect = "ahead"
 	// Unsynced has Sync of a relaxed store do nothing.
 	Unsynced Defect = "unsynced"
 )
 
-// wrap returns s with the defect.
-func (d Defect) wrap(s backend) backend {
+// Wrap returns s with the defect.
+func (d Defect) Wrap(s Backend) Backend {
 	if d == "" || d == Early {
 		return s
 	}
@@ -33,7 +36,7 @@ func (d Defect) wrap(s backend) backend {
 
 // defective is a store with a defect. It has no Sync.
 type defective struct {
-	backend
+	Backend
 	defect Defect
 }
 
@@ -46,19 +49,19 @@ func (d defective) spoil(err error) error {
 }
 
 func (d defective) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	st, err := d.backend.Fill(ctx, op)
-	return st, d.spoil(err)
+	st, err := d.Backend.Fill(ctx, op)
+	return st, d.spoil(d.advance(ctx, err))
 }
 
 func (d defective) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
-	results, err := d.backend.Apply(ctx, txns...)
-	return results, d.spoil(err)
+	results, err := d.Backend.Apply(ctx, txns...)
+	return results, d.spoil(d.advance(ctx, err))
 }
 
 func (d defective) Delete(ctx context.Context, keys ...string) error {
-	err := d.backend.Delete(ctx, keys...)
+	err := d.Backend.Delete(ctx, keys...)
 	if d.defect == Swallowed {
 		return nil
 	}
-	return d.spoil(err)
+	return d.spoil(d.advance(ctx, err))
 }

@@ -17,10 +17,20 @@ type Judge struct {
 	kept []Model
 }
 
-// NewJudge returns a judge of a history that begins with an empty store. A relaxed store may forget
-// the calls after its last Sync.
-func NewJudge(ops []Op, relaxed bool) *Judge {
-	return &Judge{ops: ops, relaxed: relaxed, begun: -1, now: make([]Model, 1), kept: make([]Model, 1)}
+// NewJudge returns a judge of the history of a request. The history begins with a file that has one
+// of the given contents, or with an empty store if there are none. A relaxed store may forget the
+// calls after its last Sync.
+func NewJudge(req Request, start ...Model) *Judge {
+	j := &Judge{ops: req.Ops, relaxed: req.Subject == Relaxed, begun: -1}
+	if len(start) == 0 {
+		start = make([]Model, 1)
+	}
+	for _, m := range start {
+		m, _ = m.Next(Op{Kind: Tick, Seconds: req.Seconds - m.seconds})
+		j.now = add(j.now, m)
+	}
+	j.kept = slices.Clone(j.now)
+	return j
 }
 
 // See takes a message of the child. It returns an error if an answer is false: a call that
@@ -47,6 +57,10 @@ func (j *Judge) answered(n int, a Answer) error {
 	op, before := j.ops[n], j.now
 	j.now = nil
 	for _, m := range before {
+		if op.Kind == Together && a.Err == "" {
+			j.now = add(j.now, m.interleaved(op, a.Each)...)
+			continue
+		}
 		next, want := m.Next(op)
 		switch a.Err {
 		case "":
@@ -98,8 +112,12 @@ func (j *Judge) Possible() []Model {
 	all := slices.Clone(j.kept)
 	if j.begun >= 0 {
 		for _, m := range j.now {
-			next, _ := m.Next(j.ops[j.begun])
-			all = add(all, next)
+			if op := j.ops[j.begun]; op.Kind == Together {
+				all = add(all, m.interleaved(op, nil)...)
+			} else {
+				next, _ := m.Next(op)
+				all = add(all, next)
+			}
 		}
 	}
 	return all
@@ -112,6 +130,11 @@ func Latest(models []Model) int {
 		latest = max(latest, m.seconds)
 	}
 	return latest
+}
+
+// Matching returns the models that have a content at a time.
+func Matching(models []Model, seconds int, content Content) []Model {
+	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.At(seconds) != content })
 }
 
 // Holds reports whether the content of a file at a time is that of one of the models.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/brimgo/brim/store"
@@ -83,7 +84,11 @@ func TestJudge(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := NewJudge(c.ops, c.relaxed)
+			subject := Bolt
+			if c.relaxed {
+				subject = Relaxed
+			}
+			j := NewJudge(Request{Ops: c.ops, Subject: subject})
 			for i := range c.answers {
 				if err := j.See(Note{Op: i, Begun: true}); err != nil {
 					t.Fatal(err)
@@ -102,7 +107,7 @@ func TestJudge(t *testing.T) {
 			}
 			for _, want := range c.levels {
 				var content Content
-				content[0].Level = want
+				content.Buckets[0].Level = want
 				if !Holds(possible, Latest(possible), content) {
 					t.Errorf("level %g is not possible: %s", want, c.why)
 				}
@@ -111,9 +116,39 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestTogether: callers at once are answered in any order, and a part of them may have no answer.
+func TestTogether(t *testing.T) {
+	op := Op{Kind: Together, Txns: [][]Move{fill(5).Txns[0], fill(6).Txns[0], fill(12).Txns[0]}}
+	refused := func(n float64) Answer { return Answer{Results: []Result{{Levels: []float64{n}, Held: []float64{0}}}} }
+	for _, c := range []struct {
+		name   string
+		each   []Answer
+		levels []float64
+	}{
+		{"in order", []Answer{level(5), level(11), refused(11)}, []float64{11}},
+		{"the last first", []Answer{level(17), refused(17), level(12)}, []float64{17}},
+		{"one is lost", []Answer{level(5), level(11), level(12)}, nil},
+		{"one failed", []Answer{level(5), {Err: NotApplied}, level(17)}, []float64{17}},
+		{"one is unknown", []Answer{{Err: Unknown}, {Err: NotApplied}, level(12)}, []float64{12, 17}},
+		{"no answer yet", nil, []float64{0, 5, 6, 12, 11, 17, 18}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []float64
+			for _, m := range (Model{}).interleaved(op, c.each) {
+				got = append(got, m.buckets[0].Level)
+			}
+			slices.Sort(got)
+			slices.Sort(c.levels)
+			if !slices.Equal(got, c.levels) {
+				t.Errorf("levels %v are possible, want %v", got, c.levels)
+			}
+		})
+	}
+}
+
 // TestUnderWay: a call that has begun and not answered may have been applied.
 func TestUnderWay(t *testing.T) {
-	j := NewJudge([]Op{fill(5)}, false)
+	j := NewJudge(Request{Ops: []Op{fill(5)}})
 	if err := j.See(Note{Op: 0, Begun: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,32 +3,58 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
-	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/store"
 )
 
+// swept returns an error if the directory of an open store holds more than its file and its
+// journal.
+func swept(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); path != Path(dir) && path != Path(dir)+".journal" {
+			return fmt.Errorf("%s is there after the file was opened", e.Name())
+		}
+	}
+	return err
+}
+
 // Look opens the file in dir when the clock shows seconds, and returns its content. It then fills a
-// bucket and verifies the whole file, because a store must be usable after it was opened.
-func Look(dir string, seconds int) (c Content, err error) {
-	now := At(seconds)
-	s, err := bolt.Open(Path(dir), options(func() time.Time { return now }))
+// bucket twice and verifies the whole file, because a store must be usable after it was opened.
+func Look(dir string, subject Subject, seconds int) (c Content, err error) {
+	if subject == Relaxed { // the file is the same, and is written at once
+		subject = Direct
+	}
+	o, err := open(dir, subject, 0, func() time.Time { return At(seconds) })
 	if err != nil {
 		return c, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, o.close()) }()
+	if err := swept(dir); err != nil {
+		return c, err
+	}
 	ctx := context.Background()
-	states, err := s.Read(ctx, buckets()...)
+	states, err := o.s.Read(ctx, buckets()...)
 	if err != nil {
 		return c, err
 	}
 	for k, st := range states {
-		c[k].Level, c[k].Held = st.Level, st.Held
+		c.Buckets[k].Level, c.Buckets[k].Held = st.Level, st.Held
+	}
+	if o.budgets != nil {
+		if c.Spends, err = spendsIn(ctx, o.budgets); err != nil {
+			return c, err
+		}
 	}
 	probe := store.Op{Bucket: store.Limit{Capacity: 1}.For("probe"), Amount: 1, Mode: store.Always}
-	if _, err := s.Fill(ctx, probe); err != nil {
-		return c, err
+	for range 2 { // the second change begins a journal
+		if _, err := o.s.Fill(ctx, probe); err != nil {
+			return c, err
+		}
 	}
-	return c, s.Verify(ctx)
+	return c, o.s.Verify(ctx)
 }

@@ -9,24 +9,43 @@ import (
 // Model is the exact content of a store, and its clock. The zero Model is an empty store.
 type Model struct {
 	seconds int
-	buckets [Keys]bucket
+	buckets [Keys]Units
+	spends  [Spends]phase
 }
 
-type bucket struct{ level, held float64 }
+// Units is the content of a bucket.
+type Units struct{ Level, Held float64 }
 
 // Answer is the result of an [Op]: that of a store, or that of the model.
 type Answer struct {
 	Err     Failure  `json:"err,omitempty"`
 	Text    string   `json:"text,omitempty"` // of the error
 	Results []Result `json:"results,omitempty"`
+	Each    []Answer `json:"each,omitempty"` // of the callers of a Together
+}
+
+// Failure returns the text of the first error in the answer, or "".
+func (a Answer) Failure() string {
+	if a.Err != "" {
+		return a.Text
+	}
+	for _, each := range a.Each {
+		if each.Err != "" {
+			return each.Text
+		}
+	}
+	return ""
 }
 
 // Result is the answer to a transaction.
 type Result struct {
-	NotHeld  bool      `json:"notHeld,omitempty"` // it takes back more than is held
+	NotHeld  bool      `json:"notHeld,omitempty"` // it takes back more than is held, or than was captured
 	Accepted bool      `json:"accepted,omitempty"`
 	Levels   []float64 `json:"levels,omitempty"` // of each operation's bucket after the transaction
 	Held     []float64 `json:"held,omitempty"`
+	// At is the store's time of the decision for each bucket, in microseconds. The model has none.
+	At       []int64 `json:"at,omitempty"`
+	Estimate bool    `json:"estimate,omitempty"` // a wrapper answered without asking the store
 }
 
 // Failure is the promise behind an error.
@@ -47,55 +66,82 @@ func (m Model) Next(op Op) (Model, Answer) {
 		m.seconds += op.Seconds
 		for k := range m.buckets {
 			b := &m.buckets[k]
-			b.level = max(0, b.level-limit(k).LeakRate*float64(op.Seconds))
+			b.Level = max(0, b.Level-limit(k).LeakRate*float64(op.Seconds))
 		}
 	case Delete:
 		for _, k := range op.Keys {
-			m.buckets[k] = bucket{}
+			m.buckets[k] = Units{}
 		}
+	case Authorize, Capture, Refund:
+		var res Result
+		m.spends[op.Keys[0]], res.Accepted = m.spends[op.Keys[0]].next(op.Kind)
+		res.NotHeld = !res.Accepted
+		a.Results = []Result{res}
+	case Read:
+		var res Result
+		for _, k := range op.Keys {
+			res.add(m.buckets[k])
+		}
+		a.Results = []Result{res}
 	case Fill, Apply:
 		for _, txn := range op.Txns {
-			var res Result
-			m, res = m.transact(txn)
-			a.Results = append(a.Results, res)
+			a.Results = append(a.Results, Transact(m.buckets[:], limit, txn))
 		}
 	}
 	return m, a
 }
 
-// transact carries out all moves or none.
-func (m Model) transact(txn []Move) (Model, Result) {
-	after, res := m, Result{Accepted: true}
+// Transact carries out all moves of a transaction, or none, on the buckets of those numbers. An
+// exact answer has whole numbers only.
+func Transact(buckets []Units, limit func(k int) store.Limit, txn []Move) Result {
+	if len(txn) > 0 && txn[0].Mode == store.Ask {
+		return ask(buckets, limit, txn)
+	}
+	before, res := slices.Clone(buckets), Result{Accepted: true}
 	for _, move := range txn {
-		b := &after.buckets[move.Key]
-		if b.held+move.Hold < 0 {
-			return m, Result{NotHeld: true}
+		b := &buckets[move.Key]
+		if b.Held+move.Hold < 0 {
+			copy(buckets, before)
+			return Result{NotHeld: true}
 		}
-		room := limit(move.Key).Capacity - b.level - b.held - move.Amount - move.Hold
+		room := limit(move.Key).Capacity - b.Level - b.Held - move.Amount - move.Hold
 		switch {
 		case move.Mode == store.IfFits && room < 0:
 			res.Accepted = false
 		case move.Mode == store.Clamp && room < 0:
-			b.level = max(b.level, limit(move.Key).Capacity-b.held)
+			b.Level = max(b.Level, limit(move.Key).Capacity-b.Held)
 			res.Accepted = res.Accepted && len(txn) > 1 // a lone clamped fill that spills is not accepted
 		default:
-			b.level += move.Amount
-			b.held += move.Hold
+			b.Level = max(0, b.Level+move.Amount)
+			b.Held += move.Hold
 		}
 		res.add(*b)
 	}
 	if res.Accepted || len(txn) == 1 {
-		return after, res
+		return res
 	}
+	copy(buckets, before)
 	res.Levels, res.Held = nil, nil
 	for _, move := range txn {
-		res.add(m.buckets[move.Key])
+		res.add(before[move.Key])
 	}
-	return m, res
+	return res
 }
 
-func (r *Result) add(b bucket) {
-	r.Levels, r.Held = append(r.Levels, b.level), append(r.Held, b.held)
+// ask answers a transaction that asks: accepted as the same moves in mode IfFits would be,
+// beside the buckets as they are.
+func ask(buckets []Units, limit func(k int) store.Limit, txn []Move) (res Result) {
+	tries := slices.Clone(txn)
+	for i, move := range txn {
+		tries[i].Mode = store.IfFits
+		res.add(buckets[move.Key])
+	}
+	res.Accepted = Transact(slices.Clone(buckets), limit, tries).Accepted
+	return res
+}
+
+func (r *Result) add(b Units) {
+	r.Levels, r.Held = append(r.Levels, b.Level), append(r.Held, b.Held)
 }
 
 // Agrees reports whether an answer that is no error is the model's.
@@ -109,14 +155,18 @@ func (a Answer) Agrees(with Answer) bool {
 // Seconds returns how far the clock has moved since the history began.
 func (m Model) Seconds() int { return m.seconds }
 
-// Content is the level and the held units of every bucket at a moment.
-type Content [Keys]struct{ Level, Held float64 }
+// Content is the level and the held units of every bucket at a moment, and all spends.
+type Content struct {
+	Buckets [Keys]Units
+	Spends  [Spends]Spend
+}
 
 // At returns the content that m has when its clock shows seconds, if nothing else happens.
-func (m Model) At(seconds int) (c Content) {
+func (m Model) At(seconds int) Content {
 	m, _ = m.Next(Op{Kind: Tick, Seconds: seconds - m.seconds})
-	for k, b := range m.buckets {
-		c[k].Level, c[k].Held = b.level, b.held
+	c := Content{Buckets: m.buckets}
+	for n, p := range m.spends {
+		c.Spends[n] = p.spent(n)
 	}
 	return c
 }

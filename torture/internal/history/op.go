@@ -15,12 +15,20 @@ type Kind string
 const (
 	Fill    Kind = "fill"    // Fill of the only Move of the only transaction
 	Apply   Kind = "apply"   // Apply of Txns
+	Read    Kind = "read"    // Read of Keys, by their limits
 	Delete  Kind = "delete"  // Delete of Keys
 	Prune   Kind = "prune"   // Prune
 	Tick    Kind = "tick"    // the clock moves on by Seconds
 	Compact Kind = "compact" // Compact
 	Reopen  Kind = "reopen"  // Close and Open
 	Sync    Kind = "sync"    // Sync; a store that writes at once has nothing to do
+
+	Together Kind = "together" // Fills of the only moves of all transactions, by as many callers at once
+
+	// Requests for the spend of the only key. Only a Ledger has them.
+	Authorize Kind = "authorize"
+	Capture   Kind = "capture"
+	Refund    Kind = "refund"
 )
 
 // Op is one call of a history.
@@ -49,7 +57,7 @@ func (o Op) String() string {
 				separator = " + "
 			}
 			fmt.Fprintf(&b, "%skey %d amount %g hold %g %s", separator, m.Key, m.Amount, m.Hold,
-				[...]string{"if it fits", "clamped", "always"}[m.Mode])
+				[...]string{"if it fits", "clamped", "always", "asked", "block", "unblock"}[m.Mode])
 		}
 	}
 	if len(o.Keys) > 0 {
@@ -72,18 +80,24 @@ func limit(k int) store.Limit {
 	return store.Limit{Capacity: float64(20 + k), LeakRate: float64(k % 3)}
 }
 
+// Bucket returns the bucket that stands for a number in the calls of a history.
+type Bucket func(k int) store.Bucket
+
+// bucketOf is the Bucket of the histories of [Random].
+func bucketOf(k int) store.Bucket { return limit(k).For(key(k)) }
+
 // buckets returns all buckets, for a Read.
 func buckets() []store.Bucket {
 	all := make([]store.Bucket, Keys)
 	for k := range all {
-		all[k] = limit(k).For(key(k))
+		all[k] = bucketOf(k)
 	}
 	return all
 }
 
 // op returns the move as the store takes it.
-func (m Move) op() store.Op {
-	return store.Op{Bucket: limit(m.Key).For(key(m.Key)), Amount: m.Amount, Hold: m.Hold, Mode: m.Mode}
+func (m Move) op(b Bucket) store.Op {
+	return store.Op{Bucket: b(m.Key), Amount: m.Amount, Hold: m.Hold, Mode: m.Mode}
 }
 
 // epoch is the time at which every history begins.

@@ -6,14 +6,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Random returns a history of n calls. names is the share of calls, in percent, that make, replace
-// or close files.
-func Random(r *rand.Rand, n, names int) []Op {
+// Random returns a history of n calls for a subject. names is the share of calls, in percent, that
+// make, replace or close files.
+func Random(r *rand.Rand, subject Subject, n, names int) []Op {
 	ops := make([]Op, n)
 	for i := range ops {
 		switch {
 		case r.IntN(100) < names:
 			ops[i] = Op{Kind: [...]Kind{Compact, Compact, Reopen}[r.IntN(3)]}
+		case subject == Ledger && r.IntN(2) == 0:
+			ops[i] = Op{Kind: [...]Kind{Authorize, Capture, Refund}[r.IntN(3)], Keys: []int{r.IntN(Spends)}}
 		default:
 			ops[i] = randomOp(r)
 		}
@@ -23,8 +25,19 @@ func Random(r *rand.Rand, n, names int) []Op {
 
 func randomOp(r *rand.Rand) Op {
 	switch n := r.IntN(100); {
-	case n < 50:
+	case n < 40:
 		return Op{Kind: Fill, Txns: [][]Move{{randomMove(r)}}}
+	case n < 50:
+		op := Op{Kind: Together}
+		key := r.IntN(Keys)
+		for range 2 + r.IntN(3) {
+			m := randomMove(r)
+			if r.IntN(2) == 0 {
+				m.Key = key // callers of one bucket
+			}
+			op.Txns = append(op.Txns, []Move{m})
+		}
+		return op
 	case n < 75:
 		op := Op{Kind: Apply}
 		for range 1 + r.IntN(12) {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,13 +16,17 @@ import (
 type call struct {
 	event Event
 	errno syscall.Errno // if not 0, the call is not carried out and answers this error
+	last  bool          // the child is killed when the call has been carried out
 }
 
 // Numbers of calls that package syscall lacks.
 const (
 	sysRenameat2     = 316
+	sysSeccomp       = 317
 	sysCopyFileRange = 326
 	sysPwritev2      = 328
+
+	renameExchange = 2 // a flag of renameat2
 )
 
 // decode returns the call at whose begin a thread stopped, or nil if it does not concern the
@@ -35,7 +40,7 @@ func (r *run) decode(regs *syscall.PtraceRegs) (*call, error) {
 		return r.open(regs.Rsi, int(regs.Rdx))
 	case syscall.SYS_WRITE:
 		if fd == NoteFD {
-			return nil, r.note(regs.Rsi, int(regs.Rdx))
+			return r.note(regs.Rsi, int(regs.Rdx))
 		}
 		return nil, r.forbid(fd, "write without an offset")
 	case syscall.SYS_PWRITE64:
@@ -48,7 +53,12 @@ func (r *run) decode(regs *syscall.PtraceRegs) (*call, error) {
 		return r.onFile(fd, Event{Kind: Sync})
 	case syscall.SYS_RENAME:
 		return r.move(Rename, regs.Rdi, regs.Rsi)
-	case syscall.SYS_RENAMEAT, sysRenameat2:
+	case syscall.SYS_RENAMEAT:
+		return r.move(Rename, regs.Rsi, regs.R10)
+	case sysRenameat2:
+		if regs.R8&renameExchange != 0 {
+			return r.move(Exchange, regs.Rsi, regs.R10)
+		}
 		return r.move(Rename, regs.Rsi, regs.R10)
 	case syscall.SYS_LINK:
 		return r.move(Link, regs.Rdi, regs.Rsi)
@@ -94,10 +104,10 @@ func (r *run) open(path uint64, flags int) (*call, error) {
 	return &call{event: Event{Kind: Create, Name: name}}, nil
 }
 
-func (r *run) note(addr uint64, size int) error {
+func (r *run) note(addr uint64, size int) (*call, error) {
 	data := make([]byte, size)
 	if _, err := r.p.mem.ReadAt(data, int64(addr)); err != nil {
-		return fmt.Errorf("the child's memory: %w", err)
+		return nil, fmt.Errorf("the child's memory: %w", err)
 	}
 	switch string(data) {
 	case Done:
@@ -105,9 +115,12 @@ func (r *run) note(addr uint64, size int) error {
 	case Heal:
 		r.faults.healed = true
 	default:
-		r.each(Event{Kind: Note, Data: data})
+		e := Event{Kind: Note, Data: data}
+		if !r.each(e) {
+			return &call{event: e, errno: syscall.ECANCELED}, nil
+		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (r *run) write(fd int, addr uint64, size int, offset int64) (*call, error) {
@@ -142,10 +155,15 @@ func (r *run) onFile(fd int, e Event) (*call, error) {
 	return nil, nil
 }
 
-// behind returns the file behind a descriptor, if it can lie in the directory.
+// behind returns the file behind a descriptor, if it lies in the directory or was removed from it.
+// The number of its inode alone does not tell: another file gets the number of a removed one.
 func (r *run) behind(fd int) (st syscall.Stat_t, ok bool) {
-	err := syscall.Stat(fmt.Sprintf("/proc/%d/fd/%d", r.p.pid, fd), &st)
-	return st, err == nil && st.Dev == r.device
+	link := fmt.Sprintf("/proc/%d/fd/%d", r.p.pid, fd)
+	if err := syscall.Stat(link, &st); err != nil || st.Dev != r.device {
+		return st, false
+	}
+	path, err := os.Readlink(link)
+	return st, err == nil && (path == r.dir || strings.HasPrefix(path, r.dir+"/"))
 }
 
 // forbid refuses a call that the recorder cannot describe, if it changes a file of the directory.

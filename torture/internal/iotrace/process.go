@@ -14,20 +14,17 @@ import (
 // one thread of the system.
 type Process struct {
 	pid     int
-	in      *os.File // the child's standard input
-	mem     *os.File // the child's memory
-	threads map[int]*thread
-	ended   bool // the child has ended by itself
+	in      *os.File      // the child's standard input
+	mem     *os.File      // the child's memory
+	threads map[int]*call // the call that a thread is in, if it concerns the directory
+	// filtered is set when the child has called [Filter]. Until then, threads stop at all calls.
+	filtered bool
+	ended    bool // the child has ended by itself, or was killed by a [Fault]
 }
 
-// thread is a thread of the child.
-type thread struct {
-	inside bool  // it is in a call of the system
-	call   *call // the call, if it concerns the directory
-}
-
-// Start starts a program that reads requests from its standard input, one a line. It binds the
-// calling goroutine to its thread until Close. A goroutine can have one Process at a time.
+// Start starts a program that calls [Filter] and then reads requests from its standard input, one a
+// line. It binds the calling goroutine to its thread until Close. A goroutine can have one Process
+// at a time.
 func Start(argv, env []string) (*Process, error) {
 	runtime.LockOSThread()
 	p, err := start(argv, env)
@@ -59,7 +56,7 @@ func start(argv, env []string) (*Process, error) {
 		_ = ours.Close()
 		return nil, err
 	}
-	p := &Process{pid: child.Pid, in: ours, threads: make(map[int]*thread)}
+	p := &Process{pid: child.Pid, in: ours, threads: make(map[int]*call)}
 	_ = child.Release() // p waits for the child itself
 	if err := p.attach(); err != nil {
 		_ = p.kill()
@@ -74,7 +71,10 @@ const (
 	traceClone   = 0x8
 	traceExec    = 0x10
 	traceFork    = 0x2
+	traceSeccomp = 0x80
 	exitKill     = 0x100000
+
+	eventSeccomp = 7
 	waitThread   = 0x20000000 // __WNOTHREAD: only children of the calling thread
 )
 
@@ -90,10 +90,10 @@ func (p *Process) attach() (err error) {
 	if p.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", p.pid)); err != nil {
 		return err
 	}
-	if err := syscall.PtraceSetOptions(p.pid, traceSysGood|traceClone|traceFork|traceExec|exitKill); err != nil {
+	if err := syscall.PtraceSetOptions(p.pid, traceSysGood|traceClone|traceFork|traceExec|traceSeccomp|exitKill); err != nil {
 		return err
 	}
-	p.threads[p.pid] = &thread{}
+	p.threads[p.pid] = nil
 	return syscall.PtraceSyscall(p.pid, 0)
 }
 

@@ -1,0 +1,281 @@
+//go:build linux
+
+package full
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/attack"
+	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/store"
+)
+
+// mount mounts a file system of a mebibyte. It returns false if this process may not.
+func mount(t *testing.T) (dir string, ok bool) {
+	t.Helper()
+	dir = t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m")
+	if errors.Is(err, syscall.EPERM) {
+		t.Log("NOT TESTED: a small file system can be mounted by root only")
+		return "", false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir, true
+}
+
+// fillUp writes a file that leaves only so many bytes of room.
+func fillUp(t *testing.T, path string, room int64) {
+	t.Helper()
+	var is syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(path), &is); err != nil {
+		t.Fatal(err)
+	}
+	size := max(0, int64(is.Bavail*uint64(is.Bsize))-room)
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// regions lists sizes of a region of the journal: two of the largest have no room on the disk. With
+// 0 there is no journal.
+var regions = [...]int64{0, 8 << 10, 64 << 10, journal.DefaultRegion}
+
+// optionsOf returns the options of a store with such a journal.
+func optionsOf(region int64) *bolt.Options {
+	journal.DefaultRegion = region
+	return &bolt.Options{LockTimeout: -1, NoJournal: region == 0}
+}
+
+// load is a store and all that it has acknowledged.
+type load struct {
+	s      *bolt.Store
+	region int64 // of the journal; 0 if there is none
+	acked  int   // batches
+}
+
+const batch = 50 // buckets
+
+// buckets returns the buckets of a batch.
+func buckets(n int) (all [batch]store.Bucket) {
+	for i := range all {
+		all[i] = store.Limit{Capacity: 1}.For(fmt.Sprintf("batch %04d key %02d", n, i))
+	}
+	return all
+}
+
+// put fills buckets that are new, all or none.
+func (l *load) put() error {
+	txns := make([]store.Txn, batch)
+	for i, b := range buckets(l.acked) {
+		txns[i] = store.Txn{{Bucket: b, Amount: 1, Mode: store.Always}}
+	}
+	_, err := l.s.Apply(context.Background(), txns...)
+	if err == nil {
+		l.acked++
+	}
+	return err
+}
+
+// read compares the store with what was acknowledged, and with the batch after that, which was not.
+func (l *load) read(when string) error {
+	for n := range l.acked + 1 {
+		all := buckets(n)
+		states, err := l.s.Read(context.Background(), all[:]...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", when, err)
+		}
+		for i, st := range states {
+			if there := st.Level > 0; there != (n < l.acked) {
+				return fmt.Errorf("%s: bucket %q has level %g after %d batches", when, all[i].Key, st.Level, l.acked)
+			}
+		}
+	}
+	return nil
+}
+
+// checkFull compares the store on the full disk with what was acknowledged. Scan and Verify of a
+// store with a journal write to the file first, for which there may be no room.
+func (l *load) checkFull() error {
+	const when = "on the full disk"
+	err := l.read(when)
+	if _, serr := l.s.Scan(context.Background(), "batch ", "", 1); l.region > 0 && serr != nil {
+		return errors.Join(err, wrong("Scan", serr))
+	}
+	return errors.Join(err, l.check(when))
+}
+
+// check compares the file with what was acknowledged.
+func (l *load) check(when string) error {
+	entries, err := l.s.Scan(context.Background(), "batch ", "", 1_000_000)
+	if err == nil && len(entries) != l.acked*batch {
+		err = fmt.Errorf("%d buckets, want %d", len(entries), l.acked*batch)
+	}
+	if err = errors.Join(err, l.s.Verify(context.Background())); err != nil {
+		return fmt.Errorf("%s: %w", when, err)
+	}
+	return nil
+}
+
+// wrong returns what is wrong about the error of a call on a full disk, or nil.
+func wrong(call string, err error) error {
+	switch {
+	case !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome):
+		return fmt.Errorf("%s: error %w, want ErrUnavailable", call, err)
+	case !strings.Contains(err.Error(), "no space left"):
+		return fmt.Errorf("%s: error %w does not tell the cause", call, err)
+	case strings.Contains(err.Error(), ".new-"):
+		return fmt.Errorf("%s: error %w names a temporary file", call, err)
+	}
+	return nil
+}
+
+// TestCatches: an answer that was not so, and an error that says too little, are seen.
+func TestCatches(t *testing.T) {
+	l := &load{region: 64 << 10}
+	l.reopen(t, filepath.Join(t.TempDir(), "limits.db"))
+	defer func() { _ = l.s.Close() }()
+	if err := errors.Join(l.put(), l.put(), l.check("as it is")); err != nil {
+		t.Fatal(err)
+	}
+	for _, acked := range []int{1, 3} {
+		l.acked = acked
+		if l.check("") == nil || l.read("") == nil {
+			t.Errorf("%d batches were acknowledged and 2 are there, which went unseen", acked)
+		}
+	}
+	for name, err := range map[string]error{
+		"success":          nil,
+		"unknown":          fmt.Errorf("%w: no space left", store.ErrUnknownOutcome),
+		"without a cause":  store.ErrUnavailable,
+		"a temporary file": fmt.Errorf("%w: write limits.db.new-X: no space left", store.ErrUnavailable),
+	} {
+		if wrong("call", err) == nil {
+			t.Errorf("%s: it went unseen", name)
+		}
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, ok := mount(t)
+	if !ok {
+		return
+	}
+	meter := attack.Pick(
+		attack.Budget{Count: 40, Time: 2 * time.Second},
+		attack.Budget{Count: 2000, Time: 10 * time.Minute},
+	).Start()
+	for ; !meter.Spent() && !t.Failed(); meter.Done++ {
+		round(t, dir, seed.Part(meter.Done))
+		if t.Failed() {
+			t.Logf("repeat: %s", seed.Part(meter.Done).Repeat("full", "TestFullDisk"))
+		}
+	}
+	found := "nothing"
+	if t.Failed() {
+		found = "see the log"
+	}
+	t.Logf("%d full disks in %v, found: %s; seed %d", meter.Done, meter.Took(), found, seed)
+	row := attack.Row{
+		Harness: "full", Subject: "bolt", Often: fmt.Sprintf("%d full disks", meter.Done),
+		Seed: seed, Took: meter.Took(), Found: found,
+	}
+	if err := attack.Report(row); err != nil {
+		t.Error(err)
+	}
+}
+
+// round fills the disk once, at a moment that the seed decides.
+func round(t *testing.T, dir string, seed attack.Seed) {
+	r := seed.Rand()
+	region := regions[r.IntN(len(regions))]
+	options := optionsOf(region)
+	path, filler := filepath.Join(dir, "limits.db"), filepath.Join(dir, "filler")
+	defer func() { _ = errors.Join(os.Remove(path), os.Remove(filler)) }()
+	if r.IntN(4) == 0 { // there is no room for a new store
+		fillUp(t, filler, r.Int64N(16<<10))
+		_, err := bolt.Open(path, options)
+		report(t, wrong("Open", err))
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := bolt.Open(path, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &load{s: s, region: region}
+	defer func() { _ = l.s.Close() }()
+	for range r.IntN(5) {
+		if err := l.put(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fillUp(t, filler, r.Int64N(128<<10))
+	for err == nil {
+		err = l.put()
+	}
+	report(t, wrong("Apply", err))
+	report(t, l.checkFull())
+	_, _, err = s.Compact(t.Context())
+	if err != nil { // there may be room for the small file
+		report(t, wrong("Compact", err))
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.put(); err != nil {
+		if !strings.Contains(err.Error(), "open it again") {
+			t.Errorf("with room again: %v", err)
+		}
+		l.reopen(t, path)
+		if err := l.put(); err != nil {
+			t.Error(err)
+		}
+	}
+	report(t, l.read("with room again"))
+	report(t, l.check("with room again"))
+	l.reopen(t, path)
+	report(t, l.check("after it was opened again"))
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the directory holds %v, %v", files, err)
+	}
+}
+
+func report(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (l *load) reopen(t *testing.T, path string) {
+	t.Helper()
+	if l.s != nil {
+		report(t, l.s.Close())
+	}
+	s, err := bolt.Open(path, optionsOf(l.region))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.s = s
+}

@@ -1,0 +1,115 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Call carries out op on s. Compact and Sync are for stores that have such a method.
+func Call(ctx context.Context, s store.Store, op Op) Answer { return CallOn(ctx, s, bucketOf, op) }
+
+// CallOn is Call on other buckets than those of [Random].
+func CallOn(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
+	switch op.Kind {
+	case Fill:
+		return put(ctx, s, b, op.Txns[0][0])
+	case Together:
+		return together(ctx, s, b, op)
+	case Apply:
+		return apply(ctx, s, b, op)
+	case Read:
+		buckets := make([]store.Bucket, len(op.Keys))
+		for i, k := range op.Keys {
+			buckets[i] = b(k)
+		}
+		states, err := s.Read(ctx, buckets...)
+		if err != nil {
+			return failed(err)
+		}
+		return Answer{Results: []Result{resultOf(false, states)}}
+	case Delete:
+		keys := make([]string, len(op.Keys))
+		for i, k := range op.Keys {
+			keys[i] = b(k).Key
+		}
+		return failed(s.Delete(ctx, keys...))
+	case Prune:
+		_, err := s.Prune(ctx)
+		return failed(err)
+	case Compact:
+		if file, ok := s.(Backend); ok {
+			_, _, err := file.Compact(ctx)
+			if errors.Is(err, errors.ErrUnsupported) { // a Joined store has no file to compact
+				err = nil
+			}
+			return failed(err)
+		}
+	case Sync:
+		if relaxed, ok := s.(interface{ Sync(context.Context) error }); ok {
+			return failed(relaxed.Sync(ctx))
+		}
+		return Answer{}
+	}
+	return Answer{Err: NotApplied, Text: fmt.Sprintf("there is no call %q", op.Kind)}
+}
+
+// put fills one bucket.
+func put(ctx context.Context, s store.Store, b Bucket, m Move) Answer {
+	st, err := s.Fill(ctx, m.op(b))
+	if errors.Is(err, store.ErrNotHeld) {
+		return Answer{Results: []Result{{NotHeld: true}}}
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return Answer{Results: []Result{resultOf(st.Accepted, []store.State{st})}}
+}
+
+func apply(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
+	txns := make([]store.Txn, len(op.Txns))
+	for i, moves := range op.Txns {
+		for _, m := range moves {
+			txns[i] = append(txns[i], m.op(b))
+		}
+	}
+	results, err := s.Apply(ctx, txns...)
+	if err != nil {
+		return failed(err)
+	}
+	var a Answer
+	for _, res := range results {
+		switch {
+		case errors.Is(res.Err, store.ErrNotHeld):
+			a.Results = append(a.Results, Result{NotHeld: true})
+		case res.Err != nil:
+			return failed(res.Err)
+		default:
+			a.Results = append(a.Results, resultOf(res.Accepted, res.States))
+		}
+	}
+	return a
+}
+
+func resultOf(accepted bool, states []store.State) Result {
+	res := Result{Accepted: accepted}
+	for _, st := range states {
+		res.Levels, res.Held = append(res.Levels, st.Level), append(res.Held, st.Held)
+		res.At = append(res.At, st.At.UnixMicro())
+		res.Estimate = res.Estimate || st.Estimate
+	}
+	return res
+}
+
+// failed returns the answer of a call that has no result but its error.
+func failed(err error) Answer {
+	switch {
+	case err == nil:
+		return Answer{}
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return Answer{Err: Unknown, Text: err.Error()}
+	}
+	return Answer{Err: NotApplied, Text: err.Error()}
+}

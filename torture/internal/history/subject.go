@@ -1,0 +1,134 @@
+package history
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/boltledger"
+)
+
+// Subject is a kind of store that keeps a history.
+type Subject string
+
+// The subjects.
+const (
+	Bolt    Subject = "bolt"                   // a store with a journal
+	Direct  Subject = "bolt without a journal" // a store that writes to the file at once
+	Relaxed Subject = "relaxed"                // a relaxed store
+	Joined  Subject = "bolt.New"               // a store in a database of an application
+	Ledger  Subject = "boltledger"             // a store with a journal, and a ledger in its file
+)
+
+// Subjects lists all subjects.
+var Subjects = [...]Subject{Bolt, Direct, Relaxed, Joined, Ledger}
+
+// Regions lists sizes of a region of the journal. A change of many buckets does not fit in the
+// smallest, and a history of some calls fills all but the largest.
+var Regions = [...]int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
+
+// Path returns the path of the file in a directory.
+func Path(dir string) string { return filepath.Join(dir, "limits.db") }
+
+// opened is a subject whose file is open.
+type opened struct {
+	s       Backend
+	budgets *spend.Budgets // of a Ledger
+	end     []func() error
+}
+
+// close closes everything, the last first.
+func (o *opened) close() error {
+	if o == nil {
+		return nil
+	}
+	var errs []error
+	for i := len(o.end) - 1; i >= 0; i-- {
+		errs = append(errs, o.end[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// open opens the file in a directory. A journal that the store makes has regions of that size. A
+// relaxed store writes only when a history says so.
+func open(dir string, subject Subject, region int64, clock func() time.Time) (*opened, error) {
+	journal.DefaultRegion = cmp.Or(region, Regions[0])
+	o := &opened{}
+	if err := o.open(dir, subject, clock); err != nil {
+		return nil, errors.Join(err, o.close())
+	}
+	return o, nil
+}
+
+func (o *opened) open(dir string, subject Subject, clock func() time.Time) error {
+	options := &bolt.Options{Clock: clock, LockTimeout: -1, RelaxedWindow: time.Hour, NoJournal: subject == Direct}
+	if subject == Relaxed {
+		s, err := bolt.OpenRelaxed(Path(dir), options)
+		if err == nil {
+			o.s, o.end = s, append(o.end, s.Close)
+		}
+		return err
+	}
+	s, err := o.openStore(dir, subject, options)
+	if err != nil {
+		return err
+	}
+	o.s, o.end = s, append(o.end, s.Close)
+	if subject != Ledger {
+		return nil
+	}
+	l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
+	if err != nil {
+		return err
+	}
+	o.end = append(o.end, l.Close)
+	o.budgets, err = spend.New(l, budget, nil)
+	return err
+}
+
+func (o *opened) openStore(dir string, subject Subject, options *bolt.Options) (*bolt.Store, error) {
+	if subject != Joined {
+		return bolt.Open(Path(dir), options)
+	}
+	db, err := openApplication(dir)
+	if err != nil {
+		return nil, err
+	}
+	o.end = append(o.end, db.Close)
+	return bolt.New(db, options)
+}
+
+// openApplication opens a database as a careful application does: the file is made whole under
+// another name, and its own name lasts.
+func openApplication(dir string) (*bbolt.DB, error) {
+	options := &bbolt.Options{Timeout: time.Second, NoStatistics: true}
+	path := Path(dir)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		begun := path + ".begun"
+		if err := os.Remove(begun); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		db, err := bbolt.Open(begun, 0o600, options)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(db.Close(), os.Rename(begun, path)); err != nil {
+			return nil, err
+		}
+	}
+	names, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(names.Sync(), names.Close()); err != nil {
+		return nil, err
+	}
+	return bbolt.Open(path, 0o600, options)
+}

@@ -1,0 +1,56 @@
+// Package lin checks histories of concurrent calls on every backend of brim with porcupine.
+//
+// A history has 8 clients with 40 calls each, on 4 buckets or accounts. For every call, it has the
+// answer and the moments at which the call began and was over. The model is the exact behavior of
+// the subject, one call after the other. The history passes if the model gives the same answers in
+// some order in which no call comes before a call that was over when it began.
+//
+// # Disturbances
+//
+// PostgreSQL and Redis are reached through a proxy that cuts connections at random bytes. Backends
+// of PostgreSQL are terminated, statements are cancelled, Redis forgets its scripts, and contexts
+// of calls end. A bolt file belongs to a child, which is killed by SIGKILL and started again. A
+// history has at most 9 calls of unknown outcome, because the time of a check grows exponentially
+// with their number: before each disturbance, only so many calls are let through.
+//
+// A server has several histories at a time, each with its own buckets. A history waits for the
+// server most of the time. Its connections to PostgreSQL are those that the history before it left
+// over.
+//
+// A call of unknown outcome takes effect at any later moment, or never. The last moment is the end
+// of the process that carries the call out: of the killed child, or of all PostgreSQL backends
+// that were at work for the history. Redis carries a command out before it ends its connection.
+// The harness waits for them before it reads every bucket a last time. A call that failed with
+// another error must have no effect, so the history does not have it.
+//
+// Before the last reads, each request of unknown outcome goes to its ledger again. The answer tells
+// whether the first call was decided, and the check takes the call as known.
+//
+// # Models
+//
+//   - Stores answer exactly: the level, the held units, and the time of the decision.
+//   - A relaxed bolt store is exact until it is killed. Each bucket may then go back to an earlier
+//     content, but not to one before a Sync or before a call that was acknowledged two windows ago.
+//     A busy machine gets another second. Relaxed histories have no calls for several buckets.
+//   - Refusals from memory may overlook room that a call makes until that call has returned. Two
+//     processes with remembered refusals make no room: theirs may stay hidden from each other.
+//   - Leases promise less than a store; see leaseModel for the bound in both directions.
+//   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again
+//     if a request is sent again.
+//
+// # Time
+//
+// In memory and in bolt, the clock belongs to the history. It moves by whole units, also backwards,
+// and all amounts are whole numbers, so levels are compared exactly. That is so in half of the
+// histories over Redis, too. In the others, and in PostgreSQL, the server has its own clock. There,
+// buckets do not leak, or so slowly that no decision depends on it. In a third of the
+// histories nothing is disturbed, buckets leak fast, and the At of every answer fixes its decision.
+// These levels are compared up to a small rounding. In ledgers over PostgreSQL, no hold expires and
+// no window ends.
+//
+// # Failures
+//
+// A failing plan is run again with fewer calls. The shortest history that fails is then cut off
+// where it first contradicts the model, and loses the reads and refusals that the contradiction
+// does not need. It is printed with the order in which the model can follow it.
+package lin
