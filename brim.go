@@ -24,7 +24,8 @@
 //
 // [Limiter.Hold] reserves room for a cost that is known only later; [Limiter.Capture] or
 // [Limiter.Release] ends the reservation. [Shaper] makes callers wait for their turn instead of
-// refusing them. [Limiter.WithPenalty] blocks a bucket after an overflow.
+// refusing them. [Limiter.WithPenalty] blocks a bucket after an overflow, and [Limiter.Block] by
+// hand.
 //
 // # Keys and limits
 //
@@ -86,8 +87,9 @@ type Limit = store.Limit
 func Over(capacity float64, period time.Duration) Limit { return store.Over(capacity, period) }
 
 // Smooth returns the limit of a queue that releases rate units per second and keeps none of
-// them longer than maxWait: its capacity is rate times maxWait. Use it with a [Shaper], and
-// choose maxWait below the timeout of the callers; see [Shaper.CheckTimeout].
+// them longer than maxWait: its capacity is rate times maxWait. Use it with a [Shaper]. Choose a
+// maxWait of at most the callers' timeout less the time of the work after the turn. Such a limit
+// passes [Shaper.CheckTimeout].
 //
 // If rate or maxWait is not positive, every call with the limit is refused with
 // [ErrInvalidLimit].
@@ -168,8 +170,8 @@ type Entry = store.Entry
 // the largest Duration.
 const Never = store.Never
 
-// UntilEmpty is the penalty that lasts until the bucket would be empty if nothing more went in. If
-// the bucket does not leak, only [Limiter.Reset] lifts the penalty.
+// UntilEmpty is the penalty or block that lasts until the bucket would be empty if nothing more
+// went in. If the bucket does not leak, only [Limiter.Unblock] or [Limiter.Reset] lifts it.
 const UntilEmpty = store.UntilEmpty
 
 // Errors of the caller. The bucket has not changed. Match them with [errors.Is].

@@ -13,6 +13,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
 )
 
@@ -254,7 +255,8 @@ func ExampleLimiter_WithPenalty() {
 	st, err := lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
 	fmt.Println(st.Accepted, err)
 
-	fmt.Println(lim.Reset(context.Background(), "login:alice")) // an operator lifts the block
+	_, err = lim.Unblock(context.Background(), "login:alice") // an operator lifts the block
+	fmt.Println(err)
 	st, err = lim.AbleToAccept(context.Background(), wrong.For("login:alice"), 1)
 	fmt.Println(st.Accepted, err)
 	// Output:
@@ -262,6 +264,28 @@ func ExampleLimiter_WithPenalty() {
 	// false <nil>
 	// <nil>
 	// true <nil>
+}
+
+// An operator stops a caller by hand, and lets the caller in again. The level of the bucket stays.
+func ExampleLimiter_Block() {
+	lim, _ := example()
+	ctx := observe.WithReason(context.Background(), "ticket 4711") // for the hooks of package observe
+	tenant := brim.Limit{Capacity: 100, LeakRate: 1}.For("tenant:42")
+	_, err := lim.TryFillup(ctx, tenant, 40)
+	fmt.Println(err)
+
+	st, err := lim.Block(ctx, tenant, time.Hour)
+	fmt.Println("blocked until", st.BlockedUntil.Format(time.TimeOnly), err)
+	st, err = lim.TryFillup(ctx, tenant, 1)
+	fmt.Println(st.Accepted, st.RetryAfter, err)
+
+	st, err = lim.Unblock(ctx, "tenant:42")
+	fmt.Println("level", st.Level, err)
+	// Output:
+	// <nil>
+	// blocked until 13:00:00 <nil>
+	// false 1h0m0s <nil>
+	// level 40 <nil>
 }
 
 // Operators list buckets, reset one, and prune those that have leaked empty.
@@ -282,7 +306,7 @@ func ExampleLimiter_List() {
 	clock.Advance(24 * time.Hour)
 	pruned, err := lim.Prune(ctx)
 	fmt.Println("pruned:", pruned, err)
-	// Output:
+	// Unordered output:
 	// login:ann: 5 of 5, empty in 1m0s, <nil>
 	// login:bob: 1 of 5, empty in 12s, <nil>
 	// login:eve: 5 of 5, empty in 1m0s, <nil>

@@ -47,8 +47,13 @@ var calls = map[string]func(ctx context.Context, l *brim.Limiter) error{
 		}
 		return nil
 	},
-	"Reset": func(ctx context.Context, l *brim.Limiter) error { return l.Reset(ctx, "k") },
-	"Prune": func(ctx context.Context, l *brim.Limiter) error { _, err := l.Prune(ctx); return err },
+	"Block": func(ctx context.Context, l *brim.Limiter) error {
+		_, err := l.Block(ctx, tens.For("k"), 1e9)
+		return err
+	},
+	"Unblock": func(ctx context.Context, l *brim.Limiter) error { _, err := l.Unblock(ctx, "k"); return err },
+	"Reset":   func(ctx context.Context, l *brim.Limiter) error { return l.Reset(ctx, "k") },
+	"Prune":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.Prune(ctx); return err },
 }
 
 func TestClosed(t *testing.T) {
@@ -222,10 +227,12 @@ func TestInvalid(t *testing.T) {
 				_, byMethod["TryFillupAll"] = l.TryFillupAll(ctx, valid, brim.Fill{Bucket: b, Amount: n})
 				if !errors.Is(test.want, brim.ErrInvalidAmount) {
 					_, byMethod["State"] = l.State(ctx, b)
+					_, byMethod["Block"] = l.Block(ctx, b, 1e9)
 				}
 				if errors.Is(test.want, brim.ErrInvalidKey) {
 					_, byMethod["StateOf"] = l.StateOf(ctx, b.Key)
 					byMethod["Reset"] = l.Reset(ctx, b.Key)
+					_, byMethod["Unblock"] = l.Unblock(ctx, b.Key)
 				}
 				if errors.Is(test.want, brim.ErrInvalidKey) && b.Key != "" { // an empty prefix lists all buckets
 					for _, err := range l.List(ctx, b.Key) {

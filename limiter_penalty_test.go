@@ -199,3 +199,58 @@ func TestPenaltyInvalid(t *testing.T) {
 		t.Errorf("WithPenalty changed the Limiter that it was called on: %+v; want no block", st)
 	}
 }
+
+func TestBlock(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+		ctx := t.Context()
+		for _, o := range []*brim.Options{nil, {Prefix: "app:"}} {
+			// A penalty of the Limiter has no part in a block.
+			l := brim.New(s, o).WithPenalty(time.Hour)
+			b := tens.For("k")
+			must(t)(l.TryFillup(ctx, b, 8))
+			must(t)(l.Hold(ctx, b, 1))
+			until := clock.Now().Add(time.Minute)
+			if st := must(t)(l.Block(ctx, b, time.Minute)); !st.BlockedUntil.Equal(until) || st.Level != 8 || st.Held != 1 {
+				t.Errorf("Block: %+v; want a block until %v, and the level and the held units as before", st, until)
+			}
+			if st := must(t)(l.AbleToAccept(ctx, b, 1)); st.Accepted || st.RetryAfter != time.Minute {
+				t.Errorf("AbleToAccept during the block: %+v; want a wait of a minute", st)
+			}
+			if st := must(t)(l.Block(ctx, b, time.Second)); !st.BlockedUntil.Equal(until) {
+				t.Errorf("a shorter Block: %+v; want the block as before", st)
+			}
+			clock.Advance(time.Second)
+			st := must(t)(l.Unblock(ctx, "k"))
+			if !st.BlockedUntil.IsZero() || st.Level != 7 || st.Held != 1 || st.Capacity != 10 {
+				t.Errorf("Unblock: %+v; want no block, level 7, 1 held, and the limit last written", st)
+			}
+			if st := must(t)(l.TryFillup(ctx, b, 2)); !st.Accepted {
+				t.Errorf("TryFillup after Unblock: %+v; want it accepted", st)
+			}
+			if st := must(t)(l.Block(ctx, tens.For("new"), brim.UntilEmpty)); !st.BlockedUntil.IsZero() {
+				t.Errorf("Block of an empty bucket until it is empty: %+v; want no block", st)
+			}
+			if st := must(t)(l.Unblock(ctx, "none")); !st.BlockedUntil.IsZero() || st.Capacity != 0 {
+				t.Errorf("Unblock of no bucket: %+v", st)
+			}
+			var keys []string
+			for e, err := range l.List(ctx, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, e.Key)
+			}
+			if len(keys) != 1 || keys[0] != "k" {
+				t.Errorf("the store has %q; want k alone", keys)
+			}
+			if err := l.Reset(ctx, "k"); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range []time.Duration{0, time.Nanosecond, -time.Second} {
+				if _, err := l.Block(ctx, b, d); !errors.Is(err, brim.ErrInvalidLimit) {
+					t.Errorf("Block for %v: %v; want ErrInvalidLimit", d, err)
+				}
+			}
+		}
+	})
+}

@@ -14,6 +14,8 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	pgtest.Main(m)
+	pgtest.Main(redistest.With(m))
 }
 
 // start is the time at which every test clock begins.
@@ -85,6 +87,9 @@ func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *m
 	run("postgres", func(t *testing.T, clock *manualClock) (store.Store, error) {
 		pool := pgtest.Pool(t)
 		return postgres.New(pool, &postgres.Options{Schema: migrated(t, pool), Clock: clock.Now})
+	})
+	run("redis", func(t *testing.T, clock *manualClock) (store.Store, error) {
+		return buckets.Open(t, clock.Now), nil
 	})
 }
 

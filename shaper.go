@@ -65,20 +65,24 @@ func NewShaper(l *Limiter, o *ShaperOptions) (*Shaper, error) {
 // timeout, the time after which the caller gives up. Once such a queue is full, it serves
 // nobody: every caller has given up when its turn comes. Call CheckTimeout where limits are
 // configured, and log the error, which suggests a capacity.
+//
+// The rule is that of [Smooth]. A limit passes if its capacity is at most that of Smooth for the
+// same leak rate and timeout, or if MaxWait of the Shaper is at most timeout. To leave time for
+// the work after the turn, pass a timeout that is shorter by that time.
 func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 	if err := validateQueue(l); err != nil {
 		return err
+	}
+	most := Smooth(l.LeakRate, timeout).Capacity
+	if l.Capacity <= most || s.maxWait > 0 && s.maxWait <= timeout {
+		return nil
 	}
 	longest := l.MaxWait()
 	if s.maxWait > 0 {
 		longest = min(longest, s.maxWait)
 	}
-	if longest <= timeout {
-		return nil
-	}
 	return fmt.Errorf("brim: %w: the queue is up to %v long and its callers give up after %v; "+
-		"use a capacity of at most %v, or a MaxWait below the timeout",
-		ErrInvalidLimit, longest, timeout, Smooth(l.LeakRate, timeout).Capacity)
+		"use a capacity of at most %v, or a MaxWait of at most the timeout", ErrInvalidLimit, longest, timeout, most)
 }
 
 // Reserve puts n units into b and returns the time of their turn, or refuses them and puts
@@ -96,8 +100,8 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 		return nil, err
 	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Ceiling: s.ceiling(ctx, b.Limit, n)}
-	st, err := s.lim.fill(ctx, &op, n)
-	if err != nil {
+	var st State
+	if err := s.lim.fill(ctx, &st, &op, n); err != nil {
 		return nil, err
 	}
 	received := time.Now()

@@ -13,8 +13,10 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
 )
 
@@ -299,17 +301,40 @@ func TestWaitGivesBack(t *testing.T) {
 	}
 }
 
-// TestGivingUpOverPostgres cancels callers at any moment, also in the middle of a call. They
-// must leave no connection in use and no goroutine, and no call may be reported as not applied
-// if it was applied.
-func TestGivingUpOverPostgres(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
-	before := goleak.IgnoreCurrent()
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestGivingUp cancels callers at any moment, also in the middle of a call. They must leave no
+// connection in use and no goroutine, and no call may be reported as not applied if it was
+// applied.
+func TestGivingUp(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		pool := pgtest.Pool(t)
+		schema := migrated(t, pool)
+		before := goleak.IgnoreCurrent()
+		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testGivingUp(t, s, func() int { return int(pool.Stat().AcquiredConns()) })
+		pool.Close()
+		goleak.VerifyNone(t, before)
+	})
+	t.Run("redis", func(t *testing.T) {
+		client := redistest.Client(t)
+		prefix := redistest.Prefix(t, client)
+		before := goleak.IgnoreCurrent()
+		s, err := redisstore.New(client, &redisstore.Options{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testGivingUp(t, s, func() int {
+			stats := client.PoolStats()
+			return int(stats.TotalConns) - int(stats.IdleConns)
+		})
+		goleak.VerifyNone(t, before)
+	})
+}
+
+// testGivingUp closes the store. inUse returns the number of connections that are in use.
+func testGivingUp(t *testing.T, s store.Store, inUse func() int) {
 	sh, lim := shaper(t, s, 0), brim.New(s, nil)
 	slow := brim.Limit{Capacity: 1000, LeakRate: 1e-6} // the leak during the test is below 0.001 units
 	reserved, waited := slow.For("reserved"), slow.For("waited")
@@ -344,11 +369,9 @@ func TestGivingUpOverPostgres(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); pool.Stat().AcquiredConns() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); inUse() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are still in use 10 s after Close", pool.Stat().AcquiredConns())
+			t.Fatalf("%d connections are still in use 10 s after Close", inUse())
 		}
 	}
-	pool.Close()
-	goleak.VerifyNone(t, before)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -179,6 +182,48 @@ func TestCheckTimeout(t *testing.T) {
 				t.Errorf("got %v; want %q", err, test.text)
 			}
 		})
+	}
+}
+
+// Smooth and CheckTimeout are one rule: a queue that Smooth makes for a timeout passes the check
+// for that timeout, the next larger capacity does not, and the capacity that the error suggests
+// does.
+func TestSmoothPassesCheckTimeout(t *testing.T) {
+	s, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(s, 19))
+	exp := func(least, most float64) float64 { return least * math.Exp(random.Float64()*math.Log(most/least)) }
+	sh := shaper(t, nil, 0)
+	for range 50_000 {
+		rate, timeout := exp(1e-6, 1e6), time.Duration(exp(1, float64(24*time.Hour)))
+		if random.IntN(2) == 0 {
+			rate, timeout = math.Ceil(rate), max(time.Millisecond, timeout.Round(time.Millisecond))
+		}
+		limit := brim.Smooth(rate, timeout)
+		if err := sh.CheckTimeout(limit, timeout); err != nil {
+			t.Fatalf("Smooth(%v, %v): %v; want no error (BRIM_SEED=%d)", rate, timeout, err, s)
+		}
+		whole := max(time.Microsecond, timeout.Round(time.Microsecond))
+		if got := brim.Smooth(rate, whole).MaxWait(); got != whole {
+			t.Fatalf("MaxWait of Smooth(%v, %v) is %v (BRIM_SEED=%d)", rate, whole, got, s)
+		}
+		deeper := limit
+		deeper.Capacity = math.Nextafter(limit.Capacity, math.Inf(1))
+		err := sh.CheckTimeout(deeper, timeout)
+		if err == nil {
+			t.Fatalf("%+v passes for %v, and Smooth makes %v of it at most (BRIM_SEED=%d)", deeper, timeout, limit.Capacity, s)
+		}
+		_, text, _ := strings.Cut(err.Error(), "a capacity of at most ")
+		text, _, _ = strings.Cut(text, ",")
+		suggested := limit
+		if suggested.Capacity, err = strconv.ParseFloat(text, 64); err != nil || sh.CheckTimeout(suggested, timeout) != nil {
+			t.Fatalf("the suggested capacity %q fails the check, too: %v (BRIM_SEED=%d)", text, err, s)
+		}
+		if err := shaper(t, nil, timeout).CheckTimeout(deeper, timeout); err != nil {
+			t.Fatalf("a MaxWait of the timeout itself: %v; want no error (BRIM_SEED=%d)", err, s)
+		}
 	}
 }
 

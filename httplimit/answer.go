@@ -62,7 +62,7 @@ func newFields(l brim.Limit, o *Options) (f fields, err error) {
 			f.policy += ";qu=" + unit
 		}
 		if l.LeakRate > 0 {
-			f.policy += ";w=" + integer(math.Ceil(l.Capacity/l.LeakRate))
+			f.policy += ";w=" + integer(max(1, ceilSeconds(l.Capacity/l.LeakRate)))
 		}
 	case XRateLimitFields:
 		f.policy = integer(l.Capacity)
@@ -86,8 +86,12 @@ func (f *fields) set(h http.Header, st brim.State) {
 		left, _ := quota(st)
 		h["X-Ratelimit-Limit"] = []string{f.policy}
 		h["X-Ratelimit-Remaining"] = []string{integer(left)}
-		if empty := max(st.TimeToEmpty(), blockedFor(st)); empty != brim.Never {
-			h["X-Ratelimit-Reset"] = []string{integer(wholeSeconds(empty))}
+		if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) != brim.Never {
+			reset := wholeSeconds(blocked)
+			if st.Level > 0 {
+				reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
+			}
+			h["X-Ratelimit-Reset"] = []string{integer(reset)}
 		}
 	}
 }
@@ -107,7 +111,7 @@ func quota(st brim.State) (left, more float64) {
 	if st.Level <= 0 || st.LeakRate == 0 {
 		return left, 0
 	}
-	more = math.Ceil((left + 1 - room) / st.LeakRate)
+	more = ceilSeconds((left + 1 - room) / st.LeakRate)
 	if st.RetryAfter > 0 && st.RetryAfter != brim.Never {
 		more = min(more, wholeSeconds(st.RetryAfter))
 	}
@@ -151,6 +155,16 @@ func tooLarge(w http.ResponseWriter, n, capacity float64) {
 
 // wholeSeconds rounds up: a client that comes back earlier is refused again.
 func wholeSeconds(d time.Duration) float64 { return math.Ceil(d.Seconds()) }
+
+// ceilSeconds rounds s seconds up, if s is more than rounding errors above a whole number: 10 units
+// that leak at 10/60 units per second take 60.00000000000001 seconds in doubles. A quotient of two
+// doubles is at most a few 2^-53 of itself off, and nothing in brim is finer than a microsecond.
+func ceilSeconds(s float64) float64 {
+	if whole := math.Round(s); math.Abs(s-whole) <= max(0.5e-6, whole*0x1p-50) {
+		return whole
+	}
+	return math.Ceil(s)
+}
 
 // integer writes f as an integer of a structured field, which has at most 15 digits (RFC 9651,
 // section 3.3.1).

@@ -62,8 +62,10 @@ const (
 type Options struct {
 	// Key returns the key of a request's bucket: see [ByHeader]. If it returns "", or is nil, the
 	// key is the client's address: an IPv4 address, or the /64 network of an IPv6 address, since
-	// a client usually has all addresses of its /64. A key that no store can keep, because it is
-	// too long or not UTF-8, is replaced by its hash.
+	// a client usually has all addresses of its /64. The address is Request.RemoteAddr, with or
+	// without a port. All requests without an address share the bucket "ip:unknown", for instance
+	// those that come over a Unix socket: a Key must tell their clients apart. A key that no store
+	// can keep, because it is too long or not UTF-8, is replaced by its hash.
 	Key func(r *http.Request) string
 	// TrustedProxies are the networks of the application's own proxies. If a request comes from
 	// one of these networks, the client is the last address in X-Forwarded-For that is not in

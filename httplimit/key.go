@@ -53,14 +53,16 @@ func storable(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// address returns the key for the client's address. All clients without an address share one
-// bucket, for instance those of a Unix socket.
+// noAddress is the key of all requests whose RemoteAddr is not an address.
+const noAddress = "ip:unknown"
+
+// address returns the key for the client's address. net/http writes RemoteAddr with a port; other
+// servers, middleware that sets the client's address, and tests leave the port out.
 func (l *limited) address(r *http.Request) string {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return "ip:unknown"
+	client, ok := parseNode(r.RemoteAddr)
+	if !ok {
+		return noAddress
 	}
-	client := peer.Addr().Unmap().WithZone("")
 	if len(l.trusted) > 0 && l.trusts(client) {
 		client = l.behind(client, r)
 	}
@@ -69,7 +71,7 @@ func (l *limited) address(r *http.Request) string {
 	}
 	network, err := client.Prefix(64)
 	if err != nil {
-		return "ip:unknown"
+		return noAddress
 	}
 	return "ip:" + network.String()
 }

@@ -67,9 +67,49 @@ func TestAddresses(t *testing.T) {
 			remote: "[fe80::1%eth0]:1234", want: "ip:fe80::/64",
 		},
 		{
+			name:   "IPv4 without a port",
+			why:    "some servers and test recorders leave the port out",
+			remote: "192.0.2.1", want: "ip:192.0.2.1",
+		},
+		{
+			name:   "IPv6 without a port",
+			why:    "some servers and test recorders leave the port out",
+			remote: "2001:db8:1:2:3:4:5:6", want: "ip:2001:db8:1:2::/64",
+		},
+		{
+			name:   "IPv6 in brackets without a port",
+			why:    "the brackets belong to the notation with a port",
+			remote: "[2001:db8:1:2:3:4:5:6]", want: "ip:2001:db8:1:2::/64",
+		},
+		{
+			name:   "mapped without a port",
+			why:    "an IPv4 client has one bucket, however the server writes its address",
+			remote: "::ffff:192.0.2.1", want: "ip:192.0.2.1",
+		},
+		{
+			name:   "zone without a port",
+			why:    "a zone names an interface of this machine, not a client",
+			remote: "fe80::1%eth0", want: "ip:fe80::/64",
+		},
+		{
+			name:  "a proxy without a port",
+			why:   "the peer is a trusted proxy, however the server writes its address",
+			trust: true, remote: "10.0.0.1", header: xff("192.0.2.7"), want: "ip:192.0.2.7",
+		},
+		{
 			name:   "a Unix socket",
 			why:    "all clients without an address share one bucket",
 			remote: "@", want: "ip:unknown",
+		},
+		{
+			name:   "nothing",
+			why:    "all clients without an address share one bucket",
+			remote: "", want: "ip:unknown",
+		},
+		{
+			name:   "a host name",
+			why:    "only addresses tell clients apart",
+			remote: "localhost:80", want: "ip:unknown",
 		},
 		{
 			name:   "no proxy is trusted",

@@ -9,10 +9,12 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 
 // tens is the limit of a bucket that holds 10 units and leaks one per second.
 var tens = brim.Limit{Capacity: 10, LeakRate: 1}
@@ -20,17 +22,35 @@ var tens = brim.Limit{Capacity: 10, LeakRate: 1}
 // manual is a clock that shows now until the test sets it.
 type manual struct{ now time.Time }
 
+func newManual() *manual { return &manual{time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)} }
+
 func (m *manual) Now() time.Time { return m.now }
 
 // inMemory returns a Limiter over an empty store, and its clock.
 func inMemory(t testing.TB) (*brim.Limiter, *manual) {
 	t.Helper()
-	clock := &manual{time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)}
+	clock := newManual()
 	s, err := memory.New(&memory.Options{Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return brim.New(s, nil), clock
+}
+
+// opener returns a Limiter over an empty store, and its clock.
+type opener func(testing.TB) (*brim.Limiter, *manual)
+
+// onEachBackend runs a test over stores in the process and on a server.
+func onEachBackend(t *testing.T, test func(t *testing.T, open opener)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { test(t, inMemory) })
+	t.Run("redis", func(t *testing.T) {
+		test(t, func(t testing.TB) (*brim.Limiter, *manual) {
+			t.Helper()
+			clock := newManual()
+			return brim.New(buckets.Open(t, clock.Now), nil), clock
+		})
+	})
 }
 
 // onRealClock returns a Limiter over an empty store that uses the system's clock.

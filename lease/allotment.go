@@ -126,6 +126,17 @@ func (l *allotment) serve(n float64, now instant) bool {
 	}
 }
 
+// has reports whether serve would take n units out of the allotment. It takes none.
+func (l *allotment) has(n float64, now instant) bool {
+	elapsed := now.since(l.start)
+	if elapsed > int64(maxAge) {
+		return false
+	}
+	spent := math.Float64frombits(l.spent.Load())
+	balance := l.balance - l.rate*float64(elapsed)
+	return spent != ended && max(spent, l.units-balance)+n <= l.units
+}
+
 // addTo adds x to the float64 whose bits f holds.
 func addTo(f *atomic.Uint64, x float64) {
 	for {

@@ -125,9 +125,15 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
+	if op.Mode == store.Ask {
+		if s.able(&op, &st) {
+			return st, nil
+		}
+		return s.inner.Fill(ctx, op)
+	}
 	if !leasable(&op) {
 		st, err = s.inner.Fill(ctx, op)
-		s.bypassed(&op, err != nil || !st.Accepted)
+		s.bypassed(&op, err != nil || !st.Accepted || op.Mode == store.Block)
 		return st, err
 	}
 	h := s.table.hash(op.Key)
@@ -161,6 +167,26 @@ func leasable(op *store.Op) bool {
 		op.LeakRate > 0
 }
 
+// able reports whether the bucket's allotment would serve a question, and writes the answer to st.
+func (s *Store) able(op *store.Op, st *store.State) bool {
+	try := *op
+	try.Mode = store.IfFits
+	if !leasable(&try) {
+		return false
+	}
+	a := s.table.find(s.table.hash(op.Key), op.Key)
+	if a == nil || a.limit != op.Limit {
+		return false
+	}
+	now := s.readClocks()
+	current := a.allotment.Load()
+	if current == nil || !current.has(op.Amount, now) {
+		return false
+	}
+	current.state(st, op, now)
+	return true
+}
+
 // bypassed updates the bucket's account after a call that bypassed its allotment. A block or
 // another limit ends the account; a drain or a release makes room for the next allotment. blocked
 // reports whether the call may have blocked the bucket.
@@ -169,6 +195,8 @@ func (s *Store) bypassed(op *store.Op, blocked bool) {
 	a := s.table.find(h, op.Key)
 	switch {
 	case a == nil:
+	case op.Mode == store.Unblock: // it may make room, and decides by no limit
+		a.endPause()
 	case a.limit != op.Limit, op.BlockFor != 0 && blocked:
 		s.table.drop(h, a)
 	case op.Amount < 0, op.Hold < 0:
@@ -184,7 +212,9 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	results, err := s.inner.Apply(ctx, txns...)
 	for _, txn := range txns {
 		for i := range txn {
-			s.bypassed(&txn[i], true)
+			if !txn.Asks() {
+				s.bypassed(&txn[i], true)
+			}
 		}
 	}
 	return results, err
@@ -222,6 +252,22 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 	return s.inner.Scan(ctx, prefix, after, limit)
 }
 
+// Visit asks the wrapped store. See [store.Visitor].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if err := s.check(ctx); err != nil {
+		return store.Wrap(backend, "visit", err)
+	}
+	return store.Visit(ctx, s.inner, prefix, f)
+}
+
+// Size asks the wrapped store. See [store.Sizer].
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	if err := s.check(ctx); err != nil {
+		return 0, store.Wrap(backend, "size", err)
+	}
+	return store.Size(ctx, s.inner)
+}
+
 // Prune asks the wrapped store. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {
 	if err := s.check(ctx); err != nil {
@@ -239,6 +285,7 @@ func (s *Store) Close() error {
 	s.cancel()
 	s.requests.Wait()
 	err := s.inner.Close()
+	s.table.clear()
 	if again && errors.Is(err, store.ErrClosed) {
 		return nil
 	}

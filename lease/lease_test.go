@@ -10,25 +10,41 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/lease"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 
 // TestConformance runs the whole suite with a share too small for any allotment, so that each
 // call reaches the store and its answer must come back unchanged. Allotments would break the
 // suite, which demands exact levels: a bucket with allotments is fuller than the units that were
 // served. TestModel tests allotments.
 func TestConformance(t *testing.T) {
-	at := func(t *testing.T, clock func() time.Time) store.Store {
-		return wrap(t, inMemory(t, clock), &lease.Options{Share: 1e-30})
+	for _, c := range []struct {
+		name       string
+		over       func(testing.TB, func() time.Time) store.Store
+		operations int
+	}{
+		{"memory", inMemory, 5000},
+		{"redis", func(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }, 1000},
+	} {
+		if testing.Short() {
+			c.operations = 1000 // package memory makes a full run
+		}
+		t.Run(c.name, func(t *testing.T) {
+			at := func(t *testing.T, clock func() time.Time) store.Store {
+				return wrap(t, c.over(t, clock), &lease.Options{Share: 1e-30})
+			}
+			storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
+				OpenAt: at, Operations: c.operations, Keys: 1000,
+			})
+		})
 	}
-	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-		OpenAt: at, Operations: 5000, Keys: 1000,
-	})
 }
 
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
@@ -130,6 +146,46 @@ func TestServedFromAllotments(t *testing.T) {
 	}
 }
 
+// TestQuestions asks a bucket that has an allotment. The answer is that of a TryFillup, which the
+// allotment may serve although the bucket in the store has no room, and a question takes nothing.
+func TestQuestions(t *testing.T) {
+	clock := newManual()
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	b := limit.For("k")
+	warm(t, s, clock, b)
+	full := store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp} // by another process
+	if _, err := inner.Store.Fill(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	ask := store.Op{Bucket: b, Amount: 1, Mode: store.Ask}
+	before := inner.fills.Load()
+	for range 1000 {
+		if st, err := s.Fill(t.Context(), ask); err != nil || !st.Accepted || !st.Estimate || st.RetryAfter != 0 {
+			t.Fatalf("a question: %+v, %v; want yes from the allotment", st, err)
+		}
+	}
+	if st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1}); err != nil || !st.Accepted || !st.Estimate {
+		t.Errorf("the fill after the questions: %+v, %v; want it served from the allotment", st, err)
+	}
+	if n := inner.fills.Load() - before; n != 0 {
+		t.Errorf("%d calls reached the store, want none", n)
+	}
+	for name, op := range map[string]store.Op{
+		"more than the allotment": {Bucket: b, Amount: b.Capacity / 2, Mode: store.Ask},
+		"a hold":                  {Bucket: b, Hold: 1, Mode: store.Ask},
+		"another limit":           {Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For("k"), Amount: 1, Mode: store.Ask},
+	} {
+		if st, err := s.Fill(t.Context(), op); err != nil || st.Accepted || st.Estimate {
+			t.Errorf("a question about %s: %+v, %v; want the store's no", name, st, err)
+		}
+	}
+	clock.step(2 * time.Second) // the allotment has lapsed; 2000 units have leaked
+	if st, err := s.Fill(t.Context(), ask); err != nil || !st.Accepted || st.Estimate {
+		t.Errorf("a question after the allotment: %+v, %v; want the store's yes", st, err)
+	}
+}
+
 // TestEndsAllotment changes a bucket through the same Store.
 func TestEndsAllotment(t *testing.T) {
 	for _, c := range []struct {
@@ -155,6 +211,26 @@ func TestEndsAllotment(t *testing.T) {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: b.Capacity + 1, BlockFor: time.Hour})
 			return err
 		}, true, "nothing fits into a blocked bucket"},
+		{"block by an operator", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: b, BlockFor: time.Hour, Mode: store.Block})
+			return err
+		}, true, "nothing fits into a blocked bucket"},
+		{"block in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Apply(ctx, store.Txn{{Bucket: b, BlockFor: time.Hour, Mode: store.Block}})
+			return err
+		}, true, "nothing fits into a blocked bucket"},
+		{"unblock", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: b.Key}, Mode: store.Unblock})
+			return err
+		}, false, "there was no block"},
+		{"question by another limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			b.LeakRate *= 2
+			if _, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: 1, Mode: store.Ask}}); err != nil {
+				return err
+			}
+			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1, Mode: store.Ask})
+			return err
+		}, false, "a question stores no limit"},
 		{"drain", func(ctx context.Context, s store.Store, b store.Bucket) error {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: -1, Mode: store.Always})
 			return err
@@ -373,6 +449,15 @@ func TestBoundedBuckets(t *testing.T) {
 	}
 	if n := lease.Accounts(s); n > 64 {
 		t.Errorf("%d buckets have accounts, want 64 at most: one for each shard of the table", n)
+	}
+	if lease.Accounts(s) == 0 {
+		t.Error("no bucket has an account; the next check would be empty")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := lease.Accounts(s); n != 0 {
+		t.Errorf("a closed store keeps %d accounts; want 0, because the application may keep the store", n)
 	}
 }
 

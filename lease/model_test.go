@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -49,16 +50,25 @@ type host struct {
 
 var epoch = time.Unix(1_767_225_600, 0)
 
-func newWorld(t *testing.T, seed uint64, limit store.Limit, slow int64) *world {
+// over opens a store with a clock.
+type over func(testing.TB, func() time.Time) store.Store
+
+func overMemory(t testing.TB, clock func() time.Time) store.Store {
+	m, err := memory.New(&memory.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func overRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }
+
+func newWorld(t *testing.T, open over, seed uint64, limit store.Limit, slow int64) *world {
 	w := &world{
 		t: t, r: rand.New(rand.NewPCG(seed, 4)), limit: limit, slow: slow,
 		share: 0.9, lossy: true, worst: -limit.Capacity,
 	}
-	m, err := memory.New(&memory.Options{Clock: func() time.Time { return epoch.Add(w.now) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.inner = m
+	w.inner = open(t, func() time.Time { return epoch.Add(w.now) })
 	return w
 }
 
@@ -192,11 +202,28 @@ func (w *world) run(steps int) {
 // capacity and the leak in that window, as the bucket alone would. All numbers are whole, so the
 // comparison is exact.
 func TestModel(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		open  over
+		seeds uint64
+		steps int
+	}{
+		{"memory", overMemory, 60, 400},
+		{"redis", overRedis, 8, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) { testModel(t, c.open, c.seeds, c.steps) })
+	}
+}
+
+func testModel(t *testing.T, open over, seeds uint64, steps int) {
+	if testing.Short() {
+		seeds = min(seeds, 24) // each capacity with each leak rate
+	}
 	decisions, fromAllotments := 0, 0
-	for seed := range uint64(60) {
+	for seed := range seeds {
 		limit := store.Limit{Capacity: float64(int(64) << (seed % 8)), LeakRate: float64(int(64) << (seed % 6))}
-		w := newWorld(t, seed, limit, 1)
-		w.run(400)
+		w := newWorld(t, open, seed, limit, 1)
+		w.run(steps)
 		decisions += w.decisions
 		fromAllotments += w.fromAllotments
 		if w.worst > 0 {
@@ -216,7 +243,7 @@ func TestModel(t *testing.T) {
 func TestModelDetects(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {
-		w := newWorld(t, seed, store.Limit{Capacity: 1024, LeakRate: 256}, 4)
+		w := newWorld(t, overMemory, seed, store.Limit{Capacity: 1024, LeakRate: 256}, 4)
 		w.run(400)
 		if w.worst > 0 {
 			broken++
@@ -233,7 +260,7 @@ func TestWastesNoMoreThanItsShare(t *testing.T) {
 	for _, processes := range []int{1, 5} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
 			limit := store.Limit{Capacity: 1024, LeakRate: 256}
-			w := newWorld(t, 1, limit, 1)
+			w := newWorld(t, overMemory, 1, limit, 1)
 			w.share, w.lossy = 0.5, false // a lost answer would count as a refusal, with leases or without
 			for range processes {
 				w.hosts = append(w.hosts, w.boot())

@@ -119,3 +119,13 @@ func (t *table) drop(h uint64, a *account) {
 		sh.accounts.Store(&accounts)
 	}
 }
+
+// clear removes all accounts.
+func (t *table) clear() {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		sh.accounts.Store(nil)
+		sh.mu.Unlock()
+	}
+}

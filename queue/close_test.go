@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,4 +99,80 @@ func TestAbandonEndsRelease(t *testing.T) {
 			t.Errorf("left %v, release ended: %v; want none left and an ended release", left, ended)
 		}
 	})
+}
+
+// TestCloseReturnsInTime closes the queue during a release that ignores its context, as a call into
+// another library may. Close must return when its own context ends, or a program that shuts down
+// would miss its deadline. Abandon must still wait, so that no item is lost or released twice.
+func TestCloseReturnsInTime(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		puts      int
+		ignores   bool          // the release goes on for a minute after its context has ended
+		wait      time.Duration // between the first release and Close
+		timeout   time.Duration
+		err       string
+		took, end time.Duration // from Close until it returns, and until the last release has returned
+		left      []int
+	}{
+		{
+			name: "items are left", puts: 3, ignores: true, timeout: 250 * ms, took: 250 * ms, end: time.Minute,
+			err: "2 items abandoned, and a release is still in progress: ", left: []int{1, 2},
+		},
+		{
+			name: "only the release is left", puts: 1, ignores: true, timeout: 250 * ms, took: 250 * ms, end: time.Minute,
+			err: "0 items abandoned, and a release is still in progress: ", left: []int{},
+		},
+		{
+			name: "the context has ended before", puts: 1, ignores: true, timeout: -1, end: time.Minute,
+			err: "0 items abandoned, and a release is still in progress: ", left: []int{},
+		},
+		{
+			name: "between two releases", puts: 2, wait: time.Second, timeout: 250 * ms, took: 250 * ms, end: 250 * ms,
+			err: "1 items abandoned: ", left: []int{1},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started, ended := 0, 0
+				q := open(t, brim.Smooth(0.1, time.Minute), func(ctx context.Context, _ int) {
+					started++
+					if tc.ignores {
+						time.Sleep(time.Minute)
+					}
+					ended++
+				}, nil)
+				for i := range tc.puts {
+					if err := q.Put(t.Context(), i); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(tc.wait)
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), tc.timeout)
+				defer cancel()
+				start := time.Now()
+				err := q.Close(ctx)
+				if took := time.Since(start); took != tc.took || !errors.Is(err, context.DeadlineExceeded) ||
+					!strings.Contains(err.Error(), tc.err) {
+					t.Errorf("Close took %v: %v; want %v and %q", took, err, tc.took, tc.err)
+				}
+				if !tc.ignores {
+					for range 20 {
+						if err := q.Close(ctx); err != nil {
+							t.Fatalf("another Close after the worker has ended: %v; want nil each time", err)
+						}
+					}
+				}
+				left := q.Abandon()
+				if took := time.Since(start); took != tc.end || !slices.Equal(left, tc.left) || started != ended {
+					t.Errorf("Abandon returned %v after %v, with %d of %d releases ended; want %v after %v",
+						left, took, ended, started, tc.left, tc.end)
+				}
+				if err := q.Close(ctx); err != nil {
+					t.Errorf("a second Close: %v", err)
+				}
+			})
+		})
+	}
 }

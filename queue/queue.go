@@ -42,7 +42,7 @@ type Options[T any] struct {
 }
 
 // Queue holds items until their turn. It is safe for concurrent use. It runs one goroutine with
-// one timer, until Close or Abandon returns.
+// one timer. The goroutine ends after Close or Abandon, when the last release has returned.
 type Queue[T any] struct {
 	limit   store.Limit
 	release func(context.Context, T)
@@ -52,11 +52,12 @@ type Queue[T any] struct {
 	wake    chan struct{} // tells the worker that the queue has changed
 	done    chan struct{} // closed when the worker has ended
 
-	mu      sync.Mutex
-	items   []item[T]
-	level   float64      // the sum of the costs of items
-	waiting []*waiter[T] // Puts that wait for room, in order
-	closed  bool
+	mu        sync.Mutex
+	items     []item[T]
+	level     float64      // the sum of the costs of items
+	waiting   []*waiter[T] // Puts that wait for room, in order
+	releasing bool         // release runs, or is about to run, on an item that has left items
+	closed    bool
 }
 
 // item is one value in the queue.
@@ -164,9 +165,10 @@ func (q *Queue[T]) Len() int {
 // Close takes no more items, releases the items in the queue, each in its turn, and returns when
 // the last release has returned. Puts that wait for room return [ErrClosed].
 //
-// If ctx ends first, Close abandons the items that are left and returns the error of ctx;
-// [Queue.Abandon] then returns those items. Closing twice is allowed. A release must not close
-// its own queue: Close and the release would wait for each other.
+// If ctx ends first, Close abandons the items that are left, ends the context of the release in
+// progress, and returns the error of ctx at once, even if the release goes on. [Queue.Abandon] then
+// waits for that release and returns the items. Closing twice is allowed. A release must not close
+// its own queue: Close and the release would wait for each other until ctx ends.
 func (q *Queue[T]) Close(ctx context.Context) error {
 	q.refuse()
 	select {
@@ -174,12 +176,23 @@ func (q *Queue[T]) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	q.stop()
-	<-q.done
-	if n := q.Len(); n > 0 {
-		return fmt.Errorf("queue: %d items abandoned: %w", n, ctx.Err())
+	select {
+	case <-q.done: // select takes any of two cases that are ready
+		return nil
+	default:
 	}
-	return nil
+	q.stop()
+	q.mu.Lock()
+	left, releasing := len(q.items), q.releasing
+	q.mu.Unlock()
+	if !releasing {
+		<-q.done // at once, because no further release starts
+		if left == 0 {
+			return nil
+		}
+		return fmt.Errorf("queue: %d items abandoned: %w", left, ctx.Err())
+	}
+	return fmt.Errorf("queue: %d items abandoned, and a release is still in progress: %w", left, ctx.Err())
 }
 
 // Abandon takes no more items and starts no release. It waits until a release in progress has
@@ -296,6 +309,7 @@ func (q *Queue[T]) work() {
 			return
 		}
 		q.release(q.ctx, it.value)
+		q.released()
 		spacing = duration(it.cost / q.limit.LeakRate)
 		earliest = turn.Add(spacing)
 	}
@@ -329,12 +343,20 @@ func (q *Queue[T]) pop() (it item[T], ok bool) {
 	it = q.items[0]
 	q.items[0] = item[T]{} // the array may live long and must not retain the value
 	q.items = q.items[1:]
+	q.releasing = true
 	q.level -= it.cost
 	if len(q.items) == 0 {
 		q.level = 0 // removes a remainder that rounding left
 	}
 	q.admit()
 	return it, true
+}
+
+// released notes that the release of the item of the last pop has returned.
+func (q *Queue[T]) released() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.releasing = false
 }
 
 // duration converts seconds to a Duration, and too many seconds to the longest Duration.

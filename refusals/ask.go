@@ -86,8 +86,10 @@ func (s *Store) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint64, 
 	sent := s.now()
 	st, err = s.inner.Fill(ctx, *op)
 	if err != nil {
-		if !cs.lastLimitIs(op.Limit) {
-			cs.forget(h, op.Key) // the fill may have gone in under another limit than the last call's
+		// The fill may have gone in under another limit than the last call's, or than the
+		// snapshot's.
+		if e := cs.find(h, op.Key); !cs.lastLimitIs(op.Limit) || e != nil && e.rec.Limit != op.Limit {
+			cs.forget(h, op.Key)
 		}
 		return st, err
 	}

@@ -8,13 +8,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 
 // skewed watches a store for fills that were decided while the clock was behind the bucket's
 // time. If such a fill is accepted, or can never fit, its answer does not tell how far the clock
@@ -44,18 +46,24 @@ func (s *skewed) wrapperClock() time.Time {
 
 // TestConformance runs the whole suite with three options. A long Remember makes the wrapper
 // answer from memory as often as it can; the second case is the default; in the smallest table,
-// buckets evict each other.
+// buckets evict each other. The last case is over a store on a server.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name string
+		over func(testing.TB, func() time.Time) store.Store
 		o    refusals.Options
 		ops  int
 	}{
-		{"long memory", refusals.Options{Remember: 1000 * time.Hour}, 20_000},
-		{"default", refusals.Options{}, 5000},
-		{"few buckets", refusals.Options{Remember: 1000 * time.Hour, MaxBuckets: 1}, 5000},
+		{"long memory", inMemory, refusals.Options{Remember: 1000 * time.Hour}, 20_000},
+		{"default", inMemory, refusals.Options{}, 5000},
+		{"few buckets", inMemory, refusals.Options{Remember: 1000 * time.Hour, MaxBuckets: 1}, 5000},
+		{"redis", inRedis, refusals.Options{Remember: 1000 * time.Hour}, 1000},
 	} {
+		if testing.Short() {
+			c.ops /= 4 // the first case remains a full run of the suite
+		}
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			wrap := func(t *testing.T, s store.Store, o refusals.Options) store.Store {
 				w, err := refusals.New(s, &o)
 				if err != nil {
@@ -63,15 +71,15 @@ func TestConformance(t *testing.T) {
 				}
 				return w
 			}
-			storetest.Run(t, func(t *testing.T) store.Store { return wrap(t, inMemory(t, nil), c.o) }, &storetest.Options{
+			storetest.Run(t, func(t *testing.T) store.Store { return wrap(t, c.over(t, nil), c.o) }, &storetest.Options{
 				OpenAt: func(t *testing.T, clock func() time.Time) store.Store {
-					s := &skewed{Store: inMemory(t, clock), clock: clock}
+					s := &skewed{Store: c.over(t, clock), clock: clock}
 					o := c.o
 					o.Clock = s.wrapperClock
 					return wrap(t, s, o)
 				},
 				Operations: c.ops,
-				Keys:       2000,
+				Keys:       min(2000, c.ops),
 			})
 		})
 	}
@@ -85,3 +93,5 @@ func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	}
 	return s
 }
+
+func inRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }

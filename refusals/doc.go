@@ -15,15 +15,15 @@
 //
 // # Room that a remembered refusal hides
 //
-// If another process makes room, this process may go on refusing for up to Options.Remember after
-// it sent its last question; the default is one second. Another process makes room when it
-// drains, captures, releases or resets the bucket, or fills it under a limit that leaks faster. A
-// store whose clock is set forward makes room, too.
+// If another process makes room, this process may go on refusing for up to Options.Remember
+// after it sent its last question; the default is one second. Another process makes room when it
+// drains, captures, releases, unblocks or resets the bucket, or fills it under a limit that
+// leaks faster. A store whose clock is set forward makes room, too.
 //
-// Room made through the same Store is used at once. After a Drain, Capture, Release or Reset, and
-// after a call with another limit, the Store forgets the bucket, even if an older refusal is
-// still on its way back from the wrapped store. After a Prune that removed a bucket, or failed,
-// the Store forgets all buckets.
+// Room made through the same Store is used once the call that makes it has returned. After a
+// Drain, Capture, Release, Reset, Block or Unblock, and after a call with another limit, the Store
+// forgets the bucket, even if an older refusal is still on its way back from the wrapped store.
+// After a Prune that removed a bucket, or failed, the Store forgets all buckets.
 //
 // Remember does not bound the refusal of an amount above the bucket's capacity. Such a refusal
 // hides no room: no change to the bucket makes the amount fit, and the Store decides a call with
@@ -38,8 +38,9 @@
 // # Calls that reach the store
 //
 // A call is refused from memory only if its refusal would leave no trace in the store: its mode
-// is IfFits, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling does not
-// sink (CeilingAt). Apply, Read, Delete, Scan and Prune always reach the store.
+// is IfFits or Ask, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling
+// does not sink (CeilingAt). So AbleToAccept answers no where TryFillup would be refused. Apply,
+// Read, Delete, Scan, Visit and Prune always reach the store.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket
 // wait for the answer, unless the Store knows that their amounts may fit beside the amount of the

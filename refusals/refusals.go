@@ -116,18 +116,18 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	if err = s.check(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
-	if op.Amount == 0 && op.Hold == 0 {
+	block := op.Mode == store.Block || op.Mode == store.Unblock
+	if op.Amount == 0 && op.Hold == 0 && !block {
 		return s.inner.Fill(ctx, op)
 	}
+	now := s.now()
 	cs, h := s.at(op.Key)
-	if op.Amount < 0 || op.Hold < 0 {
-		// The call may make room even if it fails: its outcome may be unknown.
-		defer cs.forget(h, op.Key)
-		return s.inner.Fill(ctx, op)
+	if (op.Amount < 0 || op.Hold < 0) && op.Mode != store.Ask || block {
+		return s.fillAndForget(ctx, &op, cs, h)
 	}
 	if refusable(&op) {
 		if e := cs.find(h, op.Key); e != nil && e.rec.Limit == op.Limit {
-			if e.refuse(&op, s.now(), s.remember, &st) {
+			if e.refuse(&op, now, s.remember, &st) {
 				if e.provisional && op.Ceiling == 0 {
 					cs.adopt(e, op.Amount+op.Hold)
 				}
@@ -135,13 +135,23 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 			}
 		}
 	}
+	if op.Mode == store.Ask { // it adds nothing, so nobody waits for its answer
+		return s.inner.Fill(ctx, op)
+	}
 	return s.ask(ctx, &op, cs, h)
+}
+
+// fillAndForget asks the wrapped store about an op that may make room or change the wait, and
+// forgets the bucket even if the call fails: its outcome may be unknown.
+func (s *Store) fillAndForget(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
+	defer cs.forget(h, op.Key)
+	return s.inner.Fill(ctx, *op)
 }
 
 // refusable reports whether op may be refused from memory: its refusal would leave no trace in
 // the store, and depends only on the bucket's level and block.
 func refusable(op *store.Op) bool {
-	return op.Mode == store.IfFits && op.BlockFor == 0 && op.CeilingAt.IsZero()
+	return (op.Mode == store.IfFits || op.Mode == store.Ask) && op.BlockFor == 0 && op.CeilingAt.IsZero()
 }
 
 // Apply asks the wrapped store. It then forgets the buckets that the transactions may have
@@ -152,6 +162,9 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.R
 	}
 	defer func() {
 		for i, txn := range txns {
+			if txn.Asks() {
+				continue
+			}
 			refused := err == nil && i < len(results) && results[i].Err == nil && !results[i].Accepted
 			for j := range txn {
 				if op := &txn[j]; !refused || op.BlockFor != 0 {
@@ -192,6 +205,22 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]st
 		return nil, store.Wrap(backend, "scan", err)
 	}
 	return s.inner.Scan(ctx, prefix, after, limit)
+}
+
+// Visit asks the wrapped store. See [store.Visitor].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if err := s.check(ctx); err != nil {
+		return store.Wrap(backend, "visit", err)
+	}
+	return store.Visit(ctx, s.inner, prefix, f)
+}
+
+// Size asks the wrapped store. See [store.Sizer].
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	if err := s.check(ctx); err != nil {
+		return 0, store.Wrap(backend, "size", err)
+	}
+	return store.Size(ctx, s.inner)
 }
 
 // Prune asks the wrapped store. If the wrapped store removed a bucket, or may have removed one,

@@ -145,6 +145,14 @@ var makesRoom = []struct {
 			t.Fatal(err)
 		}
 	}},
+	{"unblock", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		do(t, s, store.Op{Bucket: b, Amount: -5, Mode: store.Always})
+		do(t, s, store.Op{Bucket: b, BlockFor: time.Hour, Mode: store.Block})
+		if st := do(t, s, store.Op{Bucket: b, Amount: 3}); st.Accepted || st.RetryAfter != time.Hour {
+			t.Errorf("after a block: %+v, want a wait of an hour, not the wait for room", st)
+		}
+		do(t, s, store.Op{Bucket: store.Bucket{Key: b.Key}, Mode: store.Unblock})
+	}},
 	{"apply", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
 		if _, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: -5, Mode: store.Always}}); err != nil {
 			t.Fatal(err)
@@ -161,14 +169,19 @@ var makesRoom = []struct {
 func TestForgetsAtOnce(t *testing.T) {
 	const why = "a refusal must be forgotten after the call that made room for the amount"
 	for _, c := range makesRoom {
-		for _, inFlight := range []bool{false, true} {
-			name := c.name
-			if inFlight {
-				name += ", refusal in flight"
-			}
-			t.Run(name, func(t *testing.T) {
+		for _, v := range []struct {
+			name     string
+			over     func(testing.TB, func() time.Time) store.Store
+			inFlight bool
+		}{
+			{"remembered", inMemory, false},
+			{"in flight", inMemory, true},
+			{"redis, remembered", inRedis, false},
+			{"redis, in flight", inRedis, true},
+		} {
+			t.Run(c.name+"/"+v.name, func(t *testing.T) {
 				clock := newManual()
-				hold := newHolding(inMemory(t, clock.now))
+				hold := newHolding(v.over(t, clock.now))
 				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 				do(t, hold.Store, store.Op{Bucket: b, Amount: 4.5})
@@ -185,7 +198,7 @@ func TestForgetsAtOnce(t *testing.T) {
 				if st := <-hold.decided; st.Accepted {
 					t.Fatalf("%+v", st)
 				}
-				if !inFlight {
+				if !v.inFlight {
 					hold.release <- nil
 					<-done
 					if st := try(t, s, b, 3); !st.Estimate {
@@ -194,7 +207,7 @@ func TestForgetsAtOnce(t *testing.T) {
 				}
 				clock.step(time.Microsecond)
 				c.call(t, s, b, clock.now())
-				if inFlight {
+				if v.inFlight {
 					hold.release <- nil
 					if st := <-done; st.Accepted || st.Estimate {
 						t.Fatalf("the call in flight: %+v, want the store's refusal", st)
@@ -205,6 +218,87 @@ func TestForgetsAtOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
+// the store, and neither keeps callers waiting nor makes the wrapper forget.
+func TestQuestions(t *testing.T) {
+	clock := newManual()
+	inner := &counting{Store: inMemory(t, clock.now)}
+	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
+	ask := func(n float64) store.State {
+		t.Helper()
+		return do(t, s, store.Op{Bucket: b, Amount: n, Mode: store.Ask})
+	}
+	do(t, s, store.Op{Bucket: b, Amount: 8})
+	for _, c := range []struct {
+		n        float64
+		accepted bool
+		retry    time.Duration
+		asks     int64
+	}{
+		{3, false, time.Second, 1},
+		{2, true, 0, 1},
+		{11, false, store.Never, 1},
+	} {
+		before := inner.fills.Load()
+		if st := ask(c.n); st.Accepted != c.accepted || st.RetryAfter != c.retry || inner.fills.Load()-before > c.asks {
+			t.Errorf("a question about %v: %+v", c.n, st)
+		}
+	}
+	if st := try(t, s, b, 3); st.Accepted {
+		t.Fatalf("%+v", st)
+	}
+	before := inner.fills.Load()
+	for range 3 {
+		if st := ask(3); st.Accepted || !st.Estimate || st.RetryAfter != time.Second {
+			t.Errorf("a question about a refused amount: %+v; want the remembered refusal", st)
+		}
+	}
+	if st := try(t, s, b, 3); !st.Estimate || inner.fills.Load() != before {
+		t.Errorf("after the questions: %+v and %d calls; want the refusal from memory", st, inner.fills.Load()-before)
+	}
+	if _, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1, Mode: store.Ask}}); err != nil {
+		t.Fatal(err)
+	}
+	if st := try(t, s, b, 3); !st.Estimate {
+		t.Errorf("after a question in Apply: %+v; want the refusal from memory", st)
+	}
+}
+
+// TestForgetsAnotherLimit: a fill that failed may have gone in under a limit that leaks faster. The
+// snapshot of the limit before says nothing about the bucket any more.
+func TestForgetsAnotherLimit(t *testing.T) {
+	clock := newManual()
+	hold := newHolding(inMemory(t, clock.now))
+	s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
+	try(t, s, b, 9.5)
+	if st := try(t, s, b, 3); st.Accepted {
+		t.Fatalf("%+v", st)
+	}
+	if st := try(t, s, b, 3); !st.Estimate {
+		t.Fatalf("%+v, want refused from memory", st)
+	}
+	clock.step(time.Microsecond)
+	faster := b
+	faster.LeakRate = 5e6 // five units leak in a microsecond
+	done := make(chan error)
+	go func() {
+		_, err := s.Fill(delay(t.Context()), store.Op{Bucket: faster, Amount: 1})
+		done <- err
+	}()
+	if st := <-hold.decided; !st.Accepted {
+		t.Fatalf("%+v", st)
+	}
+	hold.release <- store.ErrUnknownOutcome
+	if err := <-done; !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Fatalf("error %v", err)
+	}
+	if st := try(t, s, b, 3); !st.Accepted {
+		t.Errorf("%+v, want accepted: the fill that failed has made room", st)
 	}
 }
 

@@ -4,7 +4,12 @@
 //	go run ./examples/agentbudget -file agent.db
 //	go run ./examples/agentbudget -file agent.db   # the second run sees the first
 //
-// Note three things. Before each step the agent authorizes the highest possible cost, and
+// It also settles calls that stream their answers, by the token. This runs a script in memory:
+//
+//	go run ./examples/agentbudget -stream
+//
+// Note four things. Prices of tokens are fractions of a cent, so the budget counts in millionths of a
+// cent and nothing is rounded. Before each step the agent authorizes the highest possible cost, and
 // afterwards it captures the real cost, so it never overspends. A failed step voids its hold. The
 // hold of a step that dies with the process expires. The ID of each step contains the task, so
 // that an agent that is started again repeats no payment.
@@ -36,8 +41,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	path := flags.String("file", "agent.db", "bbolt `file` that keeps the budget")
 	task := flags.String("task", fmt.Sprint("task-", time.Now().Unix()),
 		"name of the task; a second run of a task repeats no payment")
+	streamed := flags.Bool("stream", false, "run scripted calls that stream their answers, in memory, and print them")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *streamed {
+		return stream(ctx, out)
 	}
 	db, err := bolt.Open(*path, nil)
 	if err != nil {
@@ -50,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	budget, err := spend.New(l, spend.Budget{
-		Name: "agents", Currency: "USD",
+		Name: "agents", Currency: unit,
 		Rules: []spend.Rule{
 			spend.Calendar("day", usd(5_00), spend.Day, time.UTC),
 			spend.PerTransaction("step", usd(1_00)),
@@ -69,6 +78,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	return a.report(ctx)
 }
+
+// unit is the currency of the budget: dollars with 8 decimal places. Amounts in cents are exact in it.
+const unit = "USD:8"
 
 func usd(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 

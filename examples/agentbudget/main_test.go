@@ -1,10 +1,27 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// TestStream compares the scripted calls with testdata/stream.txt.
+func TestStream(t *testing.T) {
+	want, err := os.ReadFile("testdata/stream.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := run(t.Context(), []string{"-stream"}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("the calls are\n%s\nand testdata/stream.txt is\n%s", &got, want)
+	}
+}
 
 func TestAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.db")
@@ -14,10 +31,10 @@ func TestAgent(t *testing.T) {
 	}{
 		{"a", []string{
 			"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed",
-			"buy a license: declined by step", "project: 99.48 USD of 100.00 USD left",
+			"buy a license: declined by step", "project: 99.48000000 USD of 100.00000000 USD left",
 		}},
-		{"a", []string{"ask the large model: paid for already", "project: 99.48 USD"}},
-		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96 USD"}},
+		{"a", []string{"ask the large model: paid for already", "project: 99.48000000 USD"}},
+		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96000000 USD"}},
 	} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{"-file", path, "-task", c.task}, &out); err != nil {

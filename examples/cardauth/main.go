@@ -8,6 +8,10 @@
 //		-H 'Idempotency-Key: cap-1' localhost:8080/authorizations/pay-1/captures
 //	curl localhost:8080/cards/7
 //
+// Without a database, it runs a scripted day of one card through the same rules, and prints it:
+//
+//	go run ./examples/cardauth -day
+//
 // Note three things. The Idempotency-Key of the client is the ID of the request. A client that
 // got no answer, or a 503, can send the same request again, and the card is charged once. A
 // decline is an answer and not a failure: 402 with a problem document that names every rule that
@@ -43,7 +47,15 @@ func main() {
 	defer stop()
 	url := flag.String("postgres", "", "connection string")
 	addr := flag.String("listen", "localhost:8080", "address to listen on")
+	scripted := flag.Bool("day", false, "run a scripted day of one card in memory, and print it")
 	flag.Parse()
+	if *scripted {
+		if err := day(ctx, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "cardauth:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, *url, *addr); err != nil {
 		fmt.Fprintln(os.Stderr, "cardauth:", err)
 		os.Exit(1)
@@ -80,6 +92,20 @@ func run(ctx context.Context, url, addr string) error {
 
 func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "EUR"} }
 
+// budget returns the rules of all cards.
+func budget() spend.Budget {
+	return spend.Budget{
+		Name: "cards", Currency: "EUR",
+		Rules: []spend.Rule{
+			spend.Rolling("month", euros(1000), 30*24*time.Hour).AtMost(euros(5000)),
+			spend.PerTransaction("single", euros(500)).AtMost(euros(5000)),
+			spend.Count("burst", 5, 10*time.Minute),
+			spend.Rolling("travel", euros(400), 7*24*time.Hour).Matching("category", "travel", "hotel"),
+			spend.PerTransaction("no casinos", euros(0)).Matching("category", "casino"),
+		},
+	}
+}
+
 // newHandler returns the service over the tables in a schema, and a function that closes it.
 func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, error) {
 	db, err := postgres.New(pool, &postgres.Options{Schema: schema})
@@ -91,15 +117,7 @@ func newHandler(pool *pgxpool.Pool, schema string) (http.Handler, func() error, 
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	end := func() error { return errors.Join(l.Close(), db.Close()) }
-	cards, err := spend.New(l, spend.Budget{
-		Name: "cards", Currency: "EUR",
-		Rules: []spend.Rule{
-			spend.Rolling("month", euros(1000), 30*24*time.Hour),
-			spend.PerTransaction("single", euros(500)),
-			spend.Count("burst", 5, 10*time.Minute),
-			spend.Rolling("travel", euros(400), 7*24*time.Hour).Matching("category", "travel", "hotel"),
-		},
-	}, nil)
+	cards, err := spend.New(l, budget(), nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -77,4 +79,22 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	send("POST", "/authorizations", "g", eur("1.00"), http.StatusInternalServerError, "closed")
+}
+
+// TestDay compares the scripted day with testdata/day.txt.
+func TestDay(t *testing.T) {
+	want, err := os.ReadFile("testdata/day.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := day(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(got.String(), "\n") {
+		if i >= len(wanted) || line != wanted[i] {
+			t.Fatalf("line %d of the day is\n%s\nand testdata/day.txt is\n%s", i+1, &got, want)
+		}
+	}
 }

@@ -7,6 +7,10 @@
 // together or not at all. No crash, lost connection or retry can separate the two. The row of the
 // bucket is locked from the charge until the transaction ends. Because the charge comes last,
 // other callers of the tenant do not wait for the insert.
+//
+// Note also the question in front of the transaction. The rows of a transaction that is rolled
+// back stay in the table until a vacuum. AbleToAccept writes nothing, so a batch that has no room
+// leaves nothing behind. Only the charge decides: others may take the room after the answer.
 package main
 
 import (
@@ -60,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 
 	w := &writer{
-		pool: pool, buckets: db,
+		pool: pool, buckets: db, limiter: brim.New(db, nil),
 		table: pgx.Identifier{*schema, "events"},
 		limit: brim.Over(1000, time.Hour), // a thousand rows at once, then a thousand per hour
 	}
@@ -84,21 +88,29 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 type writer struct {
 	pool    *pgxpool.Pool
 	buckets *postgres.Store
+	limiter *brim.Limiter // over buckets
 	table   pgx.Identifier
 	limit   brim.Limit
 }
 
-// errOverLimit rolls the transaction back, and so removes the rows that did not fit.
+// errOverLimit means that a batch has no room. In a transaction it rolls the rows back.
 var errOverLimit = errors.New("over the limit")
 
 // insert inserts n rows and charges for them, or does neither.
 func (w *writer) insert(ctx context.Context, tenant string, n int) (st brim.State, err error) {
+	bucket := w.limit.For("tenant:" + tenant)
+	if st, err = w.limiter.AbleToAccept(ctx, bucket, float64(n)); err != nil {
+		return st, err
+	}
+	if !st.Accepted {
+		return st, errOverLimit // before the rows are in the table, where they would be garbage
+	}
 	err = pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
 		if _, err := tx.CopyFrom(ctx, w.table, []string{"tenant", "body"}, events(tenant, n)); err != nil {
 			return err
 		}
 		lim := brim.New(w.buckets.With(tx), nil)
-		if st, err = lim.TryFillup(ctx, w.limit.For("tenant:"+tenant), float64(n)); err != nil {
+		if st, err = lim.TryFillup(ctx, bucket, float64(n)); err != nil {
 			return err
 		}
 		if !st.Accepted {

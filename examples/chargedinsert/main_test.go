@@ -47,6 +47,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A refused batch must not reach the table: its rows would stay there until a vacuum.
+func TestRefusedBatchLeavesNoBloat(t *testing.T) {
+	schema := pgtest.Schema(t)
+	var out bytes.Buffer
+	for _, rows := range []string{"0", "1001"} {
+		out.Reset()
+		if err := run(t.Context(), []string{"-database", pgtest.URL(t), "-schema", schema, "-rows", rows}, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var size int64
+	err := pgtest.Pool(t).QueryRow(t.Context(), "SELECT pg_relation_size($1::text::regclass)",
+		pgx.Identifier{schema, "events"}.Sanitize()).Scan(&size)
+	if err != nil || size != 0 || !strings.HasPrefix(out.String(), "refused: ") {
+		t.Errorf("%q; the table of events has %d bytes, %v; want a refusal and an empty file", out.String(), size, err)
+	}
+}
+
 // Any number of concurrent callers insert no more rows than they are charged for.
 func TestConcurrent(t *testing.T) {
 	schema := pgtest.Schema(t)

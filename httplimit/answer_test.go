@@ -1,0 +1,88 @@
+package httplimit
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/seed"
+)
+
+// Over divides, so capacity / leak rate is often a little more than the period. The fields must
+// show the period that the application has written.
+func TestFieldsShowThePeriod(t *testing.T) {
+	const longest = int64(math.MaxInt64 / time.Second)
+	s, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(s, 18))
+	// upTo returns a whole number from 1 to most; small ones are as frequent as large ones.
+	upTo := func(most int64) int64 { return min(most, int64(math.Exp(random.Float64()*math.Log(float64(most))))) }
+	check := func(n, d int64) {
+		t.Helper()
+		limit := brim.Over(float64(n), time.Duration(d)*time.Second)
+		full := brim.State{Level: limit.Capacity, Capacity: limit.Capacity, LeakRate: limit.LeakRate}
+		draft, x := http.Header{}, http.Header{}
+		for kind, h := range map[Fields]http.Header{DraftFields: draft, XRateLimitFields: x} {
+			f, err := newFields(limit, &Options{Fields: kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.set(h, full)
+		}
+		quota := strconv.FormatInt(min(n, 999_999_999_999_999), 10)
+		if got, want := draft.Get("RateLimit-Policy"), `"default";q=`+quota+";w="+strconv.FormatInt(d, 10); got != want {
+			t.Fatalf("%d units in %d s: RateLimit-Policy %s; want %s (BRIM_SEED=%d)", n, d, got, want, s)
+		}
+		if got := x.Get("X-RateLimit-Reset"); got != strconv.FormatInt(d, 10) {
+			t.Fatalf("%d units in %d s: X-RateLimit-Reset of a full bucket %s; want %d (BRIM_SEED=%d)", n, d, got, d, s)
+		}
+		if d%n == 0 { // one unit leaks in a whole number of seconds
+			if got, want := draft.Get("RateLimit"), `"default";r=0;t=`+strconv.FormatInt(d/n, 10); got != want {
+				t.Fatalf("%d units in %d s: RateLimit of a full bucket %s; want %s (BRIM_SEED=%d)", n, d, got, want, s)
+			}
+		}
+	}
+	small, samples := int64(120), 20_000
+	if testing.Short() {
+		small, samples = 60, 1_000
+	}
+	for n := range small {
+		for d := range small {
+			check(n+1, d+1)
+		}
+	}
+	for range samples {
+		n := upTo(1 << 53)
+		check(n, upTo(longest))
+		n = upTo(1 << 20)
+		check(n, n*upTo(longest/n))
+	}
+}
+
+// A second that has begun counts, unless rounding alone has begun it.
+func TestCeilSeconds(t *testing.T) {
+	for _, c := range []struct{ seconds, want float64 }{
+		{0, 0},
+		{1e-6, 1},
+		{0.5, 1},
+		{1, 1},
+		{60.000001, 61},
+		{60.00000000000001, 60},
+		{59.99999999999999, 60},
+		{59.999999, 60},
+		{1 << 40, 1 << 40},
+		{1<<40 + 0.5, 1<<40 + 1},
+		{1e300, 1e300},
+		{math.Inf(1), math.Inf(1)},
+	} {
+		if got := ceilSeconds(c.seconds); got != c.want {
+			t.Errorf("%v seconds are %v whole ones; want %v", c.seconds, got, c.want)
+		}
+	}
+}

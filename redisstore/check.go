@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Check asks the server, or each primary of the cluster, for settings and states that break or
+// weaken the promises of the store: its version and role, eviction, the append-only file, replicas,
+// and the state of the cluster. It needs INFO and CONFIG GET, in a cluster CLUSTER INFO as well; a
+// finding that is [store.Unchecked] tells which the user lacks. It writes nothing.
+//
+// An error means that the client is none for a store, see [New], or that a server gave no answer.
+func Check(ctx context.Context, client redis.UniversalClient) ([]store.Finding, error) {
+	s, err := newStore(client, nil)
+	if err != nil {
+		return nil, wrap("check", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.CallTimeout)
+	defer cancel()
+	k := &checker{s: s}
+	if err := s.primaries(ctx, func(c *redis.Client) error { return k.server(ctx, c) }); err != nil {
+		return nil, wrap("check", err)
+	}
+	return k.findings, nil
+}
+
+// checker collects the findings of Check.
+type checker struct {
+	s        *Store
+	at       string // the address of the server in a cluster, behind the subject
+	findings []store.Finding
+}
+
+func (k *checker) add(severity store.Severity, subject, problem, remedy string) {
+	k.findings = append(k.findings, store.Finding{
+		Severity: severity, Subject: subject + k.at, Problem: problem, Remedy: remedy,
+	})
+}
+
+// server checks one server.
+func (k *checker) server(ctx context.Context, c *redis.Client) error {
+	if k.s.cluster != nil {
+		k.at = " on " + c.Options().Addr
+	}
+	text, err := c.Info(ctx).Result()
+	known, err := k.allowed(err, "INFO", "its version, its role, eviction and the append-only file")
+	if err != nil {
+		return err
+	}
+	info := fields(text)
+	if known {
+		k.info(text, info)
+	}
+	config := make(map[string]string)
+	known = true
+	for _, name := range []string{
+		"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite",
+	} {
+		got, err := c.ConfigGet(ctx, name).Result()
+		if known, err = k.allowed(err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for"); err != nil {
+			return err
+		} else if !known {
+			break
+		}
+		config[name] = got[name]
+	}
+	if known {
+		k.config(config, info)
+	}
+	if k.s.cluster == nil {
+		return nil
+	}
+	state, err := c.ClusterInfo(ctx).Result()
+	if known, err = k.allowed(err, "CLUSTER INFO", "the state of the cluster"); err != nil || !known {
+		return err
+	}
+	if fields(state)["cluster_state"] != "ok" {
+		k.add(store.Broken, "cluster_state", "the cluster is down for some slots, and refuses their buckets",
+			"see CLUSTER SLOTS and CLUSTER NODES; start the missing primary, or assign its slots")
+	}
+	return nil
+}
+
+// allowed adds a finding if the server forbids a command, or returns the error of a server that
+// gives no answer.
+func (k *checker) allowed(err error, command, question string) (bool, error) {
+	var answer redis.Error
+	switch {
+	case err == nil:
+		return true, nil
+	case !errors.As(err, &answer), redis.IsAuthError(err), redis.IsLoadingError(err):
+		return false, explain(store.ErrUnavailable, err, k.s.patience)
+	}
+	k.add(store.Unchecked, command, "the server does not let this user ask it "+question,
+		"grant it +"+strings.ToLower(strings.ReplaceAll(command, " ", "|"))+", or run the check as an administrator")
+	return false, nil
+}
+
+// info judges the answer to INFO.
+func (k *checker) info(text string, info map[string]string) {
+	if err := k.s.checkVersion(text); err != nil {
+		k.add(store.Broken, "version", err.Error(), "connect to a server of Redis 6.2 or later, or Valkey 7.2 or later, as it says")
+	}
+	if info["role"] == "slave" {
+		k.add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
+			"connect to the primary, for instance through Sentinel")
+	}
+	if p := info["maxmemory_policy"]; p != "" && p != noEviction {
+		k.add(store.Broken, "maxmemory-policy", fmt.Sprintf("it is %s: when the memory is full, the server removes "+
+			"buckets, which then forget what was taken", p), "CONFIG SET maxmemory-policy noeviction, also in its configuration file")
+	}
+	if info["aof_enabled"] == "0" {
+		k.add(store.Broken, "appendonly", "it is no: a crash of the server loses all fills since the last snapshot, or all",
+			"CONFIG SET appendonly yes, also in its configuration file")
+	}
+	if info["role"] == "master" && info["connected_slaves"] == "0" && k.s.cluster != nil {
+		k.add(store.Warning, "replicas", "the primary has no replica: if it fails, its buckets are refused until it is back",
+			"add a replica with cluster-replicate")
+	}
+}
+
+// config judges the answers to CONFIG GET.
+func (k *checker) config(config, info map[string]string) {
+	if fsync := config["appendfsync"]; info["aof_enabled"] != "0" {
+		if fsync != "always" {
+			lost := map[string]string{"everysec": "the fills of the last second or two"}[fsync]
+			if lost == "" {
+				lost = "all fills that the system had not written yet, some 30 seconds"
+			}
+			k.add(store.Warning, "appendfsync", fmt.Sprintf("it is %s: a crash of the machine loses %s", fsync, lost),
+				"CONFIG SET appendfsync always, or Options.Synced from Redis 7.2 on, where nothing may be lost")
+		}
+		if config["no-appendfsync-on-rewrite"] == "yes" {
+			k.add(store.Warning, "no-appendfsync-on-rewrite", "it is yes: while the file is rewritten, nothing is synced",
+				"CONFIG SET no-appendfsync-on-rewrite no")
+		}
+	}
+	if n := info["connected_slaves"]; n != "0" && n != "" && config["min-replicas-to-write"] == "0" {
+		k.add(store.Warning, "min-replicas-to-write", "it is 0: a primary that is cut off from its replicas goes on to "+
+			"acknowledge fills that the fail-over loses", "CONFIG SET min-replicas-to-write 1, and Options.Replicas")
+	}
+	if k.s.cluster != nil && config["cluster-require-full-coverage"] == "yes" {
+		k.add(store.Warning, "cluster-require-full-coverage", "it is yes: while one primary has no successor, the others "+
+			"refuse their buckets, too", "CONFIG SET cluster-require-full-coverage no")
+	}
+}
+
+// fields reads lines of the form name:value.
+func fields(text string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			m[name] = value
+		}
+	}
+	return m
+}

@@ -1,0 +1,254 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/store"
+)
+
+// maxRequests is the largest number of requests in a flush. Requests for one bucket take one
+// place of a script, so it is larger than the size of scripts.
+const maxRequests = 2048
+
+// minBatch is how many requests must wait before a script is sent beside one in flight. Scripts of
+// some buckets cost the server and the client more for each than scripts of many: with 16, 64
+// callers of a cluster got a quarter more decisions than with 1.
+const minBatch = 16
+
+// node combines the requests for one server: the only one, or a primary of a cluster.
+type node struct {
+	s       *Store
+	client  *redis.Client
+	calls   *combine.Combiner[request, answer]
+	batches []*batch // by lane
+	// apart is set in a cluster when the server refuses scripts over several slots.
+	apart atomic.Bool
+}
+
+func newNode(s *Store, client *redis.Client) (*node, error) {
+	n := &node{s: s, client: client}
+	for range s.o.Lanes {
+		n.batches = append(n.batches, newBatch(s.o.Prefix))
+	}
+	var err error
+	n.calls, err = combine.New(n.flush, &combine.Options{
+		Lanes: s.o.Lanes, MinBatch: minBatch, MaxBatch: maxRequests, Flushed: s.flushed(),
+	})
+	return n, err
+}
+
+// flush answers requests, by as many scripts as their buckets need.
+func (n *node) flush(lane int, reqs []*fillRequest) {
+	b := n.batches[lane]
+	for len(reqs) > 0 {
+		reqs = b.take(reqs, n.s.o.BatchSize)
+		var elsewhere []*fillRequest
+		if n.s.cluster != nil && n.apart.Load() {
+			elsewhere = n.decide(n.s.slots(b.reqs))
+		} else {
+			elsewhere = n.decide([]*batch{b})
+		}
+		if len(elsewhere) > 0 {
+			n.s.follow(elsewhere)
+		}
+	}
+}
+
+// retries is the largest number of attempts after the first.
+const retries = 3
+
+// decide answers the requests of batches by one script each. It returns those that another
+// server of a cluster has to decide, of which nothing was applied.
+func (n *node) decide(open []*batch) (elsewhere []*fillRequest) {
+	s := n.s
+	for attempt := 1; ; attempt++ {
+		calls := make([]*call, 0, len(open))
+		ready := open[:0]
+		for _, b := range open {
+			form := slotScript
+			if s.cluster != nil && !n.apart.Load() {
+				form = crossScript
+			}
+			if c := s.call(b, form); c != nil {
+				calls, ready = append(calls, c), append(ready, b)
+			}
+		}
+		s.run(n.client, calls, false)
+		var retry []*batch
+		var cause error
+		for i, c := range calls {
+			b, meaning := ready[i], c.judge()
+			switch {
+			case c.err == nil:
+				elsewhere = append(elsewhere, s.settle(b, c)...)
+			case meaning == noFlags:
+				if !n.apart.Swap(true) {
+					s.o.Logger.Info(backend + ": the server refuses scripts over several hash slots; sending one for each slot")
+				}
+				elsewhere = append(elsewhere, n.decide(s.slots(b.reqs))...)
+			case s.cluster != nil && (meaning == again || meaning == redirect || meaning == split || meaning == unsent):
+				elsewhere = append(elsewhere, b.reqs...)
+			case meaning == again && attempt <= retries:
+				retry, cause = append(retry, b), c.explain(s.patience)
+			default:
+				b.fail(c.explain(s.patience))
+			}
+		}
+		if len(retry) == 0 {
+			return elsewhere
+		}
+		s.retrying(attempt, cause)
+		backoff(attempt)
+		open = retry
+	}
+}
+
+// call makes a call of the batch's requests. It returns nil if it has failed them all, because the
+// store's clock is out of its range.
+func (s *Store) call(b *batch, form *script) *call {
+	var clock *int64
+	if s.o.Clock != nil {
+		us := s.o.Clock().UnixMicro()
+		if us < minClock || us > maxClock {
+			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1970 to 2524",
+				store.ErrUnavailable, time.UnixMicro(us).UTC().Year()))
+			return nil
+		}
+		clock = &us
+	}
+	b.encode(clock, s.o.MaxSkew)
+	asks := !slices.ContainsFunc(b.reqs, func(r *fillRequest) bool { return !r.In.asks() })
+	return &call{script: form, keys: b.keys, input: input{bytes: b.input}, asks: asks}
+}
+
+// settle answers the requests of a batch from the reply to its call.
+func (s *Store) settle(b *batch, c *call) (elsewhere []*fillRequest) {
+	clock, recs, err := b.reply(c.reply)
+	if err != nil {
+		b.fail(err)
+		return nil
+	}
+	elsewhere, wrote, skewed := b.settle(clock, recs, s.o.MaxSkew)
+	if skewed > 0 {
+		s.o.Logger.Warn(backend+": stored time was further ahead of the clock than MaxSkew; set to the clock",
+			"buckets", skewed, "max_skew", s.o.MaxSkew)
+	}
+	if c.short != nil && wrote > 0 {
+		for _, r := range b.reqs {
+			if r.Out.wrote {
+				r.Err = c.short
+			}
+		}
+	}
+	return elsewhere
+}
+
+// fail answers all requests of the batch with err.
+func (b *batch) fail(err error) {
+	for _, r := range b.reqs {
+		r.Err = err
+	}
+}
+
+// run sends calls on one connection, and those again whose script the server does not remember.
+// With asking, the keys may be in slots that migrate to this server.
+func (s *Store) run(client *redis.Client, calls []*call, asking bool) {
+	s.send(client, calls, asking, false)
+	var missing []*call
+	for _, c := range calls {
+		if c.err != nil && c.judge() == noScript {
+			missing = append(missing, c)
+		}
+	}
+	s.send(client, missing, asking, true)
+}
+
+// send sends calls on one connection. It never sends one of them twice.
+func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool) {
+	if len(calls) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
+	defer cancel()
+	asks := !slices.ContainsFunc(calls, func(c *call) bool { return !c.asks })
+	if len(calls) == 1 && !asking && (asks || s.o.Replicas == 0 && !s.o.Synced) {
+		cmd := calls[0].command(ctx, bySource)
+		_ = client.Process(ctx, cmd) // the command has the error
+		calls[0].done(cmd)
+		return
+	}
+	pipe := client.Pipeline()
+	commands := make([]command, len(calls))
+	for i, c := range calls {
+		if asking {
+			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
+		}
+		commands[i] = c.command(ctx, bySource)
+		_ = pipe.Process(ctx, commands[i])
+	}
+	var waits []wait
+	limit := max(1, (s.patience / 2).Milliseconds())
+	if s.o.Synced && !asks {
+		waits = append(waits, wait{redis.NewCmd(ctx, "waitaof", 1, 0, limit), 1, "append-only file of the primary"})
+	}
+	if s.o.Replicas > 0 && !asks {
+		waits = append(waits, wait{redis.NewCmd(ctx, "wait", s.o.Replicas, limit), int64(s.o.Replicas), "replicas"})
+	}
+	for _, w := range waits {
+		_ = pipe.Process(ctx, w.cmd)
+	}
+	_, _ = pipe.Exec(ctx) // the commands have the errors
+	var short error
+	for _, w := range waits {
+		if err := w.shortfall(s.patience); err != nil {
+			short = err
+		}
+	}
+	for i, c := range calls {
+		c.done(commands[i])
+		c.short = short
+	}
+}
+
+// wait is a command behind the scripts that waits for other servers or the disk.
+type wait struct {
+	cmd  *redis.Cmd
+	want int64
+	what string
+}
+
+// shortfall returns the error of writes that were not acknowledged widely enough, or nil.
+func (w wait) shortfall(timeout time.Duration) error {
+	got, err := w.cmd.Result()
+	if err != nil {
+		return explain(store.ErrUnknownOutcome, err, timeout)
+	}
+	if both, ok := got.([]any); ok && len(both) > 0 { // of WAITAOF, the primary and its replicas
+		got = both[0]
+	}
+	n, ok := got.(int64)
+	switch {
+	case !ok:
+		return errFormat
+	case n < w.want:
+		return fmt.Errorf("%w: the write is on the primary, but %d of %d (%s) acknowledged it within %v",
+			store.ErrUnknownOutcome, n, w.want, w.what, timeout/2)
+	}
+	return nil
+}
+
+// backoff waits before the nth retry, with full jitter: two callers that collided come back at
+// different times.
+func backoff(n int) { time.Sleep(rand.N(10 * time.Millisecond << min(n, 5))) }
+
+// errNoPrimary is the error of a slot without a primary.
+var errNoPrimary = errors.New("the cluster has no primary for the bucket")

@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Defaults of [Options].
+const (
+	DefaultPrefix      = "brim:"
+	DefaultLanes       = 2
+	DefaultBatchSize   = 100
+	DefaultCallTimeout = 5 * time.Second
+)
+
+// maxBatchSize is the largest BatchSize. Its script runs for some tens of milliseconds.
+const maxBatchSize = 4000
+
+// Options adjust a [Store]. The zero value is the default.
+type Options struct {
+	// Prefix begins the names of all keys; the key of the bucket follows. The default is
+	// [DefaultPrefix]. Stores with different prefixes share nothing.
+	//
+	// In a cluster, braces in the prefix or in a bucket's key choose the hash slot: all buckets
+	// of a prefix "{limits}:" are on one primary.
+	Prefix string
+	// Replicas is the number of replicas that must have received a write before it is
+	// acknowledged; 0 waits for none. The store sends WAIT behind its script. If fewer replicas
+	// answer in time, the error is [store.ErrUnknownOutcome]. It narrows the loss of a fail-over
+	// and does not rule it out: the replica that takes over need not be one that answered.
+	Replicas int
+	// Synced waits until the primary has synced its append-only file to the disk, by WAITAOF. It
+	// needs Redis 7.2, or Valkey, with appendonly on. With appendfsync always it is not needed.
+	Synced bool
+	// Lanes is the largest number of scripts in flight for one primary, each on a connection of the
+	// client; 0 means [DefaultLanes].
+	Lanes int
+	// BatchSize is the largest number of buckets in one script, unless a transaction alone has
+	// more; 0 means [DefaultBatchSize], whose script holds the server for less than a
+	// millisecond. Calls for one bucket share its place.
+	BatchSize int
+	// CallTimeout bounds the wait of a script for a connection, and the time for which the store
+	// follows a bucket that moves in a cluster; 0 means [DefaultCallTimeout]. The client's
+	// ReadTimeout bounds the wait for the answer, and so does CallTimeout if the client has
+	// ContextTimeoutEnabled. A script that they cut off has an unknown outcome. WAIT and WAITAOF
+	// wait for half of that time. A caller whose own context ends waits for none of them.
+	CallTimeout time.Duration
+	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
+	// for concurrent use, and read a year from 1970 to 2524. Buckets of a store with a Clock do
+	// not expire by themselves: call Prune.
+	Clock func() time.Time
+	// MaxSkew is how far ahead of the clock a bucket's time may be. The store does not believe a
+	// time beyond that, and sets it to the clock. 0 means [store.DefaultMaxSkew]. In a cluster the
+	// clocks of a primary and of the replica that takes over may differ by that much. All stores of
+	// a prefix need the same MaxSkew.
+	MaxSkew time.Duration
+	// AllowEviction accepts a server that evicts keys when its memory is full. A bucket that is
+	// evicted forgets its level and its block, so limits may be exceeded.
+	AllowEviction bool
+	// Logger gets clock skew, retries, and checks that [New] could not make; nil is silent.
+	Logger *slog.Logger
+	// Trace gets each flush, with the number of callers that shared it, its duration and its error,
+	// and each retry.
+	Trace store.Trace
+}
+
+// withDefaults checks the options and fills in the defaults.
+func (o *Options) withDefaults() (Options, error) {
+	c := Options{}
+	if o != nil {
+		c = *o
+	}
+	if c.Lanes < 0 || c.BatchSize < 0 || c.CallTimeout < 0 || c.MaxSkew < 0 || c.Replicas < 0 {
+		return c, errors.New("an option is negative; use 0 for its default")
+	}
+	if c.BatchSize > maxBatchSize {
+		return c, fmt.Errorf("BatchSize is %d; it may be at most %d, since a script holds the server", c.BatchSize, maxBatchSize)
+	}
+	if c.CallTimeout > 0 && c.CallTimeout < time.Millisecond {
+		return c, fmt.Errorf("CallTimeout is %v; it must be at least a millisecond", c.CallTimeout)
+	}
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.Lanes == 0 {
+		c.Lanes = DefaultLanes
+	}
+	if c.BatchSize == 0 {
+		c.BatchSize = DefaultBatchSize
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = DefaultCallTimeout
+	}
+	if c.MaxSkew == 0 {
+		c.MaxSkew = store.DefaultMaxSkew
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

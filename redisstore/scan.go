@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/store"
+)
+
+// scanCount is how many keys one SCAN looks at: some tenths of a millisecond of the server.
+const scanCount = 1000
+
+// globs escapes the characters that have a meaning in a pattern of SCAN.
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// each calls f for the keys of the buckets with a prefix, some at a time, until f returns an
+// error. A key may come twice.
+func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) error) error {
+	pattern := globs.Replace(s.o.Prefix+prefix) + "*"
+	return s.primaries(ctx, func(c *redis.Client) error {
+		for cursor := uint64(0); ; {
+			if err := s.ready(ctx); err != nil {
+				return err
+			}
+			names, next, err := c.ScanType(ctx, cursor, pattern, scanCount, "string").Result()
+			if err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return explain(store.ErrUnavailable, err, s.patience)
+			}
+			for i := range names {
+				names[i] = strings.TrimPrefix(names[i], s.o.Prefix)
+			}
+			if err := f(names); err != nil || next == 0 {
+				return err
+			}
+			cursor = next
+		}
+	})
+}
+
+// Scan lists buckets in byte order of key. Redis keeps no order, so each page costs a pass over all
+// keys of the server: for long listings use [Store.Visit]. While a cluster moves slots between its
+// servers, a bucket that moves can be missing. See [store.Store].
+func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
+	if err := s.ready(ctx); err != nil || limit <= 0 {
+		return nil, wrap("scan", err)
+	}
+	for {
+		keys, err := s.smallest(ctx, prefix, after, limit-len(page))
+		if err != nil {
+			return nil, wrap("scan", err)
+		}
+		full := len(keys) == limit-len(page)
+		entries, err := s.entries(ctx, keys)
+		if err != nil {
+			return nil, wrap("scan", err)
+		}
+		// Some of the buckets may be gone since the pass. Then others have to fill the page.
+		if page = append(page, entries...); !full || len(page) == limit {
+			return page, nil
+		}
+		after = keys[len(keys)-1]
+	}
+}
+
+// smallest returns the limit smallest keys after a key, in order.
+func (s *Store) smallest(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+	var kept largest
+	there := make(map[string]bool)
+	err := s.each(ctx, prefix, func(keys []string) error {
+		for _, key := range keys {
+			switch {
+			case key <= after || there[key]:
+				continue
+			case len(kept) < limit:
+				heap.Push(&kept, key)
+			case key < kept[0]:
+				delete(there, kept[0])
+				kept[0] = key
+				heap.Fix(&kept, 0)
+			default:
+				continue
+			}
+			there[key] = true
+		}
+		return nil
+	})
+	slices.Sort(kept)
+	return kept, err
+}
+
+// largest is a heap with the largest key on top.
+type largest []string
+
+func (l largest) Len() int           { return len(l) }
+func (l largest) Less(i, j int) bool { return cmp.Less(l[j], l[i]) }
+func (l largest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *largest) Push(key any)      { *l = append(*l, key.(string)) }
+
+// Pop completes [heap.Interface]; nothing pops.
+func (l *largest) Pop() any {
+	last := (*l)[len(*l)-1]
+	*l = (*l)[:len(*l)-1]
+	return last
+}
+
+// errStop ends a visit whose function has returned false.
+var errStop = errors.New("no further bucket is wanted")
+
+// entries reads the buckets of keys that still exist.
+func (s *Store) entries(ctx context.Context, keys []string) ([]store.Entry, error) {
+	buckets := make([]store.Bucket, len(keys))
+	for i, key := range keys {
+		buckets[i].Key = key
+	}
+	states, found, err := s.read(ctx, buckets)
+	if err != nil {
+		return nil, err
+	}
+	var list []store.Entry
+	for i, key := range keys {
+		if found[i] {
+			list = append(list, store.Entry{Key: key, State: states[i]})
+		}
+	}
+	return list, nil
+}
+
+// Visit calls f for each bucket whose key starts with prefix, in one pass over the keys of the
+// server and in no order. It keeps 16 bytes for each bucket that it has visited, since Redis may
+// name a key twice. While a cluster moves slots between its servers, a bucket that moves can be
+// missing. See [store.Visitor].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	if err := s.ready(ctx); err != nil {
+		return wrap("visit", err)
+	}
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	visited := make(map[[2]uint64]struct{})
+	err := s.each(ctx, prefix, func(keys []string) error {
+		keys = slices.DeleteFunc(keys, func(key string) bool {
+			hash := [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
+			_, again := visited[hash]
+			visited[hash] = struct{}{}
+			return again
+		})
+		entries, err := s.entries(ctx, keys)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if !f(e) {
+				return errStop
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == errStop {
+		err = nil
+	}
+	return wrap("visit", err)
+}
+
+// Prune removes the buckets that have expired, in one pass over the keys of the server. Redis
+// removes them by itself some minutes later, so nobody has to call it, unless the store has an
+// Options.Clock. See [store.Store].
+func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, wrap("prune", err)
+	}
+	err = s.each(ctx, "", func(keys []string) error {
+		n, err := s.sweep(ctx, keys, func(keys []string) request { return request{prunes: keys} })
+		removed += n
+		return err
+	})
+	return removed, wrap("prune", err)
+}

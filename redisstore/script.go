@@ -1,0 +1,108 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" // Redis names its scripts by this hash
+	_ "embed"
+	"encoding/hex"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed decide.lua
+var source string
+
+// script is a Lua script and the name under which servers remember it.
+type script struct{ source, hash string }
+
+func newScript(source string) *script {
+	sum := sha1.Sum([]byte(source))
+	return &script{source, hex.EncodeToString(sum[:])}
+}
+
+// scripts are the two forms of decide.lua.
+var (
+	// slotScript declares its keys. In a cluster they are in one slot.
+	slotScript = newScript(strip(source))
+	// crossScript takes keys of any slots of one server of a cluster.
+	crossScript = newScript("#!lua flags=allow-cross-slot-keys\n" + strip(source))
+)
+
+// strip removes the comments, which would go over the wire and stay in the server's memory.
+func strip(source string) string {
+	var lines []string
+	for line := range strings.Lines(source) {
+		code, _, _ := strings.Cut(line, "--")
+		if code = strings.TrimSpace(code); code != "" {
+			lines = append(lines, code)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// command is a command that the client sends at most once. A client of go-redis sends other
+// commands again after an error of the network, and a fill would then go in twice.
+type command struct{ *redis.Cmd }
+
+// NoRetry tells the client not to send the command again.
+func (command) NoRetry() bool { return true }
+
+// input is ARGV[1] of a script. The client calls MarshalBinary when it writes the command to a
+// connection. Before that, nothing has been sent.
+type input struct {
+	bytes []byte
+	sent  bool
+}
+
+// MarshalBinary returns the bytes, and notes that they are being sent.
+func (in *input) MarshalBinary() ([]byte, error) {
+	in.sent = true
+	return in.bytes, nil
+}
+
+// call is one run of a script, and its outcome.
+type call struct {
+	script *script
+	keys   []string
+	input  input
+	asks   bool // whatever the answer, nothing is written
+
+	reply string
+	err   error // as the client returned it
+	short error // the write is there, but not as widely as Options ask
+}
+
+// command makes a command that runs the script by its hash, or by its source if the server does not
+// remember it.
+func (c *call) command(ctx context.Context, bySource bool) command {
+	args := make([]any, 0, len(c.keys)+4)
+	if bySource {
+		args = append(args, "eval", c.script.source)
+	} else {
+		args = append(args, "evalsha", c.script.hash)
+	}
+	declared := len(c.keys)
+	if c.script == crossScript {
+		declared = 0
+		args = append(args, declared, &c.input)
+	} else {
+		args = append(args, declared)
+	}
+	for i := range c.keys {
+		args = append(args, &c.keys[i])
+	}
+	if declared > 0 {
+		args = append(args, &c.input)
+	}
+	c.input.sent = false
+	return command{redis.NewCmd(ctx, args...)}
+}
+
+// done takes the outcome from the command.
+func (c *call) done(cmd command) {
+	c.reply, c.err = "", cmd.Err()
+	if c.err == nil {
+		c.reply, c.err = cmd.Text()
+	}
+}

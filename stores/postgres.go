@@ -1,0 +1,70 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/postgres"
+)
+
+func parsePostgres(u *url.URL, t *target) error {
+	server := *u
+	own, err := takeOwn(&server, "brim_schema", "brim_table")
+	if err != nil {
+		return err
+	}
+	t.schema, t.table = own["brim_schema"], own["brim_table"]
+	if _, err := pgname.New(t.schema, t.table); err != nil {
+		return err
+	}
+	if t.pool, err = pgxpool.ParseConfig(server.String()); err != nil {
+		return unreadable(err, u)
+	}
+	if params := t.pool.ConnConfig.RuntimeParams; params["application_name"] == "" { // nor in PGAPPNAME
+		params["application_name"] = "brim"
+	}
+	return nil
+}
+
+// Pool returns a pool for a [PostgreSQL] place, for migrations and checks. It sends nothing, and
+// the caller closes it. Of o, which may be nil, it uses MaxConns.
+func (p Place) Pool(ctx context.Context, o *Options) (*pgxpool.Pool, error) {
+	if p.kind != PostgreSQL {
+		return nil, fmt.Errorf("stores: a pool needs a server of PostgreSQL, and this is: %v", p.kind)
+	}
+	config := p.target.pool.Copy()
+	if o != nil && o.MaxConns > 0 {
+		config.MaxConns = int32(min(o.MaxConns, 1<<20))
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+func (p Place) openPostgres(ctx context.Context, o *Options) (*Store, error) {
+	pool, err := p.Pool(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := postgres.New(pool, &postgres.Options{
+		Schema: p.target.schema, Table: p.target.table,
+		Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,
+	})
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	// A missing server, or missing tables, must show before any work begins.
+	if _, err := s.Scan(ctx, "", "", 1); err != nil {
+		err = errors.Join(err, s.Close())
+		pool.Close()
+		return nil, err
+	}
+	return &Store{
+		Store: s, Place: p, Postgres: s, Pool: pool,
+		release: func() error { pool.Close(); return nil },
+	}, nil
+}
