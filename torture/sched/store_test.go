@@ -83,6 +83,25 @@ func (b *below) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return st, err
 }
 
+// Apply carries out transactions of this Store's own calls. It never fails by itself.
+func (b *below) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+	turn.Point("store: apply")
+	if b.closed {
+		return nil, store.ErrClosed
+	}
+	results, err := b.Store.Apply(ctx, txns...)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range results {
+		for j, st := range r.States {
+			b.log.add(fillEntry{op: txns[i][j], state: st})
+		}
+	}
+	turn.Point("store: applied")
+	return results, nil
+}
+
 func (b *below) Delete(ctx context.Context, keys ...string) error {
 	turn.Point("store: delete")
 	if b.closed {
