@@ -24,9 +24,9 @@ help: ## list the targets
 LONG := ./postgres ./spend/pgledger ./redisstore ./bolt
 
 # "go test" compiles and vets every package, also one without tests. "go build" would link every
-# program besides.
+# program besides. GOGC=400 saves a tenth of the time, in the linker above all.
 quick: ## build, vet, and the tests that need no server, in 20 seconds; random tests are shorter
-	$(GO) test -short -count=1 -vet=all -p 3 -ldflags=-s ./...
+	GOGC=400 $(GO) test -short -count=1 -vet=all -p 3 -ldflags=-s ./...
 
 test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
 	$(PGTEST) $(GO) test -race -ldflags=-w -timeout 20m -p 3 $(TESTFLAGS) $(LONG) ./...
