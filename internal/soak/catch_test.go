@@ -135,3 +135,21 @@ func TestTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestFaster allows a subject that keeps the calls of the last seconds to grow with their rate.
+func TestFaster(t *testing.T) {
+	for _, c := range []struct {
+		recent       bool
+		second, last int64
+		want         float64
+	}{
+		{true, 100, 250, 2.5},
+		{true, 100, 80, 1}, // a slower third allows no less: its samples begin with the rows of the faster one
+		{false, 100, 250, 1},
+	} {
+		s := &subject{recent: c.recent}
+		if got := s.faster(sample{Calls: c.second}, sample{Calls: c.last}); got != c.want {
+			t.Errorf("recent %v, %d and then %d calls in a round: %v times as much; want %v", c.recent, c.second, c.last, got, c.want)
+		}
+	}
+}

@@ -17,8 +17,9 @@ type sample struct {
 	At          time.Duration // since the load began
 	Heap, Disk  int64         // bytes
 	Goroutines  int
-	Descriptors int // of files; 0 where the system does not list them
-	Connections int // to a server
+	Descriptors int   // of files; 0 where the system does not list them
+	Connections int   // to a server
+	Calls       int64 // in the round before
 }
 
 // take measures a store between two rounds, while no call is in flight.
@@ -47,6 +48,7 @@ func most(samples []sample) (m sample) {
 	for _, s := range samples {
 		m.Heap, m.Disk, m.Goroutines = max(m.Heap, s.Heap), max(m.Disk, s.Disk), max(m.Goroutines, s.Goroutines)
 		m.Descriptors, m.Connections = max(m.Descriptors, s.Descriptors), max(m.Connections, s.Connections)
+		m.Calls = max(m.Calls, s.Calls)
 	}
 	return m
 }

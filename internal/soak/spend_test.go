@@ -196,7 +196,7 @@ func spendInFile(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.duty = newSpending(t, w, l)
+	s.duty, s.recent = newSpending(t, w, l), true
 	return s
 }
 
@@ -206,7 +206,7 @@ func spendInPostgres(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.duty = newSpending(t, w, l)
+	s.duty, s.recent = newSpending(t, w, l), true
 	s.step = 1 << 22 // the dead rows of four tables and their indexes, from one VACUUM to the next
 	return s
 }

@@ -38,6 +38,18 @@ type subject struct {
 	leases, refuses bool
 	// connections returns the number of connections to a server. It may be nil.
 	connections func() int
+	// recent is set if the subject keeps all calls of the last seconds. A machine that has more time
+	// for it then has it keep more.
+	recent bool
+}
+
+// faster returns how many times as much a subject must keep in the last third of a run as in the
+// second, because it had more calls in a round.
+func (s *subject) faster(second, last sample) float64 {
+	if !s.recent || last.Calls <= second.Calls {
+		return 1
+	}
+	return float64(last.Calls) / float64(second.Calls)
 }
 
 // opener opens a store that uses the clock of w.
