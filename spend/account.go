@@ -56,6 +56,7 @@ type tally struct {
 	begun       int64       // number of the last entry when the account got the rule; it counts no credit up to there
 	reach       int64       // how far back the rule needs entries
 	edge        int64       // entries dated after it count
+	quiet       int64       // no entry is dated after edge and up to quiet
 	sums                    // of a rule without Per
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
 	value       string      // of a tally that [tally.of] has made of such a rule
@@ -174,6 +175,7 @@ func (u *tally) count(e *ledger.Entry) error {
 	case u.rule.kind == leaky:
 		return u.fill(e)
 	case u.rule.counts() && e.Dated > u.edge:
+		u.quiet = min(u.quiet, e.Dated-1)
 		if err := u.sum(e, 1); err != nil {
 			return err
 		}

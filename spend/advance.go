@@ -119,40 +119,49 @@ func (u *tally) begin(a *account, now int64) error {
 	if u.edge = u.edgeAt(now); a.seq == 0 {
 		return nil
 	}
-	return a.dated(u.edge, maxTime, func(e *ledger.Entry) error { return u.sum(e, 1) })
+	_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error { return u.sum(e, 1) })
+	return err
 }
 
 // moveEdge moves the edge. Forward, it subtracts the entries that the edge passes. Backward, it
 // adds them: a period of the same name begins earlier in another zone, or by other rules of the
 // zone. Entries that the rule has not counted yet stay out of it.
+//
+// Hours may pass between the entries of an account, and a decision in between reads none of them.
 func (u *tally) moveEdge(a *account, edge int64) error {
-	from, to, sign := u.edge, edge, int64(-1)
-	if to < from {
-		from, to, sign = to, from, 1
+	from, to, sign := max(u.edge, u.quiet), edge, int64(-1)
+	if edge < u.edge {
+		from, to, sign = edge, u.edge, 1
 	}
 	u.edge = edge
-	if from == to {
+	if from >= to {
 		return nil
 	}
 	spent := u.spentOfPaid()
-	err := a.dated(from, to, func(e *ledger.Entry) error {
+	through, err := a.dated(from, to, func(e *ledger.Entry) error {
 		if e.Seq > u.countedSeq {
 			return nil
 		}
 		return u.sum(e, sign)
 	})
-	if sign < 0 {
+	if u.quiet = edge; sign < 0 {
+		u.quiet = through
 		u.leavePaid(spent)
 	}
 	return err
 }
 
-// dated calls each for the entries dated after one time and up to another, in
-// the order of their dates. It includes the entries of this decision.
-func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) error {
+// dated calls each for the entries dated after one time and up to another, in the order of their
+// dates. It includes the entries of this decision. No other entry is dated up to through, which is
+// not before upto.
+func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
 	var fresh []*ledger.Entry
+	later := int64(maxTime)
 	for i := range a.added {
-		if e := &a.added[i]; e.Dated > after && e.Dated <= upto {
+		switch e := &a.added[i]; {
+		case e.Dated > upto:
+			later = min(later, e.Dated-1)
+		case e.Dated > after:
 			fresh = append(fresh, e)
 		}
 	}
@@ -160,7 +169,7 @@ func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) error
 	for limit := horizon; after < upto; limit = min(2*limit, maxPage) {
 		entries, through, err := a.page(after, upto, limit)
 		if err != nil {
-			return err
+			return after, err
 		}
 		for i := 0; i < len(entries) || len(fresh) > 0; {
 			var e *ledger.Entry
@@ -175,12 +184,12 @@ func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) error
 				break
 			}
 			if err := each(e); err != nil {
-				return err
+				return after, err
 			}
 		}
 		after = through
 	}
-	return nil
+	return min(after, later), nil
 }
 
 // page reads about limit of the entries dated after one time and up to another, from the ledger

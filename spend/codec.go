@@ -41,8 +41,11 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 func (a *account) stored() ledger.Account {
 	acc := ledger.Account{Key: a.key, NextExpiry: a.next, State: a.encode()}
 	for _, u := range a.tallies {
-		if u.rule.rolls() {
-			acc.Watch = append(acc.Watch, ledger.Watch{After: u.edge, Width: u.rule.length.Microseconds()})
+		if !u.rule.rolls() || u.quiet >= a.time { // without an entry in the window, nothing will leave it
+			continue
+		}
+		if w := (ledger.Watch{After: max(u.edge, u.quiet), Width: u.rule.length.Microseconds()}); !slices.Contains(acc.Watch, w) {
+			acc.Watch = append(acc.Watch, w)
 		}
 	}
 	return acc
@@ -75,6 +78,7 @@ func (a *account) encode() []byte {
 			e.int(u.countedAt)
 			e.int(u.reach)
 			e.int(u.edge)
+			e.int(u.quiet)
 			e.int(u.used)
 			e.int(u.held)
 			e.int(u.paid)
@@ -110,7 +114,7 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 	for range d.count() {
 		u := &tally{
 			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(), reach: d.int(),
-			edge: d.int(), sums: d.sums(), begun: d.int(), known: true,
+			edge: d.int(), quiet: d.int(), sums: d.sums(), begun: d.int(), known: true,
 		}
 		u.values = d.values()
 		if u.firstSeq = d.int(); u.firstSeq != 0 {

@@ -207,7 +207,7 @@ func (u *tally) leaving(a *account, limit int, each func(leave) bool) (through i
 		}
 		left -= len(entries)
 		leaves = u.leaves(entries)
-		if s.through = to; limit != unlimited {
+		if s.through = min(to, past); limit != unlimited { // later entries may get a date before to
 			s.leaves = append(s.leaves[:len(s.leaves):len(s.leaves)], leaves...)
 			a.memory.keepSchedule(key, s)
 		}
@@ -248,7 +248,7 @@ func (u *tally) leaves(entries []ledger.Entry) (list []leave) {
 // leavingNow calls each with the units that are dated at this very time, if there are any.
 func (u *tally) leavingNow(a *account, each func(leave) bool) error {
 	l := leave{date: a.time}
-	err := a.dated(a.time-1, maxTime, func(e *ledger.Entry) error {
+	_, err := a.dated(a.time-1, maxTime, func(e *ledger.Entry) error {
 		u.gather(&l, e)
 		return nil
 	})

@@ -91,7 +91,7 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	}
 	ahead := make(map[string][]leave)
 	if u.rule.rolls() {
-		err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
+		_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
 			one := tally{name: u.name, fingerprint: u.fingerprint, rule: u.rule, value: e.Tags[u.rule.per]}
 			list := ahead[one.value]
 			if n := len(list); n == 0 || list[n-1].date != e.Dated {

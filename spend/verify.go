@@ -88,7 +88,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 func (u *tally) verify(entries []ledger.Entry) error {
 	plain := tally{
 		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
-		edge: u.edge, firstSeq: u.firstSeq, limit: u.limit, bucket: u.base,
+		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, limit: u.limit, bucket: u.base,
 	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {
@@ -100,6 +100,9 @@ func (u *tally) verify(entries []ledger.Entry) error {
 		if err := plain.count(&entries[i]); err != nil {
 			return err
 		}
+	}
+	if u.rule.counts() && plain.quiet < u.quiet {
+		return fmt.Errorf("spend: %w: the figures of rule %q are without an entry of the window", store.ErrCorrupt, u.name)
 	}
 	same := true
 	switch {

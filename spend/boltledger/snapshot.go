@@ -52,6 +52,7 @@ type walk struct {
 	start []byte
 	upto  int64
 	k, v  []byte // k is nil at the end
+	later int64  // time of the first key after upto, or the latest possible time; known at the end
 }
 
 // walk begins at the first key with a greater time than after.
@@ -65,8 +66,11 @@ func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
 }
 
 func (w *walk) next() {
-	if w.k, w.v = w.c.Next(); w.k != nil && numberAt(w.k[len(w.start):]) > w.upto {
-		w.k = nil
+	w.k, w.v = w.c.Next()
+	if w.k == nil {
+		w.later = math.MaxInt64
+	} else if at := numberAt(w.k[len(w.start):]); at > w.upto {
+		w.k, w.later = nil, at
 	}
 }
 
@@ -111,7 +115,7 @@ func (s *snapshot) Entries(
 		}
 		slices.SortFunc(page[first:], func(a, b ledger.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
-	return page, upto, nil
+	return page, max(upto, min(entries.later, dates.later)-1), nil
 }
 
 func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {

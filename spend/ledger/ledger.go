@@ -96,7 +96,9 @@ type Snapshot interface {
 	// Entries returns the entries of an account dated after one time and up to
 	// another, in the order of their dates, and of their numbers within one date.
 	// It may stop after limit entries, but never between entries of one date. It
-	// returns all entries that are dated up to through.
+	// returns all entries that are dated up to through. If no entry is dated after
+	// upto and up to a later time, through may be that time; it is math.MaxInt64 at
+	// most.
 	Entries(account string, after, upto int64, limit int) (entries []Entry, through int64, err error)
 	// Since returns the entries of an account after a position, in the order of
 	// their numbers.
@@ -125,8 +127,8 @@ type Account struct {
 	// NextExpiry is the earliest expiry of the account's open holds, or an earlier
 	// time; 0 if there are no open holds.
 	NextExpiry int64
-	// Watch announces the entries that the next decision will read. A ledger may
-	// read them ahead.
+	// Watch announces the entries that the next decision will read, each range
+	// once. A ledger may read them ahead.
 	Watch []Watch
 }
 

@@ -51,7 +51,7 @@ func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []led
 		}
 		switch {
 		case date > upto || i == len(a.entries) && j == len(a.corrections):
-			return page, upto, nil
+			return page, max(upto, date-1), nil
 		case len(page) >= limit:
 			return page, last, nil
 		}

@@ -142,7 +142,7 @@ type batch struct {
 	created  []string // accounts that had no row before lock.sql or create.sql
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
-	watched  map[window]*ahead
+	watched  map[window][]*ahead
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
@@ -162,7 +162,7 @@ func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
 		l: l, q: q, own: own,
 		held: []string{}, aside: make(map[string]bool),
 		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
-		requests: make(map[string]*ledger.Request), watched: make(map[window]*ahead),
+		requests: make(map[string]*ledger.Request), watched: make(map[window][]*ahead),
 		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
 	}
 }

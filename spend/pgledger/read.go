@@ -2,6 +2,7 @@ package pgledger
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -18,11 +19,14 @@ type window struct {
 	after   int64
 }
 
-// ahead holds the entries of a window that were read ahead.
+// ahead holds the entries of a window that were read ahead. Two rules of one account may have the
+// same edge and different widths.
 type ahead struct {
-	entries      []ledger.Entry
+	width        int64
+	entries      []ledger.Entry // dated up to upto
 	upto         int64
-	begun, fixed int // how many entries begin something, and how many correct
+	later        int64 // date of the first entry after upto, or math.MaxInt64
+	begun, fixed int   // how many entries begin something, and how many correct
 }
 
 const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -170,16 +174,24 @@ func (b *batch) scanRequests(rows pgx.Rows) error {
 	}
 	for key, a := range b.accounts {
 		for _, w := range a.Watch {
-			// Two rules of one account may have the same edge and different widths.
 			at := window{key, w.After}
-			if x := b.watched[at]; x == nil {
-				b.watched[at] = &ahead{upto: b.now - w.Width}
-			} else {
-				x.upto = min(x.upto, b.now-w.Width)
+			if b.ahead(at, w.Width) == nil {
+				x := &ahead{width: w.Width, upto: b.now - w.Width, later: math.MaxInt64}
+				b.watched[at] = append(b.watched[at], x)
 			}
 		}
 	}
 	return rows.Err()
+}
+
+// ahead returns what was read of a window, or nil.
+func (b *batch) ahead(at window, width int64) *ahead {
+	for _, x := range b.watched[at] {
+		if x.width == width {
+			return x
+		}
+	}
+	return nil
 }
 
 func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
@@ -231,19 +243,21 @@ func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
 func (b *batch) scanWatched(rows pgx.Rows) error {
 	for rows.Next() {
 		var key string
-		var after int64
+		var after, width int64
 		var r entryRow
-		if err := rows.Scan(append([]any{&key, &after}, r.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&key, &after, &width}, r.fields()...)...); err != nil {
 			return err
 		}
-		w, e := b.watched[window{key, after}], r.entry(key)
-		// An entry that two windows with the same edge have is kept once.
-		if w == nil || slices.ContainsFunc(w.entries, func(x ledger.Entry) bool { return x.Seq == e.Seq }) {
-			continue
-		}
-		if w.entries = append(w.entries, e); e.Part == e.Seq {
+		w, e := b.ahead(window{key, after}, width), r.entry(key)
+		switch {
+		case w == nil:
+		case e.Dated > w.upto:
+			w.later = min(w.later, e.Dated)
+		case e.Part == e.Seq:
+			w.entries = append(w.entries, e)
 			w.begun++
-		} else {
+		default:
+			w.entries = append(w.entries, e)
 			w.fixed++
 		}
 	}

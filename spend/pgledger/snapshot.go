@@ -65,7 +65,11 @@ func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 	}
 	list = slices.Clone(list)
 	for i := range b.entries {
-		if e := &b.entries[i]; e.Account == account && e.Dated > after && e.Dated <= through {
+		switch e := &b.entries[i]; {
+		case e.Account != account || e.Dated <= after:
+		case e.Dated > upto:
+			through = min(through, e.Dated-1)
+		case e.Dated <= through:
 			list = append(list, *e)
 		}
 	}
@@ -77,14 +81,19 @@ func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 
 // stored returns the entries of a range that the table has, read ahead or now.
 func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	w := b.watched[window{account, after}]
-	if w != nil && upto <= w.upto && w.begun < readAhead && w.fixed < readAhead {
+	for _, w := range b.watched[window{account, after}] {
+		if upto > w.upto || w.begun == readAhead || w.fixed == readAhead {
+			continue
+		}
+		through = w.later - 1
 		for _, e := range w.entries {
 			if e.Dated <= upto {
 				list = append(list, e)
+			} else {
+				through = min(through, e.Dated-1)
 			}
 		}
-		return list, upto, nil
+		return list, through, nil
 	}
 	for ; ; limit *= 4 {
 		list = nil

@@ -37,6 +37,7 @@ const (
 	entriesByDecision     fault = "lists entries by the time of the decision"
 	splitsDates           fault = "ends a page between entries of one date"
 	entriesFromEdge       fault = "lists the entries of the edge of a window twice"
+	seesTooFar            fault = "says that no entry follows the entries of a range"
 	entriesBelowUpto      fault = "leaves out the entries of the last date of a range"
 	sinceRepeats          fault = "lists the entry at a position as if it came after it"
 	hidesDamage           fault = "hides damaged entries"
@@ -107,6 +108,7 @@ var broken = []brokenCase{
 	{entriesByDecision, "a tip can be forced"},
 	{splitsDates, "many entries of one date"},
 	{entriesFromEdge, "many entries of one date"},
+	{seesTooFar, "a window ends to the microsecond"},
 	{entriesBelowUpto, "a window ends to the microsecond"},
 	{sinceRepeats, "two processes with different rules"},
 	{hidesDamage, "an ended hold does not expire"},

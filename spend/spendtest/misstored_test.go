@@ -211,6 +211,12 @@ func (s *brokenSnapshot) Entries(account string, after, upto int64, limit int) (
 		return page, through, err
 	case entriesFromEdge:
 		after = max(after, math.MinInt64+1) - 1
+	case seesTooFar:
+		page, through, err := s.Snapshot.Entries(account, after, upto, limit)
+		if through >= upto {
+			through = math.MaxInt64
+		}
+		return page, through, err
 	case entriesBelowUpto:
 		page, through, err := s.Snapshot.Entries(account, after, upto-1, limit)
 		if through == upto-1 {

@@ -1,11 +1,12 @@
 -- The entries that are about to leave the windows of the accounts in $1 and of those of the spends
 -- in $4, at the time $2, or the server's. They are read ahead, so that a decision needs no round
 -- trip of its own for them. Of each window it returns at most $3 entries of each kind; a job asks
--- for the rest. Microseconds become times exactly, since they are far below 2^53.
+-- for the rest. Where any may leave, it returns the first later entry of each kind, too: until that
+-- one leaves, no decision looks. Microseconds become times exactly, since they are far below 2^53.
 WITH c AS MATERIALIZED (
     SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
-    SELECT a.key, u.after AS edge,
+    SELECT a.key, u.after AS edge, u.width,
            timestamptz 'epoch' + u.after * interval '1 microsecond' AS after,
            c.now - u.width * interval '1 microsecond' AS upto
     FROM c, {{schema}}.{{accounts}} AS a
@@ -14,7 +15,7 @@ WITH c AS MATERIALIZED (
                                            CROSS JOIN LATERAL unnest(r.accounts) AS o (key)
                                            WHERE r.id = ANY ($4::text[])))
 )
-SELECT w.key, w.edge, e.*
+SELECT w.key, w.edge, w.width, e.*
 FROM w CROSS JOIN LATERAL (
     (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
@@ -24,4 +25,13 @@ FROM w CROSS JOIN LATERAL (
      WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
        AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT $3)
+    UNION ALL
+    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+     WHERE e.account = w.key AND e.at > w.upto AND e.part = e.seq
+     ORDER BY e.at, e.seq LIMIT 1)
+    UNION ALL
+    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+     WHERE (e.account || '') = w.key AND e.dated > w.upto AND e.part <> e.seq
+     ORDER BY e.dated, e.seq LIMIT 1)
 ) AS e
+WHERE w.after < w.upto
