@@ -21,7 +21,13 @@ type harness struct {
 	parts    int    // the table is partitioned into so many, if not 0
 	portable bool   // see postgres.Options
 	mu       sync.Mutex
-	schemas  map[store.Store]string
+	opened   map[store.Store]opened
+}
+
+// opened is what a store stands on.
+type opened struct {
+	schema string
+	pool   *pgxpool.Pool
 }
 
 func (h *harness) pool(t testing.TB) *pgxpool.Pool {
@@ -42,39 +48,43 @@ func (h *harness) pool(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-func (h *harness) over(t testing.TB, schema string, clock func() time.Time) store.Store {
+func (h *harness) over(t testing.TB, o opened, clock func() time.Time) store.Store {
 	t.Helper()
-	s := over(t, h.pool(t), postgres.Options{Schema: schema, Clock: clock, Portable: h.portable})
+	s := over(t, o.pool, postgres.Options{Schema: o.schema, Clock: clock, Portable: h.portable})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.schemas[s] = schema
+	h.opened[s] = o
 	return s
 }
 
-func (h *harness) schema(s store.Store) string {
+func (h *harness) of(s store.Store) opened {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.schemas[s]
+	return h.opened[s]
 }
 
 func (h *harness) run(t *testing.T, o storetest.Options) {
-	h.schemas = make(map[store.Store]string)
+	h.opened = make(map[store.Store]opened)
 	openAt := func(t *testing.T, clock func() time.Time) store.Store {
-		pool := pgtest.Pool(t)
+		pool := h.pool(t)
 		schema := migrated(t, pool)
 		if h.parts > 0 {
 			partition(t, pool, schema, h.parts)
 		}
-		return h.over(t, schema, clock)
+		return h.over(t, opened{schema, pool}, clock)
 	}
 	o.OpenAt = openAt
 	o.Reopen = func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return h.over(t, h.schema(s), clock)
+		o := h.of(s)
+		o.pool.Close() // a long test opens again hundreds of times
+		return h.over(t, opened{o.schema, h.pool(t)}, clock)
 	}
-	o.Peer = func(t *testing.T, s store.Store) store.Store { return h.over(t, h.schema(s), nil) }
+	o.Peer = func(t *testing.T, s store.Store) store.Store {
+		return h.over(t, opened{h.of(s).schema, h.pool(t)}, nil)
+	}
 	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &o)
 }
 
