@@ -163,3 +163,27 @@ func incompressible(n int) string {
 	}
 	return b.String()
 }
+
+// TestCancelledOnce has an operator cancel a statement that waits for a row, once. The statement is
+// sent again, because PostgreSQL may report a lock_timeout in the same way.
+func TestCancelledOnce(t *testing.T) {
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema})
+	fill(t, s, op(steady.For("held"), 1, store.IfFits))
+	release := lockRow(t, admin, schema, "held")
+	done := make(chan error, 1)
+	go func() { done <- s.Delete(t.Context(), "held") }()
+	waiters(t, admin, schema, 1)
+	var cancelled int
+	const cancel = `SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
+WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
+	if err := admin.QueryRow(t.Context(), cancel, schema).Scan(&cancelled); err != nil || cancelled != 1 {
+		t.Fatalf("%d statements were cancelled, %v; want 1", cancelled, err)
+	}
+	waiters(t, admin, schema, 1)
+	release()
+	if err := promptly(t, func() error { return <-done }); err != nil {
+		t.Error(err)
+	}
+}

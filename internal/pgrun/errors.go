@@ -23,6 +23,7 @@ const (
 	readOnly                  // nothing was applied, and this connection will never apply anything
 	down                      // nothing was applied, and another statement would fare no better
 	stalled                   // nothing was applied: a row was held for longer than lock_timeout
+	cancelled                 // as refused, but perhaps by mistake
 	unknown                   // the server may have applied it
 )
 
@@ -45,6 +46,8 @@ func judge(err error) verdict {
 			return readOnly
 		case pg.Code == "55P03":
 			return stalled
+		case pg.Code == "57014":
+			return cancelled
 		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
 			return unknown
 		}
@@ -62,7 +65,9 @@ func judge(err error) verdict {
 
 // Refused reports that the server answered no to a statement for several callers. Nothing was
 // applied, and the part of each caller may succeed alone.
-func Refused(err error) bool { return err != nil && judge(err) == refused }
+func Refused(err error) bool {
+	return err != nil && (judge(err) == refused || judge(err) == cancelled)
+}
 
 // Stalled reports that a statement waited longer than its lock_timeout for a row, and that nothing
 // was applied.

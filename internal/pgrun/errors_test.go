@@ -49,7 +49,7 @@ func TestErrors(t *testing.T) {
 		{"connections", "every statement fails alike", coded("53300"), down, "no connection left"},
 		{"password", "every statement fails alike", coded("28P01"), down, "user and the password"},
 		{"lock timeout", "another part of the batch may succeed", coded("55P03"), stalled, "another transaction holds the row"},
-		{"cancelled", "another part of the batch may succeed", coded("57014"), refused, "statement_timeout"},
+		{"cancelled", "another part of the batch may succeed", coded("57014"), cancelled, "statement_timeout"},
 		{"bad text", "another part of the batch may succeed", coded("22021"), refused, "22021"},
 		{"no connection", "nothing was sent", unsent{io.EOF}, down, "closed the connection"},
 		{"no connection in time", "nothing was sent", unsent{context.DeadlineExceeded}, down, "deadline exceeded"},
@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 			if got := judge(c.err); got != c.want {
 				t.Errorf("verdict %d, want %d: %s", got, c.want, c.why)
 			}
-			if Refused(c.err) != (c.want == refused) {
+			if Refused(c.err) != (c.want == refused || c.want == cancelled) {
 				t.Errorf("Refused is %t", Refused(c.err))
 			}
 			err := r.explain(c.err)

@@ -38,6 +38,11 @@ const retries = 3
 
 // retry calls attempt again while its error says that nothing was applied and that the same
 // statement may succeed. It returns the error of the last attempt as the driver made it.
+//
+// A cancelled statement is sent once more. A lock_timeout that passes while the server grants the
+// lock cancels the statement a moment later. If the statement has begun to wait for its next lock by
+// then, the server has cleared the mark of the timeout (enable_timeout in timeout.c of PostgreSQL)
+// and reports a user's request.
 func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 	for n := 0; ; n++ {
 		err := attempt()
@@ -47,7 +52,7 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 		switch v := judge(err); {
 		case v == serialized && !r.explicit.Swap(true):
 			continue // the next attempt asks for READ COMMITTED: there is nobody to wait for
-		case v == serialized, v == retry:
+		case v == serialized, v == retry, v == cancelled && n == 0:
 			r.retrying(n+1, r.explain(err))
 		default:
 			return err

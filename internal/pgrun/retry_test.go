@@ -36,6 +36,8 @@ func TestRetry(t *testing.T) {
 		{"second serialization failure", "it has another cause", []error{coded("40001"), coded("40001"), nil}, nil, 3, 1},
 		{"not sent", "nothing was applied", []error{safe{"write failed"}, nil}, nil, 2, 1},
 		{"refused", "the same statement is refused again", []error{coded("22021"), nil}, coded("22021"), 1, 0},
+		{"cancelled", "lock_timeout may have passed at a bad moment", []error{coded("57014"), nil}, nil, 2, 1},
+		{"cancelled twice", "somebody means it", []error{coded("57014"), coded("57014"), nil}, coded("57014"), 2, 1},
 		{"unknown", "a second attempt could apply it twice", []error{boom, nil}, boom, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -34,9 +34,9 @@ const (
 )
 
 // minBatch is how many decisions must wait before a second transaction begins beside one that is in
-// flight. A transaction costs the server as much as ten decisions in it, so two small ones take
-// longer than one.
-const minBatch = 16
+// flight. The server works on the one while the client reads the other. A transaction costs the
+// server as much as ten decisions in it, so smaller ones take longer than one.
+const minBatch = 8
 
 // Options adjust a [Ledger]. A nil *Options means all defaults.
 type Options struct {
