@@ -2,6 +2,7 @@ package spend
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -71,15 +72,15 @@ type Usage struct {
 // answer returns the decision in the form for the caller.
 func (t *attempt) answer() (Decision, error) {
 	out := Decision{Approved: len(t.refusals) == 0, Amount: t.moved, At: time.UnixMicro(t.now).UTC()}
-	shown := make([][]Usage, len(t.accounts))
+	first := make([]int, len(t.accounts)) // where the figures of each account begin
 	for i, a := range t.accounts {
-		for _, u := range a.tallies {
+		first[i] = len(out.Remaining)
+		for j, u := range a.tallies {
 			if u.rule.each && t.upkeeps() {
 				continue // the request has no value, and no rule refuses it
 			}
-			shown[i] = append(shown[i], u.of(t.tags).report(a))
+			out.Remaining = append(slices.Grow(out.Remaining, len(a.tallies)-j), u.of(t.tags).report(a))
 		}
-		out.Remaining = append(out.Remaining, shown[i]...)
 	}
 	for _, r := range t.refusals {
 		a := t.accounts[r.account]
@@ -93,7 +94,7 @@ func (t *attempt) answer() (Decision, error) {
 			return Decision{}, err
 		}
 		// The caller waits by the ledger's clock, which the account's time may be ahead of.
-		d := Decline{Usage: shown[r.account][r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
+		d := Decline{Usage: out.Remaining[first[r.account]+r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
 		out.Declines = append(out.Declines, d)
 		out.RetryAfter = max(out.RetryAfter, d.RetryAfter)
 	}

@@ -286,7 +286,8 @@ const format = 1
 
 type encoder struct{ b []byte }
 
-func newEncoder() *encoder { return &encoder{b: []byte{format}} }
+// newEncoder has room for most values, so that they are not copied while they grow.
+func newEncoder() *encoder { return &encoder{b: append(make([]byte, 0, 192), format)} }
 
 func (e *encoder) int(v int64)     { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) float(v float64) { e.b = binary.BigEndian.AppendUint64(e.b, math.Float64bits(v)) }
