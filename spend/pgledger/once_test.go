@@ -115,11 +115,13 @@ func TestRaces(t *testing.T) {
 	spendload.Races(t, ledgers)
 }
 
-// TestProcesses is TestRaces in two processes.
+// TestProcesses is TestRaces in four processes with 64 callers each. The account is not over by one
+// cent.
 func TestProcesses(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
-	const processes = 2
+	l := over(t, pool, &postgres.Options{Schema: schema})
+	const processes = 4
 	for round := range 3 {
 		approved, over := 0, 0
 		var outs []*bufio.Reader
@@ -165,11 +167,12 @@ func TestProcesses(t *testing.T) {
 			}
 		}
 		if approved != 100 {
-			t.Errorf("%d of 400 spends of 1.00 were approved; want exactly 100", approved)
+			t.Errorf("%d of %d spends of 1.00 were approved; want exactly 100", approved, processes*tries)
 		}
 		if over > 100_00 || over < 90_00 {
 			t.Errorf("%d were spent of %d", over, 100_00)
 		}
+		spendload.Remainder(t, l, fmt.Sprint("random:", round), 100_00-int64(over))
 	}
 }
 
@@ -184,6 +187,9 @@ func init() {
 	}
 	os.Exit(0)
 }
+
+// tries is the number of spends that one process tries.
+const tries = 200
 
 func processChild(args string) error {
 	var url, schema string
@@ -213,11 +219,11 @@ func processChild(args string) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), 32, 200, 1_00, 1_00)
+	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), 64, tries, 1_00, 1_00)
 	if err != nil {
 		return err
 	}
-	random, err := spendload.Race(l, fmt.Sprint("random:", round), 32, 200, 1, 90)
+	random, err := spendload.Race(l, fmt.Sprint("random:", round), 64, tries, 1, 90)
 	if err != nil {
 		return err
 	}

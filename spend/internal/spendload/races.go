@@ -79,22 +79,37 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 		if sum > 100_00 || sum < 90_00 {
 			t.Errorf("charges of %d cents were approved; want 9000 to 10000", sum)
 		}
-		left := 100_00 - sum
-		if left == 0 {
+		remainder(t, b, account, 100_00-sum)
+	}
+}
+
+// Remainder checks that an account of [Race] has that many cents left, and not one more.
+func Remainder(t *testing.T, l ledger.Ledger, account string, left int64) {
+	t.Helper()
+	b, err := raceBudgets(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remainder(t, b, account, left)
+}
+
+func remainder(t *testing.T, b *spend.Budgets, account string, left int64) {
+	t.Helper()
+	for n, want := range map[int64]bool{left + 1: false, left: true} {
+		if n == 0 {
 			continue
 		}
-		for n, want := range map[int64]bool{left + 1: false, left: true} {
-			d, err := b.AbleToAccept(context.Background(), spend.Request{Account: account, Amount: euros(n)})
-			if err != nil || d.Approved != want {
-				t.Errorf("%d cents of a remainder of %d: approved is %t, %v; want %t", n, left, d.Approved, err, want)
-			}
+		d, err := b.AbleToAccept(context.Background(), spend.Request{Account: account, Amount: euros(n)})
+		if err != nil || d.Approved != want {
+			t.Errorf("%d cents of a remainder of %d: approved is %t, %v; want %t", n, left, d.Approved, err, want)
 		}
-		d, err := b.Charge(context.Background(), spend.Request{
-			ID: fmt.Sprint("fit-", account, sum), Account: account, Amount: euros(left),
-		})
-		if err != nil || !d.Approved {
-			t.Errorf("charging the exact remainder of %d cents: %+v, %v; want an approval", left, d, err)
-		}
+	}
+	if left == 0 {
+		return
+	}
+	d, err := b.Charge(context.Background(), spend.Request{ID: fmt.Sprint("fit-", account), Account: account, Amount: euros(left)})
+	if err != nil || !d.Approved {
+		t.Errorf("charging the exact remainder of %d cents: %+v, %v; want an approval", left, d, err)
 	}
 }
 
