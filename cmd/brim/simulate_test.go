@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -112,20 +114,50 @@ func TestCompare(t *testing.T) {
 	cliIn(t, ctx, "", long...).want(t, 130, `"complete":false`, "ended by signal: interrupt")
 }
 
-// Every answer in docs/algorithms.md is the output of the command above it.
+// Every answer in docs/algorithms.md is the output of the command above it. The test of
+// examples/hierarchy compares that of "go run".
 func TestAlgorithmsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/algorithms.md")
+	text, err := os.ReadFile("../../docs/algorithms.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```console\n\\$ brim ([^\n]*)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 10 || strings.Count(string(page), "```") != 2*len(blocks) {
-		t.Errorf("the page has %d commands; want 10, and no other blocks", len(blocks))
+	page := string(text)
+	blocks := regexp.MustCompile("(?s)```console\n\\$ brim ([^\n]*)\n(.*?)```").FindAllStringSubmatch(page, -1)
+	others := strings.Count(page, "```console\n$ go run ")
+	if len(blocks) != 36 || others != 1 || strings.Count(page, "```") != 2*(len(blocks)+others) {
+		t.Errorf("the page has %d commands of brim and %d others; want 36 and 1, and no other blocks", len(blocks), others)
 	}
 	for _, block := range blocks {
 		r := cli(t, strings.Fields(block[1])...)
 		if r.code != exitOK || r.stdout != block[2] {
 			t.Errorf("brim %s\nanswers\n%s\nand the page shows\n%s", block[1], r.stdout, block[2])
 		}
+	}
+}
+
+// The speed in docs/algorithms.md was measured on a machine of its own. It must be of the order of
+// magnitude that brim bench finds here.
+func TestAlgorithmsPageSpeed(t *testing.T) {
+	page, err := os.ReadFile("../../docs/algorithms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("\\| `(--store memory: [^`]*)` \\| ([0-9,]+) \\|").FindStringSubmatch(string(page))
+	if row == nil {
+		t.Fatal("the page has no row of a store in memory")
+	}
+	want, err := strconv.ParseFloat(strings.ReplaceAll(row[2], ",", ""), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b struct {
+		PerSecond float64 `json:"decisions_per_second"`
+	}
+	r := cli(t, append([]string{"bench", "--duration", "100ms", "--json"}, strings.Fields(row[1])...)...)
+	if err := json.Unmarshal([]byte(r.stdout), &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.PerSecond < want/30 || b.PerSecond > want*30 {
+		t.Errorf("brim bench %s finds %.0f decisions per second; the page shows %v", row[1], b.PerSecond, want)
 	}
 }

@@ -48,6 +48,13 @@ var guides = map[string]func(context.Context) (string, error){
 	"twice-the-capacity.svg": twiceTheCapacity,
 	"depth-and-timeout.svg":  depthAndTimeout,
 	"spend.svg":              leakyOrRolling,
+	"window-edge.svg":        windowEdge,
+	"bytes-per-client.svg":   bytesPerClient,
+	"mirror-images.svg":      mirrorImages,
+	"queue-or-meter.svg":     queueOrMeter,
+	"retry-storm.svg":        retryStorm,
+	"five-fills.svg":         fiveFills,
+	"after-outage.svg":       afterOutage,
 }
 
 // allPictures returns all pictures of the documentation by path.

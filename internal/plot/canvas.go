@@ -28,11 +28,16 @@ var (
 	}
 )
 
+// shared are the rules of both palettes. A rim in the colour of the ground keeps text readable where
+// it stands on a line.
+const shared = ".plot text{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}.plot .head{font-weight:bold}"
+
 // css returns the rules of a palette. Every element has a class and draws in currentColor, so
 // that the rules name each colour once. The rules apply only below .plot, because a page may
 // contain several pictures beside elements of its own.
 func (p *palette) css() string {
-	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}", p.ink, p.ground, p.faint)
+	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}.plot text{stroke:%s}",
+		p.ink, p.ground, p.faint, p.ground)
 	for i, c := range p.colors {
 		s += fmt.Sprintf(".plot .%s{color:%s}", Color(i).class(), c)
 	}
@@ -60,9 +65,9 @@ func newCanvas(width, height float64, title, description string) *canvas {
 	if description != "" {
 		c.element("desc", description)
 	}
-	fmt.Fprintf(&c.b, "<style>%s@media (prefers-color-scheme:dark){%s}</style>\n", light.css(), dark.css())
+	fmt.Fprintf(&c.b, "<style>%s%s@media (prefers-color-scheme:dark){%s}</style>\n", shared, light.css(), dark.css())
 	c.b.WriteString(`<rect class="ground" width="100%" height="100%"/>` + "\n")
-	c.text(margin, 24, "start", ink, title)
+	c.text(margin, 24, "start", ink+" head", title)
 	return c
 }
 
@@ -117,3 +122,6 @@ func pixels(v float64) string {
 // textWidth estimates the width of text in pixels. A picture cannot measure the reader's font;
 // the estimate is generous.
 func textWidth(s string) float64 { return 7 * float64(utf8.RuneCountInString(s)) }
+
+// titleWidth estimates the width of a title, which is bold.
+func titleWidth(s string) float64 { return 1.15 * textWidth(s) }

@@ -62,7 +62,7 @@ func (f *Figure) layout() *drawing {
 	d.left = margin + numbers + gap
 	d.right = d.left + width
 	d.x = f.X.newScale(xs, d.left, d.right)
-	whole := max(d.right+gap+names, margin+max(textWidth(f.Title), textWidth(f.Y.Label))) + margin
+	whole := max(d.right+gap+names, margin+max(titleWidth(f.Title), textWidth(f.Y.Label))) + margin
 	d.canvas = newCanvas(whole, d.bottom+foot, f.Title, f.Description)
 	return d
 }

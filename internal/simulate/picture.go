@@ -85,14 +85,18 @@ func name(d time.Duration) string {
 // share that may be refused, if that is not negative.
 func SharePicture(title string, outcomes []Outcome, refuse float64) string {
 	f := plot.Figure{
-		Title:       title,
-		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis.",
-		X:           plot.Axis{Label: "capacity in units", Log: true},
-		Y:           plot.Axis{Label: "refused, % of the requests", Max: 1},
+		Title: title,
+		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis. " +
+			"It ends at the first capacity that refuses nothing.",
+		X: plot.Axis{Label: "capacity in units", Log: true},
+		Y: plot.Axis{Label: "refused, % of the requests", Max: 1},
 	}
 	var points []plot.Point
 	for i := range outcomes {
 		points = append(points, plot.Point{X: outcomes[i].Limit.Capacity, Y: 100 * outcomes[i].Share()})
+	}
+	for n := len(points); n > 2 && points[n-1].Y == 0 && points[n-2].Y == 0; n-- {
+		points = points[:n-1]
 	}
 	f.Curves = []plot.Curve{{Points: points, Dots: true}}
 	if refuse >= 0 {

@@ -308,5 +308,6 @@ func (r *run) count(limit int, g gate) {
 				Full: d.state.Full, Spilled: g.units(d.state.Spilled),
 			})
 		}
+		d.wait = 0 // the gate of the next limit may not set it
 	}
 }

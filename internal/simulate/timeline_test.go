@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"encoding/xml"
 	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -81,5 +82,18 @@ func TestPicturesAreXML(t *testing.T) {
 		if !strings.Contains(svg, "<title>a &lt; b</title>") || !strings.Contains(svg, "<desc>") {
 			t.Errorf("%s: the picture has no title and description for screen readers", name)
 		}
+	}
+}
+
+// A picture of shares ends with the first limit that refuses nothing.
+func TestSharePictureEnds(t *testing.T) {
+	var outcomes []simulate.Outcome
+	for i := range 6 {
+		limit := simulate.Over(math.Pow(10, float64(i)), time.Second)
+		outcomes = append(outcomes, simulate.Outcome{Limit: limit, Accepted: 9, Refused: int64(max(0, 3-i))})
+	}
+	svg := simulate.SharePicture("share", outcomes, -1)
+	if dots := strings.Count(svg, `width="6" height="6"`); dots != 4 || strings.Contains(svg, "10k") {
+		t.Errorf("%d limits are drawn; want 4, the last of 1000", dots)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
 )
 
 // Use is the way in which callers use a bucket. In the zero value an arrival goes in if it fits, as
@@ -47,7 +48,8 @@ func (u Use) Validate() error {
 type calling struct {
 	unit
 	use    Use
-	stage  *Stage
+	clock  *Clock
+	lim    *brim.Limiter
 	shaper *brim.Shaper
 }
 
@@ -55,16 +57,17 @@ func newCalling(use Use, u unit) (*calling, error) {
 	if err := use.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	stage, err := NewStage(Start)
+	clock := new(Clock)
+	db, err := memory.New(&memory.Options{Clock: clock.Now, MaxSkew: MaxSkew})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	stage.Limiter = stage.WithPenalty(use.Penalty)
-	shaper, err := brim.NewShaper(stage.Limiter, &brim.ShaperOptions{MaxWait: use.MaxWait})
+	lim := brim.New(db, nil).WithPenalty(use.Penalty)
+	shaper, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: use.MaxWait})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	return &calling{unit: u, use: use, stage: stage, shaper: shaper}, nil
+	return &calling{unit: u, use: use, clock: clock, lim: lim, shaper: shaper}, nil
 }
 
 func (g *calling) numbers() int { return 2 } // the level and its time
@@ -79,7 +82,7 @@ func (g *calling) decide(ctx context.Context, batch []decision) error {
 }
 
 func (g *calling) call(ctx context.Context, d *decision) (err error) {
-	g.stage.Clock.micros.Store(d.at)
+	g.clock.micros.Store(d.at)
 	bucket, amount := g.scaled.For(d.arrival.Key), g.amount(d.arrival.Cost)
 	switch {
 	case g.use.Queue:
@@ -92,9 +95,9 @@ func (g *calling) call(ctx context.Context, d *decision) (err error) {
 			d.wait = r.Turn().Sub(r.State.At)
 		}
 	case g.use.Fillup:
-		d.state, err = g.stage.Fillup(ctx, bucket, amount)
+		d.state, err = g.lim.Fillup(ctx, bucket, amount)
 	default:
-		d.state, err = g.stage.TryFillup(ctx, bucket, amount)
+		d.state, err = g.lim.TryFillup(ctx, bucket, amount)
 	}
 	return err
 }

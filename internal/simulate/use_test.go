@@ -89,6 +89,23 @@ func TestUsesDecideAlike(t *testing.T) {
 	}
 }
 
+// A wait in one queue is no wait in the next limit of the run.
+func TestWaitsOfSeveralLimits(t *testing.T) {
+	queue := simulate.Over(2, 2*time.Second)
+	plain, impatient := queue, queue
+	queue.Use.Queue = true
+	impatient.Use = simulate.Use{Queue: true, MaxWait: 500 * time.Millisecond}
+	var waits []time.Duration
+	arrivals := []simulate.Arrival{{Key: "k", Cost: 1}, {Key: "k", Cost: 1}}
+	_, err := simulate.Run(t.Context(), simulate.Of(arrivals...), simulate.Options{
+		Limits: []simulate.Limit{queue, plain, queue, impatient},
+		Watch:  func(e simulate.Event) { waits = append(waits, e.Wait) },
+	})
+	if want := []time.Duration{0, 1e9, 0, 0, 0, 1e9, 0, 0}; err != nil || !slices.Equal(waits, want) {
+		t.Errorf("the waits are %v, %v; want %v", waits, err, want)
+	}
+}
+
 func TestUsesAreChecked(t *testing.T) {
 	limit := func(change func(*simulate.Limit)) simulate.Options {
 		l := simulate.Over(1, time.Second)
