@@ -2,7 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
-.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
+.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures playground demo
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -87,8 +87,13 @@ bench-accept: ## check the promises of leases and remembered refusals at full lo
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
 	$(GO) run ./spend/internal/spendbench $(SPENDFLAGS)
 
-pictures: ## draw every picture of docs anew
+pictures: ## draw every picture of docs anew, and write the colours of the playground
 	$(GO) run ./internal/draw
+
+playground: ## build docs/playground for browsers: playground.wasm, and wasm_exec.js of the Go in use
+	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags="-s -w" -o docs/playground/playground.wasm ./docs/playground
+	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" docs/playground/wasm_exec.js
+	@ls -l docs/playground/playground.wasm; echo "compressed: $$(gzip -9 -c docs/playground/playground.wasm | wc -c) bytes"
 
 torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of torture
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...

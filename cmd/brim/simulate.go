@@ -192,7 +192,7 @@ func (a *app) drawSimulation(
 		return a.savePicture(f.plot, simulate.SharePicture("brim simulate --sweep "+limitText(l), outcomes, -1))
 	}
 	until := max(f.pattern.Duration, last)
-	return a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until))
+	return a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until, 0))
 }
 
 func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error {

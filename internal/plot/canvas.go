@@ -2,7 +2,6 @@ package plot
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"math"
 	"strconv"
@@ -44,6 +43,19 @@ func (p *palette) css() string {
 	return s
 }
 
+// Variables returns rules of CSS that set the colours of pictures as variables, for a page that shows
+// pictures: --ground, --ink, --faint and --c0, --c1 and so on for the colours.
+func Variables() string {
+	set := func(p *palette) string {
+		s := fmt.Sprintf("  --ground: %s;\n  --ink: %s;\n  --faint: %s;\n", p.ground, p.ink, p.faint)
+		for i, c := range p.colors {
+			s += fmt.Sprintf("  --%s: %s;\n", Color(i).class(), c)
+		}
+		return s
+	}
+	return ":root {\n" + set(&light) + "}\n@media (prefers-color-scheme: dark) {\n:root {\n" + set(&dark) + "}\n}\n"
+}
+
 // class returns the name of the CSS class of a colour. Colours beyond the last begin again with
 // the first.
 func (c Color) class() string { return "c" + strconv.Itoa(int(uint(c)%colors)) }
@@ -78,9 +90,33 @@ func (c *canvas) element(name, text string) {
 	c.b.WriteString("</" + name + ">\n")
 }
 
-// escape writes text. Characters that XML cannot contain become U+FFFD.
+// escape writes text as xml.EscapeText does, without linking that package into a program in a
+// browser. Characters that XML cannot contain become U+FFFD.
 func (c *canvas) escape(text string) {
-	_ = xml.EscapeText(&c.b, []byte(text)) // a bytes.Buffer takes everything
+	for _, r := range text { // a byte that is not UTF-8 is read as U+FFFD
+		switch {
+		case r == '&':
+			c.b.WriteString("&amp;")
+		case r == '<':
+			c.b.WriteString("&lt;")
+		case r == '>':
+			c.b.WriteString("&gt;")
+		case r == '"':
+			c.b.WriteString("&#34;")
+		case r == '\'':
+			c.b.WriteString("&#39;")
+		case r == '\t':
+			c.b.WriteString("&#x9;")
+		case r == '\n':
+			c.b.WriteString("&#xA;")
+		case r == '\r':
+			c.b.WriteString("&#xD;")
+		case r < ' ' || r == 0xFFFE || r == 0xFFFF:
+			c.b.WriteRune(utf8.RuneError)
+		default:
+			c.b.WriteRune(r)
+		}
+	}
 }
 
 func (c *canvas) text(x, y float64, anchor, class, s string) {

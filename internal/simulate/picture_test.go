@@ -40,7 +40,7 @@ func TestLevelsAreExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		svg := levels.Picture("level", limit, pattern.Duration)
+		svg := levels.Picture("level", limit, pattern.Duration, 0)
 		frame := line(t, svg, `class="ink" fill="none" stroke="currentColor" stroke-width="1" points="`)
 		left, top, bottom, right := frame[0].X, frame[0].Y, frame[1].Y, frame[2].X
 		drawn := line(t, svg, `stroke-width="2" points="`)

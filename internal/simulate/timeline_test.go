@@ -65,11 +65,11 @@ func TestPicturesAreXML(t *testing.T) {
 	levels.Add(simulate.Event{Arrival: simulate.Arrival{Key: "<k>"}, At: simulate.Start, Level: 3})
 	limit := simulate.Over(5, time.Second)
 	for name, svg := range map[string]string{
-		"no requests": empty.Picture("a < b"), "requests": one.Picture("a < b"),
+		"no requests": empty.Picture("a < b", 0), "requests": one.Picture("a < b", 0),
 		"no limits":  simulate.SharePicture("a < b", nil, 0.01),
 		"limits":     simulate.SharePicture("a < b", []simulate.Outcome{{Limit: limit, Accepted: 99, Refused: 1}}, 0.01),
-		"one level":  levels.Picture("a < b", limit, time.Minute),
-		"no arrival": new(simulate.Levels).Picture("a < b", limit, 0),
+		"one level":  levels.Picture("a < b", limit, time.Minute, 300),
+		"no arrival": new(simulate.Levels).Picture("a < b", limit, 0, 0),
 	} {
 		d := xml.NewDecoder(strings.NewReader(svg))
 		for {
