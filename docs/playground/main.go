@@ -19,7 +19,7 @@ import (
 )
 
 // maxAttempts bounds a run, so that the page answers while a slider moves.
-const maxAttempts = 10_000
+const maxAttempts = 5_000
 
 func main() {
 	js.Global().Set("brimSimulate", js.FuncOf(func(_ js.Value, args []js.Value) any {
@@ -108,11 +108,12 @@ func run(in input) (map[string]any, error) {
 	if s.Served > 0 {
 		mean = s.Total.Seconds() / float64(s.Served)
 	}
+	// Both pictures have numbers at the left. That of the rates has names at the right.
 	width := in.number("width")
 	return map[string]any{
 		"callers": s.Callers, "attempts": s.Attempts, "accepted": o.Accepted, "refused": o.Refused, "share": o.Share(),
 		"served": s.Served, "gaveUp": s.GaveUp, "busiest": s.Busiest, "meanWait": mean, "longestWait": s.Longest.Seconds(),
-		"level": levels.Picture("Level of the bucket", limit, max(pattern.Duration, s.Last), width),
-		"rates": timeline.Picture("Requests over the time", width),
+		"level": levels.Picture("Level of the bucket", limit, max(pattern.Duration, s.Last), max(0, width-90)),
+		"rates": timeline.Picture("Requests over the time", max(0, width-160)),
 	}, nil
 }

@@ -20,24 +20,24 @@ function inputs() {
   return all;
 }
 
-// The command with the same inputs and the same answer.
-function command(all) {
-  const flags = ["--capacity", all.capacity, "--leak-rate", all.leakRate];
+// The flags of the command with the same inputs and the same answer.
+function flagsOf(all) {
+  const flags = [`--capacity ${all.capacity}`, `--leak-rate ${all.leakRate}`];
   if (all.use === "queue") flags.push("--queue");
-  if (all.maxWait > 0) flags.push("--max-wait", all.maxWait + "ms");
-  if (all.pattern !== "constant") flags.push("--pattern", all.pattern);
-  flags.push("--rate", all.rate);
-  if (all.burst > 0) flags.push("--burst", all.burst);
-  flags.push("--duration", all.duration + "ms");
-  if (all.attempts > 1) flags.push("--attempts", all.attempts);
-  if (all.retryEvery > 0) flags.push("--retry-every", all.retryEvery + "ms");
-  if (all.jitter > 0) flags.push("--jitter", all.jitter);
-  return "brim simulate " + flags.join(" ");
+  if (all.maxWait > 0) flags.push(`--max-wait ${all.maxWait}ms`);
+  if (all.pattern !== "constant") flags.push(`--pattern ${all.pattern}`);
+  flags.push(`--rate ${all.rate}`);
+  if (all.burst > 0) flags.push(`--burst ${all.burst}`);
+  flags.push(`--duration ${all.duration}ms`);
+  if (all.attempts > 1) flags.push(`--attempts ${all.attempts}`);
+  if (all.retryEvery > 0) flags.push(`--retry-every ${all.retryEvery}ms`);
+  if (all.jitter > 0) flags.push(`--jitter ${all.jitter}`);
+  return flags;
 }
 
-// The width of the plotted area: the pictures have about 100 pixels of numbers and names beside it.
-function plotWidth() {
-  return Math.max(180, Math.min(760, byId("level").clientWidth - 110));
+// The width of a picture in pixels, so that its text is as large as that of the page.
+function pictureWidth() {
+  return Math.max(300, Math.min(850, byId("level").clientWidth));
 }
 
 function seconds(s) {
@@ -52,7 +52,7 @@ function show(all, result) {
     return;
   }
   const share = (100 * result.share).toFixed(2);
-  summary.textContent = `${result.accepted} of ${result.attempts} attempts are accepted, and ${result.refused} refused (${share} %). ` +
+  summary.textContent = `${result.accepted} of ${result.attempts} attempts are accepted, and ${result.refused} refused (${share}\u00a0%). ` +
     `${result.served} of ${result.callers} callers are served.`;
   byId("level").innerHTML = result.level;
   byId("rates").innerHTML = result.rates;
@@ -72,7 +72,11 @@ function show(all, result) {
     row.append(head, cell);
     return row;
   }));
-  byId("command").textContent = command(all);
+  byId("command").replaceChildren("brim simulate", ...flagsOf(all).flatMap((flag) => {
+    const whole = document.createElement("span"); // a line breaks between flags, and not within one
+    whole.textContent = flag;
+    return [" ", whole];
+  }));
 }
 
 function update() {
@@ -91,7 +95,7 @@ function update() {
     show(all, { error: `"${name}" is not a number in its range` });
     return;
   }
-  show(all, brimSimulate({ ...all, width: plotWidth() }));
+  show(all, brimSimulate({ ...all, width: pictureWidth() }));
 }
 
 form.addEventListener("input", (event) => {

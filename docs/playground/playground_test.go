@@ -216,4 +216,6 @@ func simulated(t *testing.T, cli, svg string, in map[string]any) simulation {
 }
 
 // linesOf returns the lines of a picture: axes and curves.
-func linesOf(svg string) []string { return regexp.MustCompile(` points="[^"]*"`).FindAllString(svg, -1) }
+func linesOf(svg string) []string {
+	return regexp.MustCompile(` points="[^"]*"`).FindAllString(svg, -1)
+}

@@ -145,7 +145,7 @@ func (l *Levels) Picture(title string, limit Limit, until time.Duration, width f
 			"leak rate. A dashed line marks the capacity.",
 		Width:  width,
 		X:      plot.Axis{Label: "seconds; a cross marks a refused request", Max: until.Seconds()},
-		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: limit.Capacity},
+		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: 1.15 * limit.Capacity}, // room for the label
 		Guides: []plot.Guide{{At: limit.Capacity, Label: "the capacity"}},
 		Curves: []plot.Curve{{Points: plot.Level(l.changes, limit.LeakRate, until.Seconds())}},
 	}
