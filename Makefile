@@ -46,6 +46,7 @@ lint: ## formatting, vet, staticcheck and golangci-lint in the versions of inter
 	if [[ -n "$$unformatted" ]]; then echo "not formatted; run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	for module in . $(NESTED); do (cd $$module && $(GO) vet ./... && $(TOOL) golangci-lint run ./...); done
+	GOOS=js GOARCH=wasm $(GO) vet ./docs/playground
 	$(MAKE) --no-print-directory cross MODULES="$(IMPORTED)"
 
 cross: ## build and vet every module for other systems, or for PLATFORMS="linux/386 windows/amd64"
