@@ -106,6 +106,7 @@ form.addEventListener("input", (event) => {
 form.addEventListener("submit", (event) => event.preventDefault());
 
 async function start() {
+  if (typeof Go === "undefined") throw new Error("wasm_exec.js is missing; run make playground first");
   const go = new Go();
   const response = await fetch("playground.wasm");
   if (!response.ok) throw new Error(`playground.wasm: ${response.status}; run make playground first`);
