@@ -25,8 +25,8 @@ func (a *app) simulateCommand() *cobra.Command {
   poisson   at random, each independently of the others, --rate per second in the mean
   bursts    --burst of them at one moment, every --burst / --rate seconds
 
---at lists the arrivals instead: --at 0s,1.5s,3@2s comes at once, after 1.5 s, and, with a cost of 3,
-after 2 s.
+--at lists the arrivals instead: --at 0s,1.5s,3@2s comes at once, after 1.5 s, and, with a cost of
+3, after 2 s.
 
 A caller is accepted if its cost fits, as with brim try. With --fillup every arrival goes in, up to
 the rim, as with brim fillup; one that loses units counts as refused. With --queue the callers wait
@@ -48,12 +48,12 @@ fitted, and the bytes that the algorithm kept for a key, at eight per number.
 --each prints every decision: the level after it, when a refused arrival would fit, the turn of a
 caller in a queue, the units lost over the rim.
 
---plot writes a picture of the level of the first key's bucket; with --sweep, of the share of refused
-attempts by capacity.
+--plot writes a picture of the level of the first key's bucket; with --sweep, of the share of
+refused attempts by capacity.
 
 The same flags always give the same answer. simulate decides in memory and leaves every store alone.
 
-Exit status: 0; 130 after an interrupt, with the part that was done.`,
+Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that was done.`,
 		Example: `  brim simulate --rate 40 --duration 500ms --capacity 10 --leak-rate 5 --plot burst.svg
   brim simulate --pattern poisson --rate 20 --duration 10m --capacity 30 --leak-rate 22 --sweep
   brim simulate --at 1s,2@1.7s,2s,2@2.3s,3@6s --capacity 3 --leak-rate 1.5 --fillup --each

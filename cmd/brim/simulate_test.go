@@ -35,6 +35,8 @@ func TestSimulate(t *testing.T) {
 	if len(s.Limits) != 13 || s.Limits[12].Refused != 0 || s.Limits[0].Refused <= s.Limits[6].Refused {
 		t.Errorf("the sweep is %+v", s)
 	}
+	cli(t, "simulate", "--pattern", "poisson", "--rate", "0.001", "--duration", "1s", "--capacity", "1", "--leak-rate", "1").
+		want(t, exitData, "", "no requests")
 	// A storm with jitter serves as many, and its waves are lower.
 	storm := []string{
 		"simulate", "--pattern", "bursts", "--burst", "100", "--rate", "1", "--duration", "100s",
