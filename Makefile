@@ -2,7 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
-.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
+.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures playground demo
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -10,7 +10,7 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture
+NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
@@ -46,6 +46,7 @@ lint: ## formatting, vet, staticcheck and golangci-lint in the versions of inter
 	if [[ -n "$$unformatted" ]]; then echo "not formatted; run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	for module in . $(NESTED); do (cd $$module && $(GO) vet ./... && $(TOOL) golangci-lint run ./...); done
+	GOOS=js GOARCH=wasm $(GO) vet ./docs/playground
 	$(MAKE) --no-print-directory cross MODULES="$(IMPORTED)"
 
 cross: ## build and vet every module for other systems, or for PLATFORMS="linux/386 windows/amd64"
@@ -87,8 +88,13 @@ bench-accept: ## check the promises of leases and remembered refusals at full lo
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
 	$(GO) run ./spend/internal/spendbench $(SPENDFLAGS)
 
-pictures: ## draw every picture of docs anew
+pictures: ## draw every picture of docs anew, and write the colours of the playground
 	$(GO) run ./internal/draw
+
+playground: ## build docs/playground for browsers: playground.wasm, and wasm_exec.js of the Go in use
+	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags="-s -w" -o docs/playground/playground.wasm ./docs/playground
+	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" docs/playground/wasm_exec.js
+	@ls -l docs/playground/playground.wasm; echo "compressed: $$(gzip -9 -c docs/playground/playground.wasm | wc -c) bytes"
 
 torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of torture
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...

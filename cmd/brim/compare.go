@@ -34,10 +34,12 @@ type comparisonJSON struct {
 // checkCompare returns an error if the flags do not fit --compare.
 func (f *simulateFlags) checkCompare(l simulate.Limit) error {
 	p := &f.pattern
-	attempts := p.Rate * p.Duration.Seconds() * float64(p.Attempts)
+	attempts := f.attempts()
 	switch {
-	case f.sweep || f.plot != "":
-		return usagef("--compare prints a table; leave out --sweep and --plot")
+	case f.sweep || f.plot != "" || f.each:
+		return usagef("--compare prints a table; leave out --sweep, --plot and --each")
+	case l.Use != simulate.Use{}:
+		return usagef("--compare needs plain decisions; leave out --fillup, --queue and --penalty")
 	case l.LeakRate == 0:
 		return usagef("--compare needs a limit that leaks: without it there is no window")
 	case attempts > maxCompared:
@@ -65,7 +67,7 @@ func (a *app) compare(ctx context.Context, l simulate.Limit, f *simulateFlags) e
 		l.Algorithm = algorithm
 		exactness := simulate.NewExactness(l)
 		rep, err := simulate.Run(ctx, callers, simulate.Options{
-			Limits: []simulate.Limit{l}, Cost: f.pattern.Cost, Watch: exactness.Add,
+			Limits: []simulate.Limit{l}, Cost: f.cost(), Watch: exactness.Add,
 			Progress: func(int64) { p.set(float64(i)/float64(len(simulate.Algorithms())), algorithm.String()) },
 		})
 		if err != nil && (rep == nil || ctx.Err() == nil) {

@@ -125,7 +125,7 @@ func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f repla
 		if err := a.describeReplay(rep, log); err != nil || f.plot == "" {
 			return err
 		}
-		return a.savePicture(f.plot, course.Picture("brim replay "+limitText(l)))
+		return a.savePicture(f.plot, course.Picture("brim replay "+limitText(l), 0))
 	})
 }
 

@@ -13,32 +13,25 @@ import (
 	"github.com/brimgo/brim/internal/table"
 )
 
-// maxDrawn is the largest number of attempts in a picture of a level, which are in memory until the
-// end.
-const maxDrawn = 2_000_000
-
-// simulateFlags are the flags of simulate beside the limit.
-type simulateFlags struct {
-	pattern simulate.Pattern
-	shape   string
-	length  duration.Value
-	retry   duration.Value
-	sweep   bool
-	compare bool
-	plot    string
-}
-
 func (a *app) simulateCommand() *cobra.Command {
 	f := &simulateFlags{length: duration.Value(time.Minute)}
 	p := &f.pattern
 	cmd := &cobra.Command{
-		Use:   "simulate --rate N --capacity C (--leak-rate R | --over D) [--pattern P] [--sweep] [--plot FILE.svg]",
+		Use:   "simulate (--rate N | --at LIST) --capacity C (--leak-rate R | --over D) [--pattern P] [--sweep] [--plot FILE.svg]",
 		Short: "Run made-up arrivals through a limit",
 		Long: `Shows the effect of a limit on callers who arrive in a pattern, without a log and without waiting:
 
   constant  evenly spaced, --rate of them per second
   poisson   at random, each independently of the others, --rate per second in the mean
   bursts    --burst of them at one moment, every --burst / --rate seconds
+
+--at lists the arrivals instead: --at 0s,1.5s,3@2s comes at once, after 1.5 s, and, with a cost of
+3, after 2 s.
+
+A caller is accepted if its cost fits, as with brim try. With --fillup every arrival goes in, up to
+the rim, as with brim fillup; one that loses units counts as refused. With --queue the callers wait
+for a turn, as with brim exec --wait, and --max-wait bounds that time. With --penalty a refusal
+blocks the bucket for that time, or until-empty.
 
 With --attempts, a refused caller comes back, until it is accepted or has made that many attempts:
 after --retry-every, or, without that flag, after the time that the refusal named. --jitter 0.5
@@ -52,14 +45,19 @@ window of the time in which the limit drains. Its table shows the most units tha
 such a window, the accepted requests beyond the capacity in it, the refused requests that would have
 fitted, and the bytes that the algorithm kept for a key, at eight per number.
 
---plot writes a picture of the level of the first key's bucket; with --sweep, of the share of refused
-attempts by capacity.
+--each prints every decision: the level after it, when a refused arrival would fit, the turn of a
+caller in a queue, the units lost over the rim.
+
+--plot writes a picture of the level of the first key's bucket; with --sweep, of the share of
+refused attempts by capacity.
 
 The same flags always give the same answer. simulate decides in memory and leaves every store alone.
 
-Exit status: 0; 130 after an interrupt, with the part that was done.`,
+Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that was done.`,
 		Example: `  brim simulate --rate 40 --duration 500ms --capacity 10 --leak-rate 5 --plot burst.svg
   brim simulate --pattern poisson --rate 20 --duration 10m --capacity 30 --leak-rate 22 --sweep
+  brim simulate --at 1s,2@1.7s,2s,2@2.3s,3@6s --capacity 3 --leak-rate 1.5 --fillup --each
+  brim simulate --pattern bursts --burst 50 --rate 1 --capacity 50 --leak-rate 10 --queue
   brim simulate --pattern bursts --burst 100 --rate 2 --duration 10m --capacity 100 --over 1m --compare
   brim simulate --pattern bursts --burst 100 --rate 10 --capacity 20 --over 4s --attempts 5 --retry-every 1s --jitter 0.5 --json`,
 		Args: exactArgs(),
@@ -76,6 +74,13 @@ Exit status: 0; 130 after an interrupt, with the part that was done.`,
 	cmd.Flags().Var(&f.retry, "retry-every", "wait of a refused caller before the next attempt")
 	cmd.Flags().Lookup("retry-every").DefValue = "" // help must not show a default of 0s
 	cmd.Flags().Float64Var(&p.Jitter, "jitter", 0, "random prolongation of the wait, as a share of it")
+	cmd.Flags().Var(&f.at, "at", "list of arrivals, like 0s,1.5s,3@2s")
+	cmd.Flags().BoolVar(&f.fillup, "fillup", false, "put every arrival in, up to the rim")
+	cmd.Flags().BoolVar(&f.queue, "queue", false, "let callers wait for a turn")
+	cmd.Flags().Var(&f.maxWait, "max-wait", "longest wait for a turn")
+	cmd.Flags().Lookup("max-wait").DefValue = ""
+	cmd.Flags().StringVar(&f.penalty, "penalty", "", "time for which a refusal blocks the bucket, or until-empty")
+	cmd.Flags().BoolVar(&f.each, "each", false, "print every decision")
 	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
 	cmd.Flags().BoolVar(&f.compare, "compare", false, "decide by other algorithms, too, and compare them")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "file to write a picture to, as SVG")
@@ -84,37 +89,14 @@ Exit status: 0; 130 after an interrupt, with the part that was done.`,
 		if err != nil {
 			return err
 		}
-		p.Shape, p.Duration, p.RetryEvery = simulate.Shape(f.shape), f.length.Std(), f.retry.Std()
-		switch {
-		case !cmd.Flags().Changed("rate"):
-			return usagef("--rate is missing: the number of arrivals per second")
-		case p.Keys < 1:
-			return usagef("--keys is %d; it must be 1 or more", p.Keys)
-		case p.Attempts < 1:
-			return usagef("--attempts is %d; it must be 1 or more", p.Attempts)
-		case !(p.Cost > 0):
-			return usagef("--cost is %v; it must be above 0", p.Cost)
-		case p.Attempts == 1 && (p.RetryEvery > 0 || p.Jitter > 0):
-			return usagef("--retry-every and --jitter need --attempts of 2 or more: with 1, nobody comes back")
+		if l.Use, err = f.use(); err != nil {
+			return err
 		}
-		if err := p.Validate(); err != nil {
-			return usageError{err}
-		}
-		if err := l.ValidateAmount(p.Cost); err != nil {
-			return usageError{err}
-		}
-		if err := checkPicture(f.plot); err != nil {
+		if err := f.check(l); err != nil {
 			return err
 		}
 		if f.compare {
-			if err := f.checkCompare(l); err != nil {
-				return err
-			}
 			return a.compare(cmd.Context(), l, f)
-		}
-		most := p.Rate * p.Duration.Seconds() * float64(p.Attempts) / float64(p.Keys)
-		if f.plot != "" && !f.sweep && most > maxDrawn {
-			return usagef("the first key may see %.0f attempts, too many for a picture; choose a shorter --duration", most)
 		}
 		return a.simulate(cmd.Context(), l, f)
 	}
@@ -135,9 +117,10 @@ type callersJSON struct {
 
 // simulationJSON is the JSON of a simulation.
 type simulationJSON struct {
-	Pattern  string        `json:"pattern"`
-	Complete bool          `json:"complete"` // false after an interrupt
-	Limits   []callersJSON `json:"limits"`   // the smallest first
+	Pattern   string        `json:"pattern"`
+	Complete  bool          `json:"complete"`            // false after an interrupt
+	Limits    []callersJSON `json:"limits"`              // the smallest first
+	Decisions []stepJSON    `json:"decisions,omitempty"` // with --each
 }
 
 // simulate runs the pattern through the limits, each with callers of its own, and prints the
@@ -158,10 +141,8 @@ func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) 
 		if err != nil {
 			return usageError{err}
 		}
-		o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.pattern.Cost}
-		if f.plot != "" && !f.sweep {
-			o.Watch = levels.Add
-		}
+		o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.cost()}
+		o.Watch = f.watch(&levels, &result)
 		o.Progress = func(attempts int64) {
 			done := min(1, float64(callers.Stats().Last)/float64(f.pattern.Duration))
 			p.set((float64(i)+done)/float64(len(limits)), fmt.Sprintf("%d attempts", attempts))
@@ -211,7 +192,7 @@ func (a *app) drawSimulation(
 		return a.savePicture(f.plot, simulate.SharePicture("brim simulate --sweep "+limitText(l), outcomes, -1))
 	}
 	until := max(f.pattern.Duration, last)
-	return a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until))
+	return a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until, 0))
 }
 
 func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error {
@@ -225,8 +206,17 @@ func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error
 	if !result.Complete {
 		soFar = ", in the part that was simulated"
 	}
-	fmt.Fprintf(a.stdout, "%d callers, %s, at %s per second%s\n\n", result.Limits[0].Callers, f.shape,
-		units(f.pattern.Rate), soFar)
+	if f.each {
+		if err := a.printTables(f.decisions(result.Decisions)); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	atRate := ""
+	if f.pattern.Rate > 0 {
+		atRate = fmt.Sprintf(", at %s per second", units(f.pattern.Rate))
+	}
+	fmt.Fprintf(a.stdout, "%d callers, %s%s%s\n\n", result.Limits[0].Callers, f.shape, atRate, soFar)
 	t := table.New(table.Right("CAPACITY"), table.Right("LEAK RATE"), table.Right("ATTEMPTS"), table.Right("REFUSED"),
 		table.Right("SHARE"), table.Right("SERVED"), table.Right("GAVE UP"), table.Right("MEAN WAIT"),
 		table.Right("LONGEST"), table.Right("BUSIEST SECOND"))

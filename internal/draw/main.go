@@ -5,7 +5,8 @@
 // The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that
 // the program moves. The pictures in docs/bench show the figures of docs/bench/results.md. With
 // -results DIR the program draws only the figures of DIR/results.md, into DIR. The test of this
-// package fails if a picture in docs differs from the picture that the program makes.
+// package fails if a picture in docs differs from the picture that the program makes. The colours of
+// the playground are those of the pictures, so the program writes them, too.
 package main
 
 import (
@@ -16,6 +17,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+
+	"github.com/brimgo/brim/internal/plot"
 )
 
 func main() {
@@ -48,6 +51,13 @@ var guides = map[string]func(context.Context) (string, error){
 	"twice-the-capacity.svg": twiceTheCapacity,
 	"depth-and-timeout.svg":  depthAndTimeout,
 	"spend.svg":              leakyOrRolling,
+	"window-edge.svg":        windowEdge,
+	"bytes-per-client.svg":   bytesPerClient,
+	"mirror-images.svg":      mirrorImages,
+	"queue-or-meter.svg":     queueOrMeter,
+	"retry-storm.svg":        retryStorm,
+	"five-fills.svg":         fiveFills,
+	"after-outage.svg":       afterOutage,
 }
 
 // allPictures returns all pictures of the documentation by path.
@@ -63,6 +73,7 @@ func allPictures(ctx context.Context, docs string) (map[string]string, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	pictures[filepath.Join(docs, "playground", "colors.css")] = plot.Variables()
 	return pictures, nil
 }
 

@@ -44,6 +44,9 @@ func TestRunWritesThePictures(t *testing.T) {
 	if err := os.Mkdir(bench, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "playground"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	results, err := os.ReadFile(filepath.Join(docs, "bench", "results.md"))
 	if err != nil {
 		t.Fatal(err)

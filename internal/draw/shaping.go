@@ -42,55 +42,24 @@ func shaperOrPolicer(ctx context.Context) (string, error) {
 		}
 		f.Marks = append(f.Marks, m)
 	}
-	burst, err := simulate.NewCallers(simulate.Pattern{
-		Rate: float64(time.Second / arrivalGap), Duration: arrivals * arrivalGap,
-	})
+	policer := simulate.Limit{Limit: burstLimit}
+	shaper, impatient := policer, policer
+	shaper.Use.Queue = true
+	impatient.Use = simulate.Use{Queue: true, MaxWait: 500 * time.Millisecond}
+	events, _, err := watch(ctx, every(0, arrivalGap, arrivals, 1), policer, shaper, impatient)
 	if err != nil {
 		return "", err
 	}
-	_, err = simulate.Run(ctx, burst, simulate.Options{
-		Limits: []simulate.Limit{{Limit: burstLimit}},
-		Watch: func(e simulate.Event) {
-			mark(e.At.Sub(simulate.Start), 0, true)
-			mark(e.At.Sub(simulate.Start), 1, e.Accepted)
-		},
-	})
-	if err != nil {
-		return "", err
-	}
-	for i, maxWait := range []time.Duration{0, 500 * time.Millisecond} {
-		err := shapeBurst(ctx, maxWait, func(at time.Duration, accepted bool) { mark(at, 2+i, accepted) })
-		if err != nil {
-			return "", err
+	for row, decided := range events {
+		for _, e := range decided {
+			at := e.At.Sub(simulate.Start)
+			if row == 0 {
+				mark(at, 0, true)
+			}
+			mark(at+e.Wait, 1+row, e.Accepted)
 		}
 	}
 	return f.SVG(), nil
-}
-
-// shapeBurst sends the burst through a shaper, and calls mark with the turn of each call that the
-// shaper accepts and with the arrival of each call that it refuses.
-func shapeBurst(ctx context.Context, maxWait time.Duration, mark func(at time.Duration, accepted bool)) error {
-	s, err := simulate.NewStage(simulate.Start)
-	if err != nil {
-		return err
-	}
-	shaper, err := brim.NewShaper(s.Limiter, &brim.ShaperOptions{MaxWait: maxWait})
-	if err != nil {
-		return err
-	}
-	for k := range arrivals {
-		s.At(time.Duration(k) * arrivalGap)
-		r, err := shaper.Reserve(ctx, burstLimit.For("k"), 1)
-		if err != nil {
-			return err
-		}
-		at := s.Clock.Now()
-		if r.State.Accepted {
-			at = r.Turn()
-		}
-		mark(at.Sub(simulate.Start), r.State.Accepted)
-	}
-	return nil
 }
 
 // twiceTheCapacity shows the units that a bucket lets through in the time that it takes to drain.
@@ -173,25 +142,17 @@ func usefulTurns(ctx context.Context, depth, timeout time.Duration) (float64, er
 		rate = 20.0
 		gap  = time.Second / 30
 	)
-	s, err := simulate.NewStage(simulate.Start)
-	if err != nil {
-		return 0, err
-	}
-	shaper, err := brim.NewShaper(s.Limiter, nil)
+	queue := simulate.Limit{Limit: brim.Smooth(rate, depth), Use: simulate.Use{Queue: true}}
+	events, _, err := watch(ctx, every(0, gap, int(3*time.Minute/gap), 1), queue)
 	if err != nil {
 		return 0, err
 	}
 	all, inTime := 0, 0
-	for since := time.Duration(0); since < 3*time.Minute; since += gap {
-		s.At(since)
-		r, err := shaper.Reserve(ctx, brim.Smooth(rate, depth).For("k"), 1)
-		if err != nil {
-			return 0, err
-		}
-		if r.State.Accepted {
+	for _, e := range events[0] {
+		if e.Accepted {
 			all++
 		}
-		if r.State.Accepted && r.Turn().Sub(r.State.At) <= timeout {
+		if e.Accepted && e.Wait <= timeout {
 			inTime++
 		}
 	}

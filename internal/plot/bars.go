@@ -33,7 +33,7 @@ func (b *Bars) SVG() string {
 	left, bottom := margin+names+gap, head+height*float64(len(b.Rows))
 	right := left + width
 	beside := gap + textWidth("0.0001") // the longest number
-	whole := max(right+beside, left+key*float64(len(b.Groups)), margin+textWidth(b.Title)) + margin
+	whole := max(right+beside, left+key*float64(len(b.Groups)), margin+titleWidth(b.Title)) + margin
 	c := newCanvas(whole, bottom+foot, b.Title, b.Description)
 	for i, name := range b.Groups {
 		x := left + key*float64(i)

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"math"
 	"strconv"
@@ -28,15 +27,33 @@ var (
 	}
 )
 
+// shared are the rules of both palettes. A rim in the colour of the ground keeps text readable where
+// it stands on a line.
+const shared = ".plot text{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}.plot .head{font-weight:bold}"
+
 // css returns the rules of a palette. Every element has a class and draws in currentColor, so
 // that the rules name each colour once. The rules apply only below .plot, because a page may
 // contain several pictures beside elements of its own.
 func (p *palette) css() string {
-	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}", p.ink, p.ground, p.faint)
+	s := fmt.Sprintf(".plot{color:%s}.plot .ground{color:%s}.plot .faint{color:%s}.plot text{stroke:%s}",
+		p.ink, p.ground, p.faint, p.ground)
 	for i, c := range p.colors {
 		s += fmt.Sprintf(".plot .%s{color:%s}", Color(i).class(), c)
 	}
 	return s
+}
+
+// Variables returns rules of CSS that set the colours of pictures as variables, for a page that shows
+// pictures: --ground, --ink, --faint and --c0, --c1 and so on for the colours.
+func Variables() string {
+	set := func(p *palette) string {
+		s := fmt.Sprintf("  --ground: %s;\n  --ink: %s;\n  --faint: %s;\n", p.ground, p.ink, p.faint)
+		for i, c := range p.colors {
+			s += fmt.Sprintf("  --%s: %s;\n", Color(i).class(), c)
+		}
+		return s
+	}
+	return ":root {\n" + set(&light) + "}\n@media (prefers-color-scheme: dark) {\n:root {\n" + set(&dark) + "}\n}\n"
 }
 
 // class returns the name of the CSS class of a colour. Colours beyond the last begin again with
@@ -60,9 +77,9 @@ func newCanvas(width, height float64, title, description string) *canvas {
 	if description != "" {
 		c.element("desc", description)
 	}
-	fmt.Fprintf(&c.b, "<style>%s@media (prefers-color-scheme:dark){%s}</style>\n", light.css(), dark.css())
+	fmt.Fprintf(&c.b, "<style>%s%s@media (prefers-color-scheme:dark){%s}</style>\n", shared, light.css(), dark.css())
 	c.b.WriteString(`<rect class="ground" width="100%" height="100%"/>` + "\n")
-	c.text(margin, 24, "start", ink, title)
+	c.text(margin, 24, "start", ink+" head", title)
 	return c
 }
 
@@ -73,9 +90,33 @@ func (c *canvas) element(name, text string) {
 	c.b.WriteString("</" + name + ">\n")
 }
 
-// escape writes text. Characters that XML cannot contain become U+FFFD.
+// escape writes text as xml.EscapeText does, without linking that package into a program in a
+// browser. Characters that XML cannot contain become U+FFFD.
 func (c *canvas) escape(text string) {
-	_ = xml.EscapeText(&c.b, []byte(text)) // a bytes.Buffer takes everything
+	for _, r := range text { // a byte that is not UTF-8 is read as U+FFFD
+		switch {
+		case r == '&':
+			c.b.WriteString("&amp;")
+		case r == '<':
+			c.b.WriteString("&lt;")
+		case r == '>':
+			c.b.WriteString("&gt;")
+		case r == '"':
+			c.b.WriteString("&#34;")
+		case r == '\'':
+			c.b.WriteString("&#39;")
+		case r == '\t':
+			c.b.WriteString("&#x9;")
+		case r == '\n':
+			c.b.WriteString("&#xA;")
+		case r == '\r':
+			c.b.WriteString("&#xD;")
+		case r < ' ' || r == 0xFFFE || r == 0xFFFF:
+			c.b.WriteRune(utf8.RuneError)
+		default:
+			c.b.WriteRune(r)
+		}
+	}
 }
 
 func (c *canvas) text(x, y float64, anchor, class, s string) {
@@ -117,3 +158,6 @@ func pixels(v float64) string {
 // textWidth estimates the width of text in pixels. A picture cannot measure the reader's font;
 // the estimate is generous.
 func textWidth(s string) float64 { return 7 * float64(utf8.RuneCountInString(s)) }
+
+// titleWidth estimates the width of a title, which is bold.
+func titleWidth(s string) float64 { return 1.15 * textWidth(s) }

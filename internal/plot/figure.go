@@ -18,6 +18,7 @@ type drawing struct {
 	*canvas
 	x, y                     scale
 	left, right, top, bottom float64 // the edges of the plotted area
+	whole                    float64 // the width of the picture
 }
 
 // SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The
@@ -62,8 +63,8 @@ func (f *Figure) layout() *drawing {
 	d.left = margin + numbers + gap
 	d.right = d.left + width
 	d.x = f.X.newScale(xs, d.left, d.right)
-	whole := max(d.right+gap+names, margin+max(textWidth(f.Title), textWidth(f.Y.Label))) + margin
-	d.canvas = newCanvas(whole, d.bottom+foot, f.Title, f.Description)
+	d.whole = max(d.right+gap+names, margin+max(titleWidth(f.Title), textWidth(f.Y.Label), textWidth(f.X.Label))) + margin
+	d.canvas = newCanvas(d.whole, d.bottom+foot, f.Title, f.Description)
 	return d
 }
 
@@ -126,7 +127,8 @@ func (d *drawing) axes() {
 	}
 	d.line(ink, thin, Point{d.left, d.top}, Point{d.left, d.bottom}, Point{d.right, d.bottom})
 	d.text(margin, head-20, "start", ink, d.Y.Label)
-	d.text((d.left+d.right)/2, d.bottom+42, "middle", ink, d.X.Label)
+	middle, half := (d.left+d.right)/2, textWidth(d.X.Label)/2
+	d.text(min(max(middle, margin+half), d.whole-margin-half), d.bottom+42, "middle", ink, d.X.Label)
 }
 
 // The styles of lines.

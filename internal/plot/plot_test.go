@@ -3,8 +3,10 @@ package plot
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -289,4 +291,46 @@ func contrast(t *testing.T, a, b string) float64 {
 	}
 	x, y := luminance(a), luminance(b)
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// The label of a narrow picture is longer than its axis, and stays within the picture.
+func TestLabelsOfNarrowPictures(t *testing.T) {
+	label := strings.Repeat("wide ", 20)
+	f := Figure{Width: 100, X: Axis{Label: label}, Curves: []Curve{{Points: []Point{{1, 1}}}}}
+	svg := f.SVG()
+	var whole, x float64
+	if _, err := fmt.Sscanf(svg[strings.Index(svg, `viewBox="0 0 `):], `viewBox="0 0 %g`, &whole); err != nil {
+		t.Fatal(err)
+	}
+	before := svg[:strings.Index(svg, label)]
+	if _, err := fmt.Sscanf(before[strings.LastIndex(before, ` x="`):], ` x="%g`, &x); err != nil {
+		t.Fatal(err)
+	}
+	if half := textWidth(label) / 2; x-half < margin-1 || x+half > whole-margin+1 {
+		t.Errorf("the label reaches from %v to %v in a picture %v wide", x-half, x+half, whole)
+	}
+}
+
+// The package escapes text as encoding/xml does.
+func TestEscape(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	texts := []string{"a < b & c > \"d\" 'e'", "\t\n\r\x00\x1f\x7f", "\xff\xed\xa0\x80", "\ufffe\uffff\ufffd\U0010ffff", "שלום"}
+	for range 1000 {
+		b := make([]byte, r.IntN(20))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		texts = append(texts, string(b))
+	}
+	for _, text := range texts {
+		var c canvas
+		var want strings.Builder
+		c.escape(text)
+		if err := xml.EscapeText(&want, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if c.b.String() != want.String() {
+			t.Errorf("%q is written as %q; want %q", text, c.b.String(), want.String())
+		}
+	}
 }

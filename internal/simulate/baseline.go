@@ -32,11 +32,14 @@ const (
 	SlidingLog Algorithm = "sliding log"
 	// TokenBucket holds C tokens, gains LeakRate of them per second, and takes them for a request.
 	TokenBucket Algorithm = "token bucket"
+	// GCRA stores the theoretical arrival time: the time at which a client who takes LeakRate per
+	// second would come. A request may come before it by as much as C units take, less its own.
+	GCRA Algorithm = "GCRA"
 )
 
 // Algorithms are all algorithms, brim's own last.
 func Algorithms() []Algorithm {
-	return []Algorithm{NaiveCounter, FixedWindow, Rollups, SlidingCounter, SlidingLog, TokenBucket, LeakyBucket}
+	return []Algorithm{NaiveCounter, FixedWindow, Rollups, SlidingCounter, SlidingLog, TokenBucket, GCRA, LeakyBucket}
 }
 
 // String returns the name of the algorithm.
@@ -71,7 +74,7 @@ type baseline struct {
 // counts is the memory of a baseline for one client.
 type counts struct {
 	window        int64   // the number of the current window
-	current, last float64 // units accepted in it, and in the window before; the tokens, and the time
+	current, last float64 // units accepted in it, and in the window before; the tokens; the theoretical arrival time
 	log           []entry
 }
 
@@ -98,8 +101,11 @@ func (g *baseline) decide(_ context.Context, batch []decision) error {
 		d := &batch[i]
 		if d.client == len(g.clients) {
 			c := counts{window: floorDiv(d.at, g.window)}
-			if g.algorithm == TokenBucket {
+			switch g.algorithm {
+			case TokenBucket:
 				c.current, c.window = g.scaled.Capacity, d.at
+			case GCRA:
+				c.window = d.at // the theoretical arrival time counts from here, in units of the leak
 			}
 			g.clients = append(g.clients, c)
 		}
@@ -139,6 +145,8 @@ func (g *baseline) used(c *counts, at int64) float64 {
 		gained := float64(g.scaled.LeakRate * (float64(at-c.window) / 1e6))
 		c.current, c.window = min(g.scaled.Capacity, c.current+gained), at
 		return g.scaled.Capacity - c.current
+	case GCRA:
+		return max(0, c.current-float64(g.scaled.LeakRate*(float64(at-c.window)/1e6)))
 	}
 	switch now := floorDiv(at, g.window); now - c.window {
 	case 0:
@@ -166,6 +174,10 @@ func (g *baseline) accept(c *counts, at int64, cost float64) {
 	case TokenBucket:
 		c.current -= cost
 		g.most = 2
+	case GCRA:
+		now := float64(g.scaled.LeakRate * (float64(at-c.window) / 1e6))
+		c.current = max(c.current, now) + cost
+		g.most = 1
 	case FixedWindow:
 		c.current += cost
 		g.most = 2

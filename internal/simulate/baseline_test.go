@@ -62,19 +62,22 @@ func TestBaselines(t *testing.T) {
 				t.Errorf("seed %d: %v in a window by a %v; want at most twice the capacity %v", seed, x.Most, a, limit.Capacity)
 			}
 		}
-		// A token bucket is a leaky bucket seen from above: its tokens are the room.
-		if !slices.Equal(all[simulate.TokenBucket], withoutWaits(all[simulate.LeakyBucket])) {
-			t.Errorf("seed %d: a token bucket and a leaky bucket decide differently", seed)
+		// A token bucket is a leaky bucket seen from above: its tokens are the room. The theoretical
+		// arrival time of GCRA is the time at which the leaky bucket is empty.
+		for _, a := range []simulate.Algorithm{simulate.TokenBucket, simulate.GCRA} {
+			if !slices.Equal(all[a], bare(all[simulate.LeakyBucket])) {
+				t.Errorf("seed %d: %v and a leaky bucket decide differently", seed, a)
+			}
 		}
 		checkFixedWindow(t, seed, all[simulate.FixedWindow], limit)
 	}
 }
 
-// withoutWaits returns events without the waits that only brim's own algorithm computes.
-func withoutWaits(events []simulate.Event) []simulate.Event {
+// bare returns events without the answers that only brim's own algorithm gives.
+func bare(events []simulate.Event) []simulate.Event {
 	all := slices.Clone(events)
 	for i := range all {
-		all[i].RetryAfter = 0
+		all[i].RetryAfter, all[i].Full = 0, false
 	}
 	return all
 }
@@ -117,6 +120,7 @@ func TestWorkedBaselines(t *testing.T) {
 		{"a request leaves after exactly 10 s", simulate.SlidingLog, at(1, 2, 3, 4, 10.5, 11, 11), "yyyynyn", 8},
 		{"requests of the same moment do not see each other", simulate.NaiveCounter, at(1, 1, 1, 1, 1, 1.001, 1.002), "yyyyyyn", 12},
 		{"one token comes in 2.5 s", simulate.TokenBucket, at(0, 0, 0, 0, 0, 2.4, 2.5, 2.5), "yyyynnyn", 2},
+		{"the arrival time moves by 2.5 s", simulate.GCRA, at(0, 0, 0, 0, 0, 2.4, 2.5, 2.5), "yyyynnyn", 1},
 		{"one unit leaks in 2.5 s", simulate.LeakyBucket, at(0, 0, 0, 0, 0, 2.4, 2.5, 2.5), "yyyynnyn", 2},
 	} {
 		events, _, o := decided(t, tc.arrivals, limit, tc.algorithm)

@@ -14,6 +14,7 @@ type decision struct {
 	client  int   // the number of the key, in the order of first arrivals
 	at      int64 // the time of the decision, never before an earlier one of the same key
 	state   store.State
+	wait    time.Duration // from the decision to the turn of an accepted arrival in a queue
 }
 
 // gate decides arrivals by one limit.
@@ -158,6 +159,7 @@ type Limit struct {
 	// Over, if not 0, is the exact time in which a full bucket drains. The leak rate is then a
 	// rounded number.
 	Over time.Duration
+	Use  Use // of a LeakyBucket
 }
 
 // Over returns the limit of a bucket that drains in period once it is full.

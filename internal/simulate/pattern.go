@@ -30,10 +30,17 @@ const (
 	Constant Shape = "constant" // evenly spaced
 	Poisson  Shape = "poisson"  // at random, each independently of the others
 	Bursts   Shape = "bursts"   // many at one moment, then none until the next burst
+	Listed   Shape = "listed"   // at given times, with given costs
 )
 
-// Pattern describes synthetic arrivals. Rate and Duration are required. The same pattern always
-// gives the same arrivals.
+// Timed is an arrival of the shape Listed.
+type Timed struct {
+	At   time.Duration // after Start
+	Cost float64       // units
+}
+
+// Pattern describes synthetic arrivals. Rate and Duration are required, or the List alone if the
+// shape is Listed. The same pattern always gives the same arrivals.
 type Pattern struct {
 	Shape    Shape         // "" means Constant
 	Rate     float64       // arrivals per second in the mean, without retries
@@ -42,6 +49,7 @@ type Pattern struct {
 	Keys     int           // the arrivals come from that many keys, in turn or, if Poisson, at random; 0 means 1
 	Cost     float64       // units of every arrival; 0 means 1
 	Seed     uint64        // of the random numbers
+	List     []Timed       // in the order of time, if the shape is Listed; Rate, Burst, Duration and Cost have no effect
 	// Attempts is the largest number of attempts of a caller. 0 and 1 mean that refused callers do
 	// not come back.
 	Attempts int
@@ -54,6 +62,12 @@ type Pattern struct {
 
 // Validate returns an error that names the first field that is out of range.
 func (p *Pattern) Validate() error {
+	if p.Shape == Listed {
+		if err := validateList(p.List); err != nil {
+			return err
+		}
+		return p.validateRetries()
+	}
 	arrivals := p.Rate * p.Duration.Seconds()
 	switch {
 	case p.Shape != "" && p.Shape != Constant && p.Shape != Poisson && p.Shape != Bursts:
@@ -67,10 +81,34 @@ func (p *Pattern) Validate() error {
 	case (p.Shape == Bursts) != (p.Burst > 0) || p.Burst > MaxArrivals:
 		return fmt.Errorf("a burst has %d arrivals; it must have from 1 to %d in the pattern %s, and none in others",
 			p.Burst, MaxArrivals, Bursts)
-	case p.Keys < 0 || p.Keys > DefaultMaxKeys:
-		return fmt.Errorf("%d keys; want from 1 to %d", p.Keys, DefaultMaxKeys)
 	case !(p.Cost >= 0 && p.Cost <= store.MaxAmount):
 		return fmt.Errorf("the cost is %v; it must be above 0 and at most 2^53", p.Cost)
+	}
+	return p.validateRetries()
+}
+
+// validateList returns an error about the first arrival that is out of order or out of range.
+func validateList(list []Timed) error {
+	last := time.Duration(0)
+	for _, a := range list {
+		switch {
+		case a.At < last:
+			return fmt.Errorf("an arrival at %v follows one at %v; they must be in the order of time", a.At, last)
+		case a.At > longestRetry:
+			return fmt.Errorf("an arrival is at %v; it must be within %v", a.At, longestRetry)
+		case !(a.Cost > 0 && a.Cost <= store.MaxAmount):
+			return fmt.Errorf("the cost is %v; it must be above 0 and at most 2^53", a.Cost)
+		}
+		last = a.At
+	}
+	return nil
+}
+
+// validateRetries checks the fields that every shape has.
+func (p *Pattern) validateRetries() error {
+	switch {
+	case p.Keys < 0 || p.Keys > DefaultMaxKeys:
+		return fmt.Errorf("%d keys; want from 1 to %d", p.Keys, DefaultMaxKeys)
 	case p.Attempts < 0 || p.Attempts > MaxAttempts:
 		return fmt.Errorf("%d attempts; want from 1 to %d", p.Attempts, MaxAttempts)
 	case p.RetryEvery < 0 || p.RetryEvery > longestRetry:
@@ -109,7 +147,7 @@ type CallerStats struct {
 	Busiest  int64         // the most attempts within a second that begins with a whole second
 	Longest  time.Duration // the longest time from the first attempt to the accepted one
 	Total    time.Duration // the sum of these times
-	Last     time.Duration // the time of the last attempt after Start
+	Last     time.Duration // the time of the last attempt or turn after Start
 }
 
 // call is an attempt.
@@ -119,6 +157,7 @@ type call struct {
 	number  int64 // of the caller; it orders attempts of the same time
 	key     int
 	attempt int // counted from 1
+	cost    float64
 }
 
 // NewCallers returns the callers of a pattern, who have not called yet.
@@ -158,7 +197,7 @@ func (c *Callers) Next() (Arrival, error) {
 	c.count()
 	return Arrival{
 		Time: Start.UnixMicro() + c.current.at,
-		Key:  "client-" + strconv.Itoa(c.current.key), Cost: c.pattern.Cost,
+		Key:  "client-" + strconv.Itoa(c.current.key), Cost: c.current.cost,
 	}, nil
 }
 
@@ -174,12 +213,21 @@ func (c *Callers) count() {
 	}
 	c.within++
 	s.Busiest = max(s.Busiest, c.within)
-	s.Last = time.Duration(c.current.at) * time.Microsecond
+	s.Last = max(s.Last, time.Duration(c.current.at)*time.Microsecond)
 }
 
 // fresh returns the next first attempt.
 func (c *Callers) fresh() (call, bool) {
 	p := &c.pattern
+	key := int(c.next % int64(p.Keys))
+	if p.Shape == Listed {
+		if c.next >= int64(len(p.List)) {
+			return call{}, false
+		}
+		a := p.List[c.next]
+		at := a.At.Microseconds()
+		return call{at: at, first: at, number: c.next, key: key, attempt: 1, cost: a.Cost}, true
+	}
 	seconds := float64(c.next) / p.Rate
 	switch p.Shape {
 	case Poisson:
@@ -189,8 +237,7 @@ func (c *Callers) fresh() (call, bool) {
 	}
 	// A multiple of 1/rate is often a rounding off a whole microsecond, and must not fall below it.
 	at := int64(math.Floor(float64(seconds*1e6) + 1e-3))
-	key := int(c.next % int64(p.Keys))
-	return call{at: at, first: at, number: c.next, key: key, attempt: 1}, at < p.Duration.Microseconds()
+	return call{at: at, first: at, number: c.next, key: key, attempt: 1, cost: p.Cost}, at < p.Duration.Microseconds()
 }
 
 // advance takes the first attempt that fresh returned.
@@ -206,8 +253,9 @@ func (c *Callers) advance() {
 func (c *Callers) Answer(e Event) {
 	call, s := c.current, &c.stats
 	if e.Accepted {
-		took := time.Duration(call.at-call.first) * time.Microsecond
+		took := time.Duration(call.at-call.first)*time.Microsecond + e.Wait
 		s.Served++
+		s.Last = max(s.Last, time.Duration(call.at)*time.Microsecond+e.Wait)
 		s.Total += took
 		s.Longest = max(s.Longest, took)
 		return

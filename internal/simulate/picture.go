@@ -31,15 +31,17 @@ func spanOf(d time.Duration) span {
 // in returns a duration in units of the axis.
 func (s span) in(d time.Duration) float64 { return float64(d) / float64(s.width) }
 
-// Picture draws accepted and refused requests per bin over the time.
-func (t *Timeline) Picture(title string) string {
+// Picture draws accepted and refused requests per bin over the time. The width is that of the plotted
+// area in pixels; 0 means 560.
+func (t *Timeline) Picture(title string, width float64) string {
 	bins := t.Bins()
 	f := plot.Figure{
 		Title: title,
 		Description: "Two curves over the time of the requests: how many were accepted, and how many refused, " +
 			"in each interval.",
-		X: plot.Axis{Label: "no requests"},
-		Y: plot.Axis{Label: "requests in " + name(t.Width())},
+		Width: width,
+		X:     plot.Axis{Label: "no requests"},
+		Y:     plot.Axis{Label: "requests in " + name(t.Width())},
 	}
 	if len(bins) > 0 {
 		start := bins[0].Start
@@ -85,14 +87,18 @@ func name(d time.Duration) string {
 // share that may be refused, if that is not negative.
 func SharePicture(title string, outcomes []Outcome, refuse float64) string {
 	f := plot.Figure{
-		Title:       title,
-		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis.",
-		X:           plot.Axis{Label: "capacity in units", Log: true},
-		Y:           plot.Axis{Label: "refused, % of the requests", Max: 1},
+		Title: title,
+		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis. " +
+			"It ends at the first capacity that refuses nothing.",
+		X: plot.Axis{Label: "capacity in units", Log: true},
+		Y: plot.Axis{Label: "refused, % of the requests", Max: 1},
 	}
 	var points []plot.Point
 	for i := range outcomes {
 		points = append(points, plot.Point{X: outcomes[i].Limit.Capacity, Y: 100 * outcomes[i].Share()})
+	}
+	for n := len(points); n > 2 && points[n-1].Y == 0 && points[n-2].Y == 0; n-- {
+		points = points[:n-1]
 	}
 	f.Curves = []plot.Curve{{Points: points, Dots: true}}
 	if refuse >= 0 {
@@ -130,14 +136,16 @@ func (l *Levels) Add(e Event) {
 }
 
 // Picture draws the level of the bucket from [Start] until the given time, exactly between the
-// decisions, with a cross for each refusal if there are not too many.
-func (l *Levels) Picture(title string, limit Limit, until time.Duration) string {
+// decisions, with a cross for each refusal if there are not too many. The width is that of the
+// plotted area in pixels; 0 means 560.
+func (l *Levels) Picture(title string, limit Limit, until time.Duration, width float64) string {
 	f := plot.Figure{
 		Title: title,
 		Description: "The level of one bucket over the time. It rises with each accepted request, and falls at the " +
 			"leak rate. A dashed line marks the capacity.",
+		Width:  width,
 		X:      plot.Axis{Label: "seconds; a cross marks a refused request", Max: until.Seconds()},
-		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: limit.Capacity},
+		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: 1.15 * limit.Capacity}, // room for the label
 		Guides: []plot.Guide{{At: limit.Capacity, Label: "the capacity"}},
 		Curves: []plot.Curve{{Points: plot.Level(l.changes, limit.LeakRate, until.Seconds())}},
 	}

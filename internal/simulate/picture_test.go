@@ -40,7 +40,7 @@ func TestLevelsAreExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		svg := levels.Picture("level", limit, pattern.Duration)
+		svg := levels.Picture("level", limit, pattern.Duration, 0)
 		frame := line(t, svg, `class="ink" fill="none" stroke="currentColor" stroke-width="1" points="`)
 		left, top, bottom, right := frame[0].X, frame[0].Y, frame[1].Y, frame[2].X
 		drawn := line(t, svg, `stroke-width="2" points="`)
@@ -55,7 +55,7 @@ func TestLevelsAreExact(t *testing.T) {
 			if i > 0 {
 				level = records[i-1].LevelAt(limit.LeakRate, at)
 			}
-			want := bottom - level/limit.Capacity*(bottom-top)
+			want := bottom - level/(1.15*limit.Capacity)*(bottom-top) // the axis has room above the capacity
 			if got, ok := height(drawn, x); ok && math.Abs(got-want) > 1 {
 				t.Fatalf("seed %d: at pixel %v the level %v is drawn at %v; want %v", seed, x, level, got, want)
 			} else if !ok && i > 0 {

@@ -61,6 +61,9 @@ type Event struct {
 	Accepted   bool          // the cost fitted
 	Level      float64       // of the bucket after the decision, in units of the limit
 	RetryAfter time.Duration // after a refusal; see [store.State]
+	Wait       time.Duration // in a queue, from the decision to the turn
+	Full       bool          // the arrival brought the bucket to its capacity
+	Spilled    float64       // units that were lost over the rim
 }
 
 // Run decides every arrival of src in order. Within a bucket time never runs backwards: Run
@@ -144,6 +147,10 @@ func newGate(l Limit, o Options) (gate, error) {
 	switch {
 	case l.Algorithm != LeakyBucket && o.Store != nil:
 		return nil, fmt.Errorf("simulate: a store decides by a leaky bucket, and not by a %v", l.Algorithm)
+	case l.Use != Use{} && (l.Algorithm != LeakyBucket || o.Store != nil):
+		return nil, errors.New("simulate: a Use needs a leaky bucket in memory")
+	case l.Use != Use{}:
+		return newCalling(l.Use, u)
 	case l.Algorithm != LeakyBucket:
 		return newBaseline(l, u)
 	case o.Store != nil:
@@ -297,8 +304,10 @@ func (r *run) count(limit int, g gate) {
 		if r.Watch != nil {
 			r.Watch(Event{
 				Limit: limit, Arrival: d.arrival, At: time.UnixMicro(d.at).UTC(), Accepted: d.state.Accepted,
-				Level: g.units(d.state.Level), RetryAfter: d.state.RetryAfter,
+				Level: g.units(d.state.Level), RetryAfter: d.state.RetryAfter, Wait: d.wait,
+				Full: d.state.Full, Spilled: g.units(d.state.Spilled),
 			})
 		}
+		d.wait = 0 // the gate of the next limit may not set it
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // maxBins bounds the memory of a timeline, and keeps its picture readable.
-const maxBins = 300
+const maxBins = 150
 
 // widths are the possible widths of a bin. Each is a multiple of the one before, so that bins can
 // be merged.
@@ -18,7 +18,7 @@ var widths = []time.Duration{
 const day = 24 * time.Hour
 
 // Timeline counts decisions by time, in bins of equal width. It chooses the width by itself: the
-// narrowest that needs at most 300 bins. The zero value is an empty timeline.
+// narrowest that needs at most 150 bins. The zero value is an empty timeline.
 type Timeline struct {
 	width int // the index in widths
 	bins  map[int64]Bin
