@@ -98,7 +98,7 @@ func open(t *testing.T, v view) context.Context {
 	t.Helper()
 	browser, err := browserOf()
 	if err != nil {
-		t.Skip("there is no Chromium to look at the page: ", err)
+		t.Fatalf("there is no Chromium to look at the page (%v): on Debian, install chromium", err)
 	}
 	server, err := site()
 	if err != nil {
