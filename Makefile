@@ -2,6 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
+.PHONY: release-check release
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
 
 GO ?= go
@@ -10,11 +11,12 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture
+NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture internal/release
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 MODULES := . $(NESTED)
+# "make release" tags these modules. Each has a consumer in internal/release/testdata.
 IMPORTED := . observe/otelbrim observe/prombrim
 
 help: ## list the targets
@@ -109,3 +111,9 @@ itest: ## PostgreSQL 14 to 18 and a Redis Cluster in containers; needs Docker; I
 
 vuln: ## known vulnerabilities in the dependencies
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
+
+release-check: ## build every file of a release twice and compare; API against the last tag; licences; RELEASEFLAGS=-anew
+	$(GO) -C internal/release run . check $(if $(VERSION),-version $(VERSION)) $(RELEASEFLAGS)
+
+release: ## print the steps that tag VERSION=v1.2.3, the root first; DO=1 performs them, and pushes nothing
+	$(GO) -C internal/release run . tag -version $(VERSION) $(if $(DO),-do)

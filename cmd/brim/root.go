@@ -114,7 +114,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
-		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.spendCommand())
+		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.commandsCommand(), a.spendCommand())
 	return root
 }
 

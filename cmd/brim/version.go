@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,10 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
+// The linker sets these in the programs of a release, which are built without the information
+// that Go takes from git.
+var stampedVersion, stampedCommit string
+
 // built returns the version of this binary.
 func built() version {
 	info, ok := debug.ReadBuildInfo()
@@ -43,5 +48,6 @@ func built() version {
 			v.Commit = s.Value
 		}
 	}
+	v.Version, v.Commit = cmp.Or(stampedVersion, v.Version), cmp.Or(stampedCommit, v.Commit)
 	return v
 }
