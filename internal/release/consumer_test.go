@@ -93,6 +93,22 @@ func publish(t *testing.T, r *repository, proxy, dir, version string) {
 	}
 }
 
+// consuming returns the environment of a program outside of the repository that gets our modules
+// from a proxy, and the others from the cache of modules or from where this test would get them.
+func consuming(t *testing.T, r *repository, proxy string) []string {
+	t.Helper()
+	env, err := r.command(t.Context(), ".", nil, "go", "env", "-json", "GOMODCACHE", "GOPROXY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var goenv struct{ GOMODCACHE, GOPROXY string }
+	if err := json.Unmarshal(env, &goenv); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off",
+		"GOPROXY="+strings.Join([]string{"file://" + proxy, "file://" + goenv.GOMODCACHE + "/cache/download", goenv.GOPROXY}, ","))
+}
+
 // A program outside of the repository gets each importable module from a proxy, builds and runs:
 // without a replace directive, and with the versions that the release sets.
 func TestConsumers(t *testing.T) {
@@ -106,17 +122,7 @@ func TestConsumers(t *testing.T) {
 	for _, dir := range dirs {
 		publish(t, r, proxy, dir, version)
 	}
-	env, err := r.command(t.Context(), ".", nil, "go", "env", "-json", "GOMODCACHE", "GOPROXY")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var goenv struct{ GOMODCACHE, GOPROXY string }
-	if err := json.Unmarshal(env, &goenv); err != nil {
-		t.Fatal(err)
-	}
-	cache := t.TempDir()
-	environment := append(os.Environ(), "GOMODCACHE="+cache, "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off",
-		"GOPROXY="+strings.Join([]string{"file://" + proxy, "file://" + goenv.GOMODCACHE + "/cache/download", goenv.GOPROXY}, ","))
+	environment := consuming(t, r, proxy)
 	for _, dir := range dirs {
 		name := path.Base(dir)
 		if dir == "." {
