@@ -98,10 +98,10 @@ Exit status: 0; 130 after an interrupt, with the part that was done.`,
 			return usagef("--retry-every and --jitter need --attempts of 2 or more: with 1, nobody comes back")
 		}
 		if err := p.Validate(); err != nil {
-			return usageError{err}
+			return usagef("--%w", err) // the error begins with the name of the flag
 		}
 		if err := l.ValidateAmount(p.Cost); err != nil {
-			return usageError{err}
+			return usagef("--cost: %w", err)
 		}
 		if err := checkPicture(f.plot); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) 
 	for i, l := range limits {
 		callers, err := simulate.NewCallers(f.pattern)
 		if err != nil {
-			return usageError{err}
+			return usagef("--%w", err)
 		}
 		o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.pattern.Cost}
 		if f.plot != "" && !f.sweep {

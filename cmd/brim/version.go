@@ -21,15 +21,18 @@ func (a *app) versionCommand() *cobra.Command {
 		Long:    "Prints the version of brim, the commit that it was built from if known, and the version of Go.",
 		Example: "  brim version --json",
 		Args:    exactArgs(),
-		RunE: func(*cobra.Command, []string) error {
-			v := built()
-			text := "brim " + v.Version
-			if v.Commit != "" {
-				text += " (" + v.Commit + ")"
-			}
-			return a.print(v, text+", "+v.Go)
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+// printVersion prints the version, for "brim version" and "brim --version".
+func (a *app) printVersion() error {
+	v := built()
+	text := "brim " + v.Version
+	if v.Commit != "" {
+		text += " (" + v.Commit + ")"
+	}
+	return a.print(v, text+", "+v.Go)
 }
 
 // The linker sets these in the programs of a release, which are built without the information

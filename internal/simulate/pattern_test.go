@@ -174,12 +174,12 @@ func TestPatternsAreChecked(t *testing.T) {
 		"pattern is":  func(p *simulate.Pattern) { p.Shape = "waves" },
 		"rate is":     func(p *simulate.Pattern) { p.Rate = 0 },
 		"duration is": func(p *simulate.Pattern) { p.Duration = 0 },
-		"too many":    func(p *simulate.Pattern) { p.Rate, p.Duration = 1e6, time.Hour },
-		"a burst has": func(p *simulate.Pattern) { p.Burst = 2 },
+		"rate times duration":    func(p *simulate.Pattern) { p.Rate, p.Duration = 1e6, time.Hour },
+		"burst is": func(p *simulate.Pattern) { p.Burst = 2 },
 		"keys":        func(p *simulate.Pattern) { p.Keys = -1 },
 		"cost is":     func(p *simulate.Pattern) { p.Cost = -1 },
 		"attempts":    func(p *simulate.Pattern) { p.Attempts = 1001 },
-		"between":     func(p *simulate.Pattern) { p.RetryEvery = -1 },
+		"retry-every is":     func(p *simulate.Pattern) { p.RetryEvery = -1 },
 		"jitter":      func(p *simulate.Pattern) { p.Jitter = -1 },
 	} {
 		p := good
