@@ -66,16 +66,17 @@ Exit status: 0; 130 after an interrupt, with the part that was done.`,
 	}
 	limit := addLimit(cmd)
 	cmd.Flags().StringVar(&f.shape, "pattern", string(simulate.Constant), "pattern of the arrivals: constant, poisson or bursts")
-	cmd.Flags().Float64Var(&p.Rate, "rate", 0, "arrivals per second in the mean, without retries")
+	cmd.Flags().Var((*number)(&p.Rate), "rate", "arrivals per second in the mean, without retries")
 	cmd.Flags().IntVar(&p.Burst, "burst", 0, "arrivals of a burst")
 	cmd.Flags().Var(&f.length, "duration", "time within which callers arrive first")
 	cmd.Flags().IntVar(&p.Keys, "keys", 1, "number of keys that the callers use, in turn; at random in the pattern poisson")
-	cmd.Flags().Float64Var(&p.Cost, "cost", 1, "units of every arrival")
+	p.Cost = 1
+	cmd.Flags().Var((*number)(&p.Cost), "cost", "units of every arrival")
 	cmd.Flags().Uint64Var(&p.Seed, "seed", 1, "seed of the random numbers")
 	cmd.Flags().IntVar(&p.Attempts, "attempts", 1, "largest number of attempts of a caller")
 	cmd.Flags().Var(&f.retry, "retry-every", "wait of a refused caller before the next attempt")
 	cmd.Flags().Lookup("retry-every").DefValue = "" // help must not show a default of 0s
-	cmd.Flags().Float64Var(&p.Jitter, "jitter", 0, "random prolongation of the wait, as a share of it")
+	cmd.Flags().Var((*number)(&p.Jitter), "jitter", "random prolongation of the wait, as a share of it")
 	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
 	cmd.Flags().BoolVar(&f.compare, "compare", false, "decide by other algorithms, too, and compare them")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "file to write a picture to, as SVG")
