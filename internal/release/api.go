@@ -52,7 +52,10 @@ func (r *repository) next(ctx context.Context) (string, error) {
 		}
 		changes = max(changes, found)
 	}
-	next := after(last, changes)
+	next, err := after(last, changes)
+	if err != nil {
+		return "", err
+	}
 	r.say("API: since %s there are %s; the next version is at least %s", last, changes, next)
 	return next, nil
 }
@@ -98,14 +101,16 @@ func (r *repository) compare(ctx context.Context, tree, dir, scratch, tag string
 
 // after returns the version that follows a version by the rules of semantic versions. Before v1,
 // an incompatible change asks for a new minor version.
-func after(version string, c change) string {
+func after(version string, c change) (string, error) {
 	var major, minor, patch int
-	fmt.Sscanf(semver.Canonical(version), "v%d.%d.%d", &major, &minor, &patch)
+	if _, err := fmt.Sscanf(semver.Canonical(version), "v%d.%d.%d", &major, &minor, &patch); err != nil {
+		return "", fmt.Errorf("tag %s: %w", version, err)
+	}
 	switch {
 	case c == incompatible && major > 0:
-		return fmt.Sprintf("v%d.0.0", major+1)
+		return fmt.Sprintf("v%d.0.0", major+1), nil
 	case c != none:
-		return fmt.Sprintf("v%d.%d.0", major, minor+1)
+		return fmt.Sprintf("v%d.%d.0", major, minor+1), nil
 	}
-	return fmt.Sprintf("v%d.%d.%d", major, minor, patch+1)
+	return fmt.Sprintf("v%d.%d.%d", major, minor, patch+1), nil
 }

@@ -7,52 +7,59 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// bill returns the bill of materials of a program in the format CycloneDX: the modules that the
-// Go linker says it has linked, with their licences.
-func bill(rel *release, path string, program member) ([]byte, error) {
+// link is a module that a program links.
+type link struct {
+	*dependency
+	sum string // of go.sum; "" for the standard library
+}
+
+// links returns the modules that the Go linker says it has linked into a program, and the standard
+// library behind them.
+func links(rel *release, path string) ([]link, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	var all []link
+	for _, dep := range append(info.Deps, &debug.Module{Path: "std"}) {
+		m := rel.modules[dep.Path]
+		switch {
+		case dep.Replace != nil:
+			return nil, fmt.Errorf("the program links a replacement of %s", dep.Path)
+		case m == nil:
+			return nil, fmt.Errorf("the program links %s, which is not among the dependencies whose licences were read", dep.Path)
+		case forTests[dep.Path] != "":
+			return nil, fmt.Errorf("the program links %s, whose licence %s is allowed for tests only", dep.Path, forTests[dep.Path])
+		}
+		all = append(all, link{m, dep.Sum})
+	}
+	return all, nil
+}
+
+// bill returns the bill of materials of a program in the format CycloneDX: the modules that it
+// links, with their licences.
+func bill(rel *release, program []byte, linked []link) ([]byte, error) {
 	main := component(cyclonedx.ComponentTypeApplication, rootPath, rel.version, []string{"MIT"})
-	hash := sha256.Sum256(program.text)
+	hash := sha256.Sum256(program)
 	main.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(hash[:])}}
 
 	var components []cyclonedx.Component
 	var refs []string
-	add := func(name, version, sum string) error {
-		m := rel.modules[name]
-		if m == nil {
-			return fmt.Errorf("the program links %s, which is not among the dependencies whose licences were read", name)
-		}
-		if forTests[name] != "" {
-			return fmt.Errorf("the program links %s, whose licence %s is allowed for tests only", name, forTests[name])
-		}
-		c := component(cyclonedx.ComponentTypeLibrary, name, version, m.Licences)
+	for _, l := range linked {
+		c := component(cyclonedx.ComponentTypeLibrary, l.Path, l.Version, l.Licences)
 		// go.sum holds the SHA-256 of the list of the module's files.
-		if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:")); err == nil && len(raw) == sha256.Size {
+		if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(l.sum, "h1:")); err == nil && len(raw) == sha256.Size {
 			c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(raw)}}
 		}
 		components = append(components, c)
 		refs = append(refs, c.BOMRef)
-		return nil
-	}
-	for _, dep := range info.Deps {
-		if dep.Replace != nil {
-			return nil, fmt.Errorf("the program links a replacement of %s", dep.Path)
-		}
-		if err := add(dep.Path, dep.Version, dep.Sum); err != nil {
-			return nil, err
-		}
-	}
-	if err := add("std", info.GoVersion, ""); err != nil {
-		return nil, err
 	}
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Timestamp: rel.date.Format(time.RFC3339), Component: &main}

@@ -124,19 +124,22 @@ func (r *repository) build(ctx context.Context, rel *release, env []string) erro
 		if strings.Contains(string(program.text), r.root) {
 			return fmt.Errorf("the program for %s contains the path of the directory that it was built in", platform)
 		}
-		bom, err := bill(rel, path, program)
+		linked, err := links(rel, path)
+		if err != nil {
+			return err
+		}
+		bom, err := bill(rel, program.text, linked)
 		if err != nil {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dist, name+".cdx.json"), bom, 0o666); err != nil {
 			return err
 		}
-		if err := archive(filepath.Join(dist, name), rel.date, append(slices.Clone(common), program)); err != nil {
+		if err := archive(filepath.Join(dist, name), rel.date, append(slices.Clone(common), program, notices(linked))); err != nil {
 			return err
 		}
 	}
-	_, csv := licenceTexts(sorted(rel.modules))
-	if err := os.WriteFile(filepath.Join(dist, "licences.csv"), []byte(csv), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dist, "licences.csv"), licenceList(rel.modules), 0o666); err != nil {
 		return err
 	}
 	return sum(dist)
@@ -151,8 +154,8 @@ func (r *repository) compile(ctx context.Context, rel *release, platform, to str
 	return err
 }
 
-// documents returns the files that are in the archives of all platforms: the licences, the manual
-// and the completions that the program prints.
+// documents returns the files that are in the archives of all platforms: texts of the repository,
+// and the manual and the completions that the program prints.
 func (r *repository) documents(ctx context.Context, rel *release, program string) ([]member, error) {
 	var all []member
 	for _, file := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
@@ -162,8 +165,6 @@ func (r *repository) documents(ctx context.Context, rel *release, program string
 		}
 		all = append(all, member{name: file, text: text})
 	}
-	texts, _ := licenceTexts(sorted(rel.modules))
-	all = append(all, member{name: "LICENCES-OF-DEPENDENCIES.txt", text: []byte(texts)})
 	for shell, file := range map[string]string{"bash": "brim.bash", "zsh": "_brim", "fish": "brim.fish", "powershell": "brim.ps1"} {
 		text, err := r.command(ctx, ".", nil, program, "completion", shell)
 		if err != nil {

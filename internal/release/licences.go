@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -137,14 +138,21 @@ func sorted(modules map[string]*dependency) []*dependency {
 	return list
 }
 
-// licenceTexts returns the list of modules with the texts of their licences, and the same list as
-// CSV without the texts.
-func licenceTexts(modules []*dependency) (texts, csv string) {
-	var t, c strings.Builder
-	c.WriteString("module,version,licences\n")
-	for _, m := range modules {
-		fmt.Fprintf(&c, "%s,%s,%s\n", m.Path, m.Version, strings.Join(m.Licences, " "))
-		fmt.Fprintf(&t, "%s %s (%s)\n\n%s\n\n", m.Path, m.Version, strings.Join(m.Licences, " "), strings.Join(m.Texts, "\n\n"))
+// licenceList returns the modules with their licences as CSV.
+func licenceList(modules map[string]*dependency) []byte {
+	var list bytes.Buffer
+	list.WriteString("module,version,licences\n")
+	for _, m := range sorted(modules) {
+		fmt.Fprintf(&list, "%s,%s,%s\n", m.Path, m.Version, strings.Join(m.Licences, " "))
 	}
-	return t.String(), c.String()
+	return list.Bytes()
+}
+
+// notices returns the file with the licences of the modules that a program links.
+func notices(linked []link) member {
+	var all bytes.Buffer
+	for _, l := range linked {
+		fmt.Fprintf(&all, "%s %s (%s)\n\n%s\n\n", l.Path, l.Version, strings.Join(l.Licences, " "), strings.Join(l.Texts, "\n\n"))
+	}
+	return member{name: "LICENCES-OF-DEPENDENCIES.txt", text: all.Bytes()}
 }

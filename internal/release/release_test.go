@@ -23,8 +23,8 @@ func TestAfter(t *testing.T) {
 		{"v1.2.3", "v1.3.0", compatible, "a new name is a new minor version"},
 		{"v1.2.3", "v2.0.0", incompatible, "from v1 on, only a major version may break names"},
 	} {
-		if got := after(tc.last, tc.c); got != tc.want {
-			t.Errorf("after %s and %s: %s; want %s, because %s", tc.last, tc.c, got, tc.want, tc.why)
+		if got, err := after(tc.last, tc.c); err != nil || got != tc.want {
+			t.Errorf("after %s and %s: %s, %v; want %s, because %s", tc.last, tc.c, got, err, tc.want, tc.why)
 		}
 	}
 }
