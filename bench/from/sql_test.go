@@ -2,6 +2,7 @@ package from
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ func TestCountingTable(t *testing.T) {
 	if err := pool.QueryRow(ctx, "SELECT count(*) FROM requests").Scan(&n); err != nil || n != 6 {
 		t.Errorf("the table has %d requests, %v; the page says six", n, err)
 	}
-	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return counted(ctx, tx) }); err != errRefused { //nolint:errorlint // the very error
+	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return counted(ctx, tx) }); !errors.Is(err, errRefused) {
 		t.Errorf("a seventh request: %v", err)
 	}
 	if err := fromTable(ctx, pool, limiter); err != nil {
