@@ -17,12 +17,13 @@ type commandJSON struct {
 	Commands []commandJSON `json:"commands,omitempty"`
 }
 
-// flagJSON describes a flag. The flags of a command also belong to its subcommands.
+// flagJSON describes a flag.
 type flagJSON struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
 	Default string `json:"default,omitempty"`
 	Usage   string `json:"usage"`
+	Global  bool   `json:"global,omitempty"` // it belongs to the subcommands, too
 }
 
 // commandsCommand lists the commands for generators of documentation: internal/release makes the
@@ -45,7 +46,10 @@ func treeOf(cmd *cobra.Command) commandJSON {
 	d := commandJSON{Use: cmd.Use, Short: cmd.Short, Long: cmd.Long, Example: cmd.Example}
 	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			d.Flags = append(d.Flags, flagJSON{Name: f.Name, Kind: f.Value.Type(), Default: f.DefValue, Usage: f.Usage})
+			d.Flags = append(d.Flags, flagJSON{
+				Name: f.Name, Kind: f.Value.Type(), Default: f.DefValue, Usage: f.Usage,
+				Global: cmd.PersistentFlags().Lookup(f.Name) != nil,
+			})
 		}
 	})
 	for _, sub := range cmd.Commands() {

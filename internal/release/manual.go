@@ -20,7 +20,10 @@ type command struct {
 }
 
 // flagOf is a flag of a command.
-type flagOf struct{ Name, Kind, Default, Usage string }
+type flagOf struct {
+	Name, Kind, Default, Usage string
+	Global                     bool // it belongs to the subcommands, too
+}
 
 // manual returns one page for each command, from the list that the program prints. The program
 // does not write the pages by itself, because the writer's dependencies would be brim's, too.
@@ -71,7 +74,11 @@ func (c command) cobra() *cobra.Command {
 		DisableAutoGenTag: true, Run: func(*cobra.Command, []string) {},
 	}
 	for _, f := range c.Flags {
-		cmd.PersistentFlags().Var(value(f), f.Name, f.Usage)
+		flags := cmd.Flags()
+		if f.Global {
+			flags = cmd.PersistentFlags()
+		}
+		flags.Var(value(f), f.Name, f.Usage)
 	}
 	for _, sub := range c.Commands {
 		cmd.AddCommand(sub.cobra())
