@@ -2,6 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
+.PHONY: release-check release browser
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures playground demo
 
 GO ?= go
@@ -9,12 +10,16 @@ GO ?= go
 TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
-# These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture
+# These modules stand apart because of their dependencies.
+NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
+# Tests of these modules are not part of "make test": they need Docker, a browser, or minutes of
+# building. "make itest", "make browser" and "make release-check" run them.
+APART := internal/itest docs/playground/browser internal/release
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 MODULES := . $(NESTED)
+# "make release" tags these modules. Each has a consumer in internal/release/testdata.
 IMPORTED := . observe/otelbrim observe/prombrim
 
 help: ## list the targets
@@ -30,7 +35,7 @@ quick: ## build, vet, and the tests that need no server, in 20 seconds; random t
 
 test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
 	$(PGTEST) $(GO) test -race -ldflags=-w -timeout 20m -p 3 $(TESTFLAGS) $(LONG) ./...
-	for module in $(filter-out internal/itest docs/playground/browser torture,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
+	for module in $(filter-out $(APART) torture,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
 	$(MAKE) --no-print-directory torture-quick
 
 # A 32-bit program runs on linux/amd64 without further libraries, and the tests need neither cgo
@@ -115,3 +120,9 @@ itest: ## PostgreSQL 14 to 18 and a Redis Cluster in containers; needs Docker; I
 
 vuln: ## known vulnerabilities in the dependencies
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
+
+release-check: ## build every file of a release twice and compare; API against the last tag; licences; RELEASEFLAGS=-anew
+	$(GO) -C internal/release run . check $(if $(VERSION),-version $(VERSION)) $(RELEASEFLAGS)
+
+release: ## print the steps that tag VERSION=v1.2.3, the root first; DO=1 performs them, and pushes nothing
+	$(GO) -C internal/release run . tag -version $(VERSION) $(if $(DO),-do)

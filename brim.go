@@ -2,9 +2,9 @@
 //
 // A bucket holds Capacity units and leaks LeakRate units per second. [Limiter.TryFillup] puts a
 // cost into the bucket if the cost fits wholly. The step is atomic, whether the bucket is kept in
-// PostgreSQL, in a bbolt file or in memory. Most programs need only that method:
+// PostgreSQL, in Redis, in a bbolt file or in memory. Most programs need only that method:
 //
-//	db, err := bolt.Open("limits.db", nil) // or postgres.New(pool, nil), or memory.New(nil)
+//	db, err := bolt.Open("limits.db", nil) // or postgres.New, redisstore.New, memory.New
 //	...
 //	lim := brim.New(db, nil)
 //	inserts := brim.Limit{Capacity: 10_000, LeakRate: 500} // rows; rows per second
@@ -36,7 +36,7 @@
 //
 // Amounts are float64. Integers up to 2^53 are exact, so count in the smallest unit: cents,
 // rows, bytes. Times are whole microseconds on the store's clock, which is the server's clock
-// for PostgreSQL and the process's clock for the other backends.
+// for PostgreSQL and Redis, and the process's clock for the other backends.
 //
 // # Refusals and errors
 //

@@ -7,6 +7,7 @@ require github.com/brimgo/brim v0.0.0
 require golang.org/x/time v0.16.0
 
 require (
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/jackc/pgerrcode v0.0.0-20220416144525-469b46aa5efa // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	golang.org/x/sync v0.22.0 // indirect

@@ -56,8 +56,8 @@
 // the last moments.
 //
 // One process has the file open at a time. Another process waits for [Options.LockTimeout], and
-// is then refused. Processes that must share buckets share them through package postgres. A file
-// on a network file system is as safe as the locks and syncs of that system.
+// is then refused. Processes that must share buckets share them through package postgres or
+// redisstore. A file on a network file system is as safe as the locks and syncs of that system.
 //
 // If references between pages are damaged while the file is open, bbolt can loop for ever. No
 // program survives that; the next Open refuses the file.

@@ -4,8 +4,8 @@
 // come, the store removes buckets that have leaked empty, so memory use follows the number of
 // buckets in use. [Options.MaxBuckets] bounds the number of buckets.
 //
-// Use package bolt if the buckets must survive a restart, and package postgres if several
-// processes share them.
+// Use package bolt if the buckets must survive a restart, and package postgres or redisstore if
+// several processes share them.
 package memory
 
 import (

@@ -48,7 +48,7 @@ Exit status: 0; 70 if the store admitted more than the limit allows.`,
 	cmd.Flags().IntVar(&o.Callers, "callers", 16, "number of callers that ask at once")
 	cmd.Flags().IntVar(&o.Keys, "keys", 10_000, "number of buckets that the callers share, all of them equally likely")
 	cmd.Flags().Var(&length, "duration", "length of the measurement")
-	cmd.Flags().Float64Var(&o.Refused, "refused", 0, "share of the decisions that are refused, from 0 to 1")
+	cmd.Flags().Var((*fraction)(&o.Refused), "refused", "share of the decisions that are refused, like 10% or 0.1")
 	cmd.Flags().BoolVar(&reference, "reference", false, "measure the bare reference of the backend as well")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.Duration = length.Std()
@@ -59,8 +59,6 @@ Exit status: 0; 70 if the store admitted more than the limit allows.`,
 			return usagef("--keys is %d; it must be from 1 to %d", o.Keys, maxKeys)
 		case o.Duration < 10*time.Millisecond:
 			return usagef("--duration is %v; it must be 10ms or more", o.Duration)
-		case !(o.Refused >= 0 && o.Refused <= 1):
-			return usagef("--refused is %v; it must be from 0 to 1", o.Refused)
 		}
 		return a.bench(cmd.Context(), o, reference)
 	}

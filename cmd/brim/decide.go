@@ -25,9 +25,9 @@ limit.`,
 	limit := addLimit(cmd)
 	words := func(n float64, st brim.State) string {
 		if !st.Accepted {
-			return fmt.Sprintf("refused: %s; %s", filling(st), a.comeBack(n, st))
+			return fmt.Sprintf("%s: %s; %s", a.verdict(false, "refused"), filling(st), a.comeBack(n, st))
 		}
-		return "accepted: " + filling(st)
+		return a.verdict(true, "accepted") + ": " + filling(st)
 	}
 	cmd.RunE = a.change(limit, change{absent: create, refuses: true, call: (*brim.Limiter).TryFillup, words: words})
 	return cmd
@@ -98,9 +98,9 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 			if err != nil {
 				return err
 			}
-			answer := "yes: " + filling(st)
+			answer := a.verdict(true, "yes") + ": " + filling(st)
 			if !st.Accepted {
-				answer = fmt.Sprintf("no: %s; %s", filling(st), a.comeBack(n, st))
+				answer = fmt.Sprintf("%s: %s; %s", a.verdict(false, "no"), filling(st), a.comeBack(n, st))
 			}
 			if err := a.print(newStateJSON(b.Key, st), answer); err != nil || st.Accepted {
 				return err

@@ -97,7 +97,8 @@ func report(stderr io.Writer, err error, command string) {
 		return
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	fmt.Fprintln(stderr, "brim: "+strings.TrimPrefix(text, "brim: "))
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "brim: "), ": brim: ", ": ") // errors of package brim have the prefix, too
+	fmt.Fprintln(stderr, "brim: "+text)
 	if errors.As(err, new(usageError)) {
 		fmt.Fprintf(stderr, "Run \"%s --help\" for how to call it.\n", command)
 	}

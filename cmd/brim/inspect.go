@@ -211,13 +211,14 @@ type listing struct {
 	json *json.Encoder
 	page *table.Table
 	out  *bufio.Writer
+	fit  func(string) string
 }
 
 // pageRows is the number of rows of a page.
 const pageRows = 1000
 
 func (a *app) newListing() *listing {
-	l := &listing{out: bufio.NewWriter(a.stdout)}
+	l := &listing{out: bufio.NewWriter(a.stdout), fit: a.fit}
 	if a.json {
 		l.json = json.NewEncoder(l.out)
 	}
@@ -246,7 +247,7 @@ func (l *listing) add(e brim.Entry) error {
 
 // turn prints the page and begins another one, without a header.
 func (l *listing) turn() error {
-	if _, err := l.out.WriteString(l.page.Text()); err != nil {
+	if _, err := l.out.WriteString(l.fit(l.page.Text())); err != nil {
 		return err
 	}
 	for i := range l.page.Columns {

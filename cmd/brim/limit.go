@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
@@ -47,15 +48,21 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 	case f.Changed("leak-rate") == f.Changed("over"):
 		return brim.Limit{}, usagef("a limit needs one of --leak-rate and --over beside --capacity")
 	}
-	limit := brim.Limit{Capacity: float64(l.capacity), LeakRate: float64(l.leakRate)}
+	limit := brim.Limit{Capacity: float64(l.capacity)}
+	if err := limit.Validate(); err != nil {
+		return brim.Limit{}, usagef("--capacity: %w", err)
+	}
+	limit.LeakRate = float64(l.leakRate)
+	rate := "--leak-rate"
 	if f.Changed("over") {
+		rate = "--over"
 		if l.over <= 0 {
 			return brim.Limit{}, usagef("--over is the time in which a full bucket drains; it must be positive")
 		}
 		limit = brim.Over(float64(l.capacity), l.over.Std())
 	}
 	if err := limit.Validate(); err != nil {
-		return brim.Limit{}, usageError{err}
+		return brim.Limit{}, usagef("%s: %w", rate, err)
 	}
 	return limit, nil
 }
@@ -117,4 +124,35 @@ func parseNumber(s string) (float64, error) {
 		}
 	}
 	return f, nil
+}
+
+// flagError names the flag first in an error about its value, as all other errors do.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError{err}
+	}
+	cause := errors.Unwrap(invalid)
+	var number *strconv.NumError
+	text := strconv.Quote(invalid.GetValue())
+	switch {
+	case errors.As(cause, &number) && errors.Is(cause, strconv.ErrRange):
+		return usagef("--%s: %s is out of range", invalid.GetFlag().Name, text)
+	case errors.As(cause, &number):
+		return usagef("--%s: %s is not a %s", invalid.GetFlag().Name, text, kindOf(invalid.GetFlag()))
+	case strings.HasPrefix(cause.Error(), text): // a duration names its text
+		return usagef("--%s: %w", invalid.GetFlag().Name, cause)
+	}
+	return usagef("--%s: %s %w", invalid.GetFlag().Name, text, cause)
+}
+
+// kindOf names the values that a flag takes.
+func kindOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "choice: write true or false, or nothing"
+	case "int", "uint64":
+		return "whole number"
+	}
+	return f.Value.Type()
 }

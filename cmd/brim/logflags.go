@@ -38,7 +38,7 @@ func (f *logFlags) options() (o trace.Options, err error) {
 	o.Key, o.Time = f.key, f.time
 	if f.cost != "" {
 		if o.Cost, err = trace.ParseCost(f.cost); err != nil {
-			return o, usageError{err}
+			return o, usagef("--cost: %w", err)
 		}
 	}
 	return o, nil

@@ -10,17 +10,29 @@ import (
 )
 
 func (a *app) resetCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "reset KEY...",
+	var (
+		all, yes bool
+		prefix   string
+	)
+	cmd := &cobra.Command{
+		Use:   "reset (KEY... | --all [--prefix P])",
 		Short: "Delete buckets with all their units",
 		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds
-them empty. A key without a bucket has no effect.
+them empty. A key without a bucket has no effect. A ledger of spends in the store stays.
 
-Exit status: 0.`,
+--all deletes all buckets, or those whose keys begin with --prefix. It counts them and asks first;
+without a terminal, it needs --yes.
+
+Exit status: 0; 64 the answer was not yes, and nothing was deleted; 65 a damaged bucket stays.`,
 		Example: `  brim reset tenant:42
-  brim list --prefix test/ --json | jq -r .key | xargs brim reset`,
+  brim reset --all --prefix test/ --yes`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case all && len(args) > 0:
+				return usagef("--all needs no KEY; leave out one of the two")
+			case !all && (yes || prefix != ""):
+				return usagef("--yes and --prefix need --all")
+			case !all && len(args) == 0:
 				return usagef("KEY is missing")
 			}
 			for _, key := range args {
@@ -32,6 +44,9 @@ Exit status: 0.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, _ *brim.Limiter) error {
+				if all {
+					return a.resetAll(cmd.Context(), s, prefix, yes)
+				}
 				if err := s.Delete(cmd.Context(), args...); err != nil {
 					return err
 				}
@@ -39,6 +54,10 @@ Exit status: 0.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "delete all buckets, after a question")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "with --all: only keys that begin with this text")
+	cmd.Flags().BoolVar(&yes, "yes", false, "with --all: do not ask")
+	return cmd
 }
 
 func (a *app) pruneCommand() *cobra.Command {

@@ -78,6 +78,6 @@ func (a *app) terminal() bool {
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	_, ok = terminalWidth(f)
+	return ok
 }

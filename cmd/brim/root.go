@@ -33,16 +33,8 @@ the time in which a full bucket drains (90s, 15m, 24h, 30d).
 Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to
 stderr.
 
-Exit status:
-  0   done; for try and able: the amount fits
-  1   doctor: the store cannot keep a promise; size: every limit on the list refuses too many
-  64  called wrongly
-  65  bad data: a damaged store, or a file that is not a log
-  69  the store cannot be reached, opened or written
-  70  brim has a defect, or could not write the answer
-  75  refused for now: the amount may fit later
-  78  refused for good: the amount can never fit this limit
-  128 and more: ended by a signal, after tidying up; 130 is an interrupt`
+Exit status, also of "brim help exit":
+`
 
 // app is one run of the command.
 type app struct {
@@ -50,6 +42,7 @@ type app struct {
 	stdout, stderr io.Writer
 	store          string // the flag --store
 	json           bool   // the flag --json
+	screen         screen // that stdout is shown on
 	now            func() time.Time
 }
 
@@ -63,7 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	out := &output{w: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr, now: time.Now}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, screen: screenOf(stdout), now: time.Now}
 	root := a.root()
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -80,10 +73,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (a *app) root() *cobra.Command {
+	showVersion := false
 	root := &cobra.Command{
 		Use:   "brim",
 		Short: "Leaky buckets that survive: limits for scripts, cron jobs and operators",
-		Long:  rootHelp,
+		Long:  rootHelp + exitTable(),
 		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
   brim list --by ratio --limit 10
   brim size access.log.gz --refuse 1% --over 1m
@@ -92,6 +86,9 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion {
+				return a.printVersion()
+			}
 			if len(args) == 0 {
 				return cmd.Help()
 			}
@@ -104,7 +101,8 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
@@ -114,7 +112,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
-		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.spendCommand())
+		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.commandsCommand(), exitTopic(), a.spendCommand())
 	return root
 }
 

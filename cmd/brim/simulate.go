@@ -64,16 +64,17 @@ Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that
 	}
 	limit := addLimit(cmd)
 	cmd.Flags().StringVar(&f.shape, "pattern", string(simulate.Constant), "pattern of the arrivals: constant, poisson or bursts")
-	cmd.Flags().Float64Var(&p.Rate, "rate", 0, "arrivals per second in the mean, without retries")
+	cmd.Flags().Var((*number)(&p.Rate), "rate", "arrivals per second in the mean, without retries")
 	cmd.Flags().IntVar(&p.Burst, "burst", 0, "arrivals of a burst")
 	cmd.Flags().Var(&f.length, "duration", "time within which callers arrive first")
 	cmd.Flags().IntVar(&p.Keys, "keys", 1, "number of keys that the callers use, in turn; at random in the pattern poisson")
-	cmd.Flags().Float64Var(&p.Cost, "cost", 1, "units of every arrival")
+	p.Cost = 1
+	cmd.Flags().Var((*number)(&p.Cost), "cost", "units of every arrival")
 	cmd.Flags().Uint64Var(&p.Seed, "seed", 1, "seed of the random numbers")
 	cmd.Flags().IntVar(&p.Attempts, "attempts", 1, "largest number of attempts of a caller")
 	cmd.Flags().Var(&f.retry, "retry-every", "wait of a refused caller before the next attempt")
 	cmd.Flags().Lookup("retry-every").DefValue = "" // help must not show a default of 0s
-	cmd.Flags().Float64Var(&p.Jitter, "jitter", 0, "random prolongation of the wait, as a share of it")
+	cmd.Flags().Var((*number)(&p.Jitter), "jitter", "random prolongation of the wait, as a share of it")
 	cmd.Flags().Var(&f.at, "at", "list of arrivals, like 0s,1.5s,3@2s")
 	cmd.Flags().BoolVar(&f.fillup, "fillup", false, "put every arrival in, up to the rim")
 	cmd.Flags().BoolVar(&f.queue, "queue", false, "let callers wait for a turn")
@@ -139,7 +140,7 @@ func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) 
 	for i, l := range limits {
 		callers, err := simulate.NewCallers(f.pattern)
 		if err != nil {
-			return usageError{err}
+			return usagef("--%w", err)
 		}
 		o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.cost()}
 		o.Watch = f.watch(&levels, &result)

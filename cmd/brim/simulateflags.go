@@ -46,7 +46,7 @@ func (f *simulateFlags) use() (simulate.Use, error) {
 		u.Penalty = d
 	}
 	if err := u.Validate(); err != nil {
-		return u, usageError{err}
+		return u, usagef("--fillup, --queue, --max-wait, --penalty: %w", err)
 	}
 	return u, nil
 }
@@ -77,11 +77,14 @@ func (f *simulateFlags) check(l simulate.Limit) error {
 		return usagef("--attempts needs refusals; leave out --fillup")
 	}
 	if err := p.Validate(); err != nil {
-		return usageError{err}
+		return usagef("--%w", err) // the error begins with the name of the flag
 	}
-	for _, a := range append(arrivals{{Cost: p.Cost}}, f.at...) {
+	if err := l.ValidateAmount(p.Cost); err != nil {
+		return usagef("--cost: %w", err)
+	}
+	for _, a := range f.at {
 		if err := l.ValidateAmount(a.Cost); err != nil {
-			return usageError{err}
+			return usagef("--at: %w", err)
 		}
 	}
 	if l.Use.Queue && l.LeakRate == 0 {

@@ -154,10 +154,10 @@ func (f *sizeFlags) limits() ([]simulate.Limit, error) {
 		capacities = append(capacities, deepest)
 	}
 	if len(capacities) == 0 {
-		return nil, usagef("there is no round capacity from %v to %v; choose bounds further apart", from, to)
+		return nil, usagef("--from and --to: there is no round capacity from %v to %v; choose bounds further apart", from, to)
 	}
 	if len(capacities) > maxSizes {
-		return nil, usagef("the list from %v to %v has %d limits; choose bounds with at most %d", from, to,
+		return nil, usagef("--from and --to: the list from %v to %v has %d limits; choose bounds with at most %d", from, to,
 			len(capacities), maxSizes)
 	}
 	limits := limit.With(capacities)
@@ -229,7 +229,7 @@ func (a *app) describeSize(path string, f *sizeFlags, rep *simulate.Report, log 
 // sizeByTimeout prints the deepest queue that drains within the timeout.
 func (a *app) sizeByTimeout(l brim.Limit) error {
 	if err := l.Validate(); err != nil {
-		return usageError{err}
+		return usagef("--leak-rate times --timeout: %w", err)
 	}
 	if a.json {
 		return a.printJSON(struct {

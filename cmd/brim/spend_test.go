@@ -235,3 +235,21 @@ func TestSpendReplay(t *testing.T) {
 		"declined by month", "")
 	cliIn(t, t.Context(), "time,kind\n", "spend", "replay", "-", "--budget", budget).want(t, exitData, "", "stdin")
 }
+
+// An amount that the currency cannot express is refused, and never rounded.
+func TestSubCentAmounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("cards.yaml", []byte("budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 10.00, window: 30d}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("cents.yaml", []byte("budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 10.005, window: 30d}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "spend", "charge", "card:7", "4.505", "--budget", "cards.yaml").want(t, exitUsage, "", `"4.505" has too many decimal places; the currency has 2`)
+	cli(t, "spend", "charge", "card:7", "1e2", "--budget", "cards.yaml").want(t, exitUsage, "", "is not a decimal number")
+	cli(t, "spend", "charge", "card:7", "4.50", "--budget", "cents.yaml").want(t, exitData, "", "line 4")
+	cli(t, "spend", "remaining", "card:7", "--budget", "cards.yaml", "--json").want(t, exitOK, `"used":{"amount":"0.00"`, "")
+
+	// A unit of a bucket may have decimals, and keeps them.
+	cli(t, "try", "k", "0.125", "--capacity", "1", "--leak-rate", "0", "--json").want(t, exitOK, `"level":0.125,`, "")
+}

@@ -52,7 +52,7 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 	if !d.Approved {
 		done = "declined"
 	}
-	fmt.Fprintf(a.stdout, "%s%s: %s\n", done, again, printable(id))
+	fmt.Fprintf(a.stdout, "%s%s: %s\n", a.verdict(d.Approved, done), again, printable(id))
 	t := table.New(make([]table.Column, 3)...)
 	for _, x := range d.Declines {
 		if x.Frozen != "" {

@@ -109,7 +109,7 @@ func (a *app) printTables(tables ...*table.Table) error {
 			texts = append(texts, t.Text())
 		}
 	}
-	_, err := io.WriteString(a.stdout, strings.Join(texts, "\n"))
+	_, err := io.WriteString(a.stdout, a.fit(strings.Join(texts, "\n")))
 	return err
 }
 

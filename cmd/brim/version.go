@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -20,16 +21,23 @@ func (a *app) versionCommand() *cobra.Command {
 		Long:    "Prints the version of brim, the commit that it was built from if known, and the version of Go.",
 		Example: "  brim version --json",
 		Args:    exactArgs(),
-		RunE: func(*cobra.Command, []string) error {
-			v := built()
-			text := "brim " + v.Version
-			if v.Commit != "" {
-				text += " (" + v.Commit + ")"
-			}
-			return a.print(v, text+", "+v.Go)
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
 	}
 }
+
+// printVersion prints the version, for "brim version" and "brim --version".
+func (a *app) printVersion() error {
+	v := built()
+	text := "brim " + v.Version
+	if v.Commit != "" {
+		text += " (" + v.Commit + ")"
+	}
+	return a.print(v, text+", "+v.Go)
+}
+
+// The linker sets these in the programs of a release, which are built without the information
+// that Go takes from git.
+var stampedVersion, stampedCommit string
 
 // built returns the version of this binary.
 func built() version {
@@ -43,5 +51,6 @@ func built() version {
 			v.Commit = s.Value
 		}
 	}
+	v.Version, v.Commit = cmp.Or(stampedVersion, v.Version), cmp.Or(stampedCommit, v.Commit)
 	return v
 }

@@ -71,18 +71,18 @@ func (p *Pattern) Validate() error {
 	arrivals := p.Rate * p.Duration.Seconds()
 	switch {
 	case p.Shape != "" && p.Shape != Constant && p.Shape != Poisson && p.Shape != Bursts:
-		return fmt.Errorf("the pattern is %q; it must be %s, %s or %s", string(p.Shape), Constant, Poisson, Bursts)
+		return fmt.Errorf("pattern is %q; it must be %s, %s or %s", string(p.Shape), Constant, Poisson, Bursts)
 	case !(p.Rate > 0 && p.Rate <= 1e6):
-		return fmt.Errorf("the rate is %v; it must be above 0 and at most 1e6 per second", p.Rate)
+		return fmt.Errorf("rate is %v; it must be above 0 and at most 1e6 per second", p.Rate)
 	case p.Duration <= 0:
-		return fmt.Errorf("the duration is %v; it must be positive", p.Duration)
+		return fmt.Errorf("duration is %v; it must be positive", p.Duration)
 	case arrivals > MaxArrivals:
-		return fmt.Errorf("%.0f arrivals are too many; rate times duration must be at most %d", arrivals, MaxArrivals)
+		return fmt.Errorf("rate times duration is %.0f arrivals; it must be at most %d", arrivals, MaxArrivals)
 	case (p.Shape == Bursts) != (p.Burst > 0) || p.Burst > MaxArrivals:
-		return fmt.Errorf("a burst has %d arrivals; it must have from 1 to %d in the pattern %s, and none in others",
+		return fmt.Errorf("burst is %d; it must be from 1 to %d in the pattern %s, and 0 in others",
 			p.Burst, MaxArrivals, Bursts)
 	case !(p.Cost >= 0 && p.Cost <= store.MaxAmount):
-		return fmt.Errorf("the cost is %v; it must be above 0 and at most 2^53", p.Cost)
+		return fmt.Errorf("cost is %v; it must be above 0 and at most 2^53", p.Cost)
 	}
 	return p.validateRetries()
 }
@@ -93,11 +93,11 @@ func validateList(list []Timed) error {
 	for _, a := range list {
 		switch {
 		case a.At < last:
-			return fmt.Errorf("an arrival at %v follows one at %v; they must be in the order of time", a.At, last)
+			return fmt.Errorf("at: an arrival at %v follows one at %v; they must be in the order of time", a.At, last)
 		case a.At > longestRetry:
-			return fmt.Errorf("an arrival is at %v; it must be within %v", a.At, longestRetry)
+			return fmt.Errorf("at: an arrival is at %v; it must be within %v", a.At, longestRetry)
 		case !(a.Cost > 0 && a.Cost <= store.MaxAmount):
-			return fmt.Errorf("the cost is %v; it must be above 0 and at most 2^53", a.Cost)
+			return fmt.Errorf("at: the cost is %v; it must be above 0 and at most 2^53", a.Cost)
 		}
 		last = a.At
 	}
@@ -108,13 +108,13 @@ func validateList(list []Timed) error {
 func (p *Pattern) validateRetries() error {
 	switch {
 	case p.Keys < 0 || p.Keys > DefaultMaxKeys:
-		return fmt.Errorf("%d keys; want from 1 to %d", p.Keys, DefaultMaxKeys)
+		return fmt.Errorf("keys is %d; it must be from 1 to %d", p.Keys, DefaultMaxKeys)
 	case p.Attempts < 0 || p.Attempts > MaxAttempts:
-		return fmt.Errorf("%d attempts; want from 1 to %d", p.Attempts, MaxAttempts)
+		return fmt.Errorf("attempts is %d; it must be from 1 to %d", p.Attempts, MaxAttempts)
 	case p.RetryEvery < 0 || p.RetryEvery > longestRetry:
-		return fmt.Errorf("the time between attempts is %v; it must be from 0 to %v", p.RetryEvery, longestRetry)
+		return fmt.Errorf("retry-every is %v; it must be from 0 to %v", p.RetryEvery, longestRetry)
 	case !(p.Jitter >= 0 && p.Jitter <= 10):
-		return fmt.Errorf("the jitter is %v; it must be from 0 to 10", p.Jitter)
+		return fmt.Errorf("jitter is %v; it must be from 0 to 10", p.Jitter)
 	}
 	return nil
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+)
+
+func TestResetAll(t *testing.T) {
+	path := storeIn(t)
+	db, err := bolt.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fills []brim.Fill
+	for i := range 1500 { // more than a page
+		fills = append(fills, brim.Fill{Bucket: brim.Limit{Capacity: 9}.For(fmt.Sprintf("test/%04d", i)), Amount: 1})
+	}
+	fills = append(fills, brim.Fill{Bucket: brim.Limit{Capacity: 9}.For("live"), Amount: 1})
+	if _, err := brim.New(db, nil).TryFillupAll(t.Context(), fills...); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left := func(want int) {
+		t.Helper()
+		if got := strings.Count(cli(t, "list", "--json", "--store", path).stdout, "\n"); got != want {
+			t.Errorf("%d buckets are left; want %d", got, want)
+		}
+	}
+	cli(t, "reset", "--all", "--store", path).want(t, exitUsage, "", "--all would delete 1501 buckets of "+path)
+	left(1501)
+	cli(t, "reset", "--all", "--prefix", "none/", "--store", path).want(t, exitOK, "reset: 0", "")
+	cli(t, "reset", "--all", "--prefix", "test/", "--yes", "--store", path).want(t, exitOK, "reset: 1500", "")
+	left(1)
+	var n struct{ Reset int }
+	cli(t, "reset", "--all", "--yes", "--json", "--store", path).decode(t, &n)
+	if left(0); n.Reset != 1 {
+		t.Errorf("reset %d; want 1", n.Reset)
+	}
+	missing := storeIn(t)
+	cli(t, "reset", "--all", "--store", missing).want(t, exitOK, "reset: 0", "does not exist")
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("reset --all has created a file")
+	}
+}
+
+// The help, the topic and the page have one table.
+func TestExitTable(t *testing.T) {
+	cli(t, "help", "exit").want(t, exitOK, exitTable(), "")
+	cli(t, "--help").want(t, exitOK, exitTable(), "")
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| exit | meaning |\n| --- | --- |\n"
+	for _, e := range exits {
+		table += "| " + e.status + " | " + e.meaning + " |\n"
+	}
+	if !strings.Contains(string(page), table) {
+		t.Errorf("docs/cli.md has another table than\n%s", table)
+	}
+	for _, code := range []int{exitOK, exitBroken, exitUsage, exitData, exitUnavailable, exitInternal, exitRefused, exitNever} {
+		if !strings.Contains(table, "\n| "+strconv.Itoa(code)+" | ") {
+			t.Errorf("the table lacks %d", code)
+		}
+	}
+}
