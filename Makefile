@@ -121,7 +121,8 @@ itest: ## PostgreSQL 14 to 18 and a Redis Cluster in containers; needs Docker; I
 vuln: ## known vulnerabilities in the dependencies
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
 
-release-check: ## build every file of a release twice and compare; API against the last tag; licences; RELEASEFLAGS=-anew
+release-check: ## the tutorial and consumers; every file of a release twice; API against the last tag; licences
+	$(GO) -C internal/release test -count=1 ./...
 	$(GO) -C internal/release run . check $(if $(VERSION),-version $(VERSION)) $(RELEASEFLAGS)
 
 release: ## print the steps that tag VERSION=v1.2.3, the root first; DO=1 performs them, and pushes nothing
