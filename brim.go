@@ -23,8 +23,8 @@
 // ask. [Limiter.Drain] gives units back.
 //
 // [Limiter.Hold] reserves room for a cost that is known only later; [Limiter.Capture] or
-// [Limiter.Release] ends the reservation. [Shaper] makes callers wait for their turn instead of
-// refusing them. [Limiter.WithPenalty] blocks a bucket after an overflow, and [Limiter.Block] by
+// [Limiter.Release] ends the reservation. [Limiter.Wait] waits until a cost fits instead of
+// refusing it, and [Shaper] gives callers evenly spaced turns. [Limiter.WithPenalty] blocks a bucket after an overflow, and [Limiter.Block] by
 // hand.
 //
 // # Keys and limits
