@@ -26,7 +26,7 @@ import (
 // Take [Shaper.Wait] instead if work must be evenly spaced, or if callers of several processes must
 // have their turns in order. Wait lets the capacity of b through without a pause, and between two
 // processes small amounts overtake large ones. A Shaper knows the turn beforehand and asks the store
-// once, but it works neither over a lease nor with held units.
+// once, but no wait frees the room of held units for it.
 //
 // An error is the context's or the store's. If the error is [ErrUnknownOutcome], n may have gone in.
 // After any other error it did not.
