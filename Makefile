@@ -10,12 +10,12 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture
+NESTED := bench internal/itest observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks torture
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 MODULES := . $(NESTED)
-IMPORTED := . observe/otelbrim observe/prombrim
+IMPORTED := . observe/otelbrim observe/prombrim grpclimit
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
