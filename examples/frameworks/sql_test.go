@@ -22,32 +22,39 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestSQL inserts notes by sqlc, bun and gorm until the tenant's bucket is full. A refusal, and a
-// note that the table does not take, leave neither a row nor a charge.
-func TestSQL(t *testing.T) {
-	ctx := t.Context()
+// database returns a pool whose connections use a new schema, and the buckets in it.
+func database(t *testing.T) (*pgxpool.Pool, *postgres.Store) {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema := pgtest.Schema(t)
 	config.ConnConfig.RuntimeParams["search_path"] = schema
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if err := migrations.Up(ctx, pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(ctx, notes.Schema); err != nil {
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
 		t.Fatal(err)
 	}
 	buckets, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer buckets.Close()
+	t.Cleanup(func() { _ = buckets.Close() })
+	return pool, buckets
+}
+
+// TestSQL inserts notes by sqlc, bun and gorm until the tenant's bucket is full. A refusal, and a
+// note that the table does not take, leave neither a row nor a charge.
+func TestSQL(t *testing.T) {
+	ctx := t.Context()
+	pool, buckets := database(t)
+	if _, err := pool.Exec(ctx, notes.Schema); err != nil {
+		t.Fatal(err)
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
 	bunDB := bun.NewDB(db, pgdialect.New())
