@@ -33,7 +33,7 @@ func (n *Notes) InsertSQLC(ctx context.Context, db *sql.DB, note Note) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // does nothing after the commit
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	err = notes.New(db).WithTx(tx).InsertNote(ctx, notes.InsertNoteParams{Tenant: note.Tenant, Body: note.Body})
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (g *gateway) forward(w http.ResponseWriter, r *http.Request, body []byte) (
 		out.Header.Set("Authorization", "Bearer "+g.key)
 		var resp *http.Response
 		if resp, err = g.client.Do(out); err == nil {
-			defer resp.Body.Close()
+			defer func() { _ = resp.Body.Close() }()
 			return g.answer(w, resp)
 		}
 	}

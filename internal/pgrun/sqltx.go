@@ -58,14 +58,14 @@ func (t *sqlTx) Query(ctx context.Context, statement string, args ...any) (pgx.R
 	if !t.driver.known {
 		args = append([]any{&t.driver}, args...)
 	}
-	rows, err := t.tx.QueryContext(ctx, statement, args...)
+	rows, err := t.tx.QueryContext(ctx, statement, args...) //nolint:rowserrcheck // sqlRows.Err
 	switch {
 	case errors.Is(err, errDriver):
 		err = errDriver // without the words of package sql
 	case errors.Is(err, sql.ErrTxDone):
 		err = fmt.Errorf("%w: %w", pgx.ErrTxClosed, err)
 	case err == nil && !t.driver.known: // a driver that takes any argument
-		err = errors.Join(errDriver, rows.Close())
+		err = errors.Join(errDriver, rows.Close()) //nolint:sqlclosecheck // sqlRows.Close closes others
 	}
 	return &sqlRows{rows: rows, err: err}, err
 }
