@@ -24,8 +24,8 @@
 //
 // [Limiter.Hold] reserves room for a cost that is known only later; [Limiter.Capture] or
 // [Limiter.Release] ends the reservation. [Limiter.Wait] waits until a cost fits instead of
-// refusing it, and [Shaper] gives callers evenly spaced turns. [Limiter.WithPenalty] blocks a bucket after an overflow, and [Limiter.Block] by
-// hand.
+// refusing it, and [Shaper] gives callers evenly spaced turns. [Limiter.WithPenalty] blocks a
+// bucket after an overflow, and [Limiter.Block] by hand.
 //
 // # Keys and limits
 //

@@ -40,7 +40,8 @@ func ExampleShaper_Wait() {
 	// in 40 ms or more: true
 }
 
-// callWithin calls an API as soon as its limit has room for the call, but waits no longer than a second.
+// callWithin calls an API as soon as its limit has room for the call, but waits no longer than a
+// second.
 func callWithin(ctx context.Context, lim *brim.Limiter, calls brim.Bucket, send func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -17,19 +17,19 @@ import (
 // Wait asks the store, and asks again after RetryAfter and a random part of up to a tenth of it.
 // Room that somebody makes meanwhile, by Drain or Reset for instance, is found only then.
 //
-// The callers that wait for one key in one Limiter stand in a line. Only the first of them asks for
-// room, and a newcomer goes to the end. If the context of a caller ends, the others move up. A
-// newcomer's RetryAfter includes the leak of the units in front of it. An n of 0 does not wait. A
-// Limiter of [Limiter.WithPenalty] shares the lines; Wait sets no penalty, but waits until a block
-// ends.
+// The callers that wait for one key in one Limiter stand in a line. Only the first of them asks
+// for room, and a newcomer goes to the end. If the context of a caller ends, the others move up.
+// A newcomer's RetryAfter includes the leak of the units in front of it. TryFillup knows of no
+// line: it takes room that is there. An n of 0 does not wait. A Limiter of [Limiter.WithPenalty]
+// shares the lines; Wait sets no penalty, but waits until a block ends.
 //
-// Take [Shaper.Wait] instead if work must be evenly spaced, or if callers of several processes must
-// have their turns in order. Wait lets the capacity of b through without a pause, and between two
-// processes small amounts overtake large ones. A Shaper knows the turn beforehand and asks the store
-// once, but no wait frees the room of held units for it.
+// Take [Shaper.Wait] instead if work must be evenly spaced, or if callers of several processes
+// must have their turns in order. Wait lets the capacity of b through without a pause, and
+// between two processes small amounts overtake large ones. A Shaper knows the turn beforehand and
+// asks the store once, but no wait frees the room of held units for it.
 //
-// An error is the context's or the store's. If the error is [ErrUnknownOutcome], n may have gone in.
-// After any other error it did not.
+// An error is the context's or the store's. If the error is [ErrUnknownOutcome], n may have gone
+// in. After any other error it did not.
 func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if err := l.prepare(&op, n); err != nil {

@@ -168,11 +168,13 @@ func TestWaitInLine(t *testing.T) {
 					if !slices.IsSorted(order) || share == 0 && len(order) != callers {
 						t.Errorf("%d callers went in, in the order %v", len(order), order)
 					}
-					// With everybody on time the last goes in after as many seconds as there are units.
+					// With everybody on time the last goes in after as many seconds as there are
+					// units.
 					if most := 1.1*units + 10; share == 0 && time.Since(begin).Seconds() > most {
 						t.Errorf("%v units took %v", units, time.Since(begin))
 					}
-					// A caller asks when it comes, once or twice at the front, and then with its units.
+					// A caller asks when it comes, once or twice at the front, and then with its
+					// units.
 					if asked := s.fills.Load(); asked > 4*callers {
 						t.Errorf("%d callers asked %d times", callers, asked)
 					}

@@ -255,8 +255,8 @@ func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 	return r.s.pruneFile(ctx)
 }
 
-// Close ends pruning, writes all changes to the file and closes it. After an error of Close, the decisions
-// since the last successful write may be lost.
+// Close ends pruning, writes all changes to the file and closes it. After an error of Close, the
+// decisions since the last successful write may be lost.
 func (r *Relaxed) Close() error {
 	var err error
 	r.once.Do(func() {

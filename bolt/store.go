@@ -89,8 +89,9 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return store.Wrap(backend, "delete", err)
 }
 
-// Close ends pruning, and ends the store when the calls in flight have ended. A store that was opened by [Open]
-// closes its file, and another process may open it then. The database given to [New] stays open.
+// Close ends pruning, and ends the store when the calls in flight have ended. A store that was
+// opened by [Open] closes its file, and another process may open it then. The database given to
+// [New] stays open.
 func (s *Store) Close() error {
 	s.pruner.Stop()
 	s.closed.Store(true)

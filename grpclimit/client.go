@@ -20,34 +20,34 @@ const (
 
 // ClientOptions adjust a [Client]. The zero value selects the defaults.
 type ClientOptions struct {
-	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the request
-	// of a unary call, and nil for a stream. It must be safe for concurrent use.
+	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
+	// request of a unary call, and nil for a stream. It must be safe for concurrent use.
 	Cost func(ctx context.Context, method string, message any) float64
-	// Retries is the number of times that a unary call is made again after a RESOURCE_EXHAUSTED with
-	// a RetryInfo; 0 means [DefaultRetries], and a negative number means never. A stream is never
-	// made again: only the application knows the messages that it has sent.
+	// Retries is the number of times that a unary call is made again after a RESOURCE_EXHAUSTED
+	// with a RetryInfo; 0 means [DefaultRetries], and a negative number means never. A stream is
+	// never made again: only the application knows the messages that it has sent.
 	Retries int
-	// MaxRetryAfter is the longest wait for a retry; 0 means [DefaultMaxRetryAfter]. A refusal with a
-	// longer wait is returned to the caller.
+	// MaxRetryAfter is the longest wait for a retry; 0 means [DefaultMaxRetryAfter]. A refusal
+	// with a longer wait is returned to the caller.
 	MaxRetryAfter time.Duration
 }
 
 // Client keeps the calls of a gRPC client to the limit of a server, by its interceptors Unary and
-// Stream. Before each call it waits for the call's turn in a bucket, so all processes that share the
-// bucket keep to the limit together. It is safe for concurrent use.
+// Stream. Before each call it waits for the call's turn in a bucket, so all processes that share
+// the bucket keep to the limit together. It is safe for concurrent use.
 //
-// If the turn would come after the Shaper's MaxWait or the context's deadline, the call fails at once
-// with RESOURCE_EXHAUSTED, which wraps a [*brim.OverLimitError], and is not made. If the store fails,
-// it fails with UNAVAILABLE.
+// If the turn would come after the Shaper's MaxWait or the context's deadline, the call fails at
+// once with RESOURCE_EXHAUSTED, which wraps a [*brim.OverLimitError], and is not made. If the
+// store fails, it fails with UNAVAILABLE.
 type Client struct {
 	shaper  *brim.Shaper
 	bucket  brim.Bucket
 	options ClientOptions
 }
 
-// NewClient returns a Client whose calls take turns in b. The bucket should leak a little more slowly
-// than the server allows. o may be nil. NewClient fails if s is nil, if b is invalid or does not
-// leak, or if MaxRetryAfter is negative.
+// NewClient returns a Client whose calls take turns in b. The bucket should leak a little more
+// slowly than the server allows. o may be nil. NewClient fails if s is nil, if b is invalid or
+// does not leak, or if MaxRetryAfter is negative.
 func NewClient(s *brim.Shaper, b brim.Bucket, o *ClientOptions) (*Client, error) {
 	c := &Client{shaper: s, bucket: b}
 	if o != nil {
@@ -124,8 +124,8 @@ func (c *Client) turn(ctx context.Context, method string, message any) error {
 	return undecided(err)
 }
 
-// worthwhile reports whether the Client should wait that long: within MaxRetryAfter and the context's
-// deadline.
+// worthwhile reports whether the Client should wait that long: within MaxRetryAfter and the
+// context's deadline.
 func (c *Client) worthwhile(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return wait <= c.options.MaxRetryAfter && (!ok || wait < time.Until(deadline))

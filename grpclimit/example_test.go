@@ -70,8 +70,8 @@ func Example() {
 	// come back in 10s
 }
 
-// newClient returns a connection whose calls take turns: all processes that share the Limiter's store
-// make at most 50 calls a second together.
+// newClient returns a connection whose calls take turns: all processes that share the Limiter's
+// store make at most 50 calls a second together.
 func newClient(lim *brim.Limiter, target string) (*grpc.ClientConn, error) {
 	turns, err := brim.NewShaper(lim, nil)
 	if err != nil {

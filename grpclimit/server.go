@@ -43,9 +43,9 @@ type ServerOptions struct {
 	// The address is that of the connection. If proxies stand in front, all clients have theirs: a
 	// Key must then tell the clients apart.
 	Key func(ctx context.Context, method string) string
-	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the request
-	// of a unary call, and nil for a stream. An invalid amount (negative or not a number) fails the
-	// call with INTERNAL.
+	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
+	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)
+	// fails the call with INTERNAL.
 	Cost func(ctx context.Context, method string, message any) float64
 	// Skip reports whether a call bypasses the limit, for instance a health check; nil means that
 	// no call does.
@@ -53,8 +53,8 @@ type ServerOptions struct {
 	// Jitter is the greatest random time that is added to the RetryInfo. It keeps clients that were
 	// refused together from coming back together.
 	Jitter time.Duration
-	// Timeout limits the duration of the call to the store; 0 means no limit but the call's context.
-	// A call that takes longer counts as a failure of the store.
+	// Timeout limits the duration of the call to the store; 0 means no limit but the call's
+	// context. A call that takes longer counts as a failure of the store.
 	Timeout time.Duration
 	// OnError is called if the store failed or an argument was invalid, before the call is
 	// answered; nil means that errors are dropped. The error does not hold the key.
@@ -70,8 +70,8 @@ type Server struct {
 	options ServerOptions
 }
 
-// NewServer returns a Server that puts limit in front of the calls. o may be nil. It fails if lim is
-// nil, or if limit, onFailure or an option is invalid.
+// NewServer returns a Server that puts limit in front of the calls. o may be nil. It fails if lim
+// is nil, or if limit, onFailure or an option is invalid.
 func NewServer(lim *brim.Limiter, limit brim.Limit, onFailure Failure, o *ServerOptions) (*Server, error) {
 	s := &Server{lim: lim, limit: limit, open: onFailure == FailOpen}
 	if o != nil {

@@ -128,8 +128,8 @@ func blockedFor(st brim.State) time.Duration {
 
 // Refuse answers a request whose n units a Limiter refused with st, as the handlers of [New] do
 // without header fields: with status 413 if n exceeds the capacity, else with status 429 and
-// Retry-After, or without it if no wait helps. It is for handlers that ask the Limiter themselves. The
-// State of an [brim.OverLimitError] may be passed, too.
+// Retry-After, or without it if no wait helps. It is for handlers that ask the Limiter
+// themselves. The State of an [brim.OverLimitError] may be passed, too.
 //
 // Retry-After is st.RetryAfter in whole seconds, rounded up. To keep clients that were refused
 // together from coming back together, add a random time to it before.

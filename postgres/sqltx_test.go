@@ -156,8 +156,8 @@ func (f *foreign) QueryContext(_ context.Context, statement string, _ []driver.N
 	return f, nil
 }
 
-// TestWithSQLOfAnotherDriver sees that each call in a transaction of another driver says so. A driver
-// that checks its arguments gets no statement, so its transaction can go on.
+// TestWithSQLOfAnotherDriver sees that each call in a transaction of another driver says so. A
+// driver that checks its arguments gets no statement, so its transaction can go on.
 func TestWithSQLOfAnotherDriver(t *testing.T) {
 	s := open(t, postgres.Options{})
 	for _, f := range []*foreign{{}, {any: true}} {
@@ -191,8 +191,8 @@ func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 
 func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestWithSQLInOneStatement sees that a TryFillup in a transaction of database/sql is one statement,
-// once the store knows the table, and that finding out about the driver takes none.
+// TestWithSQLInOneStatement sees that a TryFillup in a transaction of database/sql is one
+// statement, once the store knows the table, and that finding out about the driver takes none.
 func TestWithSQLInOneStatement(t *testing.T) {
 	config, err := pgxpool.ParseConfig(pgtest.URL(t))
 	if err != nil {

@@ -32,8 +32,8 @@ func (s *Store) With(tx pgx.Tx) store.Store { return &txStore{s: s, tx: tx} }
 // [errors.ErrUnsupported] at the first call, which then sends nothing.
 //
 // database/sql sends one statement at a time. A TryFillup of an existing bucket is one statement
-// all the same. A Hold, a penalty, or a call for several buckets is three to seven statements, which
-// With sends in two round trips.
+// all the same. A Hold, a penalty, or a call for several buckets is three to seven statements,
+// which With sends in two round trips.
 func (s *Store) WithSQL(tx *sql.Tx) store.Store { return &txStore{s: s, tx: pgrun.OverSQL(tx)} }
 
 // txStore is a store in the caller's transaction.

@@ -99,8 +99,8 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestUnsupported sees that a hold and a Shaper's turn are errors that give a reason, and that nothing
-// is sent.
+// TestUnsupported sees that a hold and a Shaper's turn are errors that give a reason, and that
+// nothing is sent.
 func TestUnsupported(t *testing.T) {
 	ctx := t.Context()
 	clock := &testClock{time.Unix(1_800_000_000, 0)}

@@ -24,8 +24,8 @@ type letter struct {
 
 func (letter) Kind() string { return "letter" }
 
-// TestJobLimitErrors sees that a job that never fits is cancelled, and that a job is not worked if the
-// limit cannot be checked.
+// TestJobLimitErrors sees that a job that never fits is cancelled, and that a job is not worked
+// if the limit cannot be checked.
 func TestJobLimitErrors(t *testing.T) {
 	l := &JobLimit{Limiter: limiter(t), Limit: brim.Limit{Capacity: 1}, Key: func(*rivertype.JobRow) string { return "k" }, Jitter: 1}
 	worked := 0
@@ -44,8 +44,8 @@ func TestJobLimitErrors(t *testing.T) {
 	}
 }
 
-// TestJobLimit has River work jobs of two tenants, whose buckets take two jobs and one. The others are
-// snoozed until their buckets have room, and nothing is worked twice.
+// TestJobLimit has River work jobs of two tenants, whose buckets take two jobs and one. The
+// others are snoozed until their buckets have room, and nothing is worked twice.
 func TestJobLimit(t *testing.T) {
 	ctx := t.Context()
 	pool, buckets := database(t)

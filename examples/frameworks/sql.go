@@ -70,8 +70,8 @@ func (n *Notes) InsertGORM(ctx context.Context, db *gorm.DB, note Note) error {
 	})
 }
 
-// charge puts the note's bytes into the bucket of its tenant, in the transaction that inserts it. It
-// comes last: from the charge to the commit, other callers of the bucket wait.
+// charge puts the note's bytes into the bucket of its tenant, in the transaction that inserts it.
+// It comes last: from the charge to the commit, other callers of the bucket wait.
 func (n *Notes) charge(ctx context.Context, tx *sql.Tx, note Note) error {
 	lim := brim.New(n.Buckets.WithSQL(tx), nil)
 	st, err := lim.TryFillup(ctx, n.Limit.For("tenant:"+note.Tenant), float64(len(note.Body)))

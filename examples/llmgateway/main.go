@@ -1,16 +1,17 @@
-// Command llmgateway stands in front of a language model's API and limits the tokens of each client.
+// Command llmgateway stands in front of a language model's API and limits the tokens of each
+// client.
 //
 //	go run ./examples/llmgateway -upstream https://api.example.com -store gateway.db
 //
-// A client names itself by a bearer token of the gateway's own. The gateway reads the field max_tokens
-// of a request and the usage of the answer, as the APIs of most models have them. The store may be a
-// file, or postgres://... or redis://... for several gateways; see package stores.
+// A client names itself by a bearer token of the gateway's own. The gateway reads the field
+// max_tokens of a request and the usage of the answer, as the APIs of most models have them. The
+// store may be a file, or postgres://... or redis://... for several gateways; see package stores.
 //
 // Note four things. The cost of a call is known only afterwards, so the gateway puts the highest
-// possible cost into the client's bucket before the call, and gives the rest back after it: clients
-// that call at the same time cannot use more than their limit together. If a gateway dies meanwhile,
-// the units that nobody gives back leak like all others. A failed call costs nothing. And the bucket's
-// key is a hash, because the store should not hold the tokens of clients.
+// possible cost into the client's bucket before the call, and gives the rest back after it:
+// clients that call at the same time cannot use more than their limit together. If a gateway dies
+// meanwhile, the units that nobody gives back leak like all others. A failed call costs nothing.
+// And the bucket's key is a hash, because the store should not hold the tokens of clients.
 package main
 
 import (

@@ -136,8 +136,8 @@ func TestGateway(t *testing.T) {
 	})
 }
 
-// TestCallsAtOnce makes calls at the same time. Each may use its highest cost, so only two fit into the
-// bucket, although all would fit afterwards. Another client is not concerned.
+// TestCallsAtOnce makes calls at the same time. Each may use its highest cost, so only two fit
+// into the bucket, although all would fit afterwards. Another client is not concerned.
 func TestCallsAtOnce(t *testing.T) {
 	m := &model{used: 10, status: 200, waiting: make(chan struct{})}
 	g := over(t, m)

@@ -5,10 +5,10 @@
 // An event is a line of JSON: {"url": "https://example.com/hook", "body": {"paid": 42}}.
 //
 // Note three things. Events wait for room by Limiter.Wait, in order for each endpoint, and a slow
-// endpoint delays no other. An endpoint that answers 429 or 503 with Retry-After is blocked for that
-// time: its other events wait, too, also those of a program that is started again, because the block
-// is in the file. An event that would wait longer than -patience is not sent and reported with the
-// time at which it could be: a program with a queue would put it back.
+// endpoint delays no other. An endpoint that answers 429 or 503 with Retry-After is blocked for
+// that time: its other events wait, too, also those of a program that is started again, because
+// the block is in the file. An event that would wait longer than -patience is not sent and
+// reported with the time at which it could be: a program with a queue would put it back.
 package main
 
 import (
@@ -110,7 +110,8 @@ func (s *sender) sendAll(ctx context.Context, in io.Reader, out io.Writer) error
 	return lines.Err()
 }
 
-// send sends an event, up to s.attempts times. Each attempt waits for room in the endpoint's bucket.
+// send sends an event, up to s.attempts times. Each attempt waits for room in the endpoint's
+// bucket.
 func (s *sender) send(ctx context.Context, e event) error {
 	endpoint, err := url.Parse(e.URL)
 	if err != nil || endpoint.Host == "" {

@@ -34,8 +34,8 @@ func events(n int, url string) string {
 	return strings.Repeat(fmt.Sprintf(`{"url": %q, "body": {"n": 1}}`+"\n", url), n)
 }
 
-// TestSender sends events to endpoints of which one asks for a pause, and one fails. The others must
-// not notice.
+// TestSender sends events to endpoints of which one asks for a pause, and one fails. The others
+// must not notice.
 func TestSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := memory.New(nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// OverSQL returns a Queryer over a transaction of database/sql, or nil if tx is nil. The driver must
-// be pgx's, because the statements have arguments that other drivers do not know, such as arrays.
-// The statements of a batch go out one after another.
+// OverSQL returns a Queryer over a transaction of database/sql, or nil if tx is nil. The driver
+// must be pgx's, because the statements have arguments that other drivers do not know, such as
+// arrays. The statements of a batch go out one after another.
 func OverSQL(tx *sql.Tx) Queryer {
 	if tx == nil {
 		return nil
