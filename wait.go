@@ -11,8 +11,8 @@ import (
 
 // Wait puts n units into b as soon as they fit, and returns the State as the units left it. If
 // Accepted is false, a wait would be in vain, and nothing went in: RetryAfter is [Never], or ends
-// after the context's deadline. Such a refusal comes at once. Without a deadline, Wait waits for as
-// long as others keep b full.
+// after the context's deadline. Such a refusal comes as soon as an answer of the store shows it,
+// mostly at once. Without a deadline, Wait waits for as long as others keep b full.
 //
 // Wait asks the store, and asks again after RetryAfter and a random part of up to a tenth of it.
 // Room that somebody makes meanwhile, by Drain or Reset for instance, is found only then.
@@ -31,11 +31,13 @@ import (
 // An error is the context's or the store's. If the error is [ErrUnknownOutcome], n may have gone
 // in. After any other error it did not.
 func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
+	if l.penalty != 0 {
+		l = l.WithPenalty(0)
+	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if err := l.prepare(&op, n); err != nil {
 		return State{}, err
 	}
-	op.BlockFor = 0
 	var st State
 	var err error
 	first := n == 0 || l.lines.empty(op.Key)
