@@ -11,7 +11,7 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
+NESTED := bench internal/itest observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
 # Tests of these modules are not part of "make test": they need Docker, a browser, or minutes of
 # building. "make itest", "make browser" and "make release-check" run them.
 APART := internal/itest docs/playground/browser internal/release
@@ -20,7 +20,7 @@ APART := internal/itest docs/playground/browser internal/release
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 MODULES := . $(NESTED)
 # "make release" tags these modules. Each has a consumer in internal/release/testdata.
-IMPORTED := . observe/otelbrim observe/prombrim
+IMPORTED := . observe/otelbrim observe/prombrim grpclimit
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ test: test-386 ## every test that needs no Docker, with the race detector; start
 # nor a server.
 test-386: ## the packages without a file and a server, where an int has 32 bits; on linux/amd64 only
 	@if [[ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" == linux/amd64 ]]; then set -x; \
-	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./queue ./httplimit \
+	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./shadow ./queue ./httplimit \
 		./internal/combine ./spend ./spend/memledger; \
 	else echo "no test where an int has 32 bits: this system is not linux/amd64"; fi
 

@@ -23,9 +23,9 @@
 // ask. [Limiter.Drain] gives units back.
 //
 // [Limiter.Hold] reserves room for a cost that is known only later; [Limiter.Capture] or
-// [Limiter.Release] ends the reservation. [Shaper] makes callers wait for their turn instead of
-// refusing them. [Limiter.WithPenalty] blocks a bucket after an overflow, and [Limiter.Block] by
-// hand.
+// [Limiter.Release] ends the reservation. [Limiter.Wait] waits until a cost fits instead of
+// refusing it, and [Shaper] gives callers evenly spaced turns. [Limiter.WithPenalty] blocks a
+// bucket after an overflow, and [Limiter.Block] by hand.
 //
 // # Keys and limits
 //
@@ -154,7 +154,7 @@ type Bucket = store.Bucket
 //	func (s State) TimeToEmpty() time.Duration // time after At until the level has leaked
 //
 // RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
-// helps.
+// helps. Accepted and a RetryAfter together mean that package shadow let the call pass.
 type State = store.State
 
 // Entry is a bucket in a listing:

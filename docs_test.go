@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +18,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/httplimit"
 	"github.com/brimgo/brim/postgres"
 )
 
@@ -43,11 +42,8 @@ func handler(limiter *brim.Limiter, insert func(rows []Row) error) http.HandlerF
 		switch {
 		case err != nil: // the store failed: nothing was decided, and this handler refuses
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
-		case st.RetryAfter == brim.Never: // more rows than an empty bucket holds
-			http.Error(w, "too many rows in one batch", http.StatusRequestEntityTooLarge)
-		case !st.Accepted: // nothing went in
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(st.RetryAfter.Seconds()))))
-			http.Error(w, "too many rows", http.StatusTooManyRequests)
+		case !st.Accepted: // nothing went in: 429 with Retry-After, or 413 for more rows than a bucket holds
+			httplimit.Refuse(w, st, float64(len(rows)))
 		default: // the rows are paid for, atomically and durably
 			if err := insert(rows); err != nil {
 				http.Error(w, "not inserted", http.StatusInternalServerError)

@@ -40,6 +40,47 @@ func ExampleShaper_Wait() {
 	// in 40 ms or more: true
 }
 
+// callWithin calls an API as soon as its limit has room for the call, but waits no longer than a
+// second.
+func callWithin(ctx context.Context, lim *brim.Limiter, calls brim.Bucket, send func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	st, err := lim.Wait(ctx, calls, 1)
+	switch {
+	case err != nil: // the store failed, or the context ended while waiting
+		return err
+	case !st.Accepted: // refused at once; the call would fit after st.RetryAfter
+		return &brim.OverLimitError{State: st}
+	default:
+		return send()
+	}
+}
+
+// Calls of an API wait for room, which comes with 50 units a second, but no longer than a second.
+func ExampleLimiter_Wait() {
+	db, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim := brim.New(db, nil)
+	calls := brim.Limit{Capacity: 2, LeakRate: 50}.For("api")
+	began := time.Now()
+	for _, name := range []string{"first", "second", "third"} {
+		err := callWithin(context.Background(), lim, calls, func() error { fmt.Println("called", name); return nil })
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println("the third waited for room:", time.Since(began) >= 15*time.Millisecond)
+	// Output:
+	// called first
+	// called second
+	// called third
+	// the third waited for room: true
+}
+
 // A caller that schedules its own work asks for the time of its turn.
 func ExampleShaper_Reserve() {
 	lim, clock := example()

@@ -11,13 +11,14 @@ import (
 
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
-// A Limiter has no state of its own: any number of goroutines may share one, and any number of
-// Limiters may share a store. If the context is already done, a method returns the context's
-// error and changes nothing.
+// A Limiter remembers no bucket, only the callers that are in [Limiter.Wait]: any number of
+// goroutines may share a Limiter, and any number of Limiters may share a store. If the context is
+// already done, a method returns the context's error and changes nothing.
 type Limiter struct {
 	store   store.Store
 	prefix  string
 	penalty time.Duration
+	lines   *lines
 }
 
 // Options adjust a [Limiter]. The zero value is the default.
@@ -33,7 +34,7 @@ func New(s store.Store, o *Options) *Limiter {
 	if s == nil {
 		s = noStore{}
 	}
-	l := &Limiter{store: s}
+	l := &Limiter{store: s, lines: &lines{}}
 	if o != nil {
 		l.prefix = o.Prefix
 	}

@@ -27,9 +27,8 @@ import (
 // at once and delay later turns. If Drain or Release takes units out, a newcomer may get a turn
 // before callers that still wait. Held units take up room that no wait frees.
 //
-// Do not use a Shaper over package lease. That package answers from units that it took in
-// advance, and such an answer does not tell the turn. Reserve and Wait then return an error
-// that matches [errors.ErrUnsupported], after the amount has gone in.
+// Over package shadow, which lets everything pass, there are no turns: Reserve and Wait return an
+// error that matches [errors.ErrUnsupported].
 //
 // A Shaper has no state of its own and may be used by any number of goroutines at once.
 type Shaper struct {
@@ -99,16 +98,12 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	if err := validateQueue(b.Limit); err != nil {
 		return nil, err
 	}
-	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Ceiling: s.ceiling(ctx, b.Limit, n)}
+	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Turn: true, Ceiling: s.ceiling(ctx, b.Limit, n)}
 	var st State
 	if err := s.lim.fill(ctx, &st, &op, n); err != nil {
 		return nil, err
 	}
 	received := time.Now()
-	if st.Accepted && st.Estimate {
-		return nil, fmt.Errorf("brim: %w: the store answered from leased units, which says nothing about turns; "+
-			"use the store under the lease", errors.ErrUnsupported)
-	}
 	var wait time.Duration
 	if st.Accepted && n > 0 {
 		wait = timeToLeak(st.Level-n, b.LeakRate)

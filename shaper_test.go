@@ -13,6 +13,8 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -113,6 +115,10 @@ func TestShaperInvalid(t *testing.T) {
 	ctx := t.Context()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
+	shadowed, err := shadow.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		sh   *brim.Shaper
@@ -130,7 +136,7 @@ func TestShaperInvalid(t *testing.T) {
 		{"infinite with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.Inf(1), brim.ErrInvalidAmount},
 		{"cancelled context", sh, ended, tens.For("k"), 1, context.Canceled},
 		{"no store", shaper(t, nil, time.Second), ctx, tens.For("k"), 1, brim.ErrClosed},
-		{"an estimate", shaper(t, estimating{s}, 0), ctx, tens.For("estimate"), 1, errors.ErrUnsupported},
+		{"over a shadow", shaper(t, shadowed, 0), ctx, tens.For("k"), 1, errors.ErrUnsupported},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := test.sh.Reserve(test.ctx, test.b, test.n); !errors.Is(err, test.want) {
@@ -146,13 +152,37 @@ func TestShaperInvalid(t *testing.T) {
 	}
 }
 
-// estimating is a store whose answers are estimates, like those of package lease.
-type estimating struct{ store.Store }
-
-func (s estimating) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	st, err := s.Store.Fill(ctx, op)
-	st.Estimate = true
-	return st, err
+// TestShaperOverLease gives turns in a bucket that is busy enough for allotments. A turn comes from
+// the store, because an allotment has none.
+func TestShaperOverLease(t *testing.T) {
+	_, s, clock := open(t, nil)
+	leased, err := lease.New(s, &lease.Options{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := brim.Limit{Capacity: 100_000, LeakRate: 1000}.For("busy")
+	served := 0
+	for range 1000 {
+		clock.Advance(time.Millisecond)
+		if must(t)(brim.New(leased, nil).TryFillup(t.Context(), b, 1)).Estimate {
+			served++
+		}
+	}
+	if served == 0 {
+		t.Fatal("no call was served from an allotment, so nothing is shown")
+	}
+	sh := shaper(t, leased, 0)
+	var last time.Time
+	for i := range 100 {
+		r, err := sh.Reserve(t.Context(), b, 10)
+		if err != nil || !r.State.Accepted || r.State.Estimate {
+			t.Fatalf("%+v, %v; want a reservation in the store", r, err)
+		}
+		if gap := r.Turn().Sub(last); i > 0 && gap != 10*time.Millisecond {
+			t.Errorf("turn %d comes %v after the one before; want 10 ms", i, gap)
+		}
+		last = r.Turn()
+	}
 }
 
 func TestCheckTimeout(t *testing.T) {

@@ -39,7 +39,12 @@ import (
 // Without a journal, see [Options.NoJournal], each commit syncs the file twice. If the disk lies
 // about syncing, a power failure can lose acknowledged decisions.
 func Open(path string, o *Options) (*Store, error) {
-	return open(path, o, o == nil || !o.NoJournal)
+	s, err := open(path, o, o == nil || !o.NoJournal)
+	if err != nil {
+		return nil, err
+	}
+	s.startPruner(s.Prune)
+	return s, nil
 }
 
 // open opens the file at path for a store, with a journal or without.
@@ -96,10 +101,13 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 	if err == nil {
 		if err = file.CheckBuckets(l.Buckets(), l.NewCheck()); err != nil {
 			_ = s.Close()
-			s = nil
 		}
 	}
-	return s, store.Wrap(backend, op, boltfile.WithRemedy(err))
+	if err != nil {
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+	}
+	s.startPruner(s.Prune)
+	return s, nil
 }
 
 // newStore returns a store over file, whose clock goes on from the highest time in the file and in

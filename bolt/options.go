@@ -60,13 +60,17 @@ type Options struct {
 	// ignore it.
 	Cached int
 
+	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
+	// starts none. The interval counts on the process's clock, also if Clock is set.
+	PruneEvery time.Duration
+
 	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means
 	// "brim". A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always
 	// use the default.
 	Name string
 
-	// Logger is told of damage, of stored times that are not believed, and of compactions. Nil
-	// means silence.
+	// Logger is told of damage, of stored times that are not believed, of compactions and of
+	// pruning at intervals. Nil means silence.
 	Logger *slog.Logger
 
 	// Trace is told of each flush to the journal or, without a journal, of each commit: how many
@@ -91,6 +95,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return full, errors.New("RelaxedWindow is negative; it must be positive, or 0 for the default")
 	case full.Cached < 0:
 		return full, errors.New("Cached is negative; it must be positive, or 0 for the default")
+	case full.PruneEvery < 0:
+		return full, errors.New("PruneEvery is negative; it must be positive, or 0 for no pruning at intervals")
 	case len(full.Name) > 255:
 		return full, errors.New("Name is longer than 255 bytes")
 	}

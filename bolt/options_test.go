@@ -19,6 +19,7 @@ func TestBadOptions(t *testing.T) {
 		"MaxSkew is negative":                       {MaxSkew: -1},
 		"RelaxedWindow is negative":                 {RelaxedWindow: -1},
 		"Cached is negative":                        {Cached: -1},
+		"PruneEvery is negative":                    {PruneEvery: -1},
 		"Name is longer than 255 bytes":             {Name: strings.Repeat("n", 256)},
 		"it must be positive, or 0 for the default": {MaxSkew: -time.Hour},
 	} {
@@ -60,7 +61,7 @@ func TestOptions(t *testing.T) {
 		RelaxedWindow: 500 * time.Millisecond, Cached: 1_048_576, Name: "brim",
 	}
 	chosen := Options{
-		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, Cached: 1, Name: "n",
+		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, Cached: 1, Name: "n", PruneEvery: 1,
 		Logger: slog.New(slog.DiscardHandler), NoVerify: true,
 	}
 	longest := chosen
@@ -89,7 +90,7 @@ func TestOptions(t *testing.T) {
 		got.Logger = c.want.Logger
 		if g, w := got, c.want; g.MaxSkew != w.MaxSkew || g.LockTimeout != w.LockTimeout || g.FileMode != w.FileMode ||
 			g.RelaxedWindow != w.RelaxedWindow || g.Cached != w.Cached || g.Name != w.Name ||
-			g.NoVerify != w.NoVerify {
+			g.NoVerify != w.NoVerify || g.PruneEvery != w.PruneEvery {
 			t.Errorf("%s: %+v, want %+v", c.name, g, w)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,6 +29,11 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 		l.mem.expire()
 	}
 	return s.pruneFile(ctx)
+}
+
+// startPruner starts the goroutine of Options.PruneEvery, which calls prune.
+func (s *Store) startPruner(prune func(context.Context) (int64, error)) {
+	s.pruner = pruner.Start(s.options.PruneEvery, prune, backend, s.options.Logger)
 }
 
 // pruneFile removes the buckets that have expired in the file. A bucket that has expired is as good

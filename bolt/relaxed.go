@@ -32,7 +32,7 @@ import (
 //
 // Options.Trace is told of each write; its Requests are the buckets that were written. Any number
 // of goroutines may use a Relaxed store at once. The store runs one goroutine of its own until
-// Close.
+// Close, and one more for [Options.PruneEvery].
 type Relaxed struct {
 	s       *Store
 	mem     *resident
@@ -65,6 +65,7 @@ func OpenRelaxed(path string, o *Options) (*Relaxed, error) {
 		ended:  make(chan struct{}),
 	}
 	go r.run()
+	s.startPruner(r.Prune)
 	return r, nil
 }
 
@@ -254,11 +255,12 @@ func (r *Relaxed) Prune(ctx context.Context) (int64, error) {
 	return r.s.pruneFile(ctx)
 }
 
-// Close writes all changes to the file and closes it. After an error of Close, the decisions
-// since the last successful write may be lost.
+// Close ends pruning, writes all changes to the file and closes it. After an error of Close, the
+// decisions since the last successful write may be lost.
 func (r *Relaxed) Close() error {
 	var err error
 	r.once.Do(func() {
+		r.s.pruner.Stop()
 		r.closed.Store(true)
 		close(r.end)
 		<-r.ended

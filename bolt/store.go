@@ -11,6 +11,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,8 +29,9 @@ type Store struct {
 	file     *boltfile.File
 	clock    *clock.Clock
 	combiner *combine.Combiner[request, reply]
-	logged   *logged // nil without a journal
-	view     view    // of the flush without a journal; guarded by the lock of file
+	logged   *logged        // nil without a journal
+	pruner   *pruner.Pruner // calls Prune, or the Prune of the Relaxed store around this one
+	view     view           // of the flush without a journal; guarded by the lock of file
 	closed   atomic.Bool
 	once     sync.Once // of Close
 	closeErr error
@@ -87,9 +89,11 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return store.Wrap(backend, "delete", err)
 }
 
-// Close ends the store when the calls in flight have ended. A store that was opened by [Open]
-// closes its file, and another process may open it then. The database given to [New] stays open.
+// Close ends pruning, and ends the store when the calls in flight have ended. A store that was
+// opened by [Open] closes its file, and another process may open it then. The database given to
+// [New] stays open.
 func (s *Store) Close() error {
+	s.pruner.Stop()
 	s.closed.Store(true)
 	s.once.Do(func() {
 		s.combiner.Close()

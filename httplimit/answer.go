@@ -126,6 +126,24 @@ func blockedFor(st brim.State) time.Duration {
 	return st.BlockedUntil.Sub(st.At)
 }
 
+// Refuse answers a request whose n units a Limiter refused with st, as the handlers of [New] do
+// without header fields: with status 413 if n exceeds the capacity, else with status 429 and
+// Retry-After, or without it if no wait helps. It is for handlers that ask the Limiter
+// themselves. The State of an [brim.OverLimitError] may be passed, too.
+//
+// Retry-After is st.RetryAfter in whole seconds, rounded up. To keep clients that were refused
+// together from coming back together, add a random time to it before.
+func Refuse(w http.ResponseWriter, st brim.State, n float64) { (&fields{}).refuse(w, st, n) }
+
+// refuse answers a request whose n units were refused with st.
+func (f *fields) refuse(w http.ResponseWriter, st brim.State, n float64) {
+	if n > st.Capacity {
+		tooLarge(w, n, st.Capacity)
+		return
+	}
+	f.tooMany(w, st.RetryAfter)
+}
+
 // tooMany answers a request that does not fit now. The Retry-After is at least a second: 0 would
 // invite the client to try again at once.
 func (f *fields) tooMany(w http.ResponseWriter, wait time.Duration) {

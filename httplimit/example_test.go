@@ -1,9 +1,12 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim"
@@ -42,6 +45,46 @@ func ExampleNew() {
 	// 200  "default";r=1;t=10
 	// 200  "default";r=0;t=10
 	// 429 10 "default";r=0;t=10
+}
+
+// A handler that knows the cost of a request only after it has read the body asks the Limiter, and
+// leaves the answer to a refusal to Refuse.
+func ExampleRefuse() {
+	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim := brim.New(db, nil)
+	lines := brim.Limit{Capacity: 10, LeakRate: 0.5} // lines; lines per second
+
+	service := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, "not read", http.StatusBadRequest)
+			return
+		}
+		n := float64(bytes.Count(body, []byte("\n")))
+		st, err := lim.TryFillup(r.Context(), lines.For("all"), n)
+		switch {
+		case err != nil:
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		case !st.Accepted:
+			httplimit.Refuse(w, st, n)
+		default:
+			fmt.Fprint(w, "taken")
+		}
+	}
+	for _, lines := range []int{8, 3, 11} {
+		w := httptest.NewRecorder()
+		service(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("line\n", lines))))
+		fmt.Printf("%d lines: %d, Retry-After %q\n", lines, w.Code, w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 8 lines: 200, Retry-After ""
+	// 3 lines: 429, Retry-After "2"
+	// 11 lines: 413, Retry-After ""
 }
 
 // All processes of a client together send at most 50 requests per second to an API. Here the

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/brimgo/brim/store"
 )
 
 // FuzzRetryAfter parses arbitrary header fields. No wait is negative.
@@ -29,23 +27,6 @@ func FuzzRetryAfter(f *testing.F) {
 		}
 		if ok && strings.Trim(value, "0123456789") == "" && wait%time.Second != 0 {
 			t.Errorf("Retry-After %q is %v; want whole seconds", value, wait)
-		}
-	})
-}
-
-// FuzzStorable gives arbitrary keys of clients to a store. Every store must be able to keep the
-// result, and two keys must not become one.
-func FuzzStorable(f *testing.F) {
-	for _, s := range []string{"a", "", "\x00", "\xff", strings.Repeat("k", maxKeyLen), strings.Repeat("k", maxKeyLen+1)} {
-		f.Add(s, s+"x")
-	}
-	f.Fuzz(func(t *testing.T, a, b string) {
-		keyA, keyB := storable(a), storable(b)
-		if err := store.ValidateKey("prefix/" + keyA); err != nil || len(keyA) > maxKeyLen {
-			t.Errorf("%q becomes %q: %v", a, keyA, err)
-		}
-		if a != b && keyA == keyB {
-			t.Errorf("%q and %q both become %q", a, b, keyA)
 		}
 	})
 }

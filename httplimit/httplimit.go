@@ -9,6 +9,9 @@
 // in whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
 // answered with status 413 and no Retry-After, because no wait would help.
 //
+// A handler that finds the cost of a request by itself asks the Limiter and answers a refusal by
+// [Refuse].
+//
 // [Transport] is the client's side: it waits for its turn in a bucket before it sends a request.
 //
 // A bucket that starts empty lets about twice its capacity through in the time that a full bucket
@@ -163,18 +166,15 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	if st.Capacity > 0 {
 		l.fields.set(w.Header(), st)
 	}
-	switch {
-	case st.Accepted:
+	if st.Accepted {
 		next.ServeHTTP(w, r)
-	case n > l.limit.Capacity:
-		tooLarge(w, n, l.limit.Capacity)
-	default:
-		wait := st.RetryAfter
-		if jitter := l.options.Jitter; jitter > 0 && wait < brim.Never-jitter {
-			wait += rand.N(jitter)
-		}
-		l.fields.tooMany(w, wait)
+		return
 	}
+	if jitter := l.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
+		st.RetryAfter += rand.N(jitter)
+	}
+	st.Capacity = l.limit.Capacity
+	l.fields.refuse(w, st, n)
 }
 
 // costOf returns the cost of a request in units: 1 if cost is nil.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,10 +135,28 @@ func TestAnswers(t *testing.T) {
 					if violated != draft || strings.HasSuffix(p.Type, "#quota-exceeded") != draft {
 						t.Errorf("body %+v; want the draft's problem type: %v", p, draft)
 					}
+					if fields == httplimit.NoFields && tc.status != 500 {
+						n := costOf(httptest.NewRequest(http.MethodGet, "/?cost="+tc.cost, nil))
+						refusedAlike(t, lim, tc.limit.For("ip:192.0.2.1"), n, w)
+					}
 				})
 			}
 		}
 	})
+}
+
+// refusedAlike sees that a handler of one's own gives the answer w of the middleware, by Refuse.
+func refusedAlike(t *testing.T, lim *brim.Limiter, b brim.Bucket, n float64, w *httptest.ResponseRecorder) {
+	t.Helper()
+	st, err := lim.AbleToAccept(t.Context(), b, n)
+	if err != nil {
+		return // an amount that no bucket can count
+	}
+	own := httptest.NewRecorder()
+	httplimit.Refuse(own, st, n)
+	if own.Code != w.Code || !reflect.DeepEqual(own.Result().Header, w.Result().Header) || own.Body.String() != w.Body.String() {
+		t.Errorf("Refuse answers %d, %v, %s; want %d, %v, %s", own.Code, own.Header(), own.Body, w.Code, w.Header(), w.Body)
+	}
 }
 
 func TestFields(t *testing.T) {

@@ -1,15 +1,13 @@
 package httplimit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
 
-	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/internal/clientkey"
 )
 
 // ByHeader returns a Key that is the value of a header field, for instance of an API key. A
@@ -29,51 +27,27 @@ func ByHeader(name string) func(*http.Request) string {
 	}
 }
 
-// maxKeyLen is the length of the longest key that is stored as it is, in bytes. It leaves room
-// for the Limiter's prefix.
-const maxKeyLen = store.MaxKeyLen / 2
-
 // key returns the key of a request's bucket.
 func (l *limited) key(r *http.Request) string {
 	if l.options.Key != nil {
 		if key := l.options.Key(r); key != "" {
-			return storable(key)
+			return clientkey.Storable(key)
 		}
 	}
 	return l.address(r)
 }
-
-// storable replaces a key that no store can keep by its hash. Otherwise a client could make the
-// store fail with such a key, and get past the limit by FailOpen.
-func storable(key string) string {
-	if len(key) <= maxKeyLen && store.ValidateKey(key) == nil {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// noAddress is the key of all requests whose RemoteAddr is not an address.
-const noAddress = "ip:unknown"
 
 // address returns the key for the client's address. net/http writes RemoteAddr with a port; other
 // servers, middleware that sets the client's address, and tests leave the port out.
 func (l *limited) address(r *http.Request) string {
 	client, ok := parseNode(r.RemoteAddr)
 	if !ok {
-		return noAddress
+		return clientkey.Unknown
 	}
 	if len(l.trusted) > 0 && l.trusts(client) {
 		client = l.behind(client, r)
 	}
-	if client.Is4() {
-		return "ip:" + client.String()
-	}
-	network, err := client.Prefix(64)
-	if err != nil {
-		return noAddress
-	}
-	return "ip:" + network.String()
+	return clientkey.OfAddress(client)
 }
 
 // behind returns the address from which the application's proxies got the request: the last

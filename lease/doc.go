@@ -51,11 +51,10 @@
 //
 // # Calls that reach the store
 //
-// Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling or penalty. An
+// Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling, Turn or penalty. An
 // AbleToAccept about units that an allotment has is answered from it, and takes nothing out. All
 // other calls reach the store. Read, Scan and Visit show the bucket with the allotments in its
 // level.
 //
-// Do not put brim's Shaper on a Store. A call that is served from an allotment has no turn in the
-// bucket, and the Shaper returns an error that matches [errors.ErrUnsupported].
+// The calls of a Shaper reach the store, too, so a Shaper on a Store gains nothing from it.
 package lease

@@ -161,10 +161,11 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 }
 
 // leasable reports whether op may be served from an allotment. A bucket that does not leak gets
-// no allotments: units of a lost allotment would stay in the bucket for ever.
+// no allotments: units of a lost allotment would stay in the bucket for ever. A Shaper gets none,
+// because the units of an allotment have had their turn.
 func leasable(op *store.Op) bool {
 	return op.Mode == store.IfFits && op.Amount > 0 && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 &&
-		op.LeakRate > 0
+		op.LeakRate > 0 && !op.Turn
 }
 
 // able reports whether the bucket's allotment would serve a question, and writes the answer to st.

@@ -2,7 +2,8 @@
 //
 // It is the fastest backend, and it forgets all buckets when the process ends. When new buckets
 // come, the store removes buckets that have leaked empty, so memory use follows the number of
-// buckets in use. [Options.MaxBuckets] bounds the number of buckets.
+// buckets in use. [Options.PruneEvery] removes them at an interval as well, and
+// [Options.MaxBuckets] bounds the number of buckets.
 //
 // Use package bolt if the buckets must survive a restart, and package postgres or redisstore if
 // several processes share them.
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -47,8 +49,12 @@ type Options struct {
 	// store believes every stored time, and MaxSkew is only the time that an empty bucket stays
 	// before Prune removes it.
 	MaxSkew time.Duration
-	// Logger logs a warning when a stored time is set to the clock. If Logger is nil, nothing
-	// is logged.
+	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
+	// starts none. New buckets have the store remove empty ones in any case, so PruneEvery is
+	// for a program whose memory must shrink when no new buckets come. The interval counts on
+	// the process's clock, also if Clock is set.
+	PruneEvery time.Duration
+	// Logger gets clock skew and pruning. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -65,11 +71,12 @@ type Store struct {
 	seed       maphash.Seed
 	closed     atomic.Bool
 	count      atomic.Int64 // number of buckets in all shards; counted only if MaxBuckets is set
+	pruner     *pruner.Pruner
 	sweepAfter atomic.Int64 // microseconds; no sweep before this time, so that a flood of new keys causes few sweeps
 }
 
-// New returns an empty store. The options may be nil. It fails if MaxBuckets or MaxSkew is
-// negative.
+// New returns an empty store. The options may be nil. It fails if MaxBuckets, MaxSkew or
+// PruneEvery is negative.
 func New(o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -80,6 +87,10 @@ func New(o *Options) (*Store, error) {
 	}
 	if o.MaxSkew < 0 {
 		err := fmt.Errorf("MaxSkew is %v; it must be positive, or 0 for %v", o.MaxSkew, store.DefaultMaxSkew)
+		return nil, store.Wrap(backend, "new", err)
+	}
+	if o.PruneEvery < 0 {
+		err := fmt.Errorf("PruneEvery is %v; it must be positive, or 0 for no pruning at intervals", o.PruneEvery)
 		return nil, store.Wrap(backend, "new", err)
 	}
 	s := &Store{
@@ -98,6 +109,7 @@ func New(o *Options) (*Store, error) {
 	for i := range s.shards {
 		s.shards[i].hash = s.hash
 	}
+	s.pruner = pruner.Start(o.PruneEvery, s.Prune, backend, s.log)
 	return s, nil
 }
 
@@ -235,8 +247,9 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 	return removed, nil
 }
 
-// Close closes the store and forgets its buckets. Calls in flight complete.
+// Close ends pruning, closes the store and forgets its buckets. Calls in flight complete.
 func (s *Store) Close() error {
+	s.pruner.Stop()
 	if s.closed.Swap(true) {
 		return nil
 	}

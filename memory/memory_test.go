@@ -20,7 +20,7 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	for _, o := range []*memory.Options{{MaxBuckets: -1}, {MaxSkew: -time.Second}} {
+	for _, o := range []*memory.Options{{MaxBuckets: -1}, {MaxSkew: -time.Second}, {PruneEvery: -1}} {
 		s, err := memory.New(o)
 		var e *store.Error
 		if s != nil || !errors.As(err, &e) || e.Backend != "memory" {

@@ -59,7 +59,8 @@ type Decision struct {
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out
 	Hold   float64 // units; the change of the held units
-	// State is the answer that the caller got. Its RetryAfter is the wait after a refusal.
+	// State is the answer that the caller got. Its RetryAfter is the wait after a refusal, or the
+	// wait that package shadow spared the caller.
 	State store.State
 	// Accepted reports whether the operation went in. In a transaction, all operations go in or
 	// none.

@@ -7,12 +7,19 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Label returns a word for the label of a metric: "accepted"; "refused", if the units would have
-// fitted later; "never", if no wait helps, as for more units than the bucket's capacity; "blocked",
-// if the bucket is blocked, also by the penalty of this refusal; or "spilled", if a Fillup did not
-// fit whole: State.Spilled units of it stayed outside.
+// Shadowed reports whether package shadow let the operation pass: the limit refused it, nothing
+// went in, and the caller was told that it was accepted.
+func (d Decision) Shadowed() bool { return d.Accepted && d.State.RetryAfter > 0 }
+
+// Label returns a word for the label of a metric: "accepted"; "shadowed", see
+// [Decision.Shadowed]; "refused", if the units would have fitted later; "never", if no wait
+// helps, as for more units than the bucket's capacity; "blocked", if the bucket is blocked, also
+// by the penalty of this refusal; or "spilled", if a Fillup did not fit whole: State.Spilled
+// units of it stayed outside.
 func (d Decision) Label() string {
 	switch {
+	case d.Shadowed():
+		return "shadowed"
 	case d.Accepted:
 		return "accepted"
 	case d.State.Spilled > 0:

@@ -108,11 +108,16 @@ func TestQuestionsWaitForNoRow(t *testing.T) {
 // TestQuestionsInATransaction asks in a transaction of the application. The answer counts the
 // fills of the transaction, and a question locks no row, not even in one that cannot write.
 func TestQuestionsInATransaction(t *testing.T) {
+	for way := range ways {
+		t.Run(way, func(t *testing.T) { testQuestionsInATransaction(t, way) })
+	}
+}
+
+func testQuestionsInATransaction(t *testing.T, way string) {
 	c := newCharges(t, postgres.Options{})
 	b := store.Limit{Capacity: 10}.For("k")
 	fill(t, c.s, op(b, 3, store.IfFits))
-	tx := c.begin(t, pgx.ReadCommitted)
-	in := c.s.With(tx)
+	in := ways[way](t, c, pgx.ReadCommitted)
 	for _, o := range []store.Op{op(b, 7, store.Ask), op(b, 8, store.Ask), op(b.For("none"), 10, store.Ask)} {
 		if st := fill(t, in, o); st.Accepted != (o.Amount != 8) {
 			t.Errorf("a question about %v: %+v", o.Amount, st)
@@ -131,7 +136,7 @@ func TestQuestionsInATransaction(t *testing.T) {
 	if st := fill(t, in, op(b, 5, store.Ask)); st.Accepted || st.Level != 6 {
 		t.Errorf("a question after a fill of the transaction: %+v; want level 6", st)
 	}
-	end(t, tx, true)
+	in.end(t, true)
 	levelIs(t, c.s, "k", 6)
 
 	read, err := c.pool.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly})

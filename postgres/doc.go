@@ -24,7 +24,8 @@
 // # Isolation
 //
 // Decisions are exact at READ COMMITTED, and run at that level whatever the default of the
-// session is. In a transaction of the caller, [Store.With], they run at its level. At
+// session is. In a transaction of the caller, [Store.With] of pgx or [Store.WithSQL] of package
+// database/sql, they run at its level. At
 // REPEATABLE READ and above the server may answer with a serialization failure; the whole
 // transaction must then run again.
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -206,23 +205,4 @@ func (t shape) unprunable() string {
 		return "has its rows on other servers"
 	}
 	return ""
-}
-
-func (s *Store) pruneLoop(ctx context.Context, every time.Duration) {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		switch n, err := s.Prune(ctx); {
-		case ctx.Err() != nil:
-		case err != nil:
-			s.log.Error("postgres: pruning failed; it will be tried again", "in", every, "error", err)
-		case n > 0:
-			s.log.Info("postgres: pruned buckets that had leaked empty", "removed", n)
-		}
-	}
 }

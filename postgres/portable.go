@@ -161,7 +161,7 @@ func (s *Store) removePortable(ctx context.Context, q pgrun.Queryer, keys []stri
 	sorted := slices.Clone(keys)
 	slices.Sort(sorted)
 	b := &pgx.Batch{}
-	_, application := q.(pgx.Tx)
+	application := pgrun.OfApplication(q)
 	if !application {
 		pgrun.QueueBegin(b)
 		b.Queue(s.sql.Load().portableBegin, lockTimeout, s.run.LockTimeout())

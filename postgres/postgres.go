@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -83,8 +83,7 @@ type Store struct {
 	seed       maphash.Seed
 	fills      *pgrun.Combiner[store.Op, store.State]
 	txns       *pgrun.Combiner[[]store.Txn, []store.Result]
-	stop       context.CancelFunc
-	wg         sync.WaitGroup
+	pruner     *pruner.Pruner
 }
 
 // New returns a store over the caller's pool. Close does not close the pool. New sends nothing,
@@ -143,11 +142,7 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	if o.PruneEvery > 0 {
-		s.wg.Go(func() { s.pruneLoop(ctx, o.PruneEvery) })
-	}
+	s.pruner = pruner.Start(o.PruneEvery, s.Prune, "postgres", s.log)
 	return s, nil
 }
 
@@ -252,12 +247,11 @@ func one(results []store.Result, err error) (store.State, error) {
 	return results[0].States[0], nil
 }
 
-// Close refuses further calls, waits for those in flight and ends pruning. The pool stays open.
+// Close ends pruning, refuses further calls and waits for those in flight. The pool stays open.
 // Ledgers that share the store's data answer [store.ErrClosed] from then on.
 func (s *Store) Close() error {
-	s.stop()
+	s.pruner.Stop()
 	s.run.Close()
-	s.wg.Wait()
 	return nil
 }
 

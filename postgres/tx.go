@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
@@ -24,10 +26,20 @@ import (
 // unknown. Closing the store does nothing.
 func (s *Store) With(tx pgx.Tx) store.Store { return &txStore{s: s, tx: tx} }
 
+// WithSQL is [Store.With] for a transaction of package database/sql, for applications whose own
+// statements go through it: those of sqlc, bun, gorm and sqlx among them. The database must be
+// open with pgx's driver, github.com/jackc/pgx/v5/stdlib. The transaction of another driver is
+// [errors.ErrUnsupported] at the first call, which then sends nothing.
+//
+// database/sql sends one statement at a time. A TryFillup of an existing bucket is one statement
+// all the same. A Hold, a penalty, or a call for several buckets is three to seven statements,
+// which With sends in two round trips.
+func (s *Store) WithSQL(tx *sql.Tx) store.Store { return &txStore{s: s, tx: pgrun.OverSQL(tx)} }
+
 // txStore is a store in the caller's transaction.
 type txStore struct {
 	s  *Store
-	tx pgx.Tx // nil after the end of Update
+	tx pgrun.Queryer // nil after the end of Update
 }
 
 func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
@@ -49,6 +51,74 @@ func (c *charges) insert(t *testing.T, tx pgx.Tx) {
 	}
 }
 
+// joined is a transaction of the application with the store in it.
+type joined struct {
+	store.Store
+	exec func(sql string) error
+	done func(commit bool) error
+}
+
+// ways are the ways into a transaction of the application.
+var ways = map[string]func(t *testing.T, c *charges, level pgx.TxIsoLevel) *joined{
+	"With": func(t *testing.T, c *charges, level pgx.TxIsoLevel) *joined {
+		tx := c.begin(t, level)
+		return &joined{
+			Store: c.s.With(tx),
+			exec:  func(sql string) error { _, err := tx.Exec(t.Context(), sql); return err },
+			done: func(commit bool) error {
+				if commit {
+					return tx.Commit(t.Context())
+				}
+				return tx.Rollback(t.Context())
+			},
+		}
+	},
+	"WithSQL": func(t *testing.T, c *charges, level pgx.TxIsoLevel) *joined {
+		tx := c.beginSQL(t, level)
+		return &joined{
+			Store: c.s.WithSQL(tx),
+			exec:  func(sql string) error { _, err := tx.ExecContext(t.Context(), sql); return err },
+			done: func(commit bool) error {
+				if commit {
+					return tx.Commit()
+				}
+				return tx.Rollback()
+			},
+		}
+	},
+}
+
+func (c *charges) beginSQL(t *testing.T, level pgx.TxIsoLevel) *sql.Tx {
+	t.Helper()
+	levels := map[pgx.TxIsoLevel]sql.IsolationLevel{
+		pgx.ReadCommitted: sql.LevelReadCommitted, pgx.RepeatableRead: sql.LevelRepeatableRead, pgx.Serializable: sql.LevelSerializable,
+	}
+	db := stdlib.OpenDBFromPool(c.pool)
+	t.Cleanup(func() { _ = db.Close() })
+	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{Isolation: levels[level]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// charge inserts a row of the application's.
+func (c *charges) charge(t *testing.T, in *joined) {
+	t.Helper()
+	if err := in.exec("INSERT INTO " + c.schema + ".charges VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end ends the transaction.
+func (in *joined) end(t *testing.T, commit bool) {
+	t.Helper()
+	if err := in.done(commit); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func end(t *testing.T, tx pgx.Tx, commit bool) {
 	t.Helper()
 	err := tx.Rollback
@@ -66,17 +136,16 @@ func TestWithCommitsTogether(t *testing.T) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{})
 	limit := store.Limit{Capacity: 10}
-	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+	run := func(way string, level pgx.TxIsoLevel) {
 		for _, commit := range []bool{false, true} {
-			t.Run(string(level)+map[bool]string{false: ", rolled back", true: ", committed"}[commit], func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %s, committed %v", way, level, commit), func(t *testing.T) {
 				execute(t, c.pool, "TRUNCATE "+c.schema+".charges")
 				if err := c.s.Delete(t.Context(), "old", "new", "pair"); err != nil {
 					t.Fatal(err)
 				}
 				fill(t, c.s, op(limit.For("old"), 1, store.IfFits))
-				tx := c.begin(t, level)
-				in := c.s.With(tx)
-				c.insert(t, tx)
+				in := ways[way](t, c, level)
+				c.charge(t, in)
 				if st := fill(t, in, op(limit.For("old"), 2, store.IfFits)); !st.Accepted || st.Level != 3 {
 					t.Errorf("%+v; want level 3", st)
 				}
@@ -104,7 +173,7 @@ func TestWithCommitsTogether(t *testing.T) {
 				if _, err := in.Prune(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("prune: %v", err)
 				}
-				end(t, tx, commit)
+				in.end(t, commit)
 				want := map[string]float64{"old": 1, "new": 0, "pair": 0}
 				rows := 0
 				if commit {
@@ -117,6 +186,11 @@ func TestWithCommitsTogether(t *testing.T) {
 					t.Errorf("%d rows of the caller's, want %d", n, rows)
 				}
 			})
+		}
+	}
+	for way := range ways {
+		for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+			run(way, level)
 		}
 	}
 	clean(t, c.pool)
@@ -132,31 +206,39 @@ func TestWithSerializationFailure(t *testing.T) {
 		"fillup": func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) },
 		"hold":   func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := steady.For(secret + name)
-			fill(t, c.s, op(b, 1, store.IfFits))
-			tx := c.begin(t, pgx.RepeatableRead)
-			c.insert(t, tx) // takes the snapshot
-			fill(t, c.s, op(b, 1, store.IfFits))
-			_, err := c.s.With(tx).Fill(t.Context(), o(b))
-			wantError(t, err, store.ErrUnavailable, "40001", "run the whole transaction again")
-			if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "40001" {
-				t.Errorf("the code is not to be found in %v", err)
-			}
-			end(t, tx, false)
-			levelIs(t, c.s, b.Key, 2)
-		})
+		for way, join := range ways {
+			t.Run(way+", "+name, func(t *testing.T) {
+				b := steady.For(secret + way + name)
+				fill(t, c.s, op(b, 1, store.IfFits))
+				in := join(t, c, pgx.RepeatableRead)
+				c.charge(t, in) // takes the snapshot
+				fill(t, c.s, op(b, 1, store.IfFits))
+				_, err := in.Fill(t.Context(), o(b))
+				wantError(t, err, store.ErrUnavailable, "40001", "run the whole transaction again")
+				if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "40001" {
+					t.Errorf("the code is not to be found in %v", err)
+				}
+				in.end(t, false)
+				levelIs(t, c.s, b.Key, 2)
+			})
+		}
 	}
 }
 
 // TestWithHoldsTheRow sees that a transaction keeps its buckets locked until its end, and that
 // others wait for them or give up.
 func TestWithHoldsTheRow(t *testing.T) {
+	for way := range ways {
+		t.Run(way, func(t *testing.T) { testHoldsTheRow(t, way) })
+	}
+}
+
+func testHoldsTheRow(t *testing.T, way string) {
 	leakFree(t)
 	c := newCharges(t, postgres.Options{Lanes: 1})
 	b := store.Limit{Capacity: 3}.For(secret)
-	tx := c.begin(t, pgx.ReadCommitted)
-	fill(t, c.s.With(tx), op(b, 2, store.IfFits)) // a new row, which only this transaction sees
+	in := ways[way](t, c, pgx.ReadCommitted)
+	fill(t, in, op(b, 2, store.IfFits)) // a new row, which only this transaction sees
 
 	type answer struct {
 		st  store.State
@@ -184,7 +266,7 @@ func TestWithHoldsTheRow(t *testing.T) {
 		t.Fatalf("a fill did not wait for the row: %+v", a)
 	default:
 	}
-	end(t, tx, true)
+	in.end(t, true)
 	if a := <-waits; a.err != nil {
 		t.Errorf("the fill that waited: %v", a.err)
 	}
@@ -238,23 +320,27 @@ func TestWaiterDoesNotRewind(t *testing.T) {
 // TestWithNothing uses a nil transaction, and one that has ended. Both give an error.
 func TestWithNothing(t *testing.T) {
 	c := newCharges(t, postgres.Options{})
-	for _, call := range calls(c.s.With(nil), steady.For(secret)) {
-		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) && !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("without a transaction: %v", err)
+	for _, none := range []store.Store{c.s.With(nil), c.s.WithSQL(nil)} {
+		for _, call := range calls(none, steady.For(secret)) {
+			if err := call(t.Context()); !errors.Is(err, store.ErrClosed) && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("without a transaction: %v", err)
+			}
 		}
 	}
-	tx := c.begin(t, pgx.ReadCommitted)
-	end(t, tx, true)
-	for name, call := range calls(c.s.With(tx), steady.For(secret)) {
-		if name != "prune" {
-			wantError(t, call(t.Context()), store.ErrUnavailable, "closed")
+	for _, join := range ways {
+		ended := join(t, c, pgx.ReadCommitted)
+		ended.end(t, true)
+		for name, call := range calls(ended, steady.For(secret)) {
+			if name != "prune" {
+				wantError(t, call(t.Context()), store.ErrUnavailable, "closed")
+			}
 		}
-	}
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, call := range calls(c.s.With(c.begin(t, pgx.ReadCommitted)), steady.For(secret)) {
-		if name != "prune" {
-			plainContext(t, call(done), context.Canceled)
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, call := range calls(join(t, c, pgx.ReadCommitted), steady.For(secret)) {
+			if name != "prune" {
+				plainContext(t, call(done), context.Canceled)
+			}
 		}
 	}
 }

@@ -92,6 +92,10 @@ type Op struct {
 	Hold float64
 	// Mode tells how to treat an amount that does not fit.
 	Mode Mode
+	// Turn reports that the caller waits for the turn of the units, which the State of an accepted
+	// call tells, as a Shaper does. It changes no decision of a backend. A wrapper whose answer
+	// would not tell the turn passes the operation on, or answers [errors.ErrUnsupported].
+	Turn bool
 	// Ceiling, if not 0, lowers the capacity in units for this call. It is not stored. A shaper
 	// uses it to bound the wait.
 	Ceiling float64

@@ -1,8 +1,6 @@
 package frameworks
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,13 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/labstack/echo/v4"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
@@ -76,42 +67,4 @@ func TestHTTP(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestUnary(t *testing.T) {
-	listener := bufconn.Listen(1 << 16)
-	byMethod := func(_ context.Context, method string) string { return method }
-	srv := grpc.NewServer(grpc.UnaryInterceptor(Unary(limiter(t), three, byMethod)))
-	healthpb.RegisterHealthServer(srv, serving{})
-	go func() { _ = srv.Serve(listener) }()
-	defer srv.Stop()
-	dial := func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
-	conn, err := grpc.NewClient("passthrough:///buf",
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client := healthpb.NewHealthClient(conn)
-	for i, want := range []codes.Code{codes.OK, codes.OK, codes.OK, codes.ResourceExhausted} {
-		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
-		st := status.Convert(err)
-		if st.Code() != want {
-			t.Errorf("call %d: %v; want %v", i+1, err, want)
-		}
-		if want == codes.OK {
-			continue
-		}
-		if d := st.Details(); len(d) != 1 || d[0].(*errdetails.RetryInfo).GetRetryDelay().AsDuration() != time.Minute {
-			t.Errorf("details %v; want a RetryInfo of a minute", d)
-		}
-	}
-}
-
-type serving struct {
-	healthpb.UnimplementedHealthServer
-}
-
-func (serving) Check(context.Context, *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
-	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
 }

@@ -53,7 +53,7 @@ func (r *Runner) QueryByIndex(
 // The setting goes out with the statements. Without a transaction block, all are one transaction,
 // because nothing between them ends it. Of several statements, at most the last may change rows.
 func (r *Runner) LookByIndex(ctx context.Context, q Queryer, statements *pgx.Batch) error {
-	if _, application := q.(pgx.Tx); application {
+	if OfApplication(q) {
 		return q.SendBatch(ctx, WrapByIndex(statements)).Close()
 	}
 	b := &pgx.Batch{}

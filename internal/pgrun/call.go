@@ -95,9 +95,10 @@ func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 	return tx.Commit(ctx)
 }
 
-// Within calls f, which sends statements in tx, a transaction that belongs to the application.
+// Within calls f, which sends statements in tx, a transaction that belongs to the application: a
+// [pgx.Tx], or the Queryer of [OverSQL].
 // Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
-func (r *Runner) Within(ctx context.Context, tx pgx.Tx, op string, f func() error) error {
+func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func() error) error {
 	err := r.Ready(ctx)
 	switch {
 	case tx == nil:
@@ -135,7 +136,7 @@ func QueueCommit(b *pgx.Batch) {
 func (r *Runner) Query(
 	ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error,
 ) (n int64, err error) {
-	if _, caller := q.(pgx.Tx); caller || !r.explicit.Load() {
+	if OfApplication(q) || !r.explicit.Load() {
 		rows, err := q.Query(ctx, sql, args...)
 		if err != nil {
 			return 0, err

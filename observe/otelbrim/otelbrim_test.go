@@ -20,6 +20,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -73,6 +74,16 @@ func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]met
 	if st, err := lim.Fillup(t.Context(), card, 3); err != nil || st.Spilled != 1 {
 		t.Fatalf("%+v, %v", st, err)
 	}
+	tried, err := shadow.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrapped, err = observe.New(tried, h, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := brim.New(wrapped, nil).TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
+		t.Fatalf("%+v, %v", st, err)
+	}
 	trace := h.Trace()
 	trace.Flush(store.Flush{Backend: "bolt", Requests: 3})
 	trace.Retry(store.Retry{Backend: "bolt", Attempt: 1, Err: store.ErrUnavailable})
@@ -104,7 +115,7 @@ func TestMetrics(t *testing.T) {
 		}
 		units[outcome.AsString()] = p.Value
 	}
-	want := map[string]float64{"accepted": 10, "refused": 5, "never": 11, "spilled": 1}
+	want := map[string]float64{"accepted": 10, "refused": 5, "never": 11, "spilled": 1, "shadowed": 7}
 	for outcome, n := range want {
 		if units[outcome] != n {
 			t.Errorf("%v units %s, want %v", units[outcome], outcome, n)
@@ -120,8 +131,8 @@ func TestMetrics(t *testing.T) {
 	if p := metrics["brim.store.size"].(metricdata.Gauge[int64]).DataPoints; p[0].Value <= 0 {
 		t.Errorf("%d bytes, want more", p[0].Value)
 	}
-	if len(spans) != 5 || spans[0].Name != "brim.fill" || len(spans[0].Events) != 1 || spans[3].Status.Description != "canceled" {
-		t.Errorf("spans %+v; want five fills, the fourth canceled", spans)
+	if len(spans) != 6 || spans[0].Name != "brim.fill" || len(spans[0].Events) != 1 || spans[3].Status.Description != "canceled" {
+		t.Errorf("spans %+v; want six fills, the fourth canceled", spans)
 	}
 }
 

@@ -36,7 +36,7 @@ var (
 const other = "other"
 
 // outcomes are the labels of decisions.
-var outcomes = []string{"accepted", "refused", "never", "blocked", "spilled"}
+var outcomes = []string{"accepted", "shadowed", "refused", "never", "blocked", "spilled"}
 
 // ofLimit are the metrics of one limit. They are made once, since a lookup by labels costs more
 // than a count.

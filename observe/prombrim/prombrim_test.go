@@ -16,6 +16,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -52,6 +53,16 @@ func drive(t *testing.T, s store.Store, h observe.Hooks) {
 	}
 	if _, err := lim.TryFillup(t.Context(), card, 1); err != nil {
 		t.Fatal(err)
+	}
+	tried, err := shadow.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrapped, err = observe.New(tried, h, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := brim.New(wrapped, nil).TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
+		t.Fatalf("%+v, %v", st, err)
 	}
 	trace := h.Trace()
 	trace.Flush(store.Flush{Backend: "bolt", Requests: 3})
@@ -92,11 +103,13 @@ brim_decisions_total{limit="card",outcome="accepted"} 1
 brim_decisions_total{limit="card",outcome="blocked"} 1
 brim_decisions_total{limit="card",outcome="never"} 1
 brim_decisions_total{limit="card",outcome="refused"} 1
+brim_decisions_total{limit="card",outcome="shadowed"} 1
 brim_decisions_total{limit="card",outcome="spilled"} 1
 brim_decisions_total{limit="other",outcome="accepted"} 1
 brim_decisions_total{limit="other",outcome="blocked"} 0
 brim_decisions_total{limit="other",outcome="never"} 0
 brim_decisions_total{limit="other",outcome="refused"} 0
+brim_decisions_total{limit="other",outcome="shadowed"} 0
 brim_decisions_total{limit="other",outcome="spilled"} 0
 # HELP brim_units_total Units that went in, or stayed outside.
 # TYPE brim_units_total counter
@@ -104,11 +117,13 @@ brim_units_total{limit="card",outcome="accepted"} 10
 brim_units_total{limit="card",outcome="blocked"} 1
 brim_units_total{limit="card",outcome="never"} 11
 brim_units_total{limit="card",outcome="refused"} 5
+brim_units_total{limit="card",outcome="shadowed"} 7
 brim_units_total{limit="card",outcome="spilled"} 1
 brim_units_total{limit="other",outcome="accepted"} 1
 brim_units_total{limit="other",outcome="blocked"} 0
 brim_units_total{limit="other",outcome="never"} 0
 brim_units_total{limit="other",outcome="refused"} 0
+brim_units_total{limit="other",outcome="shadowed"} 0
 brim_units_total{limit="other",outcome="spilled"} 0
 # HELP brim_retries_total Attempts of which nothing was applied.
 # TYPE brim_retries_total counter
@@ -125,7 +140,7 @@ brim_store_buckets 2
 		t.Fatal(err)
 	}
 	histograms := map[string]uint64{
-		"brim_fill_ratio": 6, "brim_retry_after_seconds": 3, "brim_call_duration_seconds": 8, "brim_flush_requests": 2,
+		"brim_fill_ratio": 7, "brim_retry_after_seconds": 4, "brim_call_duration_seconds": 9, "brim_flush_requests": 2,
 	}
 	for _, f := range families {
 		if strings.Contains(f.String(), "4711") {

@@ -175,6 +175,8 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 		return op // rounding decides whether a Fillup spills, and so whether it blocks: not comparable
 	}
 	switch extra {
+	case 3, 4:
+		op.Turn = true // it changes no decision
 	case 0:
 		op.Ceiling = d.in.amount(drawSize.Draw(t, "ceiling") + 1)
 	case 1:
