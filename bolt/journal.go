@@ -223,8 +223,9 @@ func (l *logged) straight(c changes, begins *mark) error {
 	defer l.mem.writing.Unlock()
 	// A view that began between the commit and its end would see some of the new values in the file
 	// and, over others, the old ones in memory.
-	defer l.tables.Hold()()
-	w := l.collect()
+	held := l.tables.Hold()
+	defer held.Release()
+	w := l.collect(held)
 	err := l.mem.commit(w.buckets, func(to *view) error {
 		err := l.putTables(to, w.tables)
 		if err == nil {
@@ -238,7 +239,7 @@ func (l *logged) straight(c changes, begins *mark) error {
 		}
 		return l.mark(to, w.end)
 	})
-	l.settled(w, err)
+	l.settled(held, w, err)
 	if err == nil {
 		l.publish(c, false)
 		l.release(w.end)
@@ -280,29 +281,36 @@ type unwritten struct {
 	end     journal.Position // the journal has no other changes before it
 }
 
-// collect takes all changes. The caller holds mem.writing, and keeps views from beginning.
-func (l *logged) collect() unwritten {
+// collect takes all changes. The caller holds mem.writing.
+func (l *logged) collect(held memtable.Held) unwritten {
 	var w unwritten
-	w.buckets, w.end = l.mem.collect(func() { w.tables = l.tables.Freeze() })
+	w.buckets, w.end = l.mem.collect(func() { w.tables = held.Freeze() })
 	return w
 }
 
 // settled ends the write of changes, which failed with err.
-func (l *logged) settled(w unwritten, err error) {
+func (l *logged) settled(held memtable.Held, w unwritten, err error) {
 	l.mem.settled(w.buckets, err)
 	if err == nil {
-		l.tables.Drop(w.tables)
+		held.Drop(w.tables)
 	}
+}
+
+// settle is settled for a caller that has let views begin meanwhile.
+func (l *logged) settle(w unwritten, err error) {
+	held := l.tables.Hold()
+	defer held.Release()
+	l.settled(held, w, err)
 }
 
 // write writes all changes to the file, and adds those of last to the last of the commits. The
 // caller holds mem.writing.
 func (l *logged) write(last func(*view, journal.Position) error) error {
-	release := l.tables.Hold()
-	w := l.collect()
-	release()
+	held := l.tables.Hold()
+	w := l.collect(held)
+	held.Release()
 	err := l.commit(w, func(v *view) error { return last(v, w.end) })
-	l.settled(w, err)
+	l.settle(w, err)
 	if err == nil {
 		l.release(w.end)
 	}
@@ -339,9 +347,9 @@ func (l *logged) update(ctx context.Context, run func(v *view) error) error {
 		return err
 	}
 	defer l.s.file.Unlock()
-	release := l.tables.Hold()
-	w := l.collect()
-	release()
+	held := l.tables.Hold()
+	w := l.collect(held)
+	held.Release()
 	v := l.s.newView()
 	err := l.s.write(v, func() error {
 		v.take(w.buckets)
@@ -359,7 +367,7 @@ func (l *logged) update(ctx context.Context, run func(v *view) error) error {
 		}
 		return l.mark(v, w.end)
 	})
-	l.settled(w, err)
+	l.settle(w, err)
 	if err != nil {
 		return err
 	}

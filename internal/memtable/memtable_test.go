@@ -1,11 +1,13 @@
 package memtable_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -138,9 +140,9 @@ func TestModel(t *testing.T) {
 					tables.Publish(c)
 				}
 			case 0: // write to the file, perhaps a part only
-				release := tables.Hold()
-				frozen := tables.Freeze()
-				release()
+				held := tables.Hold()
+				frozen := held.Freeze()
+				held.Release()
 				parts := frozen.Parts(1 + r.IntN(20))
 				fail := r.IntN(3) == 0 && len(parts) > 0
 				if fail {
@@ -152,7 +154,7 @@ func TestModel(t *testing.T) {
 					}
 				}
 				if !fail {
-					tables.Drop(frozen)
+					drop(tables, frozen)
 					journal = nil
 				}
 			case 1: // begin again with the file and the journal
@@ -194,13 +196,13 @@ func TestModel(t *testing.T) {
 		for _, o := range views {
 			end(o)
 		}
-		frozen := tables.Freeze()
+		frozen := freeze(tables)
 		for _, put := range frozen.Parts(1000) {
 			if err := db.Update(put); err != nil {
 				t.Fatal(err)
 			}
 		}
-		tables.Drop(frozen)
+		drop(tables, frozen)
 		got := make(map[string]string)
 		var c boltfile.Census
 		err := db.View(func(tx *bbolt.Tx) error {
@@ -236,7 +238,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	put("a/1", "c/1")
-	frozen := tables.Freeze()
+	frozen := freeze(tables)
 	put("b/1", "c/2")
 	err := tables.View(file, func(v *memtable.View) error {
 		v.Table(table).Put([]byte("d/1"), group, nil)
@@ -248,6 +250,74 @@ func TestGroups(t *testing.T) {
 	if err != nil || len(frozen) != 1 {
 		t.Error(len(frozen), err)
 	}
+}
+
+func freeze(tables *memtable.Tables) memtable.Frozen {
+	held := tables.Hold()
+	defer held.Release()
+	return held.Freeze()
+}
+
+func drop(tables *memtable.Tables, f memtable.Frozen) {
+	held := tables.Hold()
+	defer held.Release()
+	held.Drop(f)
+}
+
+// slowFile stops a view between its transaction and its changes.
+type slowFile struct {
+	*boltfile.File
+	began, goOn chan struct{}
+}
+
+func (f slowFile) View(fn func(tx *bbolt.Tx) error) error {
+	return f.File.View(func(tx *bbolt.Tx) error {
+		close(f.began)
+		<-f.goOn
+		return fn(tx)
+	})
+}
+
+// TestDropWaitsForViews: a view whose transaction is older than a write to the file finds the
+// changes in memory.
+func TestDropWaitsForViews(t *testing.T) {
+	file, db := newFile(t)
+	tables := memtable.New()
+	key, value := []byte("a/1"), []byte("one.....")
+	table.Seal(key, value)
+	err := tables.View(file, func(v *memtable.View) error {
+		v.Table(table).Put(key, group, bytes.Clone(value))
+		tables.Publish(v.Changes())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen := freeze(tables)
+	slow := slowFile{file, make(chan struct{}), make(chan struct{})}
+	var seen []byte
+	looked, dropped := make(chan error), make(chan struct{})
+	go func() {
+		looked <- tables.View(slow, func(v *memtable.View) error {
+			seen = bytes.Clone(v.Table(table).Get(key, group))
+			return nil
+		})
+	}()
+	<-slow.began
+	for _, put := range frozen.Parts(10) {
+		if err := db.Update(put); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { drop(tables, frozen); close(dropped) }()
+	for range 1000 { // drop would have time enough
+		runtime.Gosched()
+	}
+	close(slow.goOn)
+	if err := <-looked; err != nil || !bytes.Equal(seen, value) {
+		t.Errorf("the view has %q, %v; want %q", seen, err, value)
+	}
+	<-dropped
 }
 
 // FuzzRead reads arbitrary bytes: they are damage, or are written again.

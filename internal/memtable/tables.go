@@ -4,12 +4,10 @@ import (
 	"sync"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/brimgo/brim/internal/boltfile"
 )
 
 // Tables holds the changes that a file does not have yet. Any number of goroutines may use views at
-// once; one at a time calls Publish, and one at a time Freeze and Drop.
+// once; one at a time calls Publish, and one at a time Hold.
 type Tables struct {
 	// gate is held for reading while a view begins, so that its transaction and its changes belong
 	// together.
@@ -27,8 +25,13 @@ func New() *Tables {
 	return &Tables{active: make(layer), views: make(map[uint64]int)}
 }
 
+// File begins read transactions. It is a *boltfile.File.
+type File interface {
+	View(fn func(tx *bbolt.Tx) error) error
+}
+
 // View runs fn on a view of the newest changes. fn may change the view; see [View.Changes].
-func (t *Tables) View(file *boltfile.File, fn func(v *View) error) error {
+func (t *Tables) View(file File, fn func(v *View) error) error {
 	t.gate.RLock()
 	open := sync.OnceFunc(t.gate.RUnlock)
 	defer open()
@@ -87,18 +90,26 @@ func forget(v *group, oldest uint64) {
 	}
 }
 
-// Hold keeps views from beginning until the caller calls release.
-func (t *Tables) Hold() (release func()) {
+// Held are tables of which no view begins: each view has both its transaction and its changes, or
+// neither.
+type Held struct{ t *Tables }
+
+// Hold keeps views from beginning until Release.
+func (t *Tables) Hold() Held {
 	t.gate.Lock()
-	return t.gate.Unlock
+	return Held{t}
 }
 
-// Frozen are the changes up to a [Tables.Freeze].
+// Release lets views begin again.
+func (h Held) Release() { h.t.gate.Unlock() }
+
+// Frozen are the changes up to a [Held.Freeze].
 type Frozen []layer
 
 // Freeze returns all changes so far, including those that were frozen before and not dropped. They
-// stay visible until [Tables.Drop]. The caller has called Hold.
-func (t *Tables) Freeze() Frozen {
+// stay visible until [Held.Drop].
+func (h Held) Freeze() Frozen {
+	t := h.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.active) > 0 {
@@ -108,8 +119,10 @@ func (t *Tables) Freeze() Frozen {
 	return t.frozen
 }
 
-// Drop removes changes from memory that the file has.
-func (t *Tables) Drop(f Frozen) {
+// Drop removes changes from memory that the file has. A view that had begun its transaction before
+// the file had them, and looked for changes in memory after Drop, would miss them.
+func (h Held) Drop(f Frozen) {
+	t := h.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.frozen = t.frozen[len(f):]

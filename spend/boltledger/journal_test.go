@@ -1,6 +1,7 @@
 package boltledger_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,7 @@ func journaled(t *testing.T) spendtest.Harness {
 			at := path
 			if kills++; kills%2 == 0 {
 				at = filepath.Join(t.TempDir(), fmt.Sprint(kills, ".db"))
-				copyLive(tt, path, at)
+				copyLive(tt, s, path, at)
 			}
 			if err := errors.Join(l.Close(), s.Close()); err != nil {
 				tt.Fatal(err)
@@ -63,10 +64,15 @@ func journaled(t *testing.T) spendtest.Harness {
 	}
 }
 
-// copyLive copies the file and the journal of an open store that writes nothing meanwhile: all of
-// it is durable.
-func copyLive(t testing.TB, from, to string) {
+// copyLive copies the file and the journal of an open store as a kill leaves them. Nobody calls the
+// store meanwhile. The lock of the file keeps the store from writing what the journal has to the
+// file: the two copies belong to one moment.
+func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
+	if err := s.File().Lock(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.File().Unlock()
 	for _, suffix := range []string{"", ".journal"} {
 		b, err := os.ReadFile(from + suffix)
 		if suffix != "" && errors.Is(err, os.ErrNotExist) {
@@ -137,7 +143,7 @@ func TestJournalOfBoth(t *testing.T) {
 	wg.Wait()
 	for _, end := range []string{"none", "a kill", "Close"} {
 		if end == "a kill" {
-			copyLive(t, path, path+"2")
+			copyLive(t, o.s, path, path+"2")
 		}
 		if end != "none" {
 			if err := o.close(); err != nil {
