@@ -1,0 +1,117 @@
+package ui
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/internal/plot"
+)
+
+// tally counts the decisions on one bucket during the last [Window].
+type tally struct {
+	key               string
+	accepted, refused uint64
+}
+
+// tallies returns a tally of each bucket that is kept, the most refused first. It locks one bucket
+// at a time, for some microseconds.
+func (r *Recorder) tallies(now time.Time) []tally {
+	var all []tally
+	for i := range r.sets {
+		s := &r.sets[i]
+		for way := range ways {
+			s.mu.Lock()
+			if way >= s.used {
+				s.mu.Unlock()
+				break
+			}
+			t := tally{key: s.keys[way]}
+			s.each(way, now.Unix(), func(one *slot) {
+				t.accepted += uint64(one.accepted)
+				t.refused += uint64(one.refused)
+			})
+			s.mu.Unlock()
+			if t.accepted+t.refused > 0 {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(b.refused, a.refused), cmp.Compare(b.accepted, a.accepted), cmp.Compare(a.key, b.key))
+	})
+	return all
+}
+
+// each calls f for each slot of a way with calls in the window that ends with the second now, in
+// order of time.
+func (s *set) each(way int, now int64, f func(*slot)) {
+	for second := max(now-slots+1, s.born[way]); second <= now; second++ {
+		if one := &s.rings[way][second%slots]; int64(one.second) == second && one.accepted+one.refused > 0 {
+			f(one)
+		}
+	}
+}
+
+// course is the course of a bucket's level during the last [Window].
+type course struct {
+	slots []slot // with calls, in order of time
+	since int64  // second from which on the calls are known
+}
+
+// course returns the course of a bucket, or false if the Recorder does not keep the bucket.
+func (r *Recorder) course(key string, now time.Time) (c course, ok bool) {
+	hash := maphash.String(r.seed, key)
+	s := &r.sets[hash>>32*uint64(len(r.sets))>>32]
+	c.slots = make([]slot, 0, slots)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	way := s.find(uint32(hash), key)
+	if way < 0 {
+		return c, false
+	}
+	c.since = max(s.born[way], now.Unix()-slots+1)
+	s.each(way, now.Unix(), func(one *slot) { c.slots = append(c.slots, *one) })
+	return c, true
+}
+
+// levels returns the level as a curve over the seconds from now, which are negative. The level at
+// the last point is that after the last call, less the leak until now. With several calls in a
+// second, the curve passes all levels of that second.
+func (c *course) levels(now time.Time) []plot.Point {
+	var points []plot.Point
+	for i := range c.slots {
+		one := &c.slots[i]
+		first, end := one.seconds(one.first, now), one.seconds(one.end, now)
+		if i > 0 {
+			before := &c.slots[i-1]
+			from := plot.Point{X: before.seconds(before.end, now), Y: float64(before.level)}
+			points = append(points, plot.Level([]plot.Point{from}, float64(before.rate), first)...)
+		}
+		points = append(points, plot.Point{X: first, Y: float64(one.low)}, plot.Point{X: first, Y: float64(one.high)},
+			plot.Point{X: end, Y: float64(one.level)})
+	}
+	if n := len(c.slots); n > 0 {
+		last := &c.slots[n-1]
+		from := plot.Point{X: last.seconds(last.end, now), Y: float64(last.level)}
+		points = append(points, plot.Level([]plot.Point{from}, float64(last.rate), 0)...)
+	}
+	return points
+}
+
+// seconds returns the time from now to a time in the slot, which is negative if it has passed.
+func (t *slot) seconds(us uint32, now time.Time) float64 {
+	return time.Unix(int64(t.second), int64(us)*1000).Sub(now).Seconds()
+}
+
+// refusals returns the second of each slot with refusals, from now, and their number in all.
+func (c *course) refusals(now time.Time) (seconds []float64, refused uint64) {
+	for i := range c.slots {
+		if one := &c.slots[i]; one.refused > 0 {
+			seconds = append(seconds, one.seconds(one.end, now))
+			refused += uint64(one.refused)
+		}
+	}
+	return seconds, refused
+}
