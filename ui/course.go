@@ -76,17 +76,17 @@ func (r *Recorder) course(key string, now time.Time) (c course, ok bool) {
 	return c, true
 }
 
-// levels returns the level as a curve over the seconds from now, which are negative. The level at
-// the last point is that after the last call, less the leak until now. With several calls in a
-// second, the curve passes all levels of that second.
-func (c *course) levels(now time.Time) []plot.Point {
+// levels returns the level as a curve over the seconds since begin, for a [Window] from there. After
+// the last call, the level leaks by the limit of that call. With several calls in a second, the
+// curve passes all levels of that second.
+func (c *course) levels(begin time.Time) []plot.Point {
 	var points []plot.Point
 	for i := range c.slots {
 		one := &c.slots[i]
-		first, end := one.seconds(one.first, now), one.seconds(one.end, now)
+		first, end := one.seconds(one.first, begin), one.seconds(one.end, begin)
 		if i > 0 {
 			before := &c.slots[i-1]
-			from := plot.Point{X: before.seconds(before.end, now), Y: float64(before.level)}
+			from := plot.Point{X: before.seconds(before.end, begin), Y: float64(before.level)}
 			points = append(points, plot.Level([]plot.Point{from}, float64(before.rate), first)...)
 		}
 		points = append(points, plot.Point{X: first, Y: float64(one.low)}, plot.Point{X: first, Y: float64(one.high)},
@@ -94,22 +94,22 @@ func (c *course) levels(now time.Time) []plot.Point {
 	}
 	if n := len(c.slots); n > 0 {
 		last := &c.slots[n-1]
-		from := plot.Point{X: last.seconds(last.end, now), Y: float64(last.level)}
-		points = append(points, plot.Level([]plot.Point{from}, float64(last.rate), 0)...)
+		from := plot.Point{X: last.seconds(last.end, begin), Y: float64(last.level)}
+		points = append(points, plot.Level([]plot.Point{from}, float64(last.rate), slots)...)
 	}
 	return points
 }
 
-// seconds returns the time from now to a time in the slot, which is negative if it has passed.
-func (t *slot) seconds(us uint32, now time.Time) float64 {
-	return time.Unix(int64(t.second), int64(us)*1000).Sub(now).Seconds()
+// seconds returns the time from begin to a time in the slot.
+func (t *slot) seconds(us uint32, begin time.Time) float64 {
+	return time.Unix(int64(t.second), int64(us)*1000).Sub(begin).Seconds()
 }
 
-// refusals returns the second of each slot with refusals, from now, and their number in all.
-func (c *course) refusals(now time.Time) (seconds []float64, refused uint64) {
+// refusals returns the time of each second with refusals, from begin, and their number in all.
+func (c *course) refusals(begin time.Time) (seconds []float64, refused uint64) {
 	for i := range c.slots {
 		if one := &c.slots[i]; one.refused > 0 {
-			seconds = append(seconds, one.seconds(one.end, now))
+			seconds = append(seconds, one.seconds(one.end, begin))
 			refused += uint64(one.refused)
 		}
 	}

@@ -211,10 +211,11 @@ func TestLevels(t *testing.T) {
 			if !ok {
 				t.Fatal("the bucket is not kept")
 			}
-			points := c.levels(now)
+			start := now.Add(-Window)
+			points := c.levels(start)
 			at, worst := 0, 0.0
-			for x := points[0].X + 0.05; x < 0; x += 0.1 {
-				moment := now.Add(time.Duration(x * float64(time.Second)))
+			for x := points[0].X + 0.05; x < slots; x += 0.1 {
+				moment := start.Add(time.Duration(x * float64(time.Second)))
 				for at+1 < len(changes) && !changes[at+1].at.After(moment) {
 					at++
 				}
