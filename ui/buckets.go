@@ -58,7 +58,11 @@ func (h *Handler) buckets(w http.ResponseWriter, v *visit) {
 		h.failed(w, v, &failure{status: http.StatusBadRequest, title: "No such page", detail: "In the address, " + err.Error() + "."})
 		return
 	}
-	page := bucketsPage{frame: frame{Program: h.title, Heading: "Buckets"}, Prefix: query.Get("prefix")}
+	prefix := query.Get("prefix")
+	page := bucketsPage{frame: frame{Program: h.title, Heading: "Buckets"}}
+	if show.Key(prefix) == prefix { // a browser changes other characters in a field
+		page.Prefix = prefix
+	}
 	by := query.Get("by")
 	orders := []option{{Value: byShare, Text: "fullest first"}, {Value: byKey, Text: "by key"}}
 	if h.recorder != nil {
@@ -81,7 +85,7 @@ func (h *Handler) buckets(w http.ResponseWriter, v *visit) {
 		}
 	}
 	if l != nil {
-		page.Listing = h.view(l, page.Prefix, orders[chosen], skip)
+		page.Listing = h.view(l, prefix, orders[chosen], skip)
 	}
 	h.render(w, status, "buckets", page)
 }

@@ -184,7 +184,7 @@ func (p *changePage) wanted() (uiapi.Change, *failure) {
 func (h *Handler) make(v *visit, c uiapi.Change) (st store.State, f *failure) {
 	if len(c.Keys) == 0 || len(c.Keys) > 1 && c.Act != uiapi.Reset {
 		return st, &failure{
-			status: http.StatusBadRequest, title: "This cannot be", detail: "A change takes one key, and a reset one or more.",
+			status: http.StatusBadRequest, title: "This cannot be", detail: "A change takes one key, and a reset one or more.", err: store.ErrInvalidKey,
 		}
 	}
 	keys := make([]string, len(c.Keys))
