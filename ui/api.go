@@ -36,7 +36,7 @@ func (h *Handler) apiList(w http.ResponseWriter, v *visit) {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)
 	err := lines.Encode(uiapi.Listing{
-		At: l.at.UTC(), Took: l.took.Seconds(), Buckets: l.buckets, Listed: int64(len(l.rows)), Damaged: l.damaged,
+		At: l.at.UTC(), Age: max(0, h.clock().Sub(l.at).Seconds()), Took: l.took.Seconds(), Buckets: l.buckets, Listed: int64(len(l.rows)), Damaged: l.damaged,
 	})
 	for _, i := range l.under(v.URL.Query().Get("prefix")) {
 		if err != nil {

@@ -244,9 +244,12 @@ func (h *Handler) logged(v *visit, c uiapi.Change, err error) *failure {
 	}
 	var f *failure
 	if err != nil {
-		level, message = slog.LevelError, "ui: a change failed"
-		attributes = append(attributes, "error", err.Error())
 		f = failureOf(err)
+		level, message = slog.LevelError, "ui: a change failed"
+		if f.status < http.StatusInternalServerError {
+			level, message = slog.LevelWarn, "ui: a change cannot be"
+		}
+		attributes = append(attributes, "error", err.Error())
 	}
 	h.logger.Log(v.Context(), level, message, attributes...)
 	return f

@@ -57,8 +57,8 @@ type Options struct {
 	// bytes and its key, and during a listing twice that. The pages find other buckets by their
 	// whole key.
 	MaxListed int
-	// Logger gets an entry for each change, at level Info or, if the store failed, Error; nil means
-	// [slog.Default], since no change may go unnoticed.
+	// Logger gets an entry for each change, at level Info, or Warn if the change cannot be, or Error
+	// if the store failed; nil means [slog.Default], since no change may go unnoticed.
 	Logger *slog.Logger
 	// Clock replaces the clock that tells ages, for tests.
 	Clock func() time.Time

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
 func (a *app) resetCommand() *cobra.Command {
-	return &cobra.Command{
+	return takesPage(&cobra.Command{
 		Use:   "reset KEY...",
 		Short: "Delete buckets with all their units",
 		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds
@@ -31,14 +32,27 @@ Exit status: 0.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			done := func() error {
+				return a.print(map[string]int{"reset": len(args)}, fmt.Sprintf("reset: %d", len(args)))
+			}
+			page, err := a.page()
+			switch {
+			case err != nil:
+				return err
+			case page != nil:
+				if _, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Reset, Keys: args, Reason: cmd.CommandPath()}); err != nil {
+					return err
+				}
+				return done()
+			}
 			return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, _ *brim.Limiter) error {
 				if err := s.Delete(cmd.Context(), args...); err != nil {
 					return err
 				}
-				return a.print(map[string]int{"reset": len(args)}, fmt.Sprintf("reset: %d", len(args)))
+				return done()
 			})
 		},
-	}
+	})
 }
 
 func (a *app) pruneCommand() *cobra.Command {

@@ -25,6 +25,7 @@ const TokenField = "Brim-Token"
 // Listing tells how old and how complete the entries are that follow it.
 type Listing struct {
 	At      time.Time `json:"at"`      // when the listing began, by the clock of the page
+	Age     float64   `json:"age"`     // seconds since then
 	Took    float64   `json:"took"`    // seconds
 	Buckets int64     `json:"buckets"` // in the store
 	Listed  int64     `json:"listed"`  // the fullest of them, which the page knows by key
