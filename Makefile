@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
+.PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln browser
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
 
 GO ?= go
@@ -9,8 +9,9 @@ GO ?= go
 TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
-# These modules stand apart because of their dependencies. The tests of internal/itest need Docker.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture
+# These modules stand apart because of their dependencies. The tests of internal/itest need Docker, and
+# those of internal/browser Chromium.
+NESTED := bench internal/itest internal/browser observe/otelbrim observe/prombrim docs/observability httplimit/sfvtest examples/frameworks torture
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
@@ -30,7 +31,7 @@ quick: ## build, vet, and the tests that need no server, in 20 seconds; random t
 
 test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
 	$(PGTEST) $(GO) test -race -ldflags=-w -timeout 20m -p 3 $(TESTFLAGS) $(LONG) ./...
-	for module in $(filter-out internal/itest torture,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
+	for module in $(filter-out internal/itest internal/browser torture,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
 	$(MAKE) --no-print-directory torture-quick
 
 # A 32-bit program runs on linux/amd64 without further libraries, and the tests need neither cgo
@@ -100,6 +101,11 @@ torture-quick: ## some seconds of every harness of torture; BRIM_SEED repeats a 
 
 soak: ## one subject at full load for SOAK, 4h by default: no resource may grow; the day takes turns, or SOAK_OF=bolt
 	SOAK=$${SOAK:-4h} BRIM_REPORT=$(CURDIR)/torture/REPORT.md $(GO) test -count 1 -v -timeout 24h -run TestFullLoad ./internal/soak
+
+browser: ## the pages of package ui in headless Chromium, in two minutes; BRIM_SCREENSHOTS=DIR keeps pictures
+	@chromium=$${BRIM_CHROMIUM:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}; \
+	if [[ -z "$$chromium" ]]; then echo "there is no Chromium on PATH; install it, on Debian by: apt-get install --no-install-recommends chromium"; exit 1; fi; \
+	BRIM_CHROMIUM="$$chromium" $(GO) -C internal/browser test -count 1 ./...
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) run ./cmd/brim/demo

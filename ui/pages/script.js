@@ -18,6 +18,8 @@
     pause.setAttribute("aria-pressed", String(paused));
   });
   live[0].before(pause);
+  const wide = document.querySelector(".scroll");
+  if (wide) wide.scrollLeft = wide.scrollWidth; // the present is at the right end
 
   // replace exchanges the content of a part, and keeps the focus where it was.
   function replace(part, next) {
