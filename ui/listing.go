@@ -129,18 +129,6 @@ func (l *listing) trim(n int) {
 	l.text = text
 }
 
-// sort makes the orders.
-func (l *listing) sort() {
-	l.byForm, l.byShare = make([]uint32, len(l.rows)), make([]uint32, len(l.rows))
-	for i := range l.rows {
-		l.byForm[i], l.byShare[i] = uint32(i), uint32(i)
-	}
-	slices.SortFunc(l.byForm, func(a, b uint32) int { return bytes.Compare(l.form(a), l.form(b)) })
-	slices.SortFunc(l.byShare, func(a, b uint32) int {
-		return cmp.Or(cmp.Compare(l.rows[b].share(), l.rows[a].share()), bytes.Compare(l.form(a), l.form(b)))
-	})
-}
-
 // key returns the key of a row.
 func (l *listing) key(i uint32) string {
 	r := &l.rows[i]

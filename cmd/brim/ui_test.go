@@ -190,8 +190,14 @@ func TestPageAsStore(t *testing.T) {
 	on("list").want(t, exitUnavailable, "", "not allowed")
 	t.Setenv("BRIM_TOKEN", "secret")
 	for _, args := range [][]string{
-		{"list"}, {"list", "--json"}, {"list", "--by", "ratio", "--limit", "2"}, {"list", "--prefix", "b", "--json"}, {"state", "a"},
-		{"state", "a", "--json"}, {"state", "none"}, {"state", "a", "--capacity", "7", "--leak-rate", "0"},
+		{"list"},
+		{"list", "--json"},
+		{"list", "--by", "ratio", "--limit", "2"},
+		{"list", "--prefix", "b", "--json"},
+		{"state", "a"},
+		{"state", "a", "--json"},
+		{"state", "none"},
+		{"state", "a", "--capacity", "7", "--leak-rate", "0"},
 	} {
 		got := on(args...)
 		backup := storeIn(t)
@@ -246,10 +252,22 @@ func TestPageIsNoStore(t *testing.T) {
 	for _, args := range [][]string{
 		append([]string{"try", "k", "1"}, limit...), append([]string{"fillup", "k", "1"}, limit...),
 		append([]string{"able", "k", "1"}, limit...), append([]string{"drain", "k", "1"}, limit...),
-		append([]string{"exec", "k", "1", "--"}, "true"), {"prune"}, {"compact"}, {"backup", "x.db"}, {"verify"},
-		{"copy", "--from", "http://h", "--to", "x.db"}, {"copy", "--from", "x.db", "--to", "https://h"}, {"bench"}, {"version"},
-		append([]string{"replay", "-"}, limit...), {"size", "-"}, append([]string{"simulate", "--rate", "1"}, limit...),
-		{"migrate", "up"}, {"migrate", "sql"}, {"spend", "get", "pay-1"}, {"ui"},
+		append([]string{"exec", "k", "1", "--"}, "true"),
+		{"prune"},
+		{"compact"},
+		{"backup", "x.db"},
+		{"verify"},
+		{"copy", "--from", "http://h", "--to", "x.db"},
+		{"copy", "--from", "x.db", "--to", "https://h"},
+		{"bench"},
+		{"version"},
+		append([]string{"replay", "-"}, limit...),
+		{"size", "-"},
+		append([]string{"simulate", "--rate", "1"}, limit...),
+		{"migrate", "up"},
+		{"migrate", "sql"},
+		{"spend", "get", "pay-1"},
+		{"ui"},
 	} {
 		if args[0] != "copy" {
 			args = append([]string{args[0], "--store", "https://app.example/limits/"}, args[1:]...)

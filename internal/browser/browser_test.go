@@ -156,7 +156,9 @@ func get[T any](b *tab, action chromedp.Action[T]) T {
 // call calls a command of the browser.
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	return get(b, func(ctx context.Context, target *chromedp.Target) (R, error) { return cdp.Call(ctx, target, command, params) })
+	return get(b, func(ctx context.Context, target *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, target, command, params)
+	})
 }
 
 // open loads a page.
@@ -354,7 +356,6 @@ func (b *tab) focused() string {
 	return evaluate[string](b, `(() => { const e = document.activeElement; return e === document.body ? "" :
 		[e.tagName.toLowerCase(), e.getAttribute("href") ?? e.name ?? "", e.textContent.trim().slice(0, 40)].join(" ") })()`)
 }
-
 
 // write writes text into the field with that id, as by keys.
 func (b *tab) write(id, text string) {
