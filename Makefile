@@ -38,7 +38,7 @@ test: test-386 ## every test that needs no Docker, with the race detector; start
 # nor a server.
 test-386: ## the packages without a file and a server, where an int has 32 bits; on linux/amd64 only
 	@if [[ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" == linux/amd64 ]]; then set -x; \
-	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./queue ./httplimit \
+	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./queue ./httplimit ./ui \
 		./internal/combine ./spend ./spend/memledger; \
 	else echo "no test where an int has 32 bits: this system is not linux/amd64"; fi
 

@@ -73,7 +73,10 @@ func TestClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e := range entries { // the caller may leave
+	for e, err := range entries { // the caller may leave
+		if err != nil {
+			t.Error(err)
+		}
 		if !strings.HasPrefix(e.Key, "a") {
 			t.Errorf("%q has no such prefix", e.Key)
 		}
@@ -124,12 +127,15 @@ func TestClientErrors(t *testing.T) {
 	c := m.client(t, "let-me-in")
 	list := func(c *uiapi.Client) error {
 		_, entries, err := c.List(t.Context(), "")
-		if err == nil {
-			for range entries {
-				continue
+		if err != nil {
+			return err
+		}
+		for _, err := range entries {
+			if err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	}
 	change := func(change uiapi.Change) error {
 		_, err := c.Change(t.Context(), change)

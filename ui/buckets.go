@@ -115,7 +115,7 @@ func (h *Handler) view(l *listing, prefix string, order option, skip int) *listi
 		refused += t.refused
 	}
 	view.Refused = strconv.FormatUint(refused, 10)
-	more := false
+	var more bool
 	switch order.Value {
 	case byRefused:
 		tallies := h.tallied(l, prefix, skip+pageRows+1)

@@ -179,14 +179,14 @@ func TestNewFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := func(*http.Request) Access { return Look }
-	for name, make := range map[string]func() (*Handler, error){
+	for name, build := range map[string]func() (*Handler, error){
 		"no store":   func() (*Handler, error) { return New(nil, look, nil) },
 		"no allow":   func() (*Handler, error) { return New(s, nil, nil) },
 		"negative":   func() (*Handler, error) { return New(s, look, &Options{MaxListed: -1}) },
 		"too many":   func() (*Handler, error) { return New(s, look, &Options{MaxListed: 1 << 22}) },
 		"bad origin": func() (*Handler, error) { return New(s, look, &Options{TrustedOrigins: []string{"ops.example"}}) },
 	} {
-		if h, err := make(); err == nil || h != nil {
+		if h, err := build(); err == nil || h != nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

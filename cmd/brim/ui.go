@@ -114,7 +114,8 @@ func onThisMachine(address string) error {
 
 // cannotListen explains why an address cannot be listened on.
 func cannotListen(address string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
+	const inUseOnWindows = syscall.Errno(10048) // WSAEADDRINUSE
+	if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, inUseOnWindows) {
 		return fmt.Errorf("%s is in use by another program; choose another port with --listen, or 0 for a free one", address)
 	}
 	return fmt.Errorf("cannot serve on %s; choose another address with --listen: %w", address, err)
@@ -135,7 +136,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	if err := server.Shutdown(limited); err != nil {
 		_ = server.Close() // only readers are cut off
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return ctx.Err()
 }
 
