@@ -31,7 +31,7 @@ func Bearer(token string, access Access) func(*http.Request) Access {
 const fresh = 10 * time.Minute
 
 // tokens makes and checks tokens. A token is the time of its making, eight random bytes and a MAC
-// over both and over what it allows. Tokens of another process are not valid.
+// over both and over the things that it allows. Tokens of another process are not valid.
 type tokens struct {
 	secret [32]byte
 	clock  func() time.Time

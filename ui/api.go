@@ -82,6 +82,12 @@ func (h *Handler) apiFindings(w http.ResponseWriter, v *visit) {
 		})
 		return
 	}
+	select {
+	case h.checking <- struct{}{}:
+	case <-v.Context().Done():
+		return // nobody is left to hear of it
+	}
+	defer func() { <-h.checking }()
 	findings, err := h.check(v.Context())
 	if err != nil {
 		problem(w, failureOf(err))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -255,5 +256,32 @@ func extent(points []plot.Point, from, to float64) (low, high float64) {
 func decision(amount float64, at time.Time) observe.Decision {
 	return observe.Decision{
 		Key: "k", Amount: amount, Accepted: true, State: store.State{Level: amount, Capacity: 10, LeakRate: 1, At: at},
+	}
+}
+
+// TestRecorderMemory measures the memory of a Recorder after calls for many more buckets than it
+// keeps.
+func TestRecorderMemory(t *testing.T) {
+	const kept = 256
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	r, err := NewRecorder(&RecorderOptions{Keys: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decision(1, newManual().Now())
+	for i := range 100_000 {
+		d.Key = fmt.Sprint("key:", i)
+		r.decided(t.Context(), d)
+	}
+	per := float64(heap()-before) / kept / 1024
+	runtime.KeepAlive(r)
+	if per < 20 || per > 22 {
+		t.Errorf("a bucket takes %.1f KiB, want 22 at most", per)
 	}
 }

@@ -50,7 +50,8 @@ type Options struct {
 	// Host.
 	TrustedOrigins []string
 	// Check returns the findings that the command doctor prints, for instance those of
-	// [postgres.Check]. If it is nil, doctor cannot look into the program.
+	// [postgres.Check]. Each command waits for a check of its own, and one check runs at a time. If
+	// it is nil, doctor cannot look into the program.
 	Check func(ctx context.Context) ([]store.Finding, error)
 	// MaxListed is the number of buckets that a listing keeps in memory, of the fullest ones; 0
 	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 65
@@ -79,14 +80,15 @@ type Handler struct {
 	logger    *slog.Logger
 	clock     func() time.Time
 
-	origins *http.CrossOriginProtection
-	tokens  *tokens
-	value   *paced.Value[*listing]
-	last    *listing // the last good one; only read uses it
+	origins  *http.CrossOriginProtection
+	checking chan struct{} // holds an element while a check runs
+	tokens   *tokens
+	value    *paced.Value[*listing]
+	last     *listing // the last good one; only read uses it
 }
 
-// New returns a Handler that shows the buckets of s. For each request, allow decides what the
-// request may do; see [Bearer] for one way. o may be nil.
+// New returns a Handler that shows the buckets of s. For each request, allow decides the access
+// of the request; see [Bearer] for one way. o may be nil.
 //
 // The Handler expects paths below its own address, so it is mounted with [http.StripPrefix], below
 // an address that ends with a slash. It reads s only while somebody looks. Close it before s.
@@ -108,6 +110,7 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 	h := &Handler{
 		store: s, allow: allow, recorder: o.Recorder, title: o.Title, form: o.Key, who: o.Who, check: o.Check,
 		maxListed: o.MaxListed, logger: o.Logger, clock: o.Clock, origins: http.NewCrossOriginProtection(),
+		checking: make(chan struct{}, 1),
 	}
 	for _, origin := range o.TrustedOrigins {
 		if err := h.origins.AddTrustedOrigin(origin); err != nil {

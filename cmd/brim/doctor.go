@@ -26,7 +26,7 @@ each with the way out. It writes nothing.
   PostgreSQL    version, role, settings of durability, the tables and their version, rights, a pooler
                 that forgets prepared statements, dead rows and bloat
   Redis         version, role, eviction, the append-only file, replicas, the state of a cluster
-  http(s)://... what the program behind a page of package ui checks in its own store; see "brim ui"
+  http(s)://... the findings of the program behind a page of package ui about its own store
 
 A line is broken if a promise does not hold, warning if something weakens it, and unchecked if the
 check lacks a right or cannot look. With --json each is one object.
