@@ -63,6 +63,7 @@ func (h *Handler) read(ctx context.Context) (*listing, error) {
 			storeNow = e.At
 		}
 		l.add(e, h.form)
+		breathe(len(l.rows))
 		if len(l.rows) >= h.maxListed+h.maxListed/4+1 {
 			l.trim(h.maxListed)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"runtime"
 	"slices"
 )
 
@@ -14,12 +15,14 @@ func (l *listing) sort() {
 	rows := make([]chunked, len(l.rows))
 	for i := range rows {
 		rows[i].i = uint32(i)
+		breathe(i)
 	}
 	l.sortFrom(rows, spare, 0)
 	l.byForm = orderOf(rows)
 	for at := range rows {
 		// The bits of positive numbers are in the order of the numbers.
 		rows[at].chunk = ^math.Float64bits(max(0, l.rows[rows[at].i].share()))
+		breathe(at)
 	}
 	sortChunks(rows, spare) // rows of the same share stay in the order of the forms
 	l.byShare = orderOf(rows)
@@ -29,8 +32,17 @@ func orderOf(rows []chunked) []uint32 {
 	order := make([]uint32, len(rows))
 	for at, r := range rows {
 		order[at] = r.i
+		breathe(at)
 	}
 	return order
+}
+
+// breathe is called for each step of a listing. It lets other goroutines run now and then, which
+// would wait behind the listing for ten milliseconds if the system keeps the other processors busy.
+func breathe(step int) {
+	if step%2048 == 2047 {
+		runtime.Gosched()
+	}
 }
 
 // chunked is a row with the number that it is sorted by.
@@ -47,13 +59,17 @@ func (l *listing) sortFrom(rows, spare []chunked, depth int) {
 		form := l.form(rows[at].i)
 		copy(chunk[:], form[min(depth, len(form)):])
 		rows[at].chunk = binary.BigEndian.Uint64(chunk[:])
+		breathe(at)
 	}
 	sortChunks(rows, spare)
+	runs := 0
 	for len(rows) > 0 {
 		same := 1
 		for same < len(rows) && rows[same].chunk == rows[0].chunk {
 			same++
 		}
+		runs++
+		breathe(runs)
 		if same > 1 && byte(rows[0].chunk) != 0 { // otherwise the forms have ended
 			l.sortFrom(rows[:same], spare, depth+8)
 		}
@@ -71,10 +87,11 @@ func sortChunks(rows, spare []chunked) {
 		return
 	}
 	var counts [8][256]int
-	for _, r := range rows {
+	for at, r := range rows {
 		for digit := range counts {
 			counts[digit][byte(r.chunk>>(8*digit))]++
 		}
+		breathe(at)
 	}
 	from, to := rows, spare[:len(rows)]
 	for digit := range counts {
@@ -86,10 +103,11 @@ func sortChunks(rows, spare []chunked) {
 		for value := range 255 {
 			starts[value+1] = starts[value] + counts[digit][value]
 		}
-		for _, r := range from {
+		for at, r := range from {
 			value := byte(r.chunk >> shift)
 			to[starts[value]] = r
 			starts[value]++
+			breathe(at)
 		}
 		from, to = to, from
 	}
