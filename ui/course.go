@@ -48,7 +48,7 @@ func (r *Recorder) tallies(now time.Time) []tally {
 // order of time.
 func (s *set) each(way int, now int64, f func(*slot)) {
 	for second := max(now-slots+1, s.born[way]); second <= now; second++ {
-		if one := &s.rings[way][second%slots]; int64(one.second) == second && one.accepted+one.refused > 0 {
+		if one := &s.rings[uint64(second)%slots][way]; int64(one.second) == second && one.accepted+one.refused > 0 {
 			f(one)
 		}
 	}

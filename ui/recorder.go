@@ -54,8 +54,8 @@ type set struct {
 	hashes [ways]uint32
 	counts [ways]uint32
 	keys   [ways]string
-	born   [ways]int64 // second of the first call since the key is kept
-	rings  *[ways][slots]slot
+	born   [ways]int64        // second of the first call since the key is kept
+	rings  *[slots][ways]slot // the ways of a second stand together, for the processor's caches
 }
 
 // slot is a second of a bucket. Its times are microseconds within the second.
@@ -109,7 +109,7 @@ func (r *Recorder) decided(_ context.Context, d observe.Decision) {
 	if s.counts[way] < math.MaxUint32 {
 		s.counts[way]++
 	}
-	s.rings[way][second%slots].add(&d, uint32(second), uint32(at.Nanosecond()/1000))
+	s.rings[uint64(second)%slots][way].add(&d, uint32(second), uint32(at.Nanosecond()/1000))
 	s.mu.Unlock()
 }
 
@@ -127,7 +127,7 @@ func (s *set) find(hash uint32, key string) int {
 // Once in half a window it halves all counts, so that a key that was busy once makes room.
 func (s *set) replace(hash uint32, key string, second int64) int {
 	if s.rings == nil {
-		s.rings = new([ways][slots]slot)
+		s.rings = new([slots][ways]slot)
 	}
 	if second-s.halved >= slots/2 {
 		s.halved = second
@@ -147,7 +147,7 @@ func (s *set) replace(hash uint32, key string, second int64) int {
 		}
 	}
 	s.hashes[way], s.keys[way], s.born[way] = hash, key, second
-	s.rings[way][second%slots] = slot{} // older slots of the former key are before born
+	s.rings[uint64(second)%slots][way] = slot{} // older slots of the former key are before born
 	return way
 }
 

@@ -285,3 +285,18 @@ func TestRecorderMemory(t *testing.T) {
 		t.Errorf("a bucket takes %.1f KiB, want 22 at most", per)
 	}
 }
+
+// TestEarlyClock records calls of stores whose clock is before 1970, or far in the future.
+func TestEarlyClock(t *testing.T) {
+	for _, at := range []time.Time{time.Unix(-1000, 0), time.Unix(0, 0), {}, time.UnixMicro(1 << 55)} {
+		r, err := NewRecorder(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.decided(t.Context(), decision(1, at))
+		r.tallies(at)
+		if c, kept := r.course("k", at); !kept || len(c.levels(at.Add(-Window))) > 10 {
+			t.Errorf("%v: the bucket is not kept", at)
+		}
+	}
+}
