@@ -47,6 +47,8 @@ type listing struct {
 	byForm  []uint32 // rows in the order of the forms
 	byShare []uint32 // the fullest first
 
+	breather // of the goroutine that makes the listing
+
 	tallies []tally        // the most refused first
 	places  map[string]int // of the tallies by key
 }
@@ -63,7 +65,7 @@ func (h *Handler) read(ctx context.Context) (*listing, error) {
 			storeNow = e.At
 		}
 		l.add(e, h.form)
-		breathe(len(l.rows))
+		l.breathe(len(l.rows))
 		if len(l.rows) >= h.maxListed+h.maxListed/4+1 {
 			l.trim(h.maxListed)
 		}
