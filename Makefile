@@ -11,10 +11,10 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies.
-NESTED := bench internal/itest observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
+NESTED := bench internal/itest internal/browser observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
 # Tests of these modules are not part of "make test": they need Docker, a browser, or minutes of
 # building. "make itest", "make browser" and "make release-check" run them.
-APART := internal/itest docs/playground/browser internal/release
+APART := internal/itest internal/browser docs/playground/browser internal/release
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
@@ -42,7 +42,7 @@ test: test-386 ## every test that needs no Docker, with the race detector; start
 # nor a server.
 test-386: ## the packages without a file and a server, where an int has 32 bits; on linux/amd64 only
 	@if [[ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" == linux/amd64 ]]; then set -x; \
-	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./shadow ./queue ./httplimit \
+	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./shadow ./queue ./httplimit ./ui \
 		./internal/combine ./spend ./spend/memledger; \
 	else echo "no test where an int has 32 bits: this system is not linux/amd64"; fi
 
@@ -111,6 +111,12 @@ torture-quick: ## some seconds of every harness of torture; BRIM_SEED repeats a 
 
 soak: ## one subject at full load for SOAK, 4h by default: no resource may grow; the day takes turns, or SOAK_OF=bolt
 	SOAK=$${SOAK:-4h} BRIM_REPORT=$(CURDIR)/torture/REPORT.md $(GO) test -count 1 -v -timeout 24h -run TestFullLoad ./internal/soak
+
+browser: ## package ui and the playground in headless Chromium and Node.js, in three minutes; BRIM_SCREENSHOTS=DIR keeps pictures
+	@chromium=$${BRIM_CHROMIUM:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}; \
+	if [[ -z "$$chromium" ]]; then echo "there is no Chromium on PATH; install it, on Debian by: apt-get install --no-install-recommends chromium"; exit 1; fi; \
+	BRIM_CHROMIUM="$$chromium" $(GO) -C internal/browser test -count 1 ./... && \
+	$(GO) -C docs/playground/browser test -count 1 ./...
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) run ./cmd/brim/demo

@@ -22,36 +22,71 @@ func Check(ctx context.Context, path string) ([]store.Finding, error) {
 	return findings, store.Wrap(backend, "check "+filepath.Base(path), err)
 }
 
-func check(ctx context.Context, path string) (findings []store.Finding, err error) {
-	add := func(severity store.Severity, subject, problem, remedy string) {
-		findings = append(findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+// Check is the function Check for an open store. It verifies all buckets by [Store.Verify], while
+// other callers go on.
+func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
+	findings, err := s.checkOpen(ctx)
+	return findings, store.Wrap(backend, "check", err)
+}
+
+func (s *Store) checkOpen(ctx context.Context) (findings findings, err error) {
+	if err := findings.disk(s.file.Path()); err != nil {
+		return nil, err
 	}
+	err = s.Verify(ctx)
+	if errors.Is(err, store.ErrCorrupt) {
+		findings.add(store.Broken, "content", err.Error(), seeVerify)
+		err = nil
+	}
+	return findings, err
+}
+
+// findings are the results of a check.
+type findings []store.Finding
+
+func (f *findings) add(severity store.Severity, subject, problem, remedy string) {
+	*f = append(*f, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+}
+
+// seeVerify is the way out of damage.
+const seeVerify = `see "brim verify", which lists the damage and saves the rest`
+
+// disk looks at the file system of a file.
+func (f *findings) disk(path string) error {
 	disk, size, err := boltfile.DiskOf(path)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		add(store.Unchecked, "file system", "this system does not tell the kind of a file system",
+		f.add(store.Unchecked, "file system", "this system does not tell the kind of a file system",
 			"see that the file is on a local disk with room for a second copy")
+		return nil
 	case err != nil:
-		return nil, err
+		return err
 	case disk.Volatile:
-		add(store.Broken, "file system", fmt.Sprintf("the file is on %s: a restart of the machine loses it", disk.Name),
+		f.add(store.Broken, "file system", fmt.Sprintf("the file is on %s: a restart of the machine loses it", disk.Name),
 			"move the file to a disk")
 	case disk.Network:
-		add(store.Warning, "file system", fmt.Sprintf("the file is on %s: its locks and syncs may not hold, and then two "+
+		f.add(store.Warning, "file system", fmt.Sprintf("the file is on %s: its locks and syncs may not hold, and then two "+
 			"processes share the file, or acknowledged fills are lost", disk.Name), "move the file to a local disk, or take package postgres")
 	}
-	if err == nil && disk.Free < max(size, minFree) {
-		add(store.Warning, "free space", fmt.Sprintf("%d MiB are free: the file cannot grow, or brim compact cannot make its copy",
+	if disk.Free < max(size, minFree) {
+		f.add(store.Warning, "free space", fmt.Sprintf("%d MiB are free: the file cannot grow, or brim compact cannot make its copy",
 			disk.Free>>20), "make room, or move the file to a larger disk")
+	}
+	return nil
+}
+
+func check(ctx context.Context, path string) (findings findings, err error) {
+	if err := findings.disk(path); err != nil {
+		return nil, err
 	}
 	r, err := boltfile.ReadRemains(ctx, path, 0, func(uint64, uint64) {})
 	switch {
 	case boltfile.Locked(err):
-		add(store.Unchecked, "content", "another process has the file open, so that it cannot be verified from here",
-			"call Store.Verify there, or check again when it has ended")
+		findings.add(store.Unchecked, "content", "another process has the file open, so that it cannot be verified from here",
+			"call Store.Check there, or check again when it has ended")
 		return findings, nil
 	case errors.Is(err, store.ErrCorrupt):
-		add(store.Broken, "content", err.Error(), `see "brim verify", which lists the damage and saves the rest`)
+		findings.add(store.Broken, "content", err.Error(), seeVerify)
 		return findings, nil
 	case err != nil:
 		return nil, err
@@ -68,15 +103,15 @@ func check(ctx context.Context, path string) (findings []store.Finding, err erro
 			n++
 			continue
 		}
-		add(store.Broken, "journal", "the journal "+f.Problem,
+		findings.add(store.Broken, "journal", "the journal "+f.Problem,
 			`put the right journal back beside the file; or see "brim verify", which saves the rest`)
 	}
 	if n > 0 {
-		add(store.Broken, "content", fmt.Sprintf("%d buckets or pages are damaged", n),
-			`see "brim verify", which lists the damage and saves the rest`)
+		findings.add(store.Broken, "content", fmt.Sprintf("%d buckets or pages are damaged", n),
+			seeVerify)
 	}
 	if s.mark.inUse && s.size > 0 {
-		add(store.Warning, "journal", fmt.Sprintf("the last program did not close the file, whose journal of %d MiB has %d commits "+
+		findings.add(store.Warning, "journal", fmt.Sprintf("the last program did not close the file, whose journal of %d MiB has %d commits "+
 			"that the file lacks, from commit %d on: the file alone is not enough", s.size>>20, s.commits, s.mark.Number),
 			`keep both together; the next program that opens and closes the file makes it whole, and so does "brim backup NEW" a copy`)
 	}

@@ -91,3 +91,45 @@ func TestCheck(t *testing.T) {
 		t.Errorf("the check has made a file: %v", err)
 	}
 }
+
+// TestCheckOpen checks stores while they are open.
+func TestCheckOpen(t *testing.T) {
+	path, _ := smallFile(t)
+	s := openAt(t, path, nil)
+	subjects := func() (all []string) {
+		findings, err := s.Check(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range findings {
+			if f.Subject != "file system" { // of the directory for tests
+				all = append(all, fmt.Sprint(f.Severity, " ", f.Subject))
+			}
+		}
+		return all
+	}
+	if got := subjects(); len(got) > 0 {
+		t.Errorf("a sound store: %v", got)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := int64(4 * os.Getpagesize()); at < info.Size(); at += 512 {
+		if _, err := f.WriteAt([]byte{0xff}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := fmt.Sprint(subjects()); got != "[broken content]" {
+		t.Errorf("a damaged store: %v", got)
+	}
+	_ = s.Close() // it may tell of the damage
+	if _, err := s.Check(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a closed store: %v", err)
+	}
+}

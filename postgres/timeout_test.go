@@ -113,7 +113,7 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
 			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
-			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1, StatementTimeout: time.Second})
+			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1, StatementTimeout: 3 * time.Second})
 			peer := over(t, admin, postgres.Options{Schema: schema})
 			if c.key == "locked" {
 				fill(t, peer, op(steady.For(c.key), 1, store.IfFits))

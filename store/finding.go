@@ -1,6 +1,9 @@
 package store
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Severity is the weight of a [Finding].
 type Severity uint8
@@ -30,6 +33,17 @@ func (s Severity) String() string {
 
 // MarshalText returns String.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a text that MarshalText has written.
+func (s *Severity) UnmarshalText(text []byte) error {
+	for known := range Broken + 1 {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return errors.New("a severity is unchecked, warning or broken")
+}
 
 // Finding is one result of the function Check of a backend. It contains no key and no password.
 type Finding struct {

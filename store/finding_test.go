@@ -15,5 +15,9 @@ func TestSeverity(t *testing.T) {
 		if got := `{"severity":"` + want + `","subject":"a","problem":"b","remedy":"c"}`; err != nil || string(data) != got {
 			t.Errorf("%s, %v; want %s", data, err, got)
 		}
+		var back store.Finding
+		if err := json.Unmarshal(data, &back); (err == nil) != (s <= store.Broken) || err == nil && back.Severity != s {
+			t.Errorf("%s is read as %v, %v", data, back.Severity, err)
+		}
 	}
 }

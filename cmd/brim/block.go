@@ -8,6 +8,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
@@ -42,6 +43,19 @@ Exit status: 0.`,
 				return err
 			}
 		}
+		page, err := a.page()
+		switch {
+		case err != nil:
+			return err
+		case page != nil:
+			c := uiapi.Change{Act: uiapi.Block, Keys: []string{key}, Capacity: l.Capacity, LeakRate: l.LeakRate, Reason: cmd.CommandPath()}
+			c.SetBlockFor(d)
+			st, err := page.Change(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return a.printBlocked(key, st)
+		}
 		absent := empty // without a limit there must be a bucket, and so a file
 		if limit.given() {
 			absent = create
@@ -56,14 +70,19 @@ Exit status: 0.`,
 			if err != nil {
 				return err
 			}
-			words := "not blocked, because the bucket is empty: "
-			if !st.BlockedUntil.IsZero() {
-				words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
-			}
-			return a.print(newStateJSON(key, st), words+filling(st))
+			return a.printBlocked(key, st)
 		})
 	}
-	return cmd
+	return takesPage(cmd)
+}
+
+// printBlocked prints the state of a bucket after a block.
+func (a *app) printBlocked(key string, st brim.State) error {
+	words := "not blocked, because the bucket is empty: "
+	if !st.BlockedUntil.IsZero() {
+		words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
+	}
+	return a.print(newStateJSON(key, st), words+filling(st))
 }
 
 // blockFor reads the duration of a block.
@@ -88,7 +107,7 @@ func lastLimit(ctx context.Context, lim *brim.Limiter, key string) (brim.Limit, 
 }
 
 func (a *app) unblockCommand() *cobra.Command {
-	return &cobra.Command{
+	return takesPage(&cobra.Command{
 		Use:   "unblock KEY",
 		Short: "End the block of a bucket",
 		Long: `Ends the block of the bucket KEY, whoever set it, and leaves its level and its held units as they
@@ -102,17 +121,33 @@ Exit status: 0.`,
 			if err := store.ValidateKey(key); err != nil {
 				return usageError{err}
 			}
+			page, err := a.page()
+			switch {
+			case err != nil:
+				return err
+			case page != nil:
+				st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Keys: args, Reason: cmd.CommandPath()})
+				if err != nil {
+					return err
+				}
+				return a.printUnblocked(key, st)
+			}
 			return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
 				st, err := lim.Unblock(cmd.Context(), key)
 				if err != nil {
 					return err
 				}
-				words := "not blocked: there is no such bucket"
-				if st.Capacity > 0 {
-					words = "not blocked: " + filling(st)
-				}
-				return a.print(newStateJSON(key, st), words)
+				return a.printUnblocked(key, st)
 			})
 		},
+	})
+}
+
+// printUnblocked prints the state of a bucket without a block.
+func (a *app) printUnblocked(key string, st brim.State) error {
+	words := "not blocked: there is no such bucket"
+	if st.Capacity > 0 {
+		words = "not blocked: " + filling(st)
 	}
+	return a.print(newStateJSON(key, st), words)
 }

@@ -66,9 +66,9 @@ func copyPlaces(from, to string) (source, target stores.Place, err error) {
 		if f.value == "" {
 			return source, target, usagef("%s is missing; name a store: a file, postgres://... or redis://...", f.name)
 		}
-		p, err := stores.Parse(f.value)
+		p, err := parsePlace(f.name, f.value)
 		if err != nil {
-			return source, target, usagef("%s: %w", f.name, err)
+			return source, target, err
 		}
 		if p.Kind() == stores.Memory {
 			return source, target, usagef("%s is memory:, which is empty and ends with the command; name a store that lasts", f.name)

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	return takesPage(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether a store can keep its promises",
 		Long: `Checks the store for settings and states that break or weaken the promises of brim, and prints
@@ -26,6 +26,7 @@ each with the way out. It writes nothing.
   PostgreSQL    version, role, settings of durability, the tables and their version, rights, a pooler
                 that forgets prepared statements, dead rows and bloat
   Redis         version, role, eviction, the append-only file, replicas, the state of a cluster
+  http(s)://... the findings of the program behind a page of package ui about its own store
 
 A line is broken if a promise does not hold, warning if something weakens it, and unchecked if the
 check lacks a right or cannot look. With --json each is one object.
@@ -35,11 +36,22 @@ Exit status: 0; 1 if a promise is broken; 69 if the store cannot be reached.`,
   brim doctor --store redis://limits.example --json | jq -r 'select(.severity == "broken").remedy'`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
-	}
+	})
 }
 
 // doctor checks the store that --store names, and prints the findings.
 func (a *app) doctor(ctx context.Context) error {
+	page, err := a.page()
+	if err != nil {
+		return err
+	}
+	if page != nil {
+		findings, err := page.Findings(ctx)
+		if err != nil {
+			return err
+		}
+		return a.printFindings(page, findings)
+	}
 	p, err := a.place()
 	if err != nil {
 		return err
@@ -48,6 +60,11 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return openError{err}
 	}
+	return a.printFindings(p, findings)
+}
+
+// printFindings prints the findings of a check of the store of that name.
+func (a *app) printFindings(name fmt.Stringer, findings []store.Finding) (err error) {
 	slices.SortStableFunc(findings, func(x, y store.Finding) int { return int(y.Severity) - int(x.Severity) })
 	for _, f := range findings {
 		text := fmt.Sprintf("%v: %s: %s; %s", f.Severity, f.Subject, f.Problem, f.Remedy)
@@ -57,7 +74,7 @@ func (a *app) doctor(ctx context.Context) error {
 	}
 	switch {
 	case len(findings) == 0 && !a.json:
-		_, err = fmt.Fprintf(a.stdout, "%v: every promise can be kept\n", p)
+		_, err = fmt.Fprintf(a.stdout, "%v: every promise can be kept\n", name)
 	case len(findings) > 0 && findings[0].Severity == store.Broken:
 		err = status(exitBroken)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
@@ -84,7 +85,7 @@ func exitStatus(err error) int {
 		return exitUsage
 	case errors.As(err, new(dataError)), is(store.ErrCorrupt, trace.ErrFormat, simulate.ErrNoRequests, simulate.ErrTooManyKeys):
 		return exitData
-	case is(store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
+	case is(store.ErrUnavailable, store.ErrUnknownOutcome, uiapi.ErrForbidden, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
 		return exitUnavailable
 	}
 	return exitInternal

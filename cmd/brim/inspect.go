@@ -45,6 +45,17 @@ Exit status: 0, whether or not the bucket exists.`,
 		if err := store.ValidateKey(key); err != nil {
 			return err
 		}
+		page, err := a.page()
+		switch {
+		case err != nil:
+			return err
+		case page != nil:
+			st, err := page.State(cmd.Context(), key, l)
+			if err != nil {
+				return err
+			}
+			return a.printState(key, st)
+		}
 		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
 			var st brim.State
 			var err error
@@ -53,20 +64,25 @@ Exit status: 0, whether or not the bucket exists.`,
 			} else {
 				st, err = lim.StateOf(cmd.Context(), key)
 			}
-			switch {
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(newStateJSON(key, st))
-			case st.Capacity == 0:
-				_, err := fmt.Fprintln(a.stdout,
-					"there is no such bucket: it is empty, and no limit was ever used with it")
+			if err != nil {
 				return err
 			}
-			return a.describe(st)
+			return a.printState(key, st)
 		})
 	}
-	return cmd
+	return takesPage(cmd)
+}
+
+// printState prints the state of a bucket that may not exist.
+func (a *app) printState(key string, st brim.State) error {
+	switch {
+	case a.json:
+		return a.printJSON(newStateJSON(key, st))
+	case st.Capacity == 0:
+		_, err := fmt.Fprintln(a.stdout, "there is no such bucket: it is empty, and no limit was ever used with it")
+		return err
+	}
+	return a.describe(st)
 }
 
 // entryJSON is the form in which list --json prints a bucket.
@@ -114,6 +130,13 @@ Exit status: 0, or 65 if buckets are damaged.`,
 		if limit < 0 {
 			return usagef("--limit is %d; it must be positive, or 0 for all", limit)
 		}
+		page, err := a.page()
+		switch {
+		case err != nil:
+			return err
+		case page != nil:
+			return a.listPage(cmd.Context(), page, prefix, order, limit)
+		}
 		return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, lim *brim.Limiter) error {
 			entries := lim.List(cmd.Context(), prefix)
 			if order == nil {
@@ -122,7 +145,7 @@ Exit status: 0, or 65 if buckets are damaged.`,
 			return a.list(entries, order, limit)
 		})
 	}
-	return cmd
+	return takesPage(cmd)
 }
 
 // orders are the orders of list by the value of --by. nil is the order of [byKey].

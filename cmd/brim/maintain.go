@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
@@ -14,7 +15,7 @@ func (a *app) resetCommand() *cobra.Command {
 		all, yes bool
 		prefix   string
 	)
-	cmd := &cobra.Command{
+	cmd := takesPage(&cobra.Command{
 		Use:   "reset (KEY... | --all [--prefix P])",
 		Short: "Delete buckets with all their units",
 		Long: `Deletes the buckets with these keys, with their level, held units and block. The next call finds
@@ -43,6 +44,21 @@ Exit status: 0; 64 the answer was not yes, and nothing was deleted; 65 a damaged
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			done := func() error {
+				return a.print(map[string]int{"reset": len(args)}, fmt.Sprintf("reset: %d", len(args)))
+			}
+			page, err := a.page()
+			switch {
+			case err != nil:
+				return err
+			case page != nil && all:
+				return usagef("--all does not go through a page; name the keys, or the store itself with --store")
+			case page != nil:
+				if _, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Reset, Keys: args, Reason: cmd.CommandPath()}); err != nil {
+					return err
+				}
+				return done()
+			}
 			return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, _ *brim.Limiter) error {
 				if all {
 					return a.resetAll(cmd.Context(), s, prefix, yes)
@@ -50,10 +66,10 @@ Exit status: 0; 64 the answer was not yes, and nothing was deleted; 65 a damaged
 				if err := s.Delete(cmd.Context(), args...); err != nil {
 					return err
 				}
-				return a.print(map[string]int{"reset": len(args)}, fmt.Sprintf("reset: %d", len(args)))
+				return done()
 			})
 		},
-	}
+	})
 	cmd.Flags().BoolVar(&all, "all", false, "delete all buckets, after a question")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "with --all: only keys that begin with this text")
 	cmd.Flags().BoolVar(&yes, "yes", false, "with --all: do not ask")

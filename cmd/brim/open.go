@@ -14,6 +14,7 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/cmd/brim/internal/bench"
 	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/stores"
 )
@@ -57,9 +58,17 @@ const (
 
 // place reads --store.
 func (a *app) place() (stores.Place, error) {
-	p, err := stores.Parse(a.store)
+	return parsePlace("--store", a.store)
+}
+
+// parsePlace reads the name of a store that a flag gives.
+func parsePlace(flag, name string) (stores.Place, error) {
+	if uiapi.IsAddress(name) {
+		return stores.Place{}, notThere(flag)
+	}
+	p, err := stores.Parse(name)
 	if err != nil {
-		return stores.Place{}, usagef("--store: %w", err)
+		return stores.Place{}, usagef("%s: %w", flag, err)
 	}
 	return p, nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim/internal/uiapi"
 )
 
 const rootHelp = `brim decides on leaky buckets. A bucket holds units up to its capacity, and leaks some of them per
@@ -29,6 +31,8 @@ the time in which a full bucket drains (90s, 15m, 24h, 30d).
                         keys begin with brim:, unless the parameter brim_prefix names another prefix
   redis+cluster://...   a Redis Cluster; ?addr=host:port adds a node to ask for its map
   redis+sentinel://...  a Redis behind Sentinels, whose host is given; ?master_name=... is required
+  https://...           a page of package ui in a running program, whose token BRIM_TOKEN holds; for list, state,
+                        doctor, reset, block and unblock only; see "brim ui"
 
 Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to
 stderr.
@@ -85,6 +89,12 @@ func (a *app) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && cmd.Annotations[pageStore] == "" {
+				return notThere("--store")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if showVersion {
 				return a.printVersion()
@@ -110,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
 	flags.BoolVar(&a.json, "json", false, "print JSON to stdout")
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
-		a.stateCommand(), a.listCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
+		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
 		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.commandsCommand(), exitTopic(), a.spendCommand())
 	return root

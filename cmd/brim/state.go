@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/table"
@@ -111,24 +108,4 @@ func (a *app) printTables(tables ...*table.Table) error {
 	}
 	_, err := io.WriteString(a.stdout, a.fit(strings.Join(texts, "\n")))
 	return err
-}
-
-// units writes an amount: a whole number in full, another number to six decimals.
-func units(f float64) string {
-	if f == math.Trunc(f) || math.Abs(f) < 1e-6 {
-		if math.Abs(f) > 0 && math.Abs(f) < 1 {
-			return strconv.FormatFloat(f, 'g', 6, 64)
-		}
-		return strconv.FormatFloat(f, 'f', -1, 64)
-	}
-	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(f, 'f', 6, 64), "0"), ".")
-}
-
-// printable returns the key in quotes if it contains characters that could break a table or
-// control a terminal.
-func printable(key string) string {
-	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(key)
-	}
-	return key
 }

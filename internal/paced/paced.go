@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pause is the time between two readings, in times of the last one.
-const pause = 20
+// Pause is the time between two readings, in times of the last one.
+const Pause = 20
 
 // Reading is a reading that has ended.
 type Reading[T any] struct {
@@ -69,7 +69,7 @@ func (v *Value[T]) Latest(ctx context.Context) (Reading[T], error) {
 // due reports whether the next reading may begin. A clock that was set back does not delay it.
 func (v *Value[T]) due() bool {
 	age := v.clock().Sub(v.latest.At)
-	return age < 0 || age >= (pause+1)*v.latest.Took
+	return age < 0 || age >= (Pause+1)*v.latest.Took
 }
 
 // next reads, and ends what waits for it.

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"math"
@@ -26,7 +26,7 @@ func TestSpan(t *testing.T) {
 		{math.MaxInt64 - 1, "106751d23h47m16.854775806s"},
 		{math.MaxInt64, "never"},
 	} {
-		if got := span(tc.d); got != tc.want {
+		if got := Span(tc.d); got != tc.want {
 			t.Errorf("%d: got %q; want %q", tc.d, got, tc.want)
 		}
 	}
@@ -42,8 +42,29 @@ func TestClockTime(t *testing.T) {
 		{now.Add(14 * time.Hour), "2024-03-01 00:00:00"},
 		{now.AddDate(1, 0, 0), "2025-03-01 10:00:00"},
 	} {
-		if got := clockTime(tc.at, now); got != tc.want {
+		if got := Clock(tc.at, now); got != tc.want {
 			t.Errorf("%v: got %q; want %q", tc.at, got, tc.want)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"tenant:42": "tenant:42", "a<b>&\"c\"": "a<b>&\"c\"", "שלום": "שלום", "a\nb": `"a\nb"`,
+		"card\u202e4242": `"card\u202e4242"`, "a\u200bb": `"a\u200bb"`,
+	} {
+		if got := Key(key); got != want {
+			t.Errorf("%q is shown as %s, want %s", key, got, want)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for amount, want := range map[float64]string{
+		0: "0", 10_000: "10000", 2.5: "2.5", 1.0 / 3: "0.333333", 1e-9: "1e-09", 1 << 53: "9007199254740992",
+	} {
+		if got := Units(amount); got != want {
+			t.Errorf("%v is shown as %s, want %s", amount, got, want)
 		}
 	}
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/uiapi"
+)
+
+// pageStore is the annotation of commands that take the address of a page as their store.
+const pageStore = "page"
+
+// takesPage marks a command that takes the address of a page as its store.
+func takesPage(cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{pageStore: "yes"}
+	return cmd
+}
+
+// notThere is the error of another command that got the address of a page.
+func notThere(flag string) error {
+	return usagef("%s is the address of a page, which only list, state, doctor, reset, block and unblock look into: "+
+		"brim has no server protocol, and decides only in the program that has the store open; "+
+		"to decide from many programs, share the buckets through PostgreSQL or Redis", flag)
+}
+
+// page returns the client of the page that --store names, or nil if --store names another store.
+func (a *app) page() (*uiapi.Client, error) {
+	if !uiapi.IsAddress(a.store) {
+		return nil, nil
+	}
+	c, err := uiapi.NewClient(a.store, os.Getenv("BRIM_TOKEN"))
+	if err != nil {
+		return nil, usagef("--store: %w", err)
+	}
+	return c, nil
+}
+
+// listPage prints the buckets that a page lists. The page shares one listing among all who look, so
+// the listing has an age.
+func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, order func(a, b brim.Entry) int, limit int) error {
+	l, entries, err := page.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if err := a.list(entriesOf(l, entries), order, limit); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "brim: the listing is %s old\n", span(time.Duration(l.Age*float64(time.Second)).Truncate(time.Millisecond)))
+	if l.Listed < l.Buckets {
+		fmt.Fprintf(a.stderr, "brim: the page lists the %d fullest of %d buckets; state finds the others\n", l.Listed, l.Buckets)
+	}
+	return nil
+}
+
+// entriesOf returns the buckets of a page, and then an error if damaged ones are missing.
+func entriesOf(l uiapi.Listing, entries iter.Seq2[uiapi.Entry, error]) iter.Seq2[brim.Entry, error] {
+	return func(yield func(brim.Entry, error) bool) {
+		for e, err := range entries {
+			if !yield(brim.Entry{Key: e.Key, State: e.State()}, err) {
+				return
+			}
+		}
+		if l.Damaged {
+			yield(brim.Entry{}, fmt.Errorf("%w: buckets that cannot be read are missing; see brim doctor", brim.ErrCorrupt))
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/ui"
+)
+
+// served is a "brim ui" that runs in this process.
+type served struct {
+	link   string
+	stderr *lockedText
+	end    func() int
+}
+
+// lockedText is a text that two goroutines write and read.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// serveUI runs "brim ui" until the test or end ends it.
+func serveUI(t *testing.T, args ...string) *served {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out, in := io.Pipe()
+	s := &served{stderr: new(lockedText)}
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, append([]string{"ui"}, args...), strings.NewReader(""), in, s.stderr)
+		_ = in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("no link: %v, %s", err, s.stderr)
+	}
+	s.link = strings.TrimSpace(line)
+	s.end = sync.OnceValue(func() int {
+		http.DefaultClient.CloseIdleConnections()
+		cancel(signalError{syscall.SIGINT})
+		return <-code
+	})
+	t.Cleanup(func() { s.end() })
+	return s
+}
+
+// fetch returns the status and the body of a page, and its address after redirects.
+func fetch(t *testing.T, address string) (status int, body, at string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(content), answer.Request.URL.String()
+}
+
+func TestUI(t *testing.T) {
+	file := storeIn(t)
+	cli(t, "try", "tenant:42", "7", "--capacity", "10", "--leak-rate", "0", "--store", file).want(t, exitOK, "accepted", "")
+	s := serveUI(t, "--store", file)
+	status, body, inside := fetch(t, s.link)
+	if status != http.StatusOK || !strings.Contains(body, "tenant:42") || !strings.Contains(body, file) {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if status, body, _ := fetch(t, s.link); status != http.StatusForbidden || !strings.Contains(body, "opens the page once") {
+		t.Errorf("the link opened again: %d, %s", status, body)
+	}
+	if status, body, _ = fetch(t, inside+"bucket?key=tenant:42"); status != http.StatusOK || strings.Contains(body, "Reset") {
+		t.Errorf("without --act: %d, %s", status, body)
+	}
+	base := s.link[:strings.Index(s.link, "/open/")]
+	for _, path := range []string{"/", "/api/list", "/style.css", "/" + strings.Repeat("A", 26) + "/", "/open/", "/open/x", "/%2e%2e/"} {
+		if status, body, _ := fetch(t, base+path); status != http.StatusForbidden || strings.Contains(body, file) {
+			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+	}
+	if code := s.end(); code != exitSignal+2 {
+		t.Errorf("exit status %d; want that of an interrupt; %s", code, s.stderr)
+	}
+	cli(t, "state", "tenant:42", "--store", file).want(t, exitOK, "7", "") // the file is free again
+}
+
+func TestUIFails(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := "limits.db"
+	cli(t, "try", "k", "1", "--capacity", "10", "--leak-rate", "0", "--store", file).want(t, exitOK, "accepted", "")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	held, err := bolt.Open("held.db", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	for _, tc := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--store limits.db --listen " + taken.Addr().String(), exitUnavailable, "is in use by another program"},
+		{"--store limits.db --listen 127.0.0.1:99999", exitUnavailable, "cannot serve on 127.0.0.1:99999"},
+		{"--store limits.db --listen 8080", exitUsage, "it should look like 127.0.0.1:8080"},
+		{"--store limits.db --listen :8080", exitUsage, "serves only this machine"},
+		{"--store limits.db --listen 0.0.0.0:8080", exitUsage, "serves only this machine"},
+		{"--store limits.db --listen ops.example:8080", exitUsage, "serves only this machine"},
+		{"--store missing.db", exitUnavailable, "missing.db: no such file"},
+		{"--store memory:", exitUsage, "memory: is empty"},
+		{"--store http://127.0.0.1:1/", exitUsage, "only list, state, doctor, reset, block and unblock"},
+		{"--store limits.db x", exitUsage, "too many"},
+		{"--store held.db", exitUnavailable, "locked"},
+	} {
+		cli(t, append([]string{"ui"}, strings.Fields(tc.args)...)...).want(t, tc.code, "", tc.says)
+	}
+	if _, err := os.Stat("missing.db"); err == nil {
+		t.Error("ui has made a file")
+	}
+}
+
+// TestPageAsStore looks into a store that a program has open, with the commands that may.
+func TestPageAsStore(t *testing.T) {
+	db, err := bolt.Open(storeIn(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lim := brim.New(db, nil)
+	for i, key := range []string{"a", "b", "c\n"} {
+		if _, err := lim.TryFillup(t.Context(), brim.Limit{Capacity: 10}.For(key), float64(5-i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access := ui.Act
+	look, act := ui.Bearer("secret", ui.Look), ui.Bearer("secret", ui.Act)
+	page, err := ui.New(db, func(r *http.Request) ui.Access {
+		if access == ui.Act {
+			return act(r)
+		}
+		return look(r)
+	}, &ui.Options{Check: db.Check, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/limits/", http.StripPrefix("/limits", page))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	at := server.URL + "/limits/"
+	on := func(args ...string) result { return cli(t, append(args, "--store", at)...) }
+
+	on("list").want(t, exitUnavailable, "", "BRIM_TOKEN")
+	t.Setenv("BRIM_TOKEN", "wrong")
+	on("list").want(t, exitUnavailable, "", "not allowed")
+	t.Setenv("BRIM_TOKEN", "secret")
+	for _, args := range [][]string{
+		{"list"},
+		{"list", "--json"},
+		{"list", "--by", "ratio", "--limit", "2"},
+		{"list", "--prefix", "b", "--json"},
+		{"state", "a"},
+		{"state", "a", "--json"},
+		{"state", "none"},
+		{"state", "a", "--capacity", "7", "--leak-rate", "0"},
+	} {
+		got := on(args...)
+		backup := storeIn(t)
+		if err := copyOf(t, db, backup); err != nil {
+			t.Fatal(err)
+		}
+		want := cli(t, append(args, "--store", backup)...)
+		if got.code != exitOK || withoutTimes(got.stdout) != withoutTimes(want.stdout) {
+			t.Errorf("%q: %d\n%s%s\nthe file itself:\n%s", args, got.code, got.stdout, got.stderr, want.stdout)
+		}
+	}
+	on("list").want(t, exitOK, "a", "the listing is")
+	if r := on("doctor", "--json"); r.code == exitUsage || r.code == exitUnavailable || strings.Contains(r.stdout, "another process") {
+		t.Errorf("doctor: %+v", r) // the directory for tests may have findings
+	}
+	on("block", "a", "1h").want(t, exitOK, "blocked until", "")
+	on("block", "new", "1h").want(t, exitUsage, "", "there is no such bucket")
+	on("block", "new", "1h", "--capacity", "3", "--leak-rate", "1").want(t, exitOK, "blocked until", "")
+	on("unblock", "a").want(t, exitOK, "not blocked: level 5 of 10", "")
+	on("reset", "a", "c\n").want(t, exitOK, "reset: 2", "")
+	if st, err := lim.StateOf(t.Context(), "a"); err != nil || st.Capacity != 0 {
+		t.Errorf("%+v, %v after a reset", st, err)
+	}
+	access = ui.Look
+	on("state", "b").want(t, exitOK, "4", "")
+	on("reset", "b").want(t, exitUnavailable, "", "not allowed")
+	if st, err := lim.StateOf(t.Context(), "b"); err != nil || st.Level != 4 {
+		t.Errorf("%+v, %v after a reset that was not allowed", st, err)
+	}
+	server.Close()
+	on("state", "b").want(t, exitUnavailable, "", "store unavailable")
+	at = "http://user:hunter2@[::1"
+	if r := on("state", "b"); r.code != exitUsage || strings.Contains(r.stderr, "hunter2") {
+		t.Errorf("%d, %s", r.code, r.stderr)
+	}
+}
+
+// TestPageIsNoStore gives the address of a page to every other command.
+func TestPageIsNoStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	limit := []string{"--capacity", "1", "--leak-rate", "1"}
+	allowed := 0
+	a := &app{}
+	for _, cmd := range a.root().Commands() {
+		if cmd.Annotations[pageStore] != "" {
+			allowed++
+		}
+	}
+	if allowed != 6 {
+		t.Errorf("%d commands take a page", allowed)
+	}
+	for _, args := range [][]string{
+		append([]string{"try", "k", "1"}, limit...), append([]string{"fillup", "k", "1"}, limit...),
+		append([]string{"able", "k", "1"}, limit...), append([]string{"drain", "k", "1"}, limit...),
+		append([]string{"exec", "k", "1", "--"}, "true"),
+		{"prune"},
+		{"compact"},
+		{"backup", "x.db"},
+		{"verify"},
+		{"copy", "--from", "http://h", "--to", "x.db"},
+		{"copy", "--from", "x.db", "--to", "https://h"},
+		{"bench"},
+		{"version"},
+		append([]string{"replay", "-"}, limit...),
+		{"size", "-"},
+		append([]string{"simulate", "--rate", "1"}, limit...),
+		{"migrate", "up"},
+		{"migrate", "sql"},
+		{"spend", "get", "pay-1"},
+		{"ui"},
+	} {
+		if args[0] != "copy" {
+			args = append([]string{args[0], "--store", "https://app.example/limits/"}, args[1:]...)
+		}
+		r := cli(t, args...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, "brim has no server protocol") {
+			t.Errorf("%q: %d, %s", args, r.code, r.stderr)
+		}
+	}
+	t.Setenv("BRIM_STORE", "https://app.example/limits/")
+	cli(t, append([]string{"try", "k", "1"}, limit...)...).want(t, exitUsage, "", "brim has no server protocol")
+	cli(t, "version").want(t, exitOK, "brim", "")
+}
+
+// copyOf writes a copy of an open store.
+func copyOf(t *testing.T, db *bolt.Store, path string) error {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = db.Backup(t.Context(), f)
+	return err
+}
+
+// withoutTimes removes the member at, which differs between two readings.
+func withoutTimes(lines string) string {
+	var all strings.Builder
+	for line := range strings.Lines(lines) {
+		if i := strings.Index(line, `,"at":"`); i >= 0 {
+			rest := line[i+len(`,"at":"`):]
+			line = line[:i] + rest[strings.Index(rest, `"`)+1:]
+		}
+		all.WriteString(line)
+	}
+	return all.String()
+}

@@ -1,0 +1,172 @@
+package browser
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// pages are the pages that everybody sees, by the name of their picture.
+var pages = []struct{ name, path string }{
+	{"buckets", ""},
+	{"refused", "?by=refused&prefix=tenant"},
+	{"nothing", "?prefix=none"},
+	{"bucket", "bucket?key=tenant%3A2"},
+	{"blocked", "bucket?key=login%3Aalice"},
+	{"long", "bucket?key=" + strings.Repeat("k", 512)},
+	{"missing", "bucket?key=missing"},
+	{"change", "change?act=block&key=tenant%3A2"},
+	{"failed", "change?act=explode&key=tenant%3A2"},
+}
+
+var looks = func() (all []look) {
+	for _, width := range []int64{360, 800, 1400} {
+		all = append(all, look{width: width}, look{width: width, dark: true})
+	}
+	return all
+}()
+
+// TestPages looks at each page at three widths in both colour schemes. BRIM_SCREENSHOTS keeps the
+// pictures in a directory.
+func TestPages(t *testing.T) {
+	pictures := os.Getenv("BRIM_SCREENSHOTS")
+	p := newProgram(t)
+	p.populate(t)
+	for _, l := range looks {
+		t.Run(fmt.Sprintf("%d-%v", l.width, l.dark), func(t *testing.T) {
+			b := newTab(t, l)
+			see := func(name string) {
+				t.Helper()
+				b.accessible(name)
+				b.contrast(name)
+				if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > l.width {
+					t.Errorf("%s: the page is %d pixels wide", name, wide)
+				}
+				if title := evaluate[string](b, "document.title"); title == "broken" {
+					t.Errorf("%s: a key became script", name)
+				}
+				if pictures == "" {
+					return
+				}
+				picture := get(b, chromedp.FullScreenshot(100))
+				scheme := map[bool]string{false: "light", true: "dark"}[l.dark]
+				file := filepath.Join(pictures, fmt.Sprintf("%s-%d-%s.png", name, l.width, scheme))
+				if err := os.WriteFile(file, picture, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, page := range pages {
+				b.open(p.page(page.path))
+				see(page.name)
+			}
+			b.open(p.page("change?act=reset&key=" + url.QueryEscape(hostile[0])))
+			b.write("reason", "a load test has filled it")
+			b.click("main form button")
+			b.wants("Do not")
+			see("confirm")
+			p.store.down.Store(true)
+			b.open(p.page("bucket?key=tenant%3A2"))
+			see("away")
+			p.store.down.Store(false)
+			b.quiet("status of 404", "status of 503")
+		})
+	}
+}
+
+// controls are the roles that a person can operate.
+var controls = []string{
+	"button", "link", "textbox", "searchbox", "combobox", "menuitem", "checkbox", "radio", "slider", "listbox", "spinbutton", "tab",
+}
+
+// accessible checks the accessibility tree: each control has a name, headings are in order, and the
+// page has one main part.
+func (b *tab) accessible(name string) {
+	b.t.Helper()
+	mains, named := 0, 0
+	level := 0
+	for _, n := range b.tree() {
+		role := valueOf(n.Role)
+		switch {
+		case role == "main":
+			mains++
+		case role == "heading":
+			for _, property := range n.Properties {
+				if property.Name != "level" {
+					continue
+				}
+				next := int(property.Value.Value[0] - '0')
+				if next > level+1 || next == 1 && level > 0 {
+					b.t.Errorf("%s: a heading of level %d comes after one of %d", name, next, level)
+				}
+				level = next
+			}
+			if valueOf(n.Name) == "" {
+				b.t.Errorf("%s: a heading is empty", name)
+			}
+		case slices.Contains(controls, role), role == "img", role == "region", role == "form", role == "search", role == "navigation":
+			named++
+			if valueOf(n.Name) == "" {
+				b.t.Errorf("%s: a %s has no name", name, role)
+			}
+		}
+	}
+	if mains != 1 || level == 0 || named < 2 {
+		b.t.Errorf("%s: %d main parts, headings to level %d, %d named parts", name, mains, level, named)
+	}
+	if language := evaluate[string](b, "document.documentElement.lang"); language != "en" {
+		b.t.Errorf("%s: the language is %q", name, language)
+	}
+}
+
+// contrasts returns the texts of the page with too little contrast, and the number of all texts. It
+// computes the contrast as WCAG 2 defines it.
+const contrasts = `(() => {
+	const parse = (c) => { const m = c.match(/rgba?\(([^)]*)\)/)[1].split(/[ ,/]+/).map(Number); return m.length < 4 ? [...m, 1] : m };
+	const linear = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+	const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+	const ground = (e) => {
+		for (; e; e = e.parentElement) {
+			if (e instanceof SVGElement && e.querySelector(":scope > .ground")) return parse(getComputedStyle(e.querySelector(".ground")).fill);
+			const c = parse(getComputedStyle(e).backgroundColor);
+			if (c[3] === 1) return c;
+		}
+		return [255, 255, 255, 1];
+	};
+	const bad = [];
+	let all = 0;
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walk.nextNode()) {
+		const e = walk.currentNode.parentElement;
+		if (!walk.currentNode.textContent.trim() || !e.checkVisibility() || e.closest("style, script, title, desc, option")) continue;
+		const style = getComputedStyle(e);
+		const ink = parse(e instanceof SVGElement ? style.fill : style.color);
+		const [x, y] = [luminance(ink), luminance(ground(e))];
+		const contrast = (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
+		all++;
+		if (contrast < 4.5) bad.push(contrast.toFixed(2) + ": " + walk.currentNode.textContent.trim().slice(0, 40));
+	}
+	for (const e of document.querySelectorAll("input:not([type=hidden]), select")) {
+		const style = getComputedStyle(e);
+		const [x, y] = [luminance(parse(style.color)), luminance(parse(style.backgroundColor))];
+		all++;
+		if ((Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05) < 4.5) bad.push("field " + e.id);
+	}
+	return [String(all), ...bad];
+})()`
+
+func (b *tab) contrast(name string) {
+	b.t.Helper()
+	found := evaluate[[]string](b, contrasts)
+	if len(found[0]) == 1 && found[0] < "4" {
+		b.t.Errorf("%s: only %s texts were measured", name, found[0])
+	}
+	for _, text := range found[1:] {
+		b.t.Errorf("%s: a contrast of %s", name, text)
+	}
+}

@@ -1,0 +1,135 @@
+package ui
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/brimgo/brim/internal/uiapi"
+	"github.com/brimgo/brim/store"
+)
+
+// problem answers a program with an error.
+func problem(w http.ResponseWriter, f *failure) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(f.status)
+	p := uiapi.Problem{Title: f.title, Status: f.status, Detail: f.detail, Kind: uiapi.KindOf(f.err)}
+	_ = json.NewEncoder(w).Encode(p) // nobody is left to hear of an error
+}
+
+// answer answers a program with a value.
+func answer(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // nobody is left to hear of an error
+}
+
+// apiList writes the listing, in the order of the keys as they are shown.
+func (h *Handler) apiList(w http.ResponseWriter, v *visit) {
+	l, f := h.latest(v.Context())
+	if f != nil { // an old listing would pass for the present state
+		problem(w, f)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	out := bufio.NewWriter(w)
+	lines := json.NewEncoder(out)
+	err := lines.Encode(uiapi.Listing{
+		At: l.at.UTC(), Age: max(0, h.clock().Sub(l.at).Seconds()), Took: l.took.Seconds(), Buckets: l.buckets, Listed: int64(len(l.rows)), Damaged: l.damaged,
+	})
+	for _, i := range l.under(v.URL.Query().Get("prefix")) {
+		if err != nil {
+			return // nobody is left to hear of it
+		}
+		err = lines.Encode(uiapi.NewEntry(string(l.form(i)), l.rows[i].state()))
+	}
+	_ = out.Flush()
+}
+
+// apiState writes the state of a bucket.
+func (h *Handler) apiState(w http.ResponseWriter, v *visit) {
+	query := v.URL.Query()
+	var limit store.Limit
+	if query.Has("capacity") || query.Has("leak_rate") {
+		var errs [2]error
+		limit.Capacity, errs[0] = strconv.ParseFloat(query.Get("capacity"), 64)
+		limit.LeakRate, errs[1] = strconv.ParseFloat(query.Get("leak_rate"), 64)
+		if err := errors.Join(errs[0], errs[1], limit.Validate()); err != nil {
+			problem(w, failureOf(errors.Join(store.ErrInvalidLimit, err)))
+			return
+		}
+	}
+	form := query.Get("key")
+	key, f := h.keyOf(v.Context(), form)
+	var st store.State
+	if f == nil {
+		st, f = h.stateOf(v.Context(), key, limit)
+	}
+	if f != nil {
+		problem(w, f)
+		return
+	}
+	answer(w, uiapi.NewEntry(form, st))
+}
+
+// apiFindings writes the findings of Options.Check.
+func (h *Handler) apiFindings(w http.ResponseWriter, v *visit) {
+	if h.check == nil {
+		problem(w, &failure{
+			status: http.StatusNotImplemented, title: "Not here", err: errors.ErrUnsupported,
+			detail: "the program does not check its store for others: its ui.Options have no Check",
+		})
+		return
+	}
+	select {
+	case h.checking <- struct{}{}:
+	case <-v.Context().Done():
+		return // nobody is left to hear of it
+	}
+	defer func() { <-h.checking }()
+	findings, err := h.check(v.Context())
+	if err != nil {
+		problem(w, failureOf(err))
+		return
+	}
+	if findings == nil {
+		findings = []store.Finding{}
+	}
+	answer(w, findings)
+}
+
+// apiToken writes a token for one change.
+func (h *Handler) apiToken(w http.ResponseWriter, v *visit) {
+	if v.access != Act {
+		problem(w, &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."})
+		return
+	}
+	answer(w, uiapi.Token{Token: h.tokens.make(toProgram, v.who)})
+}
+
+// maxChange is the most bytes of a Change, which may have many keys.
+const maxChange = 1 << 20
+
+// apiChange makes a change.
+func (h *Handler) apiChange(w http.ResponseWriter, v *visit) {
+	if !h.tokens.spend(v.Header.Get(uiapi.TokenField), toProgram, v.who) {
+		problem(w, stale)
+		return
+	}
+	var c uiapi.Change
+	if err := json.NewDecoder(http.MaxBytesReader(w, v.Body, maxChange)).Decode(&c); err != nil {
+		problem(w, &failure{status: http.StatusBadRequest, title: "Not a change", detail: "the post cannot be read as a change"})
+		return
+	}
+	st, f := h.make(v, c)
+	if f != nil {
+		problem(w, f)
+		return
+	}
+	form := ""
+	if len(c.Keys) > 0 {
+		form = c.Keys[0]
+	}
+	answer(w, uiapi.NewEntry(form, st))
+}

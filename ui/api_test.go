@@ -1,0 +1,234 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/uiapi"
+	"github.com/brimgo/brim/store"
+)
+
+// client returns a client of a page that is served over TCP. The page asks for a token.
+func (m *mounted) client(t testing.TB, token string) *uiapi.Client {
+	t.Helper()
+	allow := Bearer("let-me-in", Act)
+	m.handler.allow = func(r *http.Request) Access { return min(allow(r), m.access) }
+	mux := http.NewServeMux()
+	mux.Handle("/limits/", m)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	c, err := uiapi.NewClient(server.URL+"/limits", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestClient(t *testing.T) {
+	m := mount(t, func(o *Options) {
+		o.Who = func(*http.Request) string { return "ops" }
+		o.Check = func(context.Context) ([]store.Finding, error) {
+			return []store.Finding{{Severity: store.Warning, Subject: "free space", Problem: "little", Remedy: "make room"}}, nil
+		}
+	})
+	for _, key := range hostile {
+		m.fill(t, key, 5)
+	}
+	if _, err := m.lim.Block(t.Context(), ten.For("~blocked"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c := m.client(t, "let-me-in")
+
+	var want []string
+	want = append(want, hostile...)
+	want = append(want, "~blocked")
+	slices.Sort(want)
+	l, entries, err := c.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for e, err := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := m.lim.StateOf(t.Context(), e.Key)
+		if err != nil || st != e.State() {
+			t.Errorf("%q: %+v, want %+v, %v", e.Key, e.State(), st, err)
+		}
+		got = append(got, e.Key)
+	}
+	if !slices.Equal(got, want) || l.Buckets != int64(len(want)) || l.Listed != l.Buckets || l.Damaged || !l.At.Equal(m.clock.Now()) {
+		t.Errorf("%+v: %q, want %q", l, got, want)
+	}
+	_, entries, err = c.List(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range entries { // the caller may leave
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.HasPrefix(e.Key, "a") {
+			t.Errorf("%q has no such prefix", e.Key)
+		}
+		break
+	}
+
+	st, err := c.State(t.Context(), "../../etc", store.Limit{})
+	if err != nil || st.Level != 5 || st.Capacity != 10 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	st, err = c.State(t.Context(), "../../etc", store.Limit{Capacity: 7, LeakRate: 1.0 / 3})
+	if err != nil || st.Capacity != 7 || st.LeakRate != 1.0/3 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	findings, err := c.Findings(t.Context())
+	if err != nil || fmt.Sprint(findings) != "[{warning free space little make room}]" {
+		t.Errorf("%v, %v", findings, err)
+	}
+
+	block := uiapi.Change{Act: uiapi.Block, Keys: []string{"../../etc"}, Reason: "attack"}
+	block.SetBlockFor(time.Minute)
+	st, err = c.Change(t.Context(), block)
+	if err != nil || !st.BlockedUntil.Equal(st.At.Add(time.Minute)) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Unblock, Keys: []string{"../../etc"}}); err != nil || !st.BlockedUntil.IsZero() {
+		t.Errorf("%+v, %v", st, err)
+	}
+	block = uiapi.Change{Act: uiapi.Block, Keys: []string{"new"}, Capacity: 3, LeakRate: 2}
+	block.SetBlockFor(store.UntilEmpty)
+	if st, err = c.Change(t.Context(), block); err != nil || st.Capacity != 3 || st.LeakRate != 2 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Reset, Keys: hostile}); err != nil {
+		t.Error(err)
+	}
+	if m.level(t, hostile[0]) != -1 || m.level(t, hostile[len(hostile)-1]) != -1 {
+		t.Error("a bucket was not reset")
+	}
+	if !strings.Contains(m.log.String(), "who=ops") || !strings.Contains(m.log.String(), "reason=attack") {
+		t.Errorf("logged %s", m.log)
+	}
+}
+
+func TestClientErrors(t *testing.T) {
+	m := mount(t, nil)
+	m.fill(t, "a", 5)
+	c := m.client(t, "let-me-in")
+	list := func(c *uiapi.Client) error {
+		_, entries, err := c.List(t.Context(), "")
+		if err != nil {
+			return err
+		}
+		for _, err := range entries {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	change := func(change uiapi.Change) error {
+		_, err := c.Change(t.Context(), change)
+		return err
+	}
+	for _, tc := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"no token", list(m.client(t, "")), uiapi.ErrForbidden},
+		{"wrong token", list(m.client(t, "let-me")), uiapi.ErrForbidden},
+		{"no findings", func() error { _, err := c.Findings(t.Context()); return err }(), errors.ErrUnsupported},
+		{"state of no key", func() error { _, err := c.State(t.Context(), "", store.Limit{}); return err }(), store.ErrInvalidKey},
+		{"bad limit", func() error {
+			_, err := c.State(t.Context(), "a", store.Limit{Capacity: -1})
+			return err
+		}(), store.ErrInvalidLimit},
+		{"unknown change", change(uiapi.Change{Act: "explode", Keys: []string{"a"}}), errors.ErrUnsupported},
+		{"no key", change(uiapi.Change{Act: uiapi.Reset}), store.ErrInvalidKey},
+		{"two keys", change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a", "b"}}), store.ErrInvalidKey},
+		{"block without a limit", change(uiapi.Change{Act: uiapi.Block, Keys: []string{"new"}, Micros: 1}), store.ErrInvalidLimit},
+		{"block for no time", change(uiapi.Change{Act: uiapi.Block, Keys: []string{"a"}}), store.ErrInvalidLimit},
+		{"drain of too much", change(uiapi.Change{Act: uiapi.Drain, Keys: []string{"a"}, Amount: 1e300}), store.ErrInvalidAmount},
+	} {
+		if !errors.Is(tc.err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, tc.err, tc.want)
+		}
+	}
+	m.store.down.Store(true)
+	if err := change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a"}}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want an unavailable store", err)
+	}
+	m.access = Look
+	if err := change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a"}}); !errors.Is(err, uiapi.ErrForbidden) {
+		t.Errorf("%v, want it forbidden", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.State(ctx, "a", store.Limit{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the context", err)
+	}
+}
+
+// TestOtherServers asks servers that are no page of package ui.
+func TestOtherServers(t *testing.T) {
+	stolen := ""
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen = r.Header.Get("Authorization") }))
+	defer thief.Close()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	for name, answer := range map[string]http.HandlerFunc{
+		"html":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"empty":    func(http.ResponseWriter, *http.Request) {},
+		"notfound": http.NotFound,
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, thief.URL, http.StatusFound) },
+		"broken":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"escape": func(w http.ResponseWriter, _ *http.Request) {
+			problem(w, &failure{status: 503, title: "x", detail: "bell\a\x1b[31m"})
+		},
+	} {
+		server := httptest.NewServer(answer)
+		c, err := uiapi.NewClient(server.URL, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.State(t.Context(), "the key", store.Limit{})
+		if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "the key") || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, _, err = c.List(t.Context(), "")
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.Close()
+	}
+	if stolen != "" {
+		t.Error("the token follows a redirect")
+	}
+	for _, address := range []string{"http://", "http://h/?a=b", "http://h/#a", "http://user:pw@h:x/"} {
+		if _, err := uiapi.NewClient(address, ""); err == nil || strings.Contains(err.Error(), "pw") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if _, err := uiapi.NewClient("http://h", "a\nb"); err == nil {
+		t.Error("a token with a line break is taken")
+	}
+	c, err := uiapi.NewClient("https://user:pw@h/limits", "t")
+	if err != nil || c.String() != "https://h/limits/" {
+		t.Errorf("%v, %v", c, err)
+	}
+	for name, want := range map[string]bool{"http://h": true, "HTTPS://h": true, "http:h": false, "limits.db": false, "redis://h": false} {
+		if uiapi.IsAddress(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}

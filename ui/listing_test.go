@@ -1,0 +1,271 @@
+package ui
+
+import (
+	"fmt"
+	"html"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+// TestListing compares the orders and searches of listings with those of a sorted slice.
+func TestListing(t *testing.T) {
+	random := rand.New(rand.NewPCG(16, 30))
+	for _, tc := range []struct{ buckets, most int }{{0, 5}, {1, 5}, {300, 1000}, {300, 300}, {300, 299}, {3000, 100}, {30_000, 1 << 20}} {
+		for _, form := range []func(string) string{nil, observe.HashKey([]byte("secret"))} {
+			h := &Handler{maxListed: tc.most}
+			var all []store.Entry
+			l := &listing{}
+			for i := range tc.buckets {
+				e := store.Entry{Key: fmt.Sprintf("%c:%d", 'a'+i%3, i*7919%tc.buckets)}
+				// No two buckets are as full as each other: the order among equals is by form.
+				e.Level, e.Held, e.Capacity = float64(random.IntN(1000)), float64(i)/1e6, 1000
+				e.At = time.UnixMicro(int64(i))
+				if i%10 == 0 {
+					e.BlockedUntil = e.At.Add(time.Hour)
+				}
+				all = append(all, e)
+				l.add(e, form)
+				if len(l.rows) >= h.maxListed+h.maxListed/4+1 {
+					l.trim(h.maxListed)
+				}
+			}
+			if len(l.rows) > h.maxListed {
+				l.trim(h.maxListed)
+			}
+			l.sort()
+			shown := func(e store.Entry) string {
+				if form == nil {
+					return e.Key
+				}
+				return form(e.Key)
+			}
+			share := func(e store.Entry) float64 { return (e.Level + e.Held) / e.Capacity }
+			slices.SortFunc(all, func(a, b store.Entry) int {
+				if share(a) > share(b) {
+					return -1
+				}
+				return 1
+			})
+			all = all[:min(len(all), tc.most)]
+			for _, prefix := range []string{"", "a", "b:1", "b:12", "0", "ff", "zzz"} {
+				var want []string
+				for _, e := range all {
+					if strings.HasPrefix(shown(e), prefix) {
+						want = append(want, shown(e))
+					}
+				}
+				for _, skip := range []int{0, 7, 100_000} {
+					var got []string
+					for _, i := range l.fullest(prefix, skip, 20) {
+						got = append(got, string(l.form(i)))
+					}
+					if !slices.Equal(got, part(want, skip, 20)) {
+						t.Fatalf("%+v, prefix %q from %d: %q, want %q", tc, prefix, skip, got, part(want, skip, 20))
+					}
+				}
+				slices.Sort(want)
+				var got []string
+				for _, i := range l.under(prefix) {
+					got = append(got, string(l.form(i)))
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%+v, prefix %q: %q, want %q", tc, prefix, got, want)
+				}
+			}
+			for _, e := range all {
+				i, found := l.find(shown(e))
+				if !found || l.key(i) != e.Key || l.rows[i].state() != (store.State{
+					Level: e.Level, Held: e.Held, Capacity: e.Capacity, At: e.At.UTC(), BlockedUntil: e.BlockedUntil.UTC(),
+				}) {
+					t.Fatalf("%+v is found as %v, %+v", e, found, l.rows[i].state())
+				}
+			}
+			if _, found := l.find("zzz"); found || l.buckets != int64(tc.buckets) {
+				t.Errorf("%d buckets, want %d", l.buckets, tc.buckets)
+			}
+		}
+	}
+}
+
+// TestOneListing has 20 viewers look at all pages every second for ten minutes at a store whose
+// listing takes two seconds.
+func TestOneListing(t *testing.T) {
+	m := mount(t, nil)
+	m.store.slow = func() { m.clock.advance(2 * time.Second) }
+	m.fill(t, "a", 5)
+	begin := m.clock.Now()
+	for m.clock.Now().Sub(begin) < 10*time.Minute {
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				m.get([]string{"", "?by=refused", "?by=key&prefix=a", "api/list"}[i%4]).want(t, http.StatusOK)
+			})
+		}
+		wg.Wait()
+		m.clock.advance(time.Second)
+	}
+	if n := m.store.visits.Load(); n < 10 || n > 15 { // one in 42 seconds, or a little later
+		t.Errorf("%d listings in ten minutes, want 14", n)
+	}
+	m.get("").want(t, http.StatusOK, "listed at", "in 2s", "begins 40s after that one")
+}
+
+func TestListingIsBounded(t *testing.T) {
+	m := mount(t, func(o *Options) { o.MaxListed = 3 })
+	for i := range 10 {
+		m.fill(t, fmt.Sprint("k", i), float64(i+1))
+	}
+	p := m.get("").want(t, http.StatusOK, "the fullest 3", ">k9<", ">k8<", ">k7<", "<dd>10</dd>")
+	if strings.Contains(p.body, ">k6<") {
+		t.Error("a bucket is listed that is not one of the three fullest")
+	}
+	m.get("bucket?key=k0").want(t, http.StatusOK, "Read at")
+	m.get("api/list").want(t, http.StatusOK, `"buckets":10,"listed":3`)
+}
+
+func TestPagesOfBuckets(t *testing.T) {
+	m := mount(t, nil)
+	for i := range 120 {
+		m.fill(t, fmt.Sprintf("k%03d", i), float64(i)/20)
+	}
+	m.fill(t, "k119", 100) // refused
+	first := m.get("").want(t, http.StatusOK, "k119", "k070", "from=50", "Next page")
+	second := m.get("?from=50").want(t, http.StatusOK, "k069", "k020", "from=100", "Previous page")
+	third := m.get("?from=100").want(t, http.StatusOK, "k019", "k001", "from=50")
+	for i, p := range []page{first, second, third} {
+		if n := strings.Count(p.body, `scope="row"`); n != []int{50, 50, 19}[i] {
+			t.Errorf("page %d has %d rows", i, n)
+		}
+	}
+	if strings.Contains(first.body, "Previous page") || strings.Contains(third.body, "Next page") {
+		t.Error("a page leads nowhere")
+	}
+	p := m.get("?by=refused&prefix=k11").want(t, http.StatusOK, "k119", "Most refused first, with keys that begin with k11", `value="k11"`)
+	if strings.Index(p.body, ">k119<") > strings.Index(p.body, ">k118<") {
+		t.Error("the bucket that refused is not the first")
+	}
+	m.get("?by=key&prefix=k00").want(t, http.StatusOK, "k001")
+	m.get("?prefix=x").want(t, http.StatusOK, "No listed bucket")
+	m.get("?by=refused&prefix=x").want(t, http.StatusOK, "No bucket with such a key")
+	for _, from := range []string{"-1", "x", "1e9"} {
+		m.get("?from="+from).want(t, http.StatusBadRequest)
+	}
+}
+
+// hostile are keys that could break a page.
+var hostile = []string{
+	"</a></td></table><script>alert(1)</script>", `" onmouseover="alert(1)`, "'><img src=x onerror=alert(1)>",
+	"{{.}}", "a&amp;b", "a\r\nb\nc\rd\te", "bell\a\x1b[31m", "card\u202e4242", "\u2066isolate", "שלום עולם", "مرحبا",
+	"a\u200bb", "e\u0301\u0301\u0301", "../../etc", "?key=x&act=reset#f", "%00%2e", " lead", "trail ", "\u0085\u2028",
+	strings.Repeat("k", store.MaxKeyLen), strings.Repeat("<", store.MaxKeyLen), strings.Repeat("\u202e", store.MaxKeyLen/3),
+	"javascript:alert(1)", "\ufeffbom", "\U0010ffff", "--help",
+}
+
+var bucketLink = regexp.MustCompile(`<a href="(bucket[^"]*)"`)
+
+// linked returns the keys of the buckets to which a page links, as a browser reads the links.
+func (p page) linked(t testing.TB) (keys []string) {
+	t.Helper()
+	for _, m := range bucketLink.FindAllStringSubmatch(p.body, -1) {
+		u, err := url.Parse(html.UnescapeString(m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, u.Query().Get("key"))
+	}
+	return keys
+}
+
+// TestHostileKeys follows each key through all pages, as a browser would, to the end of a change.
+func TestHostileKeys(t *testing.T) {
+	m := mount(t, nil)
+	for _, key := range hostile {
+		m.fill(t, key, 5)
+		m.fill(t, key, 50)
+	}
+	harmless := func(p page) {
+		t.Helper()
+		if strings.Count(p.body, "<script") != 1 || strings.Contains(p.body, "<img") || strings.Contains(p.body, " onmouseover=\"") {
+			t.Errorf("a key became markup:\n%s", p.body)
+		}
+		if i := strings.IndexFunc(p.body, func(r rune) bool {
+			return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		}); i >= 0 {
+			t.Errorf("a key is not escaped: %q", p.body[max(0, i-40):i+20])
+		}
+	}
+	for _, path := range []string{"", "?by=key", "?by=refused"} {
+		p := m.get(path).want(t, http.StatusOK)
+		harmless(p)
+		for _, key := range hostile {
+			if !slices.Contains(p.linked(t), key) {
+				t.Errorf("%q has no link to %q", path, key)
+			}
+		}
+	}
+	for _, key := range hostile {
+		found := m.get(link("", "prefix", key)).want(t, http.StatusOK)
+		harmless(found)
+		if !slices.Equal(found.linked(t), []string{key}) {
+			t.Errorf("a search for %q finds %q", key, found.linked(t))
+		}
+		harmless(m.get(link("bucket", "key", key)).want(t, http.StatusOK, "Read at", "<svg", "1 accepted and 1 refused"))
+		harmless(m.get(link("change", "act", "drain", "key", key)))
+		p := m.post("act", m.forms(t, "drain", key, "2")).want(t, http.StatusSeeOther)
+		harmless(m.get(p.header.Get("Location")).want(t, http.StatusOK, "taken out"))
+		if got := m.level(t, key); got != 3 {
+			t.Errorf("%q: the level is %v, want 3", key, got)
+		}
+		m.post("act", m.forms(t, "reset", key, "")).want(t, http.StatusSeeOther)
+		if got := m.level(t, key); got != -1 {
+			t.Errorf("%q: the level is %v after a reset", key, got)
+		}
+	}
+	for _, key := range []string{"", "a%00b", "%ff", strings.Repeat("k", 513)} {
+		m.get("bucket?key="+key).want(t, http.StatusBadRequest, "This cannot be")
+	}
+}
+
+// TestHashedKeys shows hashes, and finds and changes buckets by them. No page, answer or entry of
+// the log has the key.
+func TestHashedKeys(t *testing.T) {
+	hash := observe.HashKey([]byte("secret"))
+	m := mount(t, func(o *Options) { o.Key = hash })
+	const key = "card:4242424242424242"
+	m.fill(t, key, 5)
+	m.fill(t, "other", 1)
+	form := hash(key)
+	pages := []page{
+		m.get("").want(t, http.StatusOK, form, "does not reveal them"),
+		m.get("?prefix="+form[:4]).want(t, http.StatusOK, form),
+		m.get("?by=refused").want(t, http.StatusOK, form),
+		m.get("bucket?key="+form).want(t, http.StatusOK, "<svg", form),
+		m.get("api/list").want(t, http.StatusOK, form),
+		m.get("api/state?key="+form).want(t, http.StatusOK, `"level":5`),
+		m.get("change?act=reset&key="+form).want(t, http.StatusOK, form),
+		m.get("bucket?key=card").want(t, http.StatusNotFound),
+	}
+	pages = append(pages, m.post("act", m.forms(t, "reset", form, "")).want(t, http.StatusSeeOther))
+	for _, p := range pages {
+		if strings.Contains(p.body+fmt.Sprint(p.header), "4242") {
+			t.Errorf("an answer has the key:\n%s", p.body)
+		}
+	}
+	if strings.Contains(m.log.String(), "4242") || !strings.Contains(m.log.String(), form) {
+		t.Errorf("logged %s", m.log)
+	}
+	if m.level(t, key) != -1 || m.level(t, "other") != 1 {
+		t.Error("the reset hit another bucket")
+	}
+	m.get("bucket?key="+key).want(t, http.StatusNotFound)
+}

@@ -1,0 +1,194 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+// Window is the time that a [Recorder] looks back.
+const Window = slots * time.Second
+
+const (
+	slots = 600 // of a second each
+	ways  = 16  // counters that share a lock; a key has its place in one such set
+
+	defaultKeys = 1024
+	maxKeys     = 1 << 20
+)
+
+// RecorderOptions adjust a [Recorder]. The zero value selects the defaults.
+type RecorderOptions struct {
+	// Keys is the number of buckets whose calls are kept, rounded up to a multiple of 16; 0 means
+	// 1,024, and the most is 1,048,576. Each takes 22 KiB of memory from its first call on.
+	Keys int
+}
+
+// Recorder counts the decisions on the busiest buckets, and keeps their levels of the last
+// [Window]. It costs a call about as much as a mutex, allocates nothing, and never asks the store.
+// It is safe for concurrent use.
+//
+// The Recorder knows the calls of its own process, and the times are those of the store. It keeps
+// a fixed number of buckets: a new one takes the place of the one that was called least of those
+// that share its place. A bucket is sure to be kept while it gets more than one in 16 of the calls
+// whose keys share its place; each place gets about 16/Keys of all calls.
+type Recorder struct {
+	seed maphash.Seed
+	sets []set
+}
+
+// set is a summary of the stream of calls whose keys share a place, with one counter per way. A new
+// key replaces the key with the smallest count, and inherits this count: so a count is never too
+// small, and a key that has more calls than the smallest count is in the set.
+type set struct {
+	mu     sync.Mutex
+	used   int
+	halved int64 // second of the store's clock in which the counts were last halved
+	hashes [ways]uint32
+	counts [ways]uint32
+	keys   [ways]string
+	born   [ways]int64        // second of the first call since the key is kept
+	rings  *[slots][ways]slot // the ways of a second stand together, for the processor's caches
+}
+
+// slot is a second of a bucket. Its times are microseconds within the second.
+type slot struct {
+	second            uint32 // since 1970; a slot of another second is empty
+	first, end        uint32 // the first and the last call
+	accepted, refused uint32
+	low, high         float32 // the extremes of the level
+	level             float32 // after the last call
+	rate              float32 // the leak rate of the limit last written
+}
+
+// NewRecorder returns a Recorder; o may be nil.
+func NewRecorder(o *RecorderOptions) (*Recorder, error) {
+	if o == nil {
+		o = &RecorderOptions{}
+	}
+	if o.Keys < 0 || o.Keys > maxKeys {
+		return nil, fmt.Errorf("ui: RecorderOptions.Keys is %d; it must be from 1 to %d, or 0 for %d", o.Keys, maxKeys, defaultKeys)
+	}
+	n := o.Keys
+	if n == 0 {
+		n = defaultKeys
+	}
+	return &Recorder{seed: maphash.MakeSeed(), sets: make([]set, (n+ways-1)/ways)}, nil
+}
+
+// Wrap returns a store that records the calls to s and changes no answer. To report the calls to
+// other hooks as well, wrap the returned store again by [observe.New]. It fails if s is nil.
+func (r *Recorder) Wrap(s store.Store) (*observe.Store, error) {
+	w, err := observe.New(s, observe.Hooks{Decision: r.decided}, &observe.Options{
+		Key: func(key string) string { return key },
+	})
+	if err != nil {
+		return nil, errors.Join(errors.New("ui: nothing to record"), err)
+	}
+	return w, nil
+}
+
+// decided is the hook.
+func (r *Recorder) decided(_ context.Context, d observe.Decision) {
+	hash := maphash.String(r.seed, d.Key)
+	s := &r.sets[hash>>32*uint64(len(r.sets))>>32]
+	at := d.State.At
+	second := at.Unix()
+	s.mu.Lock()
+	way := s.find(uint32(hash), d.Key)
+	if way < 0 {
+		way = s.replace(uint32(hash), d.Key, second)
+	}
+	if s.counts[way] < math.MaxUint32 {
+		s.counts[way]++
+	}
+	s.rings[uint64(second)%slots][way].add(&d, uint32(second), uint32(at.Nanosecond()/1000))
+	s.mu.Unlock()
+}
+
+// find returns the way of a key, or -1.
+func (s *set) find(hash uint32, key string) int {
+	for way := range s.used {
+		if s.hashes[way] == hash && s.keys[way] == key {
+			return way
+		}
+	}
+	return -1
+}
+
+// replace puts a key into a free way, or into that with the smallest count, and returns the way.
+// Once in half a window it halves all counts, so that a key that was busy once makes room.
+func (s *set) replace(hash uint32, key string, second int64) int {
+	if s.rings == nil {
+		s.rings = new([slots][ways]slot)
+	}
+	if second-s.halved >= slots/2 {
+		s.halved = second
+		for way := range s.used {
+			s.counts[way] /= 2
+		}
+	}
+	way := s.used
+	if way < ways {
+		s.used++
+	} else {
+		way = 0
+		for i, n := range s.counts {
+			if n < s.counts[way] {
+				way = i
+			}
+		}
+	}
+	s.hashes[way], s.keys[way], s.born[way] = hash, key, second
+	s.rings[uint64(second)%slots][way] = slot{} // older slots of the former key are before born
+	return way
+}
+
+// add counts a decision at a time.
+func (t *slot) add(d *observe.Decision, second, us uint32) {
+	level := float32(d.State.Level)
+	if t.second != second || t.accepted+t.refused == 0 {
+		*t = slot{second: second, first: us, low: level, high: level, rate: float32(d.State.LeakRate)}
+	}
+	// The level right before an accepted amount is an extreme, too. The level after a call that
+	// was refused, or lost units over the rim, is one by itself. The built-in min and max look for
+	// NaN, which takes as long as all else here.
+	if d.Accepted {
+		before := level - float32(d.Amount)
+		if before < 0 {
+			before = 0
+		}
+		if before < t.low {
+			t.low = before
+		}
+		if before > t.high {
+			t.high = before
+		}
+		t.accepted++
+	} else {
+		t.refused++
+	}
+	if level < t.low {
+		t.low = level
+	}
+	if level > t.high {
+		t.high = level
+	}
+	// Of two decisions, the later one may reach the Recorder first.
+	if us < t.first {
+		t.first = us
+	}
+	if us >= t.end {
+		t.end, t.level = us, level
+		if d.Accepted {
+			t.rate = float32(d.State.LeakRate)
+		}
+	}
+}

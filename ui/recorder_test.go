@@ -1,0 +1,302 @@
+package ui
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/plot"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/store"
+)
+
+// manual is a clock that shows now until the test sets it.
+type manual struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newManual() *manual { return &manual{now: time.Date(2024, 2, 29, 23, 51, 0, 0, time.UTC)} }
+
+func (m *manual) Now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+func (m *manual) advance(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
+}
+
+// recorded returns a Limiter over an empty store in memory, its Recorder and its clock.
+func recorded(t testing.TB, o *RecorderOptions) (*brim.Limiter, *Recorder, *manual) {
+	t.Helper()
+	clock := newManual()
+	s, err := memory.New(&memory.Options{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRecorder(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := r.Wrap(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return brim.New(w, nil), r, clock
+}
+
+func TestTallies(t *testing.T) {
+	lim, r, clock := recorded(t, nil)
+	two := brim.Limit{Capacity: 2, LeakRate: 0.001}
+	try := func(key string, n int) {
+		for range n {
+			if _, err := lim.TryFillup(t.Context(), two.For(key), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	try("early", 5)
+	clock.advance(Window / 2)
+	try("a", 2)
+	try("b", 7)
+	if _, err := lim.AbleToAccept(t.Context(), two.For("asked"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		after time.Duration
+		want  []tally
+	}{
+		{0, []tally{{"b", 2, 5}, {"early", 2, 3}, {"a", 2, 0}}},
+		{Window/2 - time.Second, []tally{{"b", 2, 5}, {"early", 2, 3}, {"a", 2, 0}}},
+		{time.Second, []tally{{"b", 2, 5}, {"a", 2, 0}}},
+		{Window, nil},
+	} {
+		clock.advance(tc.after)
+		if got := r.tallies(clock.Now()); fmt.Sprint(got) != fmt.Sprint(tc.want) {
+			t.Errorf("%v later: %v, want %v", tc.after, got, tc.want)
+		}
+	}
+}
+
+// TestBusiestStay calls 20 keys often among 200,000 calls with keys that never come back.
+func TestBusiestStay(t *testing.T) {
+	calls := 200_000
+	if testing.Short() {
+		calls = 50_000
+	}
+	lim, r, clock := recorded(t, &RecorderOptions{Keys: 256})
+	one := brim.Limit{Capacity: 1}
+	random := rand.New(rand.NewPCG(16, 3))
+	for i := range calls {
+		key := fmt.Sprint("once:", i)
+		if i%2 == 0 {
+			key = fmt.Sprint("often:", random.IntN(20))
+		}
+		if _, err := lim.TryFillup(t.Context(), one.For(key), 1); err != nil {
+			t.Fatal(err)
+		}
+		if i%(calls/1000) == 0 {
+			clock.advance(time.Second) // so the counts are halved now and then
+		}
+	}
+	top := r.tallies(clock.Now())
+	if len(top) > 256 || len(top) < 200 {
+		t.Errorf("%d buckets are kept, of 256", len(top))
+	}
+	for i, one := range top[:20] {
+		if one.key[:5] != "often" || one.refused < uint64(calls/2/20/2) {
+			t.Errorf("place %d of the busiest has %s with %d refusals", i, one.key, one.refused)
+		}
+	}
+}
+
+func TestRecorderKeys(t *testing.T) {
+	for keys, sets := range map[int]int{0: 64, 1: 1, 16: 1, 17: 2, maxKeys: maxKeys / ways} {
+		if r, err := NewRecorder(&RecorderOptions{Keys: keys}); err != nil || len(r.sets) != sets {
+			t.Errorf("%d keys: %d sets, %v; want %d", keys, len(r.sets), err, sets)
+		}
+	}
+	for _, keys := range []int{-1, maxKeys + 1} {
+		if _, err := NewRecorder(&RecorderOptions{Keys: keys}); err == nil {
+			t.Errorf("%d keys are allowed", keys)
+		}
+	}
+	r, err := NewRecorder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Wrap(nil); err == nil {
+		t.Error("no store is recorded")
+	}
+}
+
+// TestNoAllocation counts the allocations of a call on one key, and on keys that replace others.
+func TestNoAllocation(t *testing.T) {
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("key:", i)
+	}
+	for name, some := range map[string][]string{"one": keys[:1], "many": keys} {
+		_, r, clock := recorded(t, &RecorderOptions{Keys: 16})
+		d := decision(0, clock.Now())
+		i := 0
+		call := func() {
+			d.Key = some[i%len(some)]
+			r.decided(t.Context(), d)
+			i++
+		}
+		call()
+		if n := testing.AllocsPerRun(1000, call); n != 0 {
+			t.Errorf("%s: %v allocations in a call", name, n)
+		}
+	}
+}
+
+// TestLevels compares the curve with the level of a record at every tenth of a pixel: somewhere
+// within a pixel to the left and to the right, the curve is within a pixel of the level.
+func TestLevels(t *testing.T) {
+	const height = 240.0 // of the plot in pixels; a pixel is a second wide
+	for name, tc := range map[string]struct {
+		limit  store.Limit
+		wait   time.Duration // the mean between two calls
+		amount float64       // the mean
+	}{
+		"seldom":         {store.Limit{Capacity: 100, LeakRate: 1}, 20 * time.Second, 15},
+		"every second":   {store.Limit{Capacity: 100, LeakRate: 1}, time.Second, 3},
+		"often":          {store.Limit{Capacity: 1000, LeakRate: 100}, 20 * time.Millisecond, 4},
+		"leaks quickly":  {store.Limit{Capacity: 10, LeakRate: 50}, 300 * time.Millisecond, 4},
+		"does not leak":  {store.Limit{Capacity: 1e6}, 2 * time.Second, 9000},
+		"large amounts":  {store.Limit{Capacity: 1e15, LeakRate: 1e12}, 5 * time.Second, 2e13},
+		"drained, too":   {store.Limit{Capacity: 50, LeakRate: 0.1}, time.Second, -3},
+		"never accepted": {store.Limit{Capacity: 5, LeakRate: 1}, time.Second, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(7, uint64(len(name))))
+			_, r, clock := recorded(t, nil)
+			begin := clock.Now()
+			type change struct {
+				at     time.Time
+				record store.Record
+			}
+			record := store.NewRecord(begin.UnixMicro())
+			changes := []change{{begin, record}}
+			for clock.Now().Sub(begin) < Window-30*time.Second {
+				clock.advance(time.Duration(random.ExpFloat64() * float64(tc.wait)).Truncate(time.Microsecond))
+				op := store.Op{Bucket: tc.limit.For("k"), Amount: random.ExpFloat64() * math.Abs(tc.amount)}
+				if tc.amount < 0 && random.IntN(2) == 0 {
+					op.Amount, op.Mode = -op.Amount, store.Always
+				}
+				st, _, err := record.Fill(&op, clock.Now().UnixMicro(), store.DefaultMaxSkew)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := decision(op.Amount, clock.Now())
+				d.Key, d.State, d.Accepted, d.Mode = op.Key, st, st.Accepted, op.Mode
+				r.decided(t.Context(), d)
+				changes = append(changes, change{clock.Now(), record})
+			}
+			clock.advance(time.Second / 3)
+			now := clock.Now()
+			c, ok := r.course("k", now)
+			if !ok {
+				t.Fatal("the bucket is not kept")
+			}
+			start := now.Add(-Window)
+			points := c.levels(start)
+			at, worst := 0, 0.0
+			for x := points[0].X + 0.05; x < slots; x += 0.1 {
+				moment := start.Add(time.Duration(x * float64(time.Second)))
+				for at+1 < len(changes) && !changes[at+1].at.After(moment) {
+					at++
+				}
+				level := changes[at].record.LevelAt(tc.limit.LeakRate, moment.UnixMicro())
+				low, high := extent(points, x-1, x+1)
+				off := max(low-level, level-high, 0) / tc.limit.Capacity * height
+				worst = max(worst, off)
+			}
+			if worst > 0.5 { // the picture itself may add half a pixel
+				t.Errorf("the curve is %.2f pixels off the record", worst)
+			}
+		})
+	}
+}
+
+// extent returns the lowest and the highest Y of a line from one X to another.
+func extent(points []plot.Point, from, to float64) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	add := func(y float64) { low, high = min(low, y), max(high, y) }
+	for i, p := range points {
+		if from <= p.X && p.X <= to {
+			add(p.Y)
+		}
+		if i+1 == len(points) {
+			break
+		}
+		for _, x := range []float64{from, to} {
+			if q := points[i+1]; p.X < x && x < q.X {
+				add(p.Y + (q.Y-p.Y)*(x-p.X)/(q.X-p.X))
+			}
+		}
+	}
+	return low, high
+}
+
+// decision returns an accepted decision on the bucket k.
+func decision(amount float64, at time.Time) observe.Decision {
+	return observe.Decision{
+		Key: "k", Amount: amount, Accepted: true, State: store.State{Level: amount, Capacity: 10, LeakRate: 1, At: at},
+	}
+}
+
+// TestRecorderMemory measures the memory of a Recorder after calls for many more buckets than it
+// keeps.
+func TestRecorderMemory(t *testing.T) {
+	const kept = 256
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	r, err := NewRecorder(&RecorderOptions{Keys: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decision(1, newManual().Now())
+	for i := range 100_000 {
+		d.Key = fmt.Sprint("key:", i)
+		r.decided(t.Context(), d)
+	}
+	per := float64(heap()-before) / kept / 1024
+	runtime.KeepAlive(r)
+	if per < 20 || per > 22 {
+		t.Errorf("a bucket takes %.1f KiB, want 22 at most", per)
+	}
+}
+
+// TestEarlyClock records calls of stores whose clock is before 1970, or far in the future.
+func TestEarlyClock(t *testing.T) {
+	for _, at := range []time.Time{time.Unix(-1000, 0), time.Unix(0, 0), {}, time.UnixMicro(1 << 55)} {
+		r, err := NewRecorder(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.decided(t.Context(), decision(1, at))
+		r.tallies(at)
+		if c, kept := r.course("k", at); !kept || len(c.levels(at.Add(-Window))) > 10 {
+			t.Errorf("%v: the bucket is not kept", at)
+		}
+	}
+}

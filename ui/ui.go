@@ -1,0 +1,266 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/store"
+)
+
+// Access is what a request may do.
+type Access uint8
+
+const (
+	// None sees nothing.
+	None Access = iota
+	// Look sees all buckets.
+	Look
+	// Act sees all buckets, and may reset, block, unblock and drain them.
+	Act
+)
+
+// Options adjust a [Handler]. The zero value selects the defaults.
+//
+// The functions are called on the goroutine of a request or of a listing, so they must be safe for
+// concurrent use.
+type Options struct {
+	// Recorder counts the decisions that the pages show. It must wrap the store for the callers
+	// that it should count; see [Recorder.Wrap]. If it is nil, the pages show no refusals and no
+	// course of a level.
+	Recorder *Recorder
+	// Title names the program or the store on each page; "" means "Limits".
+	Title string
+	// Key returns the form in which the pages, the log and the answers to programs show a key, for
+	// instance by [observe.HashKey]; nil shows keys as they are. Two keys must not share a form. A
+	// bucket is then found only by its form, once a listing has it, and only if it is one of the
+	// MaxListed.
+	Key func(key string) string
+	// Who names the person or program behind a request, for the log of changes; nil names its
+	// network address. A token is valid only for the person who got it.
+	Who func(r *http.Request) string
+	// TrustedOrigins are further origins, like "https://ops.example.com", whose pages may post. The
+	// address of the page itself needs no entry, unless a proxy in front of it changes the field
+	// Host.
+	TrustedOrigins []string
+	// Check returns the findings that the command doctor prints, for instance those of
+	// [postgres.Check]. Each command waits for a check of its own, and one check runs at a time. If
+	// it is nil, doctor cannot look into the program.
+	Check func(ctx context.Context) ([]store.Finding, error)
+	// MaxListed is the number of buckets that a listing keeps in memory, of the fullest ones; 0
+	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 65
+	// bytes and its key, and during a listing twice that. The pages find other buckets by their
+	// whole key.
+	MaxListed int
+	// Logger gets an entry for each change, at level Info, or Warn if the change cannot be, or Error
+	// if the store failed; nil means [slog.Default], since no change may go unnoticed.
+	Logger *slog.Logger
+	// Clock replaces the clock that tells ages, for tests.
+	Clock func() time.Time
+}
+
+const defaultListed = 1 << 20
+
+// Handler serves the pages. It is safe for concurrent use.
+type Handler struct {
+	store     store.Store
+	allow     func(*http.Request) Access
+	recorder  *Recorder
+	title     string
+	form      func(string) string // nil shows keys as they are
+	who       func(*http.Request) string
+	check     func(context.Context) ([]store.Finding, error)
+	maxListed int
+	logger    *slog.Logger
+	clock     func() time.Time
+
+	origins  *http.CrossOriginProtection
+	checking chan struct{} // holds an element while a check runs
+	tokens   *tokens
+	value    *paced.Value[*listing]
+	last     *listing // the last good one; only read uses it
+}
+
+// New returns a Handler that shows the buckets of s. For each request, allow decides the access
+// of the request; see [Bearer] for one way. o may be nil.
+//
+// The Handler expects paths below its own address, so it is mounted with [http.StripPrefix], below
+// an address that ends with a slash. It reads s only while somebody looks. Close it before s.
+//
+// New fails if s or allow is nil, or an option is invalid.
+func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	switch {
+	case s == nil:
+		return nil, errors.New("ui: the store is nil")
+	case allow == nil:
+		return nil, errors.New("ui: allow is nil; pass a function that tells who may look and act, such as Bearer")
+	case o.MaxListed < 0 || o.MaxListed > 2*defaultListed:
+		return nil, fmt.Errorf("ui: MaxListed is %d; it must be from 1 to %d, or 0 for %d",
+			o.MaxListed, 2*defaultListed, defaultListed)
+	}
+	h := &Handler{
+		store: s, allow: allow, recorder: o.Recorder, title: o.Title, form: o.Key, who: o.Who, check: o.Check,
+		maxListed: o.MaxListed, logger: o.Logger, clock: o.Clock, origins: http.NewCrossOriginProtection(),
+		checking: make(chan struct{}, 1),
+	}
+	for _, origin := range o.TrustedOrigins {
+		if err := h.origins.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("ui: TrustedOrigins: %w", err)
+		}
+	}
+	if h.title == "" {
+		h.title = "Limits"
+	}
+	if h.who == nil {
+		h.who = address
+	}
+	if h.maxListed == 0 {
+		h.maxListed = defaultListed
+	}
+	if h.logger == nil {
+		h.logger = slog.Default()
+	}
+	if h.clock == nil {
+		h.clock = time.Now
+	}
+	h.tokens = newTokens(h.clock)
+	h.value = paced.New(h.read, h.clock)
+	return h, nil
+}
+
+// Close ends a listing that runs. It does not close the store. Pages that are asked for later show
+// the last listing.
+func (h *Handler) Close() { h.value.Close() }
+
+// address returns the network address of a request without its port, which differs between two
+// requests of one browser.
+func address(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// security are the header fields of every answer. The hash allows the style of the plot, which
+// stands within its SVG element.
+var security = map[string]string{
+	"Cache-Control": "no-store",
+	"Content-Security-Policy": "default-src 'none'; style-src 'self' '" + plotStyle + "'; script-src 'self'; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Referrer-Policy":              "same-origin", // with no-referrer, posts have the Origin null
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+}
+
+// A route answers the requests for one path.
+type route struct {
+	get, post func(h *Handler, w http.ResponseWriter, v *visit)
+	program   bool // answers errors in JSON
+}
+
+// routes are the routes by path, without the slash at its beginning.
+var routes = map[string]route{
+	"":             {get: (*Handler).buckets},
+	"bucket":       {get: (*Handler).bucket},
+	"change":       {get: (*Handler).change, post: (*Handler).confirm},
+	"act":          {post: (*Handler).act},
+	"style.css":    {get: static("style.css", "text/css; charset=utf-8")},
+	"script.js":    {get: static("script.js", "text/javascript; charset=utf-8")},
+	"api/list":     {get: (*Handler).apiList, program: true},
+	"api/state":    {get: (*Handler).apiState, program: true},
+	"api/findings": {get: (*Handler).apiFindings, program: true},
+	"api/token":    {get: (*Handler).apiToken, program: true},
+	"api/change":   {post: (*Handler).apiChange, program: true},
+}
+
+// visit is a request that may at least look.
+type visit struct {
+	*http.Request
+	access Access
+	who    string
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range security {
+		w.Header().Set(name, value)
+	}
+	v := &visit{Request: r, access: h.allow(r)}
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	to, found := routes[path]
+	serve, post := to.get, false
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		serve, post = to.post, true
+	}
+	if v.access == Look || v.access == Act {
+		v.who = h.who(r)
+	}
+	f := h.guard(v, found, serve != nil && (!post || r.Method == http.MethodPost), post)
+	switch {
+	case f == nil:
+		serve(h, w, v)
+	case to.program || strings.HasPrefix(path, "api/"):
+		problem(w, f)
+	default:
+		h.failed(w, v, f)
+	}
+}
+
+// guard returns the reason why a request is refused, or nil. It looks neither at a token nor at the
+// form of a post. A request that may not look learns nothing else.
+func (h *Handler) guard(v *visit, found, served, post bool) *failure {
+	switch {
+	case v.access != Look && v.access != Act:
+		return &failure{status: http.StatusForbidden, title: "Not allowed", detail: "This request may not look at the buckets."}
+	case !found:
+		return &failure{status: http.StatusNotFound, title: "No such page", detail: "There is no page of this address."}
+	case !served:
+		return &failure{status: http.StatusMethodNotAllowed, title: "Not like this", detail: "This page does not take such requests."}
+	case !post:
+		return nil
+	case v.access != Act:
+		return &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."}
+	}
+	if err := h.origins.Check(v.Request); err != nil {
+		return &failure{
+			status: http.StatusForbidden, title: "Not from here",
+			detail: "Only the page itself may change buckets, and this request came from the page of another origin.",
+		}
+	}
+	return nil
+}
+
+// failure is an answer with an error.
+type failure struct {
+	status        int
+	title, detail string
+	err           error // of the store, or nil
+}
+
+// failureOf returns the answer to an error of the store.
+func failureOf(err error) *failure {
+	f := &failure{status: http.StatusServiceUnavailable, title: "The store does not answer", detail: err.Error(), err: err}
+	switch {
+	case errors.Is(err, store.ErrUnknownOutcome):
+		f.title = "The outcome is unknown"
+		f.detail += ". Look at the bucket before you try again."
+	case errors.Is(err, store.ErrInvalidKey), errors.Is(err, store.ErrInvalidAmount), errors.Is(err, store.ErrInvalidLimit):
+		f.status, f.title = http.StatusBadRequest, "This cannot be"
+	case errors.Is(err, store.ErrCorrupt):
+		f.status, f.title = http.StatusInternalServerError, "The bucket is damaged"
+	case errors.Is(err, errors.ErrUnsupported):
+		f.status, f.title = http.StatusNotImplemented, "Not here"
+	}
+	return f
+}
