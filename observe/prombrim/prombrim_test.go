@@ -143,7 +143,7 @@ brim_store_buckets 2
 		"brim_fill_ratio": 7, "brim_retry_after_seconds": 4, "brim_call_duration_seconds": 9, "brim_flush_requests": 2,
 	}
 	for _, f := range families {
-		if strings.Contains(f.String(), "4711") {
+		if strings.Contains(f.String(), "card:4711") {
 			t.Errorf("%s contains a key", f.GetName())
 		}
 		var count uint64
