@@ -269,3 +269,15 @@ func TestHashedKeys(t *testing.T) {
 	}
 	m.get("bucket?key="+key).want(t, http.StatusNotFound)
 }
+
+// TestNoForm has an Options.Key without a form for some key: the pages show nothing, and not the key.
+func TestNoForm(t *testing.T) {
+	m := mount(t, func(o *Options) { o.Key = func(string) string { return "" } })
+	m.fill(t, "card:4242", 5)
+	for _, path := range []string{"", "?by=key", "?by=refused", "api/list", "?prefix=card"} {
+		if p := m.get(path).want(t, http.StatusOK); strings.Contains(p.body, "4242") {
+			t.Errorf("%q shows the key:\n%s", path, p.body)
+		}
+	}
+	m.get("bucket?key=card:4242").want(t, http.StatusNotFound)
+}
