@@ -298,3 +298,39 @@ func TestWaitOverFailingStore(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitOverPanickingStore sees that a panic of the store ends the wait of its caller alone.
+func TestWaitOverPanickingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panicking atomic.Bool
+		s := &asked{Store: inMemory(t), fail: func(_ int64, op store.Op) error {
+			if op.Mode == store.IfFits && panicking.CompareAndSwap(true, false) {
+				panic("boom")
+			}
+			return nil
+		}}
+		lim := brim.New(s, nil)
+		b := tens.For("b")
+		must(t)(lim.TryFillup(t.Context(), b, 10))
+		var accepted, panicked atomic.Int64
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				defer func() {
+					if recover() != nil {
+						panicked.Add(1)
+					}
+				}()
+				if st, err := lim.Wait(t.Context(), b, 1); err == nil && st.Accepted {
+					accepted.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		panicking.Store(true) // the first of the line meets it
+		all.Wait()
+		if accepted.Load() != 2 || panicked.Load() != 1 {
+			t.Errorf("%d accepted, %d panicked; want 2 and 1", accepted.Load(), panicked.Load())
+		}
+	})
+}

@@ -334,6 +334,9 @@ func (l *logged) commit(w unwritten, last func(*view) error) error {
 	return l.mem.commit(changes, last)
 }
 
+// errPanicked is the error of an Update whose function has not returned.
+var errPanicked = errors.New("the function of an Update panicked")
+
 // update is Update of a store with a journal: one commit to the file, after which the file has all
 // changes so far.
 func (l *logged) update(ctx context.Context, run func(v *view) error) error {
@@ -351,7 +354,13 @@ func (l *logged) update(ctx context.Context, run func(v *view) error) error {
 	w := l.collect(held)
 	held.Release()
 	v := l.s.newView()
-	err := l.s.write(v, func() error {
+	err := errPanicked
+	defer func() {
+		if errors.Is(err, errPanicked) { // the next write takes the changes
+			l.settle(w, err)
+		}
+	}()
+	err = l.s.write(v, func() error {
 		v.take(w.buckets)
 		if err := l.putTables(v, w.tables); err != nil {
 			return err

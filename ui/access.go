@@ -37,7 +37,7 @@ type tokens struct {
 	clock  func() time.Time
 
 	mu   sync.Mutex
-	used map[string]time.Time // tokens that were spent, until they end
+	used map[string]time.Time // decoded tokens that were spent, until they end
 }
 
 func newTokens(clock func() time.Time) *tokens {
@@ -68,25 +68,33 @@ func (t *tokens) mac(head []byte, allows []string) []byte {
 
 // valid reports whether the token allows the given things, and is fresh and not spent.
 func (t *tokens) valid(token string, allows ...string) bool {
+	_, ok := t.read(token, allows)
+	return ok
+}
+
+// read is valid, and returns the decoded token. Several texts are the same token, because base64
+// ignores line breaks.
+func (t *tokens) read(token string, allows []string) (raw []byte, ok bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) < tokenHead || !hmac.Equal(raw[tokenHead:], t.mac(raw[:tokenHead], allows)) {
-		return false
+		return nil, false
 	}
 	age := t.clock().Sub(time.Unix(0, int64(binary.BigEndian.Uint64(raw))))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, used := t.used[token]
-	return !used && 0 <= age && age < fresh
+	_, used := t.used[string(raw)]
+	return raw, !used && 0 <= age && age < fresh
 }
 
 // spend is valid, and makes the token invalid.
 func (t *tokens) spend(token string, allows ...string) bool {
-	if !t.valid(token, allows...) {
+	raw, ok := t.read(token, allows)
+	if !ok {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, used := t.used[token]; used { // by another request since
+	if _, used := t.used[string(raw)]; used { // by another request since
 		return false
 	}
 	now := t.clock()
@@ -95,7 +103,7 @@ func (t *tokens) spend(token string, allows ...string) bool {
 			delete(t.used, old)
 		}
 	}
-	t.used[token] = now.Add(fresh)
+	t.used[string(raw)] = now.Add(fresh)
 	return true
 }
 

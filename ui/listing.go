@@ -18,7 +18,7 @@ type row struct {
 	level, held, capacity, rate float64
 	at, blocked                 int64  // microseconds since 1970; blocked is 0 without a block
 	from                        uint32 // of the key in the listing's text; the shown form follows it
-	key, form                   uint16 // their lengths; a form of length 0 is the key itself
+	key, form                   uint16 // their lengths; see listing.hidden
 }
 
 func (r *row) share() float64 { return (r.level + r.held) / r.capacity }
@@ -43,6 +43,7 @@ type listing struct {
 	damaged bool // buckets that cannot be read are missing
 
 	rows    []row // the fullest if the store has more than Options.MaxListed
+	hidden  bool  // keys are shown by their forms, even an empty one; otherwise as they are
 	text    []byte
 	byForm  []uint32 // rows in the order of the forms
 	byShare []uint32 // the fullest first
@@ -106,7 +107,7 @@ func (l *listing) add(e store.Entry, form func(string) string) {
 		l.full++
 	}
 	l.text = append(l.text, e.Key...)
-	if form != nil {
+	if l.hidden = form != nil; l.hidden {
 		shown := form(e.Key)
 		shown = shown[:min(len(shown), store.MaxKeyLen)]
 		r.form = uint16(len(shown))
@@ -141,7 +142,7 @@ func (l *listing) key(i uint32) string {
 // form returns the form in which the key of a row is shown.
 func (l *listing) form(i uint32) []byte {
 	r := &l.rows[i]
-	if r.form == 0 {
+	if !l.hidden {
 		return l.text[r.from : r.from+uint32(r.key)]
 	}
 	from := r.from + uint32(r.key)

@@ -3,11 +3,13 @@ package ui
 import (
 	"fmt"
 	"html"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -157,9 +159,12 @@ func TestPagesOfBuckets(t *testing.T) {
 	m.get("?by=key&prefix=k00").want(t, http.StatusOK, "k001")
 	m.get("?prefix=x").want(t, http.StatusOK, "No listed bucket")
 	m.get("?by=refused&prefix=x").want(t, http.StatusOK, "No bucket with such a key")
-	for _, from := range []string{"-1", "x", "1e9"} {
-		m.get("?from="+from).want(t, http.StatusBadRequest)
+	for _, from := range []string{"-1", "x", "1e9", strconv.Itoa(math.MaxInt), strconv.Itoa(math.MaxInt - pageRows)} {
+		for _, by := range []string{byShare, byRefused, byKey} {
+			m.get("?from="+from+"&by="+by).want(t, http.StatusBadRequest)
+		}
 	}
+	m.get("?by=refused&from="+strconv.Itoa(mostSkipped)).want(t, http.StatusOK, "Previous page")
 }
 
 // hostile are keys that could break a page.
@@ -268,4 +273,16 @@ func TestHashedKeys(t *testing.T) {
 		t.Error("the reset hit another bucket")
 	}
 	m.get("bucket?key="+key).want(t, http.StatusNotFound)
+}
+
+// TestNoForm has an Options.Key without a form for some key: the pages show nothing, and not the key.
+func TestNoForm(t *testing.T) {
+	m := mount(t, func(o *Options) { o.Key = func(string) string { return "" } })
+	m.fill(t, "card:4242", 5)
+	for _, path := range []string{"", "?by=key", "?by=refused", "api/list", "?prefix=card"} {
+		if p := m.get(path).want(t, http.StatusOK); strings.Contains(p.body, "4242") {
+			t.Errorf("%q shows the key:\n%s", path, p.body)
+		}
+	}
+	m.get("bucket?key=card:4242").want(t, http.StatusNotFound)
 }

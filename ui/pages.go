@@ -209,13 +209,16 @@ func link(page string, pairs ...string) string {
 	return page + "?" + query.Encode()
 }
 
+// mostSkipped is more than the rows of any listing.
+const mostSkipped = 1 << 30
+
 // positive reads a number of rows to skip.
 func positive(text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > mostSkipped {
 		return 0, errors.New("the number of rows to skip is not a number")
 	}
 	return n, nil

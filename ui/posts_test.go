@@ -205,6 +205,22 @@ func TestProgramPosts(t *testing.T) {
 	post(token, "").want(t, http.StatusForbidden)
 }
 
+// TestTokenIsSpentOnce sends a spent token again with a line break in it, which base64 ignores.
+func TestTokenIsSpentOnce(t *testing.T) {
+	m := mount(t, nil)
+	m.fill(t, "a", 5)
+	form := m.forms(t, uiapi.Drain, "a", "1")
+	m.post("act", form).want(t, http.StatusSeeOther)
+	token := form.Get("token")
+	for _, again := range []string{token + "\n", token[:8] + "\r\n" + token[8:]} {
+		form.Set("token", again)
+		m.post("act", form).want(t, http.StatusForbidden, "too old")
+	}
+	if level := m.level(t, "a"); level != 4 {
+		t.Errorf("the level is %v after one drain of 1, want 4", level)
+	}
+}
+
 // TestBadForms posts forms with values that cannot be.
 func TestBadForms(t *testing.T) {
 	m := mount(t, nil)

@@ -14,7 +14,8 @@ type Writer interface {
 	// it is. If the error is ErrUnknownOutcome of package store, the changes may be durable; after
 	// any other error they are not.
 	Update(fn func(v *View) error) error
-	// View runs fn on all changes that were durable when it was called. It waits for no update.
+	// View runs fn on all changes that were durable when it was called. It waits for no update but
+	// one that is committed to the file at that moment instead of the journal.
 	View(fn func(v *View) error) error
 	// Sync makes the file have all changes that were durable when it was called.
 	Sync(ctx context.Context) error
