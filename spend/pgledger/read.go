@@ -23,10 +23,10 @@ type window struct {
 // same edge and different widths.
 type ahead struct {
 	width        int64
-	entries      []ledger.Entry // dated up to upto
-	upto         int64
-	later        int64 // date of the first entry after upto, or math.MaxInt64
-	begun, fixed int   // how many entries begin something, and how many correct
+	read         bool           // without a row, nobody knows whether the server looked at the window
+	entries      []ledger.Entry // all that are dated before later
+	later        int64          // date of the first entry that was not read, or math.MaxInt64
+	begun, fixed int            // how many entries begin something, and how many correct
 }
 
 const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -176,8 +176,7 @@ func (b *batch) scanRequests(rows pgx.Rows) error {
 		for _, w := range a.Watch {
 			at := window{key, w.After}
 			if b.ahead(at, w.Width) == nil {
-				x := &ahead{width: w.Width, upto: b.now - w.Width, later: math.MaxInt64}
-				b.watched[at] = append(b.watched[at], x)
+				b.watched[at] = append(b.watched[at], &ahead{width: w.Width, later: math.MaxInt64})
 			}
 		}
 	}
@@ -244,14 +243,18 @@ func (b *batch) scanWatched(rows pgx.Rows) error {
 	for rows.Next() {
 		var key string
 		var after, width int64
+		var later bool
 		var r entryRow
-		if err := rows.Scan(append([]any{&key, &after, &width}, r.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&key, &after, &width, &later}, r.fields()...)...); err != nil {
 			return err
 		}
 		w, e := b.ahead(window{key, after}, width), r.entry(key)
+		if w == nil {
+			continue
+		}
+		w.read = true
 		switch {
-		case w == nil:
-		case e.Dated > w.upto:
+		case later:
 			w.later = min(w.later, e.Dated)
 		case e.Part == e.Seq:
 			w.entries = append(w.entries, e)

@@ -82,7 +82,7 @@ func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 // stored returns the entries of a range that the table has, read ahead or now.
 func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
 	for _, w := range b.watched[window{account, after}] {
-		if upto > w.upto || w.begun == readAhead || w.fixed == readAhead {
+		if !w.read || upto >= w.later || w.begun == readAhead || w.fixed == readAhead {
 			continue
 		}
 		through = w.later - 1

@@ -2,7 +2,9 @@
 -- in $4, at the time $2, or the server's. They are read ahead, so that a decision needs no round
 -- trip of its own for them. Of each window it returns at most $3 entries of each kind; a job asks
 -- for the rest. Where any may leave, it returns the first later entry of each kind, too: until that
--- one leaves, no decision looks. Microseconds become times exactly, since they are far below 2^53.
+-- one leaves, no decision looks. The later entries also tell how far the others are complete, even
+-- if the clock has stepped since the decision's time was read. Microseconds become times exactly,
+-- since they are far below 2^53.
 WITH c AS MATERIALIZED (
     SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
@@ -17,20 +19,20 @@ WITH c AS MATERIALIZED (
 )
 SELECT w.key, w.edge, w.width, e.*
 FROM w CROSS JOIN LATERAL (
-    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT false AS later, {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
      ORDER BY e.at, e.seq LIMIT $3)
     UNION ALL
-    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT false, {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
        AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT $3)
     UNION ALL
-    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT true, {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.upto AND e.part = e.seq
      ORDER BY e.at, e.seq LIMIT 1)
     UNION ALL
-    (SELECT {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT true, {{columns}} FROM {{schema}}.{{entries}} AS e
      WHERE (e.account || '') = w.key AND e.dated > w.upto AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT 1)
 ) AS e
