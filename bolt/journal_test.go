@@ -40,16 +40,16 @@ func longFills(prefix string, n int) []store.Txn {
 func TestFileThatCannotGrow(t *testing.T) {
 	const failed = "could not be written to the file"
 	lines := make(logLines, 100)
-	s := openTemp(t, &Options{journalRegion: 64 << 10, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	s := openTemp(t, &Options{journalRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	apply := func(txns []store.Txn) error { _, err := s.Apply(t.Context(), txns...); return err }
 	fillup(t, s, "k", 1)
 	fillup(t, s, "k", 1)
 	database(s).MaxSize = 1
-	if err := apply(longFills("first", 100)); err != nil { // most of a region
+	if err := apply(longFills("first", 900)); err != nil { // most of a region
 		t.Fatal(err)
 	}
 	for i, change := range []func() error{
-		func() error { return apply(longFills("second", 30)) }, // begins the other region
+		func() error { return apply(longFills("second", 150)) }, // begins the other region
 		func() error { return apply(longFills("third", 1)) },
 	} {
 		if err := change(); err != nil {
@@ -64,14 +64,14 @@ func TestFileThatCannotGrow(t *testing.T) {
 			}
 		}
 	}
-	failsWith(t, apply(longFills("refused", 100)), store.ErrUnavailable, "the journal is full, and the file could not be written")
+	failsWith(t, apply(longFills("refused", 900)), store.ErrUnavailable, "the journal is full, and the file could not be written")
 	database(s).MaxSize = 0
 	fillup(t, s, "k", 1)
 	closeStore(t, s)
 	again := openAt(t, s.file.Path(), nil)
 	levelIs(t, again, "k", 3)
-	if entries, err := again.Scan(t.Context(), "", "", 1000); err != nil || len(entries) != 1+100+30+1 {
-		t.Errorf("%d buckets, %v; want 132", len(entries), err)
+	if entries, err := again.Scan(t.Context(), "", "", 2000); err != nil || len(entries) != 1+900+150+1 {
+		t.Errorf("%d buckets, %v; want 1052", len(entries), err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestJournalThatCannotBegin(t *testing.T) {
 	dir := filepath.Dir(s.file.Path())
 	fillup(t, s, "k", 1)
 	database(s).MaxSize = 1
-	_, err := s.Apply(t.Context(), longFills("refused", 100)...)
+	_, err := s.Apply(t.Context(), longFills("refused", 900)...)
 	failsWith(t, err, store.ErrUnavailable)
 	leftOver(t, dir, "limits.db")
 	if text := log.String(); strings.Contains(text, "could not be removed") {
