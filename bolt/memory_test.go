@@ -42,6 +42,17 @@ func TestViewForgets(t *testing.T) {
 	}
 }
 
+// TestFlushForgets: a store without a journal keeps no keys and no pages of the last flush.
+func TestFlushForgets(t *testing.T) {
+	s := openTemp(t, &Options{NoJournal: true})
+	fillup(t, s, "k", 1)
+	defer holdUp(t, s)() // after the end of the flush
+	if len(s.view.pool) != 1 {
+		t.Errorf("the view keeps %d entries, want 1", len(s.view.pool))
+	}
+	keepsNothing(t, &s.view)
+}
+
 // keepsNothing checks that a view refers neither to keys nor to pages of a transaction that has
 // ended.
 func keepsNothing(t *testing.T, v *view) {

@@ -38,6 +38,20 @@ func TestRecordRoundTrip(t *testing.T) {
 	})
 }
 
+// TestLargestRecord: the largest numbers that a record can have are no damage.
+func TestLargestRecord(t *testing.T) {
+	const most = math.MaxFloat64
+	want := store.Record{
+		Level: most, Held: most, Time: math.MaxInt64,
+		Limit: store.Limit{Capacity: most, LeakRate: most}, BlockedUntil: math.MaxInt64,
+	}
+	var buf [recordSize]byte
+	testLayout.encodeRecord(&buf, []byte("k"), &want)
+	if got, _, err := testLayout.decodeRecord([]byte("k"), buf[:]); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestRecordDamage(t *testing.T) {
 	key := []byte("key")
 	sound := func() []byte {

@@ -2,7 +2,9 @@ package bolt
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/store"
 )
 
@@ -101,7 +104,11 @@ func TestSalvageJournal(t *testing.T) {
 		{"cut short", file, log[:len(log)-4096], []string{"journal: has "}, all},
 		{
 			"damaged frame", file, changed(func(b []byte) []byte { b[frame(t, b, "two")+4]++; return b }),
-			[]string{"journal: lacks the commit ", "journal: may have had the newest change", "bucket two: may have lost"},
+			[]string{
+				"journal: lacks the commit ",
+				"journal: may have had the newest change of any bucket in the part that is missing; only the 3 buckets that changed after it",
+				"bucket two: may have lost",
+			},
 			"first=1 old=2 three=1 uno=1",
 		},
 		{
@@ -217,6 +224,95 @@ func TestSalvagedMark(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSalvagedTime: the highest time of a salvaged file is that of the last flush that the journal
+// has, or that of the file if the journal has none. A store then does not go back behind it.
+func TestSalvagedTime(t *testing.T) {
+	file, log := crashed(t, "one")
+	settled := openTemp(t, nil)
+	fillup(t, settled, "settled", 1)
+	closeStore(t, settled)
+	for _, c := range []struct {
+		name      string
+		file, log []byte
+	}{
+		{"changes in the journal", file, log},
+		{"no journal", bytesOf(t, settled.file.Path()), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := place(t, c.file, c.log)
+			r, err := boltfile.ReadRemains(t.Context(), path, 0, func(uint64, uint64) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			journaled, err := readBeside(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(t.TempDir(), "new.db")
+			_, err = boltfile.Salvage(t.Context(), r, to, Salvor())
+			if err := errors.Join(err, r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			before := highestTime(t, path)
+			if c.log != nil && journaled.highest <= before {
+				t.Fatalf("the journal ends at %d, not after the file, which ends at %d", journaled.highest, before)
+			}
+			if got, want := highestTime(t, to), max(before, journaled.highest); got != want {
+				t.Errorf("the highest time is %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestJournalThatCannotBeRead: a journal that the system does not let anybody read is no damage,
+// and no reason to go on without it.
+func TestJournalThatCannotBeRead(t *testing.T) {
+	file, _ := crashed(t, "one")
+	path := place(t, file, nil)
+	if err := os.Mkdir(path+journalSuffix, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, err := boltfile.ReadRemains(t.Context(), path, 0, func(uint64, uint64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	to := filepath.Join(t.TempDir(), "new.db")
+	_, examined := boltfile.Examine(t.Context(), r, Salvor())
+	_, salvaged := boltfile.Salvage(t.Context(), r, to, Salvor())
+	_, _, tables := SalvageTables(r)
+	for name, err := range map[string]error{"examine": examined, "salvage": salvaged, "tables": tables} {
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "its journal: ") {
+			t.Errorf("%s: error %v; want ErrUnavailable that names the journal", name, err)
+		}
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a new file: %v", err)
+	}
+}
+
+// TestTornTables: a damaged commit of tables tells of no bucket, whatever its bytes look like.
+func TestTornTables(t *testing.T) {
+	v := &view{dirty: []*entry{{key: "k", present: true}}}
+	body := v.appendChanges(nil, 100, true)
+	tables := bytes.Clone(body)
+	tables[0] |= ofTables
+	for _, c := range []struct {
+		name string
+		torn []byte
+		want int
+	}{
+		{"of buckets", body, 2},
+		{"of tables", tables, 1},
+	} {
+		var b beside
+		b.doubt(&journal.Remains{Torn: [][]byte{c.torn}})
+		if len(b.findings) != c.want || !strings.Contains(b.findings[0].Problem, "only the 0 buckets") {
+			t.Errorf("%s: findings %+v, want %d", c.name, b.findings, c.want)
+		}
 	}
 }
 

@@ -53,3 +53,20 @@ func BenchmarkSize(b *testing.B) {
 		})
 	}
 }
+
+// TestSizeCountsTheJournal: the size of a store is that of its file and of its journal.
+func TestSizeCountsTheJournal(t *testing.T) {
+	s := openTemp(t, &Options{journalRegion: tiny})
+	for fills := range 4 {
+		if fills > 0 {
+			fillup(t, s, "k", 1)
+		}
+		want := int64(len(bytesOf(t, s.file.Path())))
+		if fills > 1 {
+			want += int64(len(bytesOf(t, s.logged.path)))
+		}
+		if size, err := s.Size(t.Context()); err != nil || size != want {
+			t.Errorf("after %d fills: %d bytes, %v; want %d", fills, size, err, want)
+		}
+	}
+}

@@ -57,6 +57,7 @@ func testAnswersDuringACommit(t *testing.T, o *Options) {
 			fill(op(small, key, 1, store.IfFits), false)
 		}
 		fill(op(large, accepted, 1, store.IfFits), true)
+		fill(op(small, refused, 1, store.Always), true) // an event changes no memory of refusals
 
 		penalty := op(small, refused, 1, store.IfFits)
 		penalty.BlockFor = time.Hour
@@ -92,7 +93,7 @@ func testAnswersDuringACommit(t *testing.T, o *Options) {
 				t.Errorf("%s: %+v, %v; want accepted %v", c.name, st, err, c.accepted)
 			}
 		}
-		levelIs(t, s, refused, 2)
+		levelIs(t, s, refused, 3)
 		if entries, err := s.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 2 {
 			t.Errorf("scan: %+v, %v; want 2 buckets", entries, err)
 		}
