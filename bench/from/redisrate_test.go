@@ -34,7 +34,7 @@ func openRedis(client *redis.Client) (*brim.Limiter, error) {
 	return brim.New(db, nil), nil
 }
 
-// fromRedisRate puts into the bucket what the key of redis_rate says is still in use.
+// fromRedisRate puts into the bucket the units that redis_rate still counts for the key.
 func fromRedisRate(ctx context.Context, client *redis.Client, limiter *brim.Limiter, key string, limit brim.Limit) error {
 	empty, err := client.Get(ctx, "rate:"+key).Float64()
 	if errors.Is(err, redis.Nil) {

@@ -30,7 +30,7 @@ func counted(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// fromTable puts into the buckets what the table has counted in the last minute.
+// fromTable puts the requests of the last minute, which the table counts, into the buckets.
 func fromTable(ctx context.Context, pool *pgxpool.Pool, limiter *brim.Limiter) error {
 	limit := brim.Over(5, time.Minute)
 	rows, err := pool.Query(ctx, `SELECT key, count(*)::float8 FROM requests

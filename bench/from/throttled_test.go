@@ -22,7 +22,7 @@ func throttledLimiter(ctx context.Context, lim *throttled.GCRARateLimiterCtx) er
 	return nil
 }
 
-// fromThrottled puts into the bucket what throttled says is still in use.
+// fromThrottled puts into the bucket the units that throttled still counts.
 func fromThrottled(ctx context.Context, lim *throttled.GCRARateLimiterCtx, limiter *brim.Limiter, b brim.Bucket) error {
 	_, res, err := lim.RateLimitCtx(ctx, b.Key, 0) // a quantity of 0 only asks
 	if err != nil {

@@ -17,7 +17,7 @@ func timeRate(lim *rate.Limiter) error {
 	return nil
 }
 
-// fromTimeRate puts into the bucket what the limiter has given out and not got back.
+// fromTimeRate puts into the bucket the tokens that the limiter has given out and not got back.
 func fromTimeRate(ctx context.Context, limiter *brim.Limiter, key string, lim *rate.Limiter) error {
 	limit := brim.Limit{Capacity: float64(lim.Burst()), LeakRate: float64(lim.Limit())}
 	used := limit.Capacity - lim.Tokens()

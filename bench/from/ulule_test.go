@@ -22,7 +22,7 @@ func ululeLimiter(ctx context.Context, lim *ulule.Limiter) error {
 	return nil
 }
 
-// fromUlule puts into the bucket what the window has counted so far.
+// fromUlule puts into the bucket the requests that the window has counted so far.
 func fromUlule(ctx context.Context, lim *ulule.Limiter, limiter *brim.Limiter, key string) error {
 	c, err := lim.Peek(ctx, key)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what the answers are written to: a terminal, or a file or pipe.
+// screen takes the answers: a terminal, or a file or pipe.
 type screen struct {
 	width  int  // in characters; 0 if the answers do not go to a terminal
 	colour bool // a terminal that shows colours, and nobody has turned them off
