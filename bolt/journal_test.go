@@ -166,7 +166,7 @@ func TestNothingToJournal(t *testing.T) {
 }
 
 // TestJournalOfTables: a journal that has changes of tables has large regions, and an Update of
-// buckets writes what waits for the file of every table.
+// buckets writes the changes of every table that wait for the file.
 func TestJournalOfTables(t *testing.T) {
 	tables := []*boltfile.Table{boltfile.NewTable("one"), boltfile.NewTable("two")}
 	key := []byte("key")

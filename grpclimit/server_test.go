@@ -111,7 +111,7 @@ type textAddr string
 func (textAddr) Network() string  { return "own" }
 func (a textAddr) String() string { return string(a) }
 
-// TestServerWithoutNetwork calls the interceptors themselves, for what a real client does not show.
+// TestServerWithoutNetwork calls the interceptors themselves, for cases that no real client shows.
 func TestServerWithoutNetwork(t *testing.T) {
 	call := func(ctx context.Context, s *Server) error {
 		_, err := s.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/b"}, func(context.Context, any) (any, error) { return nil, nil })
