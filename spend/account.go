@@ -23,6 +23,7 @@ type account struct {
 	time    int64          // of the last decision; of this one after advance
 	seq     int64          // number of the last entry
 	next    int64          // first expiry of an open hold, or an earlier time; 0 without holds
+	stands  version        // of the account as it is stored
 	read    marks          // of the account as it is stored
 	marks   marks          // after this decision
 	pruned  int64          // entries of this time and before may be gone
@@ -30,7 +31,7 @@ type account struct {
 	own     []ownLimit     // sorted by rule
 	unit    string         // currency in which the figures are stored
 	tallies []*tally       // one for each rule of the budget, in the same order
-	unknown []*tally       // of rules that the budget lacks; other processes may have them
+	unknown []*tally       // of rules that the budget lacks; other processes may use these rules
 	added   []ledger.Entry // by this decision
 	opened  []ledger.Hold  // by this decision
 	closed  []ledger.Hold  // by this decision
@@ -219,8 +220,8 @@ func (u *tally) fill(e *ledger.Entry) error {
 		return nil
 	}
 	if used == 0 {
-		// The level leaks from the last use on, at the rate of the rule in force. If a hold also
-		// settled the leak, a change of the rule would count from whichever came last.
+		// The level leaks from the last use on, at the rate of the rule in force. If a hold wrote
+		// the level too, the last hold would decide from which time on a changed rate applies.
 		held := u.bucket.Held + float64(e.Held)
 		if held < 0 {
 			return store.ErrNotHeld

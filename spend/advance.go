@@ -69,7 +69,7 @@ func (u *tally) advance(a *account, last, now int64) error {
 		return u.moveEdge(a, u.edgeAt(now))
 	case calendar, countPer:
 		edge := u.edgeAt(now)
-		if edge < last || edge < u.edge {
+		if edge < last {
 			return u.moveEdge(a, edge)
 		}
 		// No entry is dated after the last decision, so a period that has begun
@@ -91,10 +91,10 @@ func (u *tally) edgeAt(t int64) int64 {
 	return minTime
 }
 
-// catchUp counts an entry of a decision without this rule. A refund takes back paid units if too few
-// used ones are left, so the units that had left by then must leave first.
+// catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
+// few used ones are left, so the units that had left by then must leave first.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
-	if e.Used < 0 && u.rule.counts() && u.spentOfPaid() != nil {
+	if e.Used < 0 && u.spentOfPaid() != nil {
 		if edge := u.edgeAt(e.At); edge > u.edge {
 			if err := u.moveEdge(a, edge); err != nil {
 				return err
@@ -127,7 +127,8 @@ func (u *tally) begin(a *account, now int64) error {
 // adds them: a period of the same name begins earlier in another zone, or by other rules of the
 // zone. Entries that the rule has not counted yet stay out of it.
 //
-// Hours may pass between the entries of an account, and a decision in between reads none of them.
+// moveEdge remembers in quiet up to which date there is no entry. Hours may pass between the
+// entries of an account, and a decision in between then reads nothing.
 func (u *tally) moveEdge(a *account, edge int64) error {
 	from, to, sign := max(u.edge, u.quiet), edge, int64(-1)
 	if edge < u.edge {

@@ -21,12 +21,13 @@ type Decision struct {
 	Declines []Decline `json:"declines,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If
 	// only the ledger's entries can tell a GrowsAt, it is zero; see
-	// [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's value; the answers
-	// to SetLimits, Freeze and Unfreeze leave such rules out.
+	// [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's value; the
+	// answers to SetLimits, Freeze and Unfreeze leave such rules out.
 	Remaining []Usage `json:"remaining"`
-	// RetryAfter is the time until all rules would approve the amount, if nobody
-	// else spent. It is 0 if the amount is approved, and [store.Never] if waiting
-	// does not help.
+	// RetryAfter is the time until all rules would approve the amount, if nobody else spent. It is
+	// 0 if the amount is approved, and [store.Never] if waiting does not help. A raised limit of
+	// the account may end before another rule has room; RetryAfter is then longer than that of
+	// each Decline. It may be too short if a Decline says AtLeast.
 	RetryAfter time.Duration `json:"-"`
 	// At is the time of the decision: the ledger's clock, or the time of the last
 	// decision on one of the accounts if the clock is behind it.
@@ -44,7 +45,8 @@ type Decline struct {
 	RetryAfter time.Duration `json:"-"`
 	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 256 entries
 	// to leave the window and the first 256 holds to expire. If they make too little room,
-	// RetryAfter is the time at which the last of them has gone; a request at that time learns more.
+	// RetryAfter is the time at which the last of them has gone; a request at that time learns
+	// more.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
@@ -54,13 +56,13 @@ type Decline struct {
 type Usage struct {
 	Account
 	Rule string `json:"rule"`
-	// Tag is the tag of a rule with [Rule.Per], and Value the value to which the figures belong. Value
-	// may be empty: that of requests without the tag.
+	// Tag is the tag of a rule with [Rule.Per], and Value the value to which the figures belong.
+	// Value may be empty: that of requests without the tag.
 	Tag   string `json:"tag,omitempty"`
 	Value string `json:"value,omitempty"`
-	Limit Money  `json:"limit"`
-	Used  Money  `json:"used"`
-	Held  Money  `json:"held"`
+	Limit Money  `json:"limit"` // the amount of the rule, or the account's own limit
+	Used  Money  `json:"used"`  // without held money
+	Held  Money  `json:"held"`  // by open holds, as far as the rule counts them
 	// Remaining is Limit less Used and Held. It may be negative after Record, a
 	// forced capture or a lowered limit.
 	Remaining Money `json:"remaining"`
@@ -82,27 +84,35 @@ func (t *attempt) answer() (Decision, error) {
 			out.Remaining = append(slices.Grow(out.Remaining, len(a.tallies)-j), u.of(t.tags).report(a))
 		}
 	}
+	asked, at := t.ending, t.clock
 	for _, r := range t.refusals {
 		a := t.accounts[r.account]
 		if r.rule == frozen {
 			d := Decline{Usage: Usage{Account: accountOf(a.key)}, RetryAfter: store.Never, Frozen: a.frozen}
-			out.Declines, out.RetryAfter = append(out.Declines, d), store.Never
+			out.Declines, at = append(out.Declines, d), maxTime
 			continue
 		}
-		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, horizon)
+		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, a.time, horizon)
 		if err != nil {
 			return Decision{}, err
 		}
 		// The caller waits by the ledger's clock, which the account's time may be ahead of.
 		d := Decline{Usage: out.Remaining[first[r.account]+r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
 		out.Declines = append(out.Declines, d)
-		out.RetryAfter = max(out.RetryAfter, d.RetryAfter)
+		asked, at = append(asked, r), max(at, w.at)
+	}
+	if !out.Approved {
+		at, err := t.waitForAll(asked, at)
+		if err != nil {
+			return Decision{}, err
+		}
+		out.RetryAfter = wait{at: at}.after(t.clock)
 	}
 	return out, nil
 }
 
-// report returns the figures of the rule at the time of the account. If only the entries or the holds
-// can tell GrowsAt, it stays zero.
+// report returns the figures of the rule at the time of the account. If only the entries or the
+// holds can tell GrowsAt, it stays zero.
 func (u *tally) report(a *account) Usage {
 	r, now := u.rule, a.time
 	in := func(n int64) Money { return Money{n, r.limit.Currency} }

@@ -46,6 +46,17 @@ func TestLastGoodBudgets(t *testing.T) {
 			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday),
 			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday + 1),
 		},
+		{
+			"the least amount to match",
+			spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(1)), spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(0)),
+		},
+		{"the longest tag", spend.Lifetime("r", cents(1)).Per(name), spend.Lifetime("r", cents(1)).Per(name + "n")},
+		{"the least AtMost", spend.Lifetime("r", cents(2)).AtMost(cents(2)), spend.Lifetime("r", cents(2)).AtMost(cents(1))},
+		{
+			"the currency of AtMost",
+			spend.Lifetime("r", cents(2)).AtMost(cents(3)),
+			spend.Lifetime("r", cents(2)).AtMost(spend.Money{Minor: 3, Currency: "USD"}),
+		},
 	} {
 		for want, rule := range map[bool]spend.Rule{true: c.good, false: c.bad} {
 			_, err := spend.New(memledger.New(nil), spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)

@@ -34,16 +34,16 @@ const (
 // budget that counts in another unit another name.
 type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
-	Currency string // ISO 4217 code of all amounts, with a scale or without; see below
+	Currency string // ISO 4217 code of all amounts, with a scale or without; see [Money]
 	Rules    []Rule // at least one; their names are unique
 }
 
 // Options adjust [New]. A nil *Options means all defaults.
 type Options struct {
-	// Budgets are further budgets in the same ledger, whose accounts
-	// [Request.Also] and [Budgets.ForBudget] can name: the budgets of a team and
-	// a company beside the budget of a card. An increase, a capture, a void or a
-	// refund needs every budget that its spend was charged to.
+	// Budgets are further budgets in the same ledger, for instance those of a team and a company
+	// beside the budget of a card. [Request.Also] can name their accounts, and
+	// [Budgets.ForBudget] the budgets. A request about an earlier spend fails if a budget is
+	// missing here to which the spend was charged.
 	Budgets []Budget
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
 	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].
@@ -164,7 +164,8 @@ func (b *Budgets) inUnit(m Money) (Money, error) {
 
 // ForBudget returns Budgets whose accounts are those of the named budget, which
 // is the main budget of [New] or one of [Options.Budgets]. Use it to charge or
-// to read an account of such a budget directly. The ledger is shared.
+// to read an account of such a budget directly. The ledger is shared. An unknown
+// name is [ErrRequest].
 func (b *Budgets) ForBudget(name string) (*Budgets, error) {
 	budget, err := b.find(name)
 	if err != nil {

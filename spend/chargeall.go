@@ -23,10 +23,11 @@ type Answer struct {
 // Two requests with one ID are a request and its retry.
 //
 // A ledger decides the requests in one transaction, which costs less than one for each. If they are
-// more than its batch size, it takes several transactions. A request of which another transaction
-// holds a row waits by itself, and is then decided after the others. If the transaction fails, each
-// of its requests has the error, such as [github.com/brimgo/brim/store.ErrUnknownOutcome]; requests
-// with mistakes keep their own. Send the failed requests again: those that were decided are replayed.
+// more than its batch size, it takes several transactions. If another transaction holds a row of a
+// request, the request waits by itself, and is decided after the others. If a transaction fails,
+// each of its requests has the error, such as [github.com/brimgo/brim/store.ErrUnknownOutcome];
+// requests with mistakes keep their own error. Send the failed requests again: the ledger replays
+// those that were decided.
 func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
 	answers := make([]Answer, len(requests))
 	var jobs []*ledger.Job

@@ -34,8 +34,8 @@ func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
 	}
 }
 
-// TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The time
-// of that account stays ahead. No other account follows it, and waits count from the clock.
+// TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The
+// time of that account stays ahead. No other account follows it, and waits count from the clock.
 func TestForwardJump(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule spend.Rule
@@ -125,8 +125,8 @@ func TestExpiredInOneAccount(t *testing.T) {
 	}
 }
 
-// TestZones: the account has the instant at which its period began. Neither the name of a zone nor a
-// change of its rules splits or joins periods.
+// TestZones: the account has the instant at which its period began. Neither the name of a zone nor
+// a change of its rules splits or joins periods.
 func TestZones(t *testing.T) {
 	l := newTestLedger(t)
 	in := func(zone *time.Location) *spend.Budgets {

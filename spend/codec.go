@@ -104,6 +104,7 @@ func (a *account) encode() []byte {
 func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
 	a.time, a.seq, a.next = d.int(), d.int(), d.int()
+	a.stands = version{time: a.time, seq: a.seq}
 	a.read = marks{corrected: d.fixed(), held: d.fixed()}
 	a.marks = a.read
 	a.pruned, a.frozen, a.unit = d.int(), d.string(), d.string()
@@ -230,6 +231,9 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 		e.int(int64(d.RetryAfter))
 		e.bool(d.AtLeast)
 	}
+	if len(out.Declines) > 0 {
+		e.int(int64(out.RetryAfter))
+	}
 	return e.b
 }
 
@@ -266,7 +270,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 		i := d.int()
 		if at := -1 - i; at >= 0 && at < int64(len(r.Accounts)) {
 			frozen := Decline{Usage: Usage{Account: accountOf(r.Accounts[at])}, RetryAfter: store.Never, Frozen: d.string()}
-			out.Declines, out.RetryAfter = append(out.Declines, frozen), store.Never
+			out.Declines = append(out.Declines, frozen)
 			continue
 		}
 		wait, atLeast := time.Duration(d.int()), d.bool()
@@ -275,7 +279,9 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 			break
 		}
 		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait, AtLeast: atLeast})
-		out.RetryAfter = max(out.RetryAfter, wait)
+	}
+	if len(out.Declines) > 0 {
+		out.RetryAfter = time.Duration(d.int())
 	}
 	return out, d.end()
 }

@@ -10,9 +10,10 @@ import (
 // CountsCredits returns a rule in which a [Budgets.Credit] makes room. Without it, a credit changes
 // nothing in the rule. [Count], [CountPer] and [PerTransaction] cannot count credits.
 //
-// A change holds for the credits that follow: those that the rule has counted stay counted, and it
-// never counts an earlier one. A rule that is new to an account counts no earlier credit either. A
-// rule is new if its window or a filter changes, and if no process has used it for [Options.KeepIDs].
+// With and without CountsCredits, a rule keeps the credits that it has counted. If a rule gets or
+// loses CountsCredits, only later credits are affected. A rule that is new to an account counts no
+// earlier credit either. A rule is new if its window or a filter has changed, or if no process has
+// used the rule for [Options.KeepIDs].
 func (r Rule) CountsCredits() Rule {
 	r.credits = true
 	return r
@@ -22,12 +23,12 @@ func (r Rule) CountsCredits() Rule {
 // reward. It is never declined, also not by a frozen account. It ignores TTL and Dated: a credit is
 // dated now.
 //
-// A rule with [Rule.CountsCredits] whose filters the credit passes counts it, but at most the used
-// amount that the rule has at that moment. The rest makes no room, now or later. From a [Leaky] rule,
-// the counted part drains units. In any other rule it pays for the oldest units in the window that
-// are not paid yet, and Used is the unpaid ones. Paid units leave the window first, and make no
-// room then. So Used never grows because time passes. A new period of a [Calendar] rule begins with
-// nothing used and nothing paid.
+// A rule with [Rule.CountsCredits] counts the credit if the credit passes the filters of the rule.
+// It counts at most the used amount that the rule has at that moment. The rest makes no room, now
+// or later. From a [Leaky] rule, the counted part drains units. In any other rule the counted part
+// pays for the oldest unpaid units in the window, and Used is the sum of the unpaid units. Paid
+// units leave the window first, and make no room when they leave. So Used never grows because time
+// passes. A new period of a [Calendar] rule begins with nothing used and nothing paid.
 //
 // A refund lowers the unpaid units first. If it takes back paid units, these make no room again.
 //

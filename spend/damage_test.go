@@ -95,6 +95,15 @@ func TestDamagedData(t *testing.T) {
 			},
 		},
 		{
+			name: "a decline by an unknown account", call: "Charge, replayed", why: "the request names one account",
+			damage: func(s *snapshot) {
+				s.request = func(r *ledger.Request) {
+					// One decline, by account 1, which is stored as -2.
+					r.Answer = append(slices.Clone(r.Answer[:len(r.Answer)-1]), 2, 3, 0, 0)
+				}
+			},
+		},
+		{
 			name: "an entry is missing", call: "Verify", why: "entries are numbered without gaps",
 			damage: entries(func(e []ledger.Entry) []ledger.Entry { return append(e[:1], e[2:]...) }),
 		},

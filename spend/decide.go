@@ -20,20 +20,21 @@ type attempt struct {
 	clock    int64 // of the ledger
 	now      int64 // the latest of the clock and the times of the accounts
 	accounts []*account
-	refusals []refusal
+	refusals []demand          // of rules that refuse, and of accounts that are frozen
+	ending   []demand          // of rules that agree, in an account with a raised limit that ends
 	tags     map[string]string // of the spend or the credit
 	moved    Money             // by the request; zero if it is declined
 	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
 	begins   bool              // the action begins the spend
 }
 
-// refusal is a rule that refuses n more units, or an account that is frozen.
-type refusal struct {
+// demand is the units for which a rule is asked, or an account that is frozen.
+type demand struct {
 	account, rule int // indices
 	n             int64
 }
 
-// frozen is the rule of a refusal by an account that is frozen.
+// frozen is the rule of a demand that says that the account is frozen.
 const frozen = -1
 
 // decide lets the ledger decide act.
@@ -183,20 +184,22 @@ func (t *attempt) load(keys []string) error {
 func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (agreed bool) {
 	for i, a := range t.accounts {
 		if a.frozen != "" {
-			t.refusals = append(t.refusals, refusal{account: i, rule: frozen})
+			t.refusals = append(t.refusals, demand{account: i, rule: frozen})
 		}
 		for j, u := range a.tallies {
-			if u.fits(n, first, total, spends, a.time, tags) {
-				continue
-			}
-			r := refusal{account: i, rule: j, n: n}
+			r := demand{account: i, rule: j, n: n}
 			switch u.rule.kind {
 			case count, countPer:
 				r.n = spends
 			case perTransaction:
 				r.n = total
 			}
-			t.refusals = append(t.refusals, r)
+			switch {
+			case !u.fits(n, first, total, spends, a.time, tags):
+				t.refusals = append(t.refusals, r)
+			case u.amounts.until != maxTime && u.rule.matches(tags, first):
+				t.ending = append(t.ending, r)
+			}
 		}
 	}
 	return len(t.refusals) == 0
@@ -271,8 +274,8 @@ func (t *attempt) largest() int64 {
 		}
 		return true
 	}
-	// A rule that approves an amount approves all smaller ones, unless it applies to these only.
-	// Between such bounds, it still holds.
+	// A rule that approves an amount approves all smaller ones, unless it applies to smaller ones
+	// only, by MatchingAtMost. So each range between such bounds is searched by itself.
 	lows := []int64{t.act.least}
 	for _, a := range t.accounts {
 		for _, u := range a.tallies {

@@ -3,10 +3,13 @@ package spend
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"math"
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/store"
 )
 
 // TestFingerprints: a ledger keeps the fingerprint of each rule beside its figures, so the
@@ -40,6 +43,9 @@ func TestFingerprints(t *testing.T) {
 		{"one tag with the text of two", Lifetime("r", eur).Matching("a", "1", "b", "c", "d"), 0x9abe8dbd1f464e1},
 		{"values that run together", Lifetime("r", eur).Matching("a", "bc", "d"), 0xc87b2a5e261c7c54},
 		{"values that run together elsewhere", Lifetime("r", eur).Matching("a", "b", "cd"), 0xc7acd86d048fa4ea},
+		{"each value of a tag", Lifetime("r", eur).Per("merchant"), 0x48423a6d9d7f557f},
+		{"an amount to match", Lifetime("r", eur).MatchingAtLeast(eur), 0xf1ee5daa82cbf120},
+		{"a tag with the text of an amount", Lifetime("r", eur).Per("amount false 5"), 0xf28da62ebb620e83},
 	} {
 		got := c.rule.fingerprint()
 		if got != c.want {
@@ -117,6 +123,76 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestLimitText: the text of a limit is a part of the digest of its request.
+func TestLimitText(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 1000, time.UTC)
+	for _, c := range []struct {
+		limit RuleLimit
+		want  string
+	}{
+		{RuleLimit{Default: true}, "default"},
+		{RuleLimit{Amount: Money{500, "EUR"}}, "5.00 EUR"},
+		{RuleLimit{Amount: Money{Minor: 5}}, "5"},
+		{RuleLimit{Amount: Money{500, "EUR"}, Until: at}, "5.00 EUR until 2026-03-01T12:00:00.000001Z"},
+		{RuleLimit{Amount: Money{Minor: 5}, Until: at}, "5 until 2026-03-01T12:00:00.000001Z"},
+	} {
+		if got := c.limit.text(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.limit, got, c.want)
+		}
+	}
+}
+
+// TestEndsOfLimits: a limit ends after the first instant of 1970, and before the year 10000.
+func TestEndsOfLimits(t *testing.T) {
+	for _, c := range []struct {
+		until time.Time
+		ok    bool
+	}{
+		{time.UnixMicro(0), false},
+		{time.UnixMicro(1), true},
+		{time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), true},
+		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), false},
+	} {
+		l := RuleLimit{Rule: "r", Amount: Money{1, "EUR"}, Until: c.until.UTC()}
+		if err := l.check(); (err == nil) != c.ok {
+			t.Errorf("a limit until %v: %v; want that it passes is %v", l.Until, err, c.ok)
+		}
+	}
+}
+
+// TestEmptySpends: a stored spend without accounts or without parts is damage.
+func TestEmptySpends(t *testing.T) {
+	for name, sp := range map[string]*spend{
+		"no accounts": {parts: []part{{taken: 1}}},
+		"no parts":    {accounts: []string{"cards/a"}},
+	} {
+		if got, err := decodeSpend("s", sp.accounts, sp.encode()); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: %+v, %v; want ErrCorrupt", name, got, err)
+		}
+	}
+}
+
+// TestNeverIsNoTime: a wait without an end has no time.
+func TestNeverIsNoTime(t *testing.T) {
+	if got := timeAfter(1, store.Never); !got.IsZero() {
+		t.Errorf("never is %v, want the zero time", got)
+	}
+}
+
+// TestLargestRecords: a bucket may hold as much as a float64 can.
+func TestLargestRecords(t *testing.T) {
+	for _, r := range []store.Record{{Level: math.MaxFloat64}, {Held: math.MaxFloat64}} {
+		e := newEncoder()
+		e.float(r.Level)
+		e.float(r.Held)
+		e.int(r.Time)
+		d := newDecoder("a bucket", e.b)
+		if got := d.record(); got != r || d.end() != nil {
+			t.Errorf("%+v, %v; want %+v", got, d.err, r)
+		}
+	}
+}
+
 func TestSubtract(t *testing.T) {
 	for _, c := range []struct{ a, b, want int64 }{
 		{5, 3, 2},
@@ -153,6 +229,7 @@ func TestDecoder(t *testing.T) {
 		{"a text of less than nothing", []byte{1, 'h', 'i'}, func(d *decoder) any { return d.string() }, nil},
 		{"true", []byte{1}, func(d *decoder) any { return d.bool() }, true},
 		{"no truth", nil, func(d *decoder) any { return d.bool() }, nil},
+		{"more than true", []byte{2}, func(d *decoder) any { return d.bool() }, nil},
 		{"a count", []byte{2, 0}, func(d *decoder) any { return d.count() }, 1},
 		{"a count of more than there is", []byte{6, 0, 0}, func(d *decoder) any { return d.count() }, nil},
 		{"a count of less than nothing", []byte{1, 0}, func(d *decoder) any { return d.count() }, nil},

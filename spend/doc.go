@@ -24,8 +24,8 @@
 //
 // Every request has an ID that is unique in the ledger. The same ID with the same content
 // returns the first decision again, even if it was a decline. After
-// [github.com/brimgo/brim/store.ErrUnknownOutcome], or in any doubt, send the same request
-// again.
+// [github.com/brimgo/brim/store.ErrUnknownOutcome], or whenever an answer was lost, send the same
+// request again.
 //
 // # Dates
 //
@@ -45,7 +45,7 @@
 //
 // # Sources
 //
-// Holds that are captured or voided, and idempotency by ID, follow the
-// documentation of TigerBeetle. Windows follow the spending limits in the APIs
-// of card issuers.
+// Holds that are captured or voided, and idempotency by ID, follow the documentation of
+// TigerBeetle on two-phase transfers. Windows follow the spending limits in the APIs of the card
+// issuers Stripe, Lithic and Marqeta; docs/spend.md compares them.
 package spend

@@ -377,3 +377,53 @@ func TestVerifyOneRule(t *testing.T) {
 		}
 	}
 }
+
+// TestLeakWithoutLimit: where an account's own limit of a Leaky rule is zero, the bucket leaks as
+// before.
+func TestLeakWithoutLimit(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Leaky("leaky", cents(100), 100*time.Second))
+	charge(t, b, "s", 50)
+	none := spend.LimitsRequest{ID: "l", Account: "a", Limits: []spend.RuleLimit{{Rule: "leaky", Amount: cents(0)}}}
+	if _, err := b.SetLimits(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{50, 40, 30} {
+		if got := used(t, b); got != want {
+			t.Errorf("%d cents are used, want %d", got, want)
+		}
+		l.now = l.now.Add(10 * time.Second)
+	}
+}
+
+// TestLifetimeKeepsEntries: Prune keeps all entries while a Lifetime rule needs them.
+func TestLifetimeKeepsEntries(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
+	charge(t, b, "s", 60)
+	l.now = l.now.Add(400 * day)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := l.entries(t); len(left) != 1 {
+		t.Errorf("%d entries are left, want 1", len(left))
+	}
+	// A new rule counts the entry.
+	b = budgets(t, l, spend.Lifetime("new", cents(100)))
+	if got := used(t, b); got != 60 {
+		t.Errorf("a new rule counts %d cents, want 60", got)
+	}
+}
+
+// TestOneRuleInTwoScales: budgets that share a rule convert its amounts each for itself.
+func TestOneRuleInTwoScales(t *testing.T) {
+	rule := spend.Lifetime("ever", cents(100)).MatchingAtLeast(cents(5))
+	plain := budgets(t, newTestLedger(t), rule)
+	if _, err := spend.New(newTestLedger(t), spend.Budget{Name: "fine", Currency: "EUR:4", Rules: []spend.Rule{rule}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	charge(t, plain, "s", 10)
+	if got := used(t, plain); got != 10 {
+		t.Errorf("%d cents are used, want 10", got)
+	}
+}

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// Errors of the caller. Nothing has changed, and the ID of the request is free.
-// Match them with [errors.Is]. A decline is not an error. The errors of a ledger
-// are those of package store: ErrUnavailable, ErrUnknownOutcome, ErrCorrupt and
-// ErrClosed.
+// Errors of the caller. Nothing has changed. The ID of the request is still free, except after
+// ErrIDReused. Match the errors with [errors.Is]. A decline is not an error. The errors of a ledger
+// are those of package store: ErrUnavailable, ErrUnknownOutcome, ErrCorrupt and ErrClosed.
 var (
-	// ErrBudget is a mistake in a budget, a rule or an option. [New] returns it.
+	// ErrBudget is a mistake in a budget, a rule or an option, which [New] returns, or a limit that
+	// the budget does not allow; see [Budgets.SetLimits].
 	ErrBudget = errors.New("invalid budget")
-	// ErrRequest is a mistake in the ID, account, tags or TTL of a request.
+	// ErrRequest is a mistake in the ID, account, tags, date, TTL or reason of a request, or in the
+	// name of a budget.
 	ErrRequest = errors.New("invalid request")
 	// ErrAmount is an amount that must be positive and is not, that is no decimal
 	// number, that is finer than the unit of its budget, or that is too large to be
@@ -23,17 +24,18 @@ var (
 	ErrCurrency = errors.New("wrong currency")
 	// ErrIDReused is an ID that the ledger knows from a request with other content.
 	ErrIDReused = errors.New("ID was used for another request")
-	// ErrUnknownSpend is a capture, void, increase or refund of a spend that the
-	// ledger does not have, or has pruned.
+	// ErrUnknownSpend is a request about a spend that the ledger does not have, or has pruned, or a
+	// [Budgets.Get] of such an ID.
 	ErrUnknownSpend = errors.New("no such spend")
-	// ErrHoldEnded is an increase, capture or void of a hold that a capture or a
-	// void has ended, or of a spend that was never held.
+	// ErrHoldEnded is an increase, decrease, extension, capture or void of a hold that has ended
+	// before its TTL, or of a spend that was never held. A forced capture still takes the money
+	// after the end of a hold.
 	ErrHoldEnded = errors.New("hold has ended")
-	// ErrHoldExpired is an increase, capture or void of a hold after its TTL. A
-	// forced capture still takes the money.
+	// ErrHoldExpired is an increase, decrease, extension, capture or void of a hold after its TTL.
+	// A forced capture still takes the money.
 	ErrHoldExpired = errors.New("hold has expired")
-	// ErrNotHeld is a capture of more than the hold has left. A forced capture
-	// still takes the money.
+	// ErrNotHeld is a capture or decrease of more than the hold has left. A forced capture still
+	// takes the money.
 	ErrNotHeld = errors.New("more than is held")
 	// ErrNotCaptured is a refund of more than was taken and not yet given back.
 	ErrNotCaptured = errors.New("more than was captured")

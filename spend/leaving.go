@@ -9,7 +9,8 @@ import (
 
 // A decline tells when its amount would fit, so it needs the entries that will leave the window
 // next. Reading them would cost several times as much as the decision. Budgets remembers them
-// instead: until an entry is corrected, the entries of the past stay as they are.
+// instead: until an entry is corrected, the entries before the account's last decision stay as they
+// are.
 
 // leave is the units of a rule that leave its window together: the sums of the entries of one date,
 // and the number of those that are not zero.
@@ -21,9 +22,16 @@ type leave struct {
 // schedule is the units that leave a window first. It never changes.
 type schedule struct {
 	corrected uint64  // of the account, when the entries were read
+	last      version // of the account, when the entries were read
 	through   int64   // all entries dated up to here, and after edge, are in leaves
 	edge      int64   // of the window when the entries were read
 	leaves    []leave // by date; dates whose entries are zero are left out
+}
+
+// version tells one state of an account, as it is stored, from another.
+type version struct {
+	time int64 // of the last decision: no later entry is earlier, unless it is a correction
+	seq  int64 // number of the last entry
 }
 
 // reserved is the first open holds of an account. It never changes.
@@ -166,8 +174,9 @@ func (u *tally) leaving(a *account, limit int, each func(leave) bool) (through i
 		}
 		return 0, false, nil
 	}
-	// The entries of this decision are not stored yet. Those that correct have the date of an entry
-	// that is stored, and is not zero: a release has the date of its hold.
+	// The entries of this decision are not stored yet, so they are added here. An entry that
+	// corrects another has the date of a stored entry that is not zero, so this date is among the
+	// leaves: a release has the date of its hold.
 	added := make(map[int64]leave)
 	for i := range a.added {
 		l := added[a.added[i].Dated]
@@ -175,13 +184,13 @@ func (u *tally) leaving(a *account, limit int, each func(leave) bool) (through i
 		added[a.added[i].Dated] = l
 	}
 	key := ruleIn{a.key, u.name, u.fingerprint, u.value}
-	s := a.memory.schedule(key)
+	s := a.memory.schedule(key).known(a.stands)
 	if s.corrected != a.read.corrected || s.edge > u.edge || s.through < u.edge || limit == unlimited {
-		s = schedule{corrected: a.read.corrected, through: u.edge}
+		s = schedule{corrected: a.read.corrected, last: a.stands, through: u.edge}
 	}
 	s = s.from(u.edge)
 	leaves := s.leaves
-	// Entries of this very time may still get company of the same date. So nobody remembers them.
+	// Later decisions may add entries of this very time. So the memory keeps none of that date.
 	past := a.time - 1
 	seen := 0
 	for left, page := limit, firstPage; ; page = min(7*page, maxPage) {
@@ -228,6 +237,22 @@ func (s schedule) from(edge int64) schedule {
 		i++
 	}
 	s.edge, s.leaves = edge, s.leaves[i:]
+	return s
+}
+
+// known returns the part of s that is right in the present state of the account. Nothing may have
+// been stored since a clock that was ahead, and then set back, so a decision may have added entries
+// that are dated before the time at which s was read, but none before the last decision at that time.
+func (s schedule) known(present version) schedule {
+	if s.last == present {
+		return s
+	}
+	s.through = min(s.through, s.last.time-1)
+	i := len(s.leaves)
+	for i > 0 && s.leaves[i-1].date > s.through {
+		i--
+	}
+	s.last, s.leaves = present, s.leaves[:i:i]
 	return s
 }
 

@@ -3,6 +3,7 @@ package spend_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,8 +85,45 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// TestRemembered: a second decline reads no entries and no holds. After a correction, a release or a
-// new hold the next one does.
+// TestPagesOfEntries: a decline that little room answers reads few entries, and no read asks for more
+// than a page.
+func TestPagesOfEntries(t *testing.T) {
+	l := newTestLedger(t)
+	b := full(t, l)
+	var limits []int
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return pages{snap, &limits} }
+	if d := asked(t, b, 1); d.Approved || !slices.Equal(limits, []int{32}) {
+		t.Errorf("a decline reads pages of %v, want one of 32", limits)
+	}
+	limits = nil
+	if _, err := b.Remaining(t.Context(), "a"); err != nil || len(limits) == 0 || slices.Max(limits) > 1<<14 {
+		t.Errorf("Remaining reads pages of %v, %v; want no more than %d at once", limits, err, 1<<14)
+	}
+}
+
+// TestCapturesMakeNoRoom: the captures of holds are no entries that leave a window, so a decline looks
+// at as many holds as it would without them.
+func TestCapturesMakeNoRoom(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(200), 2*day))
+	start := l.now
+	for i := range 200 {
+		id := fmt.Sprint(i)
+		hold(t, b, id, 1, day)
+		if _, err := b.Capture(t.Context(), spend.CaptureRequest{ID: "c" + id, HoldID: id, Amount: cents(1)}); err != nil {
+			t.Fatal(err)
+		}
+		l.now = l.now.Add(time.Second)
+	}
+	asked(t, b, 200) // reads the first entries
+	want := start.Add(2*day + 199*time.Second).Sub(l.now)
+	if d := asked(t, b, 200).Declines[0]; d.RetryAfter != want || d.AtLeast {
+		t.Errorf("200 cents fit in %v, at least: %v; want %v, exactly", d.RetryAfter, d.AtLeast, want)
+	}
+}
+
+// TestRemembered: a second decline reads no entries and no holds. After a correction, a release or
+// a new hold the next one does.
 func TestRemembered(t *testing.T) {
 	l := newTestLedger(t)
 	b := full(t, l)
@@ -124,6 +162,26 @@ func TestRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads(last, true, "after a void")
+}
+
+// TestAskedAhead asks while the clock is ahead, which stores nothing, and charges after the clock was
+// set back. In PostgreSQL a charge that is being decided while somebody asks does the same. The
+// next decline must count the charge.
+func TestAskedAhead(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
+	start := l.now
+	charge(t, b, "first", 4)
+	l.now = start.Add(10 * time.Minute)
+	if got := wait(t, b, 7); got != 50*time.Minute {
+		t.Errorf("7 cents fit after %v, want 50m", got)
+	}
+	l.now = start.Add(5 * time.Minute)
+	charge(t, b, "second", 4)
+	l.now = start.Add(20 * time.Minute)
+	if got := wait(t, b, 8); got != 45*time.Minute {
+		t.Errorf("8 cents fit after %v, want 45m", got)
+	}
 }
 
 // TestManyHolds: holds that expire make the room, or too many holds for one decision.
@@ -296,8 +354,8 @@ func TestVerifyBeforeTheFirstDecision(t *testing.T) {
 	}
 }
 
-// TestVerifyAfterAnotherPruned: a process that does not know a Lifetime rule has pruned entries that
-// the rule counted long ago. What is left cannot prove the rule, and is no damage.
+// TestVerifyAfterAnotherPruned: a process that does not know a Lifetime rule has pruned entries
+// that the rule counted long ago. The other entries cannot prove the rule, and are no damage.
 func TestVerifyAfterAnotherPruned(t *testing.T) {
 	l := newTestLedger(t)
 	window := spend.Rolling("window", cents(100), day)

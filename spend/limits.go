@@ -22,9 +22,9 @@ type LimitsRequest struct {
 type RuleLimit struct {
 	// Rule is the name of the rule.
 	Rule string `json:"rule"`
-	// Amount takes the place of the rule's amount: from zero, which lets nothing pass, to the amount
-	// of the rule, or to that of [Rule.AtMost]. For a [Count] rule it is a number of spends, without
-	// a currency.
+	// Amount takes the place of the rule's amount: from zero, which lets nothing pass, to the
+	// amount of the rule, or to that of [Rule.AtMost]. For a [Count] rule it is a number of spends,
+	// without a currency.
 	Amount Money `json:"amount"`
 	// Until ends the limit, by the ledger's clock at the decision. Afterwards the account has the
 	// limit that it has without an end, or else that of the budget. The zero time is no end.
@@ -39,9 +39,9 @@ type RuleLimit struct {
 // other limits of the account stay, and no used amount is ever reset. The ledger keeps an entry of
 // kind limits, whose Tags tell the new limits by rule.
 //
-// A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget whose
-// amounts shrink later bounds the accounts' own limits from then on. Retries and other errors are
-// those of [Budgets.Charge].
+// A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
+// whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors
+// are those of [Budgets.Charge].
 func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (Decision, error) {
 	act, err := b.newUpkeep(kindLimits, r.ID, r.Account)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *RuleLimit) check() error {
 		return requestErr("the limit of rule %q is the default, and has an amount or an end, too", l.Rule)
 	case l.Amount.Minor < 0:
 		return fmt.Errorf("spend: %w: the limit of rule %q is %v; it must be 0 or more", ErrAmount, l.Rule, l.Amount)
-	case !l.Until.IsZero() && (l.Until.UnixMicro() <= 0 || l.Until.Year() > 9999):
+	case !l.Until.IsZero() && !storable(l.Until):
 		return requestErr("the limit of rule %q ends in the year %d", l.Rule, l.Until.Year())
 	}
 	return nil
@@ -107,18 +107,15 @@ func (l *RuleLimit) text() string {
 	if l.Default {
 		return "default"
 	}
-	s := l.Amount.String()
-	if l.Amount.Currency == "" {
-		s = fmt.Sprint(l.Amount.Minor)
-	}
+	s := l.Amount.String() // of a number of spends, the number alone
 	if !l.Until.IsZero() {
 		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
 	}
 	return s
 }
 
-// Limits returns the account's own limits that are in force or will be, in the order of their rules.
-// A rule has up to two: one with an end, and then one without. It writes nothing.
+// Limits returns the account's own limits that are in force or will be, in the order of their
+// rules. A rule has up to two: one with an end, and then one without. It writes nothing.
 func (b *Budgets) Limits(ctx context.Context, account string) ([]RuleLimit, error) {
 	key, err := b.main.key(account)
 	if err != nil {

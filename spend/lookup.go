@@ -8,7 +8,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Status is a spend as it is now: what was asked for, and what became of it.
+// Status is a spend as it is now: its amounts, and its state. A Status is a value and does not
+// change when the spend does.
 type Status struct {
 	ID       string    `json:"id"` // of the request that began it
 	Accounts []Account `json:"accounts"`
@@ -28,8 +29,8 @@ type Status struct {
 type Lookup struct {
 	ID       string   `json:"id"`
 	Decision Decision `json:"decision"` // with Replayed set
-	// Spend is the spend that the request began, as it is now. It is nil if the request was declined,
-	// or was about an earlier spend or an account.
+	// Spend is the spend that the request began, as it is now. It is nil if the request was
+	// declined, or was about an earlier spend or an account.
 	Spend *Status `json:"spend,omitempty"`
 }
 

@@ -87,7 +87,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestVerifyWithoutEntries: a bucket that no entry has changed since its rule did is still compared.
+// TestVerifyWithoutEntries: a bucket that no entry has changed since its rule did is still
+// compared.
 func TestVerifyWithoutEntries(t *testing.T) {
 	u := &tally{
 		name: "r", rule: &Rule{kind: leaky}, known: true, baseSeq: 5, countedSeq: 5,

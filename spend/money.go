@@ -31,11 +31,11 @@ type Money struct {
 	Currency string // ISO 4217 code in upper case, with or without a scale
 }
 
-// ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may have fewer decimal
-// places than the currency, but not more: "12" and "12.3" are euros too. Nothing is rounded: more
-// places are [ErrAmount], even zeros. ParseMoney refuses currency signs, plus signs, spaces,
-// exponents and separators of thousands with [ErrAmount], and a code that [MinorUnits] does not know
-// with [ErrCurrency].
+// ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may have fewer
+// decimal places than the currency, but not more: "12" and "12.3" are euros too. Nothing is
+// rounded: more places are [ErrAmount], even zeros. ParseMoney refuses currency signs, plus signs,
+// spaces, exponents and separators of thousands with [ErrAmount], and a code that [MinorUnits] does
+// not know with [ErrCurrency].
 func ParseMoney(amount, currency string) (Money, error) {
 	places, ok := MinorUnits(currency)
 	if !ok {

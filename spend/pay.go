@@ -35,11 +35,8 @@ func (u *tally) sumsOf(value string) *sums {
 
 // spentOfPaid returns the sums of the values that have paid units, or nil if none has.
 func (u *tally) spentOfPaid() (list []valueSums) {
-	if !u.rule.each {
-		if u.paid > 0 {
-			list = []valueSums{{sums: u.sums}}
-		}
-		return list
+	if u.paid > 0 { // of a rule without Per
+		list = append(list, valueSums{sums: u.sums})
 	}
 	for _, s := range u.values {
 		if s.paid > 0 {
@@ -59,8 +56,8 @@ func (u *tally) leavePaid(before []valueSums) {
 	}
 }
 
-// payments replay the credits of one value of a rule. Without the entries that were pruned, the paid
-// units are known only to be from least to most.
+// payments replay the credits of one value of a rule. Without the entries that were pruned, the
+// paid units are known only to be from least to most.
 type payments struct {
 	leaves      []leave // units in the window, by date
 	used        int64

@@ -32,7 +32,40 @@ func TestVerifyPaid(t *testing.T) {
 		edge, begun int64
 		used        int64
 		least, most int64 // of the paid units that pass
+		uncounted   int64 // number of the last entries that the rule has not counted
 	}{
+		{
+			name: "one unit", rule: window, edge: 0, used: 1, least: 1, most: 1,
+			entries: []ledger.Entry{spent(1, 1, 1), paid(2, 2, 1)},
+		},
+		{
+			name: "all has left", rule: window, edge: 2, used: 0, least: 0, most: 0,
+			entries: []ledger.Entry{spent(1, 1, 100), paid(2, 2, 40)},
+		},
+		{
+			name: "the only spend left between two credits", rule: window, edge: 12, used: 30, least: 10, most: 10,
+			entries: []ledger.Entry{spent(1, 1, 100), paid(2, 2, 40), spent(3, 20, 30), paid(4, 21, 10)},
+		},
+		{
+			name: "an entry that the rule does not match", rule: window.MatchingAtLeast(Money{1, "EUR"}), edge: 0, used: 0, least: 0, most: 0,
+			entries: []ledger.Entry{spent(1, 1, 100), paid(2, 2, 40)},
+		},
+		{
+			name: "entries that the rule has not counted", rule: window, edge: 0, used: 100, least: 40, most: 40, uncounted: 2,
+			entries: []ledger.Entry{spent(1, 1, 100), paid(2, 2, 40), spent(3, 3, 9), paid(4, 4, 9)},
+		},
+		{
+			name: "a refund at the very time at which its spend leaves", rule: window, edge: 1, used: 50, least: 10, most: 10,
+			entries: []ledger.Entry{spent(1, 1, 10), spent(2, 2, 50), paid(3, 3, 20), refund(4, 11, 1, 1, 10)},
+		},
+		{
+			name: "pruned but for the last entry", rule: window, edge: 45, used: 100, least: 0, most: 100,
+			entries: []ledger.Entry{spent(2, 50, 100)},
+		},
+		{
+			name: "pruned, and the account then got the rule", rule: window, edge: 50, begun: 7, used: 101, least: 0, most: 0,
+			entries: []ledger.Entry{spent(5, 50, 1), spent(6, 55, 100), spent(7, 60, 1)},
+		},
 		{
 			name: "all entries", rule: window, edge: 0, used: 100, least: 40, most: 40,
 			entries: []ledger.Entry{spent(1, 1, 100), paid(2, 2, 40)},
@@ -86,9 +119,9 @@ func TestVerifyPaid(t *testing.T) {
 		for n := int64(-1); n <= c.used+1; n++ {
 			u := &tally{
 				name: "r", rule: &c.rule, fingerprint: c.rule.fingerprint(), known: true, edge: c.edge, begun: c.begun,
-				countedSeq: c.entries[len(c.entries)-1].Seq, sums: sums{used: c.used, paid: n},
+				countedSeq: c.entries[len(c.entries)-1].Seq - c.uncounted, sums: sums{used: c.used, paid: n},
 			}
-			a := &account{seq: u.countedSeq, tallies: []*tally{u}}
+			a := &account{seq: u.countedSeq + c.uncounted, tallies: []*tally{u}}
 			err := a.verify(c.entries)
 			if want := n >= c.least && n <= c.most; (err == nil) != want || err != nil && !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("%s: %d units are paid: %v; want that it passes is %t", c.name, n, err, want)

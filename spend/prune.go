@@ -167,7 +167,8 @@ func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job 
 			return nil, err
 		}
 		for _, sp := range held {
-			// The end of a hold corrects its entries. A rule that is new to the account counts both.
+			// The end of a hold corrects the entries of the hold. A rule that is new to the account
+			// counts the correction, so it must find the corrected entries as well.
 			for _, p := range sp.parts {
 				if sp.expires > a.time && p.held > 0 {
 					upto = min(upto, sp.dateIn(key, p)-1)

@@ -42,8 +42,9 @@ type Request struct {
 	// against. Either every account is charged, or none.
 	Also []Account
 	// Dated is the date at which the money counts, for money that was spent elsewhere before. It is
-	// not in the future, and not so far back that Prune has removed entries of that date. A [Leaky]
-	// rule counts the money from now on. The zero time is now. Only Record reads it.
+	// not in the future, and not so far back that Prune has removed entries of that date; otherwise
+	// the error is [ErrRequest]. A [Leaky] rule counts the money from now on. The zero time is now.
+	// Only Record reads it.
 	Dated time.Time
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. Only Authorize reads it.
@@ -282,10 +283,11 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	case kindAuthorize:
 		act.ttl = r.TTL
 	case kindRecord:
-		if act.dated = r.Dated.UnixMicro(); r.Dated.IsZero() {
-			act.dated = 0
-		} else if act.dated <= 0 || r.Dated.Year() > 9999 {
-			return nil, requestErr("Dated is in the year %d; it must be after 1970", r.Dated.Year())
+		if !r.Dated.IsZero() {
+			if !storable(r.Dated) {
+				return nil, requestErr("Dated is in the year %d; it must be after 1970", r.Dated.Year())
+			}
+			act.dated = r.Dated.UnixMicro()
 		}
 	}
 	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
@@ -321,6 +323,12 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 		return nil, err
 	}
 	return act, checkTags(act.tags)
+}
+
+// storable reports whether a time of a request is in the range of all ledgers: after the beginning
+// of 1970, and up to the year 9999. Far outside of this range, UnixMicro wraps around.
+func storable(t time.Time) bool {
+	return t.After(time.Unix(0, 999)) && t.Before(time.Date(10_000, time.January, 1, 0, 0, 0, 0, time.UTC))
 }
 
 func checkTTL(ttl time.Duration) error {

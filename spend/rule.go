@@ -13,8 +13,8 @@ import (
 )
 
 // Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime],
-// [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast] and
-// [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
+// [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast]
+// and [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
 // [Rule.CountsCredits] lets credits make room in it. A Rule is a value and never changes. [New]
 // reports mistakes in a Rule.
 //
@@ -34,7 +34,7 @@ type Rule struct {
 	each    bool   // the limit holds for each value of a tag
 	per     string // the tag
 	atMost  Money  // of an account's own limit; zero means limit
-	credits bool   // they make room
+	credits bool   // credits make room
 }
 
 type kind uint8
@@ -88,9 +88,9 @@ func Calendar(name string, amount Money, period Period, zone *time.Location) Rul
 	return Rule{name: name, kind: calendar, limit: amount, period: period, zone: zone, week: time.Monday}
 }
 
-// PerTransaction allows no spend of more than amount. The total of a hold
-// includes its increases. With an amount of 0 and a filter, it blocks all spends
-// that match.
+// PerTransaction allows no spend of more than amount. The total of a hold includes its increases,
+// and Decrease does not lower it. With an amount of 0 and a filter, the rule blocks all spends that
+// match.
 func PerTransaction(name string, amount Money) Rule {
 	return Rule{name: name, kind: perTransaction, limit: amount}
 }
@@ -136,14 +136,14 @@ func (r Rule) filtered(tag string, values []string, not bool) Rule {
 }
 
 // MatchingAtLeast returns a rule that applies only to spends of at least amount, which is positive.
-// The amount of the request that began the spend decides: that of Charge, Authorize or Record, or the
-// part of it that [Budgets.UpTo] approved. An increase belongs to its spend, and no capture, decrease
-// or refund moves a spend into a rule or out of it. A credit matches by its own amount. The rule
-// neither limits nor counts other spends.
+// The amount of the request that began the spend decides: that of Charge, Authorize or Record, or
+// the part of it that [Budgets.UpTo] approved. An increase belongs to its spend, and no capture,
+// decrease or refund moves a spend into a rule or out of it. A credit matches by its own amount.
+// The rule neither limits nor counts other spends.
 func (r Rule) MatchingAtLeast(amount Money) Rule { return r.bounded(amount, false) }
 
-// MatchingAtMost returns a rule that applies only to spends of at most amount. It is the counterpart
-// of [Rule.MatchingAtLeast], and a rule may have both.
+// MatchingAtMost returns a rule that applies only to spends of at most amount. It is the
+// counterpart of [Rule.MatchingAtLeast], and a rule may have both.
 func (r Rule) MatchingAtMost(amount Money) Rule { return r.bounded(amount, true) }
 
 func (r Rule) bounded(amount Money, most bool) Rule {
@@ -151,8 +151,8 @@ func (r Rule) bounded(amount Money, most bool) Rule {
 	return r
 }
 
-// AtMost returns a rule in whose place an account may have a limit of its own of up to amount; see
-// [Budgets.SetLimits]. Without AtMost, an account's own limit is at most that of the rule.
+// AtMost returns a rule that lets an account have a limit of its own of up to amount; see
+// [Budgets.SetLimits]. Without AtMost, an account's own limit is at most the amount of the rule.
 func (r Rule) AtMost(amount Money) Rule {
 	r.atMost = amount
 	return r
@@ -313,8 +313,8 @@ func (r *Rule) bucket(n int64) store.Limit {
 // fingerprint identifies the entries that the rule counts, whatever its amount.
 // A rule whose fingerprint changes counts the ledger's entries anew. The leak
 // rate of a Leaky rule is no part of the fingerprint, because the units stay in
-// the bucket. The zone of a Calendar rule is no part of it, because the account has
-// the instant at which its period began; a name says little about the rules of a zone.
+// the bucket. The zone of a Calendar rule is no part of the fingerprint: the account stores the
+// instant at which its period began, which tells more than the name of a zone, whose rules change.
 func (r *Rule) fingerprint() uint64 {
 	h := fnv.New64a()
 	part := func(s string) { _, _ = h.Write(append([]byte(s), 0)) }

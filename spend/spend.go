@@ -24,7 +24,7 @@ const (
 	kindDecline   = "decline"   // nothing changes
 	kindLimits    = "limits"    // the account's own limits change
 	kindFreeze    = "freeze"    // the account declines from now on
-	kindUnfreeze  = "unfreeze"  // and no longer
+	kindUnfreeze  = "unfreeze"  // the account declines no longer
 )
 
 // spend is the stored state of a spend from its authorization to its last

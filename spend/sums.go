@@ -14,11 +14,12 @@ type sums struct {
 	paid int64 // the part of used for which counted credits have paid; see pay.go
 }
 
-// spent returns the used amount that the rule shows and decides on: that which no credit has paid.
+// spent returns the used amount that the rule shows and decides on: the units that no credit has
+// paid.
 func (s *sums) spent() int64 { return s.used - s.paid }
 
-// add adds the used and held units of n, and reports whether the sums are in range. If they are not,
-// s has no meaning. No more units are paid than are used: a refund takes back the others.
+// add adds the used and held units of n, and reports whether the sums are in range. If they are
+// not, s has no meaning. No more units are paid than are used: a refund takes back the others.
 func (s *sums) add(n sums) bool {
 	used, fits := add(s.used, n.used)
 	held, fit := add(s.held, n.held)
@@ -38,9 +39,9 @@ type valueSums struct {
 //
 // A decision shows the figures of its own value, in [Usage.Value]; [Budgets.Remaining] shows all
 // values with used or held money. An account keeps a figure for each value in the window of the
-// rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So use
-// tags of hundreds of values in an account, and not of millions. [Leaky] and [PerTransaction] have no
-// Per.
+// rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So
+// use tags of hundreds of values in an account, and not of millions. [Leaky] and [PerTransaction]
+// have no Per.
 func (r Rule) Per(tag string) Rule {
 	r.each, r.per = true, tag
 	return r
@@ -63,8 +64,8 @@ func (u *tally) find(value string) (int, bool) {
 	return slices.BinarySearchFunc(u.values, value, func(s valueSums, value string) int { return strings.Compare(s.value, value) })
 }
 
-// of returns the tally of a spend with these tags: for a rule with Per, a copy of u with the sums of
-// the tag's value, to be read only.
+// of returns the tally of a spend with these tags: for a rule with Per, a copy of u with the sums
+// of the tag's value, to be read only.
 func (u *tally) of(tags map[string]string) *tally {
 	if !u.rule.each {
 		return u
@@ -83,8 +84,8 @@ func (u *tally) takes(tags map[string]string, amount int64) bool {
 	return u.rule.matches(tags, amount) && (!u.rule.each || tags[u.rule.per] == u.value)
 }
 
-// all returns the tallies of all values with used or held units, and u itself for a rule without Per.
-// It reads the entries in the window once for all of them.
+// all returns the tallies of all values with used or held units, and u itself for a rule without
+// Per. It reads the entries in the window once for all of them.
 func (u *tally) all(a *account) ([]*tally, error) {
 	if !u.rule.each {
 		return []*tally{u}, nil

@@ -84,7 +84,7 @@ func TestDamagedAnswers(t *testing.T) {
 		t.Fatalf("the answer as it was: %+v, %v", d, err)
 	}
 	beyond := append([]byte{}, answer...)
-	beyond[len(beyond)-3] = 2 // the rule of the last decline is now 1, and the rest still 0
+	beyond[len(beyond)-4] = 2 // the rule of the last decline is now 1, and the rest still 0
 	for name, r := range map[string]ledger.Request{
 		"an account before the first": {Accounts: keys, Answer: encodeAnswer(&whole, []string{"cards/b"})},
 		"an account after the last":   {Accounts: keys, Answer: encodeAnswer(&whole, []string{"cards/b", "cards/a"})},
@@ -127,6 +127,20 @@ func TestVerifyValues(t *testing.T) {
 		a := &account{seq: 2, tallies: []*tally{u}}
 		if err := a.verify(entries); (err == nil) != c.same || err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestVerifyQuiet: a time that a rule takes to be without entries must have none, even if the sums
+// have them.
+func TestVerifyQuiet(t *testing.T) {
+	window := Rolling("window", Money{100, "EUR"}, 10*time.Microsecond)
+	entries := []ledger.Entry{{Seq: 1, At: 5, Dated: 5, Part: 1, Used: 3}}
+	for quiet, want := range map[int64]error{0: nil, 4: nil, 5: store.ErrCorrupt, 9: store.ErrCorrupt} {
+		u := &tally{rule: &window, name: window.name, known: true, countedSeq: 1, quiet: quiet, sums: sums{used: 3}}
+		a := &account{seq: 1, tallies: []*tally{u}}
+		if err := a.verify(entries); !errors.Is(err, want) {
+			t.Errorf("without entries up to %d, and one of 5: %v; want %v", quiet, err, want)
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Verify compares the stored figures of an account with its entries. It reads
-// all of the entries, adds them up, and fills the buckets of [Leaky] rules with
-// them again, from the last change of the rule on. It changes nothing. A difference
-// is [store.ErrCorrupt]. After entries were pruned, Verify proves the figures that
-// the remaining entries can prove. It pays the units of a rule again by the credits
-// that the rule has counted; of a [Calendar] rule, it proves only that no more is paid
-// than used, and than these credits.
+// Verify compares the stored figures of an account with its entries. It reads all of the entries,
+// adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
+// rule on. It changes nothing. A difference is [store.ErrCorrupt].
+//
+// After a Prune, Verify proves only the figures for which the entries are still there. In a rule
+// that counts credits, Verify lets the counted credits pay for units again. In a [Calendar] rule it
+// proves less: the paid units exceed neither the used units nor the counted credits.
 func (b *Budgets) Verify(ctx context.Context, account string) error {
 	key, err := b.main.key(account)
 	if err != nil {

@@ -85,17 +85,17 @@ func (u *tally) outlook(a *account, limit int) (o outlook, err error) {
 	return o, nil
 }
 
-// wait returns the first time at which the rule has room for n more units, if
-// nobody else spends. Room comes from holds that expire, entries that leave the
-// window, and periods that end. It looks at about limit entries and holds.
-func (u *tally) wait(a *account, n int64, limit int) (wait, error) {
+// wait returns the first time, not before from, at which the rule has room for n more units, if
+// nobody else spends. Room comes from holds that expire, entries that leave the window, and periods
+// that end. It looks at about limit entries and holds.
+func (u *tally) wait(a *account, n, from int64, limit int) (wait, error) {
 	m := u.amounts
 	w, err := u.waitBy(a, n, m.now, a.time, limit)
-	if err != nil || w.at < m.until || m.until == maxTime {
+	if w.at = max(w.at, from); err != nil || w.at < m.until || m.until == maxTime {
 		return w, err
 	}
 	if w, err = u.waitBy(a, n, m.then, m.until, limit); err == nil {
-		w.at = max(w.at, m.until)
+		w.at = max(w.at, m.until, from)
 	}
 	return w, err
 }
@@ -119,9 +119,6 @@ func (u *tally) waitBy(a *account, n, amount, from int64, limit int) (wait, erro
 	case lifetime:
 		return o.until(need, maxTime), nil
 	case calendar, countPer:
-		if sum, ok := add(u.spent(), u.held); ok && sum <= 0 {
-			return wait{at: maxTime}, nil
-		}
 		_, end := u.rule.periodAt(a.time)
 		return o.until(need, end), nil
 	}
@@ -145,10 +142,10 @@ func (o outlook) until(need, end int64) wait {
 	return wait{at: end}
 }
 
-// windowWait is waitBy for a window that lacks need units, at least one. It goes through the entries
-// from the oldest on, and subtracts the units of each date when the date leaves the window, and the
-// units of each hold when the hold expires. Units that credits have paid give no room when they
-// leave: they are not in the used amount.
+// windowWait is waitBy for a window that lacks need units, at least one. It goes through the
+// entries from the oldest on, and subtracts the units of each date when the date leaves the window,
+// and the units of each hold when the hold expires. Units that credits have paid give no room when
+// they leave: they are not in the used amount.
 func (u *tally) windowWait(a *account, o outlook, need int64, limit int) (wait, error) {
 	width := u.rule.length.Microseconds()
 	expired := make(map[int64]int64) // by date: given back before the date leaves
@@ -195,6 +192,32 @@ func (u *tally) windowWait(a *account, o outlook, need int64, limit int) (wait, 
 	return answer, err
 }
 
+// waitForAll returns the first time, not before at, at which every rule of asked has room for its
+// units, if nobody else spends. A rule that has room at one time may have none at a later time: a
+// raised limit ends. Until then its room only grows, so at most one more round for each rule is
+// needed.
+func (t *attempt) waitForAll(asked []demand, at int64) (int64, error) {
+	for at != maxTime {
+		before := at
+		for _, r := range asked {
+			a := t.accounts[r.account]
+			u := a.tallies[r.rule].of(t.tags)
+			if u.amounts.until == maxTime {
+				continue // its room only grows
+			}
+			w, err := u.wait(a, r.n, at, horizon)
+			if err != nil {
+				return 0, err
+			}
+			at = w.at
+		}
+		if at == before {
+			break
+		}
+	}
+	return at, nil
+}
+
 // leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.
 func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
 	op := store.Op{Bucket: u.rule.bucket(amount).For(u.name), Amount: float64(n)}
@@ -220,6 +243,6 @@ func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
 // grows returns the time at which the rule has more room than now, or the zero
 // time if waiting does not help.
 func (u *tally) grows(a *account) (time.Time, error) {
-	w, err := u.wait(a, u.report(a).Remaining.Minor+1, unlimited)
+	w, err := u.wait(a, u.report(a).Remaining.Minor+1, a.time, unlimited)
 	return w.time(), err
 }

@@ -180,7 +180,8 @@ type Credited struct {
 // Position is a place in an account's ledger.
 type Position struct{ At, Seq int64 }
 
-// Hold is the money that an account still reserves for a spend.
+// Hold records that an account still reserves money for a spend. The amount is in the Spend of the
+// [Request].
 type Hold struct {
 	Account string
 	Expires int64

@@ -123,6 +123,7 @@ func badCases() (list []badCase) {
 		"in the future": func(now time.Time) time.Time { return now.Add(time.Second) },
 		"in 1969":       func(time.Time) time.Time { return time.Unix(-1, 0) },
 		"in 12026":      func(now time.Time) time.Time { return now.AddDate(10_000, 0, 0) },
+		"long ago":      wrapped,
 	} {
 		add("Dated "+name, spend.ErrRequest, func(b *badInput) error {
 			return only(b.Record(ctx, b.changed(func(r *spend.Request) { r.Dated = dated(b.s.clock.now()) })))
@@ -137,6 +138,12 @@ func badCases() (list []badCase) {
 	add("Least above the amount", spend.ErrAmount, upTo(money(6)))
 	add("Least in another currency", spend.ErrCurrency, upTo(spend.Money{Minor: 5, Currency: "USD"}))
 	return append(append(list, badFollowUps()...), badUpkeep()...)
+}
+
+// wrapped returns the time 2^64 microseconds before t. In 64 bits, both have the same number of
+// microseconds since 1970.
+func wrapped(t time.Time) time.Time {
+	return time.Unix(t.Unix()-18_446_744_073_709, int64(t.Nanosecond())-551_616_000)
 }
 
 // badFollowUps are requests about an earlier one, with a mistake.
@@ -235,6 +242,7 @@ func badUpkeep() (list []badCase) {
 		"another currency":    {spend.ErrCurrency, spend.RuleLimit{Rule: "month", Amount: spend.Money{Minor: 1, Currency: "USD"}}},
 		"a currency of 10 MB": {spend.ErrCurrency, spend.RuleLimit{Rule: "month", Amount: spend.Money{Minor: -1, Currency: megabytes}}},
 		"an end in 1969":      {spend.ErrRequest, spend.RuleLimit{Rule: "month", Amount: money(1), Until: time.Unix(-1, 0)}},
+		"an end long ago":     {spend.ErrRequest, spend.RuleLimit{Rule: "month", Amount: money(1), Until: wrapped(time.Unix(1_800_000_000, 0))}},
 	} {
 		add("SetLimits: "+name, c.want, func(b *badInput) error {
 			return only(b.SetLimits(ctx, spend.LimitsRequest{ID: b.id, Account: "card", Limits: []spend.RuleLimit{

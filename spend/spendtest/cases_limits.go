@@ -88,6 +88,45 @@ func limitCases() []testCase {
 			},
 		},
 		{
+			name:  "a raise that ends before another rule has room",
+			why:   "the wait of the decision is until all rules have room at the same time",
+			rules: []spend.Rule{daily, spend.Rolling("hourly", money(700), time.Hour), spend.Rolling("minutely", money(600), time.Minute).AtMost(money(700))},
+			run: func(s *fixture, b *spend.Budgets) {
+				raise := func(rule string, amount int64, d time.Duration) {
+					s.Helper()
+					s.limit(b, spend.RuleLimit{Rule: rule, Amount: money(amount), Until: s.clock.now().Add(d)})
+				}
+				raise("daily", 2000, 30*time.Minute)
+				s.yes(b.Charge(ctx, s.request(450)))
+				s.advance(10 * time.Minute)
+				// The hourly rule has room in 50 minutes. The daily rule then has none.
+				declined := s.request(300)
+				d, err := b.Charge(ctx, declined)
+				s.no(days-10*time.Minute, "hourly")(d, err)
+				if d.Declines[0].RetryAfter != 50*time.Minute {
+					s.Errorf("RetryAfter of the hourly rule is %v; want 50 minutes", d.Declines[0].RetryAfter)
+				}
+				s.no(days-10*time.Minute, "hourly")(b.AbleToAccept(ctx, s.request(300)))
+				// The daily rule never has room for so much once its raise has ended.
+				s.no(store.Never, "hourly")(b.Charge(ctx, s.request(560)))
+				// The minutely rule has room in a minute, and never once its raise has ended.
+				raise("daily", 2000, 2*time.Hour)
+				raise("minutely", 700, 30*time.Minute)
+				s.yes(b.Charge(ctx, s.request(50)))
+				d, err = b.Charge(ctx, s.request(660))
+				s.no(store.Never, "hourly", "minutely")(d, err)
+				if d.Declines[0].RetryAfter != time.Hour || d.Declines[1].RetryAfter != time.Minute {
+					s.Errorf("RetryAfter is %v and %v; want an hour and a minute", d.Declines[0].RetryAfter, d.Declines[1].RetryAfter)
+				}
+				s.no(50*time.Minute, "hourly")(b.Charge(ctx, s.request(600)))
+				s.advance(50 * time.Minute)
+				s.yes(b.Charge(ctx, s.request(600)))
+				if d, err = b.Charge(ctx, declined); err != nil || !d.Replayed || d.RetryAfter != days-10*time.Minute {
+					s.Errorf("the decline sent again: %+v, %v; want the first answer", d, err)
+				}
+			},
+		},
+		{
 			name:  "limits that are not allowed",
 			why:   "a request with a mistake changes nothing, and its ID stays free",
 			rules: []spend.Rule{daily, spend.Count("often", 3, days)},

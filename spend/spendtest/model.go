@@ -259,8 +259,8 @@ func (m *model) room(r modelRule, account string, t int64) int64 {
 	return m.limit(r, account, t) - used - held
 }
 
-// fits reports whether a rule agrees at t to n more units of a spend, which began with first and then
-// amounts to total, and to so many more spends.
+// fits reports whether a rule agrees at t to n more units of a spend, which began with first and
+// then amounts to total, and to so many more spends.
 func (m *model) fits(r modelRule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
 	if !r.matches(tags, first) {
 		return true

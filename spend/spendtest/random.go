@@ -15,7 +15,6 @@ import (
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/store"
 )
 
 // Harness tells the suite how to make the ledgers that it tests.
@@ -336,62 +335,6 @@ func (s *sequence) compareAll() error {
 		if err := s.listed(account); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// judge checks a decision about n more units of a spend, which then amounts to
-// total, and about so many more spends.
-func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64) error {
-	now := s.clock.us.Load()
-	if d.Replayed || d.At.UnixMicro() != now {
-		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
-	}
-	refused, wait := 0, time.Duration(0)
-	for _, account := range sp.accounts {
-		if reason := s.model.frozen[account]; reason != "" {
-			refused++
-			wait = store.Never
-			if !slices.ContainsFunc(d.Declines, func(x spend.Decline) bool {
-				return x.Frozen == reason && x.Account.Name == account && x.Rule == "" && x.RetryAfter == store.Never
-			}) {
-				return fmt.Errorf("account %s is frozen: %q; the declines are %+v", account, reason, d.Declines)
-			}
-		}
-		for _, r := range s.rules {
-			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool {
-				return x.Rule == r.name && x.Account.Name == account
-			})
-			fits := func(t int64) bool { return s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags) }
-			if fits(now) != (at < 0) {
-				return fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.name, account, at >= 0)
-			}
-			if at < 0 {
-				continue
-			}
-			refused++
-			after := d.Declines[at].RetryAfter
-			if value := d.Declines[at].Value; value != r.of(sp.tags).one {
-				return fmt.Errorf("rule %s of %s: the decline names value %q", r.name, account, value)
-			}
-			if d.Declines[at].AtLeast {
-				return fmt.Errorf("rule %s of %s: RetryAfter is not exact after a few entries", r.name, account)
-			}
-			wait = max(wait, after)
-			switch {
-			case after == store.Never:
-				if fits(now + year) {
-					return fmt.Errorf("rule %s of %s: RetryAfter is Never; the amount fits within a year", r.name, account)
-				}
-			case !s.model.first(r, account, now, now+after.Microseconds(), fits):
-				return fmt.Errorf("rule %s of %s: RetryAfter is %v; that is not the first time at which the amount fits",
-					r.name, account, after)
-			}
-		}
-	}
-	if d.Approved != (refused == 0) || len(d.Declines) != refused || d.RetryAfter != wait {
-		return fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v",
-			d.Approved, len(d.Declines), d.RetryAfter, refused, wait)
 	}
 	return nil
 }

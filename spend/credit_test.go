@@ -1,0 +1,216 @@
+package spend_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// credit gives account a a credit.
+func credit(t *testing.T, b *spend.Budgets, id string, n int64) {
+	t.Helper()
+	d, err := b.Credit(t.Context(), spend.Request{ID: id, Account: "a", Amount: cents(n)})
+	if err != nil || !d.Approved {
+		t.Fatalf("credit %s: %+v, %v", id, d, err)
+	}
+}
+
+// refund gives a part of a spend back.
+func refund(t *testing.T, b *spend.Budgets, spendID string, n int64) {
+	t.Helper()
+	d, err := b.Refund(t.Context(), spend.RefundRequest{ID: "refund of " + spendID, SpendID: spendID, Amount: cents(n)})
+	if err != nil || !d.Approved {
+		t.Fatalf("refund of %s: %+v, %v", spendID, d, err)
+	}
+}
+
+// TestMissedRefund: a rule that counts a refund later than another process has decided it counts it as
+// of that time. A spend that had left the window by then takes its paid units along, and its refund
+// makes no room.
+func TestMissedRefund(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		refunds map[string]int64
+		want    int64
+	}{
+		{"no refund", nil, 40},
+		{"of the spend that has left", map[string]int64{"first": 60}, 40},
+		{"of the other spend", map[string]int64{"second": 10}, 30},
+		{"of both", map[string]int64{"first": 60, "second": 10}, 30},
+	} {
+		l := newTestLedger(t)
+		older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
+		newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
+		charge(t, newer, "first", 60)
+		l.now = l.now.Add(12 * time.Hour)
+		charge(t, newer, "second", 40)
+		credit(t, newer, "credit", 60)
+		if got := used(t, newer); got != 40 {
+			t.Errorf("%s: %d cents are used after the credit, want 40", c.name, got)
+		}
+		l.now = l.now.Add(13 * time.Hour)
+		for _, id := range [...]string{"first", "second"} {
+			if n := c.refunds[id]; n > 0 {
+				refund(t, older, id, n)
+			}
+		}
+		if got := used(t, newer); got != c.want {
+			t.Errorf("%s: %d cents are used, want %d", c.name, got, c.want)
+		}
+		// The same again, stored by a decision.
+		charge(t, newer, "third", 1)
+		if got := used(t, newer); got != c.want+1 {
+			t.Errorf("%s: %d cents are used after a charge, want %d", c.name, got, c.want+1)
+		}
+		if err := newer.Verify(t.Context(), "a"); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// onceFailing is a Snapshot whose first read of entries fails.
+type onceFailing struct {
+	ledger.Snapshot
+	failed bool
+}
+
+func (s *onceFailing) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+	if !s.failed {
+		s.failed = true
+		return nil, 0, store.ErrUnavailable
+	}
+	return s.Snapshot.Entries(account, after, upto, limit)
+}
+
+// TestFirstReadFails: a call whose first read of entries fails has an error, although the ledger
+// would answer the next read.
+func TestFirstReadFails(t *testing.T) {
+	for name, call := range map[string]func(*testing.T, *testLedger) error{
+		"a refund that the rule has missed": func(t *testing.T, l *testLedger) error {
+			older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
+			newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
+			charge(t, newer, "s", 60)
+			credit(t, newer, "credit", 60)
+			l.now = l.now.Add(25 * time.Hour)
+			refund(t, older, "s", 60)
+			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &onceFailing{Snapshot: snap} }
+			_, err := newer.Charge(t.Context(), spend.Request{ID: "c", Account: "a", Amount: cents(1)})
+			return err
+		},
+		"the values of a rule": func(t *testing.T, l *testLedger) error {
+			b := budgets(t, l, spend.Rolling("window", cents(100), day).Per("merchant"))
+			charge(t, b, "s", 60)
+			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &onceFailing{Snapshot: snap} }
+			_, err := b.Remaining(t.Context(), "a")
+			return err
+		},
+	} {
+		if err := call(t, newTestLedger(t)); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v; want ErrUnavailable", name, err)
+		}
+	}
+}
+
+// TestOneCentPaid: a credit of the smallest unit counts, leaves the window with the unit that it has
+// paid, and ends with the refund of that unit.
+func TestOneCentPaid(t *testing.T) {
+	for name, rule := range map[string]spend.Rule{
+		"a window":                spend.Rolling("window", cents(100), day).CountsCredits(),
+		"a window for each value": spend.Rolling("window", cents(100), day).CountsCredits().Per("merchant"),
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, rule)
+		is := func(when string, want int64) {
+			t.Helper()
+			if got := used(t, b); got != want {
+				t.Errorf("%s: %s, %d cents are used; want %d", name, when, got, want)
+			}
+			if err := b.Verify(t.Context(), "a"); err != nil {
+				t.Errorf("%s: %s: %v", name, when, err)
+			}
+		}
+		charge(t, b, "first", 10)
+		credit(t, b, "1", 1)
+		is("after a credit of a cent", 9)
+		l.now = l.now.Add(12 * time.Hour)
+		charge(t, b, "second", 20)
+		l.now = l.now.Add(13 * time.Hour)
+		is("after the paid cent has left", 20)
+		charge(t, b, "third", 1)
+		is("after one more", 21)
+	}
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Lifetime("ever", cents(100)).CountsCredits())
+	charge(t, b, "s", 1)
+	credit(t, b, "1", 1)
+	refund(t, b, "s", 1)
+	if got := used(t, b); got != 0 {
+		t.Errorf("%d cents are used after the refund of a paid cent, want 0", got)
+	}
+	if d := asked(t, b, 101); d.Approved {
+		t.Error("a cent more than the limit is approved")
+	}
+}
+
+// TestValuesAreReadOnce: Remaining reads the entries of a window once for all values, the holds once
+// for all rules, and each value grows when its oldest entry leaves.
+func TestValuesAreReadOnce(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), day).Per("merchant"), spend.Rolling("all", cents(100), day))
+	start := l.now
+	merchant := func(i int) map[string]string { return map[string]string{"merchant": fmt.Sprint(i % 3)} }
+	for i := range 6 {
+		l.now = start.Add(time.Duration(i) * time.Hour)
+		r := spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(1), Tags: merchant(i)}
+		if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	// The hold expires after the first spend of the value 0 has left, and before the second one leaves.
+	h := spend.Request{ID: "h", Account: "a", Amount: cents(1), Tags: merchant(0), TTL: start.Add(day + 2*time.Hour).Sub(l.now)}
+	if d, err := b.Authorize(t.Context(), h); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+	entries, holds := 0, 0
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return counted{snap, &entries, &holds} }
+	list, err := b.Remaining(t.Context(), "a")
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%+v, %v; want three values, and the rule for all", list, err)
+	}
+	want := map[string]time.Time{
+		"0": start.Add(day), "1": start.Add(day + time.Hour), "2": start.Add(day + 2*time.Hour),
+	}
+	for _, u := range list {
+		at := want[u.Value]
+		if u.Rule == "all" {
+			at = start.Add(day)
+		}
+		if !u.GrowsAt.Equal(at) {
+			t.Errorf("rule %s, value %q: more remains at %v, want %v", u.Rule, u.Value, u.GrowsAt, at)
+		}
+	}
+	if entries != 2 || holds != 1 {
+		t.Errorf("%d reads of entries and %d of holds; want 2, one for each rule, and 1", entries, holds)
+	}
+}
+
+// counted is a Snapshot that counts the reads of entries and of holds.
+type counted struct {
+	ledger.Snapshot
+	entries, holds *int
+}
+
+func (s counted) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+	*s.entries++
+	return s.Snapshot.Entries(account, after, upto, limit)
+}
+
+func (s counted) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
+	*s.holds++
+	return s.Snapshot.Holds(account, upto, limit)
+}
