@@ -16,14 +16,14 @@ import (
 //
 // The copy is made compact in a temporary file beside the file, and verified there, before w gets
 // the first byte. So the file system needs room for it. Callers go on meanwhile, but the file
-// cannot grow until the copy is made, which takes about a second per million buckets. How long w
-// takes matters to nobody else.
+// cannot grow until the copy is made, which takes about a second per million buckets. A slow w
+// delays no other caller.
 //
 // After an error w may have a part of the copy, which is of no use. A bucket whose record is
 // damaged is damaged in the copy, too. Damage that can hide a bucket is [store.ErrCorrupt].
 //
-// A store made by [New] answers [errors.ErrUnsupported]: the database is the application's, has no
-// journal, and can be copied with bbolt's Tx.WriteTo.
+// A store made by [New] answers [errors.ErrUnsupported]. The application can copy its database with
+// bbolt's Tx.WriteTo, because that store has no journal.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
@@ -41,14 +41,16 @@ func (s *Store) snapshot(ctx context.Context) (snapshot *boltfile.Snapshot, err 
 	if s.logged == nil {
 		return s.file.Snapshot()
 	}
-	return s.logged.snapshot()
+	return s.logged.snapshot(ctx)
 }
 
 // snapshot begins a snapshot of the file when it has all changes.
-func (l *logged) snapshot() (*boltfile.Snapshot, error) {
+func (l *logged) snapshot(ctx context.Context) (*boltfile.Snapshot, error) {
 	// The next write may need several commits, with a transaction in two of them.
-	l.mem.writing.Lock()
-	defer l.mem.writing.Unlock()
+	if err := l.mem.writing.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.mem.writing.give()
 	if err := l.write(l.mark); err != nil {
 		return nil, err
 	}

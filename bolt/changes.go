@@ -16,8 +16,8 @@ type changes interface {
 	append(b []byte) []byte
 	// write puts the changes into a transaction of the file.
 	write(to *view) error
-	// publish makes the changes visible, which the journal has if logged is true, and otherwise the
-	// file.
+	// publish makes the changes visible to callers. If logged is true, the journal has the changes;
+	// otherwise the file has them.
 	publish(logged bool)
 }
 

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -98,5 +99,22 @@ func TestStrangeFrames(t *testing.T) {
 				t.Errorf("%q, %v; want %v", keys, err, c.want)
 			}
 		})
+	}
+}
+
+func TestTablesOf(t *testing.T) {
+	for _, c := range []struct {
+		body, changes []byte
+		ok            bool
+	}{
+		{nil, nil, false},
+		{[]byte{0}, nil, false},
+		{[]byte{keepTime, 1}, nil, false},
+		{[]byte{ofTables}, []byte{}, true},
+		{[]byte{ofTables, 1, 2}, []byte{1, 2}, true},
+	} {
+		if changes, ok := tablesOf(c.body); ok != c.ok || !bytes.Equal(changes, c.changes) {
+			t.Errorf("%v: %v, %v; want %v, %v", c.body, changes, ok, c.changes, c.ok)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // another process has the file open, a finding that is [store.Unchecked] says so, since only that
 // process can verify it.
 //
-// An error means that there is no such file, or that it cannot be read.
+// The error is that of a file that does not exist or cannot be read.
 func Check(ctx context.Context, path string) ([]store.Finding, error) {
 	findings, err := check(ctx, path)
 	return findings, store.Wrap(backend, "check "+filepath.Base(path), err)

@@ -35,6 +35,11 @@ func TestCheck(t *testing.T) {
 	holder := openAt(t, held, nil)
 	defer closeStore(t, holder)
 
+	disk, _, err := boltfile.DiskOf(path)
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
+	}
+
 	cases := []struct{ name, path, want string }{
 		{"sound", path, ""},
 		{"damaged", at(t.TempDir(), "damaged.db", damaged), "broken content"},
@@ -45,10 +50,6 @@ func TestCheck(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		// A file with a hole that is larger than the free space has no room for its copy.
 		large := at(t.TempDir(), "large.db", sound)
-		disk, _, err := boltfile.DiskOf(large)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := os.Truncate(large, disk.Free+1<<40); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,9 @@ func TestCheck(t *testing.T) {
 			if f.Problem == "" || f.Remedy == "" {
 				t.Errorf("%s: a text is missing in %+v", c.name, f)
 			}
-			if s := fmt.Sprint(f.Severity, " ", f.Subject); s != "unchecked file system" {
+			s := fmt.Sprint(f.Severity, " ", f.Subject)
+			// The directory for tests may be a tmpfs itself. Then each file in it has this finding.
+			if s != "unchecked file system" && (s != "broken file system" || !disk.Volatile || s == c.want) {
 				got = append(got, s)
 			}
 		}

@@ -289,7 +289,7 @@ func forget(t *testing.T, s *Store) {
 	if l == nil {
 		return
 	}
-	if err := l.writeBack(); err != nil {
+	if err := l.writeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range l.mem.sections {

@@ -11,44 +11,57 @@
 //
 // # Promises
 //
-// The store answers when the decision is on the disk: after one fdatasync of the journal beside the
-// file, or after a commit of the file with its two. A program that is killed at any moment loses no
-// acknowledged decision. A call in flight at that moment may or may not have been applied.
-// Concurrent callers are combined: all calls that queued while a flush was under way go into the
-// next flush together, so hundreds of callers pay for one. Nobody waits for a timer. A refusal
-// writes nothing.
+// The store answers when the decision is on the disk. With a journal that takes one fdatasync of
+// the journal; without a journal it takes a commit of the file, which has two. A program that is
+// killed at any moment loses no acknowledged decision. A call in flight at that moment may or may
+// not have been applied. If the disk reports a sync that it has not done, a power failure can lose
+// acknowledged decisions.
 //
-// Reads see all decisions that were acknowledged, and do not wait for the flush under way. Refusals
-// of a bucket whose last answer was a refusal do not wait either. They may see a decision a moment
-// before its own caller gets the answer.
+// Concurrent callers are combined: all calls that queued while a flush was under way go into the
+// next flush together, so hundreds of callers share the cost of one. Nobody waits for a timer. A
+// refusal writes nothing.
+//
+// Reads see all decisions that were acknowledged, and do not wait for the flush under way. If the
+// last answer about a bucket was a refusal, the next refusal does not wait either. Such reads and
+// refusals may see a decision a moment before the caller of that decision gets the answer.
 //
 // # The journal
 //
-// A store of [Open] keeps the buckets that are in use in memory, some 200 bytes each, at most about
-// [Options.Cached] and those that the file does not have yet. It appends each change to the journal
-// and writes changes to the file in large sorted commits when half of the journal is full. Each
-// commit notes how far the file has come. A kill leaves a file and a journal, which belong
-// together: copy, move and restore both, or use [Store.Backup]. After Close the file alone is
-// enough.
+// A store of [Open] appends each change to a journal, a second file beside the first whose name
+// ends in ".journal". It keeps the buckets that are in use in memory, some 200 bytes each: about
+// [Options.Cached] at most, and those that the file does not have yet. The journal has two halves
+// of at most 8 MiB. When one half is full, the store writes the changes to the file in the
+// background, in large sorted commits. Each commit records the position in the journal up to which
+// the file has all changes. The first change of a store goes straight to the file, so a program
+// that changes one bucket makes no journal.
+//
+// Close writes all changes to the file and removes the journal. After Close the file alone is
+// enough. A kill leaves a file and a journal, which belong together: copy, move and restore both,
+// or use [Store.Backup], whose copy needs no journal.
 //
 // Package spend/boltledger keeps its accounts in the same file and its changes in the same journal,
-// whose two halves then have 32 MiB each instead of 8. An answer of either is durable when it is
-// given. So if one decision was answered before another began, no crash keeps the second and loses
-// the first, whichever of the two made it.
+// whose halves then have 32 MiB each. Both packages answer only when a decision is durable. So if
+// one decision was answered before another began, no crash keeps the second and loses the first,
+// even if the store made one and the ledger the other.
 //
-// [Store.Update] commits to the file, too: one commit, which also writes the decisions in the
-// journal.
+// [Store.Update] does not use the journal. It makes one commit of the file, which also writes the
+// changes that until then only the journal had.
 //
-// Every record has a checksum of its key and one of its key and content, and totals count all
+// # Damage
+//
+// Every record has two checksums: one of its key, and one of its key and content. Totals count all
 // records. Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty.
-// If only the content of a record is damaged, its bucket alone answers the error, and Delete
-// mends it; Scan lists all others and returns the error with them, Prune passes over the bucket,
-// and Compact keeps it as it is. bbolt believes the file that it reads, and would go back a
-// commit, miss buckets or panic. So [Open] checks every page and every record before bbolt sees
-// the file, and refuses it if a bucket can be hidden; the command "brim verify --salvage NEW"
-// then saves the rest. If the file is damaged while it is open, the store finds the damage in a
-// record when a call uses the record; panics and faults in bbolt become errors. See
-// [Options.NoVerify] and [Store.Verify].
+//
+// If only the content of a record is damaged, only calls for its bucket return the error, and
+// Delete removes the bucket and the damage. Scan lists all other buckets and returns the error with
+// them. Prune passes over the bucket, and Compact keeps it as it is.
+//
+// bbolt trusts the pages that it reads. On a damaged file it would go back a commit, miss buckets
+// or panic. So [Open] checks every page and every record before bbolt sees the file, and refuses
+// the file if damage can hide a bucket; the command "brim verify --salvage NEW" then saves the
+// rest. If the file is damaged while it is open, the store finds the damage in a record when a call
+// uses the record; panics and faults in bbolt become errors. See [Options.NoVerify] and
+// [Store.Verify].
 //
 // # Limits
 //

@@ -67,10 +67,14 @@ func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 	if err == nil {
 		return
 	}
+	failAll(batch, err)
+}
+
+// failAll answers a batch whose changes could not be kept. Requests that failed by themselves get
+// the error, too: they were decided on changes of the same batch, such as the capture of a hold.
+func failAll(batch []*combine.Request[request, reply], err error) {
 	for _, r := range batch {
-		if r.Err == nil {
-			r.Out, r.Err = reply{}, err
-		}
+		r.Out, r.Err = reply{}, err
 	}
 }
 

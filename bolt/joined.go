@@ -20,9 +20,9 @@ import (
 // clock is read for each call of fn. If ctx ends before fn returns, Update rolls back and returns
 // its error.
 //
-// fn must not call methods of s that write: they would wait for fn. The store that fn is given
-// reads the changes of fn, may be used by several goroutines of fn, and answers [store.ErrClosed]
-// after fn has returned.
+// fn must not call methods of s but Read: such a call may wait for fn, and fn for the call, until the
+// context of the call ends. The store that fn is given reads the changes of fn, may be used by several goroutines of fn, and
+// answers [store.ErrClosed] after fn has returned.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "update", err)
@@ -60,7 +60,8 @@ func (s *Store) update(ctx context.Context, run func(*view) error) error {
 // With returns a store whose calls happen in tx, a transaction of the database given to [New].
 // Their decisions are durable when the application commits tx, and undone when it rolls back, as
 // is a block that a refusal has set. To keep the block, charge before tx writes anything else, and
-// commit tx after a refusal. Reads and questions work in a read-only transaction, too.
+// commit tx after a refusal. Reads and calls in mode [store.Ask] work in a read-only transaction,
+// too.
 //
 // Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll
 // tx back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself
@@ -80,8 +81,8 @@ type joined struct {
 
 var _ store.Store = (*joined)(nil)
 
-// end ends the store of Update. The application may keep that store, so it drops the view, which
-// has an entry for each bucket of the transaction.
+// end ends the store of Update. The application may keep that store for long, so end drops the
+// view, which has an entry for each bucket of the transaction.
 func (j *joined) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 //
 // A flush decides on copies of the buckets in memory, appends the changed records to the journal,
 // and publishes them in memory when they are durable. A goroutine writes the changes to the file
-// when a region of the journal is full, and notes in the same commit how far the file has come.
-// Open replays the journal from there.
+// when a region of the journal is full, and records in the same commit the position up to which the
+// file has all changes. Open replays the journal from that position.
 type logged struct {
 	s      *Store
 	mem    *resident
@@ -36,7 +36,7 @@ type logged struct {
 	finished bool // the file needs the journal no more; guarded by mem.writing
 
 	id       atomic.Pointer[journal.ID]       // of log
-	released atomic.Pointer[journal.Position] // how far the file has come
+	released atomic.Pointer[journal.Position] // the file has all changes up to here
 	asked    atomic.Uint64                    // generation of the journal for which run was woken; 0 to wake it again
 	wake     chan struct{}                    // tells run to write to the file
 	end      chan struct{}                    // closed to end run
@@ -48,11 +48,13 @@ type logged struct {
 const writeBatch = 16_384
 
 func newLogged(s *Store, path string) *logged {
-	return &logged{
+	l := &logged{
 		s: s, mem: newResident(s), tables: memtable.New(), path: path, region: s.options.journalRegion,
 		view: view{maxSkew: s.options.MaxSkew, layout: s.layout},
 		wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
+	l.mem.crowded = l.rouse // also where nothing is put into the journal: by reads and refusals
+	return l
 }
 
 func (l *logged) newCombiner() (*combine.Combiner[request, reply], error) {
@@ -71,7 +73,7 @@ func (l *logged) run() {
 	for {
 		select {
 		case <-l.wake:
-			if err := l.writeBack(); err != nil {
+			if err := l.writeBack(context.Background()); err != nil {
 				l.asked.Store(0)
 				l.s.options.Logger.Error("bolt: changes that the journal has could not be written to the file", "error", err)
 			}
@@ -102,11 +104,7 @@ func (l *logged) flush(_ int, batch []*combine.Request[request, reply]) {
 	if err == nil {
 		return
 	}
-	for _, r := range batch {
-		if r.Err == nil {
-			r.Out, r.Err = reply{}, err
-		}
-	}
+	failAll(batch, err)
 }
 
 // begin makes v a view of the buckets in memory.
@@ -121,11 +119,13 @@ func (l *logged) begin(v *view) {
 // keep makes changes durable, and publishes them. If the error is [store.ErrUnknownOutcome], they
 // may be durable; after any other error they are not.
 func (l *logged) keep(c changes) error {
-	if c.none() {
-		return nil
-	}
+	// After a commit of unknown outcome memory has the old state, and the file may have the new one.
+	// So a call that would change nothing in memory has no answer, either.
 	if err := l.s.file.Usable(); err != nil {
 		return err
+	}
+	if c.none() {
+		return nil
 	}
 	if l.log == nil {
 		return l.start(c)
@@ -133,7 +133,7 @@ func (l *logged) keep(c changes) error {
 	l.body = c.append(l.body[:0])
 	err := l.append()
 	if errors.Is(err, journal.ErrFull) {
-		if err = l.writeBack(); err != nil {
+		if err = l.writeBack(context.Background()); err != nil {
 			return boltfile.Unavailable(fmt.Sprintf("the journal is full, and the file could not be written: %v", err), err)
 		}
 		err = l.append()
@@ -165,10 +165,15 @@ func (l *logged) append() error {
 func (l *logged) relieve() {
 	full := l.log.End().Generation
 	if l.log.Unreleased() && l.asked.Swap(full) != full || l.mem.count.Load() > int64(2*l.s.options.Cached) {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.rouse()
+	}
+}
+
+// rouse wakes run, which writes changes to the file and forgets buckets beyond Options.Cached.
+func (l *logged) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -219,8 +224,8 @@ func (l *logged) start(c changes) error {
 // straight commits changes to the file, together with those that it does not have yet. begins is
 // nil, or the first mark of a journal.
 func (l *logged) straight(c changes, begins *mark) error {
-	l.mem.writing.Lock()
-	defer l.mem.writing.Unlock()
+	_ = l.mem.writing.take(context.Background())
+	defer l.mem.writing.give()
 	// A view that began between the commit and its end would see some of the new values in the file
 	// and, over others, the old ones in memory.
 	held := l.tables.Hold()
@@ -247,8 +252,9 @@ func (l *logged) straight(c changes, begins *mark) error {
 	return err
 }
 
-// mark notes in the file that it has all changes up to p. It fails a call that comes when Close has
-// done with the journal: the file would refer to a journal that is gone.
+// mark records in the file that the file has all changes up to p. After Close has finished with the
+// journal, mark fails: the file would refer to a journal that is gone, or lack changes that Close
+// could not write.
 func (l *logged) mark(v *view, p journal.Position) error {
 	id := l.id.Load()
 	switch {
@@ -267,10 +273,13 @@ func (l *logged) release(p journal.Position) {
 	}
 }
 
-// writeBack writes all changes to the file that it does not have yet.
-func (l *logged) writeBack() error {
-	l.mem.writing.Lock()
-	defer l.mem.writing.Unlock()
+// writeBack writes all changes to the file that it does not have yet. An Update that runs holds it
+// up; writeBack returns the error of ctx if ctx ends before its turn.
+func (l *logged) writeBack(ctx context.Context) error {
+	if err := l.mem.writing.take(ctx); err != nil {
+		return err
+	}
+	defer l.mem.writing.give()
 	return l.write(l.mark)
 }
 
@@ -344,8 +353,10 @@ func (l *logged) update(ctx context.Context, run func(v *view) error) error {
 		return err
 	}
 	defer l.mem.unlock()
-	l.mem.writing.Lock()
-	defer l.mem.writing.Unlock()
+	if err := l.mem.writing.take(ctx); err != nil {
+		return err
+	}
+	defer l.mem.writing.give()
 	if err := l.s.file.Lock(ctx); err != nil {
 		return err
 	}
@@ -414,19 +425,17 @@ func (l *logged) close() error {
 
 // finish writes all changes to the file, and notes there that the journal is of no use any more.
 func (l *logged) finish() error {
-	l.mem.writing.Lock()
-	defer l.mem.writing.Unlock()
+	_ = l.mem.writing.take(context.Background())
+	defer l.mem.writing.give()
 	err := l.write(func(v *view, p journal.Position) error {
 		return v.putMark(mark{ID: *l.id.Load(), Position: p})
 	})
-	l.finished = err == nil
+	// Also after an error: memory is dropped now, and a mark would say that the file has its changes.
+	l.finished = true
 	return err
 }
 
 // sync makes the file hold all decisions that were acknowledged before the call.
 func (l *logged) sync(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return l.writeBack()
+	return l.writeBack(ctx)
 }

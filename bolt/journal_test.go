@@ -75,8 +75,8 @@ func TestFileThatCannotGrow(t *testing.T) {
 	}
 }
 
-// TestJournalThatCannotBegin: the commit that refers to a new journal fails. The journal is removed,
-// and a later change begins another.
+// TestJournalThatCannotBegin: the commit that refers to a new journal fails. The journal is
+// removed, and a later change begins another.
 func TestJournalThatCannotBegin(t *testing.T) {
 	var log bytes.Buffer
 	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -105,7 +105,7 @@ type unwritable struct {
 func (u *unwritable) write(*view) error { return u.err }
 func (u *unwritable) publish(bool)      { u.published = true }
 
-// TestChangesThatCannotBeWritten: a commit whose changes fail commits nothing of what waits for it.
+// TestChangesThatCannotBeWritten: a commit whose changes fail leaves out the changes that wait for it.
 func TestChangesThatCannotBeWritten(t *testing.T) {
 	s := openTemp(t, nil)
 	for range 3 {
@@ -243,7 +243,8 @@ func TestJournalOfTables(t *testing.T) {
 	}
 }
 
-// TestForgottenBucketsAreNotCounted: else each flush would wake the goroutine that writes to the file.
+// TestForgottenBucketsAreNotCounted: else each flush would wake the goroutine that writes to the
+// file.
 func TestForgottenBucketsAreNotCounted(t *testing.T) {
 	s := openTemp(t, nil)
 	fillMany(t, s, 0, 50)

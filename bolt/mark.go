@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/internal/journal"
 )
 
-// mark tells in the file which journal belongs to it, and how far the file has come. It stands in
-// the store's meta bucket under the key "journal":
+// mark records in the file which journal belongs to the file, and up to which position the file has
+// the changes of the journal. The store's meta bucket has the mark under the key "journal":
 //
 //	offset  0  1 if the file needs the journal, 0 if it does not any more, 1 byte
 //	        1  ID of the journal, 16 bytes

@@ -26,18 +26,11 @@ import (
 //
 // # Journal
 //
-// The store appends changes to a journal, a file beside the other one whose name ends in
-// ".journal", and answers after one sync of it. It writes them to the file itself in the
-// background. The journal has at most two times 8 MiB, or two times 32 MiB with a ledger of package
-// spend/boltledger in the file, and Open replays it in about half a second at most. Close writes
-// all changes to the file and removes the journal: then the file alone is enough, and so is a copy
-// that [Store.Backup] makes. Otherwise both belong together: the file says that a journal belongs
-// to it, and which. Open refuses a file whose journal is missing or is another, and a journal whose
-// file is missing; the error says what to put back. The first change of a store goes straight to
-// the file, so a program that changes one bucket makes no journal.
-//
-// Without a journal, see [Options.NoJournal], each commit syncs the file twice. If the disk lies
-// about syncing, a power failure can lose acknowledged decisions.
+// The store has a journal beside the file, unless [Options.NoJournal] is set; the package comment
+// describes it. If a kill has left a journal, Open replays it, which takes about half a second at
+// most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
+// a file whose journal is missing, a file beside the journal of another file, and a journal whose
+// file is missing. The error names the file to put back.
 func Open(path string, o *Options) (*Store, error) {
 	s, err := open(path, o, o == nil || !o.NoJournal)
 	if err != nil {

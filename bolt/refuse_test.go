@@ -207,3 +207,19 @@ func full(t *testing.T, r *Relaxed) {
 	}
 	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
 }
+
+// TestRefusesWhatChangesNothing: after a commit of unknown outcome the file may have buckets that
+// memory lacks. A Delete of such a bucket must not succeed, though it changes nothing in memory.
+func TestRefusesWhatChangesNothing(t *testing.T) {
+	for _, o := range []*Options{nil, {NoJournal: true}} {
+		s := openTemp(t, o)
+		fillup(t, s, "k", 1)
+		fillup(t, s, "k", 1)
+		s.file.Refuse("a commit may or may not last")
+		failsWith(t, s.Delete(t.Context(), "none"), store.ErrUnavailable, "bolt: delete: a commit may or may not last")
+		_, err := s.Fill(t.Context(), op(steady, "k", 2*steady.Capacity, store.IfFits))
+		failsWith(t, err, store.ErrUnavailable, "bolt: fill: a commit may or may not last")
+		_, err = s.Apply(t.Context(), store.Txn{op(steady, "k", 2*steady.Capacity, store.IfFits)})
+		failsWith(t, err, store.ErrUnavailable, "bolt: apply: a commit may or may not last")
+	}
+}

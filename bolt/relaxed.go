@@ -13,8 +13,9 @@ import (
 )
 
 // Relaxed keeps buckets in a bbolt file and decides in memory: it answers before the decision is
-// on the disk, tens of times as often as a [Store]. It is for limits that may forget the
-// last moments when the machine or the program is killed.
+// on the disk, and makes tens of times as many decisions a second as a [Store]. It is for limits
+// that may forget the last moments when the machine or the program is killed. It implements
+// [store.Store], [store.Visitor] and [store.Sizer].
 //
 // # Losses in a crash
 //

@@ -53,8 +53,8 @@ func (r *Relaxed) Verify(ctx context.Context) error {
 
 // write commits all changes at once.
 func (r *Relaxed) write() error {
-	r.mem.writing.Lock()
-	defer r.mem.writing.Unlock()
+	_ = r.mem.writing.take(context.Background())
+	defer r.mem.writing.give()
 	changes, _ := r.mem.collect(func() {})
 	if len(changes) == 0 {
 		return nil

@@ -20,10 +20,13 @@ type resident struct {
 	most     int // number of unchanged buckets that a section keeps
 	sections [sectionCount]section
 	count    atomic.Int64 // of buckets
+	// crowded is called where a bucket was added to more than twice Options.Cached. It must not
+	// block. It may be nil.
+	crowded func()
 
-	// deciding holds one token while somebody decides on copies of buckets, which must stay in
-	// memory meanwhile. It is always taken before writing and before the lock of the file.
-	deciding chan struct{}
+	// deciding is held by those who decide on copies of buckets, which must stay in memory
+	// meanwhile. It is always taken before writing and before the lock of the file.
+	deciding turn
 
 	// several is held for reading by calls that change or read several buckets, and for writing
 	// while changes are collected or published. So a commit has all buckets of a transaction or
@@ -31,7 +34,7 @@ type resident struct {
 	several sync.RWMutex
 	logged  journal.Position // the journal has all changes up to here; guarded by several
 
-	writing sync.Mutex // held during a write to the file; guards view
+	writing turn // held during a write to the file; guards view
 	view    view
 }
 
@@ -55,7 +58,7 @@ type cached struct {
 }
 
 func newResident(s *Store) *resident {
-	m := &resident{s: s, most: max(1, s.options.Cached/sectionCount), deciding: make(chan struct{}, 1)}
+	m := &resident{s: s, most: max(1, s.options.Cached/sectionCount), deciding: newTurn(), writing: newTurn()}
 	m.view = *s.newView()
 	for i := range m.sections {
 		m.sections[i].buckets = make(map[string]*cached)
@@ -64,19 +67,29 @@ func newResident(s *Store) *resident {
 }
 
 // lock waits until nobody else decides on copies, or until ctx ends.
-func (m *resident) lock(ctx context.Context) error {
+func (m *resident) lock(ctx context.Context) error { return m.deciding.take(ctx) }
+
+func (m *resident) unlock() { m.deciding.give() }
+
+// turn is a lock whose waiters may leave.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take locks t, or returns the error of ctx. It returns nil if ctx cannot end.
+func (t turn) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // select would choose at random
 		return err
 	}
 	select {
-	case m.deciding <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (m *resident) unlock() { <-m.deciding }
+func (t turn) give() { <-t }
 
 func (m *resident) section(key string) *section {
 	return &m.sections[maphash.String(m.s.seed, key)%sectionCount]
@@ -101,7 +114,9 @@ func (m *resident) get(p *section, key string) (*cached, error) {
 func (m *resident) add(p *section, key string) *cached {
 	c := &cached{key: strings.Clone(key)}
 	p.buckets[c.key] = c
-	m.count.Add(1)
+	if m.count.Add(1) > int64(2*m.s.options.Cached) && m.crowded != nil {
+		m.crowded()
+	}
 	return c
 }
 
@@ -207,8 +222,8 @@ type change struct {
 }
 
 // collect takes all changes, and returns the position of the journal behind them. No transaction
-// is under way meanwhile, so collect takes all buckets of a transaction or none. It calls also at
-// the same moment. The caller holds m.writing.
+// is under way meanwhile, so collect takes all buckets of a transaction or none. It calls the
+// function also at the same moment. The caller holds m.writing.
 func (m *resident) collect(also func()) (changes []change, p journal.Position) {
 	m.several.Lock()
 	defer m.several.Unlock()
@@ -240,8 +255,8 @@ func (m *resident) settled(changes []change, err error) {
 	}
 }
 
-// commit writes changes to the file in one transaction, and whatever more puts in. more may be nil.
-// The caller holds m.writing.
+// commit writes changes to the file in one transaction, which also has the values that the function
+// more puts in. more may be nil. The caller holds m.writing.
 func (m *resident) commit(changes []change, more func(v *view) error) error {
 	if err := m.s.file.Lock(context.Background()); err != nil {
 		return err

@@ -25,6 +25,7 @@ type beside struct {
 	tables   []*memtable.Changes // in order
 	highest  int64               // time of a flush
 	findings []boltfile.Finding
+	behind   bool // changes that the file needs may be missing
 }
 
 // renewed is the state of a bucket in the journal.
@@ -51,7 +52,7 @@ func (s *salvor) Survey(r *boltfile.Remains) ([]boltfile.Finding, error) {
 // missing. Its types are internal: only this repository can use it, and it may change at any time.
 func SalvageTables(r *boltfile.Remains) (changes []*memtable.Changes, whole bool, err error) {
 	b, err := readBeside(r)
-	return b.tables, !b.mark.inUse || len(b.findings) == 0, err
+	return b.tables, !b.behind, err
 }
 
 // readBeside reads the journal of a file without changing either.
@@ -68,14 +69,17 @@ func readBeside(r *boltfile.Remains) (b beside, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && b.mark.inUse:
 		b.find("is missing, and the last changes of buckets with it")
+		b.behind = true
 		return b, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return b, nil
 	case errors.Is(err, journal.ErrForeign):
 		b.find("is that of another file, and the one of this file is missing with the last changes of buckets")
+		b.behind = true
 		return b, nil
 	case errors.Is(err, errors.ErrUnsupported):
 		b.find("was written by a newer version of brim, which must be used to read it")
+		b.behind = true
 		return b, nil
 	case err != nil:
 		return b, boltfile.Unavailable(fmt.Sprintf("its journal: %v", err), err)
@@ -83,6 +87,7 @@ func readBeside(r *boltfile.Remains) (b beside, err error) {
 	b.size, b.end = j.Size, j.End
 	if b.mark.inUse {
 		b.take(j)
+		b.behind = len(b.findings) > 0
 		return b, nil
 	}
 	for _, damage := range j.Damage {
@@ -91,6 +96,8 @@ func readBeside(r *boltfile.Remains) (b beside, err error) {
 	if j.ID != b.mark.ID && len(j.Bodies) > 0 {
 		b.find("belongs to another file, or to a newer copy of this one; nothing of it is carried over")
 	}
+	// Damage may hide that the file needs the journal that is beside it.
+	b.behind = j.ID != b.mark.ID && len(j.Bodies)+len(j.Damage) > 0
 	return b, nil
 }
 

@@ -27,7 +27,7 @@ func crashed(t *testing.T, keys ...string) (file, log []byte) {
 	fillup(t, s, "old", 1)
 	fillup(t, s, "gone", 1)
 	fillup(t, s, "first", 1)
-	if err := s.logged.writeBack(); err != nil {
+	if err := s.logged.writeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
@@ -150,6 +150,8 @@ func TestSalvageJournal(t *testing.T) {
 				for i := range findings {
 					text := strings.ReplaceAll(findings[i].What+" "+findings[i].Key, "journal ", "journal") + ": " + findings[i].Problem
 					ok = ok && strings.HasPrefix(text, c.findings[i])
+					// The key of a frame that is damaged may be wrong.
+					ok = ok && findings[i].Doubtful == strings.HasPrefix(text, "bucket ")
 				}
 				if !ok {
 					t.Errorf("findings %+v, want %q", findings, c.findings)

@@ -17,12 +17,12 @@ import (
 
 const backend = "bolt"
 
-// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines
-// may use it at once.
+// Store keeps buckets in a bbolt database. It implements [store.Store], [store.Visitor] and
+// [store.Sizer]. Any number of goroutines may use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
 // while its call waits for its turn, the call is taken back. If a context ends while the call's
-// commit is under way, the call answers [store.ErrUnknownOutcome].
+// flush is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	options  Options
 	layout   layout
@@ -42,8 +42,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Fill decides one operation. A lone caller waits for one commit; concurrent callers share it. A
-// refusal and an Ask commit nothing, and an Ask does not wait for the commit of others.
+// Fill decides one operation. A lone caller waits for one flush to the disk; concurrent callers
+// share it. A refusal and an Ask write nothing, and an Ask does not wait for the flush of others.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
@@ -67,7 +67,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return answer.state, nil
 }
 
-// Apply decides transactions, all of them in one commit.
+// Apply decides transactions, all of them in one flush to the disk.
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if ctx.Done() != nil {
 		// A caller whose context ends may change its arguments while the commit is under way.
@@ -80,7 +80,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	return answer.results, store.Wrap(backend, "apply", err)
 }
 
-// Delete removes buckets, all of them in one commit. It removes a damaged bucket, too.
+// Delete removes buckets, all of them in one flush to the disk. It removes a damaged bucket, too.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if ctx.Done() != nil {
 		keys = slices.Clone(keys)

@@ -48,9 +48,9 @@ func (t *fileTables) Update(fn func(v *memtable.View) error) error {
 	})
 }
 
-// tablesRegions is how much larger a region of the journal is if tables may change. Their values
-// are many times as large as the changes of buckets, and the more of them one write to the file
-// has, the fewer pages it writes for each.
+// tablesRegions is the factor by which a region of the journal is larger if tables may change. The
+// values of tables are many times as large as the changes of buckets. In a larger region, one write
+// to the file has more of these values, and so writes fewer pages for each.
 const tablesRegions = 4
 
 // loggedTables writes tables with the journal of a store.
@@ -118,8 +118,8 @@ func tablesOf(body []byte) (changes []byte, ok bool) {
 	return body[1:], true
 }
 
-// tablesBatch is the number of values of tables that one commit writes to the file. A commit
-// writes each page that it touches once, so it takes more than of buckets.
+// tablesBatch is the number of values of tables that one commit writes to the file. It is larger
+// than writeBatch, because a commit writes each page that it touches only once.
 const tablesBatch = 1 << 16
 
 // commitTables writes changes of tables in commits of tablesBatch values.

@@ -163,10 +163,12 @@ func WriteNew(ctx context.Context, path string, write func(file *os.File) error)
 		return nil, fileError(hideTemp(err, temp, path))
 	}
 	defer func() {
+		// It was synced. It is closed first, since Windows removes no file that is open. An Open that
+		// comes between the two finds it unlocked, and removes the temporary name as well.
+		_ = file.Close()
 		if rerr := os.Remove(temp); rerr != nil && err == nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = fileError(hideTemp(rerr, temp, path))
 		}
-		_ = file.Close() // it was synced; the lock goes after the temporary name
 	}()
 	if err := write(file); err != nil {
 		return nil, fileError(hideTemp(err, temp, path))

@@ -100,7 +100,9 @@ func (f *File) Owned() bool { return f.owned }
 // Resemble gives another file the owner and the mode of this one. An operator who uses the file as
 // root must not lock out the program that owns it.
 func (f *File) Resemble(other *os.File) error {
+	f.mu.RLock() // Compact replaces the file
 	info, err := f.file.Stat()
+	f.mu.RUnlock()
 	if err == nil {
 		err = resemble(other, info)
 	}

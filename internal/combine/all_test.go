@@ -42,8 +42,8 @@ func TestAll(t *testing.T) {
 	})
 }
 
-// TestAllWithoutAnswer: a request of several that is queued when the context ends is taken back. One
-// in flight has an unknown outcome.
+// TestAllWithoutAnswer: a request of several that is queued when the context ends is taken back.
+// One in flight has an unknown outcome.
 func TestAllWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

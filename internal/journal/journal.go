@@ -281,11 +281,8 @@ func (j *Journal) Close() error { return j.file.Close() }
 
 // Remove closes the file and removes it, durably.
 func (j *Journal) Remove() error {
-	err := os.Remove(j.path)
-	if cerr := j.file.Close(); errors.Is(err, fs.ErrPermission) && cerr == nil {
-		err = os.Remove(j.path) // Windows removes no file that is open
-	}
-	if err != nil {
+	_ = j.file.Close() // first, since Windows removes no file that is open
+	if err := os.Remove(j.path); err != nil {
 		return err
 	}
 	return durable.Dir(filepath.Dir(j.path))

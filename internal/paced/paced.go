@@ -1,6 +1,6 @@
 // Package paced shares one costly reading, such as a listing of all buckets, among everybody who
-// looks, and bounds its cost: the next reading begins 20 times as long after the end of the last
-// as that took. So readings take at most a twenty-first of the time.
+// looks, and bounds its cost: after a reading, it rests for 20 times as long as the reading took.
+// So readings take at most a twenty-first of the time.
 package paced
 
 import (

@@ -156,9 +156,7 @@ func (l *Ledger) flush(_ int, batch []*request) {
 		return
 	}
 	for _, r := range batch {
-		if r.Err == nil {
-			r.Err = err
-		}
+		r.Err = err // also of jobs that failed by themselves, since they saw the others' changes
 	}
 }
 

@@ -38,8 +38,8 @@ const (
 )
 
 // Tables chooses both tables of every ledger that has one of them. If the list of buckets is
-// damaged, a ledger may have been lost as a whole, so the new file gets one that knows this. A ledger
-// of which only the journal knows is among them.
+// damaged, a ledger may have been lost as a whole, so the new file gets one that knows this. A
+// ledger of which only the journal knows is among them.
 func (*salvor) Tables(r *boltfile.Remains) (tables []*boltfile.Table) {
 	var ledgers []string
 	if !r.Listed {

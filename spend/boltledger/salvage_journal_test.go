@@ -27,7 +27,19 @@ func TestSalvageJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	usage := make(map[string]int64)
+	var older []byte
 	for i := range 40 {
+		if i == 5 { // a copy of the file as it was once closed
+			if err := o.close(); err != nil {
+				t.Fatal(err)
+			}
+			if older, err = os.ReadFile(path); err != nil {
+				t.Fatal(err)
+			}
+			if o, err = openSample(path); err != nil {
+				t.Fatal(err)
+			}
+		}
 		d, err := o.b.Charge(t.Context(), requestOf(i))
 		if err != nil {
 			t.Fatal(err)
@@ -50,20 +62,37 @@ func TestSalvageJournal(t *testing.T) {
 	if last < 0 || middle < 0 || bytes.Contains(file, []byte("request-0039")) {
 		t.Fatal("the journal does not have the last requests, or the file has them")
 	}
+	flip := func(b []byte, at int) []byte {
+		b = bytes.Clone(b)
+		b[at] ^= 1
+		return b
+	}
+	// The mark stands in the file in one place or more, and the newest of them counts.
+	unmarked := bytes.Clone(file)
+	for at := 0; ; at++ {
+		next := bytes.Index(unmarked[at:], []byte("journal"))
+		if next < 0 {
+			break
+		}
+		at += next
+		unmarked[at+len("journal")+4] ^= 1
+	}
 	for i, c := range []struct {
-		name    string
-		journal func() []byte
-		whole   bool
+		name          string
+		file, journal []byte
+		whole         bool
 	}{
-		{"whole", func() []byte { return log }, true},
-		{"missing", func() []byte { return nil }, false},
-		{"damaged in the middle", func() []byte { b := bytes.Clone(log); b[middle] ^= 1; return b }, false},
-		{"damaged in its first page", func() []byte { b := bytes.Clone(log); b[30] ^= 1; return b }, false},
+		{"whole", file, log, true},
+		{"missing", file, nil, false},
+		{"damaged in the middle", file, flip(log, middle), false},
+		{"damaged in its first page", file, flip(log, 30), false},
+		{"whole, and the file does not say that it needs one", unmarked, log, false},
+		{"that of a newer copy of the file", older, log, false},
 	} {
 		from, to := filepath.Join(dir, fmt.Sprint(i, ".db")), filepath.Join(dir, fmt.Sprint(i, "-new.db"))
-		writeFile(t, from, file)
-		if b := c.journal(); b != nil {
-			writeFile(t, from+".journal", b)
+		writeFile(t, from, c.file)
+		if c.journal != nil {
+			writeFile(t, from+".journal", c.journal)
 		}
 		r, err := boltfile.ReadRemains(t.Context(), from, time.Second, nil)
 		if err != nil {
