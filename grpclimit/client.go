@@ -118,8 +118,10 @@ func (c *Client) turn(ctx context.Context, method string, message any) error {
 		return Refusal(st)
 	case ctx.Err() != nil:
 		return ended(ctx.Err())
-	case errors.Is(err, context.DeadlineExceeded): // the turn would be after the deadline
-		return ended(context.DeadlineExceeded)
+	}
+	// A store, too, has deadlines of its own, and its error tells of them.
+	if _, limited := ctx.Deadline(); limited && errors.Is(err, context.DeadlineExceeded) {
+		return ended(context.DeadlineExceeded) // the turn would be after the deadline
 	}
 	return undecided(err)
 }

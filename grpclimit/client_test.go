@@ -113,6 +113,10 @@ func TestClientErrors(t *testing.T) {
 				if err := call(t.Context(), c, notMade); status.Code(err) != codes.Unavailable || !errors.Is(err, errBroken) {
 					t.Errorf("a failing store: %v; want UNAVAILABLE, with the cause in it", err)
 				}
+				s.with = context.DeadlineExceeded
+				if err := call(t.Context(), c, notMade); status.Code(err) != codes.Unavailable || !errors.Is(err, errBroken) {
+					t.Errorf("a store that took too long: %v; want UNAVAILABLE, since the caller has no deadline", err)
+				}
 			})
 		})
 	}

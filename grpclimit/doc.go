@@ -5,9 +5,9 @@
 //	srv := grpc.NewServer(grpc.UnaryInterceptor(limit.Unary), grpc.StreamInterceptor(limit.Stream))
 //
 // Each client has a bucket, by default one per address. A call that fits reaches the handler. A
-// call that does not fit fails with RESOURCE_EXHAUSTED and a RetryInfo, which tells when to come
-// back, or without a RetryInfo if no wait helps. A stream is one call, however many messages it
-// has.
+// call that does not fit fails with RESOURCE_EXHAUSTED and a google.rpc.RetryInfo, which tells when
+// to come back. If no wait helps, there is no RetryInfo. A stream is one call, however many
+// messages it has.
 //
 // [Client] is the client's side: it waits for a turn in a bucket before it makes a call, and obeys
 // the RetryInfo of a server.

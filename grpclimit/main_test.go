@@ -31,11 +31,12 @@ var errBroken = errors.New("broken")
 type failing struct {
 	store.Store
 	fails bool
+	with  error // beside errBroken
 }
 
 func (f *failing) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if f.fails {
-		return store.State{}, errBroken
+		return store.State{}, errors.Join(errBroken, f.with)
 	}
 	return f.Store.Fill(ctx, op)
 }

@@ -40,8 +40,8 @@ type ServerOptions struct {
 	// come over a Unix socket. A key that no store can keep, because it is too long or not UTF-8,
 	// is replaced by its hash.
 	//
-	// The address is that of the connection. If proxies stand in front, all clients have theirs: a
-	// Key must then tell the clients apart.
+	// The address is that of the connection. If a proxy stands in front, all its clients have the
+	// address of the proxy: a Key must then tell the clients apart.
 	Key func(ctx context.Context, method string) string
 	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
 	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)

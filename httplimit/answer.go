@@ -127,12 +127,12 @@ func blockedFor(st brim.State) time.Duration {
 }
 
 // Refuse answers a request whose n units a Limiter refused with st, as the handlers of [New] do
-// without header fields: with status 413 if n exceeds the capacity, else with status 429 and
-// Retry-After, or without it if no wait helps. It is for handlers that ask the Limiter
-// themselves. The State of an [brim.OverLimitError] may be passed, too.
+// with [NoFields]: with status 413 if n exceeds the capacity, and with status 429 otherwise. A 429
+// has a Retry-After, unless no wait helps. Refuse is for handlers that ask the Limiter themselves.
+// st may be the State of a [brim.OverLimitError], too.
 //
 // Retry-After is st.RetryAfter in whole seconds, rounded up. To keep clients that were refused
-// together from coming back together, add a random time to it before.
+// together from coming back together, add a random time to st.RetryAfter before the call.
 func Refuse(w http.ResponseWriter, st brim.State, n float64) { (&fields{}).refuse(w, st, n) }
 
 // refuse answers a request whose n units were refused with st.
@@ -167,9 +167,12 @@ func (f *fields) tooMany(w http.ResponseWriter, wait time.Duration) {
 func tooLarge(w http.ResponseWriter, n, capacity float64) {
 	writeProblem(w, problem{
 		Title: "Content Too Large", Status: http.StatusRequestEntityTooLarge,
-		Detail: fmt.Sprintf("The request costs %v units and the limit is %v at a time.", n, capacity),
+		Detail: fmt.Sprintf("The request costs %s units and the limit is %s at a time.", inFull(n), inFull(capacity)),
 	})
 }
+
+// inFull writes f without an exponent, since a Content-Length has many digits.
+func inFull(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // wholeSeconds rounds up: a client that comes back earlier is refused again.
 func wholeSeconds(d time.Duration) float64 { return math.Ceil(d.Seconds()) }

@@ -4,7 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,15 @@ func TestFieldsShowThePeriod(t *testing.T) {
 		check(n, upTo(longest))
 		n = upTo(1 << 20)
 		check(n, n*upTo(longest/n))
+	}
+}
+
+// The costs of a refusal are as readable as the Content-Length that they come from.
+func TestRefuseInFull(t *testing.T) {
+	w := httptest.NewRecorder()
+	Refuse(w, brim.State{Capacity: 10_000_000}, 12_345_678)
+	if want := "costs 12345678 units and the limit is 10000000 at a time"; !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s; want %q", w.Body, want)
 	}
 }
 

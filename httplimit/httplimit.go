@@ -7,7 +7,8 @@
 // Each client has a bucket, by default one per address. A request that fits reaches the handler.
 // A request that does not fit is answered with status 429 (RFC 6585, section 4) and Retry-After
 // in whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
-// answered with status 413 and no Retry-After, because no wait would help.
+// answered with status 413 (RFC 9110, section 15.5.14) and no Retry-After, because no wait would
+// help.
 //
 // A handler that finds the cost of a request by itself asks the Limiter and answers a refusal by
 // [Refuse].
@@ -54,7 +55,8 @@ const (
 	// the problem type of that draft.
 	DraftFields
 	// XRateLimitFields sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset,
-	// which no document defines. Reset is the number of seconds until the bucket is empty.
+	// which no document defines. Reset is the number of seconds until the bucket is empty and not
+	// blocked; there is no such field if the bucket never gets empty.
 	XRateLimitFields
 )
 

@@ -11,15 +11,16 @@ import (
 
 // Count tells how many buckets a store had, and how much room they took.
 type Count struct {
-	Buckets int64
+	Buckets int64         // without damaged ones
 	Bytes   int64         // as [store.Size] returns them; -1 if the store does not tell
-	At      time.Time     // when the count began, by this process's clock
-	Took    time.Duration // until it ended
+	At      time.Time     // the beginning of the count, by this process's clock
+	Took    time.Duration // the duration of the count
 }
 
 // Census counts the buckets of a store for metrics, which ask often. A count visits every bucket.
-// So all who ask share one count, and the next begins 20 times as long after the end of the last
-// as that took: Count.At tells how old the answer is. It is safe for concurrent use.
+// So all who ask share one count. After a count that took one second, the Census rests for 20
+// seconds, and in proportion after a shorter or longer count; Count.At tells how old the answer is.
+// It is safe for concurrent use.
 type Census struct{ value *paced.Value[Count] }
 
 // NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not a [Store]

@@ -9,8 +9,9 @@
 //	lim := brim.New(s, nil)
 //
 // [Hooks] are plain functions, so they can feed any library for metrics or traces. The modules
-// observe/prombrim and observe/otelbrim, beside this package, feed Prometheus and OpenTelemetry; see
-// docs/observability.md. [Log] feeds package log/slog. A [Census] counts the buckets of a store.
+// observe/prombrim and observe/otelbrim, beside this package, feed Prometheus and OpenTelemetry;
+// see docs/observability.md. [Log] feeds package log/slog. A [Census] counts the buckets of a
+// store.
 //
 // A [Store] reports the calls that pass through it, so its place among other wrappers matters. If
 // the Store wraps a store of package refusals, it reports every call. If a store of package

@@ -68,6 +68,8 @@ type Decision struct {
 	// Operations is the number of operations that were decided together, this one included: 1 for
 	// a Fill, and the length of the transaction in an Apply.
 	Operations int
+
+	shadowed bool // package shadow let the transaction of the operation pass
 }
 
 // Block is the block of a bucket by Limiter.Block, or its end by Limiter.Unblock.

@@ -20,8 +20,8 @@ type Options struct {
 	// Key returns the form of a bucket's key that hooks get. If it is nil, hooks get an empty
 	// string. It must be safe for concurrent use.
 	Key func(key string) string
-	// Clock replaces the clock that measures calls, for tests. It must be safe for concurrent
-	// use.
+	// Clock replaces this process's clock, which measures calls, for tests. It must be safe for
+	// concurrent use.
 	Clock func() time.Time
 }
 
@@ -49,7 +49,8 @@ type Store struct {
 	clock func() time.Time
 }
 
-// New returns a Store that wraps s and calls h; o may be nil. It fails if s is nil.
+// New returns a Store that wraps s and calls h; o may be nil. If s is nil, New fails with
+// [store.ErrClosed].
 func New(s store.Store, h Hooks, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -92,7 +93,7 @@ func (s *Store) end(p *span, failed int, err error) {
 	}
 }
 
-func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
+func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted, shadowed bool, operations int) {
 	switch op.Mode {
 	case store.Ask:
 	case store.Block, store.Unblock:
@@ -107,7 +108,7 @@ func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accep
 		}
 		s.hooks.Decision(ctx, Decision{
 			Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
-			State: st, Accepted: accepted, Operations: operations,
+			State: st, Accepted: accepted, Operations: operations, shadowed: shadowed,
 		})
 	}
 }
@@ -117,7 +118,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	p := s.begin(ctx, MethodFill, 1)
 	st, err := s.inner.Fill(p.ctx, op)
 	if err == nil {
-		s.decided(p.ctx, &op, st, st.Accepted, 1)
+		s.decided(p.ctx, &op, st, st.Accepted, shadowed(&st), 1)
 	}
 	s.end(&p, 0, err)
 	return st, err
@@ -133,8 +134,9 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 			failed++
 			continue
 		}
+		passed := slices.ContainsFunc(r.States, func(st store.State) bool { return shadowed(&st) })
 		for j := range r.States {
-			s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, len(txns[i]))
+			s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, passed, len(txns[i]))
 		}
 	}
 	s.end(&p, failed, err)

@@ -15,16 +15,16 @@
 // Decision.Shadowed reports it, and metrics count it under the outcome "shadowed". To enforce the
 // limit, leave the Store out.
 //
-// # What passes
+// # Calls that pass
 //
 // TryFillup, TryFillupAll, Do, Wait and AbleToAccept pass. Fillup, Drain, Block, State and the
-// calls for operators need no shadow, and are those of the wrapped store. An error of the store
-// stays an error. The caller decides what it means, so a program that tries a limit should go on,
-// as httplimit.FailOpen does.
+// calls for operators refuse nothing, and are those of the wrapped store. An error of the store
+// stays an error. A program that tries a limit should go on after an error, as httplimit.FailOpen
+// does.
 //
 // Hold, Capture and Release answer [errors.ErrUnsupported]: a hold that does not fit reserves
-// nothing, so there would be nothing to capture. So does a Shaper: it waits for turns, and what
-// does not fit has none.
+// nothing, so there would be nothing to capture. A Shaper gets the same error: it waits for turns,
+// and an amount that does not fit has no turn.
 //
 // # Beside enforced limits
 //
@@ -33,6 +33,6 @@
 // brim.Options.Prefix for instance, if the store has enforced limits as well: a penalty is stored
 // with the bucket.
 //
-// The numbers tell what the limit would have refused if the callers behaved as they do. Callers
-// that are refused come back, or leave.
+// The hooks count the calls that the limit would have refused if no caller changed its behavior.
+// Under an enforced limit, callers that are refused come back later, or leave.
 package shadow

@@ -14,7 +14,7 @@ const backend = "shadow"
 // concurrent use.
 type Store struct{ inner store.Store }
 
-// New returns a Store that wraps s. It fails if s is nil.
+// New returns a Store that wraps s. If s is nil, New fails with [store.ErrClosed].
 func New(s store.Store) (*Store, error) {
 	if s == nil {
 		err := fmt.Errorf("%w: the store to wrap is nil", store.ErrClosed)

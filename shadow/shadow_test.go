@@ -158,7 +158,7 @@ func TestShadowDecidesAsTheLimit(t *testing.T) {
 		return w
 	}
 	enforced := observed(inMemory(t, clock), func(d observe.Decision) {
-		if d.Mode == store.IfFits && d.State.RetryAfter > 0 {
+		if d.Mode == store.IfFits && !d.Accepted {
 			refused++
 		}
 	})
@@ -219,7 +219,31 @@ func TestShadowDecidesAsTheLimit(t *testing.T) {
 		}
 	}
 	if shadowed != refused || refused < 1000 {
-		t.Errorf("%d calls would have been refused; the enforced limit refused %d", shadowed, refused)
+		t.Errorf("%d operations would have been refused; the enforced limit refused %d", shadowed, refused)
+	}
+}
+
+// TestLabelsOfTransactions sees that hooks count an operation as accepted only if its units went in.
+func TestLabelsOfTransactions(t *testing.T) {
+	labels := map[string]string{}
+	s := inMemory(t, &testClock{time.Unix(1_800_000_000, 0)})
+	w, err := observe.New(wrap(t, s), observe.Hooks{Decision: func(_ context.Context, d observe.Decision) { labels[d.Key] = d.Label() }},
+		&observe.Options{Key: func(key string) string { return key }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := func(key string, n float64, mode store.Mode) store.Op {
+		return store.Op{Bucket: limit.For(key), Amount: n, Mode: mode}
+	}
+	if _, err := w.Apply(t.Context(),
+		store.Txn{op("with room", 5, store.IfFits), op("without", 11, store.IfFits)},
+		store.Txn{op("went in", 5, store.IfFits), op("over the rim", 11, store.Clamp)},
+	); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"with room": "shadowed", "without": "shadowed", "went in": "accepted", "over the rim": "spilled"}
+	if !reflect.DeepEqual(labels, want) {
+		t.Errorf("labels %v, want %v", labels, want)
 	}
 }
 

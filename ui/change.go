@@ -150,13 +150,16 @@ func (h *Handler) act(w http.ResponseWriter, v *visit) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
+// maxReason is the most bytes of a reason: 200 characters of up to 4 bytes, and some to spare.
+const maxReason = 1000
+
 // wanted reads the values of the form.
 func (p *changePage) wanted() (uiapi.Change, *failure) {
 	c := uiapi.Change{Act: p.Act, Keys: []string{p.Form}, Reason: p.Reason}
 	bad := func(detail string) (uiapi.Change, *failure) {
 		return c, &failure{status: http.StatusBadRequest, title: "This cannot be", detail: detail}
 	}
-	if p.Reason == "" || len(p.Reason) > 1000 {
+	if p.Reason == "" || len(p.Reason) > maxReason {
 		return bad("Give a reason of at most 200 characters.")
 	}
 	switch p.Act {
@@ -180,11 +183,21 @@ func (p *changePage) wanted() (uiapi.Change, *failure) {
 	return c, nil
 }
 
+// changeTimeout limits the time that the store has for a change. A reset may have thousands of
+// keys.
+const changeTimeout = 30 * time.Second
+
 // make makes a change, logs it, and returns the state of the last bucket after it.
 func (h *Handler) make(v *visit, c uiapi.Change) (st store.State, f *failure) {
 	if len(c.Keys) == 0 || len(c.Keys) > 1 && c.Act != uiapi.Reset {
 		return st, &failure{
 			status: http.StatusBadRequest, title: "This cannot be", detail: "A change takes one key, and a reset one or more.", err: store.ErrInvalidKey,
+		}
+	}
+	if len(c.Reason) > maxReason {
+		return st, &failure{
+			status: http.StatusBadRequest, title: "This cannot be",
+			detail: fmt.Sprintf("The reason has %d bytes, and at most %d are kept.", len(c.Reason), maxReason),
 		}
 	}
 	keys := make([]string, len(c.Keys))
@@ -193,7 +206,8 @@ func (h *Handler) make(v *visit, c uiapi.Change) (st store.State, f *failure) {
 			return st, f
 		}
 	}
-	ctx := observe.WithReason(v.Context(), c.Reason)
+	ctx, cancel := context.WithTimeout(observe.WithReason(v.Context(), c.Reason), changeTimeout)
+	defer cancel()
 	if c.Act == uiapi.Reset {
 		err := h.store.Delete(ctx, keys...)
 		return st, h.logged(v, c, err)

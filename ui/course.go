@@ -76,9 +76,9 @@ func (r *Recorder) course(key string, now time.Time) (c course, ok bool) {
 	return c, true
 }
 
-// levels returns the level as a curve over the seconds since begin, for a [Window] from there. After
-// the last call, the level leaks by the limit of that call. With several calls in a second, the
-// curve passes all levels of that second.
+// levels returns the level as a curve over the seconds since begin, for a [Window] from there.
+// After the last call, the level leaks by the limit of that call. With several calls in a second,
+// the curve passes all levels of that second.
 func (c *course) levels(begin time.Time) []plot.Point {
 	var points []plot.Point
 	for i := range c.slots {

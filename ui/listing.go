@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"time"
@@ -54,14 +56,21 @@ type listing struct {
 	places  map[string]int // of the tallies by key
 }
 
-// read lists the store of the page. It is not called twice at the same time.
-func (h *Handler) read(ctx context.Context) (*listing, error) {
+// read lists the store of the page. It is not called twice at the same time. It has a goroutine of
+// its own, so net/http does not recover a panic of the store or of Options.Key; read does.
+func (h *Handler) read(ctx context.Context) (latest *listing, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.logger.Error("ui: a listing panicked", "panic", p, "stack", string(debug.Stack()))
+			latest, err = h.last, fmt.Errorf("ui: a listing panicked: %v; the log has the stack", p)
+		}
+	}()
 	l := &listing{at: h.clock()}
 	if last := h.last; last != nil { // the store is about as large as it was
 		l.rows, l.text = make([]row, 0, len(last.rows)+len(last.rows)/8), make([]byte, 0, len(last.text)+len(last.text)/8)
 	}
 	var storeNow time.Time
-	err := store.Visit(ctx, h.store, "", func(e store.Entry) bool {
+	err = store.Visit(ctx, h.store, "", func(e store.Entry) bool {
 		if e.At.After(storeNow) {
 			storeNow = e.At
 		}

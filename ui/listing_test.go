@@ -275,7 +275,8 @@ func TestHashedKeys(t *testing.T) {
 	m.get("bucket?key="+key).want(t, http.StatusNotFound)
 }
 
-// TestNoForm has an Options.Key without a form for some key: the pages show nothing, and not the key.
+// TestNoForm has an Options.Key without a form for some key: the pages show nothing, and not the
+// key.
 func TestNoForm(t *testing.T) {
 	m := mount(t, func(o *Options) { o.Key = func(string) string { return "" } })
 	m.fill(t, "card:4242", 5)

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -29,10 +31,15 @@ type fakeStore struct {
 	store.Store
 	visits atomic.Int64
 	down   atomic.Bool
-	slow   func() // called in each listing; nil does nothing
+	slow   func()      // called in each listing; nil does nothing
+	hangs  atomic.Bool // calls wait for the end of their context
 }
 
-func (f *fakeStore) failing() error {
+func (f *fakeStore) failing(ctx context.Context) error {
+	if f.hangs.Load() {
+		<-ctx.Done()
+		return store.Wrap("fake", "call", ctx.Err())
+	}
 	if f.down.Load() {
 		return store.Wrap("fake", "call", store.ErrUnavailable)
 	}
@@ -44,21 +51,21 @@ func (f *fakeStore) Visit(ctx context.Context, prefix string, each func(store.En
 	if f.slow != nil {
 		f.slow()
 	}
-	if err := f.failing(); err != nil {
+	if err := f.failing(ctx); err != nil {
 		return err
 	}
 	return store.Visit(ctx, f.Store, prefix, each)
 }
 
 func (f *fakeStore) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	if err := f.failing(); err != nil {
+	if err := f.failing(ctx); err != nil {
 		return nil, err
 	}
 	return f.Store.Read(ctx, buckets...)
 }
 
 func (f *fakeStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if err := f.failing(); err != nil {
+	if err := f.failing(ctx); err != nil {
 		return store.State{}, err
 	}
 	return f.Store.Fill(ctx, op)
@@ -249,25 +256,85 @@ func TestAccess(t *testing.T) {
 
 // TestStoreGoesAway stops the store while the page is open, and starts it again.
 func TestStoreGoesAway(t *testing.T) {
-	m := mount(t, nil)
-	m.fill(t, "a", 5)
-	m.get("").want(t, http.StatusOK, "bucket?key=a")
-	m.store.down.Store(true)
+	synctest.Test(t, func(t *testing.T) {
+		m := mount(t, nil)
+		m.fill(t, "a", 5)
+		m.get("").want(t, http.StatusOK, "bucket?key=a")
+		m.store.down.Store(true)
+		m.later()
+		p := m.get("").want(t, http.StatusOK, "The store does not answer", "bucket?key=a", "store unavailable", "The numbers are 1h old")
+		if strings.Contains(p.body, "There are no buckets") {
+			t.Error("the page shows no buckets, and not the old ones")
+		}
+		m.get("bucket?key=a").want(t, http.StatusServiceUnavailable, "The store does not answer", `id="live"`)
+		m.get("api/list").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
+		m.get("api/state?key=a").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
+		synctest.Wait()
+		m.store.down.Store(false)
+		m.later()
+		p = m.get("").want(t, http.StatusOK, "The numbers are 0s old")
+		if strings.Contains(p.body, "does not answer") {
+			t.Error("the page says that the store does not answer, and it does")
+		}
+		m.get("bucket?key=a").want(t, http.StatusOK, "Read at")
+	})
+}
+
+// later has the page list the store again, an hour later. No listing may be under way, since it
+// would seem to take the hour. A test calls later in a bubble of synctest.
+func (m *mounted) later() {
 	m.clock.advance(time.Hour)
-	m.get("") // begins the listing that fails
-	eventually(t, func() bool { return strings.Contains(m.get("").body, "The store does not answer") })
-	p := m.get("").want(t, http.StatusOK, "bucket?key=a", "store unavailable", "The numbers are 1h old")
-	if strings.Contains(p.body, "There are no buckets") {
-		t.Error("the page shows no buckets, and not the old ones")
-	}
-	m.get("bucket?key=a").want(t, http.StatusServiceUnavailable, "The store does not answer", `id="live"`)
-	m.get("api/list").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
-	m.get("api/state?key=a").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
-	m.store.down.Store(false)
-	m.clock.advance(time.Hour)
-	eventually(t, func() bool { return !strings.Contains(m.get("").body, "does not answer") })
-	m.get("").want(t, http.StatusOK, "The numbers are 0s old")
-	m.get("bucket?key=a").want(t, http.StatusOK, "Read at")
+	m.get("") // shows the old listing and begins the next
+	synctest.Wait()
+}
+
+// TestStoreHangs changes a bucket in a store that does not answer.
+func TestStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mount(t, nil)
+		m.fill(t, "a", 5)
+		form := m.forms(t, uiapi.Drain, "a", "1")
+		m.store.hangs.Store(true)
+		begin := time.Now()
+		m.post("act", form).want(t, http.StatusServiceUnavailable, "The store does not answer")
+		if took := time.Since(begin); took != changeTimeout {
+			t.Errorf("the answer came after %v, want %v", took, changeTimeout)
+		}
+	})
+}
+
+// TestListingPanics has a panic in a function that the program gave to the page, and in the store.
+func TestListingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var badKey, badVisit atomic.Bool
+		badKey.Store(true)
+		m := mount(t, func(o *Options) {
+			o.Key = func(key string) string {
+				if badKey.Load() {
+					panic("no such secret")
+				}
+				return key
+			}
+		})
+		m.store.slow = func() {
+			if badVisit.Load() {
+				panic("visit")
+			}
+		}
+		m.fill(t, "a", 5)
+		m.get("").want(t, http.StatusServiceUnavailable, "a listing panicked: no such secret")
+		if log := m.log.String(); !strings.Contains(log, "ui.(*listing).add") {
+			t.Errorf("the log has no stack: %s", log)
+		}
+		synctest.Wait()
+		badKey.Store(false)
+		m.later()
+		m.get("").want(t, http.StatusOK, "bucket?key=a")
+		synctest.Wait()
+		badVisit.Store(true)
+		m.later()
+		m.get("").want(t, http.StatusOK, "a listing panicked: visit", "bucket?key=a")
+	})
 }
 
 // TestNoListingYet opens the page over a store that is away from the beginning.
@@ -275,15 +342,4 @@ func TestNoListingYet(t *testing.T) {
 	m := mount(t, nil)
 	m.store.down.Store(true)
 	m.get("").want(t, http.StatusServiceUnavailable, "The store does not answer", `id="live"`)
-}
-
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for range 2000 {
-		if ok() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("it does not happen")
 }

@@ -41,14 +41,17 @@ func (l *listing) orderOf(rows []chunked) []uint32 {
 // than one call in a hundred then meets a listing at work.
 type breather struct{ began time.Time }
 
-// breathe is called for each step. It rests four times as long as the steps since the last rest took,
-// and at most two milliseconds, since steps that wait for a server need no rest.
+// breathe is called for each step. It rests four times as long as the steps since the last rest
+// took, and at most half a millisecond, since steps that wait for a server need no rest. A call
+// that meets the listing at work may wait until it rests, so it works for some 50 microseconds at a
+// time.
 func (b *breather) breathe(step int) {
-	if step%2048 != 2047 {
+	const between = 256
+	if step%between != between-1 {
 		return
 	}
 	if !b.began.IsZero() {
-		time.Sleep(min(4*time.Since(b.began), 2*time.Millisecond))
+		time.Sleep(min(4*time.Since(b.began), 500*time.Microsecond))
 	}
 	b.began = time.Now()
 }

@@ -203,6 +203,10 @@ func TestProgramPosts(t *testing.T) {
 		t.Error("the bucket is still there")
 	}
 	post(token, "").want(t, http.StatusForbidden)
+	long := httptest.NewRequest(http.MethodPost, "http://ops.example/limits/api/change",
+		strings.NewReader(`{"act":"reset","keys":["a"],"reason":"`+strings.Repeat("x", maxReason+1)+`"}`))
+	long.Header.Set(uiapi.TokenField, own())
+	m.do(long).want(t, http.StatusBadRequest, "at most 1000")
 }
 
 // TestTokenIsSpentOnce sends a spent token again with a line break in it, which base64 ignores.

@@ -35,10 +35,13 @@ type RecorderOptions struct {
 // [Window]. It costs a call about as much as a mutex, allocates nothing, and never asks the store.
 // It is safe for concurrent use.
 //
-// The Recorder knows the calls of its own process, and the times are those of the store. It keeps
-// a fixed number of buckets: a new one takes the place of the one that was called least of those
-// that share its place. A bucket is sure to be kept while it gets more than one in 16 of the calls
-// whose keys share its place; each place gets about 16/Keys of all calls.
+// A call that package shadow let pass counts as refused, and so does a Fillup that spilled units.
+//
+// The Recorder knows the calls of its own process only. Its times are on the store's clock. It
+// keeps a fixed number of buckets, in groups of 16. The key of a bucket decides its group. In a
+// full group a new bucket takes the place of the bucket that was called least. A bucket that gets
+// more than one in 16 of the calls of its group is sure to be kept; a group gets about 16/Keys of
+// all calls.
 type Recorder struct {
 	seed maphash.Seed
 	sets []set
@@ -160,7 +163,8 @@ func (t *slot) add(d *observe.Decision, second, us uint32) {
 	// The level right before an accepted amount is an extreme, too. The level after a call that
 	// was refused, or lost units over the rim, is one by itself. The built-in min and max look for
 	// NaN, which takes as long as all else here.
-	if d.Accepted {
+	in := d.Accepted && d.State.Spilled == 0 && !d.Shadowed()
+	if in {
 		before := level - float32(d.Amount)
 		if before < 0 {
 			before = 0
@@ -187,7 +191,7 @@ func (t *slot) add(d *observe.Decision, second, us uint32) {
 	}
 	if us >= t.end {
 		t.end, t.level = us, level
-		if d.Accepted {
+		if in {
 			t.rate = float32(d.State.LeakRate)
 		}
 	}

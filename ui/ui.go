@@ -14,7 +14,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Access is what a request may do.
+// Access is the right of a request.
 type Access uint8
 
 const (
@@ -58,8 +58,8 @@ type Options struct {
 	// bytes and its key, and during a listing twice that. The pages find other buckets by their
 	// whole key.
 	MaxListed int
-	// Logger gets an entry for each change, at level Info, or Warn if the change cannot be, or Error
-	// if the store failed; nil means [slog.Default], since no change may go unnoticed.
+	// Logger gets an entry for each change, at level Info, or Warn if the change cannot be, or
+	// Error if the store failed; nil means [slog.Default], since no change may go unnoticed.
 	Logger *slog.Logger
 	// Clock replaces the clock that tells ages, for tests.
 	Clock func() time.Time

@@ -69,7 +69,7 @@ func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[En
 	}
 	lines := json.NewDecoder(bufio.NewReader(body))
 	if err := lines.Decode(&l); err != nil {
-		return l, nil, errors.Join(c.notPage(err), body.Close())
+		return l, nil, errors.Join(c.notPage(store.ErrUnavailable, err), body.Close())
 	}
 	return l, func(yield func(Entry, error) bool) {
 		defer func() { _ = body.Close() }() // only read from
@@ -80,7 +80,7 @@ func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[En
 				return
 			}
 			if err != nil {
-				yield(e, c.notPage(err))
+				yield(e, c.notPage(store.ErrUnavailable, err))
 				return
 			}
 			if !yield(e, nil) {
@@ -125,7 +125,7 @@ func (c *Client) Change(ctx context.Context, change Change) (store.State, error)
 	defer func() { _ = body.Close() }() // only read from
 	var e Entry
 	if err := json.NewDecoder(body).Decode(&e); err != nil {
-		return store.State{}, c.notPage(err)
+		return store.State{}, c.notPage(store.ErrUnknownOutcome, err)
 	}
 	return e.State(), nil
 }
@@ -138,7 +138,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, value a
 	}
 	defer func() { _ = body.Close() }() // only read from
 	if err := json.NewDecoder(body).Decode(value); err != nil {
-		return c.notPage(err)
+		return c.notPage(store.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -166,13 +166,13 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 		return answer.Body, nil
 	}
 	defer func() { _ = answer.Body.Close() }() // only read from
-	return nil, c.refused(answer)
+	return nil, c.refused(method, answer)
 }
 
 // unreached returns the error of a request that got no answer. The error of a change that was sent
 // says that its outcome is unknown.
 func (c *Client) unreached(ctx context.Context, method string, err error) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && method != http.MethodPost {
 		return ctx.Err()
 	}
 	var u *url.Error
@@ -186,12 +186,17 @@ func (c *Client) unreached(ctx context.Context, method string, err error) error 
 	return fmt.Errorf("%s: %w: %w", c, kind, err)
 }
 
-// refused returns the error of an answer with another status than 200.
-func (c *Client) refused(answer *http.Response) error {
+// refused returns the error of an answer with another status than 200. A proxy in front of the page
+// may answer a change that the page makes nevertheless, for instance with status 504.
+func (c *Client) refused(method string, answer *http.Response) error {
 	var p Problem
 	err := json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&p)
 	if err != nil || p.Status != answer.StatusCode || p.Detail == "" {
-		return c.notPage(fmt.Errorf("status %s", answer.Status))
+		kind := store.ErrUnavailable
+		if method == http.MethodPost && answer.StatusCode >= http.StatusInternalServerError {
+			kind = store.ErrUnknownOutcome
+		}
+		return c.notPage(kind, fmt.Errorf("status %s", answer.Status))
 	}
 	detail := strings.Map(func(r rune) rune { // it goes to a terminal
 		if r < ' ' || r == 0x7f {
@@ -212,6 +217,6 @@ func (c *Client) refused(answer *http.Response) error {
 var ErrForbidden = errors.New("not allowed")
 
 // notPage returns the error of an answer that no page gives.
-func (c *Client) notPage(err error) error {
-	return fmt.Errorf("%s: %w: the answer is not that of a page of package ui: %w", c, store.ErrUnavailable, err)
+func (c *Client) notPage(kind, err error) error {
+	return fmt.Errorf("%s: %w: the answer is not that of a page of package ui: %w", c, kind, err)
 }

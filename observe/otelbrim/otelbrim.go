@@ -62,6 +62,7 @@ type instruments struct {
 
 // New makes the metrics and returns the hooks that feed them; o may be nil. Give the hooks to
 // [observe.New], and their Trace to the backend's options. The hooks are safe for concurrent use.
+// New fails if a limit has two names in [Options.Limits], or if the MeterProvider refuses a metric.
 func New(o *Options) (observe.Hooks, error) {
 	if o == nil {
 		o = &Options{}
@@ -139,8 +140,9 @@ func (m *instruments) decision(ctx context.Context, d observe.Decision) {
 	m.decisions.Add(ctx, 1, both)
 	if label == "spilled" {
 		accepted := metric.WithAttributeSet(attribute.NewSet(limit, attribute.String("outcome", "accepted")))
-		m.units.Add(ctx, d.Amount-d.State.Spilled, accepted)
-		m.units.Add(ctx, d.State.Spilled, both)
+		spilled := min(d.State.Spilled, d.Amount) // a rounding error can put it above, and a counter never falls
+		m.units.Add(ctx, d.Amount-spilled, accepted)
+		m.units.Add(ctx, spilled, both)
 	} else {
 		m.units.Add(ctx, max(0, d.Amount), both)
 	}

@@ -2,8 +2,10 @@ package prombrim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,7 +24,8 @@ type Options struct {
 	Census *observe.Census
 }
 
-// The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every program.
+// The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every
+// program.
 var (
 	ratios    = []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}
 	waits     = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3600}
@@ -47,10 +50,14 @@ type ofLimit struct {
 
 // New registers the metrics with reg and returns the hooks that feed them; o may be nil. Give the
 // hooks to [observe.New], and their Trace to the backend's options. The hooks are safe for
-// concurrent use. New fails if a metric is registered already.
+// concurrent use. New fails if reg is nil, if a metric is registered already, if a name in
+// [Options.Limits] is not UTF-8, or if a limit has two names there.
 func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	if o == nil {
 		o = &Options{}
+	}
+	if reg == nil {
+		return observe.Hooks{}, errors.New("prombrim: the Registerer is nil; pass prometheus.DefaultRegisterer, or one of your own")
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -79,6 +86,9 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	}
 	limits, names := make(map[store.Limit]*ofLimit), make(map[store.Limit]string)
 	for name, l := range o.Limits {
+		if !utf8.ValidString(name) {
+			return observe.Hooks{}, fmt.Errorf("prombrim: a limit is called %q: a name must be UTF-8", name)
+		}
 		if first, is := names[l]; is {
 			return observe.Hooks{}, fmt.Errorf("prombrim: the limit %+v has two names, %q and %q: keep one", l, first, name)
 		}
@@ -122,8 +132,9 @@ func (m *ofLimit) observe(d *observe.Decision) {
 	outcome := d.Label()
 	m.decisions[outcome].Inc()
 	if outcome == "spilled" {
-		m.units["accepted"].Add(d.Amount - d.State.Spilled)
-		m.units[outcome].Add(d.State.Spilled)
+		spilled := min(d.State.Spilled, d.Amount) // a rounding error can put it above, and Add panics below 0
+		m.units["accepted"].Add(d.Amount - spilled)
+		m.units[outcome].Add(spilled)
 	} else {
 		m.units[outcome].Add(max(0, d.Amount))
 	}

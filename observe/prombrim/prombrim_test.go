@@ -163,6 +163,38 @@ brim_store_buckets 2
 	}
 }
 
+// TestSpillOfAll fills a full bucket with an amount of which 0.3000000000000007 units spill, by the
+// rounding of doubles. A counter of prometheus panics if it should fall.
+func TestSpillOfAll(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	h, err := New(reg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := observe.New(newStore(t), h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim := brim.New(s, nil)
+	for _, n := range []float64{10, 0.3} {
+		if _, err := lim.Fillup(t.Context(), named.For("card:4711"), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP brim_units_total Units that went in, or stayed outside.
+# TYPE brim_units_total counter
+brim_units_total{limit="other",outcome="accepted"} 10
+brim_units_total{limit="other",outcome="blocked"} 0
+brim_units_total{limit="other",outcome="never"} 0
+brim_units_total{limit="other",outcome="refused"} 0
+brim_units_total{limit="other",outcome="shadowed"} 0
+brim_units_total{limit="other",outcome="spilled"} 0.3
+`), "brim_units_total"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDoc compares the metrics with their list in the documentation of the package.
 func TestDoc(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
@@ -222,6 +254,13 @@ func TestNewFails(t *testing.T) {
 	if _, err := New(reg, &Options{Limits: map[string]store.Limit{"a": named, "b": named}}); err == nil ||
 		!strings.Contains(err.Error(), "two names") {
 		t.Errorf("two names of a limit: %v", err)
+	}
+	if _, err := New(reg, &Options{Limits: map[string]store.Limit{"a\xff": named}}); err == nil ||
+		!strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("a name that no label can have: %v", err)
+	}
+	if _, err := New(nil, nil); err == nil || !strings.Contains(err.Error(), "Registerer is nil") {
+		t.Errorf("no registry: %v", err)
 	}
 	taken := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "brim_retries_total", Help: "Attempts of which nothing was applied.",
