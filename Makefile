@@ -28,10 +28,14 @@ help: ## list the targets
 # The packages whose tests take longest, so that they begin first. They often wait for a server.
 LONG := ./postgres ./spend/pgledger ./redisstore ./bolt
 
-# "go test" compiles and vets every package, also one without tests. "go build" would link every
-# program besides. GOGC=400 saves a tenth of the time, in the linker above all.
+# "go vet" keeps its results in the build cache and "go test -vet=all" does not: apart, they save two
+# seconds. "go test" compiles every package, also one without tests; "go build" would link every
+# program besides. GOGC=400 saves a tenth of the time, in the linker above all, and temporary files
+# in memory a fifth.
 quick: ## build, vet, and the tests that need no server, in 20 seconds; random tests are shorter
-	GOGC=400 $(GO) test -short -count=1 -vet=all -p 4 -ldflags=-s ./bolt ./cmd/brim ./...
+	$(GO) vet ./...
+	@dir=$$(.ci/scratch); trap 'rm -rf "$$dir"' EXIT; set -x; \
+	TMPDIR=$$dir GOGC=400 $(GO) test -short -count=1 -vet=off -p 4 -ldflags=-s ./bolt ./cmd/brim ./...
 
 test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
 	$(PGTEST) $(GO) test -race -ldflags=-w -timeout 20m -p 3 $(TESTFLAGS) $(LONG) ./...

@@ -95,6 +95,22 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareNoisyRounds compares with results whose rounds differ.
+func TestCompareNoisyRounds(t *testing.T) {
+	kept := ran(map[string]float64{boltName: 20, boltUpdate: 1})
+	kept.Measured[0].Rates[0] /= 2 // a round of ratio 10
+	for _, c := range []struct {
+		ratio float64
+		ok    bool
+	}{{17.2, true}, {16.8, true}, {10, true}, {9.9, false}} {
+		now := ran(map[string]float64{boltName: c.ratio, boltUpdate: 1})
+		text, err := compare(kept, now, checkedCells(2), func(string) bool { return true })
+		if (err == nil) != c.ok || strings.Contains(text, "as low as a kept round") != (c.ok && c.ratio < 17) {
+			t.Errorf("%v after rounds of 10, 20 and 20: %v\n%s", c.ratio, err, text)
+		}
+	}
+}
+
 func TestCompareOnlyTheChosen(t *testing.T) {
 	kept := ran(map[string]float64{boltName: 20, boltUpdate: 1, memoryName: 2, rateName: 1})
 	now := ran(map[string]float64{memoryName: 2, rateName: 1})

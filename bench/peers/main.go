@@ -20,7 +20,8 @@
 // An interrupt ends the run, and the part that was done is written. A second one ends it at once.
 //
 // With -check FILE the command measures for three minutes and compares the ratios with those of
-// FILE, the results.json of another run. It exits with status 1 if a ratio is below 0.85 of that.
+// FILE, the results.json of another run. It exits with status 1 if a ratio is below 0.85 of that
+// and below the ratio of every round of it.
 package main
 
 import (
