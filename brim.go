@@ -57,6 +57,7 @@ package brim
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -82,8 +83,8 @@ import (
 type Limit = store.Limit
 
 // Over returns the limit of a bucket that drains in period once it is full: Over(100,
-// time.Hour) leaks 100 units per hour. If period is not positive, every call with the limit is
-// refused with [ErrInvalidLimit].
+// time.Hour) leaks 100 units per hour. If period is not positive, the limit is invalid, and
+// every call with the limit returns [ErrInvalidLimit].
 func Over(capacity float64, period time.Duration) Limit { return store.Over(capacity, period) }
 
 // Smooth returns the limit of a queue that releases rate units per second and keeps none of
@@ -91,8 +92,8 @@ func Over(capacity float64, period time.Duration) Limit { return store.Over(capa
 // maxWait of at most the callers' timeout less the time of the work after the turn. Such a limit
 // passes [Shaper.CheckTimeout].
 //
-// If rate or maxWait is not positive, every call with the limit is refused with
-// [ErrInvalidLimit].
+// If rate or maxWait is not positive, the limit is invalid, and every call with the limit
+// returns [ErrInvalidLimit].
 func Smooth(rate float64, maxWait time.Duration) Limit {
 	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
 }
@@ -111,9 +112,9 @@ func Smooth(rate float64, maxWait time.Duration) Limit {
 // refused. The decisions equal those of the algorithm, ties included, if the bucket is empty at
 // least once in three weeks.
 //
-// Interval plus tolerance must be less than 2^52 nanoseconds, about 52 days. If it is not, if
-// interval is not positive or if tolerance is negative, every call with the limit is refused
-// with [ErrInvalidLimit].
+// Interval plus tolerance must be less than 2^52 nanoseconds, about 52 days. Interval must be
+// positive, and tolerance must not be negative. Otherwise the limit is invalid, and every call
+// with the limit returns [ErrInvalidLimit].
 func GCRA(interval, tolerance time.Duration) (limit Limit, cost float64) {
 	const longest = 1<<52 - 1 // a larger double has no halves
 	if interval <= 0 || tolerance < 0 || interval > longest || tolerance > longest-interval {
@@ -144,8 +145,8 @@ type Bucket = store.Bucket
 //		Spilled      float64       // units of a Fillup that exceeded the capacity and were lost
 //		RetryAfter   time.Duration // if not Accepted, the wait until the amount fits; else 0
 //		At           time.Time     // the bucket's time at the decision, on the store's clock
-//		BlockedUntil time.Time     // end of a penalty, on the store's clock; zero if not blocked
-//		Accepted     bool          // this call's amount went in wholly
+//		BlockedUntil time.Time     // end of the block, on the store's clock; zero if not blocked
+//		Accepted     bool          // this call's amount fits, and no block keeps it out
 //		Full         bool          // this call filled the bucket to its capacity
 //		Estimate     bool          // a wrapper answered from memory, without asking the store
 //	}
@@ -182,8 +183,8 @@ var (
 	// ErrInvalidAmount reports an amount that is NaN, infinite, negative or above 2^53, or so
 	// small that adding it to the capacity changes nothing.
 	ErrInvalidAmount = store.ErrInvalidAmount
-	// ErrInvalidLimit reports a capacity or leak rate out of range, or one key with two limits
-	// in one TryFillupAll.
+	// ErrInvalidLimit reports a capacity, leak rate, penalty or block out of range, one key with
+	// two limits in one TryFillupAll, or a limit without a leak in a [Shaper].
 	ErrInvalidLimit = store.ErrInvalidLimit
 	// ErrNotHeld reports a capture or release of more units than the bucket holds.
 	ErrNotHeld = store.ErrNotHeld
@@ -219,12 +220,15 @@ func (e *OverLimitError) Error() string {
 	case e.RetryAfter != Never:
 		return fmt.Sprintf("brim: %v: it would fit in %v", ErrOverLimit, e.RetryAfter)
 	case e.LeakRate == 0:
-		return fmt.Sprintf("brim: %v: %v units are left of %v, and the bucket does not leak",
-			ErrOverLimit, e.Remaining(), e.Capacity)
+		return fmt.Sprintf("brim: %v: %s units are left of %s, and the bucket does not leak",
+			ErrOverLimit, inFull(e.Remaining()), inFull(e.Capacity))
 	}
-	return fmt.Sprintf("brim: %v: it can never fit; the bucket takes %v units at most",
-		ErrOverLimit, e.Capacity-e.Held)
+	return fmt.Sprintf("brim: %v: it can never fit; the bucket takes %s units at most",
+		ErrOverLimit, inFull(e.Capacity-e.Held))
 }
+
+// inFull writes f without an exponent: an operator looks for the million of the configuration.
+func inFull(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // Is reports whether target is [ErrOverLimit].
 func (e *OverLimitError) Is(target error) bool { return target == ErrOverLimit }

@@ -11,8 +11,8 @@ import (
 
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
-// A Limiter remembers no bucket, only the callers that are in [Limiter.Wait]: any number of
-// goroutines may share a Limiter, and any number of Limiters may share a store. If the context is
+// Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
+// Limiter keeps no bucket, only the list of callers that are in [Limiter.Wait]. If the context is
 // already done, a method returns the context's error and changes nothing.
 type Limiter struct {
 	store   store.Store
@@ -56,7 +56,8 @@ func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (st State,
 }
 
 // Fillup puts n units into b up to its capacity. The excess is lost and reported as Spilled.
-// Use it to count events that have already happened, which no limit can refuse.
+// Use it to count events that have already happened, which no limit can refuse. Accepted is false
+// if units spilled, or if b is blocked; the units go into a blocked bucket all the same.
 //
 // Full reports that this call filled b to its capacity. Because b leaks, it is full only for an
 // instant, and a later call cannot find out that it was full.
@@ -68,11 +69,11 @@ func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (st State, er
 }
 
 // AbleToAccept reports, in State.Accepted, whether n units would fit into b now. If they would
-// not, RetryAfter is the wait until they would. Both are the answer of a TryFillup at the same
-// moment; the level is the level as it is.
+// not, RetryAfter is the wait until they would. A TryFillup at the same moment would return the
+// same Accepted and RetryAfter. The Level is that of b without the n units.
 //
-// It writes nothing, sets no penalty and reserves nothing: another caller may fill b before the
-// answer arrives. To decide and fill in one step, use [Limiter.TryFillup].
+// AbleToAccept writes nothing, sets no penalty and reserves nothing: another caller may fill b
+// before the answer arrives. To decide and fill in one step, use [Limiter.TryFillup].
 func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: b, Amount: n, Mode: store.Ask}, n)
 	return st, err
@@ -234,12 +235,13 @@ func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
 
 // Block keeps everybody out of b for d on the store's clock, or [UntilEmpty]: nothing fits into a
 // blocked bucket, and only Fillup still counts. The level and the held units of b stay as they are.
-// Use it to stop a caller by hand; [Limiter.WithPenalty] does so after an overflow.
+// Use Block to stop a caller by hand. [Limiter.WithPenalty] blocks a bucket after an overflow.
 //
-// The block is stored with the bucket, which Block creates if need be, so all processes respect it.
-// Block prolongs an earlier block and never shortens it; [Limiter.Unblock] ends it. The
-// State reports the end as BlockedUntil. If d is below a microsecond and not UntilEmpty, the error
-// is [ErrInvalidLimit]. Why the bucket is blocked is not stored; package observe can log it.
+// The block is stored with the bucket, so all processes respect it. If there is no such bucket,
+// Block creates it. Block prolongs an earlier block and never shortens it; [Limiter.Unblock] ends
+// it. The State reports the end as BlockedUntil. If d is below a microsecond and not UntilEmpty,
+// the error is [ErrInvalidLimit]. The store does not keep the reason for a block; WithReason in
+// package observe passes it to a log.
 //
 // If the error is [ErrUnknownOutcome], b may be blocked. After any other error it is not.
 func (l *Limiter) Block(ctx context.Context, b Bucket, d time.Duration) (st State, err error) {
@@ -259,9 +261,9 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 }
 
 // WithPenalty returns a Limiter over the same store, with the same prefix, that blocks a bucket
-// after an overflow. An overflow is a TryFillup, Fillup, Hold or TryFillupAll that does not
-// fit. Each bucket that has no room for its amount is blocked for d on the store's clock, or
-// [UntilEmpty]. Nothing fits into a blocked bucket; only Fillup still counts.
+// after an overflow. An overflow is a TryFillup, TryFillupAll, Fillup, Hold or Do whose amount
+// does not fit. Each bucket that has no room for its amount is blocked for d on the store's
+// clock, or [UntilEmpty]. Nothing fits into a blocked bucket; only Fillup still counts.
 //
 // The block is stored with the bucket, so all processes respect the block, and it lasts as long
 // as the stored bucket does. A later overflow can prolong the block but never shortens it: a
@@ -273,9 +275,9 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
 // transaction writes anything else, and commit the transaction after a refusal.
 //
-// A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those
-// four methods answer [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and
-// costs as much as an accepted call.
+// A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those five
+// methods return [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and costs
+// as much as an accepted call.
 func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	with := *l
 	with.penalty = d
@@ -283,14 +285,14 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 }
 
 // List returns the buckets whose keys start with prefix, each once, with its state by the limit
-// last written. Keys are without the Limiter's own prefix. The order is the store's: a store in
-// memory has none, and bolt and postgres list in byte order of key. An error ends the listing.
+// last written. Keys are without the Limiter's own prefix. The order is the store's: memory and
+// Redis have none, and bolt and postgres list in byte order of key. An error ends the listing.
 // If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
 //
-// List is for operators. It passes over the store once, by [store.Visit], and holds nothing in it
-// meanwhile, so the caller may take its time, and may write to the store. The listing may or may
-// not show changes that are made meanwhile.
+// List is for operators. It passes over the store once, by [store.Visit]. It holds no lock while
+// the caller handles a bucket, so the caller may take its time, and may write to the store. The
+// listing may or may not show changes that are made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		prefix := l.prefix + prefix
@@ -312,6 +314,8 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 
 // Reset removes the bucket with that key: its level, its held units and its block. The next
 // call finds the bucket empty. Resetting a bucket that does not exist does nothing.
+//
+// If the error is [ErrUnknownOutcome], the bucket may be gone. After any other error it is not.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	key = l.key(key)
 	if err := store.ValidateKey(key); err != nil {
@@ -320,10 +324,11 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return l.store.Delete(ctx, key)
 }
 
-// Prune removes the buckets of the whole store, whatever their prefix, that have leaked empty
-// and hold nothing. It reports how many it removed. Call it now and then, so that the store
-// does not grow with keys that are no longer used. Prune changes no answer: an empty bucket and
-// an absent one are the same.
+// Prune removes the buckets of the whole store, whatever their prefix, that have leaked empty,
+// hold nothing and are not blocked. It spares a bucket that became empty less than the store's
+// MaxSkew ago. Prune returns the number of buckets that it removed, also if it fails half-way.
+// Call it now and then, so that the store does not grow with keys that are no longer used. Prune
+// changes no answer: an empty bucket and an absent one are the same.
 func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Prune(ctx) }
 
 // fill validates an operation and lets the store decide it. Least is the smallest amount that

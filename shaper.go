@@ -39,7 +39,7 @@ type Shaper struct {
 // ShaperOptions adjust a [Shaper]. The zero value is the default.
 type ShaperOptions struct {
 	// MaxWait is the longest wait for a turn. An amount that would wait longer is refused. 0
-	// means no bound beyond the capacity of the bucket; see Limit.MaxWait.
+	// means no bound beyond the capacity of the bucket; see [store.Limit.MaxWait].
 	MaxWait time.Duration
 }
 
@@ -63,7 +63,8 @@ func NewShaper(l *Limiter, o *ShaperOptions) (*Shaper, error) {
 // CheckTimeout returns an error if a bucket with limit l can make a caller wait longer than
 // timeout, the time after which the caller gives up. Once such a queue is full, it serves
 // nobody: every caller has given up when its turn comes. Call CheckTimeout where limits are
-// configured, and log the error, which suggests a capacity.
+// configured, and log the error, which suggests a capacity. The error is [ErrInvalidLimit], also
+// if l is invalid or does not leak.
 //
 // The rule is that of [Smooth]. A limit passes if its capacity is at most that of Smooth for the
 // same leak rate and timeout, or if MaxWait of the Shaper is at most timeout. To leave time for
@@ -201,10 +202,10 @@ func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.due)) }
 
 // Cancel takes the reservation back before its turn, and reports whether it did.
 //
-// If somebody has reserved behind the reservation, Cancel takes nothing back: the turns behind
-// it stay, and a newcomer would get one of them, too. If a penalty blocks the bucket, Cancel
-// takes nothing back either. The turn then passes unused. After the turn, and for a refused
-// reservation, Cancel does nothing.
+// If somebody has reserved behind the reservation, Cancel takes nothing back. The later turns are
+// given out already and stay as they are, so a newcomer would get a turn that somebody else has.
+// If a penalty blocks the bucket, Cancel takes nothing back either. The turn then passes unused.
+// After the turn, and for a refused reservation, Cancel does nothing.
 //
 // If the error is [ErrUnknownOutcome], the reservation may have been taken back, and a later
 // Cancel does nothing. After any other error Cancel may be called again.

@@ -28,8 +28,8 @@ import (
 // between two processes small amounts overtake large ones. A Shaper knows the turn beforehand and
 // asks the store once, but no wait frees the room of held units for it.
 //
-// An error is the context's or the store's. If the error is [ErrUnknownOutcome], n may have gone
-// in. After any other error it did not.
+// If the context ends during the wait, Wait returns the context's error. If the error is
+// [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	if l.penalty != 0 {
 		l = l.WithPenalty(0)
@@ -65,7 +65,7 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 		if st, err = l.store.Fill(ctx, op); err != nil {
 			return State{}, err
 		}
-		l.lines.setAsking(w, false)
+		l.lines.setAsking(w, st.Accepted)
 	}
 	return st, nil
 }
@@ -148,7 +148,8 @@ func (l *lines) leave(w *waiter) {
 	}
 }
 
-// setAsking notes that the store is asked to put the units of w in, or has refused them.
+// setAsking sets whether the store has the units of w, perhaps. It has them while it is asked to put
+// them in, and once it has accepted them.
 func (l *lines) setAsking(w *waiter, asking bool) {
 	l.mu.Lock()
 	w.asking = asking

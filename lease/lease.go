@@ -60,8 +60,8 @@ type Store struct {
 	closed   atomic.Bool
 }
 
-// New returns a Store that wraps s; o may be nil. It fails if s is nil or an option is out of
-// range.
+// New returns a Store that wraps s; o may be nil. If s is nil, New fails with [store.ErrClosed]. It
+// also fails if an option is out of range.
 func New(s store.Store, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}

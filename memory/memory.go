@@ -50,16 +50,16 @@ type Options struct {
 	// before Prune removes it.
 	MaxSkew time.Duration
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
-	// starts none. New buckets have the store remove empty ones in any case, so PruneEvery is
-	// for a program whose memory must shrink when no new buckets come. The interval counts on
+	// starts none. When new buckets come, the store removes empty ones in any case, so PruneEvery
+	// is for a program whose memory must shrink when no new buckets come. The interval counts on
 	// the process's clock, also if Clock is set.
 	PruneEvery time.Duration
 	// Logger gets clock skew and pruning. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Store is a [store.Store] and a [store.Visitor] in memory. It may be used by any number of
-// goroutines at once.
+// Store is a [store.Store], a [store.Visitor] and a [store.Sizer] in memory. It may be used by any
+// number of goroutines at once.
 type Store struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock

@@ -91,9 +91,9 @@ func answerPuts(s *Store, g group, r row) []*fillRequest {
 	return nil
 }
 
-// answerUnwritten answers requests from the snapshot of a statement that wrote nothing. It
-// returns them where the snapshot would have let one through: then the locked row refused it,
-// or another statement has to decide.
+// answerUnwritten answers requests from the snapshot of a statement that wrote nothing. If the
+// snapshot would have accepted one of them, answerUnwritten returns all of them: the locked row has
+// refused that one, or another statement has to decide.
 func answerUnwritten(s *Store, g group, r row) []*fillRequest {
 	for _, req := range g.reqs {
 		rec := r.rec

@@ -121,10 +121,10 @@ func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([
 // decideAll decides the transactions of calls. It stops and reports again where the rows of a
 // refused transaction, which are not locked, do not suffice to decide it.
 //
-// The refused ones come first, so they see the rows as one statement has read them. The others
-// take effect at the commit. Meanwhile somebody else may fill a row that is not locked. An answer
-// that had both that row as it was read, and another row as the commit will leave it, would have
-// been true at no time.
+// decideAll decides the refused transactions first, so they see the rows as one statement has read
+// them. The others take effect at the commit. Between the two, somebody else may fill a row that is
+// not locked. An answer with that row as it was read, and with another row as the commit will leave
+// it, would describe a state that never existed.
 func (s *Store) decideAll(
 	w *working, calls [][]store.Txn, refused map[int32]bool,
 ) (results []store.Result, again bool) {

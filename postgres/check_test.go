@@ -58,8 +58,8 @@ func TestCheckOfTable(t *testing.T) {
 	}
 }
 
-// TestCheckOfDeadRows deletes buckets while the vacuum is not allowed to keep up, and then vacuums a
-// table that stays large.
+// TestCheckOfDeadRows deletes buckets while the vacuum is not allowed to keep up, and then vacuums
+// a table that stays large.
 func TestCheckOfDeadRows(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
@@ -68,8 +68,12 @@ func TestCheckOfDeadRows(t *testing.T) {
 		SELECT 1, now(), 1, 0, repeat('k', 100) || n FROM generate_series(1, 60000) AS n`)
 	execute(t, admin, "DELETE FROM "+schema+".buckets")
 	until(t, "the dead rows to be counted", func() bool { return found(t, admin, schema) == "warning dead rows" })
-	execute(t, admin, "VACUUM "+schema+".buckets")
-	until(t, "the vacuum to be counted", func() bool { return found(t, admin, schema) == "warning bloat" })
+	// VACUUM keeps the rows that an older transaction may still see. Other tests have such
+	// transactions in the same database, so one VACUUM is not always enough.
+	until(t, "the vacuum to be counted", func() bool {
+		execute(t, admin, "VACUUM "+schema+".buckets")
+		return found(t, admin, schema) == "warning bloat"
+	})
 }
 
 // TestCheckOfRights checks as users who may not do everything.

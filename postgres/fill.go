@@ -17,15 +17,16 @@ import (
 // refused it. Others fill the bucket meanwhile, so the next snapshot mostly refuses.
 const asks = 3
 
-// cautious is how many statements for TryFillups look before they lock, from the last time at which
-// refusals and buckets without a row were not rare. try_fast.sql costs less where it answers nearly
-// all amounts; try_many.sql answers all at once, and writes nothing where one is refused.
+// cautious is how many statements for TryFillups look before they lock, counted from the last
+// statement after which refusals and buckets without a row were frequent. try_fast.sql costs less
+// where it answers nearly all amounts; try_many.sql answers all at once, and writes nothing where
+// one is refused.
 const cautious = 32
 
-// rare and rarePortable bound the answers that a filler takes for rare: at most one such answer in
-// so many of the last ones. The second statement of a flush costs as much as some dozens of keys,
-// most of it for its commit. In the portable form it is the look that comes in addition, so that
-// form looks only where more is refused.
+// Refusals and buckets without a row are frequent if there is more than one among this many of the
+// last answers. A fast statement leaves such answers to a second statement, which costs as much as
+// some dozens of keys, most of it for its commit. In the portable form the look is the additional
+// statement, so that form looks only where more is refused.
 const (
 	rare         = 64
 	rarePortable = 16
@@ -152,8 +153,8 @@ func (f *filler) countRefusals(open int) {
 	f.caution(refusals, len(f.tries), rare)
 }
 
-// caution decides from the refusals among the last answers how the next ones are found. More than
-// one in so many, rare, are not rare.
+// caution decides from the refusals among the last answers whether the next statements look before
+// they lock. They do if more than one in rare answers was a refusal.
 func (f *filler) caution(refusals, answers, rare int) {
 	f.refusals, f.answers = f.refusals+refusals, f.answers+answers
 	switch {

@@ -141,11 +141,13 @@ func (s *Store) remove(ctx context.Context, q pgrun.Queryer, keys []string, lock
 	return err
 }
 
-// prunePages is how many pages of the table one statement of Prune reads: some milliseconds.
+// prunePages is how many pages of the table one statement of Prune reads, which takes some
+// milliseconds.
 const prunePages = 1000
 
-// Prune removes buckets that have leaked empty, some pages of the table at a time. It leaves
-// rows that somebody is filling for the next Prune. See [store.Store].
+// Prune removes buckets that have leaked empty, some pages of the table at a time. It leaves rows
+// that somebody is filling to the next Prune. After an error, the number counts the buckets that
+// were removed before it. See [store.Store].
 //
 // On a table that is partitioned or distributed, or with [Options.Portable], Prune finds empty
 // buckets by their keys, which costs more. It answers [errors.ErrUnsupported] if the table is of

@@ -46,14 +46,14 @@ type Options struct {
 	// client stops in the middle of a call for several buckets, the server ends its transaction
 	// after this time, by idle_in_transaction_session_timeout.
 	StatementTimeout time.Duration
-	// Portable has the store send only statements that an engine accepts which keeps the table on
-	// several servers. The store finds out by itself whether Citus distributes the table, so this
-	// is for other engines. Decisions are as exact, and cost several times as much.
+	// Portable limits the store to statements that work if an engine distributes the table over
+	// several servers. The store finds out by itself whether Citus does so; set Portable for other
+	// engines. Decisions are as exact, and cost several times as much.
 	//
 	// A table that PostgreSQL itself has partitioned needs no portable statements.
 	Portable bool
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
-	// starts none.
+	// starts none. The interval counts on this process's clock.
 	PruneEvery time.Duration
 	// Clock replaces the server's clock, for tests and for replaying logs. It must be safe for
 	// concurrent use.
@@ -69,12 +69,12 @@ type Options struct {
 	Trace store.Trace
 }
 
-// Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may
-// use it at once.
+// Store is a [store.Store] and a [store.Sizer] in a PostgreSQL table. Any number of goroutines and
+// processes may use it at once.
 type Store struct {
 	run *pgrun.Runner
 	sql atomic.Pointer[statements]
-	// generation counts the texts that the statements have had.
+	// generation numbers the texts of the statements; see resized.
 	generation atomic.Int32
 	maxSkew    time.Duration
 	log        *slog.Logger
@@ -86,8 +86,9 @@ type Store struct {
 	pruner     *pruner.Pruner
 }
 
-// New returns a store over the caller's pool. Close does not close the pool. New sends nothing,
-// so a missing table shows in the first call. o may be nil.
+// New returns a store over the caller's pool. Close does not close the pool. New sends nothing, so
+// the first call reports a missing table. o may be nil. New fails if the pool is nil, or if an
+// option is negative or not a name.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -149,9 +150,9 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 // resized gives the statements new texts, and so new plans, because the table has grown or shrunk.
 func (s *Store) resized() { s.sql.Store(newStatements(s.run.Names, int(s.generation.Add(1)))) }
 
-// Runner returns the machinery by which the packages of this repository run transactions over
-// the store's pool and clock. Its type is internal, so only they can call anything on it. It
-// closes with the store.
+// Runner returns the machinery by which the packages of this repository run transactions over the
+// store's pool and clock. It closes with the store. Its type is internal: only this repository can
+// use it, and it may change at any time.
 func (s *Store) Runner() *pgrun.Runner { return s.run }
 
 // minBatch is how many calls must wait before a second statement is sent beside one in flight.

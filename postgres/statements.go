@@ -24,8 +24,8 @@ type statements struct {
 	portableDelete, portableScan, portableExpired, portableDoom             string
 }
 
-// newStatements renders the statements of a generation. The server keeps a plan for each text, so
-// the generation stands in the texts: those of the next have new plans.
+// newStatements renders the statements of a generation. The server keeps a plan for each text. Each
+// text contains the number of its generation, so the next generation gets new plans.
 func newStatements(names pgname.Names, generation int) *statements {
 	render := renderer(names)
 	note := ""

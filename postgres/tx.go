@@ -23,13 +23,13 @@ import (
 //
 // Like the transaction, the store is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Nothing is applied before it commits, so no outcome is
-// unknown. Closing the store does nothing.
+// unknown. Prune answers [errors.ErrUnsupported], and Close does nothing.
 func (s *Store) With(tx pgx.Tx) store.Store { return &txStore{s: s, tx: tx} }
 
 // WithSQL is [Store.With] for a transaction of package database/sql, for applications whose own
 // statements go through it: those of sqlc, bun, gorm and sqlx among them. The database must be
-// open with pgx's driver, github.com/jackc/pgx/v5/stdlib. The transaction of another driver is
-// [errors.ErrUnsupported] at the first call, which then sends nothing.
+// open with pgx's driver, github.com/jackc/pgx/v5/stdlib. If the transaction is that of another
+// driver, the first call answers [errors.ErrUnsupported] and sends nothing.
 //
 // database/sql sends one statement at a time. A TryFillup of an existing bucket is one statement
 // all the same. A Hold, a penalty, or a call for several buckets is three to seven statements,

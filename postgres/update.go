@@ -12,9 +12,13 @@ import (
 // commits together when fn returns nil. If fn returns an error, nothing commits and Update
 // returns that error. See [Store.With] for the rules inside.
 //
-// fn deadlocks with another transaction that fills the same buckets in another order. Update
-// then runs fn again, up to three times. If the error is [store.ErrUnknownOutcome], the
-// transaction may have committed; after any other error it has not.
+// If another transaction fills the same buckets in another order, the two can deadlock. The server
+// then ends one of them, and Update runs fn again, up to three times. So fn must do nothing outside
+// its store that must not happen twice. After fn has returned, its store answers
+// [store.ErrClosed].
+//
+// If the error is [store.ErrUnknownOutcome], the transaction may have committed; after any other
+// error it has not.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	return s.run.Transact(ctx, "update", func(tx pgx.Tx) error {
 		inside := &txStore{s: s, tx: tx}

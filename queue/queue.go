@@ -10,7 +10,8 @@
 //
 // The queue lives in memory and belongs to one process. Use brim's Shaper for a queue that
 // several processes share or that survives a restart. With a Shaper, each caller waits for its
-// own turn; with a Queue, callers go on at once and the worker handles the items.
+// own turn; with a Queue, callers go on at once and the worker handles the items. Times are those
+// of this process's monotonic clock.
 package queue
 
 import (
@@ -25,9 +26,9 @@ import (
 )
 
 var (
-	// ErrFull is returned by Put if the item does not fit. The item is not in the queue.
+	// ErrFull is the error of a Put whose item does not fit. The item is not in the queue.
 	ErrFull = errors.New("queue: full")
-	// ErrClosed is returned by Put after Close or Abandon. The item is not in the queue.
+	// ErrClosed is the error of a Put after Close or Abandon. The item is not in the queue.
 	ErrClosed = errors.New("queue: closed")
 )
 

@@ -219,8 +219,8 @@ func (b *batch) numberKeys() {
 //	     u16 key, u16 limit, f64 amount, u32 how often,
 //	     u16 further amounts, each: f64 amount, u32 how often
 //	u16  further groups
-//	u16  transactions, each: u16 operations, each: u16 key, u8 code, u16 limit, f64 amount, f64 hold,
-//	     f64 ceiling, f64 time of the ceiling, f64 and f64 duration of the block
+//	u16  transactions, each: u16 operations, each: u16 key, u8 code, u16 limit, f64 amount,
+//	     f64 hold, f64 ceiling, f64 time of the ceiling, f64 and f64 duration of the block
 //	u16  limits, each: u8 length of the form, f64 capacity, f64 leak rate, the form of limit.go
 //
 // The four u16 stand together. The limits follow them, then the groups.

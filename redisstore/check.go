@@ -13,10 +13,11 @@ import (
 
 // Check asks the server, or each primary of the cluster, for settings and states that break or
 // weaken the promises of the store: its version and role, eviction, the append-only file, replicas,
-// and the state of the cluster. It needs INFO and CONFIG GET, in a cluster CLUSTER INFO as well; a
-// finding that is [store.Unchecked] tells which the user lacks. It writes nothing.
+// and the state of the cluster. It sends INFO and CONFIG GET, and in a cluster CLUSTER INFO. If the
+// user may not send one of them, a finding that is [store.Unchecked] names the command. Check
+// writes nothing.
 //
-// An error means that the client is none for a store, see [New], or that a server gave no answer.
+// An error means that [New] would refuse the type of the client, or that a server gave no answer.
 func Check(ctx context.Context, client redis.UniversalClient) ([]store.Finding, error) {
 	s, err := newStore(client, nil)
 	if err != nil {

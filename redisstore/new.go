@@ -21,12 +21,11 @@ import (
 // close the client. o may be nil.
 //
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
-// fails if they cannot be reached, if a server is older than Redis 6.2, or if it evicts keys when
-// its memory is full; see Options.AllowEviction. Where the server forbids the question, New logs
-// that.
+// fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
+// full; see [Options.AllowEviction]. If a server forbids the question, New logs that and goes on.
 //
-// New refuses a [*redis.Ring], because it sends a bucket to another server when one fails, where
-// the bucket is empty. It refuses a cluster client with ReadOnly, RouteByLatency or
+// New refuses a [*redis.Ring]: when a server of a ring fails, the ring sends its buckets to another
+// server, where they are empty. New refuses a cluster client with ReadOnly, RouteByLatency or
 // RouteRandomly, because a replica is behind its primary.
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	s, err := newStore(client, o)

@@ -40,14 +40,15 @@ type Options struct {
 	// client; 0 means [DefaultLanes].
 	Lanes int
 	// BatchSize is the largest number of buckets in one script, unless a transaction alone has
-	// more; 0 means [DefaultBatchSize], whose script holds the server for less than a
-	// millisecond. Calls for one bucket share its place.
+	// more; 0 means [DefaultBatchSize]. A script of that size holds the server for less than a
+	// millisecond. All calls for one bucket in a script count as one.
 	BatchSize int
 	// CallTimeout bounds the wait of a script for a connection, and the time for which the store
 	// follows a bucket that moves in a cluster; 0 means [DefaultCallTimeout]. The client's
 	// ReadTimeout bounds the wait for the answer, and so does CallTimeout if the client has
-	// ContextTimeoutEnabled. A script that they cut off has an unknown outcome. WAIT and WAITAOF
-	// wait for half of that time. A caller whose own context ends waits for none of them.
+	// ContextTimeoutEnabled. A script whose answer does not come in time has an unknown outcome.
+	// WAIT and WAITAOF wait for half of the time for which the client waits for an answer. A caller
+	// whose own context ends waits no longer.
 	CallTimeout time.Duration
 	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
 	// for concurrent use, and read a year from 1970 to 2524. Buckets of a store with a Clock do

@@ -28,7 +28,7 @@ func Over(capacity float64, period time.Duration) Limit {
 
 // MaxWait reports the time that a full bucket takes to drain, rounded up to a microsecond. In a
 // bucket that is used as a queue no unit waits longer. The time is [Never] if the bucket does
-// not leak.
+// not leak, or if the time exceeds 292 years.
 func (l Limit) MaxWait() time.Duration {
 	us := l.Capacity / l.LeakRate * 1e6
 	// The capacity or the leak rate was often computed from the time. The quotient is then a few
@@ -74,7 +74,9 @@ type State struct {
 	// BlockedUntil is the time on the store's clock before which nothing fits. It is zero if
 	// the bucket is not blocked.
 	BlockedUntil time.Time
-	// Accepted reports whether the amount of this call went in wholly.
+	// Accepted reports whether the amount of this call fits and no block keeps it out. TryFillup
+	// and Hold put their amount in only if they are accepted. AbleToAccept puts nothing in. A
+	// Fillup into a blocked bucket puts its units in and is not accepted.
 	Accepted bool
 	// Full reports whether this call filled the bucket to its capacity. A Fillup that loses
 	// units is Full, too. A refusal by TryFillup or Hold, a read, a Drain, a Release and a
@@ -90,8 +92,8 @@ type State struct {
 func (s State) Remaining() float64 { return max(0, s.Capacity-s.Level-s.Held) }
 
 // TimeToEmpty reports the time after At in which Level leaks if nothing more goes in, rounded
-// up to a microsecond. It is [Never] if the bucket does not leak. Held units do not leak, so
-// they do not count.
+// up to a microsecond. It is 0 if Level is 0. Otherwise it is [Never] if the bucket does not
+// leak, or if the time exceeds 292 years. Held units do not leak, so they do not count.
 func (s State) TimeToEmpty() time.Duration {
 	if s.Level <= 0 {
 		return 0

@@ -4,11 +4,11 @@
 // Applications import package brim and one backend. This package is for authors of a backend or
 // of a wrapper around one. It contains the types that both sides need ([Limit], [Bucket],
 // [State]), the interface of a backend ([Store]), the rules of a bucket ([Record.Fill] and
-// [Decide]), the validators that run before any backend is called ([Op.Validate] and its kin),
-// and the errors.
+// [Decide]), the validators that run before any backend is called ([Op.Validate], [Txn.Validate],
+// [Bucket.Validate] and [ValidateKey]), and the errors.
 //
-// A backend can have two capabilities beside the interface: it can visit its buckets in one pass, and
-// tell the bytes that they take; see [Visitor] and [Sizer].
+// A backend can have two capabilities beside the interface: it can visit its buckets in one pass,
+// and tell the bytes that they take; see [Visitor] and [Sizer].
 //
 // A backend written in Go stores a [Record] per key and calls [Record.Fill]. A backend that
 // decides elsewhere, for instance in SQL, must compute the same bits: the same operations on

@@ -10,8 +10,8 @@ var (
 	// ErrInvalidAmount reports an amount that is NaN, infinite, negative or above 2^53, or so
 	// small that adding it to the capacity changes nothing.
 	ErrInvalidAmount = errors.New("invalid amount")
-	// ErrInvalidLimit reports a capacity or leak rate out of range, or one key with two limits
-	// in one transaction.
+	// ErrInvalidLimit reports a capacity, leak rate, ceiling, penalty or block out of range, or
+	// one key with two limits in one transaction.
 	ErrInvalidLimit = errors.New("invalid limit")
 	// ErrNotHeld reports a capture or release of more units than the bucket holds.
 	ErrNotHeld = errors.New("more than is held")

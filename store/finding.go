@@ -9,12 +9,12 @@ import (
 type Severity uint8
 
 const (
-	// Unchecked says that a check could not look: it lacks a right, or the system does not tell.
+	// Unchecked says that a check got no answer: it lacks a right, or the system does not tell.
 	Unchecked Severity = iota
 	// Warning says that the promises hold, and that something weakens them or will.
 	Warning
-	// Broken says that a promise of the backend does not hold: it cannot decide, or can lose what
-	// it has acknowledged.
+	// Broken says that a promise of the backend does not hold: the backend cannot decide, or it
+	// can lose decisions that it has acknowledged.
 	Broken
 )
 
@@ -52,8 +52,8 @@ type Finding struct {
 	// Subject names the setting or the thing, for instance "maxmemory-policy". In a cluster the
 	// address of the server follows.
 	Subject string `json:"subject"`
-	// Problem says what is the matter.
+	// Problem describes the fault or the risk.
 	Problem string `json:"problem"`
-	// Remedy says what to do.
+	// Remedy tells the operator how to end the problem.
 	Remedy string `json:"remedy"`
 }

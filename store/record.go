@@ -50,6 +50,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // the clock, Fill sets Time to clock, even if op is refused. The level and the remaining
 // duration of a block stay.
 //
+// In the other modes, an op with neither Amount nor Hold is accepted and changes nothing.
+//
 // The modes [Ask], [Block] and [Unblock] put nothing in. Ask never changes the record. Block and
 // Unblock change BlockedUntil, and a Time that is more than maxSkew ahead; Block also sets the
 // limit of a bucket that did not exist.
@@ -58,9 +60,10 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	return st, effect, err
 }
 
-// FillTo is [Record.Fill] with the state written to *st, which must be zero. A State that is
-// returned is copied right after its fields were written one by one, and the processor waits until
-// the writes are complete. For a backend in memory that wait is a seventh of a decision.
+// FillTo is [Record.Fill] with the state written to *st, which must be zero. Fill writes the
+// fields of a State one by one and then returns a copy of it, and the processor waits with the
+// copy until the writes are complete. For a backend in memory that wait takes a seventh of the
+// time of a decision.
 func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (effect Effect, err error) {
 	if op.Mode > Always {
 		*st, effect, err = r.special(op, clock, maxSkew)

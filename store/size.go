@@ -14,8 +14,8 @@ type Sizer interface {
 	Size(ctx context.Context) (int64, error)
 }
 
-// Size returns the bytes that the buckets of s take where s keeps them. It returns
-// errors.ErrUnsupported if s is no [Sizer], because its server does not say.
+// Size returns the bytes that the buckets of s take where s keeps them; see [Sizer]. It returns
+// [errors.ErrUnsupported] if s is no Sizer, for instance a store in Redis.
 func Size(ctx context.Context, s Store) (int64, error) {
 	if sizer, ok := s.(Sizer); ok {
 		return sizer.Size(ctx)

@@ -87,14 +87,14 @@ type Op struct {
 	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
 	// negative: it then takes units out, down to a level of zero.
 	Amount float64
-	// Hold is the change of the held units, which take up room and do not leak. Taking back
-	// more units than are held is [ErrNotHeld].
+	// Hold is the change of the held units, which take up room and do not leak. In mode Always
+	// it may be negative. Taking back more units than are held is [ErrNotHeld].
 	Hold float64
 	// Mode tells how to treat an amount that does not fit.
 	Mode Mode
-	// Turn reports that the caller waits for the turn of the units, which the State of an accepted
-	// call tells, as a Shaper does. It changes no decision of a backend. A wrapper whose answer
-	// would not tell the turn passes the operation on, or answers [errors.ErrUnsupported].
+	// Turn reports that the caller computes from the State of an accepted call when the units
+	// have their turn, as a Shaper does. Turn changes no decision of a backend. A wrapper whose
+	// State would give a wrong turn passes the operation on, or answers [errors.ErrUnsupported].
 	Turn bool
 	// Ceiling, if not 0, lowers the capacity in units for this call. It is not stored. A shaper
 	// uses it to bound the wait.

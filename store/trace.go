@@ -16,10 +16,10 @@ type Trace struct {
 	Retry func(Retry)
 }
 
-// Flush is one commit or one combined statement that answered several callers.
+// Flush is one commit or one combined statement, which answered one or more callers.
 type Flush struct {
 	Backend  string        // "bolt", "postgres", "redisstore"
-	Requests int           // number of callers who shared the flush
+	Requests int           // callers who shared the flush; for bolt.Relaxed, buckets written
 	Took     time.Duration // duration on this process's clock, without the wait before the flush
 	Err      error         // the cause if no caller was answered, else nil
 }

@@ -22,8 +22,8 @@
 //	redis+sentinel://...    a Redis that Sentinels watch, as [redis.ParseFailoverURL] reads it
 //
 // rediss+cluster:// and rediss+sentinel:// are the last two over TLS. Any other name that contains
-// "@" or "://" is an error, as is a known scheme without its slashes: such a name is most likely a
-// mistyped URL, and no file is created that has a password for its name.
+// "@" or "://" is an error, as is a known scheme without its slashes. Such a name is most likely a
+// mistyped URL, and a file of that name would show the password.
 //
 // In a cluster, each parameter addr=host:port adds a node to ask for the map of the cluster. With
 // Sentinels, host and addr are those of Sentinels, and master_name is required. User and password

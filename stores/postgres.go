@@ -31,8 +31,9 @@ func parsePostgres(u *url.URL, t *target) error {
 	return nil
 }
 
-// Pool returns a pool for a [PostgreSQL] place, for migrations and checks. It sends nothing, and
-// the caller closes it. Of o, which may be nil, it uses MaxConns.
+// Pool returns a pool for a place of kind [PostgreSQL], for migrations and checks; for another kind
+// it returns an error. It sends nothing, and the caller closes the pool. Of o, which may be nil, it
+// uses MaxConns.
 func (p Place) Pool(ctx context.Context, o *Options) (*pgxpool.Pool, error) {
 	if p.kind != PostgreSQL {
 		return nil, fmt.Errorf("stores: a pool needs a server of PostgreSQL, and this is: %v", p.kind)

@@ -163,8 +163,9 @@ func parseSentinel(u *url.URL, t *target) error {
 		o.PipelineReadBufferSize, o.PipelineWriteBufferSize)
 }
 
-// Client returns a client for a [Redis] place, for checks. It sends nothing, and the caller closes
-// it. Of o, which may be nil, it uses MaxConns.
+// Client returns a client for a place of kind [Redis], for checks; for another kind it returns an
+// error. It sends nothing, and the caller closes the client. Of o, which may be nil, it uses
+// MaxConns.
 func (p Place) Client(o *Options) (redis.UniversalClient, error) {
 	if p.kind != Redis {
 		return nil, fmt.Errorf("stores: a client needs a server of Redis, and this is: %v", p.kind)

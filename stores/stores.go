@@ -58,8 +58,9 @@ type Store struct {
 
 // Open opens the store of that name; the package comment lists the names. o may be nil.
 //
-// A name that is none is [ErrName]. If a server cannot be reached, or lacks the tables of package
-// migrations, or cannot keep the promises of package redisstore, Open returns the backend's error.
+// If name is not the name of a store, the error is [ErrName]. If a server cannot be reached, or
+// lacks the tables of package migrations, or cannot keep the promises of package redisstore, Open
+// returns the backend's error.
 func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	p, err := Parse(name)
 	if err != nil {

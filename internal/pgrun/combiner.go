@@ -38,9 +38,9 @@ type Batching struct {
 type Rows[Q any] struct {
 	// Names returns the names of the rows.
 	Names func(Q) iter.Seq[string]
-	// Probe is a statement. Of the rows that $1, an array of names, names, it returns those that
-	// another transaction holds, and true; and those that are missing, and false. It may also
-	// return names that $1 does not have.
+	// Probe is a statement whose $1 is an array of names of rows. It returns the names of the rows
+	// that another transaction holds, with true, and of the rows that are missing, with false. It
+	// may also return names that $1 does not have.
 	Probe string
 	// Insert, if set, returns a statement that inserts the row of a name that is missing, and waits
 	// only for a transaction that is inserting the same row. The combiner rolls the insertion back.

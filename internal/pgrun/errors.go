@@ -109,9 +109,12 @@ func (r *Runner) explain(err error) error {
 	switch {
 	case errors.As(err, &pg):
 		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: advice(pg.Code)})
-	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(unsent)):
+	case errors.Is(err, context.DeadlineExceeded):
 		// The deadline is the flush's and not the caller's, so the context's error is not
 		// wrapped.
+		if errors.As(err, new(unsent)) {
+			return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
+		}
 		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, r.Timeout)
 	case strings.HasSuffix(err.Error(), "closed pool"):
 		return fmt.Errorf("%w: the pool is closed; close the store first, then the pool", sentinel)

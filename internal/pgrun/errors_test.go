@@ -79,6 +79,9 @@ func TestErrors(t *testing.T) {
 			if strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %q quotes a row", err)
 			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %q is one of a context, although the caller's has not ended", err)
+			}
 			if again := r.explain(err); again != err {
 				t.Errorf("explained twice: %q", again)
 			}

@@ -35,8 +35,8 @@ const (
 	largePause = time.Minute
 )
 
-// small is the first class of a table that plans by themselves read by index, also for many keys.
-// An index is taken for cheaper than 256 pages, whatever the number of keys.
+// small is the first class of a table for which the planner chooses the index by itself. It takes
+// the index for cheaper than 256 pages, whatever the number of keys.
 const small = 2
 
 // sizeClass maps up to 15 pages to 0, up to 255 to 1, up to 4095 to 2, and so on.

@@ -39,10 +39,10 @@ const retries = 3
 // retry calls attempt again while its error says that nothing was applied and that the same
 // statement may succeed. It returns the error of the last attempt as the driver made it.
 //
-// A cancelled statement is sent once more. A lock_timeout that passes while the server grants the
-// lock cancels the statement a moment later. If the statement has begun to wait for its next lock by
-// then, the server has cleared the mark of the timeout (enable_timeout in timeout.c of PostgreSQL)
-// and reports a user's request.
+// A cancelled statement is sent once more, because the cancellation can be a mistake. A
+// lock_timeout that passes while the server grants the lock cancels the statement a moment later.
+// If the statement has begun to wait for its next lock by then, the server has cleared the mark of
+// the timeout (enable_timeout in timeout.c of PostgreSQL) and reports that a user has cancelled it.
 func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 	for n := 0; ; n++ {
 		err := attempt()

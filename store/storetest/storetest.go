@@ -38,8 +38,9 @@ type Options struct {
 	// inputs that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means
 	// 50,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 4,000 with -short. The suite
 	// asks about each operation before it makes it, so it makes twice as many calls.
-	// Fewer than 5,000 are for -short, and for a further way into a backend whose usual way has a run
-	// of its own: they also shorten the vectors to every tenth, and the long sequences to a fifth.
+	// Fewer than 5,000 are for -short, and for a further way into a backend whose usual way has a
+	// run of its own: they also shorten the vectors to every tenth, and the long sequences to a
+	// fifth.
 	Operations int
 
 	// Keys is the number of odd keys that the suite fills to check that no key touches another.
