@@ -37,8 +37,9 @@ type logged struct {
 
 	id       atomic.Pointer[journal.ID]       // of log
 	released atomic.Pointer[journal.Position] // the file has all changes up to here
-	asked    atomic.Uint64                    // generation of the journal for which run was woken; 0 to wake it again
-	wake     chan struct{}                    // tells run to write to the file
+	asked    atomic.Uint64                    // generation of the journal that run was told of; 0 to tell it again
+	full     chan struct{}                    // tells run that a region is full
+	crowded  chan struct{}                    // tells run that memory has too many buckets
 	end      chan struct{}                    // closed to end run
 	ended    chan struct{}                    // closed when run has ended
 }
@@ -51,9 +52,10 @@ func newLogged(s *Store, path string) *logged {
 	l := &logged{
 		s: s, mem: newResident(s), tables: memtable.New(), path: path, region: s.options.journalRegion,
 		view: view{maxSkew: s.options.MaxSkew, layout: s.layout},
-		wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
+		full: make(chan struct{}, 1), crowded: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
-	l.mem.crowded = l.rouse // also where nothing is put into the journal: by reads and refusals
+	// Reads and refusals add buckets, too, and put nothing into the journal.
+	l.mem.crowd = func() { tell(l.crowded) }
 	return l
 }
 
@@ -72,19 +74,27 @@ func (l *logged) run() {
 	defer close(l.ended)
 	for {
 		select {
-		case <-l.wake:
-			if err := l.writeBack(context.Background()); err != nil {
-				l.asked.Store(0)
-				l.s.options.Logger.Error("bolt: changes that the journal has could not be written to the file", "error", err)
-			}
-			l.mem.trim()
-			select {
-			case <-l.wake: // for buckets that trim has just forgotten
-			default:
+		case <-l.full:
+		case <-l.crowded:
+			if !l.mem.crowded() { // a write for a full region has made room meanwhile
+				continue
 			}
 		case <-l.end:
 			return
 		}
+		if err := l.writeBack(context.Background()); err != nil {
+			l.asked.Store(0)
+			l.s.options.Logger.Error("bolt: changes that the journal has could not be written to the file", "error", err)
+		}
+		l.mem.trim()
+	}
+}
+
+// tell tells run that there is work. It does not wait for run.
+func tell(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default: // run has not taken the word before
 	}
 }
 
@@ -158,22 +168,16 @@ func (l *logged) append() error {
 	return l.log.Append(l.body)
 }
 
-// relieve wakes run when a region of the journal is full, or when memory has too many buckets.
+// relieve tells run when a region of the journal is full, or when memory has too many buckets.
 //
-// It wakes run once for each region. Flushes go on while run writes, and if they woke it again, it
+// It tells run once of each region. Flushes go on while run writes, and if they told it again, it
 // would write a second time for the few changes that came meanwhile.
 func (l *logged) relieve() {
-	full := l.log.End().Generation
-	if l.log.Unreleased() && l.asked.Swap(full) != full || l.mem.count.Load() > int64(2*l.s.options.Cached) {
-		l.rouse()
+	if generation := l.log.End().Generation; l.log.Unreleased() && l.asked.Swap(generation) != generation {
+		tell(l.full)
 	}
-}
-
-// rouse wakes run, which writes changes to the file and forgets buckets beyond Options.Cached.
-func (l *logged) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	if l.mem.crowded() {
+		tell(l.crowded)
 	}
 }
 

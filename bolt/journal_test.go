@@ -19,10 +19,21 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// logLines receives the lines of a log.
-type logLines chan string
+// pausing is a log that stops at lines with a text: the one who logs such a line goes on when the
+// reader of lines lets it.
+type pausing struct {
+	text  string
+	lines chan string
+	goOn  chan struct{}
+}
 
-func (l logLines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
+func (p pausing) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), p.text) {
+		p.lines <- string(b)
+		<-p.goOn
+	}
+	return len(b), nil
+}
 
 // longFills returns fills of n new buckets, half a kilobyte each.
 func longFills(prefix string, n int) []store.Txn {
@@ -38,9 +49,8 @@ func longFills(prefix string, n int) []store.Txn {
 // flush makes it try the file again. When the journal is full, calls are refused and say so. When
 // the file has room again, the store has all that it acknowledged, and no more.
 func TestFileThatCannotGrow(t *testing.T) {
-	const failed = "could not be written to the file"
-	lines := make(logLines, 100)
-	s := openTemp(t, &Options{journalRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	failed := pausing{"could not be written to the file", make(chan string, 100), make(chan struct{})}
+	s := openTemp(t, &Options{journalRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
 	apply := func(txns []store.Txn) error { _, err := s.Apply(t.Context(), txns...); return err }
 	fillup(t, s, "k", 1)
 	fillup(t, s, "k", 1)
@@ -48,22 +58,28 @@ func TestFileThatCannotGrow(t *testing.T) {
 	if err := apply(longFills("first", 900)); err != nil { // most of a region
 		t.Fatal(err)
 	}
-	for i, change := range []func() error{
-		func() error { return apply(longFills("second", 150)) }, // begins the other region
-		func() error { return apply(longFills("third", 1)) },
-	} {
-		if err := change(); err != nil {
+	// tried waits until the file was tried, and calls then, which lets the store go on.
+	tried := func(after string, then func()) {
+		t.Helper()
+		select {
+		case <-failed.lines:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("after the %s change the file was not tried", after)
+		}
+		then()
+	}
+	fill := func(prefix string, n int) {
+		t.Helper()
+		if err := apply(longFills(prefix, n)); err != nil {
 			t.Fatal(err)
 		}
-		for tried := false; !tried; {
-			select {
-			case line := <-lines:
-				tried = strings.Contains(line, failed)
-			case <-time.After(20 * time.Second):
-				t.Fatalf("after change %d the file was not tried", i)
-			}
-		}
 	}
+	fill("second", 150) // begins the other region
+	tried("second", func() {
+		fill("third", 1)
+		failed.goOn <- struct{}{}
+	})
+	tried("third", func() { close(failed.goOn) })
 	failsWith(t, apply(longFills("refused", 900)), store.ErrUnavailable, "the journal is full, and the file could not be written")
 	database(s).MaxSize = 0
 	fillup(t, s, "k", 1)

@@ -20,9 +20,9 @@ type resident struct {
 	most     int // number of unchanged buckets that a section keeps
 	sections [sectionCount]section
 	count    atomic.Int64 // of buckets
-	// crowded is called where a bucket was added to more than twice Options.Cached. It must not
-	// block. It may be nil.
-	crowded func()
+	// crowd is called where a bucket was added and memory is crowded. It must not block. It may be
+	// nil.
+	crowd func()
 
 	// deciding is held by those who decide on copies of buckets, which must stay in memory
 	// meanwhile. It is always taken before writing and before the lock of the file.
@@ -114,11 +114,15 @@ func (m *resident) get(p *section, key string) (*cached, error) {
 func (m *resident) add(p *section, key string) *cached {
 	c := &cached{key: strings.Clone(key)}
 	p.buckets[c.key] = c
-	if m.count.Add(1) > int64(2*m.s.options.Cached) && m.crowded != nil {
-		m.crowded()
+	m.count.Add(1)
+	if m.crowd != nil && m.crowded() {
+		m.crowd()
 	}
 	return c
 }
+
+// crowded tells whether memory has more than twice as many buckets as Options.Cached.
+func (m *resident) crowded() bool { return m.count.Load() > int64(2*m.s.options.Cached) }
 
 // at returns the record of c for a decision at now.
 func (c *cached) at(now int64) *store.Record {
