@@ -118,13 +118,8 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 		seed:    maphash.MakeSeed(),
 	}
 	s.view = *s.newView()
-	last, err := s.recover(journaled)
-	if err != nil {
+	if err := s.recover(journaled, highest); err != nil {
 		return nil, err
-	}
-	if ahead := s.clock.Resume(max(highest, last), o.MaxSkew); ahead > 0 {
-		o.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
-			"the store goes by the clock", "ahead", ahead, "max_skew", o.MaxSkew)
 	}
 	if l := s.logged; l != nil {
 		s.combiner, err = l.newCombiner()
@@ -133,6 +128,14 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 		s.combiner, err = newCombiner(s)
 	}
 	return s, err
+}
+
+// resume makes the clock of the store go on from highest.
+func (s *Store) resume(highest int64) {
+	if ahead := s.clock.Resume(highest, s.options.MaxSkew); ahead > 0 {
+		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
+			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
+	}
 }
 
 // prepare checks the store's bbolt buckets, or creates them in an application's database. It

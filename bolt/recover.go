@@ -31,12 +31,13 @@ func orphaned(path string) error {
 		"or move the journal away to begin with no buckets", name), fs.ErrNotExist)
 }
 
-// recover brings the store to the state that the journal has, and returns the highest time in it.
-// Without keep, the file has that state, too, and the journal is gone.
-func (s *Store) recover(keep bool) (highest int64, err error) {
+// recover brings the store to the state that the journal has, and its clock to the highest time in
+// the file, which is highest, and in the journal. Without keep, the file has that state, too, and
+// the journal is gone.
+func (s *Store) recover(keep bool, highest int64) error {
 	l := newLogged(s, s.file.Path()+journalSuffix)
 	var m mark
-	err = s.file.View(func(tx *bbolt.Tx) error {
+	err := s.file.View(func(tx *bbolt.Tx) error {
 		_, meta, err := s.layout.table.Find(tx)
 		if err == nil && meta != nil {
 			m, err = s.layout.readMark(meta)
@@ -44,42 +45,46 @@ func (s *Store) recover(keep bool) (highest int64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if !s.file.Owned() {
 		if m.inUse {
-			err = boltfile.Unavailable("the buckets have changes in a journal; open the file with Open and close it, "+
+			return boltfile.Unavailable("the buckets have changes in a journal; open the file with Open and close it, "+
 				"which writes them to the file", nil)
 		}
-		return 0, err
+		s.resume(highest)
+		return nil
 	}
 	log, err := journal.Open(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && m.inUse:
-		return 0, boltfile.Unavailable(fmt.Sprintf("its journal %s is missing, which has the last changes; put it back beside the file",
+		return boltfile.Unavailable(fmt.Sprintf("its journal %s is missing, which has the last changes; put it back beside the file",
 			filepath.Base(l.path)), err)
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case err != nil:
-		return 0, l.explain(err)
+		return l.explain(err)
 	case !m.inUse:
 		err = l.discard(log, m)
 	default:
-		highest, err = l.replay(log, m)
+		var last int64
+		last, err = l.replay(log, m)
+		highest = max(highest, last)
 	}
-	if err != nil || !keep && l.log == nil {
-		return highest, err
+	if err != nil {
+		return err
 	}
-	if !keep {
+	s.resume(highest) // before finish, which writes the time of the clock to the file
+	switch {
+	case keep:
+		s.logged = l
+	case l.log != nil:
 		if err = l.finish(); err == nil {
-			err = l.log.Remove()
-		} else {
-			_ = l.log.Close()
+			return l.log.Remove()
 		}
-		return highest, err
+		_ = l.log.Close()
 	}
-	s.logged = l
-	return highest, nil
+	return err
 }
 
 // discard removes a journal that the file does not need. A process may have ended between the

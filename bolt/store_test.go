@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -163,6 +164,45 @@ func TestClockAfterRestart(t *testing.T) {
 			if logged := bytes.Contains(log.Bytes(), []byte("MaxSkew")); logged != (c.ahead == time.Hour) {
 				t.Errorf("logged %q", log.String())
 			}
+		})
+	}
+}
+
+// TestTimeOfAJournalIsKept: a process was killed, and the clock of the machine was set back. Where
+// the changes of the journal go to the file at once, the highest time goes with them.
+func TestTimeOfAJournalIsKept(t *testing.T) {
+	const ahead = 2 * time.Minute
+	var killed string
+	var last time.Time
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { // each bubble's clock begins at the same time
+		time.Sleep(ahead)
+		s := openTemp(t, nil)
+		fillup(t, s, "k", 1)
+		fillup(t, s, "k", 1)
+		time.Sleep(time.Second)
+		last = fillup(t, s, "k", 1).At
+		killed = copyTo(t, s, dir)
+	})
+	for name, open := range map[string]func(path string) (store.Store, error){
+		"NoJournal":   func(path string) (store.Store, error) { return Open(path, &Options{NoJournal: true}) },
+		"OpenRelaxed": func(path string) (store.Store, error) { return OpenRelaxed(path, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), filepath.Base(killed))
+				for _, suffix := range []string{"", journalSuffix} {
+					replace(t, path+suffix, killed+suffix)
+				}
+				s, err := open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closeStore(t, s)
+				if got := highestTime(t, path); got < last.UnixMicro() {
+					t.Errorf("the highest time is %v, want %v or later", time.UnixMicro(got), last)
+				}
+			})
 		})
 	}
 }
