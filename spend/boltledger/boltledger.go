@@ -222,32 +222,45 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 			return err
 		})
 		if err == nil && len(ids) > 0 {
-			err = l.forget(ctx, ids)
+			var n int64
+			n, err = l.forget(ctx, ids, before)
+			removed += n
 		}
 		if err != nil {
 			return removed, store.Wrap(backend, "prune", err)
 		}
-		removed += int64(len(ids))
 	}
 	return removed, nil
 }
 
-// forget removes requests by ID.
-func (l *Ledger) forget(ctx context.Context, ids [][]byte) error {
+// forget removes requests by ID, if they are older than before. Since ids were listed, another
+// PruneRequests may have removed one of them, and a new request may have its ID.
+func (l *Ledger) forget(ctx context.Context, ids [][]byte, before int64) (removed int64, err error) {
 	if err := l.tables.Lock(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer l.tables.Unlock()
-	return l.tables.Update(func(v *memtable.View) error {
+	err = l.tables.Update(func(v *memtable.View) error {
 		b, err := l.names.open(v)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			b.requests.Put(id, len(id), nil)
+			value := b.request(id)
+			if value == nil {
+				continue
+			}
+			if r, err := b.decodeRequest(id, value); err == nil && r.At < before {
+				b.requests.Put(id, len(id), nil)
+				removed++
+			}
 		}
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
 }
 
 // Close refuses further calls, and returns when the decisions in flight have ended. The store
