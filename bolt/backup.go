@@ -51,7 +51,7 @@ func (l *logged) snapshot(ctx context.Context) (*boltfile.Snapshot, error) {
 		return nil, err
 	}
 	defer l.mem.writing.give()
-	if err := l.write(l.mark); err != nil {
+	if err := l.writeAll(); err != nil {
 		return nil, err
 	}
 	return l.s.file.Snapshot()

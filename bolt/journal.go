@@ -284,7 +284,17 @@ func (l *logged) writeBack(ctx context.Context) error {
 		return err
 	}
 	defer l.mem.writing.give()
-	return l.write(l.mark)
+	return l.writeAll()
+}
+
+// writeAll is writeBack for a caller that holds mem.writing. It commits nothing where the file has
+// all changes already.
+func (l *logged) writeAll() error {
+	w := l.gather()
+	if w.none() && !l.finished && l.marked(w.end) {
+		return nil
+	}
+	return l.write(w, l.mark)
 }
 
 // unwritten are the changes that the file does not have.
@@ -294,7 +304,22 @@ type unwritten struct {
 	end     journal.Position // the journal has no other changes before it
 }
 
-// collect takes all changes. The caller holds mem.writing.
+func (w *unwritten) none() bool { return len(w.buckets) == 0 && len(w.tables) == 0 }
+
+// marked tells whether a mark in the file says that the file has all changes up to p.
+func (l *logged) marked(p journal.Position) bool {
+	released := l.released.Load()
+	return released != nil && *released == p
+}
+
+// gather takes all changes. The caller holds mem.writing.
+func (l *logged) gather() unwritten {
+	held := l.tables.Hold()
+	defer held.Release()
+	return l.collect(held)
+}
+
+// collect is gather for a caller that lets no view begin meanwhile.
 func (l *logged) collect(held memtable.Held) unwritten {
 	var w unwritten
 	w.buckets, w.end = l.mem.collect(func() { w.tables = held.Freeze() })
@@ -316,12 +341,9 @@ func (l *logged) settle(w unwritten, err error) {
 	l.settled(held, w, err)
 }
 
-// write writes all changes to the file, and adds those of last to the last of the commits. The
-// caller holds mem.writing.
-func (l *logged) write(last func(*view, journal.Position) error) error {
-	held := l.tables.Hold()
-	w := l.collect(held)
-	held.Release()
+// write writes changes to the file, and adds those of last to the last of the commits. The caller
+// holds mem.writing.
+func (l *logged) write(w unwritten, last func(*view, journal.Position) error) error {
 	err := l.commit(w, func(v *view) error { return last(v, w.end) })
 	l.settle(w, err)
 	if err == nil {
@@ -365,9 +387,7 @@ func (l *logged) update(ctx context.Context, run func(v *view) error) error {
 		return err
 	}
 	defer l.s.file.Unlock()
-	held := l.tables.Hold()
-	w := l.collect(held)
-	held.Release()
+	w := l.gather()
 	v := l.s.newView()
 	err := errPanicked
 	defer func() {
@@ -431,7 +451,7 @@ func (l *logged) close() error {
 func (l *logged) finish() error {
 	_ = l.mem.writing.take(context.Background())
 	defer l.mem.writing.give()
-	err := l.write(func(v *view, p journal.Position) error {
+	err := l.write(l.gather(), func(v *view, p journal.Position) error {
 		return v.putMark(mark{ID: *l.id.Load(), Position: p})
 	})
 	// Also after an error: memory is dropped now, and a mark would say that the file has its changes.
