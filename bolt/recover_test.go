@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -345,30 +346,33 @@ func TestNoJournalCanBeMade(t *testing.T) {
 // TestFullJournal keeps the file from being written while the journal fills. Callers wait until the
 // file can be written, and nothing is lost.
 func TestFullJournal(t *testing.T) {
-	s := openTemp(t, &Options{journalRegion: tiny})
-	for range 3 {
+	// The bubble's clock stands still while the disk works, so a slow disk ends no context.
+	synctest.Test(t, func(t *testing.T) {
+		s := openTemp(t, &Options{journalRegion: tiny})
+		for range 3 {
+			fillup(t, s, "k", 1)
+		}
+		if err := s.file.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		filled := 3.0
+		for ; ; filled++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := s.Fill(ctx, op(steady, "k", 1, store.Always))
+			cancel()
+			if err != nil {
+				failsWith(t, err, store.ErrUnknownOutcome)
+				break
+			}
+			if filled > 1000 {
+				t.Fatal("the journal never fills")
+			}
+		}
+		levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", filled)
+		s.file.Unlock()
 		fillup(t, s, "k", 1)
-	}
-	if err := s.file.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	filled := 3.0
-	for ; ; filled++ {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		_, err := s.Fill(ctx, op(steady, "k", 1, store.Always))
-		cancel()
-		if err != nil {
-			failsWith(t, err, store.ErrUnknownOutcome)
-			break
-		}
-		if filled > 1000 {
-			t.Fatal("the journal never fills")
-		}
-	}
-	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", filled)
-	s.file.Unlock()
-	fillup(t, s, "k", 1)
-	levelIs(t, s, "k", filled+2) // the call that was given up has been applied
+		levelIs(t, s, "k", filled+2) // the call that was given up has been applied
+	})
 }
 
 // TestNewOverAJournaledFile: New does not read a journal, so it takes no file that needs one.
