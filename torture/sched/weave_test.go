@@ -12,12 +12,12 @@ func subjectPackages() []weave.Package {
 			}),
 		},
 		{
-			Dir: "bolt", Files: []string{"relaxed.go", "relaxed_write.go", "resident.go", "journal.go", "backup.go", "flush.go", "store.go"}, Long: []string{"writing"},
+			Dir: "bolt", Files: []string{"relaxed.go", "relaxed_write.go", "resident.go", "journal.go", "backup.go", "flush.go", "store.go"},
 			Edits: append(relaxedDefects,
 				weave.Edit{ // no caller of a relaxed store stops waiting for this
 					File: "resident.go",
-					Old:  "\tselect {\n\tcase m.deciding <- struct{}{}:\n\t\treturn nil\n\tcase <-ctx.Done():\n\t\treturn ctx.Err()\n\t}\n",
-					New:  "\tm.deciding <- struct{}{}\n\treturn nil\n",
+					Old:  "\tselect {\n\tcase t <- struct{}{}:\n\t\treturn nil\n\tcase <-ctx.Done():\n\t\treturn ctx.Err()\n\t}\n",
+					New:  "\tt <- struct{}{}\n\treturn nil\n",
 				},
 				weave.Edit{
 					File: "resident.go", Old: "sectionCount = 256", New: "sectionCount = 2", // each is a point
