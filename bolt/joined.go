@@ -20,9 +20,9 @@ import (
 // clock is read for each call of fn. If ctx ends before fn returns, Update rolls back and returns
 // its error.
 //
-// fn must not call methods of s but Read: such a call may wait for fn, and fn for the call, until the
-// context of the call ends. The store that fn is given reads the changes of fn, may be used by several goroutines of fn, and
-// answers [store.ErrClosed] after fn has returned.
+// fn must not call methods of s but Read: such a call may wait for fn, and fn for the call, until
+// the context of the call ends. The store that fn is given reads the changes of fn. Several
+// goroutines of fn may use it at once. It answers [store.ErrClosed] after fn has returned.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "update", err)

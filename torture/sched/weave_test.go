@@ -12,7 +12,7 @@ func subjectPackages() []weave.Package {
 			}),
 		},
 		{
-			Dir: "bolt", Files: []string{"relaxed.go", "relaxed_write.go", "resident.go", "journal.go", "backup.go", "flush.go", "store.go"},
+			Dir: "bolt", Files: []string{"relaxed.go", "relaxed_write.go", "resident.go", "journal.go", "journal_write.go", "backup.go", "flush.go", "store.go"},
 			Edits: append(relaxedDefects,
 				weave.Edit{ // no caller of a relaxed store stops waiting for this
 					File: "resident.go",
