@@ -13,6 +13,7 @@ import (
 // account holds this process's allotment of one bucket, and the demand that sizes the next one.
 type account struct {
 	key       string
+	hash      uint64 // of the key, in the table
 	limit     store.Limit
 	opened    instant
 	allotment atomic.Pointer[allotment] // the current one; nil before the first
@@ -28,9 +29,9 @@ type account struct {
 }
 
 // newAccount returns an account without an allotment.
-func newAccount(b store.Bucket, now instant) *account {
+func newAccount(b store.Bucket, hash uint64, now instant) *account {
 	// Without the clone, the account would retain a large buffer if the key is a part of one.
-	return &account{key: strings.Clone(b.Key), limit: b.Limit, opened: now, countedFrom: now}
+	return &account{key: strings.Clone(b.Key), hash: hash, limit: b.Limit, opened: now, countedFrom: now}
 }
 
 // close ends the account's allotment and discards the allotment of a pending request. The balance

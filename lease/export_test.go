@@ -4,9 +4,7 @@ package lease
 func Accounts(s *Store) int {
 	n := 0
 	for i := range s.table.shards {
-		if accounts := s.table.shards[i].accounts.Load(); accounts != nil {
-			n += len(*accounts)
-		}
+		n += len(s.table.shards[i].accounts.Load().from(0))
 	}
 	return n
 }

@@ -2,8 +2,9 @@ package lease
 
 import (
 	"hash/maphash"
-	"maps"
 	"math"
+	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,14 +16,14 @@ const (
 	recentSlots = 1 << 12
 )
 
-// table finds the account of a key. A lookup takes no lock: the map of a shard is never changed,
+// table finds the account of a key. A lookup takes no lock: the index of a shard is never changed,
 // but replaced by a changed copy.
 type table struct {
 	seed        maphash.Seed
 	maxPerShard int // accounts
 	shards      [shards]struct {
-		accounts atomic.Pointer[map[string]*account]
-		mu       sync.Mutex // held to replace the map
+		accounts atomic.Pointer[index]
+		mu       sync.Mutex // held to replace the index
 		// fullUntil is a reading of the monotonic clock. Before it, no account of the shard gives
 		// its place to another.
 		fullUntil atomic.Int64
@@ -37,10 +38,57 @@ func (t *table) hash(key string) uint64 { return maphash.String(t.seed, key) }
 
 // find returns the account of key, or nil.
 func (t *table) find(h uint64, key string) *account {
-	if accounts := t.shards[h%shards].accounts.Load(); accounts != nil {
-		return (*accounts)[key]
+	return t.shards[h%shards].accounts.Load().find(h, key)
+}
+
+// index finds accounts by their keys and the hashes of these, with open addressing: an account
+// stands at the place of its hash, or behind it, before the next nil. A map would compute a hash of
+// its own. At least half of the places are nil. The index of no accounts may be nil.
+type index []*account
+
+func newIndex(accounts []*account) *index {
+	x := make(index, 1<<bits.Len(uint(len(accounts)*2)))
+	for _, a := range accounts {
+		i := x.place(a.hash)
+		for x[i] != nil {
+			i = x.behind(i)
+		}
+		x[i] = a
+	}
+	return &x
+}
+
+func (x index) place(h uint64) int { return int(h/shards) & (len(x) - 1) }
+func (x index) behind(i int) int   { return (i + 1) & (len(x) - 1) }
+
+func (x *index) find(h uint64, key string) *account {
+	if x == nil {
+		return nil
+	}
+	slots := *x
+	for i := slots.place(h); slots[i] != nil; i = slots.behind(i) {
+		if a := slots[i]; a.hash == h && a.key == key {
+			return a
+		}
 	}
 	return nil
+}
+
+// from returns all accounts, beginning at the place of a hash.
+func (x *index) from(h uint64) (accounts []*account) {
+	if x == nil {
+		return nil
+	}
+	slots := *x
+	start := slots.place(h)
+	for _, part := range []index{slots[start:], slots[:start]} {
+		for _, a := range part {
+			if a != nil {
+				accounts = append(accounts, a)
+			}
+		}
+	}
+	return accounts
 }
 
 // busy records a call on the bucket at now. It reports whether the previous call was at most
@@ -74,16 +122,15 @@ func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	accounts := make(map[string]*account)
-	if old := sh.accounts.Load(); old != nil {
-		if (*old)[b.Key] != nil {
-			return
-		}
-		accounts = maps.Clone(*old)
+	old := sh.accounts.Load()
+	if old.find(h, b.Key) != nil {
+		return
 	}
+	// Which account gives its place depends on the newcomer's hash, so that all take turns.
+	accounts := old.from(h)
 	if len(accounts) >= t.maxPerShard {
 		wait := int64(math.MaxInt64) // nanoseconds until an account may go
-		maps.DeleteFunc(accounts, func(_ string, other *account) bool {
+		accounts = slices.DeleteFunc(accounts, func(other *account) bool {
 			age := now.since(other.opened)
 			wait = min(wait, stay-age)
 			return age >= stay && other.closeIdle(now)
@@ -93,18 +140,16 @@ func (t *table) insert(h uint64, b store.Bucket, now instant, stay int64) {
 			return
 		}
 	}
-	for key, other := range accounts {
-		if len(accounts) < t.maxPerShard {
-			break
+	left := len(accounts)
+	accounts = slices.DeleteFunc(accounts, func(other *account) bool {
+		if full := left >= t.maxPerShard; !full || now.since(other.opened) < stay {
+			return false
 		}
-		if now.since(other.opened) >= stay {
-			other.close()
-			delete(accounts, key)
-		}
-	}
-	a := newAccount(b, now)
-	accounts[a.key] = a
-	sh.accounts.Store(&accounts)
+		left--
+		other.close()
+		return true
+	})
+	sh.accounts.Store(newIndex(append(accounts, newAccount(b, h, now))))
 }
 
 // drop closes the account a and removes it from the table.
@@ -113,10 +158,9 @@ func (t *table) drop(h uint64, a *account) {
 	sh := &t.shards[h%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if old := sh.accounts.Load(); old != nil && (*old)[a.key] == a {
-		accounts := maps.Clone(*old)
-		delete(accounts, a.key)
-		sh.accounts.Store(&accounts)
+	if old := sh.accounts.Load(); old.find(h, a.key) == a {
+		others := slices.DeleteFunc(old.from(h), func(other *account) bool { return other == a })
+		sh.accounts.Store(newIndex(others))
 	}
 }
 
