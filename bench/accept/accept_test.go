@@ -16,8 +16,8 @@ func TestNote(t *testing.T) {
 		want          span
 		why           string
 	}{
-		{name: "within a slot", before: 5200 * us, after: 5300 * us, want: span{5, 5}, why: "a call that is served from memory ends at once"},
-		{name: "over a border", before: 5900 * us, after: 6200 * us, want: span{5, 6}, why: "the unit may have been admitted on either side"},
+		{name: "within a slot", before: 5200 * us, after: 5300 * us, want: span{5, 5}, why: "calls that are served from memory end at once"},
+		{name: "over a border", before: 5900 * us, after: 6200 * us, want: span{5, 6}, why: "the units may have been admitted on either side"},
 		{name: "near the end of a slot", before: 5800 * us, after: 5950 * us, want: span{5, 6}, why: "the server's clock may have been in the next slot already"},
 		{name: "near its beginning", before: 6050 * us, after: 6100 * us, want: span{5, 6}, why: "the server's clock may have been in the slot before"},
 		{name: "at the beginning of the run", before: 0, after: 10 * us, want: span{0, 0}, why: "no slot comes before the first"},
@@ -25,8 +25,8 @@ func TestNote(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			caller := caller{unsure: 100 * us, slots: make([]uint32, 8), spans: admitted{}}
-			caller.note(c.before, c.after)
-			if got, want := caller.all(), (admitted{c.want: 1}); !maps.Equal(got, want) {
+			caller.note(c.before, c.after, 3)
+			if got, want := caller.all(), (admitted{c.want: 3}); !maps.Equal(got, want) {
 				t.Errorf("%v, want %v\nwhy: %s", got, want, c.why)
 			}
 		})

@@ -10,7 +10,8 @@ import (
 // slot is the resolution of the times of admissions.
 const slot = time.Millisecond
 
-// span is the slots in which a call began and ended. Most calls begin and end in the same slot.
+// span is the slots in which a call, or a burst of calls, began and ended. Most begin and end in the
+// same slot.
 type span struct{ First, Last int }
 
 // admitted is the number of admitted units by the spans of their calls.
@@ -19,10 +20,10 @@ type admitted map[span]uint64
 // within returns the largest share of its bound that any window of whole slots has admitted. The
 // bound of a window is capacity + leak rate x length. A share above 1 is a broken bound.
 //
-// A unit was admitted at some moment of its call. The unit therefore counts in the windows that
-// contain the whole call, and in no other: every unit that counts in a window was certainly
-// admitted within that window, and no alarm is false. The check misses little, because a call
-// that is served from memory ends within its slot.
+// A unit was admitted at some moment of its call or burst. The unit therefore counts in the windows
+// that contain the whole span, and in no other: every unit that counts in a window was certainly
+// admitted within that window, and no alarm is false. The check misses little, because a burst of
+// calls that are served from memory ends within its slot.
 func within(all admitted, l brim.Limit) (closest float64, err error) {
 	slots := 0
 	from := map[int][]span{} // by first slot
