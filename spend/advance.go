@@ -116,10 +116,14 @@ func (u *tally) begin(a *account, now int64) error {
 	if !u.rule.counts() {
 		return nil
 	}
+	u.quiet = now
 	if u.edge = u.edgeAt(now); a.seq == 0 {
 		return nil
 	}
-	_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error { return u.sum(e, 1) })
+	_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
+		u.quiet = min(u.quiet, e.Dated-1)
+		return u.sum(e, 1)
+	})
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 
 // changes returns the decision in the form that the ledger stores.
 func (t *attempt) changes(out *Decision) *ledger.Changes {
-	c := &ledger.Changes{}
+	c := &ledger.Changes{Declined: !out.Approved}
 	var keys []string
 	for _, a := range t.accounts {
 		keys = append(keys, a.key)

@@ -50,21 +50,13 @@ func (r *Runner) QueryByIndex(
 }
 
 // LookByIndex sends statements that the server must not plan to answer by reading a whole table.
-// The setting goes out with the statements. Without a transaction block, all are one transaction,
-// because nothing between them ends it. Of several statements, at most the last may change rows.
+// The setting goes out with the statements. Of several statements, at most the last may change rows.
 func (r *Runner) LookByIndex(ctx context.Context, q Queryer, statements *pgx.Batch) error {
 	if OfApplication(q) {
 		return q.SendBatch(ctx, WrapByIndex(statements)).Close()
 	}
 	b := &pgx.Batch{}
-	begin := r.explicit.Load()
-	if begin {
-		QueueBegin(b)
-	}
 	QueueByIndex(b)
 	b.QueuedQueries = append(b.QueuedQueries, statements.QueuedQueries...)
-	if begin {
-		QueueCommit(b)
-	}
-	return q.SendBatch(ctx, b).Close()
+	return r.SendTogether(ctx, q, b)
 }

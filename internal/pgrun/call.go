@@ -129,6 +129,20 @@ func QueueCommit(b *pgx.Batch) {
 	})
 }
 
+// SendTogether sends statements as one transaction on a connection, in one round trip. Without a
+// transaction block they are one transaction, because nothing between them ends it. On a connection
+// whose session has another default isolation, they go out in a block at READ COMMITTED.
+func (r *Runner) SendTogether(ctx context.Context, q Queryer, statements *pgx.Batch) error {
+	b := statements
+	if r.explicit.Load() {
+		b = &pgx.Batch{}
+		QueueBegin(b)
+		b.QueuedQueries = append(b.QueuedQueries, statements.QueuedQueries...)
+		QueueCommit(b)
+	}
+	return q.SendBatch(ctx, b).Close()
+}
+
 // Query sends one statement, calls each for each of its rows, and reports how many rows it
 // returned or changed. On a connection whose session has another default isolation the
 // statement runs in a transaction of its own at READ COMMITTED. When Query on a connection

@@ -68,14 +68,21 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 // to another server.
 func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
 	err := f(conn)
-	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
-		if _, rerr := conn.Exec(ctx, "ROLLBACK"); err == nil {
-			err = rerr
-		}
+	if rerr := Rollback(ctx, conn); err == nil {
+		err = rerr
 	}
 	if err != nil && judge(err) == readOnly {
 		_ = conn.Conn().Close(ctx)
 	}
+	return err
+}
+
+// Rollback ends a transaction that is open on the connection.
+func Rollback(ctx context.Context, conn *pgxpool.Conn) error {
+	if c := conn.Conn(); c.IsClosed() || c.PgConn().TxStatus() == 'I' {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "ROLLBACK")
 	return err
 }
 

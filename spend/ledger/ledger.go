@@ -85,7 +85,9 @@ type Job struct {
 // Snapshot is the state on which a job decides. One goroutine may use it at a
 // time. Its results must not be changed.
 type Snapshot interface {
-	// Now returns the ledger's clock, read after all accounts were locked.
+	// Now returns the ledger's clock, read after all accounts were locked. A ledger may have read
+	// it up to a second before that if it repeats jobs whose changes are Declined with a later
+	// reading: then nobody who comes back at the time of a decline is early.
 	Now() int64
 	// Locked reports whether the job holds the account.
 	Locked(account string) bool
@@ -118,6 +120,9 @@ type Changes struct {
 	Opened   []Hold    // to create
 	Closed   []Hold    // to delete
 	Drop     []Drop    // entries to delete
+
+	// Declined says that the decision is a refusal, which may tell when to come back.
+	Declined bool
 }
 
 // Account is a working set.

@@ -3,17 +3,11 @@ package pgledger
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"hash/maphash"
 	"iter"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
@@ -94,6 +88,9 @@ func (l *Ledger) decideBatch(
 	for i, r := range requests {
 		jobs[i] = r.In
 	}
+	if decided, err := l.decideRecalled(ctx, lane, conn, jobs); decided || err != nil {
+		return err
+	}
 	for n := 0; ; n++ {
 		b := l.newBatch(conn, true)
 		b.lockTimeout, b.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
@@ -104,7 +101,7 @@ func (l *Ledger) decideBatch(
 		}
 		errs, err := b.decide(ctx, jobs)
 		if isDuplicate(err) && n < repeats {
-			if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			if err := pgrun.Rollback(ctx, conn); err != nil {
 				return err
 			}
 			continue
@@ -112,6 +109,7 @@ func (l *Ledger) decideBatch(
 		if err != nil {
 			return err
 		}
+		l.recall.stored(b)
 		for i, r := range requests {
 			r.Out = errs[i]
 			if b.aside[jobs[i].SpendID] {
@@ -138,6 +136,10 @@ type batch struct {
 	held  []string        // accounts that another transaction holds
 	aside map[string]bool // spends of these accounts, about which nothing is decided
 
+	// recalled are the accounts of a batch that decides before it has locked them, as the ledger
+	// remembers them; nil for a batch that has locked them.
+	recalled map[string]ledger.Account
+
 	locked   map[string]bool
 	created  []string // accounts that had no row before lock.sql or create.sql
 	accounts map[string]ledger.Account
@@ -146,6 +148,9 @@ type batch struct {
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
+
+	declined bool      // a job has declined
+	clock    time.Time // of the server, when the changes were stored
 
 	// To be stored.
 	dirty   map[string]bool
@@ -209,6 +214,7 @@ func (b *batch) apply(job *ledger.Job, c *ledger.Changes) {
 		b.accounts[a.Key] = a
 		b.dirty[a.Key] = true
 	}
+	b.declined = b.declined || c.Declined
 	b.entries = append(b.entries, c.Entries...)
 	for i := range c.Requests {
 		r := c.Requests[i]
@@ -226,170 +232,4 @@ func (b *batch) apply(job *ledger.Job, c *ledger.Changes) {
 	b.opened = append(b.opened, c.Opened...)
 	b.closed = append(b.closed, c.Closed...)
 	b.drops = append(b.drops, c.Drop...)
-}
-
-// store stores the changes and commits.
-func (b *batch) store(ctx context.Context) error {
-	out := &pgx.Batch{}
-	if b.own && len(b.created) > 0 {
-		slices.Sort(b.created)
-		out.Queue(b.l.sql.create, b.created)
-	}
-	b.storeAccounts(out)
-	b.storeEntries(out)
-	b.storeRequests(out)
-	b.storeHolds(out)
-	if b.own && out.Len() == 0 {
-		out.Queue("ROLLBACK")
-		return b.q.SendBatch(ctx, out).Close()
-	}
-	var unused []string
-	for _, key := range b.created {
-		if !b.dirty[key] {
-			unused = append(unused, key)
-		}
-	}
-	if len(unused) > 0 {
-		out.Queue(b.l.sql.unused, unused)
-	}
-	switch {
-	case b.own:
-		pgrun.QueueCommit(out)
-	case out.Len() == 0:
-		return nil
-	default:
-		out = pgrun.WrapByIndex(out)
-	}
-	return b.q.SendBatch(ctx, out).Close()
-}
-
-func (b *batch) storeAccounts(out *pgx.Batch) {
-	if len(b.dirty) == 0 {
-		return
-	}
-	keys := slices.Sorted(maps.Keys(b.dirty))
-	states, next := make([][]byte, len(keys)), make([]int64, len(keys))
-	afters, widths := make([]string, len(keys)), make([]string, len(keys))
-	for i, key := range keys {
-		a := b.accounts[key]
-		states[i], next[i] = a.State, a.NextExpiry
-		after, width := make([]int64, len(a.Watch)), make([]int64, len(a.Watch))
-		for j, w := range a.Watch {
-			after[j], width[j] = w.After, w.Width
-		}
-		afters[i], widths[i] = array(after), array(width)
-	}
-	out.Queue(b.l.sql.save, keys, states, next, afters, widths)
-}
-
-// array formats numbers as the server reads an array.
-func array(list []int64) string {
-	var s strings.Builder
-	s.WriteByte('{')
-	for i, n := range list {
-		if i > 0 {
-			s.WriteByte(',')
-		}
-		s.WriteString(strconv.FormatInt(n, 10))
-	}
-	s.WriteByte('}')
-	return s.String()
-}
-
-func (b *batch) storeEntries(out *pgx.Batch) {
-	if n := len(b.entries); n > 0 {
-		at, dated := make([]time.Time, n), make([]time.Time, n)
-		var numbers [7][]int64 // seq, part, amount, used, held, count, amount of the spend
-		var texts [5][]string  // currency, kind, account, id, spend
-		for i := range numbers {
-			numbers[i] = make([]int64, n)
-		}
-		for i := range texts {
-			texts[i] = make([]string, n)
-		}
-		var lists [3][]pgtype.Text // tags, refused, credited
-		for i := range lists {
-			lists[i] = make([]pgtype.Text, n)
-		}
-		for i := range b.entries {
-			e := &b.entries[i]
-			at[i], dated[i] = pgrun.Timestamp(e.At), pgrun.Timestamp(e.Dated)
-			for j, v := range [...]int64{e.Seq, e.Part, e.Amount, e.Used, e.Held, e.Count, e.SpendAmount} {
-				numbers[j][i] = v
-			}
-			for j, v := range [...]string{e.Currency, e.Kind, e.Account, e.RequestID, e.SpendID} {
-				texts[j][i] = v
-			}
-			if len(e.Tags) > 0 {
-				lists[0][i] = asJSON(e.Tags)
-			}
-			if len(e.Refused) > 0 {
-				lists[1][i] = asJSON(e.Refused)
-			}
-			if len(e.Credited) > 0 {
-				lists[2][i] = asJSON(e.Credited)
-			}
-		}
-		out.Queue(b.l.sql.append, at, dated, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6],
-			texts[0], texts[1], texts[2], texts[3], texts[4], lists[0], lists[1], lists[2])
-	}
-	if len(b.drops) > 0 {
-		var accounts []string
-		var times []time.Time
-		for _, d := range b.drops {
-			accounts, times = append(accounts, d.Account), append(times, bound(d.At))
-		}
-		out.Queue(b.l.sql.drop, accounts, times)
-	}
-}
-
-// asJSON cannot fail: names and values are text.
-func asJSON(v any) pgtype.Text {
-	text, err := json.Marshal(v)
-	return pgtype.Text{String: string(text), Valid: err == nil}
-}
-
-func (b *batch) storeRequests(out *pgx.Batch) {
-	if len(b.fresh) > 0 {
-		ids := slices.Sorted(maps.Keys(b.fresh))
-		var at []time.Time
-		var accounts []string
-		var content, answers, spends [][]byte
-		for _, id := range ids {
-			r := b.requests[id]
-			at, accounts = append(at, pgrun.Timestamp(r.At)), append(accounts, strings.Join(r.Accounts, "\n"))
-			content, answers, spends = append(content, r.Content), append(answers, r.Answer), append(spends, r.Spend)
-		}
-		out.Queue(b.l.sql.answer, ids, at, accounts, content, answers, spends)
-	}
-	if len(b.spends) > 0 {
-		ids := slices.Sorted(maps.Keys(b.spends))
-		var spends [][]byte
-		for _, id := range ids {
-			spends = append(spends, b.requests[id].Spend)
-		}
-		out.Queue(b.l.sql.spends, ids, spends)
-	}
-}
-
-// storeHolds stores the holds that were opened and not closed again, and deletes the closed
-// ones.
-func (b *batch) storeHolds(out *pgx.Batch) {
-	put := func(sql string, list []ledger.Hold) {
-		if len(list) == 0 {
-			return
-		}
-		var accounts, spends []string
-		var expires []time.Time
-		for _, h := range list {
-			accounts, spends = append(accounts, h.Account), append(spends, h.SpendID)
-			expires = append(expires, pgrun.Timestamp(h.Expires))
-		}
-		out.Queue(sql, accounts, expires, spends)
-	}
-	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool {
-		return slices.Contains(b.closed, h)
-	})
-	put(b.l.sql.hold, opened)
-	put(b.l.sql.unhold, b.closed)
 }

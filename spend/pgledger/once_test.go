@@ -32,7 +32,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	var cuts atomic.Int64
 	var stop atomic.Bool
 	proxy, err := wire.New(pgtest.URL(t), func(_ *wire.Link, _ wire.Direction, piece []byte) wire.Fate {
-		if stop.Load() || rand.IntN(40) != 0 {
+		if stop.Load() || rand.IntN(15) != 0 {
 			return wire.Pass(piece)
 		}
 		cuts.Add(1)

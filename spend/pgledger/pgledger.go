@@ -8,8 +8,15 @@
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
 // at the same time share a transaction. It locks the rows of its accounts in byte order of key,
 // reads the server's clock when all are locked, and stores accounts, entries and answers in one
-// commit. The comment of package postgres describes durability, isolation and poolers. The tables
-// of the ledger may be partitioned by hash, and may not be distributed by Citus.
+// commit.
+//
+// A transaction on accounts that this ledger was the last to change takes one round trip. It goes
+// by a reading of the server's clock of the last milliseconds, and stores nothing if anybody else
+// has changed the accounts since: the decisions are then made again on locked rows. The ledger
+// remembers up to 16,384 accounts for that, in some 8 MB.
+//
+// The comment of package postgres describes durability, isolation and poolers. The tables of the
+// ledger may be partitioned by hash, and may not be distributed by Citus.
 package pgledger
 
 import (
@@ -56,6 +63,7 @@ type Ledger struct {
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
 	placement *pgrun.Placement
+	recall    recall
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)

@@ -87,20 +87,27 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	if len(spends) > 0 {
 		out.Queue(sql.owners, spends).Query(b.scanOwners)
 	}
-	if b.own && lock {
-		out.Queue(sql.take, keys, spends, b.held).Query(b.scanAccounts)
-	} else {
-		if lock {
-			out.Queue(sql.lock, keys, spends).Query(func(rows pgx.Rows) (err error) {
-				b.created, err = pgx.CollectRows(rows, pgx.RowTo[string])
-				return err
-			})
-		}
+	now := b.l.run.Now()
+	watched := keys
+	switch {
+	case b.own && lock && len(spends) == 0:
+		out.Queue(sql.take, keys).Query(b.scanAccounts)
+		watched = b.l.recall.mayRead(keys, now)
+	case b.own && lock:
+		out.Queue(sql.takeSpends, keys, spends, b.held).Query(b.scanAccounts)
+	case lock:
+		out.Queue(sql.lock, keys, spends).Query(func(rows pgx.Rows) (err error) {
+			b.created, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
+	default:
 		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
 	}
-	now := b.l.run.Now()
 	out.Queue(sql.requests, ids, now).Query(b.scanRequests)
-	out.Queue(sql.watched, keys, now, readAhead, spends).Query(b.scanWatched)
+	if len(watched) > 0 || len(spends) > 0 {
+		out.Queue(sql.watched, watched, now, readAhead, spends).Query(b.scanWatched)
+	}
 	if !b.own {
 		out = pgrun.WrapByIndex(out)
 	}
@@ -109,6 +116,9 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 
 // query sends one more statement of the batch's transaction, and calls each for its rows.
 func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
+	if b.recalled != nil {
+		return errUnread
+	}
 	if !b.own {
 		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
 		return err

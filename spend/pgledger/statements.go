@@ -17,10 +17,11 @@ const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spend
 
 // statements are the ledger's statements for one schema and table.
 type statements struct {
-	plan, take, create, lock, probe, owners, accounts, requests, watched string
-	tryAccount, tryRequest                                               string
-	entries, since, history, holds, list                                 string
-	save, append, answer, spends, hold, unhold, drop, unused, forget     string
+	plan, take, takeSpends, create, lock, probe, owners string
+	accounts, requests, watched                         string
+	tryAccount, tryRequest                              string
+	entries, since, history, holds, list                string
+	store, spends, unhold, drop, unused, forget         string
 }
 
 // newStatements renders the statements. The plans that the server keeps for them never read a whole
@@ -34,11 +35,11 @@ func newStatements(names pgname.Names) *statements {
 		return names.Statement("ledger."+name, string(raw), pgrun.Fragments(), "{{columns}}", columns)
 	}
 	return &statements{
-		plan: text("plan"), take: text("take"), create: text("create"), lock: text("lock"), probe: text("probe"),
+		plan: text("plan"), take: text("take"), takeSpends: text("take_spends"), create: text("create"), lock: text("lock"), probe: text("probe"),
 		tryAccount: text("try_account"), tryRequest: text("try_request"), owners: text("owners"),
 		accounts: text("accounts"), requests: text("requests"), watched: text("watched"),
 		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
-		list: text("list"), save: text("save"), append: text("append"), answer: text("answer"), spends: text("spends"),
-		hold: text("hold"), unhold: text("unhold"), drop: text("drop"), unused: text("unused"), forget: text("forget"),
+		list: text("list"), store: text("store"), spends: text("spends"), unhold: text("unhold"),
+		drop: text("drop"), unused: text("unused"), forget: text("forget"),
 	}
 }
