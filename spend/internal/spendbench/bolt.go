@@ -76,9 +76,11 @@ func (b *bench) bolt(ctx context.Context) (err error) {
 		})
 	}
 	t := table.Numeric("bbolt", "callers", "decisions/s", "db.Batch/s", "ratio")
-	if err := b.compare(ctx, t, fmt.Sprintf("%d accounts", b.accounts), callers, b.accounts, authorize, batch); err != nil {
+	row, err := b.compare(ctx, fmt.Sprintf("%d accounts", b.accounts), callers, b.accounts, authorize, batch)
+	if err != nil {
 		return err
 	}
+	t.Add(row...)
 	_, err = fmt.Fprintln(b.stdout, t.Markdown())
 	return err
 }

@@ -3,7 +3,8 @@
 //	go run ./spend/internal/spendbench
 //
 // It measures authorizations under three rules in PostgreSQL, over accounts at random and on one
-// account, by turns with one bare single-row UPDATE per decision; in a bbolt file, by turns with
+// account, by turns with one bare single-row UPDATE per decision, and the rate at which the server
+// stores the rows of such decisions without deciding anything, which is their limit; in a bbolt file, by turns with
 // one db.Batch per decision; and, on every ledger, declines by turns with approvals on one account
 // with many entries in its window. Filling the ledgers takes longer than measuring them.
 package main
@@ -23,7 +24,6 @@ import (
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/internal/table"
 )
 
 func main() {
@@ -121,14 +121,16 @@ func rates(results []*load.Result) (list []float64) {
 	return list
 }
 
-// compare adds a row to t: our rate, that of the reference, and the median of their ratios.
-func (b *bench) compare(ctx context.Context, t *table.Table, name string, callers, accounts int, ours, theirs decide) error {
+// compare returns the cells of a row: our rate, that of the reference, and the median of their
+// ratios.
+func (b *bench) compare(ctx context.Context, name string, callers, accounts int, ours, theirs decide) ([]string, error) {
 	results, err := b.turns(ctx, callers, accounts, ours, theirs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a, r := rates(results[0]), rates(results[1])
 	ratio, _ := load.Ratio(a, r)
-	t.Add(name, fmt.Sprint(callers), fmt.Sprintf("%.0f", load.Median(a)), fmt.Sprintf("%.0f", load.Median(r)), fmt.Sprintf("%.2f", ratio))
-	return nil
+	return []string{
+		name, fmt.Sprint(callers), fmt.Sprintf("%.0f", load.Median(a)), fmt.Sprintf("%.0f", load.Median(r)), fmt.Sprintf("%.2f", ratio),
+	}, nil
 }

@@ -80,15 +80,26 @@ func (b *bench) postgres(ctx context.Context) (err error) {
 			spendload.Account(account))
 		return err
 	}
-	t := table.Numeric("PostgreSQL", "callers", "decisions/s", "bare UPDATE/s", "ratio")
+	for _, sql := range bareTables {
+		if _, err := pool.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	t := table.Numeric("PostgreSQL", "callers", "decisions/s", "bare UPDATE/s", "ratio", "rows alone/s")
 	for _, c := range []struct {
 		name     string
 		accounts int
 	}{{fmt.Sprintf("%d accounts", b.accounts), b.accounts}, {"one account", 1}} {
 		for _, callers := range []int{1, 16, 64} {
-			if err := b.compare(ctx, t, c.name, callers, c.accounts, authorize, update); err != nil {
+			row, err := b.compare(ctx, c.name, callers, c.accounts, authorize, update)
+			if err != nil {
 				return err
 			}
+			most, err := b.limit(ctx, pool, callers, c.accounts)
+			if err != nil {
+				return err
+			}
+			t.Add(append(row, fmt.Sprintf("%.0f", most))...)
 		}
 	}
 	_, err = fmt.Fprintln(b.stdout, t.Markdown())
