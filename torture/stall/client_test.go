@@ -209,10 +209,15 @@ func stopClient(t *testing.T, r *rig, scope, kind string, stuck serverload.Kind,
 	places := func(digit int) []serverload.Place {
 		return []serverload.Place{{Key: scope + "a", Digit: digit}, {Key: scope + "b", Digit: digit}}
 	}
+	first := serverload.Call{ID: scope + "first", Kind: stuck, Places: places(1)}
+	if err := r.newClient(t, kind, 0, "").Do(ctx, first, 0); err != nil { // a row that is missing is not locked
+		t.Fatal(err)
+	}
 	o := order{
 		URL: proxy.URL(), Timeout: timeout, Kind: kind,
 		Call: serverload.Call{ID: scope + "stuck", Kind: stuck, Places: places(0)},
-		Warm: &serverload.Call{ID: scope + "warm", Kind: stuck, Places: places(1)},
+		// About others: on accounts that it remembers, a ledger decides while it holds no rows.
+		Warm: &serverload.Call{ID: scope + "warm", Kind: stuck, Places: []serverload.Place{{Key: scope + "d"}, {Key: scope + "e"}}},
 	}
 	ch := o.start(t)
 	proxy.armed.Store(true)
