@@ -48,7 +48,7 @@ var subjects = []subject{
 	{
 		"spend", newPostgres, modes,
 		func(r *rig) (_, _ serverload.Subject) { return r.ledger, r.soundLedger },
-		[]exchange{remaining},
+		[]exchange{remaining, remembered},
 	},
 	{
 		"redis", newRedis, protocols,
@@ -188,6 +188,23 @@ var remaining = exchange{
 			return serverload.Doubled, err
 		}
 		return 0, nil
+	},
+}
+
+// remembered is a charge on an account that the ledger has just stored, which takes one round trip.
+var remembered = exchange{
+	name: "charge, remembered", kind: serverload.Charge,
+	before: func(ctx context.Context, r *rig, c serverload.Call) error {
+		c.ID = "before " + c.ID
+		return r.ledger.Do(ctx, c, 0)
+	},
+	call: func(ctx context.Context, r *rig, c serverload.Call) error { return r.ledger.Do(ctx, c, 0) },
+	stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
+		stages, err := r.soundLedger.Look(ctx, []serverload.Call{c})
+		if err != nil {
+			return serverload.Doubled, err
+		}
+		return stages[0], nil
 	},
 }
 
