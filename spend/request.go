@@ -396,12 +396,10 @@ func (b *Budgets) anyLeaky() bool {
 // digest identifies the content of the request. It tells apart two requests with
 // one ID.
 func (act *action) digest() []byte {
-	h := sha256.New()
+	b := make([]byte, 0, 256)
 	part := func(s string) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
+		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
 	}
 	part(act.kind)
 	part(act.spendID)
@@ -420,5 +418,6 @@ func (act *action) digest() []byte {
 		part(tag)
 		part(act.tags[tag])
 	}
-	return h.Sum(nil)[:16]
+	sum := sha256.Sum256(b)
+	return slices.Clone(sum[:16])
 }

@@ -147,28 +147,30 @@ func (b *buckets) plan(c *ledger.Changes) (p *plan, err error) {
 	p.dropped = len(p.writes)
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		err = cmp.Or(err, p.put(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e)))
+		err = cmp.Or(err, p.create(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e)))
 		if e.Part != e.Seq {
 			at := newEncoder()
 			at.int(e.At)
-			err = cmp.Or(err, p.put(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at))
+			err = cmp.Or(err, p.create(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at))
 		}
 	}
 	for i := range c.Requests {
-		err = cmp.Or(err, p.request(&c.Requests[i]))
+		r := &c.Requests[i]
+		err = cmp.Or(err, p.add(p.answer(r), nil, nil)) // the job has looked for the ID and found none
 	}
 	for i := range c.Spends {
 		r, rerr := b.decodeRequest([]byte(c.Spends[i].ID), b.request([]byte(c.Spends[i].ID)))
 		if err = cmp.Or(err, rerr); err == nil {
 			r.Spend = c.Spends[i].Spend
-			err = p.request(r)
+			w := p.answer(r)
+			err = p.add(w, p.old(&w), nil)
 		}
 	}
 	for _, h := range c.Opened {
-		err = cmp.Or(err, p.put(h.Account, holdKey(h), newEncoder()))
+		err = cmp.Or(err, p.create(h.Account, holdKey(h), newEncoder()))
 	}
 	for _, h := range c.Closed {
-		err = cmp.Or(err, p.put(h.Account, holdKey(h), nil))
+		err = cmp.Or(err, p.remove(h.Account, holdKey(h)))
 	}
 	return p, err
 }
@@ -188,24 +190,33 @@ func (p *plan) account(name string) (*account, error) {
 	return &a, nil
 }
 
-// put plans to store a value of an account, or to remove it if value is nil.
-func (p *plan) put(name string, key []byte, value *encoder) error {
+// create plans to store a value of an account under a key that is new: the number of an entry is
+// higher than those of all others, and the ID of a hold has begun no spend before. To look for an
+// earlier value would take as long as all other work of a plan.
+func (p *plan) create(name string, key []byte, value *encoder) error {
 	owner, err := p.account(name)
 	if err != nil {
 		return err
 	}
 	w := planned{table: p.buckets.accounts, key: key, group: len(name) + 2}
-	if value != nil {
-		w.value = value.seal(w.table.Table, key)
+	w.value = value.seal(w.table.Table, key)
+	return p.add(w, nil, owner)
+}
+
+// remove plans to remove a value of an account.
+func (p *plan) remove(name string, key []byte) error {
+	owner, err := p.account(name)
+	if err != nil {
+		return err
 	}
+	w := planned{table: p.buckets.accounts, key: key, group: len(name) + 2}
 	return p.add(w, p.old(&w), owner)
 }
 
-// request plans to store a request.
-func (p *plan) request(r *ledger.Request) error {
+// answer returns the write of a request.
+func (p *plan) answer(r *ledger.Request) planned {
 	key := []byte(r.ID)
-	w := planned{p.requests, key, len(key), encodeRequest(r).seal(p.requests.Table, key)}
-	return p.add(w, p.old(&w), nil)
+	return planned{p.requests, key, len(key), encodeRequest(r).seal(p.requests.Table, key)}
 }
 
 // old returns the value that w replaces or removes, or nil. Values that drop removes are not among
