@@ -36,7 +36,7 @@ type recall struct {
 }
 
 const (
-	maxRecalled = 1 << 13 // accounts in each of the two generations
+	maxRecalled = 1 << 14 // accounts in each of the two generations
 	maxPenalty  = 256     // batches
 	// fresh is the longest time for which a reading of the server's clock is used again. The server
 	// refuses readings that are older than a second.
