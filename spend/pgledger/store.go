@@ -54,20 +54,18 @@ func (b *batch) queueStore(out *pgx.Batch) {
 	if len(b.dirty) == 0 && len(b.entries) == 0 && len(b.fresh) == 0 && len(b.opened) == 0 {
 		return
 	}
-	args := make([]any, 0, 33)
-	args = b.accountColumns(args)
-	args = b.entryColumns(args)
-	args = b.requestColumns(args)
 	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool {
 		return slices.Contains(b.closed, h)
 	})
-	args = append(args, holdColumns(opened)...)
 	var decided *time.Time // by a reading of the server's clock before the rows were locked
 	if b.recalled != nil && b.l.run.Clock == nil {
 		at := pgrun.Timestamp(b.now)
 		decided = &at
 	}
-	args = append(args, decided)
+	entries, ofEntries := entryColumns(b.entries)
+	requests, ofRequests := b.requestColumns()
+	holds, ofHolds := holdColumns(opened)
+	args := slices.Concat(b.accountColumns(), entries, requests, holds, []any{decided}, ofEntries, ofRequests, ofHolds)
 	out.Queue(b.l.sql.store, args...).Query(func(rows pgx.Rows) error {
 		var one int
 		_, err := pgx.ForEachRow(rows, []any{&b.clock, &one}, func() error { return nil })
@@ -75,8 +73,8 @@ func (b *batch) queueStore(out *pgx.Batch) {
 	})
 }
 
-// accountColumns appends the columns of the accounts, in byte order of key.
-func (b *batch) accountColumns(args []any) []any {
+// accountColumns returns the columns of the accounts, in byte order of key.
+func (b *batch) accountColumns() []any {
 	keys := slices.Sorted(maps.Keys(b.dirty))
 	n := len(keys)
 	states, next := make([][]byte, n), make([]int64, n)
@@ -91,7 +89,7 @@ func (b *batch) accountColumns(args []any) []any {
 			before = append(before, b.recalled[key].State)
 		}
 	}
-	return append(args, keys, states, next, afters, widths, before)
+	return []any{keys, states, next, afters, widths, before}
 }
 
 // array formats numbers as the server reads an array.
@@ -109,83 +107,91 @@ func array(list []ledger.Watch, number func(ledger.Watch) int64) string {
 	return string(append(text, '}'))
 }
 
-// entryColumns appends the columns of the entries. A column that repeats another one in every entry
-// is null; see store.sql.
-func (b *batch) entryColumns(args []any) []any {
-	list := b.entries
-	times := func(v func(*ledger.Entry) int64) []time.Time {
-		column := make([]time.Time, len(list))
-		for i := range list {
-			column[i] = pgrun.Timestamp(v(&list[i]))
-		}
-		return column
+// column returns a column of rows, one value for each.
+func column[R, T any](rows []R, value func(*R) T) []T {
+	list := make([]T, len(rows))
+	for i := range rows {
+		list[i] = value(&rows[i])
 	}
-	numbers := func(v func(*ledger.Entry) int64) []int64 {
-		column := make([]int64, len(list))
-		for i := range list {
-			column[i] = v(&list[i])
-		}
-		return column
-	}
-	texts := func(v func(*ledger.Entry) string) []string {
-		column := make([]string, len(list))
-		for i := range list {
-			column[i] = v(&list[i])
-		}
-		return column
-	}
-	lists := func(has func(*ledger.Entry) bool, v func(*ledger.Entry) any) []pgtype.Text {
-		if !some(list, has) {
-			return nil
-		}
-		column := make([]pgtype.Text, len(list))
-		for i := range list {
-			if has(&list[i]) {
-				column[i] = asJSON(v(&list[i]))
-			}
-		}
-		return column
-	}
-	var dated []time.Time
-	var part, first []int64
-	var spends []string
-	if some(list, func(e *ledger.Entry) bool { return e.Dated != e.At }) {
-		dated = times(func(e *ledger.Entry) int64 { return e.Dated })
-	}
-	if some(list, func(e *ledger.Entry) bool { return e.Part != e.Seq }) {
-		part = numbers(func(e *ledger.Entry) int64 { return e.Part })
-	}
-	if some(list, func(e *ledger.Entry) bool { return e.SpendAmount != e.Amount }) {
-		first = numbers(func(e *ledger.Entry) int64 { return e.SpendAmount })
-	}
-	if some(list, func(e *ledger.Entry) bool { return e.SpendID != e.RequestID }) {
-		spends = texts(func(e *ledger.Entry) string { return e.SpendID })
-	}
-	return append(args,
-		times(func(e *ledger.Entry) int64 { return e.At }), dated,
-		numbers(func(e *ledger.Entry) int64 { return e.Seq }), part,
-		numbers(func(e *ledger.Entry) int64 { return e.Amount }),
-		numbers(func(e *ledger.Entry) int64 { return e.Used }),
-		numbers(func(e *ledger.Entry) int64 { return e.Held }),
-		numbers(func(e *ledger.Entry) int64 { return e.Count }), first,
-		texts(func(e *ledger.Entry) string { return e.Currency }),
-		texts(func(e *ledger.Entry) string { return e.Kind }),
-		texts(func(e *ledger.Entry) string { return e.Account }),
-		texts(func(e *ledger.Entry) string { return e.RequestID }), spends,
-		lists(func(e *ledger.Entry) bool { return len(e.Tags) > 0 }, func(e *ledger.Entry) any { return e.Tags }),
-		lists(func(e *ledger.Entry) bool { return len(e.Refused) > 0 }, func(e *ledger.Entry) any { return e.Refused }),
-		lists(func(e *ledger.Entry) bool { return len(e.Credited) > 0 }, func(e *ledger.Entry) any { return e.Credited }),
-	)
+	return list
 }
 
-// some reports whether an entry of the list has a property.
-func some(list []ledger.Entry, has func(*ledger.Entry) bool) bool {
-	for i := range list {
-		if has(&list[i]) {
-			return true
+// common returns the value that all rows of a column have, and nil for the column. Without such a
+// value it returns the column.
+func common[T comparable](list []T) ([]T, *T) {
+	for _, v := range list {
+		if v != list[0] {
+			return list, nil
 		}
 	}
-	return false
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return nil, &list[0]
+}
+
+// unless returns a column, or nil if it repeats another one.
+func unless[T comparable](list, other []T) []T {
+	if slices.Equal(list, other) {
+		return nil
+	}
+	return list
+}
+
+// jsonColumn returns a column of values that few entries have.
+func jsonColumn[T any](list []ledger.Entry, value func(*ledger.Entry) (T, bool)) []pgtype.Text {
+	var texts []pgtype.Text
+	for i := range list {
+		if v, has := value(&list[i]); has {
+			if texts == nil {
+				texts = make([]pgtype.Text, len(list))
+			}
+			texts[i] = asJSON(v)
+		}
+	}
+	return texts
+}
+
+// entryColumns returns the columns of the entries, and the values that all of them have.
+func entryColumns(list []ledger.Entry) (columns, values []any) {
+	at := column(list, func(e *ledger.Entry) int64 { return e.At })
+	dated := unless(column(list, func(e *ledger.Entry) int64 { return e.Dated }), at)
+	seq := column(list, func(e *ledger.Entry) int64 { return e.Seq })
+	amount := column(list, func(e *ledger.Entry) int64 { return e.Amount })
+	ids := column(list, func(e *ledger.Entry) string { return e.RequestID })
+	at, sameAt := common(at)
+	used, sameUsed := common(column(list, func(e *ledger.Entry) int64 { return e.Used }))
+	held, sameHeld := common(column(list, func(e *ledger.Entry) int64 { return e.Held }))
+	count, sameCount := common(column(list, func(e *ledger.Entry) int64 { return e.Count }))
+	currency, sameCurrency := common(column(list, func(e *ledger.Entry) string { return e.Currency }))
+	kind, sameKind := common(column(list, func(e *ledger.Entry) string { return e.Kind }))
+	columns = []any{
+		times(at), times(dated), seq, unless(column(list, func(e *ledger.Entry) int64 { return e.Part }), seq),
+		amount, used, held, count, unless(column(list, func(e *ledger.Entry) int64 { return e.SpendAmount }), amount),
+		currency, kind, column(list, func(e *ledger.Entry) string { return e.Account }), ids,
+		unless(column(list, func(e *ledger.Entry) string { return e.SpendID }), ids),
+		jsonColumn(list, func(e *ledger.Entry) (map[string]string, bool) { return e.Tags, len(e.Tags) > 0 }),
+		jsonColumn(list, func(e *ledger.Entry) ([]string, bool) { return e.Refused, len(e.Refused) > 0 }),
+		jsonColumn(list, func(e *ledger.Entry) ([]ledger.Credited, bool) { return e.Credited, len(e.Credited) > 0 }),
+	}
+	return columns, []any{timeOf(sameAt), sameUsed, sameHeld, sameCount, sameCurrency, sameKind}
+}
+
+// times returns a column of times; nil stays nil.
+func times(list []int64) []time.Time {
+	if list == nil {
+		return nil
+	}
+	return column(list, func(us *int64) time.Time { return pgrun.Timestamp(*us) })
+}
+
+// timeOf returns a time, or nil.
+func timeOf(us *int64) *time.Time {
+	if us == nil {
+		return nil
+	}
+	t := pgrun.Timestamp(*us)
+	return &t
 }
 
 // asJSON cannot fail: names and values are text.
@@ -194,28 +200,27 @@ func asJSON(v any) pgtype.Text {
 	return pgtype.Text{String: string(text), Valid: err == nil}
 }
 
-// requestColumns appends the columns of the new requests, in byte order of ID.
-func (b *batch) requestColumns(args []any) []any {
+// requestColumns returns the columns of the new requests, in byte order of ID, and the values that
+// all of them have.
+func (b *batch) requestColumns() (columns, values []any) {
 	ids := slices.Sorted(maps.Keys(b.fresh))
-	n := len(ids)
-	at, accounts := make([]time.Time, n), make([]string, n)
-	content, answers, spends := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	for i, id := range ids {
-		r := b.requests[id]
-		at[i], accounts[i] = pgrun.Timestamp(r.At), strings.Join(r.Accounts, "\n")
-		content[i], answers[i], spends[i] = r.Content, r.Answer, r.Spend
-	}
-	return append(args, ids, at, accounts, content, answers, spends)
+	list := column(ids, func(id *string) *ledger.Request { return b.requests[*id] })
+	at, same := common(column(list, func(r **ledger.Request) int64 { return (*r).At }))
+	return []any{
+		ids, times(at), column(list, func(r **ledger.Request) string { return strings.Join((*r).Accounts, "\n") }),
+		column(list, func(r **ledger.Request) []byte { return (*r).Content }),
+		column(list, func(r **ledger.Request) []byte { return (*r).Answer }),
+		column(list, func(r **ledger.Request) []byte { return (*r).Spend }),
+	}, []any{timeOf(same)}
 }
 
-// holdColumns returns the columns of holds.
-func holdColumns(list []ledger.Hold) []any {
-	n := len(list)
-	accounts, expires, spends := make([]string, n), make([]time.Time, n), make([]string, n)
-	for i, h := range list {
-		accounts[i], expires[i], spends[i] = h.Account, pgrun.Timestamp(h.Expires), h.SpendID
-	}
-	return []any{accounts, expires, spends}
+// holdColumns returns the columns of holds, and the values that all of them have.
+func holdColumns(list []ledger.Hold) (columns, values []any) {
+	expires, same := common(column(list, func(h *ledger.Hold) int64 { return h.Expires }))
+	return []any{
+		column(list, func(h *ledger.Hold) string { return h.Account }), times(expires),
+		column(list, func(h *ledger.Hold) string { return h.SpendID }),
+	}, []any{timeOf(same)}
 }
 
 // queueRest queues the statements that few batches need.
@@ -237,6 +242,8 @@ func (b *batch) queueRest(out *pgx.Batch) {
 		out.Queue(b.l.sql.spends, ids, spends)
 	}
 	if len(b.closed) > 0 {
-		out.Queue(b.l.sql.unhold, holdColumns(b.closed)...)
+		out.Queue(b.l.sql.unhold, column(b.closed, func(h *ledger.Hold) string { return h.Account }),
+			column(b.closed, func(h *ledger.Hold) time.Time { return pgrun.Timestamp(h.Expires) }),
+			column(b.closed, func(h *ledger.Hold) string { return h.SpendID }))
 	}
 }

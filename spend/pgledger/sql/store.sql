@@ -22,13 +22,17 @@ WITH saved AS (
     WHERE a.key = ANY (ARRAY[u.key]) AND (u.before IS NULL OR a.state = u.before)
     RETURNING a.key
 ), appended AS (
-    -- Of the columns that mostly repeat another one, an array may be null.
+    -- Of a column with one value for all rows, the array is null and the value has a parameter of
+    -- its own: $34 to $41. Of a column that repeats another one, the array may be null, too.
     INSERT INTO {{schema}}.{{entries}} (at, dated, seq, part, amount, used, held, spends,
                                         spend_amount, currency, kind, account, id, spend,
                                         tags, refused, credited)
-    SELECT u.at, COALESCE(u.dated, u.at), u.seq, COALESCE(u.part, u.seq), u.amount, u.used, u.held,
-           u.spends, COALESCE(u.spend_amount, u.amount), u.currency, u.kind, u.account, u.id,
-           COALESCE(u.spend, u.id), u.tags::jsonb, u.refused::jsonb, u.credited::jsonb
+    SELECT COALESCE(u.at, $34::timestamptz), COALESCE(u.dated, u.at, $34::timestamptz), u.seq,
+           COALESCE(u.part, u.seq), u.amount, COALESCE(u.used, $35::bigint),
+           COALESCE(u.held, $36::bigint), COALESCE(u.spends, $37::bigint),
+           COALESCE(u.spend_amount, u.amount), COALESCE(u.currency, $38::text),
+           COALESCE(u.kind, $39::text), u.account, u.id, COALESCE(u.spend, u.id),
+           u.tags::jsonb, u.refused::jsonb, u.credited::jsonb
     FROM (SELECT unnest($7::timestamptz[]) AS at, unnest($8::timestamptz[]) AS dated,
                  unnest($9::bigint[]) AS seq, unnest($10::bigint[]) AS part,
                  unnest($11::bigint[]) AS amount, unnest($12::bigint[]) AS used,
@@ -40,13 +44,15 @@ WITH saved AS (
                  unnest($23::text[]) AS credited) AS u
 ), answered AS (
     INSERT INTO {{schema}}.{{requests}} (id, at, accounts, content, answer, spend)
-    SELECT u.id, u.at, string_to_array(u.accounts, E'\n'), u.content, u.answer, u.spend
+    SELECT u.id, COALESCE(u.at, $40::timestamptz), string_to_array(u.accounts, E'\n'), u.content, u.answer, u.spend
     FROM (SELECT unnest($24::text[]) AS id, unnest($25::timestamptz[]) AS at,
                  unnest($26::text[]) AS accounts, unnest($27::bytea[]) AS content,
                  unnest($28::bytea[]) AS answer, unnest($29::bytea[]) AS spend) AS u
 ), opened AS (
     INSERT INTO {{schema}}.{{holds}} (account, expires, spend)
-    SELECT unnest($30::text[]), unnest($31::timestamptz[]), unnest($32::text[])
+    SELECT u.account, COALESCE(u.expires, $41::timestamptz), u.spend
+    FROM (SELECT unnest($30::text[]) AS account, unnest($31::timestamptz[]) AS expires,
+                 unnest($32::text[]) AS spend) AS u
 )
 SELECT c.now, 1 / CASE WHEN (SELECT count(s.key) FROM saved AS s) = COALESCE(cardinality($1::text[]), 0)
                             AND ($33::timestamptz IS NULL
