@@ -1,12 +1,14 @@
 package spend_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -188,4 +190,54 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 			t.Errorf("%s: GrowsAt is %v, want %v", c.name, got, want)
 		}
 	}
+}
+
+// TestHoldExpiresInTheDecline: the decision that declines ends a hold. The units of the hold make no
+// room any more when its date leaves the window.
+func TestHoldExpiresInTheDecline(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), time.Hour))
+	start := l.now
+	hold(t, b, "h", 40, time.Minute)
+	l.now = start.Add(time.Second)
+	charge(t, b, "c", 30)
+	l.now = start.Add(2 * time.Minute)
+	if got, want := wait(t, b, 80), start.Add(time.Hour+time.Second).Sub(l.now); got != want {
+		t.Errorf("80 cents fit after %v, want %v: when the charge leaves", got, want)
+	}
+}
+
+// TestUnreadEndOfARaise: one rule declines, and another agrees by a raised limit that ends before
+// the first has room. If the entries of the second cannot be read, nobody knows the wait, and the
+// decision fails.
+func TestUnreadEndOfARaise(t *testing.T) {
+	l := newTestLedger(t)
+	rules := []spend.Rule{
+		spend.Calendar("day", cents(100), spend.Day, time.UTC),
+		spend.Rolling("window", cents(50), 2*day).AtMost(cents(200)),
+	}
+	b := budgets(t, l, rules...)
+	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
+		{Rule: "window", Amount: cents(200), Until: l.now.Add(time.Minute)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge(t, b, "2", 60)
+	if got := wait(t, b, 50); got != 2*day {
+		t.Errorf("50 cents fit after %v, want two days: when the charge leaves the window", got)
+	}
+	b = budgets(t, l, rules...) // which remembers nothing
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unreadEntries{snap} }
+	d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(50)})
+	if !errors.Is(err, store.ErrUnavailable) || len(d.Declines) > 0 {
+		t.Errorf("entries that cannot be read: %+v, %v; want ErrUnavailable alone", d, err)
+	}
+}
+
+// unreadEntries is a Snapshot that cannot read entries.
+type unreadEntries struct{ ledger.Snapshot }
+
+func (unreadEntries) Entries(string, int64, int64, int) ([]ledger.Entry, int64, error) {
+	return nil, 0, store.ErrUnavailable
 }
