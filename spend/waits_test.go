@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -188,6 +189,23 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 		}
 		if got := d.Remaining[0].GrowsAt; !got.Equal(want) {
 			t.Errorf("%s: GrowsAt is %v, want %v", c.name, got, want)
+		}
+	}
+}
+
+// TestAskedTwice: the second of two questions between two decisions reads the entries that have
+// left the window, and not again those that will leave, not even the entry of the last decision.
+func TestAskedTwice(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
+	charge(t, b, "c", 4)
+	l.now = l.now.Add(10 * time.Minute)
+	var limits []int
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return pages{snap, &limits} }
+	for _, want := range [][]int{{256, 32}, {256}} {
+		limits = nil
+		if got := wait(t, b, 7); got != 50*time.Minute || !slices.Equal(limits, want) {
+			t.Errorf("7 cents fit after %v, and pages of %v are read; want 50m, and %v", got, limits, want)
 		}
 	}
 }
