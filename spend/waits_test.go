@@ -210,6 +210,25 @@ func TestAskedTwice(t *testing.T) {
 	}
 }
 
+// TestHorizonBeforeNow: the entries up to the present fill the horizon of a decline. The units of
+// the present time are no more to read, so the wait is exact.
+func TestHorizonBeforeNow(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), day))
+	charge(t, b, "first", 40)
+	for i := range 255 {
+		l.now = l.now.Add(time.Second)
+		if d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(101)}); err != nil || d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	l.now = l.now.Add(time.Second)
+	charge(t, b, "now", 60)
+	if x := asked(t, b, 100).Declines[0]; x.RetryAfter != day || x.AtLeast {
+		t.Errorf("100 cents fit in %v, at least: %v; want a day, exactly", x.RetryAfter, x.AtLeast)
+	}
+}
+
 // TestHoldExpiresInTheDecline: the decision that declines ends a hold. The units of the hold make no
 // room any more when its date leaves the window.
 func TestHoldExpiresInTheDecline(t *testing.T) {
