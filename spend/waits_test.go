@@ -272,6 +272,29 @@ func TestUnreadEndOfARaise(t *testing.T) {
 	}
 }
 
+// TestEndOfARaiseElsewhere: a raise ends before another rule has room, but its rule does not match
+// the request, so the request does not wait for it.
+func TestEndOfARaiseElsewhere(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l,
+		spend.Calendar("day", cents(100), spend.Day, time.UTC),
+		spend.Rolling("travel", cents(50), 2*day).AtMost(cents(200)).Matching("category", "travel"),
+	)
+	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
+		{Rule: "travel", Amount: cents(200), Until: l.now.Add(time.Minute)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	travel := spend.Request{ID: "2", Account: "a", Amount: cents(60), Tags: map[string]string{"category": "travel"}}
+	if d, err := b.Charge(t.Context(), travel); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+	if got := wait(t, b, 50); got != day/2 {
+		t.Errorf("50 cents for something else fit after %v, want 12h: when the day ends", got)
+	}
+}
+
 // unreadEntries is a Snapshot that cannot read entries.
 type unreadEntries struct{ ledger.Snapshot }
 
