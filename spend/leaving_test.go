@@ -168,19 +168,28 @@ func TestRemembered(t *testing.T) {
 // set back. In PostgreSQL a charge that is being decided while somebody asks does the same. The
 // next decline must count the charge.
 func TestAskedAhead(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
-	start := l.now
-	charge(t, b, "first", 4)
-	l.now = start.Add(10 * time.Minute)
-	if got := wait(t, b, 7); got != 50*time.Minute {
-		t.Errorf("7 cents fit after %v, want 50m", got)
-	}
-	l.now = start.Add(5 * time.Minute)
-	charge(t, b, "second", 4)
-	l.now = start.Add(20 * time.Minute)
-	if got := wait(t, b, 8); got != 45*time.Minute {
-		t.Errorf("8 cents fit after %v, want 45m", got)
+	for _, c := range []struct {
+		why  string
+		back time.Duration // from the first charge to the second
+	}{
+		{"an entry among the times that were read", 5 * time.Minute},
+		{"an entry of the microsecond of the last one that was read", 0},
+		{"an entry of the microsecond after", time.Microsecond},
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
+		start := l.now
+		charge(t, b, "first", 4)
+		l.now = start.Add(10 * time.Minute)
+		if got := wait(t, b, 7); got != 50*time.Minute {
+			t.Errorf("%s: 7 cents fit after %v, want 50m", c.why, got)
+		}
+		l.now = start.Add(c.back)
+		charge(t, b, "second", 4)
+		l.now = start.Add(20 * time.Minute)
+		if got, want := wait(t, b, 8), 40*time.Minute+c.back; got != want {
+			t.Errorf("%s: 8 cents fit after %v, want %v", c.why, got, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
@@ -168,6 +169,41 @@ func TestHistoryPages(t *testing.T) {
 		}
 		if n != c.want {
 			t.Errorf("%+v: %d entries, want %d", c.o, n, c.want)
+		}
+	}
+}
+
+// TestCountOfAHold: a hold counts as one spend until it ends without a capture, however many parts
+// of it are released.
+func TestCountOfAHold(t *testing.T) {
+	for _, c := range []struct {
+		why            string
+		more, captured int64 // cents by which the hold is increased, and that are captured
+		want           int64 // spends at the end
+	}{
+		{why: "a void gives the spend back", want: 0},
+		{why: "a void of a hold of two parts gives one spend back", more: 2, want: 0},
+		{why: "a capture is a spend, and the release of the rest gives none back", captured: 3, want: 1},
+		{why: "so it is with two parts", more: 2, captured: 3, want: 1},
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, spend.Count("often", 5, day))
+		hold(t, b, "other", 1, time.Hour)
+		hold(t, b, "h", 5, time.Hour)
+		var err error
+		if c.more > 0 {
+			_, err = b.Increase(t.Context(), spend.IncreaseRequest{ID: "i", HoldID: "h", Amount: cents(c.more)})
+		}
+		if err == nil && c.captured > 0 {
+			_, err = b.Capture(t.Context(), spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(c.captured), Final: true})
+		} else if err == nil {
+			_, err = b.Void(t.Context(), spend.VoidRequest{ID: "v", HoldID: "h"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := used(t, b) - 1; got != c.want {
+			t.Errorf("%s: the hold counts as %d spends, want %d", c.why, got, c.want)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package spend_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -188,4 +191,113 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 			t.Errorf("%s: GrowsAt is %v, want %v", c.name, got, want)
 		}
 	}
+}
+
+// TestAskedTwice: the second of two questions between two decisions reads the entries that have
+// left the window, and not again those that will leave, not even the entry of the last decision.
+func TestAskedTwice(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
+	charge(t, b, "c", 4)
+	l.now = l.now.Add(10 * time.Minute)
+	var limits []int
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return pages{snap, &limits} }
+	for _, want := range [][]int{{256, 32}, {256}} {
+		limits = nil
+		if got := wait(t, b, 7); got != 50*time.Minute || !slices.Equal(limits, want) {
+			t.Errorf("7 cents fit after %v, and pages of %v are read; want 50m, and %v", got, limits, want)
+		}
+	}
+}
+
+// TestHorizonBeforeNow: the entries up to the present fill the horizon of a decline. The units of
+// the present time are no more to read, so the wait is exact.
+func TestHorizonBeforeNow(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), day))
+	charge(t, b, "first", 40)
+	for i := range 255 {
+		l.now = l.now.Add(time.Second)
+		if d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(101)}); err != nil || d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	l.now = l.now.Add(time.Second)
+	charge(t, b, "now", 60)
+	if x := asked(t, b, 100).Declines[0]; x.RetryAfter != day || x.AtLeast {
+		t.Errorf("100 cents fit in %v, at least: %v; want a day, exactly", x.RetryAfter, x.AtLeast)
+	}
+}
+
+// TestHoldExpiresInTheDecline: the decision that declines ends a hold. The units of the hold make no
+// room any more when its date leaves the window.
+func TestHoldExpiresInTheDecline(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(100), time.Hour))
+	start := l.now
+	hold(t, b, "h", 40, time.Minute)
+	l.now = start.Add(time.Second)
+	charge(t, b, "c", 30)
+	l.now = start.Add(2 * time.Minute)
+	if got, want := wait(t, b, 80), start.Add(time.Hour+time.Second).Sub(l.now); got != want {
+		t.Errorf("80 cents fit after %v, want %v: when the charge leaves", got, want)
+	}
+}
+
+// TestUnreadEndOfARaise: one rule declines, and another agrees by a raised limit that ends before
+// the first has room. If the entries of the second cannot be read, nobody knows the wait, and the
+// decision fails.
+func TestUnreadEndOfARaise(t *testing.T) {
+	l := newTestLedger(t)
+	rules := []spend.Rule{
+		spend.Calendar("day", cents(100), spend.Day, time.UTC),
+		spend.Rolling("window", cents(50), 2*day).AtMost(cents(200)),
+	}
+	b := budgets(t, l, rules...)
+	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
+		{Rule: "window", Amount: cents(200), Until: l.now.Add(time.Minute)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge(t, b, "2", 60)
+	if got := wait(t, b, 50); got != 2*day {
+		t.Errorf("50 cents fit after %v, want two days: when the charge leaves the window", got)
+	}
+	b = budgets(t, l, rules...) // which remembers nothing
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unreadEntries{snap} }
+	d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(50)})
+	if !errors.Is(err, store.ErrUnavailable) || len(d.Declines) > 0 {
+		t.Errorf("entries that cannot be read: %+v, %v; want ErrUnavailable alone", d, err)
+	}
+}
+
+// TestEndOfARaiseElsewhere: a raise ends before another rule has room, but its rule does not match
+// the request, so the request does not wait for it.
+func TestEndOfARaiseElsewhere(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l,
+		spend.Calendar("day", cents(100), spend.Day, time.UTC),
+		spend.Rolling("travel", cents(50), 2*day).AtMost(cents(200)).Matching("category", "travel"),
+	)
+	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
+		{Rule: "travel", Amount: cents(200), Until: l.now.Add(time.Minute)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	travel := spend.Request{ID: "2", Account: "a", Amount: cents(60), Tags: map[string]string{"category": "travel"}}
+	if d, err := b.Charge(t.Context(), travel); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+	if got := wait(t, b, 50); got != day/2 {
+		t.Errorf("50 cents for something else fit after %v, want 12h: when the day ends", got)
+	}
+}
+
+// unreadEntries is a Snapshot that cannot read entries.
+type unreadEntries struct{ ledger.Snapshot }
+
+func (unreadEntries) Entries(string, int64, int64, int) ([]ledger.Entry, int64, error) {
+	return nil, 0, store.ErrUnavailable
 }

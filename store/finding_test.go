@@ -9,7 +9,8 @@ import (
 
 func TestSeverity(t *testing.T) {
 	for s, want := range map[store.Severity]string{
-		store.Unchecked: "unchecked", store.Warning: "warning", store.Broken: "broken", 9: "severity 9",
+		store.Unchecked: "unchecked", store.Warning: "warning", store.Broken: "broken",
+		store.Broken + 1: "severity 3", 9: "severity 9", // no text stands for a severity beyond the last
 	} {
 		data, err := json.Marshal(store.Finding{Severity: s, Subject: "a", Problem: "b", Remedy: "c"})
 		if got := `{"severity":"` + want + `","subject":"a","problem":"b","remedy":"c"}`; err != nil || string(data) != got {

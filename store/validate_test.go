@@ -144,6 +144,8 @@ func TestOpValidate(t *testing.T) {
 		{"penalty", Op{Bucket: b, Amount: 1, BlockFor: time.Microsecond}, nil},
 		{"penalty until empty", Op{Bucket: b, Amount: 1, BlockFor: UntilEmpty}, nil},
 		{"no key", Op{Bucket: Limit{Capacity: 1}.For("")}, ErrInvalidKey},
+		{"the longest key", Op{Bucket: b.Limit.For(strings.Repeat("k", MaxKeyLen))}, nil},
+		{"a key that is too long", Op{Bucket: b.Limit.For(strings.Repeat("k", MaxKeyLen+1))}, ErrInvalidKey},
 		{"no limit", Op{Bucket: Bucket{Key: "k"}}, ErrInvalidLimit},
 		{"amount NaN", Op{Bucket: b, Amount: math.NaN(), Mode: Always}, ErrInvalidAmount},
 		{"drain of more than 2^53", Op{Bucket: b, Amount: -1<<53 - 2, Mode: Always}, ErrInvalidAmount},

@@ -76,3 +76,61 @@ func TestAllWithoutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestAllTakesALane: requests that come together take an idle lane at once if they are worth a
+// flush of their own, and else wait for the flush in flight.
+func TestAllTakesALane(t *testing.T) {
+	for _, c := range []struct {
+		why      string
+		inFlight bool // a request of hash 0 is in flight before
+		hash     uint64
+		in       []int
+		atOnce   bool // a lane takes them while the first request is in flight
+	}{
+		{"nothing is in flight, so that nobody else takes them", false, 0, []int{1}, true},
+		{"they are MinBatch, and no request of their hash is in flight", true, 1, []int{1, 2}, true},
+		{"they are fewer than MinBatch, and the lane in flight takes them later", true, 1, []int{1}, false},
+		{"a request of their hash is in flight", true, 0, []int{1, 2}, false},
+		{"there are none, and no lane asks Before for a connection", false, 0, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, befores := newGate(), 0
+			combiner := mustNew(t, g.flush, &Options{
+				Lanes: 2, MinBatch: 2, Before: func(int) error { befores++; return nil },
+			})
+			var first chan answer
+			if c.inFlight {
+				first = do(context.Background(), combiner, 7)
+				batchIs(t, <-g.started, 7)
+			}
+			before, all := befores, make(chan []int, 1)
+			go func() {
+				out, _ := combiner.DoAll(context.Background(), c.hash, c.in)
+				all <- out
+			}()
+			synctest.Wait()
+			if asked := befores > before; asked != c.atOnce {
+				t.Errorf("%s: a lane took them at once: %v, want %v", c.why, asked, c.atOnce)
+			}
+			if c.atOnce {
+				batchIs(t, <-g.started, c.in...)
+			}
+			if c.inFlight {
+				g.proceed <- struct{}{}
+			}
+			if !c.atOnce && c.in != nil {
+				batchIs(t, <-g.started, c.in...)
+			}
+			if c.in != nil {
+				g.proceed <- struct{}{}
+			}
+			if c.inFlight {
+				want(t, first, 14)
+			}
+			if out := <-all; len(out) != len(c.in) {
+				t.Errorf("%s: %d answers, want %d", c.why, len(out), len(c.in))
+			}
+			settled(t, combiner)
+		})
+	}
+}
