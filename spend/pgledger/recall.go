@@ -31,7 +31,8 @@ type recall struct {
 	// Where other processes change the same accounts, proofs fail. After each failure more batches
 	// lock their accounts first: the cost of failures stays small, whatever the load is.
 	pause, penalty int
-	// declined is set while batches decline. See [batch.recall].
+	// declined tells that the last batch declined a request. The next one locks its accounts first,
+	// because declines often follow each other, and do not go by what is remembered.
 	declined bool
 }
 
