@@ -30,7 +30,8 @@ type Decision struct {
 	// each Decline. It may be too short if a Decline says AtLeast.
 	RetryAfter time.Duration `json:"-"`
 	// At is the time of the decision: the ledger's clock, or the time of the last
-	// decision on one of the accounts if the clock is behind it.
+	// decision on one of the accounts if the clock is behind it. An approval may go by a reading of
+	// the clock that is up to a second old; in PostgreSQL it is mostly of the last milliseconds.
 	At time.Time `json:"at"`
 }
 

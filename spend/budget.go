@@ -190,7 +190,8 @@ func (b *Budgets) find(name string) (*checkedBudget, error) {
 // return: a spend then commits or rolls back together with your rows.
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b
-	other.ledger = l
+	// A rollback takes back entries that the transaction's declines have seen.
+	other.ledger, other.memory = l, newMemory()
 	return &other
 }
 

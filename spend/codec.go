@@ -14,7 +14,7 @@ import (
 
 // changes returns the decision in the form that the ledger stores.
 func (t *attempt) changes(out *Decision) *ledger.Changes {
-	c := &ledger.Changes{Declined: !out.Approved}
+	c := &ledger.Changes{Declined: !out.Approved || t.act.least > 0 && t.moved.Minor < t.act.amount}
 	var keys []string
 	for _, a := range t.accounts {
 		keys = append(keys, a.key)

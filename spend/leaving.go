@@ -240,14 +240,19 @@ func (s schedule) from(edge int64) schedule {
 	return s
 }
 
+// earlyReading is how long before a decision its ledger may have read the clock, in microseconds;
+// see [ledger.Snapshot].
+const earlyReading = 1_000_000
+
 // known returns the part of s that is right in the present state of the account. Nothing may have
 // been stored since a clock that was ahead, and then set back, so a decision may have added entries
-// that are dated before the time at which s was read, but none before the last decision at that time.
+// that are dated before the time at which s was read. The last decision at that time may have been
+// rolled back, so the time of a decision since then can be as early as a reading can be.
 func (s schedule) known(present version) schedule {
 	if s.last == present {
 		return s
 	}
-	s.through = min(s.through, s.last.time-1)
+	s.through = min(s.through, s.last.time-1-earlyReading)
 	i := len(s.leaves)
 	for i > 0 && s.leaves[i-1].date > s.through {
 		i--

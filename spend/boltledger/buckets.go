@@ -191,8 +191,8 @@ func (p *plan) account(name string) (*account, error) {
 }
 
 // create plans to store a value of an account under a key that is new: the number of an entry is
-// higher than those of all others, and the ID of a hold has begun no spend before. To look for an
-// earlier value would take as long as all other work of a plan.
+// higher than those of all others, and a hold that is open already has an earlier expiry. To look
+// for an earlier value would take as long as all other work of a plan.
 func (p *plan) create(name string, key []byte, value *encoder) error {
 	owner, err := p.account(name)
 	if err != nil {

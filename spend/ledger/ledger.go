@@ -86,8 +86,8 @@ type Job struct {
 // time. Its results must not be changed.
 type Snapshot interface {
 	// Now returns the ledger's clock, read after all accounts were locked. A ledger may have read
-	// it up to a second before that if it repeats jobs whose changes are Declined with a later
-	// reading: then nobody who comes back at the time of a decline is early.
+	// it up to a second before that if it repeats jobs whose changes are Declined with a reading
+	// under the locks: then nobody who comes back at the time of a decline is early.
 	Now() int64
 	// Locked reports whether the job holds the account.
 	Locked(account string) bool
@@ -121,7 +121,8 @@ type Changes struct {
 	Closed   []Hold    // to delete
 	Drop     []Drop    // entries to delete
 
-	// Declined says that the decision is a refusal, which may tell when to come back.
+	// Declined says that the decision refuses the request, or a part of it, and so may tell when
+	// to come back.
 	Declined bool
 }
 

@@ -13,7 +13,8 @@
 // A transaction on accounts that this ledger was the last to change takes one round trip. It goes
 // by a reading of the server's clock of the last milliseconds, and stores nothing if anybody else
 // has changed the accounts since: the decisions are then made again on locked rows. The ledger
-// remembers up to 32,768 accounts for that, in some 15 MB.
+// remembers up to 32,768 accounts for that, in some 15 MB
+// and at most 50.
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
 // ledger may be partitioned by hash, and may not be distributed by Citus.

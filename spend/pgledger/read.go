@@ -2,6 +2,7 @@ package pgledger
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -111,7 +112,14 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	if !b.own {
 		out = pgrun.WrapByIndex(out)
 	}
-	return b.q.SendBatch(ctx, out).Close()
+	if b.own && lock { // another lane must not decide on states that this batch replaces
+		b.l.recall.forget(keys)
+	}
+	err := b.q.SendBatch(ctx, out).Close()
+	if b.own && lock && len(spends) > 0 {
+		b.l.recall.forget(slices.Collect(maps.Keys(b.locked)))
+	}
+	return err
 }
 
 // query sends one more statement of the batch's transaction, and calls each for its rows.

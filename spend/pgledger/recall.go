@@ -20,7 +20,8 @@ import (
 // nobody has changed the accounts since. That is optimistic concurrency control; see Kung and
 // Robinson, "On optimistic methods for concurrency control", 1981.
 //
-// The accounts of a batch in flight are not remembered, so two batches never decide on one state.
+// The accounts of a batch in flight are not remembered, so no two batches of a ledger decide on one
+// state.
 type recall struct {
 	mu            sync.Mutex
 	recent, older map[string]ledger.Account // older has what recent had when it was full
@@ -28,8 +29,9 @@ type recall struct {
 	now  int64     // the last reading of the server's clock
 	read time.Time // when the reading reached this process; zero without one
 
-	// Where other processes change the same accounts, proofs fail. After each failure more batches
-	// lock their accounts first: the cost of failures stays small, whatever the load is.
+	// Where other processes change the same accounts, or requests are sent again, proofs fail. After
+	// each failure more batches lock their accounts first: the cost of failures stays small, whatever
+	// the load is.
 	pause, penalty int
 	// declined tells that the last batch declined a request. The next one locks its accounts first,
 	// because declines often follow each other, and do not go by what is remembered.
@@ -38,6 +40,7 @@ type recall struct {
 
 const (
 	maxRecalled = 1 << 14 // accounts in each of the two generations
+	maxState    = 1 << 10 // bytes of a working set; larger ones are sent twice to prove them
 	maxPenalty  = 256     // batches
 	// fresh is the longest time for which a reading of the server's clock is used again. The server
 	// refuses readings that are older than a second.
@@ -133,6 +136,9 @@ func (r *recall) keep(accounts map[string]ledger.Account) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, a := range accounts {
+		if len(a.State) > maxState {
+			continue
+		}
 		if r.recent == nil || len(r.recent) >= maxRecalled {
 			r.recent, r.older = make(map[string]ledger.Account), r.recent
 		}
@@ -158,7 +164,17 @@ func (r *recall) stored(b *batch) {
 	}
 }
 
-// failed notes that other processes have changed accounts of a batch.
+// forget forgets accounts that a batch is about to lock.
+func (r *recall) forget(keys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		delete(r.recent, key)
+		delete(r.older, key)
+	}
+}
+
+// failed notes that a batch could not be stored as it was decided.
 func (r *recall) failed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,16 +227,20 @@ func (l *Ledger) decideRecalled(
 			return false, nil
 		}
 		b.apply(job, changes)
+		for _, id := range job.Requests {
+			if !b.fresh[id] { // nothing proves that the ID has no answer
+				l.recall.unused(accounts, false)
+				return false, nil
+			}
+		}
 	}
 	out := &pgx.Batch{}
 	out.Queue(l.sql.plan, lane.LockTimeout(), nil)
 	b.queueStore(out)
 	b.queueRest(out)
 	switch err := l.run.SendTogether(ctx, conn, out); {
-	case pgrun.IsCode(err, "22012"): // the division of store.sql
+	case pgrun.IsCode(err, "22012"), isDuplicate(err): // 22012 is the division of store.sql
 		l.recall.failed()
-		return false, pgrun.Rollback(ctx, conn)
-	case isDuplicate(err):
 		return false, pgrun.Rollback(ctx, conn)
 	case err != nil:
 		return false, err

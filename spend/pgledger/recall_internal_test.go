@@ -1,10 +1,12 @@
 package pgledger
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
@@ -137,5 +139,71 @@ func openLedger(t *testing.T, pool *pgxpool.Pool, schema string) (*Ledger, func(
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestRecallLargeStates remembers no working set that is larger than the bound.
+func TestRecallLargeStates(t *testing.T) {
+	var r recall
+	for n, want := range map[int]bool{maxState: true, maxState + 1: false} {
+		key := fmt.Sprint(n)
+		r.keep(map[string]ledger.Account{key: {Key: key, State: make([]byte, n)}})
+		if _, got := r.find(key); got != want {
+			t.Errorf("a working set of %d bytes is remembered: %t, want %t", n, got, want)
+		}
+	}
+}
+
+// TestProofBehindTheLock has a batch on a remembered account wait for the row. The age of its
+// reading is judged when the row is locked.
+func TestProofBehindTheLock(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	l, closeLedger := openLedger(t, pool, schema)
+	defer closeLedger()
+	table := schema + ".buckets_accounts"
+	if _, err := pool.Exec(t.Context(), "INSERT INTO "+table+" (key, state) VALUES ('a', 'x')"); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+table+" FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	b := l.newBatch(conn, true)
+	b.recalled = map[string]ledger.Account{"a": {Key: "a", State: []byte("x")}}
+	b.accounts["a"], b.dirty["a"] = b.recalled["a"], true
+	b.now = time.Now().UnixMicro()
+	out := &pgx.Batch{}
+	b.queueStore(out)
+	done := make(chan error)
+	go func() { done <- l.run.SendTogether(context.Background(), conn, out) }()
+	var freed time.Time
+	for waits := false; !waits; {
+		err := tx.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted), clock_timestamp()",
+			conn.Conn().PgConn().PID()).Scan(&waits, &freed)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if b.clock.Before(freed) {
+		t.Errorf("the reading is judged at %v; the row was locked by another transaction until %v", b.clock, freed)
 	}
 }

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 )
 
@@ -45,8 +48,8 @@ func newRig(t *testing.T, set func(*pgxpool.Config)) *rig {
 	t.Cleanup(r.pool.Close)
 	o := &postgres.Options{Schema: migrated(t, direct), Clock: func() time.Time { return time.UnixMicro(r.us.Load()) }}
 	r.own = over(t, r.pool, o)
-	for ledger, b := range map[*pgledger.Ledger]**spend.Budgets{r.own: &r.ours, over(t, direct, o): &r.other} {
-		if *b, err = spend.New(ledger, budgetOfTen, nil); err != nil {
+	for l, b := range map[*pgledger.Ledger]**spend.Budgets{r.own: &r.ours, over(t, direct, o): &r.other} {
+		if *b, err = spend.New(l, budgetOfTen, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,8 +217,8 @@ func TestRecallIsolation(t *testing.T) {
 }
 
 // TestRecallByTheServersClock has charges that follow each other at once and with rests, by the
-// server's clock. No decision is dated before its call by more than the time for which a reading is
-// used again, nor before the decision before.
+// server's clock. No decision is dated before its call by more than a second, nor before the decision
+// before.
 func TestRecallByTheServersClock(t *testing.T) {
 	pool := pgtest.Pool(t)
 	b := budgets(t, over(t, pool, &postgres.Options{Schema: migrated(t, pool)}))
@@ -236,5 +239,152 @@ func TestRecallByTheServersClock(t *testing.T) {
 			t.Errorf("decided at %v; the call began at %v, and the decision before was made at %v", d.At, before, last)
 		}
 		last = d.At
+	}
+}
+
+// TestRecallPartial has UpTo approve a part on an account that the ledger remembers. The part that
+// is refused may fit by the clock as it is.
+func TestRecallPartial(t *testing.T) {
+	for amount, want := range map[int64][]string{6: {proven}, 7: {lock, "store COMMIT"}} {
+		t.Run(fmt.Sprint(amount), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.charge(t, r.ours, "first", 4)
+			r.seen.list = nil
+			d, err := r.ours.UpTo(t.Context(), spend.UpToRequest{
+				Request: spend.Request{ID: "second", Account: "7", Amount: euros(amount)}, Least: euros(1),
+			})
+			if err != nil || d.Amount != euros(6) || !slices.Equal(r.seen.list, want) {
+				t.Errorf("%v is approved in %q, %v; want 6.00 in %q", d.Amount, r.seen.list, err, want)
+			}
+		})
+	}
+}
+
+// TestRecallLookup has a job look for an ID that has an answer, and store no answer of its own.
+func TestRecallLookup(t *testing.T) {
+	r := newRig(t, nil)
+	r.charge(t, r.ours, "first", 1)
+	const account = "cards/7"
+	found := false
+	err := r.own.Decide(t.Context(), &ledger.Job{
+		Accounts: []string{account}, Requests: []string{"first"},
+		Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
+			answer, err := s.Request("first")
+			if err != nil {
+				return nil, err
+			}
+			found = answer != nil
+			a, err := s.Account(account)
+			return &ledger.Changes{Accounts: []ledger.Account{a}}, err
+		},
+	})
+	if err != nil || !found {
+		t.Errorf("the answer is found: %t, %v", found, err)
+	}
+}
+
+// TestRecallModes has the driver send its messages in all of its modes.
+func TestRecallModes(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			r := newRig(t, func(cfg *pgxpool.Config) { cfg.ConnConfig.DefaultQueryExecMode = mode })
+			r.charge(t, r.ours, "first", 1)
+			for _, id := range []string{"second", "third"} {
+				if d := r.charge(t, r.ours, id, 1); !d.Approved || !slices.Equal(r.seen.list, []string{proven}) {
+					t.Errorf("approved %t in %q; want an approval in %q", d.Approved, r.seen.list, proven)
+				}
+			}
+			hold := spend.Request{ID: "hold", Account: "7", Amount: euros(1), Tags: map[string]string{"a": `b\"'{}`}}
+			past := spend.Request{ID: "past", Account: "7", Amount: euros(1), Dated: time.UnixMicro(r.us.Load() - 1000)}
+			if _, err := r.ours.Authorize(t.Context(), hold); err != nil {
+				t.Error(err)
+			}
+			if _, err := r.ours.Record(t.Context(), past); err != nil {
+				t.Error(err)
+			}
+			if _, err := r.ours.Capture(t.Context(), spend.CaptureRequest{ID: "capture", HoldID: "hold", Amount: euros(1)}); err != nil {
+				t.Error(err)
+			}
+			if d := r.charge(t, r.ours, "too much", 10); d.Approved || d.RetryAfter != time.Hour {
+				t.Errorf("approved %t, RetryAfter %v; want a decline until the newest entry leaves", d.Approved, d.RetryAfter)
+			}
+			if err := r.ours.Verify(t.Context(), "7"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWaitAfterRollback declines a charge in a transaction that is rolled back. A later decline
+// tells when the entries leave that are there, and nothing of those that were taken back.
+func TestWaitAfterRollback(t *testing.T) {
+	r := newRig(t, nil)
+	later := func() { r.us.Add(time.Minute.Microseconds()) }
+	r.charge(t, r.ours, "first", 6)
+	tx, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := r.ours.With(r.own.With(tx))
+	for _, id := range []string{"a", "b"} {
+		later()
+		r.charge(t, within, id, 1)
+	}
+	later()
+	if d := r.charge(t, within, "c", 9); d.Approved {
+		t.Fatal("9.00 are approved where 2.00 are left")
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	last := r.charge(t, r.ours, "last", 1)
+	later()
+	d := r.charge(t, r.ours, "all", 10)
+	if got, want := d.At.Add(d.RetryAfter), last.At.Add(time.Hour); !got.Equal(want) {
+		t.Errorf("10.00 fit at %v, want %v", got, want)
+	}
+	r.us.Add(d.RetryAfter.Microseconds())
+	if d := r.charge(t, r.ours, "again", 10); !d.Approved {
+		t.Errorf("declined at the time that RetryAfter told: %+v", d)
+	}
+}
+
+// TestWaitAfterRefusedBatch has the server refuse a batch with a decline in it. The approved request
+// of the batch is then decided by a reading of the clock that is older than that decline.
+func TestWaitAfterRefusedBatch(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	b, err := spend.New(over(t, pool, &postgres.Options{Schema: schema}), budgetOfTen, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		"CREATE FUNCTION @.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " +
+			"IF NEW.id LIKE 'refused%' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$",
+		"CREATE TRIGGER refuse BEFORE INSERT ON @.buckets_requests FOR EACH ROW EXECUTE FUNCTION @.refuse()",
+	} {
+		if _, err := pool.Exec(t.Context(), strings.ReplaceAll(sql, "@", schema)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 3 {
+		account := fmt.Sprint(n)
+		request := func(id string, amount int64) spend.Request {
+			return spend.Request{ID: id + account, Account: account, Amount: euros(amount)}
+		}
+		mustCharge(t, b, request("first", 1))
+		mustCharge(t, b, request("second", 5))
+		answers := b.ChargeAll(t.Context(), []spend.Request{request("fits", 1), request("large", 9), request("refused", 1)})
+		if answers[0].Err != nil || answers[1].Err != nil || answers[2].Err == nil {
+			t.Fatalf("%+v; want an approval, a decline and an error", answers)
+		}
+		d, err := b.Charge(t.Context(), request("all", 10))
+		if err != nil || d.Approved || d.RetryAfter <= 0 || d.RetryAfter > time.Hour {
+			t.Errorf("approved %t, RetryAfter %v, %v; want a decline for less than an hour", d.Approved, d.RetryAfter, err)
+		}
 	}
 }

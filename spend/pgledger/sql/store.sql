@@ -54,9 +54,10 @@ WITH saved AS (
     FROM (SELECT unnest($30::text[]) AS account, unnest($31::timestamptz[]) AS expires,
                  unnest($32::text[]) AS spend) AS u
 )
-SELECT c.now, 1 / CASE WHEN (SELECT count(s.key) FROM saved AS s) = COALESCE(cardinality($1::text[]), 0)
+SELECT c.now, 1 / CASE WHEN c.saved = COALESCE(cardinality($1::text[]), 0)
                             AND ($33::timestamptz IS NULL
                                  OR $33::timestamptz <= c.now
                                     AND c.now - $33::timestamptz <= interval '1 second')
                        THEN 1 ELSE 0 END
-FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c
+FROM (SELECT n.saved, clock_timestamp() AS now
+      FROM (SELECT count(s.key) AS saved FROM saved AS s OFFSET 0) AS n OFFSET 0) AS c
