@@ -241,6 +241,7 @@ func TestJournalOfTables(t *testing.T) {
 				}
 			}
 			put("straight")
+			stored("straight")
 			put("begins ")
 			put("waiting")
 			stored("begins ")

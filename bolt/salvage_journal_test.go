@@ -88,6 +88,10 @@ func TestSalvageJournal(t *testing.T) {
 	fillup(t, settled, "settled", 1)
 	closeStore(t, settled)
 	unmarked := bytesOf(t, settled.file.Path())
+	begun := openTemp(t, &Options{journalRegion: 64 << 10})
+	for range 3 { // the first goes to the file, and the second begins the journal
+		fillup(t, begun, "k", 1)
+	}
 	const all = "first=1 old=2 three=1 two=1 uno=1"
 	for _, c := range []struct {
 		name      string
@@ -125,6 +129,7 @@ func TestSalvageJournal(t *testing.T) {
 			"first=1 old=2 three=1 uno=1",
 		},
 		{"of nobody", unmarked, log, []string{"journal: belongs to another file"}, "settled=1"},
+		{"of nobody, one commit", unmarked, bytesOf(t, begun.logged.path), []string{"journal: belongs to another file"}, "settled=1"},
 		{"none", unmarked, nil, nil, "settled=1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -321,18 +326,68 @@ func TestTornTables(t *testing.T) {
 func TestCheckJournal(t *testing.T) {
 	file, log := crashed(t, "one")
 	for _, c := range []struct {
-		name string
-		log  []byte
-		want string
+		name, want, says string
+		log              []byte
 	}{
-		{"there", log, "warning journal"},
-		{"missing", nil, "broken journal"},
+		{"there", "warning journal", "whose journal of 0 MiB has 2 commits", log},
+		{"missing", "broken journal", "", nil},
 	} {
 		findings, err := Check(t.Context(), place(t, file, c.log))
 		if err != nil || !slices.ContainsFunc(findings, func(f store.Finding) bool {
-			return fmt.Sprint(f.Severity, " ", f.Subject) == c.want
+			return fmt.Sprint(f.Severity, " ", f.Subject) == c.want && strings.Contains(f.Problem, c.says)
 		}) {
-			t.Errorf("%s: %+v, %v; want %s", c.name, findings, err, c.want)
+			t.Errorf("%s: %+v, %v; want %s that says %q", c.name, findings, err, c.want, c.says)
+		}
+	}
+}
+
+// TestDecodeMark: a mark of another length is none, whatever its bytes are.
+func TestDecodeMark(t *testing.T) {
+	whole := make([]byte, markSize-boltfile.SealSize)
+	for length, want := range map[int]bool{len(whole): true, len(whole) - 1: false, 0: false} {
+		if m, ok := decodeMark(whole[:length]); ok != want || m != (mark{}) {
+			t.Errorf("%d bytes: %+v, %v; want %v", length, m, ok, want)
+		}
+	}
+}
+
+// TestWholeTables: SalvageTables tells whether the journal beside a file may lack changes of tables
+// that the file needs.
+func TestWholeTables(t *testing.T) {
+	file, log := crashed(t, "uno")
+	settled := openTemp(t, nil)
+	fillup(t, settled, "settled", 1)
+	closeStore(t, settled)
+	unmarked := bytesOf(t, settled.file.Path())
+	made := filepath.Join(t.TempDir(), "made")
+	j, err := journal.Create(made, &journal.Options{Region: 64 << 10})
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(log)
+	damaged[frame(t, log, "uno")+4]++
+	for _, c := range []struct {
+		why       string
+		file, log []byte
+		whole     bool
+	}{
+		{"the journal is as the crash left it", file, log, true},
+		{"a commit in the middle is damaged", file, damaged, false},
+		{"the journal is missing, and the file needs it", file, nil, false},
+		{"the file needs no journal", unmarked, nil, true},
+		{"a crash came after the journal was made, and before the file referred to it", unmarked, bytesOf(t, made), true},
+		{"the journal has commits, and may be that of a newer copy of the file", unmarked, log, false},
+	} {
+		r, err := boltfile.ReadRemains(t.Context(), place(t, c.file, c.log), 0, func(uint64, uint64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, whole, err := SalvageTables(r)
+		if err := errors.Join(err, r.Close()); err != nil || whole != c.whole {
+			t.Errorf("%s: whole %v, %v; want %v", c.why, whole, err, c.whole)
 		}
 	}
 }

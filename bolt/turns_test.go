@@ -135,3 +135,25 @@ func TestCloseWaitsForTheQueue(t *testing.T) {
 		levelIs(t, openAt(t, s.file.Path(), nil), "k", 2)
 	})
 }
+
+// TestUpdateLeavesTheQueue: an Update whose context ends while the file is written leaves the turn
+// to the one who writes.
+func TestUpdateLeavesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openTemp(t, nil)
+		writing := s.logged.mem.writing
+		if err := writing.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ran := false
+		err := s.Update(ctx, func(store.Store) error { ran = true; return nil })
+		if !errors.Is(err, context.DeadlineExceeded) || ran || len(writing) != 1 {
+			t.Errorf("%v, the function ran: %v, %d turns are taken; want the context's error, and 1", err, ran, len(writing))
+		}
+		if len(writing) == 1 {
+			writing.give()
+		}
+	})
+}
