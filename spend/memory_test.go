@@ -103,3 +103,30 @@ func TestVerifyWithoutEntries(t *testing.T) {
 		t.Errorf("a bucket that nothing has filled: %v; want ErrCorrupt", err)
 	}
 }
+
+// TestScheduleAfterADecision cuts a schedule that was read in another state of the account.
+func TestScheduleAfterADecision(t *testing.T) {
+	last := version{time: 5_000_000, seq: 7}
+	read := schedule{last: last, through: 9_000_000, leaves: []leave{{date: 1}, {date: 3_999_998}, {date: 3_999_999}, {date: 4_000_000}}}
+	for _, c := range []struct {
+		name    string
+		present version
+		through int64
+		leaves  int
+		why     string
+	}{
+		{"the same state", last, 9_000_000, 4, "nothing was added"},
+		{
+			"a later state", version{time: 6_000_000, seq: 8}, 3_999_999, 3,
+			"the last decision may have been rolled back, and a decision since then may go by a reading of a second before it",
+		},
+		{"a state that another transaction has made", version{time: 5_000_000, seq: 6}, 3_999_999, 3, "the decision was rolled back"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := read.known(c.present)
+			if got.through != c.through || len(got.leaves) != c.leaves || got.last != c.present {
+				t.Errorf("%d leaves through %d of %+v; want %d through %d\nwhy: %s", len(got.leaves), got.through, got.last, c.leaves, c.through, c.why)
+			}
+		})
+	}
+}

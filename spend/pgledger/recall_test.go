@@ -353,8 +353,8 @@ func TestWaitAfterRollback(t *testing.T) {
 	}
 }
 
-// TestWaitAfterRefusedBatch has the server refuse a batch with a decline in it. The approved request
-// of the batch is then decided by a reading of the clock that is older than that decline.
+// TestWaitAfterRefusedBatch has the server refuse a batch with a decline in it. The requests of the
+// batch are then decided one by one, and the decline has seen an entry that was taken back.
 func TestWaitAfterRefusedBatch(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
