@@ -37,6 +37,7 @@ type Combiner[Q, A any] struct {
 	flushed  func(requests int, took time.Duration, err error)
 	maxBatch int
 	minBatch int
+	patience int
 	pool     sync.Pool
 
 	mu     sync.Mutex
@@ -67,12 +68,12 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	if o == nil {
 		o = &Options{}
 	}
-	if flush == nil || o.Lanes < 0 || o.MaxBatch < 0 || o.MinBatch < 0 {
-		return nil, errors.New("combine: New needs a flush function, and lanes and a batch size that are not negative")
+	if flush == nil || o.Lanes < 0 || o.MaxBatch < 0 || o.MinBatch < 0 || o.Patience < 0 {
+		return nil, errors.New("combine: New needs a flush function, and lanes, batch sizes and a patience that are not negative")
 	}
 	c := &Combiner[Q, A]{
 		flush: flush, before: o.Before, grace: o.Grace, cut: o.Cut, after: o.After, flushed: o.Flushed,
-		maxBatch: o.MaxBatch, minBatch: max(1, o.MinBatch), lanes: max(1, o.Lanes),
+		maxBatch: o.MaxBatch, minBatch: max(1, o.MinBatch), patience: o.Patience, lanes: max(1, o.Lanes),
 	}
 	if c.before == nil {
 		c.before = func(int) error { return nil }
@@ -82,6 +83,9 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	}
 	if c.maxBatch == 0 {
 		c.maxBatch = DefaultMaxBatch
+	}
+	if c.patience == 0 {
+		c.patience = patience
 	}
 	c.pool.New = func() any { return &Request[Q, A]{done: make(chan struct{}, 1)} }
 	c.ended.L = &c.mu

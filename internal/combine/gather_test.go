@@ -49,7 +49,7 @@ func TestGather(t *testing.T) {
 					runtime.Gosched()
 				}
 			})
-			c.gather(at, test.callers)
+			c.gather(at, test.callers, patience)
 			took := int(rounds.Load())
 			stop.Store(true)
 			others.Wait()

@@ -8,6 +8,9 @@ type lane[Q, A any] struct {
 	index int
 	batch []*Request[Q, A] // of the flush in flight; owned by the goroutine that runs the lane
 	came  uint64           // c.came when the last batch was answered
+	// oneSlot tells that the requests of the batch have one slot. No other lane serves their callers
+	// meanwhile if they come back with that slot.
+	oneSlot bool
 }
 
 // lane takes an idle lane.
@@ -27,13 +30,17 @@ func (l *lane[Q, A]) run(behind bool) {
 		}
 	}()
 	if behind {
-		l.c.gather(l.came, 1)
+		l.c.gather(l.came, 1, patience)
 	}
 	for took := true; l.goOn(took); {
 		err := l.c.before(l.index)
 		took = l.take()
 		l.flush(err)
-		l.c.gather(l.came, len(l.batch))
+		rounds := patience
+		if l.oneSlot && len(l.batch) > 1 {
+			rounds = l.c.patience
+		}
+		l.c.gather(l.came, len(l.batch), rounds)
 	}
 	ended = true
 }
@@ -56,8 +63,10 @@ func (l *lane[Q, A]) take() bool {
 		}
 		r = next
 	}
+	l.oneSlot = true
 	for _, r := range l.batch {
 		c.busy[r.slot]++
+		l.oneSlot = l.oneSlot && r.slot == l.batch[0].slot
 	}
 	if len(l.batch) > 0 {
 		c.taking--
@@ -88,15 +97,15 @@ func (l *lane[Q, A]) goOn(took bool) bool {
 // would miss the next flush, and batches would be half full. Three rounds of the scheduler's
 // queue are enough for an answered caller to come back with its next request, if this thread
 // runs that caller. The lane waits for callers on other threads as long as more of them come,
-// and patience rounds more, which take a few microseconds.
+// and patience rounds more, which take a few microseconds. [Options.Patience] is another number.
 const (
 	yields   = 3
 	patience = 16
 )
 
 // gather waits for the n callers that were answered when c.came was at. It returns when they
-// are back, or when no more of them come.
-func (c *Combiner[Q, A]) gather(at uint64, n int) {
+// are back, or when no more of them come for so many rounds.
+func (c *Combiner[Q, A]) gather(at uint64, n, patience int) {
 	for range yields {
 		runtime.Gosched()
 	}

@@ -20,6 +20,11 @@ type Options struct {
 	// Grace is how long a caller whose context has ended waits for the flush that has its request,
 	// so that few callers must be told that the outcome is unknown; 0 means not at all.
 	Grace time.Duration
+	// Patience is for how many rounds of the scheduler's queue, of some 100 ns each, a lane waits
+	// for the next of the callers that it has answered, if their requests had one hash: no other
+	// lane serves them meanwhile. Callers that work for longer between two requests need more;
+	// 0 means 16.
+	Patience int
 	// Before, if set, runs before a lane takes its requests. It may wait for a thing that the
 	// flush needs, such as a connection, while callers can still take their requests back. If
 	// Before fails, the requests that are queued by then get its error and are not flushed.

@@ -31,7 +31,7 @@ type Combiner[Q, A any] struct {
 
 // Batching are the choices of [NewCombiner]; see [combine.Options] for each.
 type Batching struct {
-	Lanes, MinBatch, MaxBatch int
+	Lanes, MinBatch, MaxBatch, Patience int
 }
 
 // Rows tell a combiner which rows a request locks.
@@ -76,7 +76,7 @@ func NewCombiner[Q, A any](
 	c.fast, err = combine.New(
 		func(i int, batch Batch[Q, A]) { c.flush(c.lanes[i], flushes[i], batch) },
 		&combine.Options{
-			Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch,
+			Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch, Patience: b.Patience,
 			Before:  func(i int) error { return c.lanes[i].acquire() },
 			Cut:     func(i int) { c.lanes[i].end() },
 			After:   func(i int) { c.lanes[i].release() },
