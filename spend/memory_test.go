@@ -117,7 +117,9 @@ func TestScheduleAfterADecision(t *testing.T) {
 	}{
 		{"the same state", last, 9_000_000, 4, "nothing was added"},
 		{
-			"a later state", version{time: 6_000_000, seq: 8}, 3_999_999, 3,
+			"a later state",
+			version{time: 6_000_000, seq: 8},
+			3_999_999, 3,
 			"the last decision may have been rolled back, and a decision since then may go by a reading of a second before it",
 		},
 		{"a state that another transaction has made", version{time: 5_000_000, seq: 6}, 3_999_999, 3, "the decision was rolled back"},
