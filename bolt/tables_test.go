@@ -38,7 +38,7 @@ func TestTablesWithoutAJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	commits := func() (n int) {
-		if err := s.file.View(func(tx *bbolt.Tx) error { n = int(tx.ID()); return nil }); err != nil {
+		if err := s.file.View(func(tx *bbolt.Tx) error { n = tx.ID(); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n
