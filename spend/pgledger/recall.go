@@ -34,7 +34,7 @@ type recall struct {
 	// the load is.
 	pause, penalty int
 	// declined tells that the last batch declined a request. The next one locks its accounts first,
-	// because declines often follow each other, and do not go by what is remembered.
+	// because declines often follow each other, and do not go by remembered accounts.
 	declined bool
 }
 

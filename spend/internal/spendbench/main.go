@@ -4,9 +4,10 @@
 //
 // It measures authorizations under three rules in PostgreSQL, over accounts at random and on one
 // account, by turns with one bare single-row UPDATE per decision, and the rate at which the server
-// stores the rows of such decisions without deciding anything, which is their limit; in a bbolt file, by turns with
-// one db.Batch per decision; and, on every ledger, declines by turns with approvals on one account
-// with many entries in its window. Filling the ledgers takes longer than measuring them.
+// stores the rows of such decisions without deciding anything, which is their limit. It measures
+// authorizations in a bbolt file by turns with one db.Batch per decision, and, on every ledger,
+// declines by turns with approvals on one account with many entries in its window. Filling the
+// ledgers takes longer than measuring them.
 package main
 
 import (
