@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-386 lint cross cover torture torture-quick soak itest vuln
+.PHONY: help quick test test-32 lint cross cover torture torture-quick soak itest vuln
 .PHONY: release-check release browser
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures playground demo
 
@@ -37,18 +37,13 @@ quick: ## build, vet, and the tests that need no server, in 20 seconds; random t
 	@dir=$$(.ci/scratch); trap 'rm -rf "$$dir"' EXIT; set -x; \
 	TMPDIR=$$dir GOGC=400 $(GO) test -short -count=1 -vet=off -p 4 -ldflags=-s ./bolt ./cmd/brim ./...
 
-test: test-386 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
+test: test-32 ## every test that needs no Docker, with the race detector; starts a PostgreSQL and a Redis
 	$(PGTEST) $(GO) test -race -ldflags=-w -timeout 20m -p 3 $(TESTFLAGS) $(LONG) ./...
 	for module in $(filter-out $(APART) torture,$(NESTED)); do (cd $$module && $(GO) test -race ./...); done
 	$(MAKE) --no-print-directory torture-quick
 
-# A 32-bit program runs on linux/amd64 without further libraries, and the tests need neither cgo
-# nor a server.
-test-386: ## the packages without a file and a server, where an int has 32 bits; on linux/amd64 only
-	@if [[ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" == linux/amd64 ]]; then set -x; \
-	GOARCH=386 $(GO) test -skip '/redis|//redis' $(TESTFLAGS) ./store/... ./memory ./refusals ./lease ./observe ./shadow ./queue ./httplimit ./ui \
-		./internal/combine ./spend ./spend/memledger; \
-	else echo "no test where an int has 32 bits: this system is not linux/amd64"; fi
+test-32: ## the packages without a file and a server, where an int has 32 bits; on Linux only
+	@GO="$(GO)" .ci/test32 $(TESTFLAGS)
 
 lint: ## formatting, vet, staticcheck and golangci-lint in the versions of internal/tools; then cross
 	@unformatted=$$($(TOOL) gofumpt -l .); \

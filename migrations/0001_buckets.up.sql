@@ -4,7 +4,7 @@
 -- CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists.
 DO $brim$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = {{'schema'}}) THEN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) {{'schema'}}) THEN
         EXECUTE pg_catalog.format('CREATE SCHEMA IF NOT EXISTS %I', {{'schema'}});
     END IF;
 END
@@ -31,14 +31,14 @@ $brim$;
 -- page just below the free space at which the next statement cleans the page. With the space
 -- that the shorter rows give back, one statement in seven cleans it.
 CREATE {{unlogged}}TABLE IF NOT EXISTS {{schema}}.{{table}} (
-    level         double precision NOT NULL,
-    atime         timestamptz      NOT NULL,
+    level         double precision       NOT NULL,
+    atime         pg_catalog.timestamptz NOT NULL,
     pre           double precision,
-    held          double precision NOT NULL DEFAULT 0,
-    capacity      double precision NOT NULL,
-    leak_rate     double precision NOT NULL,
-    blocked_until timestamptz,
-    key           text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
+    held          double precision       NOT NULL DEFAULT 0,
+    capacity      double precision       NOT NULL,
+    leak_rate     double precision       NOT NULL,
+    blocked_until pg_catalog.timestamptz,
+    key           pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. They leave
     -- nothing to autovacuum. With 100,000 keys, and statements that each fill 100 random ones,

@@ -8,8 +8,8 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     next_expiry bigint   NOT NULL DEFAULT 0,
     watch_after bigint[] NOT NULL DEFAULT '{}',
     watch_width bigint[] NOT NULL DEFAULT '{}',
-    state       bytea,
-    key         text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
+    state       pg_catalog.bytea,
+    key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (
     fillfactor = 70,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -29,27 +29,27 @@ COMMENT ON TABLE {{schema}}.{{accounts}} IS
 -- and only they are in the second index. That index is on an expression. Otherwise a plan could
 -- take the primary key instead, and read a whole account to find its few corrections of a date.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
-    at       timestamptz NOT NULL,
-    dated    timestamptz NOT NULL,
-    seq      bigint      NOT NULL,
-    part     bigint      NOT NULL,
-    amount   bigint      NOT NULL,
-    used     bigint      NOT NULL,
-    held     bigint      NOT NULL,
-    spends   bigint      NOT NULL,
-    spend_amount bigint NOT NULL,
-    currency text        NOT NULL,
-    kind     text        NOT NULL,
-    account  text COLLATE pg_catalog."C" NOT NULL,
-    id       text COLLATE pg_catalog."C" NOT NULL,
-    spend    text COLLATE pg_catalog."C" NOT NULL,
-    tags     jsonb,
-    refused  jsonb,
-    credited jsonb,
+    at           pg_catalog.timestamptz NOT NULL,
+    dated        pg_catalog.timestamptz NOT NULL,
+    seq          bigint                 NOT NULL,
+    part         bigint                 NOT NULL,
+    amount       bigint                 NOT NULL,
+    used         bigint                 NOT NULL,
+    held         bigint                 NOT NULL,
+    spends       bigint                 NOT NULL,
+    spend_amount bigint                 NOT NULL,
+    currency     pg_catalog.text        NOT NULL,
+    kind         pg_catalog.text        NOT NULL,
+    account      pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    id           pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    spend        pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    tags         pg_catalog.jsonb,
+    refused      pg_catalog.jsonb,
+    credited     pg_catalog.jsonb,
     PRIMARY KEY (account, at, seq)
 );
 CREATE INDEX IF NOT EXISTS {{entries_dated}}
-    ON {{schema}}.{{entries}} ((account || ''), dated, seq) WHERE part <> seq;
+    ON {{schema}}.{{entries}} ((account OPERATOR(pg_catalog.||) ''), dated, seq) WHERE part OPERATOR(pg_catalog.<>) seq;
 
 COMMENT ON TABLE {{schema}}.{{entries}} IS
     'The append-only ledger of package spend. '
@@ -81,12 +81,12 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
 
 -- The answer to each ID. The primary key makes a request happen at most once.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
-    at       timestamptz NOT NULL,
-    accounts text[]      NOT NULL,
-    content  bytea       NOT NULL,
-    answer   bytea       NOT NULL,
-    spend    bytea,
-    id       text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
+    at       pg_catalog.timestamptz NOT NULL,
+    accounts pg_catalog.text[]      NOT NULL,
+    content  pg_catalog.bytea       NOT NULL,
+    answer   pg_catalog.bytea       NOT NULL,
+    spend    pg_catalog.bytea,
+    id       pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (fillfactor = 90);
 
 COMMENT ON TABLE {{schema}}.{{requests}} IS
@@ -94,9 +94,9 @@ COMMENT ON TABLE {{schema}}.{{requests}} IS
 
 -- The open holds, in order of expiry. The row of a hold is deleted when the hold ends.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
-    expires timestamptz NOT NULL,
-    account text COLLATE pg_catalog."C" NOT NULL,
-    spend   text COLLATE pg_catalog."C" NOT NULL,
+    expires pg_catalog.timestamptz NOT NULL,
+    account pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    spend   pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
     PRIMARY KEY (account, expires, spend)
 );
 

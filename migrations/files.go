@@ -102,7 +102,7 @@ const note = `
 -- migrations.Up and golang-migrate read this table. Leave it out if another tool records the applied migrations.
 
 CREATE TABLE IF NOT EXISTS {{schema}}.{{versions}} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
-DELETE FROM {{schema}}.{{versions}} WHERE version <= {{version}};
+DELETE FROM {{schema}}.{{versions}} WHERE version OPERATOR(pg_catalog.<=) {{version}};
 INSERT INTO {{schema}}.{{versions}} (version, dirty)
 SELECT {{version}}, false WHERE NOT EXISTS (SELECT FROM {{schema}}.{{versions}});
 `

@@ -99,11 +99,14 @@ func (s *session) close() {
 	_ = s.connector.got.Close()
 }
 
-// prepare sets the timeouts of the session. A role may have timeouts for its queries, which are
-// too short for migrations.
+// prepare sets the timeouts and the search_path of the session. A role may have timeouts for its
+// queries, which are too short for migrations. A role may also have a search_path on which another
+// schema comes before pg_catalog. That schema can define operators, functions and types of the names
+// that golang-migrate uses.
 func (s *session) prepare(ctx context.Context, p plan) error {
 	_, err := s.conn.Exec(ctx,
-		`SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false)`,
+		`SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),
+			pg_catalog.set_config('statement_timeout', '0', false), pg_catalog.set_config('lock_timeout', $1, false)`,
 		strconv.FormatInt(p.lockTimeout.Milliseconds(), 10))
 	return err
 }

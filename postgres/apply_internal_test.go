@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
@@ -59,5 +62,116 @@ func TestRefusedAmongAccepted(t *testing.T) {
 				t.Errorf("%+v; want the units in", res)
 			}
 		})
+	}
+}
+
+// TestBlockBesideARefusal refuses a transaction by a full bucket, while another of its operations
+// blocks a bucket that has no row. The block must be stored.
+func TestBlockBesideARefusal(t *testing.T) {
+	pool, schema := pgtest.Pool(t), pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(pool, &Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	limit := store.Limit{Capacity: 10}
+	if _, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("full"), Amount: 10}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := s.Apply(t.Context(), store.Txn{
+		{Bucket: limit.For("full"), Amount: 1}, {Bucket: limit.For("new"), Amount: 11, BlockFor: time.Hour},
+	})
+	if err != nil || results[0].Accepted {
+		t.Fatalf("%+v, %v; want a refusal", results, err)
+	}
+	states, err := s.Read(t.Context(), limit.For("new"))
+	if err != nil || states[0].BlockedUntil.IsZero() {
+		t.Errorf("%+v, %v; want a block", states, err)
+	}
+}
+
+// TestOverlap: transactions overlap if a key is in both.
+func TestOverlap(t *testing.T) {
+	of := func(keys ...string) (txn store.Txn) {
+		for _, key := range keys {
+			txn = append(txn, store.Op{Bucket: store.Bucket{Key: key}})
+		}
+		return txn
+	}
+	for _, c := range []struct {
+		a, b store.Txn
+		want bool
+	}{
+		{of("a"), of("a"), true},
+		{of("a"), of("b"), false},
+		{of("a", "b"), of("c", "b"), true},
+		{of("a", "b"), of("c", "d"), false},
+	} {
+		if got := overlap(c.a, c.b); got != c.want {
+			t.Errorf("%+v and %+v: %v; want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestQuestionsLockNoRow: the rows of a transaction that asks are not among those that a batch may
+// wait for.
+func TestQuestionsLockNoRow(t *testing.T) {
+	of := func(key string, mode store.Mode) store.Op {
+		return store.Op{Bucket: store.Limit{Capacity: 1}.For(key), Amount: 1, Mode: mode}
+	}
+	txns := []store.Txn{{of("asked", store.Ask)}, {of("a", store.IfFits), of("b", store.IfFits)}}
+	if got := slices.Collect(txnKeys(txns)); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%q; want a and b", got)
+	}
+}
+
+// TestNoBlockIsNull: a row stores the end of a block, and null where there is none.
+func TestNoBlockIsNull(t *testing.T) {
+	w := newWorking([]store.Txn{{{Bucket: store.Bucket{Key: "blocked"}}, {Bucket: store.Bucket{Key: "free"}}}})
+	w.buckets["blocked"].write, w.buckets["free"].write = true, true
+	w.buckets["blocked"].rec.BlockedUntil = 1
+	changed, _ := w.changes()
+	if !changed.blocks[0].Valid || changed.blocks[0].Time.UnixMicro() != 1 || changed.blocks[1].Valid {
+		t.Errorf("%+v; want the end of a block, and null", changed.blocks)
+	}
+}
+
+// TestTextsOfGenerations: each generation has texts of its own, so the server makes new plans.
+func TestTextsOfGenerations(t *testing.T) {
+	names, err := pgname.New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]int)
+	for generation := range 4 {
+		text := newStatements(names, generation).tryMany
+		if before, again := seen[text]; again {
+			t.Errorf("generations %d and %d have one text", before, generation)
+		}
+		seen[text] = generation
+	}
+}
+
+// TestRefusedOfAnotherCall: a refused transaction sees the rows as they were read, whatever goes in
+// by another call. It has to be decided again only where its own call has changed one of its rows.
+func TestRefusedOfAnotherCall(t *testing.T) {
+	limit := store.Limit{Capacity: 10}
+	fits, refused := store.Op{Bucket: limit.For("a"), Amount: 2}, store.Op{Bucket: limit.For("a"), Amount: 11}
+	for _, c := range []struct {
+		why   string
+		calls [][]store.Txn
+		again bool
+	}{
+		{"two calls", [][]store.Txn{{{fits}}, {{refused}}}, false},
+		{"one call", [][]store.Txn{{{fits}, {refused}}}, true},
+	} {
+		w := newWorking(slices.Concat(c.calls...))
+		results, again := (&Store{}).decideAll(w, c.calls, map[int32]bool{1: true})
+		if again != c.again || !again && (results[1].Accepted || results[1].States[0].Level != 0) {
+			t.Errorf("%s: %+v, again: %v; want %v", c.why, results, again, c.again)
+		}
 	}
 }

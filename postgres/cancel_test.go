@@ -37,7 +37,12 @@ func TestCancelledBefore(t *testing.T) {
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
-	for _, call := range calls(s, steady.For(secret)) {
+	all := calls(s, steady.For(secret))
+	all["apply nothing"] = func(ctx context.Context) error { _, err := s.Apply(ctx); return err }
+	all["read nothing"] = func(ctx context.Context) error { _, err := s.Read(ctx); return err }
+	all["scan nothing"] = func(ctx context.Context) error { _, err := s.Scan(ctx, "", "", 0); return err }
+	all["delete nothing"] = func(ctx context.Context) error { return s.Delete(ctx) }
+	for _, call := range all {
 		plainContext(t, call(done), context.Canceled)
 		plainContext(t, call(late), context.DeadlineExceeded)
 	}
@@ -103,7 +108,8 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
-	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 200 * time.Millisecond})
+	s := over(t, pool, postgres.Options{Schema: schema})
+	hasty := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 200 * time.Millisecond})
 	taken, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +129,7 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	}
 	// A caller that goes on waiting gets an error: there was no connection, and nothing was
 	// applied.
-	_, err = s.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
+	_, err = hasty.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
 	wantError(t, err, store.ErrUnavailable, "no connection within 200ms", "pool")
 	taken.Release()
 	levelIs(t, s, secret, 0)

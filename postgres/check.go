@@ -55,6 +55,9 @@ type checker struct {
 	findings []store.Finding
 }
 
+// sql returns the statement of a file.
+func (k *checker) sql(name string) string { return renderer(k.names)(name, read("sql", name+".sql")) }
+
 func (k *checker) add(severity store.Severity, subject, problem, remedy string) {
 	k.findings = append(k.findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
 }
@@ -62,47 +65,55 @@ func (k *checker) add(severity store.Severity, subject, problem, remedy string) 
 // plain keeps the questions of Check from being prepared, so that they work through any pooler.
 const plain = pgx.QueryExecModeExec
 
+// settings are those settings of the server and of the session that Check judges.
+type settings struct {
+	synchronousCommit, standbyNames, fsync, fullPageWrites, readOnly, autovacuum string
+	replica                                                                      bool
+}
+
 // server judges the settings of the server and of the session.
 func (k *checker) server(ctx context.Context) error {
 	var number int
-	var version, commit, standbys, fsync, pages, readOnly, vacuum string
-	var replica bool
-	err := k.conn.QueryRow(ctx, `SELECT pg_catalog.current_setting('server_version_num')::int,
-		pg_catalog.current_setting('server_version'), pg_catalog.current_setting('synchronous_commit'),
-		pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.current_setting('fsync'),
-		pg_catalog.current_setting('full_page_writes'), pg_catalog.current_setting('default_transaction_read_only'),
-		pg_catalog.current_setting('autovacuum'), pg_catalog.pg_is_in_recovery()`, plain).
-		Scan(&number, &version, &commit, &standbys, &fsync, &pages, &readOnly, &vacuum, &replica)
+	var version string
+	var s settings
+	err := k.conn.QueryRow(ctx, k.sql("check_server"), plain).
+		Scan(&number, &version, &s.synchronousCommit, &s.standbyNames, &s.fsync, &s.fullPageWrites, &s.readOnly,
+			&s.autovacuum, &s.replica)
 	if err != nil {
 		return err
 	}
 	k.version(number, version)
+	k.settings(s)
+	return nil
+}
+
+// settings judges settings.
+func (k *checker) settings(s settings) {
 	switch {
-	case replica:
+	case s.replica:
 		k.add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
 			"connect to the primary, for instance with target_session_attrs=read-write")
-	case readOnly == "on":
+	case s.readOnly == "on":
 		k.add(store.Broken, "default_transaction_read_only", "it is on: the server refuses every fill",
 			"set it to off for the role and the database of the application")
 	}
 	switch {
-	case commit == "off":
+	case s.synchronousCommit == "off":
 		k.add(store.Broken, "synchronous_commit", "it is off: a crash loses the last acknowledged fills",
 			"set it to on for the role and the database of the application")
-	case commit == "local" && standbys != "":
+	case s.synchronousCommit == "local" && s.standbyNames != "":
 		k.add(store.Warning, "synchronous_commit", "it is local: a fail-over loses the fills that the synchronous replica "+
 			"had not received", "set it to on for the role and the database of the application")
 	}
-	if fsync != "on" {
+	if s.fsync != "on" {
 		k.add(store.Broken, "fsync", "it is off: a crash of the machine can damage the whole database", "set it to on")
 	}
-	if pages != "on" {
+	if s.fullPageWrites != "on" {
 		k.add(store.Broken, "full_page_writes", "it is off: a crash of the machine can damage the whole database", "set it to on")
 	}
-	if vacuum != "on" {
+	if s.autovacuum != "on" {
 		k.add(store.Warning, "autovacuum", "it is off: the table grows for ever", "set it to on")
 	}
-	return nil
 }
 
 // version judges a version by its number, as server_version_num reports it, and its name.
@@ -126,16 +137,7 @@ func (k *checker) table(ctx context.Context) error {
 	var usage, vacuum bool
 	var allowed []bool
 	var columns, live, dead, bytes int64
-	err := k.conn.QueryRow(ctx, `SELECT c.relpersistence::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
-		ARRAY(SELECT pg_catalog.has_table_privilege(c.oid, r) FROM pg_catalog.unnest($3::text[]) AS r),
-		NOT COALESCE('autovacuum_enabled=false' = ANY (c.reloptions) OR 'autovacuum_enabled=off' = ANY (c.reloptions), false),
-		(SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND NOT a.attisdropped
-			AND a.attname = ANY ('{level,atime,pre,held,capacity,leak_rate,blocked_until,key}'::name[])),
-		COALESCE(pg_catalog.pg_stat_get_live_tuples(c.oid), 0), COALESCE(pg_catalog.pg_stat_get_dead_tuples(c.oid), 0),
-		pg_catalog.pg_relation_size(c.oid)
-		FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p')`,
-		plain, k.names.Schema(), k.names.Table(), rights).
+	err := k.conn.QueryRow(ctx, k.sql("check_table"), plain, rights).
 		Scan(&persistence, &usage, &allowed, &vacuum, &columns, &live, &dead, &bytes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		k.add(store.Broken, "table", fmt.Sprintf("there is no table %s", k.names.Qualified()), missing)
@@ -187,7 +189,7 @@ const bucketBytes = 150
 func (k *checker) migrations(ctx context.Context) error {
 	var version int
 	var dirty bool
-	err := k.conn.QueryRow(ctx, `SELECT version, dirty FROM `+k.names.QualifiedVersions()+` LIMIT 1`, plain).Scan(&version, &dirty)
+	err := k.conn.QueryRow(ctx, k.sql("check_versions"), plain).Scan(&version, &dirty)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg), errors.Is(err, pgx.ErrNoRows):
@@ -209,7 +211,8 @@ func (k *checker) migrations(ctx context.Context) error {
 // its clients other process IDs than those of the server.
 func (k *checker) pooler(ctx context.Context, pool *pgxpool.Pool) error {
 	var first, second, third uint32
-	if err := k.conn.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", plain).Scan(&first); err != nil {
+	process := k.sql("check_process")
+	if err := k.conn.QueryRow(ctx, process, plain).Scan(&first); err != nil {
 		return err
 	}
 	mode := pool.Config().ConnConfig.DefaultQueryExecMode
@@ -217,7 +220,7 @@ func (k *checker) pooler(ctx context.Context, pool *pgxpool.Pool) error {
 		mode != pgx.QueryExecModeCacheDescribe {
 		return nil
 	}
-	const prepared = "SELECT pg_catalog.pg_backend_pid() AS brim_check"
+	prepared := k.sql("check_prepared")
 	if err := k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&first); err != nil {
 		return k.forgets(err)
 	}
@@ -231,7 +234,7 @@ func (k *checker) pooler(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	defer func() { _ = other.Rollback(ctx) }()
-	if err := other.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()", plain).Scan(&second); err != nil {
+	if err := other.QueryRow(ctx, process, plain).Scan(&second); err != nil {
 		return err
 	}
 	return k.forgets(k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&third))

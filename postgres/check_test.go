@@ -1,16 +1,22 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/wire"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -160,6 +166,113 @@ func TestCheckOfPooler(t *testing.T) {
 		if got := found(t, poolAt(t, tune(url, c.setting)), schema); got != c.want {
 			t.Errorf("%s: %s; want %s", c.setting, got, c.want)
 		}
+	}
+}
+
+// TestCheckWritesNothing checks with the options of a store that prunes all the time.
+func TestCheckWritesNothing(t *testing.T) {
+	clock := newHandClock()
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	leaky := store.Limit{Capacity: 1, LeakRate: 1}
+	fill(t, over(t, pool, postgres.Options{Schema: schema, Clock: clock.now}), op(leaky.For("empty"), 1, store.IfFits))
+	clock.advance(24 * time.Hour)
+	o := postgres.Options{Schema: schema, Clock: clock.now, PruneEvery: time.Nanosecond}
+	for range 10 { // a prune that began would not always end before Check does
+		if _, err := postgres.Check(t.Context(), pool, &o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := scalar[int](t, pool, "SELECT count(*) FROM "+table(t, schema)); n != 1 {
+		t.Errorf("%d rows are left of 1", n)
+	}
+}
+
+// TestCheckSeesPooler checks through a proxy that, like a pooler, tells its clients other process
+// IDs than those of the server. Behind a pooler in transaction mode, a client loses its prepared
+// statements when a second connection begins.
+func TestCheckSeesPooler(t *testing.T) {
+	schema := migrated(t, pgtest.Pool(t))
+	usual := found(t, pgtest.Pool(t), schema)
+	p, err := wire.New(pgtest.URL(t), func(_ *wire.Link, d wire.Direction, piece []byte) wire.Fate {
+		const backendKeyData = "K\x00\x00\x00\x0c"
+		if at := bytes.Index(piece, []byte(backendKeyData)); d == wire.ToClient && piece[0] == 'R' && at > 0 {
+			piece[at+len(backendKeyData)] ^= 1 // the proxy sends what is in the piece afterwards
+		}
+		return wire.Pass(piece)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		setting string
+		forgets bool
+		want    string
+	}{
+		{"pool_max_conns=2", true, "broken pooler"},
+		{"pool_max_conns=3", true, "broken pooler"},
+		{"pool_max_conns=1", true, "unchecked pooler"},
+		{"pool_max_conns=2", false, ""},
+		{"default_query_exec_mode=cache_describe", true, "broken pooler"},
+		{"default_query_exec_mode=describe_exec", true, "broken pooler"},
+		{"default_query_exec_mode=exec", true, ""},
+		{"default_query_exec_mode=simple_protocol", true, ""},
+	} {
+		config, err := pgxpool.ParseConfig(tune(p.URL(), c.setting))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first *pgx.Conn
+		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			if first == nil {
+				first = conn
+			}
+			if first == conn || !c.forgets {
+				return nil
+			}
+			return first.PgConn().Exec(ctx, "DEALLOCATE ALL").Close()
+		}
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := c.want
+		if usual != "" { // the shared server may have findings of its own
+			want = strings.Trim(usual+", "+c.want, ", ")
+		}
+		if got := found(t, pool, schema); got != want {
+			t.Errorf("%s, forgets %v: %s; want %s", c.setting, c.forgets, got, want)
+		}
+		if n := pool.Stat().AcquiredConns(); n != 0 {
+			t.Errorf("%s: Check has kept %d connections", c.setting, n)
+		}
+		pool.Close()
+	}
+
+	// The pooler gives out one connection only.
+	config, err := pgxpool.ParseConfig(tune(p.URL(), "pool_max_conns=2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections atomic.Int32
+	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+		if connections.Add(1) > 1 {
+			return errors.New("no second connection")
+		}
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if findings, err := postgres.Check(t.Context(), pool, &postgres.Options{Schema: schema}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("without a second connection: %v, %v; want no answer", findings, err)
 	}
 }
 

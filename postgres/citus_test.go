@@ -56,7 +56,10 @@ func TestCitusIsFound(t *testing.T) {
 			}
 			for _, q := range queries {
 				name := label.FindStringSubmatch(q)[1]
-				if portable := strings.HasPrefix(name, "portable_"); portable != c.portable && name != "size" {
+				if name == "size" || name == "bytes" {
+					continue // about the table, and not its rows
+				}
+				if portable := strings.HasPrefix(name, "portable_"); portable != c.portable {
 					t.Errorf("the store sent the statement %s", name)
 				}
 			}

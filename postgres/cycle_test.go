@@ -20,7 +20,7 @@ import (
 // the transactions must be usable afterwards.
 func TestTransactionsWaitForEachOther(t *testing.T) {
 	leakFree(t)
-	const timeout = 500 * time.Millisecond
+	const timeout = time.Second
 	for _, c := range []struct {
 		name  string
 		conns int
@@ -54,8 +54,9 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 				s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
 				a, b := steady.For("a"), steady.For("b")
 				if c.rows {
-					fill(t, s, op(a, 1, store.IfFits))
-					fill(t, s, op(b, 1, store.IfFits))
+					patient := over(t, admin, postgres.Options{Schema: schema})
+					fill(t, patient, op(a, 1, store.IfFits))
+					fill(t, patient, op(b, 1, store.IfFits))
 				}
 				var txs [2]pgx.Tx
 				for i, first := range []store.Bucket{a, b} {

@@ -1,13 +1,14 @@
 // Package postgres keeps buckets in PostgreSQL, shared by any number of processes.
 //
-// A decision is one statement and one round trip. The server computes it from the locked row
-// with its own clock, so processes whose clocks differ see one bucket. Calls that are made at
+// Most decisions are one statement and one round trip. The server computes them from the locked
+// row with its own clock, so processes whose clocks differ see one bucket. Calls that are made at
 // the same time are combined: a busy process sends one statement for many of them, and a lone
 // caller waits for nobody.
 //
-// Where hardly any call is refused, that statement is an UPDATE of rows that have room. A call that
-// it does not answer, for a bucket without a row or without room, takes a second round trip. Where
-// such calls are more frequent, the statement first looks at the rows, and answers all calls.
+// Where hardly any call is refused, the statement is an UPDATE of rows that have room. A call whose
+// bucket has no row or no room then takes a second round trip. Where such calls are more frequent,
+// the statement reads the rows first, and answers all calls. Holds, penalties and calls for several
+// buckets are transactions of two round trips.
 //
 // The tables come from package migrations, or from "brim migrate up".
 //
@@ -25,9 +26,8 @@
 //
 // Decisions are exact at READ COMMITTED, and run at that level whatever the default of the
 // session is. In a transaction of the caller, [Store.With] of pgx or [Store.WithSQL] of package
-// database/sql, they run at its level. At
-// REPEATABLE READ and above the server may answer with a serialization failure; the whole
-// transaction must then run again.
+// database/sql, they run at its level. At REPEATABLE READ and above the server may answer with a
+// serialization failure; the whole transaction must then run again.
 //
 // # Poolers
 //

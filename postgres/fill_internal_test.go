@@ -1,8 +1,16 @@
 package postgres
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
 
@@ -86,4 +94,123 @@ func TestNewAsked(t *testing.T) {
 			t.Errorf("%s: needs %+v of %v; want %v of %v, refused: %v", c.why, need, a.capacities[0], c.need, c.capacity, c.refuses)
 		}
 	}
+}
+
+// TestFastArgs: a value that all keys have in common goes out once, and each other value once for
+// each key. The level before is asked for where a key has several callers.
+func TestFastArgs(t *testing.T) {
+	s, err := New(pgtest.Pool(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := &filler{s: s}
+	of := func(capacity, rate float64, amounts ...float64) (g group) {
+		b := store.Limit{Capacity: capacity, LeakRate: rate}.For("k")
+		for _, n := range amounts {
+			g.reqs = append(g.reqs, &fillRequest{In: store.Op{Bucket: b, Amount: n}})
+		}
+		return g
+	}
+	first := of(9, 5, 3)
+	for _, c := range []struct {
+		why    string
+		second group
+		want   string // the sums, the capacities, the rates, and whether the level before is needed
+	}{
+		{"all alike", of(9, 5, 3), "[3 <nil> 9 <nil> 5 <nil> false]"},
+		{"two amounts", of(9, 5, 4), "[<nil> [3 4] 9 <nil> 5 <nil> false]"},
+		{"two capacities", of(8, 5, 3), "[3 <nil> <nil> [9 8] 5 <nil> false]"},
+		{"two rates", of(9, 6, 3), "[3 <nil> 9 <nil> <nil> [5 6] false]"},
+		{"two callers with the same sum", of(9, 5, 1, 2), "[3 <nil> 9 <nil> 5 <nil> true]"},
+	} {
+		if got := fmt.Sprint(f.fastArgs([]group{first, c.second})[1:8]); got != c.want {
+			t.Errorf("%s: %s; want %s", c.why, got, c.want)
+		}
+		if st := f.tryFast([]group{first, c.second}); !st.ordered {
+			t.Errorf("%s: the statement need not go by the index, so it can lock rows in any order", c.why)
+		}
+	}
+}
+
+// onLane calls flush with the filler of a lane that has a connection, over a table of its own.
+func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	o.Schema = pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: o.Schema}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(pool, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1},
+		pgrun.Rows[store.Op]{Names: opKey, Probe: s.sql.Load().probe},
+		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] {
+			return func(ctx context.Context, _ []*fillRequest) []*fillRequest {
+				flush(ctx, newFiller(s, l))
+				return nil
+			}
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(t.Context(), 0, store.Op{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOneBadOfTwo decides two requests together, one of which the server refuses. The other one goes
+// in.
+func TestOneBadOfTwo(t *testing.T) {
+	limit := store.Limit{Capacity: 10}
+	type decide = func(*filler, context.Context, []*fillRequest) []*fillRequest
+	for name, decide := range map[string]decide{"by statements": (*filler).decide, "by locks": (*filler).decideLocked} {
+		for _, portable := range []bool{false, true} {
+			onLane(t, Options{Portable: portable}, func(ctx context.Context, f *filler) {
+				bad := &fillRequest{In: store.Op{Bucket: limit.For("no UTF-8: \xff"), Amount: 1}}
+				good := &fillRequest{In: store.Op{Bucket: limit.For("good"), Amount: 1}}
+				if stalled := decide(f, ctx, []*fillRequest{bad, good}); len(stalled) != 0 {
+					t.Errorf("%s, portable %v: %d requests stalled", name, portable, len(stalled))
+				}
+				if !errors.Is(bad.Err, store.ErrUnavailable) || good.Err != nil || !good.Out.Accepted {
+					t.Errorf("%s, portable %v: the bad one gets %v, the good one %+v, %v", name, portable, bad.Err, good.Out, good.Err)
+				}
+			})
+		}
+	}
+}
+
+// TestRefuse: a look without a lock answers requests that change nothing, and leaves open those that
+// may go in.
+func TestRefuse(t *testing.T) {
+	b := store.Limit{Capacity: 10}.For("k")
+	onLane(t, Options{Portable: true}, func(ctx context.Context, f *filler) {
+		fits := &fillRequest{In: store.Op{Bucket: b, Amount: 10}}
+		refused := &fillRequest{In: store.Op{Bucket: b, Amount: 11}}
+		open := f.refuse(ctx, []*fillRequest{fits, refused})
+		if len(open) != 1 || open[0] != fits || fits.Out != (store.State{}) {
+			t.Errorf("%d are open, and %+v is the answer to the one that fits; want it open, without an answer", len(open), fits.Out)
+		}
+		if refused.Out.Capacity != 10 || refused.Out.Accepted {
+			t.Errorf("%+v is the answer to the other one; want a refusal", refused.Out)
+		}
+	})
+}
+
+// TestPortableLockTimeout: locks of rows get a lock_timeout where it reaches the server of the rows,
+// and only there. Elsewhere it would stay set on the server that got it.
+func TestPortableLockTimeout(t *testing.T) {
+	txns := []store.Txn{{{Bucket: store.Limit{Capacity: 10}.For("k"), Amount: 1}}}
+	onLane(t, Options{Portable: true}, func(_ context.Context, f *filler) {
+		for _, bounded := range []bool{true, false} {
+			b := &pgx.Batch{}
+			f.s.queueLocks(b, newWorking(txns), newAsked(txns), f.lane, bounded, make(map[string]bool))
+			if wait, ok := b.QueuedQueries[0].Arguments[0].(*string); !ok || (wait != nil) != bounded {
+				t.Errorf("bounded %v: the lock_timeout is %v", bounded, b.QueuedQueries[0].Arguments[0])
+			}
+		}
+	})
 }

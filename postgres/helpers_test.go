@@ -84,6 +84,22 @@ func poolAt(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
+// tracedPool returns a pool whose statements the tracer sees, closed at the end of t.
+func tracedPool(t testing.TB, tracer pgx.QueryTracer) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = tracer
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // migrateOn makes the tables in the default schema of a server of the test's own.
 func migrateOn(t testing.TB, pool *pgxpool.Pool) (schema string) {
 	t.Helper()

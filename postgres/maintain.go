@@ -121,7 +121,9 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return s.run.Wrap("delete", s.run.Ready(ctx))
 	}
-	return s.run.Change(ctx, "delete", func(conn *pgxpool.Conn) error { return s.remove(ctx, conn, keys, s.run.LockTimeout()) })
+	return s.run.Change(ctx, "delete", func(conn *pgxpool.Conn) error {
+		return s.remove(ctx, conn, keys, s.run.LockTimeout(ctx, conn))
+	})
 }
 
 func (s *Store) remove(ctx context.Context, q pgrun.Queryer, keys []string, lockTimeout *string) error {

@@ -66,6 +66,13 @@ func everything(t *testing.T, s *postgres.Store) {
 	if err != nil || len(page) != 4 || page[0].Key != "key 4" {
 		t.Errorf("scan: %d buckets, %v; want 4 from the one behind key 3", len(page), err)
 	}
+	buckets := 0
+	if err := store.Visit(t.Context(), s, "key ", func(store.Entry) bool { buckets++; return true }); err != nil || buckets != 10 {
+		t.Errorf("visit: %d buckets, %v; want 10", buckets, err)
+	}
+	if bytes, err := s.Size(t.Context()); err != nil || bytes == 0 {
+		t.Errorf("size: %d bytes, %v", bytes, err)
+	}
 	if _, err := s.Prune(t.Context()); err != nil {
 		t.Errorf("prune: %v", err)
 	}
@@ -178,6 +185,41 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
+// TestPortableWithoutTable makes fills by portable statements without a table. The error must reach
+// a caller whose amount is refused by every bucket, too.
+func TestPortableWithoutTable(t *testing.T) {
+	s := over(t, pgtest.Pool(t), postgres.Options{Schema: pgtest.Schema(t), Portable: true})
+	for _, n := range []float64{1, 2 * steady.Capacity} {
+		_, err := s.Fill(t.Context(), op(steady.For(secret), n, store.IfFits))
+		wantError(t, err, store.ErrUnavailable, `run "brim migrate up"`)
+	}
+}
+
+// TestScanOfNoKey scans for prefixes that no key has, because the server cannot store them.
+func TestScanOfNoKey(t *testing.T) {
+	s := open(t, postgres.Options{})
+	fill(t, s, op(steady.For("k"), 1, store.IfFits))
+	for _, prefix := range []string{"k\x00", "k\xff", "k\x00\xff"} {
+		if page, err := s.Scan(t.Context(), prefix, "", 10); err != nil || len(page) != 0 {
+			t.Errorf("%q: %+v, %v; want nothing", prefix, page, err)
+		}
+	}
+}
+
+// TestNothingAsked makes calls for no bucket. They need no server.
+func TestNothingAsked(t *testing.T) {
+	s := over(t, poolAt(t, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"), postgres.Options{})
+	if page, err := s.Scan(t.Context(), "", "", 0); err != nil || len(page) != 0 {
+		t.Errorf("scan: %+v, %v", page, err)
+	}
+	if states, err := s.Read(t.Context()); err != nil || len(states) != 0 {
+		t.Errorf("read: %+v, %v", states, err)
+	}
+	if err := s.Delete(t.Context()); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+}
+
 // TestNewChecks gives New options that it must refuse with an error.
 func TestNewChecks(t *testing.T) {
 	pool := pgtest.Pool(t)
@@ -214,16 +256,30 @@ func TestHostileSearchPath(t *testing.T) {
 		!strings.Contains(err.Error(), "hostile") {
 		t.Fatalf("the search_path is not hostile: %v", err)
 	}
-	schema := migrated(t, pgtest.Pool(t))
-	s := over(t, pool, postgres.Options{Schema: schema})
-	everything(t, s)
-	// A held row brings in the statements that look for it.
-	release := lockRow(t, pgtest.Pool(t), schema, "one")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a fill of a held row: %v", err)
+	for name, portable := range map[string]bool{"usual": false, "portable": true} {
+		t.Run(name, func(t *testing.T) {
+			admin := pgtest.Pool(t)
+			schema := migrated(t, admin)
+			s := over(t, pool, postgres.Options{Schema: schema, Portable: portable})
+			everything(t, s)
+			if got, want := found(t, pool, schema), found(t, admin, schema); got != want {
+				t.Errorf("Check finds %q, and %q with the usual search_path", got, want)
+			}
+			fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For("empty"), 1, store.IfFits))
+			tomorrow := func() time.Time { return time.Now().Add(24 * time.Hour) }
+			later := over(t, pool, postgres.Options{Schema: schema, Portable: portable, Clock: tomorrow})
+			if n, err := later.Prune(t.Context()); err != nil || n != 1 {
+				t.Errorf("prune of an empty bucket: %d, %v", n, err)
+			}
+			// A held row brings in the statements that look for it.
+			release := lockRow(t, admin, schema, "one")
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a fill of a held row: %v", err)
+			}
+			release()
+			clean(t, pool)
+		})
 	}
-	release()
-	clean(t, pool)
 }

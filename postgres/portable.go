@@ -164,7 +164,7 @@ func (s *Store) removePortable(ctx context.Context, q pgrun.Queryer, keys []stri
 	application := pgrun.OfApplication(q)
 	if !application {
 		pgrun.QueueBegin(b)
-		b.Queue(s.sql.Load().portableBegin, lockTimeout, s.run.LockTimeout())
+		b.Queue(s.sql.Load().portableBegin, lockTimeout, s.run.IdleTimeout())
 	}
 	queueKeys(b, s.sql.Load().portableDelete, slices.Compact(sorted), func(string) {})
 	if !application {
@@ -224,7 +224,7 @@ func (s *Store) removeExpired(ctx context.Context, conn *pgxpool.Conn, keys []st
 	var doomed []string
 	b := &pgx.Batch{}
 	pgrun.QueueBegin(b)
-	b.Queue(sql.portableBegin, nil, s.run.LockTimeout())
+	b.Queue(sql.portableBegin, nil, s.run.IdleTimeout())
 	queueKeys(b, sql.portableDoom, keys, func(key string) { doomed = append(doomed, key) }, past)
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return 0, err
@@ -232,5 +232,8 @@ func (s *Store) removeExpired(ctx context.Context, conn *pgxpool.Conn, keys []st
 	b = &pgx.Batch{}
 	queueKeys(b, sql.portableDelete, doomed, func(string) {})
 	pgrun.QueueCommit(b)
-	return int64(len(doomed)), conn.SendBatch(ctx, b).Close()
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return 0, err
+	}
+	return int64(len(doomed)), nil
 }

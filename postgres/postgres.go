@@ -32,8 +32,9 @@ type Options struct {
 	Schema, Table string
 	// Lanes is the largest number of combined statements in flight, each on a connection of the
 	// pool; 0 means [DefaultLanes]. The store uses as many as there are callers for: one
-	// statement for all callers costs less than two for half of them each. Holds, ceilings,
-	// penalties and calls for several buckets have one more lane of their own.
+	// statement for all callers costs less than two for half of them each. Holds, penalties and
+	// calls for several buckets have one more lane of their own. Each of these two groups has
+	// a further lane for calls whose rows another transaction holds.
 	Lanes int
 	// BatchSize is the largest number of calls in one statement; 0 means [DefaultBatchSize].
 	BatchSize int
@@ -42,9 +43,12 @@ type Options struct {
 	//
 	// It also bounds how long a call waits for a bucket whose row a transaction of somebody else
 	// holds. Such a call fails with [store.ErrUnavailable], and nothing was applied. Calls for
-	// other buckets do not wait: the store sets lock_timeout for each of its statements. If a
-	// client stops in the middle of a call for several buckets, the server ends its transaction
-	// after this time, by idle_in_transaction_session_timeout.
+	// other buckets do not wait: the store sets lock_timeout for each of its statements.
+	//
+	// If a client stops in the middle of a transaction that the store has begun, the server ends
+	// the transaction after this time, by idle_in_transaction_session_timeout. These are the
+	// transactions of Update and of calls for several buckets. The store leaves the settings of a
+	// transaction of yours alone.
 	StatementTimeout time.Duration
 	// Portable limits the store to statements that work if an engine distributes the table over
 	// several servers. The store finds out by itself whether Citus does so; set Portable for other

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
@@ -94,8 +96,19 @@ func TestPruneSkipsLocked(t *testing.T) {
 	prune(t, s, 0)
 }
 
+// keepRow has the server refuse to delete the row of a key, until allow is called.
+func keepRow(t *testing.T, pool *pgxpool.Pool, schema, key string) (allow func()) {
+	t.Helper()
+	execute(t, pool, "CREATE FUNCTION "+schema+`.refuse() RETURNS trigger LANGUAGE plpgsql
+		AS $$ BEGIN RAISE EXCEPTION 'this row stays'; END $$`)
+	execute(t, pool, "CREATE TRIGGER refuse BEFORE DELETE ON "+table(t, schema)+
+		" FOR EACH ROW WHEN (old.key = '"+key+"') EXECUTE FUNCTION "+schema+".refuse()")
+	return func() { execute(t, pool, "DROP TRIGGER refuse ON "+table(t, schema)) }
+}
+
 // TestPruneManyPages prunes a table of more pages than one statement reads. It removes every
-// empty bucket and keeps all others.
+// empty bucket and keeps all others. If a statement fails, Prune returns the number of those that it
+// has removed before.
 func TestPruneManyPages(t *testing.T) {
 	const rows = 90_000
 	clock := newHandClock()
@@ -108,10 +121,46 @@ func TestPruneManyPages(t *testing.T) {
 		t.Fatalf("only %d pages", pages)
 	}
 	clock.advance(time.Hour)
-	prune(t, s, rows-rows/1000)
+	allow := keepRow(t, pool, schema, fmt.Sprint("key ", rows-1))
+	n, err := s.Prune(t.Context())
+	if left := scalar[int64](t, pool, "SELECT count(*) FROM "+table(t, schema)); err == nil || n == 0 || left != rows-n {
+		t.Errorf("pruned %d, %v, and %d rows of %d are left; want an error after the first pages", n, err, left, rows)
+	}
+	allow()
+	prune(t, s, rows-rows/1000-n)
 	prune(t, s, 0)
 	if n := scalar[int](t, pool, "SELECT count(*) FROM "+table(t, schema)+" WHERE level = 1e9"); n != rows/1000 {
 		t.Errorf("%d buckets that were not empty are left of %d", n, rows/1000)
+	}
+}
+
+// TestPortablePruneFails prunes by keys, and the server refuses a statement. Prune returns the number
+// of buckets that it has removed before.
+func TestPortablePruneFails(t *testing.T) {
+	const rows, step = 700, 500 // step is the number of rows that one transaction removes
+	clock := newHandClock()
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	o := postgres.Options{Schema: schema, Clock: clock.now, Portable: true}
+	execute(t, admin, "INSERT INTO "+table(t, schema)+` (key, level, atime, capacity, leak_rate)
+		SELECT 'key ' || i, 1, $1, 1, 1 FROM generate_series(100, $2) AS i`, clock.now(), 100+rows-1)
+	clock.advance(time.Hour)
+	keepRow(t, admin, schema, fmt.Sprint("key ", 100+rows-1))
+	for _, c := range []struct {
+		why, setting string
+		want         int64
+	}{
+		{"the rows of the first transaction cannot be locked", "default_transaction_read_only=on", 0},
+		{"a row of the second transaction cannot be removed", "", step},
+		{"the same row again", "", 0},
+	} {
+		s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), o)
+		before := scalar[int64](t, admin, "SELECT count(*) FROM "+table(t, schema))
+		n, err := s.Prune(t.Context())
+		gone := before - scalar[int64](t, admin, "SELECT count(*) FROM "+table(t, schema))
+		if err == nil || n != c.want || gone != n {
+			t.Errorf("%s: pruned %d, %v, and %d rows are gone; want %d", c.why, n, err, gone, c.want)
+		}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
@@ -194,17 +193,8 @@ func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDa
 // TestWithSQLInOneStatement sees that a TryFillup in a transaction of database/sql is one
 // statement, once the store knows the table, and that finding out about the driver takes none.
 func TestWithSQLInOneStatement(t *testing.T) {
-	config, err := pgxpool.ParseConfig(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	sent := &statements{}
-	config.ConnConfig.Tracer = sent
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := tracedPool(t, sent)
 	schema := migrated(t, pool)
 	c := &charges{pool: pool, schema: schema, s: over(t, pool, postgres.Options{Schema: schema})}
 	b := store.Limit{Capacity: 100}.For("k")

@@ -22,7 +22,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 	}{
 		{"StatementTimeout", ""},
 		{"lock_timeout", "lock_timeout=5"},
-		{"statement_timeout", "statement_timeout=250"},
+		{"statement_timeout", "statement_timeout=500"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			admin := pgtest.Pool(t)
@@ -34,7 +34,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 			pool := poolAt(t, url)
 			log := &records{}
 			s := over(t, pool, postgres.Options{
-				Schema: schema, Logger: log.logger(), StatementTimeout: time.Second,
+				Schema: schema, Logger: log.logger(), StatementTimeout: 2 * time.Second,
 			})
 			b := steady.For(secret)
 			fill(t, over(t, admin, postgres.Options{Schema: schema}), op(b, 1, store.IfFits))
@@ -43,7 +43,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, name := range []string{"try", "fillup", "drain", "hold", "apply"} {
 				wg.Go(func() {
-					wantError(t, all[name](t.Context()), store.ErrUnavailable, "another transaction has held the row for 1s")
+					wantError(t, all[name](t.Context()), store.ErrUnavailable, "another transaction has held the row for 2s")
 				})
 			}
 			wg.Go(func() { wantError(t, all["delete"](t.Context()), store.ErrUnavailable) })
@@ -75,14 +75,14 @@ func TestSmallerLockTimeoutWins(t *testing.T) {
 		timeout time.Duration // StatementTimeout
 	}{
 		{"lock_timeout=150", time.Hour},
-		{"lock_timeout=1h", 150 * time.Millisecond},
-		{"lock_timeout=0", 150 * time.Millisecond},
+		{"lock_timeout=1h", time.Second},
+		{"lock_timeout=0", time.Second},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
 			s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), postgres.Options{Schema: schema, StatementTimeout: c.timeout})
-			fill(t, s, op(steady.For("held"), 1, store.IfFits))
+			fill(t, over(t, admin, postgres.Options{Schema: schema}), op(steady.For("held"), 1, store.IfFits))
 			lockRow(t, admin, schema, "held")
 			err := promptly(t, func() error { return s.Delete(t.Context(), "held") })
 			wantError(t, err, store.ErrUnavailable, "another transaction holds the row")

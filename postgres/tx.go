@@ -21,6 +21,9 @@ import (
 // several buckets by several calls can deadlock if they do so in different orders. One
 // [store.Store.Apply], or TryFillupAll, cannot.
 //
+// The caller bounds the transaction: Options.StatementTimeout does not. Set
+// idle_in_transaction_session_timeout, so that the server ends it if the client stops.
+//
 // Like the transaction, the store is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Nothing is applied before it commits, so no outcome is
 // unknown. Prune answers [errors.ErrUnsupported], and Close does nothing.

@@ -13,9 +13,10 @@ import (
 // returns that error. See [Store.With] for the rules inside.
 //
 // If another transaction fills the same buckets in another order, the two can deadlock. The server
-// then ends one of them, and Update runs fn again, up to three times. So fn must do nothing outside
-// its store that must not happen twice. After fn has returned, its store answers
-// [store.ErrClosed].
+// then ends one of them. The server also ends a transaction in which fn sends nothing for
+// Options.StatementTimeout, so that a client that stops frees its rows. After either, Update runs fn
+// again, up to three times. So fn must do nothing outside its store that must not happen twice.
+// After fn has returned, its store answers [store.ErrClosed].
 //
 // If the error is [store.ErrUnknownOutcome], the transaction may have committed; after any other
 // error it has not.

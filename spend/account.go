@@ -219,6 +219,11 @@ func (u *tally) fill(e *ledger.Entry) error {
 	if cmp.Or(e.Part, e.Seq) < u.firstSeq || used == 0 && e.Held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
+	if n := used + e.Held; n > 0 && u.overfills(n, e.At) {
+		return fmt.Errorf("spend: %w: the sum of the account's spends would be more than 2^53 minor units, "+
+			"up to which Leaky rule %q counts; the largest amount is %v",
+			ErrAmount, u.name, Money{store.MaxAmount, u.rule.limit.Currency})
+	}
 	if used == 0 {
 		// The level leaks from the last use on, at the rate of the rule in force. If a hold wrote
 		// the level too, the last hold would decide from which time on a changed rate applies.
@@ -235,6 +240,17 @@ func (u *tally) fill(e *ledger.Entry) error {
 	}
 	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
 	return err
+}
+
+// overfills reports whether n more units in the bucket of a Leaky rule would make a sum that a
+// double does not hold exactly.
+func (u *tally) overfills(n, now int64) bool {
+	return n > store.MaxAmount-u.level(now)-int64(u.bucket.Held)
+}
+
+// level returns the level of the bucket of a Leaky rule, rounded up.
+func (u *tally) level(now int64) int64 {
+	return int64(math.Ceil(u.bucket.State(u.limit, now, anySkew).Level))
 }
 
 // room returns the amount that is left of the limit. The amount may be
@@ -269,7 +285,7 @@ func (u *tally) fits(n, first, total, spends, now int64, tags map[string]string)
 	case leaky:
 		bucket := u.bucket
 		st, _, err := bucket.Fill(&store.Op{Bucket: u.limit.For(u.name), Amount: float64(n)}, now, anySkew)
-		return err == nil && st.Accepted
+		return err == nil && st.Accepted && !u.overfills(n, now)
 	}
 	return n <= u.of(tags).room()
 }

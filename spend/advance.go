@@ -66,9 +66,9 @@ func (u *tally) advance(a *account, last, now int64) error {
 	u.known, u.countedSeq, u.countedAt = true, a.seq, now
 	switch u.rule.kind {
 	case rolling, count:
-		return u.moveEdge(a, u.edgeAt(now))
+		return u.moveEdge(a, u.edgeIn(a, now))
 	case calendar, countPer:
-		edge := u.edgeAt(now)
+		edge := u.edgeIn(a, now)
 		if edge < last {
 			return u.moveEdge(a, edge)
 		}
@@ -91,11 +91,23 @@ func (u *tally) edgeAt(t int64) int64 {
 	return minTime
 }
 
+// edgeIn returns the edge of the rule in an account at a time. It is not before the time up to which
+// Prune has removed entries: a refund or a release that is left counts only together with the entry
+// that it corrects, or it would make room. Prune leaves the entries that the known rules need, so
+// this matters to rules that begin later.
+func (u *tally) edgeIn(a *account, t int64) int64 {
+	edge := u.edgeAt(t)
+	if a.pruned != 0 {
+		edge = max(edge, a.pruned)
+	}
+	return edge
+}
+
 // catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
 // few used ones are left, so the units that had left by then must leave first.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
 	if e.Used < 0 && u.spentOfPaid() != nil {
-		if edge := u.edgeAt(e.At); edge > u.edge {
+		if edge := u.edgeIn(a, e.At); edge > u.edge {
 			if err := u.moveEdge(a, edge); err != nil {
 				return err
 			}
@@ -117,7 +129,7 @@ func (u *tally) begin(a *account, now int64) error {
 		return nil
 	}
 	u.quiet = now
-	if u.edge = u.edgeAt(now); a.seq == 0 {
+	if u.edge = u.edgeIn(a, now); a.seq == 0 {
 		return nil
 	}
 	_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {

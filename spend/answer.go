@@ -29,9 +29,10 @@ type Decision struct {
 	// the account may end before another rule has room; RetryAfter is then longer than that of
 	// each Decline. It may be too short if a Decline says AtLeast.
 	RetryAfter time.Duration `json:"-"`
-	// At is the time of the decision: the ledger's clock, or the time of the last
-	// decision on one of the accounts if the clock is behind it. An approval may go by a reading of
-	// the clock that is up to a second old; in PostgreSQL it is mostly of the last milliseconds.
+	// At is the time of the decision on the ledger's clock. If the last decision on one of the
+	// accounts has a later time, At is that time. In PostgreSQL, an approval may go by a reading of
+	// the clock that is up to a second older than its commit, and usually some milliseconds. The
+	// other ledgers read the clock for each decision.
 	At time.Time `json:"at"`
 }
 
@@ -45,9 +46,9 @@ type Decline struct {
 	// [store.Never].
 	RetryAfter time.Duration `json:"-"`
 	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 256 entries
-	// to leave the window and the first 256 holds to expire. If they make too little room,
-	// RetryAfter is the time at which the last of them has gone; a request at that time learns
-	// more.
+	// to leave the window and the first 256 holds to expire. Declines, and entries that the rule
+	// does not count, are among these entries. If they make too little room, RetryAfter is the
+	// time at which the last of them has gone; a request at that time learns more.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 

@@ -42,8 +42,8 @@ type Budget struct {
 type Options struct {
 	// Budgets are further budgets in the same ledger, for instance those of a team and a company
 	// beside the budget of a card. [Request.Also] can name their accounts, and
-	// [Budgets.ForBudget] the budgets. A request about an earlier spend fails if a budget is
-	// missing here to which the spend was charged.
+	// [Budgets.ForBudget] the budgets. List every budget to which earlier spends were charged:
+	// otherwise a capture, void or refund of such a spend fails.
 	Budgets []Budget
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
 	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].

@@ -14,7 +14,8 @@ import (
 
 // changes returns the decision in the form that the ledger stores.
 func (t *attempt) changes(out *Decision) *ledger.Changes {
-	c := &ledger.Changes{Declined: !out.Approved || t.act.least > 0 && t.moved.Minor < t.act.amount}
+	// An approved request moves the amount that it asks for, but UpTo may move a part of it.
+	c := &ledger.Changes{Declined: !out.Approved || t.moved.Minor < t.act.amount}
 	var keys []string
 	for _, a := range t.accounts {
 		keys = append(keys, a.key)

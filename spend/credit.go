@@ -2,7 +2,6 @@ package spend
 
 import (
 	"context"
-	"math"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -61,7 +60,7 @@ func (t *attempt) credit() error {
 // creditable returns the largest credit that the rule would count now.
 func (u *tally) creditable(now int64) int64 {
 	if u.rule.kind == leaky {
-		return int64(math.Ceil(u.bucket.State(u.limit, now, anySkew).Level))
+		return u.level(now)
 	}
 	return u.spent()
 }

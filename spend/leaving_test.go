@@ -3,10 +3,12 @@ package spend_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -222,6 +224,79 @@ func TestManyHolds(t *testing.T) {
 				t.Errorf("%s: %d cents: %v, at least: %v; want %v, %v", name, c.need, d.RetryAfter, d.AtLeast, c.want, c.atLeast)
 			}
 		}
+	}
+}
+
+// TestRetryAfterIsNeverLate compares the RetryAfter of random histories, with declines among the
+// spends, with the sums of the spends. It is exact if the amount fits before 256 entries have left.
+// Otherwise it is never later than the exact time, and a request at that time learns more.
+func TestRetryAfterIsNeverLate(t *testing.T) {
+	first, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exactly, early := 0, 0
+	for n := first; n < first+20; n++ {
+		t.Logf("BRIM_SEED=%d repeats the history from here", n)
+		r := rand.New(rand.NewPCG(n, 15))
+		const limit = 12_000
+		l := newTestLedger(t)
+		b := budgets(t, l, spend.Rolling("window", cents(limit), 2*day))
+		type entry struct {
+			at     time.Time
+			amount int64 // 0 for a decline
+		}
+		var entries []entry
+		used := int64(0)
+		for i := range 600 {
+			amount := 1 + r.Int64N(30)
+			if r.IntN(4) == 0 {
+				amount = limit
+			}
+			d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(amount)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !d.Approved {
+				amount = 0
+			}
+			entries, used = append(entries, entry{l.now, amount}), used+amount
+			l.now = l.now.Add(time.Duration(1+r.Int64N(60_000_000)) * time.Microsecond)
+		}
+		for range 20 {
+			need := 1 + limit - used + r.Int64N(used)
+			left, exact, through := used, time.Time{}, 0
+			for i, e := range entries {
+				if left -= e.amount; left+need <= limit {
+					exact, through = e.at.Add(2*day), i+1
+					break
+				}
+			}
+			d := asked(t, b, need).Declines[0]
+			got := l.now.Add(d.RetryAfter)
+			switch ahead := exact.Sub(got); {
+			case !d.AtLeast:
+				exactly++
+				if ahead != 0 {
+					t.Errorf("%d cents fit at %v, and RetryAfter leads to %v", need, exact, got)
+				}
+			case through <= 256:
+				t.Errorf("%d cents fit when %d entries have left, and RetryAfter is not exact", need, through)
+			case ahead < 0 || d.RetryAfter <= 0:
+				t.Errorf("%d cents fit at %v, and RetryAfter leads to %v, which is later, or not later than now", need, exact, got)
+			default:
+				early++
+				now := l.now
+				l.now = got
+				if next := asked(t, b, need); !next.Approved && next.RetryAfter <= 0 {
+					t.Errorf("%d cents at %v: approved %v, RetryAfter %v", need, got, next.Approved, next.RetryAfter)
+				}
+				l.now = now
+			}
+		}
+	}
+	if exactly < 50 || early < 50 {
+		t.Errorf("%d times are exact and %d are not; the histories should show both often", exactly, early)
 	}
 }
 

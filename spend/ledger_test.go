@@ -29,8 +29,9 @@ func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} 
 // set, jobs see the snapshots that it returns.
 type testLedger struct {
 	ledger.Ledger
-	now  time.Time
-	wrap func(ledger.Snapshot) ledger.Snapshot
+	now    time.Time
+	wrap   func(ledger.Snapshot) ledger.Snapshot
+	viewed func() // called after each View
 }
 
 func newTestLedger(t *testing.T) *testLedger {
@@ -54,6 +55,9 @@ func (l *testLedger) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 func (l *testLedger) View(ctx context.Context, job *ledger.Job) error {
+	if l.viewed != nil {
+		defer l.viewed()
+	}
 	return l.Ledger.View(ctx, l.wrapped(job))
 }
 

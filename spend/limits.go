@@ -26,8 +26,10 @@ type RuleLimit struct {
 	// amount of the rule, or to that of [Rule.AtMost]. For a [Count] rule it is a number of spends,
 	// without a currency.
 	Amount Money `json:"amount"`
-	// Until ends the limit, by the ledger's clock at the decision. Afterwards the account has the
-	// limit that it has without an end, or else that of the budget. The zero time is no end.
+	// Until ends the limit, by the ledger's clock at the decision; the zero time is no end. An
+	// account can have two limits of one rule: one with an end, and one without. The one with an
+	// end counts first. After its end the other one counts, or the amount of the budget if there
+	// is none.
 	Until time.Time `json:"until,omitzero"`
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.
@@ -151,9 +153,9 @@ type FreezeRequest struct {
 
 // Freeze makes an account decline Charge, Authorize, Increase and UpTo, with the reason in
 // [Decline.Frozen]. Money that has moved is still accounted for: Capture, Void, Decrease, Refund,
-// Record and Credit go on. A frozen account that is frozen again has the new reason. The ledger
-// keeps an entry of kind freeze, whose Tags have the reason. Retries and errors are those of
-// [Budgets.Charge].
+// Record and Credit go on. So does Extend, which takes no room: a hold can be kept for its capture.
+// A frozen account that is frozen again has the new reason. The ledger keeps an entry of kind
+// freeze, whose Tags have the reason. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {
 	if r.Reason == "" {
 		return Decision{}, requestErr("Freeze needs a reason")

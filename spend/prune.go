@@ -27,9 +27,10 @@ type PruneResult struct {
 // has decided on one of the accounts within KeepIDs. Accounts of a budget with a
 // [Lifetime] rule keep all of their entries.
 //
-// A later decision is the same with and without Prune, with one exception. A
+// A later decision is the same with and without Prune, with two exceptions. A
 // request that is sent again after its ID was removed is a new request, and a
-// spend whose ID was removed can no longer be captured or refunded.
+// spend whose ID was removed can no longer be captured or refunded. A rule that
+// is new to an account counts the entries that are dated after the removed ones.
 //
 // Copy the entries that you want to archive before you call Prune. After an
 // error the result counts the part that was done; call Prune again to continue.
@@ -109,11 +110,7 @@ func (b *Budgets) reach(ctx context.Context) (int64, error) {
 				if err != nil {
 					return nil, err
 				}
-				for _, u := range a.unknown {
-					if snap.Now()-u.countedAt <= b.keepIDs.Microseconds() {
-						*page = max(*page, u.reach)
-					}
-				}
+				*page = max(*page, b.reachOf(a, snap.Now()))
 			}
 			return nil, nil
 		}
@@ -122,6 +119,17 @@ func (b *Budgets) reach(ctx context.Context) (int64, error) {
 		return err
 	})
 	return longest, err
+}
+
+// reachOf returns how far back the rules of other processes need entries that have decided on an
+// account within KeepIDs.
+func (b *Budgets) reachOf(a *account, now int64) (reach int64) {
+	for _, u := range a.unknown {
+		if now-u.countedAt <= b.keepIDs.Microseconds() {
+			reach = max(reach, u.reach)
+		}
+	}
+	return reach
 }
 
 // pruneAccounts prunes a page of accounts at the same time, so that they share
@@ -158,6 +166,8 @@ func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job 
 		}
 		a := t.accounts[0]
 		*expired = int64(len(a.closed))
+		// A rule of another process may have decided on the account since reach looked at it.
+		reach := max(reach, b.reachOf(a, snap.Now()))
 		if reach == maxTime {
 			return a.changes(), nil
 		}
@@ -167,10 +177,10 @@ func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job 
 			return nil, err
 		}
 		for _, sp := range held {
-			// The end of a hold corrects the entries of the hold. A rule that is new to the account
-			// counts the correction, so it must find the corrected entries as well.
+			// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is
+			// new to the account must count the hold, so it must find the corrected entries as well.
 			for _, p := range sp.parts {
-				if sp.expires > a.time && p.held > 0 {
+				if sp.expires > a.time {
 					upto = min(upto, sp.dateIn(key, p)-1)
 				}
 			}

@@ -21,8 +21,8 @@ func left(t *testing.T, b *spend.Budgets, account string) string {
 	return fmt.Sprint(kinds)
 }
 
-// TestPruneKeepsOpenHolds: Prune keeps the entries of money that is still held and all that follow
-// them, and no others.
+// TestPruneKeepsOpenHolds: Prune keeps the entries of open holds and all that follow them, and no
+// others.
 func TestPruneKeepsOpenHolds(t *testing.T) {
 	const ttl = 100 * day
 	capture := func(b *spend.Budgets, n int64) {
@@ -48,7 +48,7 @@ func TestPruneKeepsOpenHolds(t *testing.T) {
 				t.Fatal(d, err)
 			}
 			capture(b, 5)
-		}, ttl - time.Microsecond, "[capture increase]"},
+		}, ttl - time.Microsecond, "[capture increase authorize]"},
 	} {
 		l := newTestLedger(t)
 		b := budgets(t, l, spend.Rolling("window", cents(1000), day))
@@ -69,6 +69,110 @@ func TestPruneKeepsOpenHolds(t *testing.T) {
 		if err := b.Verify(t.Context(), "a"); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// TestRuleAfterPrune: a rule that begins after Prune counts no correction whose entry is gone. A
+// refund or a release would make room otherwise.
+func TestRuleAfterPrune(t *testing.T) {
+	approved := func(d spend.Decision, err error) {
+		t.Helper()
+		if err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	refund := func(b *spend.Budgets, id string) {
+		approved(b.Refund(t.Context(), spend.RefundRequest{ID: "refund " + id, SpendID: id, Amount: cents(20)}))
+	}
+	// Nothing happens for 50 days between begin and correct, and before Prune. Prune then
+	// removes the entries of begin.
+	for name, c := range map[string]struct {
+		begin, correct func(b *spend.Budgets)
+	}{
+		"a refund": {
+			begin:   func(b *spend.Budgets) { charge(t, b, "s", 50) },
+			correct: func(b *spend.Budgets) { refund(b, "s") },
+		},
+		"a capture and a refund": {
+			begin: func(b *spend.Budgets) { hold(t, b, "s", 50, 60*day) },
+			correct: func(b *spend.Budgets) {
+				approved(b.Capture(t.Context(), spend.CaptureRequest{ID: "c", HoldID: "s", Amount: cents(40), Final: true}))
+				refund(b, "s")
+			},
+		},
+		"a hold that is voided": {
+			begin:   func(b *spend.Budgets) { hold(t, b, "s", 50, 60*day) },
+			correct: func(b *spend.Budgets) { approved(b.Void(t.Context(), spend.VoidRequest{ID: "v", HoldID: "s"})) },
+		},
+	} {
+		for _, rule := range []spend.Rule{
+			spend.Rolling("year", cents(100), 365*day), spend.Lifetime("ever", cents(100)),
+			spend.Calendar("of the year", cents(100), spend.Year, time.UTC), spend.Count("times", 100, 365*day),
+		} {
+			l := newTestLedger(t)
+			window := spend.Rolling("window", cents(1000), day)
+			b := budgets(t, l, window)
+			c.begin(b)
+			l.now = l.now.Add(50 * day)
+			c.correct(b)
+			charge(t, b, "kept", 10)
+			l.now = l.now.Add(50 * day)
+			if _, err := b.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			longer := budgets(t, l, window, rule)
+			charge(t, longer, "new", 1)
+			for i := range 3 {
+				list, err := longer.Remaining(t.Context(), "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				u, want := list[1], int64(11)
+				if u.Rule == "times" {
+					want = 2
+				}
+				if i == 0 && u.Used.Minor != want || u.Used.Minor < 0 || u.Held.Minor != 0 {
+					t.Errorf("%s, turn %d: rule %q counts %d used and %d held; want %d and 0 at first, and never less than 0",
+						name, i, u.Rule, u.Used.Minor, u.Held.Minor, want)
+				}
+				if err := longer.Verify(t.Context(), "a"); err != nil {
+					t.Errorf("%s, turn %d: rule %q: %v", name, i, u.Rule, err)
+				}
+				l.now = l.now.Add(290 * day)
+				charge(t, longer, fmt.Sprint("later", i), 1)
+			}
+		}
+	}
+}
+
+// TestPruneBesideANewRule: a rule of another process that decides for the first time while Prune runs
+// keeps the entries that it has counted.
+func TestPruneBesideANewRule(t *testing.T) {
+	l := newTestLedger(t)
+	window := spend.Rolling("window", cents(1000), day)
+	b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 200*day))
+	charge(t, b, "old", 60)
+	l.now = l.now.Add(100 * day)
+	first := true
+	l.viewed = func() {
+		if first {
+			first = false
+			charge(t, other, "meanwhile", 1)
+		}
+	}
+	if _, err := b.Prune(t.Context()); err != nil || first {
+		t.Fatal(err, first)
+	}
+	if got := left(t, b, "a"); got != "[spend spend]" {
+		t.Errorf("the entries left are %s, want both spends", got)
+	}
+	l.now = l.now.Add(150 * day)
+	list, err := other.Remaining(t.Context(), "a")
+	if err != nil || list[1].Used.Minor != 1 {
+		t.Errorf("%+v, %v; want 1 used, because the other spend has left the window", list, err)
+	}
+	if err := other.Verify(t.Context(), "a"); err != nil {
+		t.Error(err)
 	}
 }
 

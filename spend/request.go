@@ -53,8 +53,8 @@ type Request struct {
 
 // UpToRequest asks for as much of an amount as fits.
 type UpToRequest struct {
-	Request       // Amount is the most
-	Least   Money // the least, positive; a Least of the whole Amount makes a Charge of it
+	Request       // Amount is the largest amount that the caller takes
+	Least   Money // the smallest amount that the caller takes: positive, and at most Amount
 	Hold    bool  // hold the money, as Authorize does, instead of charging it
 }
 
@@ -154,7 +154,8 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 
 // Record notes money that has been spent already, now or at the date of
 // [Request.Dated]. No rule declines it, and the remaining amount of a rule may
-// become negative. Retries and errors are those of [Budgets.Charge].
+// become negative. A sum that a rule cannot count exactly is [ErrAmount]. Retries and errors are
+// those of [Budgets.Charge].
 //
 // To bring usage from a table of your own, record each of its rows with its date,
 // under an ID made from the key of the row: then it may be sent again.

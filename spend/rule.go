@@ -65,7 +65,8 @@ type match struct {
 // full. Room returns evenly, so nobody waits for a boundary. In the worst period
 // about twice the amount goes through: all of it at once, and the same again as
 // the bucket leaks. Held money does not leak; it begins to leak when it is
-// captured. The amount is at most 2^53 minor units.
+// captured. The amount is at most 2^53 minor units. The bucket counts up to as
+// much: a Record or a forced Capture that would make a larger sum is [ErrAmount].
 func Leaky(name string, amount Money, period time.Duration) Rule {
 	return Rule{name: name, kind: leaky, limit: amount, length: period}
 }

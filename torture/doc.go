@@ -4,7 +4,9 @@
 // Each harness is a package with a test of that name:
 //
 //   - power cuts the power of bolt stores,
-//   - ioerr has calls of the system fail under them,
+//   - kill kills a process before, within and after each call by which it changes a file,
+//   - ioerr has calls of the system fail under bolt stores,
+//   - full fills the disk under a bolt store, and makes room again,
 //   - broken has the conformance suites fail stores and ledgers that are broken on purpose,
 //   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
 //     random orders,
@@ -16,7 +18,7 @@
 //   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
 //   - stall stops clients and servers, and steps clocks.
 //
-// Every harness also attacks stores with defects that are built in, and must find each of them.
+// Every harness also runs against defects that are built in, and must find each of them.
 //
 // "make torture-quick" gives each harness some seconds, and "make torture" the budget of a night.
 // Everything random comes from BRIM_SEED, a number. A failure prints the command that repeats it,

@@ -28,7 +28,8 @@ const (
 )
 
 // hot measures three processes that fill one bucket, with the store of the checkout in before and
-// with that of this one, by turns. It prints the medians.
+// with that of this one, by turns. It prints the median of the fills, and the median of the ratios of
+// two turns that follow each other: the machine changes its speed meanwhile.
 func hot(ctx context.Context, url, before string, stdout io.Writer) (err error) {
 	here, err := filepath.Abs("..")
 	if err == nil {
@@ -53,23 +54,28 @@ func hot(ctx context.Context, url, before string, stdout io.Writer) (err error) 
 		}
 		defer crews[i].dismiss()
 	}
-	var rates [2][]int
+	var fills [2][]int
+	var ratios []float64
 	for n := range slots + 1 {
+		var now [2]int
 		for i, c := range crews {
-			fills, err := c.work()
-			if err != nil {
+			if now[i], err = c.work(); err != nil {
 				return err
 			}
-			if n > 0 { // the first turn warms up
-				rates[i] = append(rates[i], fills)
+		}
+		if n > 0 { // the first turns warm up
+			for i := range now {
+				fills[i] = append(fills[i], now[i])
 			}
+			ratios = append(ratios, float64(now[1])/float64(now[0]))
 		}
 	}
+	slices.Sort(ratios)
 	t := table.New(table.Left("three processes, one bucket"), table.Right("fills in "+slice), table.Right("of before"))
 	for i, name := range []string{"before", "now"} {
-		slices.Sort(rates[i])
-		median := rates[i][slots/2]
-		t.Add(name, strconv.Itoa(median), fmt.Sprintf("%.2f", float64(median)/float64(rates[0][slots/2])))
+		slices.Sort(fills[i])
+		ratio := [...]float64{1, ratios[slots/2]}[i]
+		t.Add(name, strconv.Itoa(fills[i][slots/2]), fmt.Sprintf("%.3f", ratio))
 	}
 	_, err = fmt.Fprint(stdout, t.Markdown())
 	return err

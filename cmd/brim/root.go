@@ -23,7 +23,7 @@ the time in which a full bucket drains (90s, 15m, 24h, 30d).
 --store, or the environment variable BRIM_STORE, names the store of the buckets:
 
   limits.db             a bbolt file, for one machine; created if it does not exist (default brim.db)
-  file:NAME             the same, for a name with @ or :// in it
+  file:NAME             a bbolt file of any name, also with @ or :// in it
   memory:               memory; the buckets are lost when the command ends
   postgres://...        a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless
                         the parameters brim_schema and brim_table of the URL name another

@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer endpoint.Close()
-	args := []string{"-file", filepath.Join(t.TempDir(), "webhooks.db"), "-burst", "3", "-rate", "0.001", "-patience", "1s"}
+	args := []string{"-file", filepath.Join(t.TempDir(), "webhooks.db"), "-burst", "3", "-rate", "0.001", "-patience", "1m"}
 	for _, want := range []string{"3 of 4 events were sent", "0 of 4 events were sent"} {
 		var out strings.Builder
 		if err := run(t.Context(), args, strings.NewReader(events(4, endpoint.URL)), &out); err != nil || !strings.Contains(out.String(), want) {

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,36 +97,76 @@ func TestMeter(t *testing.T) {
 	}
 }
 
+// ending is a test that ends at once.
+type ending struct {
+	testing.TB
+	failed   bool
+	cleanups []func()
+	errors   []string
+}
+
+func (e *ending) Cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
+func (e *ending) Failed() bool     { return e.failed }
+func (e *ending) Errorf(text string, args ...any) {
+	e.errors = append(e.errors, fmt.Sprintf(text, args...))
+}
+
+// end ends the test and returns its errors.
+func (e *ending) end() []string {
+	for _, f := range slices.Backward(e.cleanups) {
+		f()
+	}
+	return e.errors
+}
+
 func TestReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "REPORT.md")
 	t.Setenv("BRIM_REPORT", path)
-	for _, r := range []Row{
-		{Harness: "power", Subject: "bolt", Often: "1 images", Seed: 1, Took: time.Second, Found: "lost"},
-		{Harness: "ioerr", Subject: "bolt", Often: "7 errors", Seed: 2, Took: 90 * time.Second, Found: "nothing"},
-		{Harness: "power", Subject: "bolt", Often: "50000 images", Seed: 3, Took: time.Minute, Found: "nothing"},
+	for _, c := range []struct {
+		harness, often, found string
+		seed                  Seed
+		failed                bool
+	}{
+		{"power", "1 images", "lost", 1, true},
+		{"ioerr", "7 errors", "", 2, false},
+		{"power", "50000 images", "", 3, false}, // takes the place of the first row
+		{"cut", "5 cuts", "", 4, true},
+		{"kill", "9 kills", "lost", 5, true},
 	} {
-		if err := Report(r); err != nil {
-			t.Fatal(err)
+		e := &ending{failed: c.failed}
+		r := Begin(e, c.harness, "bolt", c.seed)
+		r.Often = c.often
+		if c.found != "" {
+			r.Found = c.found
+		}
+		if errs := e.end(); len(errs) > 0 {
+			t.Fatal(errs)
 		}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `| harness | attacked |    how often | seed |  took | found   |
-| ------- | -------- | -----------: | ---: | ----: | ------- |
-| ioerr   | bolt     |     7 errors |    2 | 1m30s | nothing |
-| power   | bolt     | 50000 images |    3 |  1m0s | nothing |
+	const want = `| harness | attacked |    how often | seed | took | found                  |
+| ------- | -------- | -----------: | ---: | ---: | ---------------------- |
+| cut     | bolt     |       5 cuts |    4 |   0s | a failure, see the log |
+| ioerr   | bolt     |     7 errors |    2 |   0s | nothing                |
+| kill    | bolt     |      9 kills |    5 |   0s | lost                   |
+| power   | bolt     | 50000 images |    3 |   0s | nothing                |
 `
 	if !strings.HasSuffix(string(text), want) {
 		t.Errorf("the report ends otherwise than with\n%s\n%s", want, text)
 	}
 	t.Setenv("BRIM_REPORT", filepath.Join(t.TempDir(), "nowhere", "REPORT.md"))
-	if err := Report(Row{}); err == nil {
-		t.Error("a directory that is missing made no error")
+	e := &ending{}
+	Begin(e, "power", "bolt", 1)
+	if errs := e.end(); len(errs) != 1 {
+		t.Errorf("a directory that is missing made the errors %q, want one", errs)
 	}
 	t.Setenv("BRIM_REPORT", "")
-	if err := Report(Row{}); err != nil {
-		t.Errorf("without BRIM_REPORT: %v", err)
+	e = &ending{}
+	Begin(e, "power", "bolt", 1)
+	if errs := e.end(); len(errs) > 0 {
+		t.Errorf("without BRIM_REPORT: %q", errs)
 	}
 }

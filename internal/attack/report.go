@@ -2,10 +2,11 @@ package attack
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/brimgo/brim/internal/table"
@@ -18,7 +19,7 @@ type Row struct {
 	Often   string // the number of attacks, with their unit
 	Seed    Seed
 	Took    time.Duration
-	Found   string // "nothing", or a short text
+	Found   string // [Nothing], or a short text
 }
 
 func (r Row) cells() []string {
@@ -34,18 +35,38 @@ Every harness writes its rows here while it runs. BRIM_SEED gives a seed to a ha
 
 `
 
-// Report writes a row into the report of BRIM_REPORT, a path, in the place of the last row of that
-// harness and subject. Without the variable, it writes nothing. Only one process may report at a
-// time: "go test" needs -p 1.
-func Report(r Row) error {
-	path := os.Getenv("BRIM_REPORT")
-	if path == "" {
-		return nil
-	}
-	if err := reportTo(path, r); err != nil {
-		return fmt.Errorf("attack: report: %w", err)
-	}
-	return nil
+// Nothing is the text of [Row.Found] for a test that has passed.
+const Nothing = "nothing"
+
+// reporting is held while a test of this process writes its row.
+var reporting sync.Mutex
+
+// Begin begins the row of a test. The harness fills in Often, and Found if it finds something. When
+// the test ends, also by t.Fatal, the row goes into the report. It tells of a failure of the test
+// even if the harness has found nothing.
+//
+// The report is the file whose path BRIM_REPORT holds. The row takes the place of the last row of
+// the same harness and subject. Without the variable, nothing is written. Only one process may
+// report at a time: "go test" needs -p 1.
+func Begin(t testing.TB, harness, subject string, seed Seed) *Row {
+	r := &Row{Harness: harness, Subject: subject, Seed: seed, Found: Nothing}
+	start := time.Now()
+	t.Cleanup(func() {
+		r.Took = time.Since(start)
+		if t.Failed() && r.Found == Nothing {
+			r.Found = "a failure, see the log"
+		}
+		path := os.Getenv("BRIM_REPORT")
+		if path == "" {
+			return
+		}
+		reporting.Lock()
+		defer reporting.Unlock()
+		if err := reportTo(path, *r); err != nil {
+			t.Errorf("attack: report: %v", err)
+		}
+	})
+	return r
 }
 
 func reportTo(path string, r Row) error {

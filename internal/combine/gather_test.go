@@ -60,3 +60,32 @@ func TestGather(t *testing.T) {
 		})
 	}
 }
+
+// TestRounds sees how long a lane waits for the callers of a batch.
+func TestRounds(t *testing.T) {
+	const longer = 7 * patience
+	for _, test := range []struct {
+		name  string
+		slots []uint32 // of the requests in the batch
+		given int      // [Options.Patience]
+		want  int
+	}{
+		{"no request", nil, longer, patience},
+		{"one request", []uint32{3}, longer, patience},
+		{"two requests of one slot", []uint32{3, 3}, longer, longer},
+		{"three requests of one slot", []uint32{3, 3, 3}, longer, longer},
+		{"two slots", []uint32{3, 4}, longer, patience},
+		{"two slots, the first one once", []uint32{3, 4, 4}, longer, patience},
+		{"two slots, the second one last", []uint32{3, 3, 4}, longer, patience},
+		{"one slot, without a patience of its own", []uint32{3, 3}, 0, patience},
+	} {
+		c := mustNew(t, func(int, []*Request[int, int]) {}, &Options{Patience: test.given})
+		l := c.lane()
+		for _, slot := range test.slots {
+			l.batch = append(l.batch, &Request[int, int]{slot: slot})
+		}
+		if got := l.rounds(); got != test.want {
+			t.Errorf("%s: %d rounds, want %d", test.name, got, test.want)
+		}
+	}
+}

@@ -8,9 +8,6 @@ type lane[Q, A any] struct {
 	index int
 	batch []*Request[Q, A] // of the flush in flight; owned by the goroutine that runs the lane
 	came  uint64           // c.came when the last batch was answered
-	// oneSlot tells that the requests of the batch have one slot. No other lane serves their callers
-	// meanwhile if they come back with that slot.
-	oneSlot bool
 }
 
 // lane takes an idle lane.
@@ -35,11 +32,8 @@ func (l *lane[Q, A]) run(behind bool) {
 	for took := true; l.goOn(took); {
 		err := l.c.before(l.index)
 		took = l.take()
+		rounds := l.rounds()
 		l.flush(err)
-		rounds := patience
-		if l.oneSlot && len(l.batch) > 1 {
-			rounds = l.c.patience
-		}
 		l.c.gather(l.came, len(l.batch), rounds)
 	}
 	ended = true
@@ -63,15 +57,27 @@ func (l *lane[Q, A]) take() bool {
 		}
 		r = next
 	}
-	l.oneSlot = true
 	for _, r := range l.batch {
 		c.busy[r.slot]++
-		l.oneSlot = l.oneSlot && r.slot == l.batch[0].slot
 	}
 	if len(l.batch) > 0 {
 		c.taking--
 	}
 	return len(l.batch) > 0
+}
+
+// rounds returns how long gather waits for the callers of the batch, in rounds without any of them.
+// If several callers come back with the slot that they share, no other lane serves them meanwhile.
+func (l *lane[Q, A]) rounds() int {
+	if len(l.batch) < 2 {
+		return patience
+	}
+	for _, r := range l.batch[1:] {
+		if r.slot != l.batch[0].slot {
+			return patience
+		}
+	}
+	return l.c.patience
 }
 
 // goOn reports whether the lane has more to do; else the lane is idle from then on. Requests

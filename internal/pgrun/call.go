@@ -3,11 +3,13 @@ package pgrun
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/store"
 )
 
@@ -38,11 +40,17 @@ func (r *Runner) Change(ctx context.Context, op string, f func(*pgxpool.Conn) er
 	return r.Wrap(op, err)
 }
 
-// LockTimeout returns the lock_timeout of a statement under the context of its one caller, which
-// may wait for as long as a flush may last; see the fragment lock_timeout().
-func (r *Runner) LockTimeout() *string {
-	wait := milliseconds(r.Timeout)
-	return &wait
+// LockTimeout returns the lock_timeout of a statement on a connection under the context of its one
+// caller, which may wait for as long as a flush may last; see the fragment lock_timeout().
+func (r *Runner) LockTimeout(ctx context.Context, conn *pgxpool.Conn) *string {
+	return lockTimeoutOf(r.Timeout, ownWait(ctx, conn.Conn()))
+}
+
+// IdleTimeout returns the idle_in_transaction_session_timeout of the transactions of brim as the
+// argument of a statement; see the fragment idle_timeout().
+func (r *Runner) IdleTimeout() *string {
+	idle := milliseconds(r.Timeout)
+	return &idle
 }
 
 // onConn calls f with a connection of the pool.
@@ -62,6 +70,9 @@ func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error 
 // Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
 // After a deadlock, and after any other error that leaves nothing applied and may not come
 // again, it runs fn again. An error of fn's own is returned as it is.
+//
+// The server ends a transaction in which fn has sent nothing for the runner's timeout. That leaves
+// nothing applied.
 func (r *Runner) Transact(ctx context.Context, op string, fn func(pgx.Tx) error) error {
 	err := r.Ready(ctx)
 	if err != nil {
@@ -81,7 +92,7 @@ type ownError struct{ error }
 func (e ownError) Unwrap() error { return e.error }
 
 func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
-	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: r.beginBounded})
 	if err != nil {
 		return unsent{err}
 	}
@@ -91,6 +102,9 @@ func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 	r.measure(ctx, tx)
 	if err := fn(tx); err != nil {
 		return ownError{err}
+	}
+	if tx.Conn().IsClosed() {
+		return unsent{errGone} // no COMMIT can go out
 	}
 	return tx.Commit(ctx)
 }
@@ -114,6 +128,13 @@ func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func() err
 // call, and a standby refuses the words READ WRITE with a code that does not tell it from other
 // errors.
 const begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+// beginBounded begins a transaction whose idle_in_transaction_session_timeout is the given time. It
+// is two statements for the simple protocol, which takes one round trip and no parameters.
+func beginBounded(timeout time.Duration) string {
+	idle := "SELECT {{idle_timeout(" + pgname.Literal(milliseconds(timeout)) + ")}}"
+	return begin + "; " + pgname.Names{}.Statement("begin", idle, Fragments())
+}
 
 // QueueBegin begins a transaction at READ COMMITTED.
 func QueueBegin(b *pgx.Batch) { b.Queue(begin) }

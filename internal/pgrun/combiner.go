@@ -172,7 +172,7 @@ const grace = 10 * leastWait
 // flush answers a batch of the usual requests.
 func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	wait := min(max(waitRatio*time.Duration(c.usual.Load()), leastWait), mostWait)
-	l.wait = milliseconds(min(wait, c.r.Timeout/stallsPerFlush))
+	l.wait = min(wait, c.r.Timeout/stallsPerFlush)
 	ctx, start := l.flushing(), time.Now()
 	open := flush(ctx, batch)
 	if len(open) == 0 {

@@ -16,7 +16,8 @@ import (
 type Lane struct {
 	r     *Runner
 	conn  *pgxpool.Conn // nil between flushes
-	wait  string        // the lock_timeout of the flush
+	wait  time.Duration // the lock_timeout of the flush
+	own   time.Duration // the lock_timeout of the connection's session; 0 for none
 	stuck *stuck        // nil for the lane that serves the requests for stuck rows
 	watchdog
 }
@@ -93,16 +94,16 @@ func (l *Lane) LockTimeout() *string {
 	if l == nil {
 		return nil
 	}
-	return &l.wait
+	return lockTimeoutOf(l.wait, l.own)
 }
 
-// IdleTimeout returns the idle_in_transaction_session_timeout of the lane's transactions as the
-// argument of a statement; see the fragment idle_timeout(). Where there is no lane, it returns nil.
+// IdleTimeout is [Runner.IdleTimeout] for the lane's transactions. Where there is no lane, it
+// returns nil.
 func (l *Lane) IdleTimeout() *string {
 	if l == nil {
 		return nil
 	}
-	return l.r.LockTimeout()
+	return l.r.IdleTimeout()
 }
 
 // Held returns the names of rows that other transactions held when somebody last looked, so that a
@@ -146,6 +147,7 @@ func (l *Lane) connect() error {
 	case err == nil:
 		l.conn = conn
 		l.watch(conn.Conn().PgConn().Conn())
+		l.own = ownWait(l.flushing(), conn.Conn())
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size",

@@ -1,10 +1,6 @@
 -- lock_timeout(given)
 --
 -- Sets lock_timeout for the rest of the statement's transaction, unless the parameter given is
--- null, or the session has a smaller one, by which an operator bounds all waits. It needs neither a
--- statement of its own nor a transaction block, and leaves nothing on the connection. A statement
--- has to evaluate it before it locks a row.
-CASE WHEN {given}::text IS NULL THEN ''
-     WHEN current_setting('lock_timeout') <> '0'
-          AND current_setting('lock_timeout')::interval < ({given}::text || 'ms')::interval THEN ''
-     ELSE set_config('lock_timeout', {given}::text, true) END
+-- null. It needs neither a statement of its own nor a transaction block, and leaves nothing on the
+-- connection. A statement has to evaluate it before it locks a row.
+CASE WHEN {given}::text IS NULL THEN '' ELSE set_config('lock_timeout', {given}::text, true) END

@@ -66,6 +66,8 @@ type server struct {
 	explicit atomic.Bool
 
 	growth growth
+
+	beginBounded string // see the function
 }
 
 // closer is a combiner, or a runner that [Runner.As] returned.
@@ -77,7 +79,10 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 	if pool == nil {
 		return nil, errors.New("the pool is nil; make one with pgxpool.New")
 	}
-	s := &server{Options: o, pool: pool, growth: growth{pages: o.Pages, resized: o.Resized, start: time.Now()}}
+	s := &server{
+		Options: o, pool: pool, growth: growth{pages: o.Pages, resized: o.Resized, start: time.Now()},
+		beginBounded: beginBounded(o.Timeout),
+	}
 	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil
 }
 

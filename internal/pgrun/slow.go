@@ -163,7 +163,7 @@ func (c *Combiner[Q, A]) split(open Batch[Q, A], held map[string]bool) (others B
 // flushSlow answers requests for stuck rows that a probe found free.
 func (c *Combiner[Q, A]) flushSlow(flush Flush[Q, A], batch Batch[Q, A]) {
 	l := c.lanes[len(c.lanes)-1]
-	l.wait = milliseconds(leastWait)
+	l.wait = leastWait
 	stalls := 0
 	c.sendApart(l.flushing(), l, flush, batch, &stalls)
 }

@@ -17,7 +17,13 @@ const (
 	firstPause = 2 * time.Millisecond  // before the first look at a stuck row
 	lastPause  = 25 * time.Millisecond // between two looks; pauses double up to here
 	lastBlind  = 100 * time.Millisecond
-	probation  = time.Second // for which a row that was stuck must be free
+	// The shortest and the longest probation. Most rows that get stuck were held by another process
+	// whose commit took long once, so the first probation is short. It doubles where the same row
+	// gets stuck again.
+	firstProbation = 25 * time.Millisecond
+	lastProbation  = time.Second
+	// remembered is how long a row that has left the set is remembered.
+	remembered = 10 * lastProbation
 )
 
 // errStuck answers a request whose row another transaction holds. Nothing was applied. The
@@ -29,7 +35,7 @@ var errStuck = fmt.Errorf("%w: another transaction holds the row", store.ErrUnav
 // for all others.
 //
 // A row enters the set when a flush stalls on it. It leaves when it has been free for the time
-// of probation, so that a lock that comes and goes does not stall a flush each time.
+// of its probation, so that a lock that comes and goes does not stall a flush each time.
 type stuck struct {
 	// rows is nil where the set is empty, which is the usual case and costs a call one load. The
 	// map is never changed: a copy replaces it.
@@ -37,8 +43,9 @@ type stuck struct {
 
 	mu      sync.Mutex // guards the rows' fields, and the fields below
 	waiters map[*waiter]struct{}
-	pause   time.Duration // before the next look
-	wake    chan struct{} // gets a token when a waiter comes or the last one goes
+	left    map[string]leaver // rows that have left the set not long ago
+	pause   time.Duration     // before the next look
+	wake    chan struct{}     // gets a token when a waiter comes or the last one goes
 	closed  context.Context
 	close   context.CancelFunc
 }
@@ -48,17 +55,28 @@ type row struct {
 	locked bool
 	seen   bool      // a probe has found the row locked, or a statement for it alone has stalled
 	since  time.Time // when it was last found free or, while it is locked, when somebody last waited
+	// probation is how long the row must be free before it leaves the set.
+	probation time.Duration
 	// blind counts the statements for this row alone that stalled although the probe found the
 	// row free: another transaction is inserting it. The row is tried again at the time in again.
 	blind int
 	again time.Time
 }
 
+// leaver is a row that has left the set.
+type leaver struct {
+	at        time.Time
+	probation time.Duration
+}
+
 // waiter is a call that waits for stuck rows.
 type waiter struct{ keys []string }
 
 func newStuck() *stuck {
-	s := &stuck{waiters: make(map[*waiter]struct{}), pause: firstPause, wake: make(chan struct{}, 1)}
+	s := &stuck{
+		waiters: make(map[*waiter]struct{}), left: make(map[string]leaver),
+		pause: firstPause, wake: make(chan struct{}, 1),
+	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -128,6 +146,19 @@ func (s *stuck) change(f func(map[string]*row)) {
 	s.rows.Store(&rows)
 }
 
+// of returns a row of the set, and puts it there if it is missing.
+func (s *stuck) of(rows map[string]*row, key string, now time.Time) *row {
+	r := rows[key]
+	if r == nil {
+		r = &row{since: now, probation: firstProbation}
+		if l, ok := s.left[key]; ok && now.Sub(l.at) < remembered {
+			r.probation = min(2*l.probation, lastProbation)
+		}
+		rows[key] = r
+	}
+	return r
+}
+
 // add puts rows into the set. locked says that a probe found them locked; else they are
 // suspected only.
 func (s *stuck) add(keys map[string]bool, locked bool) {
@@ -136,11 +167,7 @@ func (s *stuck) add(keys map[string]bool, locked bool) {
 	now := time.Now()
 	s.change(func(rows map[string]*row) {
 		for key := range keys {
-			r := rows[key]
-			if r == nil {
-				r = &row{since: now}
-				rows[key] = r
-			}
+			r := s.of(rows, key, now)
 			if locked {
 				r.locked, r.seen = true, true
 			}
@@ -156,11 +183,7 @@ func (s *stuck) stalled(keys iter.Seq[string]) {
 	now := time.Now()
 	s.change(func(rows map[string]*row) {
 		for key := range keys {
-			r := rows[key]
-			if r == nil {
-				r = &row{}
-				rows[key] = r
-			}
+			r := s.of(rows, key, now)
 			r.locked, r.seen, r.again = true, true, now.Add(min(lastBlind, firstPause<<min(r.blind, 8)))
 			r.blind++
 		}
@@ -292,9 +315,9 @@ func (s *stuck) sweep() {
 	}
 	gone := func(key string, r *row) bool {
 		if r.locked {
-			return !wanted[key] && now.Sub(r.since) > 10*probation
+			return !wanted[key] && now.Sub(r.since) > 10*lastProbation
 		}
-		return now.Sub(r.since) >= probation
+		return now.Sub(r.since) >= r.probation
 	}
 	rows := s.all()
 	for key, r := range rows {
@@ -302,8 +325,24 @@ func (s *stuck) sweep() {
 			r.since = now
 		}
 		if gone(key, r) {
-			s.change(func(rows map[string]*row) { maps.DeleteFunc(rows, gone) })
+			s.release(gone, now)
 			return
 		}
 	}
+}
+
+// release removes the rows that are gone from the set, and remembers those that somebody held.
+func (s *stuck) release(gone func(string, *row) bool, now time.Time) {
+	s.change(func(rows map[string]*row) {
+		for key, r := range rows {
+			if !gone(key, r) {
+				continue
+			}
+			if r.seen {
+				s.left[key] = leaver{now, r.probation}
+			}
+			delete(rows, key)
+		}
+	})
+	maps.DeleteFunc(s.left, func(_ string, l leaver) bool { return now.Sub(l.at) >= remembered })
 }

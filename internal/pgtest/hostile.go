@@ -28,7 +28,7 @@ func Hostile(t testing.TB) (schema string) {
 		}
 	}
 	run("CREATE SCHEMA " + schema)
-	const types = `'{float8,int4,int8,text,timestamptz,interval,tid,bool,bytea,regclass,jsonb}'::regtype[]`
+	const types = `'{float8,int4,int8,text,timestamptz,interval,tid,bool,bytea,regclass,jsonb,oid,name,"\"char\""}'::regtype[]`
 	rows, err := conn.Query(ctx, `SELECT format('CREATE FUNCTION `+schema+`.%I(%s) RETURNS %s LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION ''a hostile operator %s''; END $$;
 			CREATE OPERATOR `+schema+`.%s (FUNCTION = `+schema+`.%I, %s RIGHTARG = %s)',
@@ -46,7 +46,9 @@ func Hostile(t testing.TB) (schema string) {
 		WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'f'
 			AND '"any"'::regtype <> ALL (proargtypes) AND proname = ANY
 			('{round,date_part,set_config,current_setting,clock_timestamp,statement_timestamp,starts_with,substr,format,
-			pg_relation_size,string_to_array,now,unnest}')`)
+			pg_relation_size,pg_total_relation_size,string_to_array,now,unnest,pg_backend_pid,pg_is_in_recovery,
+			has_schema_privilege,has_table_privilege,pg_stat_get_live_tuples,pg_stat_get_dead_tuples,current_database,
+			pg_advisory_lock,pg_try_advisory_lock,pg_advisory_unlock}')`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,6 +101,22 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestOften tests that the report has the slopes of memory and disk.
+func TestOften(t *testing.T) {
+	trends := []trend{
+		{name: resources[0].name, slope: 1234.4, error: 5},
+		{name: resources[1].name, slope: -2, error: 0.6},
+		{name: resources[2].name, slope: 3, error: 1},
+	}
+	const want = "7 calls, bytes of memory 1234 ± 5 per hour, bytes on disk -2 ± 1 per hour"
+	if got := often(7, trends); got != want {
+		t.Errorf("the report says %q, want %q", got, want)
+	}
+	if got := often(7, nil); got != "7 calls" {
+		t.Errorf("without trends the report says %q", got)
+	}
+}
+
 // TestGrows tells a leak from a level, from noise and from a step that ends a warm-up.
 func TestGrows(t *testing.T) {
 	for _, c := range []struct {

@@ -79,26 +79,17 @@ func TestFullLoad(t *testing.T) {
 	}
 	seed := newSeed(t)
 	for _, c := range subjects {
-		start, calls, found := time.Now(), int64(0), "nothing"
-		passed := t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
+			row := attack.Begin(t, "soak", c.name, seed)
 			// A sample follows each round. A long run takes one every 10 s.
 			round := min(10*time.Second, duration/60)
-			calls = soak(t, c.open, plan{
+			calls, trends := soak(t, c.open, plan{
 				why: c.why, seed: seed, rounds: int(duration / round), round: round, keys: 3000, pace: 500, real: true,
 				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
 				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
 			})
+			row.Often = often(calls, trends)
 		})
-		if !passed {
-			found = "a failure or growth"
-		}
-		row := attack.Row{
-			Harness: "soak", Subject: c.name, Often: fmt.Sprintf("%d calls", calls),
-			Seed: seed, Took: time.Since(start), Found: found,
-		}
-		if err := attack.Report(row); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -172,8 +163,8 @@ const minSlope = 10 * time.Minute
 
 // soak runs the plan. It compares the peaks in the second third of the rounds with those in the
 // last. In real time it also looks at the slopes, and judges those of a long run. It returns the
-// number of calls.
-func soak(t *testing.T, open opener, p plan) (calls int64) {
+// number of calls, and the slopes of real time.
+func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
 	before := goleak.IgnoreCurrent()
 	// The first clean-up to be registered runs last, after the pool was closed.
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
@@ -181,7 +172,7 @@ func soak(t *testing.T, open opener, p plan) (calls int64) {
 	s := open(t, w)
 	samples := measure(t, w, s)
 	if t.Failed() {
-		return w.calls.Load()
+		return w.calls.Load(), nil
 	}
 	s.duty.check(t)
 	second, last := most(samples[p.rounds/3:2*p.rounds/3]), most(samples[2*p.rounds/3:])
@@ -193,7 +184,7 @@ func soak(t *testing.T, open opener, p plan) (calls int64) {
 		}
 	}
 	if p.real {
-		trends := slopes(samples[p.rounds/3:], s)
+		trends = slopes(samples[p.rounds/3:], s)
 		long := time.Duration(p.rounds)*p.round >= minSlope
 		for _, x := range trends {
 			if long && x.grows() {
@@ -209,7 +200,7 @@ func soak(t *testing.T, open opener, p plan) (calls int64) {
 	if err := s.duty.close(); err != nil {
 		t.Error(err)
 	}
-	return w.calls.Load()
+	return w.calls.Load(), trends
 }
 
 // measure runs all rounds of the load and takes a sample after each.

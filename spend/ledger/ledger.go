@@ -26,10 +26,13 @@ import "context"
 // [github.com/brimgo/brim/store.ErrClosed]. After any error but
 // [github.com/brimgo/brim/store.ErrUnknownOutcome], nothing has been applied.
 type Ledger interface {
-	// Decide runs one decision as one transaction. It locks the job's accounts
-	// against other decisions, reads the clock, calls the job, and durably stores
-	// the changes that the job returns. If the job returns an error, Decide
-	// returns the error and stores nothing of the job.
+	// Decide runs one decision as one transaction. The result is as if Decide had
+	// locked the job's accounts against other decisions, read the clock, called
+	// the job, and durably stored the changes that the job returns. A ledger may
+	// call the job before it locks the accounts. It must then prove under the
+	// locks that the accounts have not changed, and otherwise call the job again.
+	// If the job returns an error, Decide returns the error and stores nothing of
+	// the job.
 	//
 	// A ledger may decide several jobs in one transaction, one after the other;
 	// each job then sees the changes of the jobs before it. A ledger may call a
@@ -85,9 +88,10 @@ type Job struct {
 // Snapshot is the state on which a job decides. One goroutine may use it at a
 // time. Its results must not be changed.
 type Snapshot interface {
-	// Now returns the ledger's clock, read after all accounts were locked. A ledger may have read
-	// it up to a second before that if it repeats jobs whose changes are Declined with a reading
-	// under the locks: then nobody who comes back at the time of a decline is early.
+	// Now returns the ledger's clock, read after all accounts were locked. A reading of up to a
+	// second before that is allowed as well, but not for jobs whose changes are Declined. Such a
+	// job runs again, with a reading under the locks: a decline tells when to come back, and
+	// nobody who comes back then may be early.
 	Now() int64
 	// Locked reports whether the job holds the account.
 	Locked(account string) bool

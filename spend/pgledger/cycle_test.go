@@ -20,7 +20,7 @@ import (
 // outside of it, while their transactions are open. The server sees no deadlock, because the waits
 // are in the client. The calls outside must fail by StatementTimeout, with nothing applied.
 func TestTransactionsWaitForEachOther(t *testing.T) {
-	const timeout = 500 * time.Millisecond
+	const timeout = time.Second
 	for _, c := range []struct {
 		name  string
 		conns int32
@@ -47,8 +47,9 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 			used := 0
 			if c.rows {
 				used = 1
+				patient := over(t, pgtest.Pool(t), &postgres.Options{Schema: schema})
 				for _, account := range []string{"a", "b"} {
-					if err := charge(budgets(t, l), "before "+account, account); err != nil {
+					if err := charge(budgets(t, patient), "before "+account, account); err != nil {
 						t.Fatal(err)
 					}
 				}

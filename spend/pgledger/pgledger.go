@@ -6,15 +6,16 @@
 //	cards, err := spend.New(l, spend.Budget{...}, nil)
 //
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
-// at the same time share a transaction. It locks the rows of its accounts in byte order of key,
-// reads the server's clock when all are locked, and stores accounts, entries and answers in one
-// commit.
+// at the same time share a transaction of two round trips. The transaction locks the rows of its
+// accounts in byte order of key, reads the server's clock when all are locked, and stores accounts,
+// entries and answers in one commit.
 //
-// A transaction on accounts that this ledger was the last to change takes one round trip. It goes
-// by a reading of the server's clock of the last milliseconds, and stores nothing if anybody else
-// has changed the accounts since: the decisions are then made again on locked rows. The ledger
-// remembers up to 32,768 accounts for that, in some 15 MB
-// and at most 50.
+// A ledger also remembers the accounts that it has stored last: from 16,384 to 32,768 of them, if
+// their working sets have at most 1 KiB, in some 15 MB of memory and at most 50. A transaction on
+// remembered accounts alone can take one round trip. It needs a reading of the server's clock that
+// has arrived in the last 20 ms. If anybody else has changed the accounts meanwhile, it stores
+// nothing, and the decisions are made again on locked rows. The chapter "Cost" of docs/spend.md lists
+// the cases that always take two round trips.
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
 // ledger may be partitioned by hash, and may not be distributed by Citus.

@@ -201,7 +201,7 @@ func (b *batch) scanRequests(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-// ahead returns what was read of a window, or nil.
+// ahead returns the entries that were read ahead for a window, or nil.
 func (b *batch) ahead(at window, width int64) *ahead {
 	for _, x := range b.watched[at] {
 		if x.width == width {

@@ -24,7 +24,7 @@ import (
 // state.
 type recall struct {
 	mu            sync.Mutex
-	recent, older map[string]ledger.Account // older has what recent had when it was full
+	recent, older map[string]ledger.Account // older is the recent of before, which was full
 
 	now  int64     // the last reading of the server's clock
 	read time.Time // when the reading reached this process; zero without one
@@ -81,10 +81,9 @@ func (r *recall) take(jobs []*ledger.Job, injected *time.Time) (accounts map[str
 		for _, key := range job.Accounts {
 			if a, ok := r.find(key); ok {
 				accounts[key] = a
-				delete(r.recent, key)
-				delete(r.older, key)
 			}
 		}
+		r.drop(job.Accounts)
 	}
 	return accounts, now
 }
@@ -168,6 +167,10 @@ func (r *recall) stored(b *batch) {
 func (r *recall) forget(keys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.drop(keys)
+}
+
+func (r *recall) drop(keys []string) {
 	for _, key := range keys {
 		delete(r.recent, key)
 		delete(r.older, key)

@@ -84,13 +84,7 @@ func TestRecallTake(t *testing.T) {
 // TestReadingIsProven has a ledger decide by a reading that is not one of the last second. The
 // server refuses it, and the decision is made again on the locked account.
 func TestReadingIsProven(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	l, closeLedger := openLedger(t, pool, schema)
-	defer closeLedger()
+	l, _, _ := openLedger(t)
 	cards, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 		spend.Lifetime("ever", spend.Money{Minor: 1000, Currency: "EUR"}),
 	}}, nil)
@@ -122,24 +116,29 @@ func TestReadingIsProven(t *testing.T) {
 	}
 }
 
-func openLedger(t *testing.T, pool *pgxpool.Pool, schema string) (*Ledger, func()) {
+// openLedger returns a ledger over tables of its own, which closes at the end of t.
+func openLedger(t *testing.T) (l *Ledger, pool *pgxpool.Pool, schema string) {
 	t.Helper()
+	pool, schema = pgtest.Pool(t), pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
 	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(s, nil)
-	if err != nil {
+	if l, err = New(s, nil); err != nil {
 		t.Fatal(err)
 	}
-	return l, func() {
+	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-	}
+	})
+	return l, pool, schema
 }
 
 // TestRecallLargeStates remembers no working set that is larger than the bound.
@@ -157,13 +156,7 @@ func TestRecallLargeStates(t *testing.T) {
 // TestProofBehindTheLock has a batch on a remembered account wait for the row. The age of its
 // reading is judged when the row is locked.
 func TestProofBehindTheLock(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	l, closeLedger := openLedger(t, pool, schema)
-	defer closeLedger()
+	l, pool, schema := openLedger(t)
 	table := schema + ".buckets_accounts"
 	if _, err := pool.Exec(t.Context(), "INSERT INTO "+table+" (key, state) VALUES ('a', 'x')"); err != nil {
 		t.Fatal(err)

@@ -190,7 +190,7 @@ func (c stranger) call(ctx context.Context, b *spend.Budgets, n, caller int) err
 type loaded struct {
 	others  int           // decisions
 	p99     time.Duration // of the last quarter of the time
-	unknown int64         // answers to callers of held rows that leave the outcome unknown
+	unknown int64         // callers of held rows who learned at their deadline that the outcome is unknown, or nothing
 }
 
 // load has 32 callers charge other accounts, sometimes together with a team, and four callers of
@@ -231,12 +231,12 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 				call, cancel := context.WithTimeout(t.Context(), time.Second)
 				err := c.call(call, b, n/4, n%4)
 				cancel()
-				switch late := errors.Is(err, context.DeadlineExceeded); {
-				case late && errors.Is(err, store.ErrUnknownOutcome):
-					unknown.Add(1)
-				case !late || !errors.Is(err, store.ErrUnavailable):
+				switch {
+				case !errors.Is(err, context.DeadlineExceeded):
 					t.Errorf("a caller of held rows: %v, want ErrUnavailable and the context's error: %s", err, c.why)
 					return
+				case !errors.Is(err, store.ErrUnavailable): // or nothing was sent by then, because the machine stood still
+					unknown.Add(1)
 				}
 			}
 		})
@@ -257,7 +257,7 @@ func (l loaded) compare(t *testing.T, calm loaded) (trouble string) {
 		l.others, l.p99, calm.others, calm.p99)
 	switch {
 	case l.unknown > 0:
-		return fmt.Sprintf("%d outcomes were unknown, want none", l.unknown)
+		return fmt.Sprintf("%d callers did not get ErrUnavailable, want none", l.unknown)
 	case l.others < 2*calm.others:
 		return fmt.Sprintf("others made %d decisions, and %d in a quarter of the time undisturbed", l.others, calm.others)
 	case l.p99 > 8*calm.p99:

@@ -1,11 +1,16 @@
 package spendtest
 
 import (
+	"math"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
+
+// most is the largest amount that a Leaky rule counts.
+const most = int64(store.MaxAmount)
 
 // amountCases are about rules that filter by amount.
 func amountCases() []testCase {
@@ -101,6 +106,60 @@ func amountCases() []testCase {
 				// 39 are left of "all", and "small" has no room for them.
 				s.no(30*days, "small")(b.UpTo(ctx, spend.UpToRequest{Request: s.request(100), Least: money(1)}))
 				s.shows(b, 121, 0, 39, "all")
+			},
+		},
+		{
+			name:  "more than a leaky bucket counts",
+			why:   "above 2^53 a bucket would round the sum, and the figures would differ from the entries",
+			rules: []spend.Rule{spend.Leaky("leaky", money(most), 30*days), spend.Lifetime("ever", money(math.MaxInt64))},
+			run: func(s *fixture, b *spend.Budgets) {
+				over := func(d spend.Decision, err error) {
+					s.Helper()
+					s.fails(spend.ErrAmount)(d, err)
+					if largest := money(most).String(); !strings.Contains(err.Error(), largest) {
+						s.Errorf("the error is %v; want one that names %s", err, largest)
+					}
+				}
+				force := func(hold spend.Request, n int64) spend.CaptureRequest {
+					return spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(n), Force: true}
+				}
+				small, hold := s.request(7), s.request(10)
+				s.yes(b.Charge(ctx, small))
+				s.yes(b.Authorize(ctx, hold))
+				over(b.Record(ctx, s.request(most-16)))
+				late := s.request(most - 16)
+				late.Dated = s.clock.now().Add(-time.Hour)
+				over(b.Record(ctx, late))
+				both := s.request(most - 16)
+				both.Account, both.Also = "other", []spend.Account{{Budget: "more than a leaky bucket counts", Name: "card"}}
+				over(b.Record(ctx, both))
+				over(b.Capture(ctx, force(hold, most-6)))
+				s.shows(b, 7, 10, most-17)
+				s.shows(b, 7, 10, math.MaxInt64-17, "ever")
+				s.yes(b.Record(ctx, s.request(most-17)))
+				s.shows(b, most-10, 10, 0)
+				over(b.Record(ctx, s.request(1)))
+				over(b.Capture(ctx, force(hold, 11)))
+				// A sum of 2^53+1 rounds to 2^53, which would fit.
+				for _, n := range []int64{1, 2, most} {
+					d, err := b.Charge(ctx, s.request(n))
+					if err != nil || d.Approved || len(d.Declines) != 1 || d.Declines[0].Rule != "leaky" {
+						s.Errorf("a charge of %d: %+v, %v; want a decline by the bucket, which is full", n, d, err)
+					}
+				}
+				s.yes(b.Capture(ctx, force(hold, 10)))
+				over(b.Record(ctx, s.request(1)))
+				s.shows(b, most, 0, 0)
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: small.ID, Amount: money(3)}))
+				s.shows(b, most-3, 0, 3)
+				s.yes(b.Record(ctx, s.request(3)))
+				s.advance(31 * days)
+				s.shows(b, 0, 0, most)
+				s.yes(b.Record(ctx, s.request(most)))
+				over(b.Record(ctx, s.request(most)))
+				if err := b.Verify(ctx, "card"); err != nil {
+					s.Error(err)
+				}
 			},
 		},
 	}

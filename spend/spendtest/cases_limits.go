@@ -155,10 +155,11 @@ func limitCases() []testCase {
 		},
 		{
 			name:  "a frozen account",
-			why:   "it declines, also together with others, and accounts for money that has moved",
+			why:   "it declines, also together with others; it accounts for money that has moved, and keeps holds",
 			rules: []spend.Rule{daily},
 			run: func(s *fixture, b *spend.Budgets) {
 				hold, spent := s.request(100), s.request(50)
+				hold.TTL = time.Hour
 				s.yes(b.Authorize(ctx, hold))
 				s.yes(b.Charge(ctx, spent))
 				freeze := spend.FreezeRequest{ID: s.id(), Account: "card", Reason: "lost"}
@@ -187,6 +188,9 @@ func limitCases() []testCase {
 					}
 				}
 				s.yes(b.Record(ctx, s.request(10)))
+				s.yes(b.Credit(ctx, s.request(20)))
+				s.yes(b.Extend(ctx, spend.ExtendRequest{ID: s.id(), HoldID: hold.ID, TTL: 3 * time.Hour}))
+				s.advance(2 * time.Hour)
 				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(30)}))
 				s.yes(b.Decrease(ctx, spend.DecreaseRequest{ID: s.id(), HoldID: hold.ID, Amount: money(20)}))
 				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: hold.ID}))

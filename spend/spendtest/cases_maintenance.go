@@ -178,6 +178,38 @@ func maintenanceCases() []testCase {
 			},
 		},
 		{
+			name:  "prune and corrections",
+			why:   "a rule that begins later counts no refund or capture whose entry is gone; each would make room",
+			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},
+			run: func(s *fixture, b *spend.Budgets) {
+				charged, hold, open := s.request(400), s.request(300), s.request(50)
+				hold.TTL, open.TTL = 60*days, 300*days
+				s.yes(b.Charge(ctx, charged))
+				s.yes(b.Authorize(ctx, hold))
+				s.advance(20 * days)
+				s.yes(b.Authorize(ctx, open))
+				s.advance(days)
+				s.yes(b.Increase(ctx, spend.IncreaseRequest{ID: s.id(), HoldID: open.ID, Amount: money(7)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: open.ID, Amount: money(50)}))
+				s.advance(29 * days)
+				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: charged.ID, Amount: money(400)}))
+				s.yes(b.Capture(ctx, spend.CaptureRequest{ID: s.id(), HoldID: hold.ID, Amount: money(100), Final: true}))
+				s.advance(70 * days)
+				if _, err := b.Prune(ctx); err != nil {
+					s.Fatal(err)
+				}
+				year := s.budget("prune and corrections", spend.Rolling("year", money(1000), 365*days))
+				s.shows(year, 50, 7, 943)
+				s.no(200*days, "year")(year.Charge(ctx, s.request(944)))
+				s.yes(year.Charge(ctx, s.request(943)))
+				s.advance(365 * days)
+				s.shows(year, 0, 0, 1000)
+				if err := year.Verify(ctx, "card"); err != nil {
+					s.Error(err)
+				}
+			},
+		},
+		{
 			name:  "prune and the rules of another process",
 			why:   "a process that does not know a rule must not prune the entries that the rule still counts",
 			rules: []spend.Rule{spend.Rolling("month", money(1000), 30*days)},

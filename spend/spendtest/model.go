@@ -250,6 +250,20 @@ func (m *model) pourInto(r modelRule, account string, n, t int64) {
 	}
 }
 
+// overfills reports whether n more units at t are too many for the leaky bucket of a rule in one of
+// the accounts.
+func (m *model) overfills(rules []modelRule, s *modelSpend, n, t int64) bool {
+	for _, account := range s.accounts {
+		for _, r := range rules {
+			used, held, _ := m.usage(r, account, t)
+			if r.kind == "leaky" && r.matches(s.tags, s.first) && n > most-used-held {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // room returns the remaining amount of a rule, rounded down.
 func (m *model) room(r modelRule, account string, t int64) int64 {
 	used, held, level := m.usage(r, account, t)

@@ -97,6 +97,11 @@ func (s *sequence) charge(how string) error {
 			at -= tick * s.r.Int64N(64*60)
 			r.Dated = time.UnixMicro(at)
 		}
+		if trial := *sp; s.r.IntN(8) == 0 {
+			if trial.first = most; s.model.overfills(s.rules, &trial, most, now) {
+				*sp, r.Amount = trial, money(most)
+			}
+		}
 	}
 	n := r.Amount.Minor
 	r.Amount = s.scaled(r.Amount)
@@ -119,8 +124,12 @@ func (s *sequence) charge(how string) error {
 		return b.Authorize(context.Background(), r)
 	})
 	s.tell("%s %s %v %v of %d: %t %v", how, r.ID, sp.accounts, r.Tags, n, d.Approved, err)
-	if err != nil {
-		return err
+	var want error
+	if how == "record" && s.model.overfills(s.rules, sp, n, now) {
+		want = spend.ErrAmount
+	}
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
 	}
 	switch {
 	case how == "record" && !d.Approved:
@@ -206,8 +215,11 @@ func (s *sequence) capture() error {
 	if held := sp.held(now); held > 0 && s.r.IntN(2) == 0 {
 		r.Amount = money(1 + s.r.Int64N(held))
 	}
-	if r.Final && s.r.IntN(8) == 0 {
+	switch {
+	case r.Final && s.r.IntN(8) == 0:
 		r.Amount = money(0)
+	case r.Force && s.r.IntN(8) == 0 && s.model.overfills(s.rules, sp, most-sp.held(now), now):
+		r.Amount = money(most)
 	}
 	n := r.Amount.Minor
 	r.Amount = s.scaled(r.Amount)
@@ -219,6 +231,9 @@ func (s *sequence) capture() error {
 	}
 	if r.Force && n > 0 {
 		want = nil
+		if s.model.overfills(s.rules, sp, n-sp.held(now), now) {
+			want = spend.ErrAmount
+		}
 	}
 	if bad := refuses(err, want); bad != nil || want != nil {
 		return bad

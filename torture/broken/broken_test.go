@@ -20,27 +20,21 @@ func TestBroken(t *testing.T) {
 	}
 	for subject, pkg := range map[string]string{"stores": "store/storetest", "ledgers": "spend/spendtest"} {
 		t.Run(subject, func(t *testing.T) {
+			row := attack.Begin(t, "broken", subject, seed)
 			start := time.Now()
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^TestBroken$",
 				"github.com/brimgo/brim/"+pkg)
 			out, err := cmd.CombinedOutput()
-			often, found := "unknown", "nothing"
+			row.Often = "unknown"
 			if all := caught.FindSubmatch(out); err == nil && all != nil {
-				often = string(all[1]) + " " + subject
+				row.Often = string(all[1]) + " " + subject
 			} else {
-				found = "defects that pass"
+				row.Found = "defects that pass"
 				// The names of the defects that pass stand at the end.
 				t.Errorf("%v\n%s\nrepeat: BRIM_SEED=%d go test -count=1 -run '^TestBroken$' ./%s, in the directory above",
 					err, out[max(0, len(out)-10_000):], seed, pkg)
 			}
-			t.Logf("%s caught in %v", often, time.Since(start))
-			row := attack.Row{
-				Harness: "broken", Subject: subject, Often: often,
-				Seed: seed, Took: time.Since(start), Found: found,
-			}
-			if err := attack.Report(row); err != nil {
-				t.Error(err)
-			}
+			t.Logf("%s caught in %v", row.Often, time.Since(start))
 		})
 	}
 }

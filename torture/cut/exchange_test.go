@@ -18,9 +18,16 @@ type exchange struct {
 	fresh bool // the exchange begins with the connection
 	looks bool // the call changes nothing, so its outcome is never unknown
 
-	before func(context.Context, *rig, serverload.Call) error        // past the proxy
-	call   func(context.Context, *rig, serverload.Call) error        // through the proxy
-	stage  func(context.Context, *rig, serverload.Call) (int, error) // whether the call was applied: 0 or 1
+	before func(context.Context, *rig, serverload.Call) error // past the proxy
+	// call makes the call through the proxy. It returns the answer about each of its parts.
+	call func(context.Context, *rig, serverload.Call) []error
+	// stage tells whether each part of the call was applied: 0 or 1.
+	stage func(context.Context, *rig, serverload.Call) ([]int, error)
+}
+
+// whole returns the call of an exchange that is applied wholly or not at all.
+func whole(call func(context.Context, *rig, serverload.Call) error) func(context.Context, *rig, serverload.Call) []error {
+	return func(ctx context.Context, r *rig, c serverload.Call) []error { return []error{call(ctx, r, c)} }
 }
 
 // subject is a store or a ledger of a rig: through the proxy, and past it.
@@ -48,7 +55,7 @@ var subjects = []subject{
 	{
 		"spend", newPostgres, modes,
 		func(r *rig) (_, _ serverload.Subject) { return r.ledger, r.soundLedger },
-		[]exchange{remaining, remembered},
+		[]exchange{remaining, get, holds, history, remembered, chargeAll, pruneSpends},
 	},
 	{
 		"redis", newRedis, protocols,
@@ -93,17 +100,17 @@ func (s subject) step(k serverload.Kind, step int) exchange {
 			}
 			return nil
 		},
-		call: func(ctx context.Context, r *rig, c serverload.Call) error {
+		call: whole(func(ctx context.Context, r *rig, c serverload.Call) error {
 			attacked, _ := s.of(r)
 			return attacked.Do(ctx, c, step)
-		},
-		stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
+		}),
+		stage: func(ctx context.Context, r *rig, c serverload.Call) ([]int, error) {
 			_, sound := s.of(r)
 			stages, err := sound.Look(ctx, []serverload.Call{c})
 			if err != nil || stages[0] == serverload.Doubled {
-				return serverload.Doubled, err
+				return []int{serverload.Doubled}, err
 			}
-			return max(serverload.Doubled, stages[0]-step), nil
+			return []int{max(serverload.Doubled, stages[0]-step)}, nil
 		},
 	}
 }
@@ -123,32 +130,32 @@ func level(ctx context.Context, s store.Store, c serverload.Call) (float64, erro
 }
 
 // unchanged returns 0 if the bucket of a call holds its unit.
-func unchanged(ctx context.Context, r *rig, c serverload.Call) (int, error) {
+func unchanged(ctx context.Context, r *rig, c serverload.Call) ([]int, error) {
 	if n, err := level(ctx, r.soundBuckets, c); err != nil || n != 1 {
-		return serverload.Doubled, err
+		return []int{serverload.Doubled}, err
 	}
-	return 0, nil
+	return []int{0}, nil
 }
 
 var read = exchange{
 	name: "read", kind: serverload.Try, looks: true, before: filled, stage: unchanged,
-	call: func(ctx context.Context, r *rig, c serverload.Call) error {
+	call: whole(func(ctx context.Context, r *rig, c serverload.Call) error {
 		n, err := level(ctx, r.buckets, c)
 		if err == nil && n != 1 {
 			return fmt.Errorf("read a level of %v, want 1", n)
 		}
 		return err
-	},
+	}),
 }
 
 var remove = exchange{
 	name: "delete", kind: serverload.Try, before: filled,
-	call: func(ctx context.Context, r *rig, c serverload.Call) error {
+	call: whole(func(ctx context.Context, r *rig, c serverload.Call) error {
 		return r.buckets.Delete(ctx, c.Places[0].Key)
-	},
-	stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
+	}),
+	stage: func(ctx context.Context, r *rig, c serverload.Call) ([]int, error) {
 		n, err := level(ctx, r.soundBuckets, c)
-		return 1 - int(n), err
+		return []int{1 - int(n)}, err
 	},
 }
 
@@ -162,49 +169,13 @@ var prune = exchange{
 		time.Sleep(2 * maxSkew) // on the server's clock: the bucket expires
 		return err
 	},
-	call: func(ctx context.Context, r *rig, _ serverload.Call) error {
+	call: whole(func(ctx context.Context, r *rig, _ serverload.Call) error {
 		_, err := r.pruning.Prune(ctx)
 		return err
-	},
-	stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
+	}),
+	stage: func(ctx context.Context, r *rig, c serverload.Call) ([]int, error) {
 		page, err := r.soundPruning.Scan(ctx, c.Places[0].Key, "", 2)
-		return 1 - len(page), err
-	},
-}
-
-var remaining = exchange{
-	name: "remaining", kind: serverload.Charge, looks: true,
-	before: func(ctx context.Context, r *rig, c serverload.Call) error { return r.soundLedger.Do(ctx, c, 0) },
-	call: func(ctx context.Context, r *rig, c serverload.Call) error {
-		used, err := r.ledger.Used(ctx, c)
-		if err == nil && used != 3_00 {
-			return fmt.Errorf("%d are used, want 300", used)
-		}
-		return err
-	},
-	stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
-		stages, err := r.soundLedger.Look(ctx, []serverload.Call{c})
-		if err != nil || stages[0] != 1 {
-			return serverload.Doubled, err
-		}
-		return 0, nil
-	},
-}
-
-// remembered is a charge on an account that the ledger has just stored, which takes one round trip.
-var remembered = exchange{
-	name: "charge, remembered", kind: serverload.Charge,
-	before: func(ctx context.Context, r *rig, c serverload.Call) error {
-		c.ID = "before " + c.ID
-		return r.ledger.Do(ctx, c, 0)
-	},
-	call: func(ctx context.Context, r *rig, c serverload.Call) error { return r.ledger.Do(ctx, c, 0) },
-	stage: func(ctx context.Context, r *rig, c serverload.Call) (int, error) {
-		stages, err := r.soundLedger.Look(ctx, []serverload.Call{c})
-		if err != nil {
-			return serverload.Doubled, err
-		}
-		return stages[0], nil
+		return []int{1 - len(page)}, err
 	},
 }
 
@@ -222,7 +193,7 @@ func (e exchange) ready(ctx context.Context, r *rig) error {
 	if err := e.before(ctx, r, c); err != nil {
 		return err
 	}
-	if err := e.call(ctx, r, c); err != nil {
+	if err := errors.Join(e.call(ctx, r, c)...); err != nil {
 		return fmt.Errorf("%w: %w", errStuck, err)
 	}
 	return nil
@@ -240,16 +211,21 @@ func (e exchange) run(ctx context.Context, r *rig, k *cut) (*serverload.Finding,
 	r.arm(k)
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer := e.call(limited, r, c)
+	answers := e.call(limited, r, c)
 	r.arm(nil)
 	if err := r.ended(ctx); err != nil {
 		return nil, err
 	}
-	stage, err := e.stage(ctx, r, c)
+	stages, err := e.stage(ctx, r, c)
 	if err != nil {
 		return nil, err
 	}
-	return e.judge(k, answer, stage), nil
+	for i, answer := range answers {
+		if f := e.judge(k, answer, stages[i]); f != nil {
+			return f, nil
+		}
+	}
+	return nil, nil
 }
 
 // judge compares an answer with what was applied.

@@ -116,6 +116,7 @@ func TestRedisUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	row := attack.Begin(t, "cut", "redis, under load", seed)
 	server := redistest.NewServer(t)
 	l := &lottery{r: seed.Rand(), left: make(map[*wire.Link]int)}
 	p, err := wire.New(server.URL(), l.pass)
@@ -164,16 +165,10 @@ func TestRedisUnderLoad(t *testing.T) {
 		t.Errorf("%v, %v\nrepeat: %s\n%v", o.Finding, err, o.Seed.Repeat("cut", t.Name()), o.Round.Calls)
 	}
 	cuts := l.count()
+	row.Often, row.Found = fmt.Sprintf("%d cuts", cuts), o.Found()
 	t.Logf("%d cuts; of %d calls %d were not applied and %d are of unknown outcome; found: %s; seed %d", cuts,
 		o.Told[serverload.Applied], o.Told[serverload.NotApplied], o.Told[serverload.Unknown], o.Found(), seed)
 	if o.Told[serverload.Unknown] == 0 || attack.Night() && cuts < 1000 {
 		t.Errorf("%d cuts; want some that hit calls, and 1000 in a night", cuts)
-	}
-	row := attack.Row{
-		Harness: "cut", Subject: "redis, under load", Often: fmt.Sprintf("%d cuts", cuts), Seed: seed,
-		Took: meter.Took(), Found: o.Found(),
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
 	}
 }

@@ -40,16 +40,13 @@ func mount(t *testing.T) (dir string, ok bool) {
 }
 
 // fillUp writes a file that leaves only so many bytes of room.
-func fillUp(t *testing.T, path string, room int64) {
-	t.Helper()
+func fillUp(path string, room int64) error {
 	var is syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(path), &is); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	size := max(0, int64(is.Bavail*uint64(is.Bsize))-room)
-	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return os.WriteFile(path, make([]byte, size), 0o600)
 }
 
 // regions lists sizes of a region of the journal: two of the largest have no room on the disk. With
@@ -148,7 +145,9 @@ func wrong(call string, err error) error {
 // TestCatches: an answer that was not so, and an error that says too little, are seen.
 func TestCatches(t *testing.T) {
 	l := &load{region: 64 << 10}
-	l.reopen(t, filepath.Join(t.TempDir(), "limits.db"))
+	if err := l.reopen(filepath.Join(t.TempDir(), "limits.db")); err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _ = l.s.Close() }()
 	if err := errors.Join(l.put(), l.put(), l.check("as it is")); err != nil {
 		t.Fatal(err)
@@ -180,102 +179,19 @@ func TestFullDisk(t *testing.T) {
 	if !ok {
 		return
 	}
+	row := attack.Begin(t, "full", "bolt", seed)
 	meter := attack.Pick(
 		attack.Budget{Count: 40, Time: 2 * time.Second},
 		attack.Budget{Count: 2000, Time: 10 * time.Minute},
 	).Start()
 	for ; !meter.Spent() && !t.Failed(); meter.Done++ {
-		round(t, dir, seed.Part(meter.Done))
-		if t.Failed() {
-			t.Logf("repeat: %s", seed.Part(meter.Done).Repeat("full", "TestFullDisk"))
+		part := seed.Part(meter.Done)
+		rd := roundOf(part)
+		if err := rd.run(t.Context(), dir); err != nil {
+			short, err := rd.shrink(t.Context(), dir, err)
+			t.Errorf("%v: %v\nrepeat: %s", short, err, part.Repeat("full", "TestFullDisk$"))
 		}
 	}
-	found := "nothing"
-	if t.Failed() {
-		found = "see the log"
-	}
-	t.Logf("%d full disks in %v, found: %s; seed %d", meter.Done, meter.Took(), found, seed)
-	row := attack.Row{
-		Harness: "full", Subject: "bolt", Often: fmt.Sprintf("%d full disks", meter.Done),
-		Seed: seed, Took: meter.Took(), Found: found,
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
-}
-
-// round fills the disk once, at a moment that the seed decides.
-func round(t *testing.T, dir string, seed attack.Seed) {
-	r := seed.Rand()
-	region := regions[r.IntN(len(regions))]
-	options := optionsOf(region)
-	path, filler := filepath.Join(dir, "limits.db"), filepath.Join(dir, "filler")
-	defer func() { _ = errors.Join(os.Remove(path), os.Remove(filler)) }()
-	if r.IntN(4) == 0 { // there is no room for a new store
-		fillUp(t, filler, r.Int64N(16<<10))
-		_, err := bolt.Open(path, options)
-		report(t, wrong("Open", err))
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := bolt.Open(path, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &load{s: s, region: region}
-	defer func() { _ = l.s.Close() }()
-	for range r.IntN(5) {
-		if err := l.put(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fillUp(t, filler, r.Int64N(128<<10))
-	for err == nil {
-		err = l.put()
-	}
-	report(t, wrong("Apply", err))
-	report(t, l.checkFull())
-	_, _, err = s.Compact(t.Context())
-	if err != nil { // there may be room for the small file
-		report(t, wrong("Compact", err))
-	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.put(); err != nil {
-		if !strings.Contains(err.Error(), "open it again") {
-			t.Errorf("with room again: %v", err)
-		}
-		l.reopen(t, path)
-		if err := l.put(); err != nil {
-			t.Error(err)
-		}
-	}
-	report(t, l.read("with room again"))
-	report(t, l.check("with room again"))
-	l.reopen(t, path)
-	report(t, l.check("after it was opened again"))
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
-		t.Errorf("the directory holds %v, %v", files, err)
-	}
-}
-
-func report(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func (l *load) reopen(t *testing.T, path string) {
-	t.Helper()
-	if l.s != nil {
-		report(t, l.s.Close())
-	}
-	s, err := bolt.Open(path, optionsOf(l.region))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.s = s
+	row.Often = fmt.Sprintf("%d full disks", meter.Done)
+	t.Logf("%s in %v; seed %d", row.Often, meter.Took(), seed)
 }

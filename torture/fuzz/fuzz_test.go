@@ -22,37 +22,33 @@ func TestFuzz(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	row := attack.Row{Harness: "fuzz", Seed: seed}
+	row := attack.Begin(t, "fuzz", "all targets", seed)
 	if attack.Night() {
-		row.Subject, row.Often, row.Found = fuzzAll(t, start.YearDay())
+		row.Often, row.Found = fuzzAll(t, start.YearDay())
 	} else {
-		row.Subject, row.Often, row.Found = wantSeeds(t)
+		row.Often, row.Found = wantSeeds(t)
 	}
-	row.Took = time.Since(start)
-	t.Logf("%s, %s, in %v, found: %s", row.Subject, row.Often, row.Took, row.Found)
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+	t.Logf("%s, %s, in %v, found: %s", row.Subject, row.Often, time.Since(start), row.Found)
 }
 
 // wantSeeds wants a seed corpus of each target. The tests of the packages run the corpora.
-func wantSeeds(t *testing.T) (subject, often, found string) {
+func wantSeeds(t *testing.T) (often, found string) {
 	all, err := list(t.Context(), root)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d targets, %v", len(all), err)
 	}
-	found = "nothing"
+	found = attack.Nothing
 	for _, target := range all {
 		if !target.seeded {
 			found = "a target without seeds"
 			t.Errorf("%s %s has no seeds", target.pkg, target.name)
 		}
 	}
-	return "all targets", fmt.Sprintf("%d have seeds", len(all)), found
+	return fmt.Sprintf("%d have seeds", len(all)), found
 }
 
 // fuzzAll runs the targets whose turn it is.
-func fuzzAll(t *testing.T, day int) (subject, often, found string) {
+func fuzzAll(t *testing.T, day int) (often, found string) {
 	all, err := list(t.Context(), root)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d targets, %v", len(all), err)
@@ -68,11 +64,11 @@ func fuzzAll(t *testing.T, day int) (subject, often, found string) {
 			t.Errorf("%s %s:\n%s", target.pkg, target.name, failure)
 		}
 	}
-	found = "nothing"
+	found = attack.Nothing
 	if failed > 0 {
 		found = fmt.Sprintf("%d targets fail", failed)
 	}
-	return "all targets", fmt.Sprintf("%d executions of %d of %d", total, len(night), len(all)), found
+	return fmt.Sprintf("%d executions of %d of %d", total, len(night), len(all)), found
 }
 
 // budget returns the time of BRIM_FUZZ, or that of all targets.

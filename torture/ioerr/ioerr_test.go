@@ -41,6 +41,7 @@ func TestIOErr(t *testing.T) {
 }
 
 func testIOErr(t *testing.T, seed attack.Seed, subject history.Subject) {
+	row := attack.Begin(t, "ioerr", string(subject), seed)
 	a := &attacker{subject: subject, most: mostQuick}
 	closeAfter(t, a)
 	if attack.Night() {
@@ -50,7 +51,7 @@ func testIOErr(t *testing.T, seed attack.Seed, subject history.Subject) {
 		attack.Budget{Count: total(a.most), Time: 2 * time.Second},
 		attack.Budget{Count: total(a.most), Time: time.Hour},
 	).Start()
-	found, fired := "nothing", make(tally)
+	fired := make(tally)
 	for ; !meter.Spent(); meter.Done++ {
 		part := seed.Part(meter.Done)
 		failed, f, err := a.attack(part)
@@ -61,20 +62,14 @@ func testIOErr(t *testing.T, seed attack.Seed, subject history.Subject) {
 			fired[faultOf(part, a.most).Class]++
 		}
 		if f != nil {
-			found = f.err.Error()
+			row.Found = f.err.Error()
 			fault := faultOf(part, a.most)
 			t.Errorf("%s\nrepeat: %s", a.shrink(fault, f).describe(fault), repeat(part, subject))
 			break
 		}
 	}
-	t.Logf("%d runs, %v, in %v, found: %s; seed %d", meter.Done, fired, meter.Took(), found, seed)
-	row := attack.Row{
-		Harness: "ioerr", Subject: string(subject), Often: fired.String(),
-		Seed: seed, Took: meter.Took(), Found: found,
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+	row.Often = fired.String()
+	t.Logf("%d runs, %v, in %v, found: %s; seed %d", meter.Done, fired, meter.Took(), row.Found, seed)
 }
 
 // tally counts runs with an error by the class of the call that failed.

@@ -31,12 +31,12 @@ func TestKill(t *testing.T) {
 }
 
 func testKill(t *testing.T, seed attack.Seed, subject history.Subject) {
+	row := attack.Begin(t, "kill", string(subject), seed)
 	meter := attack.Pick(
 		attack.Budget{Count: 1000, Time: 1500 * time.Millisecond},
 		attack.Budget{Count: 500, Time: 10 * time.Minute},
 	).Start()
 	a := &attacker{subject: subject}
-	result := "nothing"
 	for ; !meter.Spent(); meter.Done++ {
 		part := seed.Part(meter.Done)
 		found, err := a.attack(part)
@@ -47,18 +47,14 @@ func testKill(t *testing.T, seed attack.Seed, subject history.Subject) {
 		if err != nil {
 			t.Fatalf("%v\nrepeat: %s", err, repeat)
 		}
-		result = found.Error()
-		t.Errorf("%s\nrepeat: %s", a.describe(found), repeat)
+		row.Found = found.err.Error()
+		kills := a.kills
+		t.Errorf("%v\nrepeat: %s", a.shrink(found), repeat)
+		a.kills = kills
 		break
 	}
-	t.Logf("%d kills of %d files in %v, found: %s; seed %d", a.kills, meter.Done, meter.Took(), result, seed)
-	row := attack.Row{
-		Harness: "kill", Subject: string(subject), Often: fmt.Sprintf("%d kills", a.kills),
-		Seed: seed, Took: meter.Took(), Found: result,
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+	row.Often = fmt.Sprintf("%d kills", a.kills)
+	t.Logf("%d kills of %d files in %v, found: %s; seed %d", a.kills, meter.Done, meter.Took(), row.Found, seed)
 }
 
 // TestCatches has the harness attack defective stores.
@@ -89,7 +85,15 @@ func TestCatches(t *testing.T) {
 					t.Fatal(err)
 				}
 				if found != nil {
-					t.Logf("caught after %d kills: %v", a.kills, found)
+					t.Logf("caught after %d kills: %v", a.kills, found.err)
+					short, calls := a.shrink(found), 0
+					for _, l := range short.lives {
+						calls += len(l.ops)
+					}
+					t.Logf("in %d lives with %d calls: %v", len(short.lives), calls, short)
+					if len(short.lives) > 4 || calls > 15 { // of 8 and about 76
+						t.Errorf("the failure has %d lives and %d calls, want 4 and 15 at most", len(short.lives), calls)
+					}
 					return
 				}
 			}

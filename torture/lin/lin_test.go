@@ -64,6 +64,7 @@ func TestLin(t *testing.T) {
 }
 
 func testLin(t *testing.T, seed attack.Seed, s subject) {
+	row := attack.Begin(t, "lin", s.name, seed)
 	r := s.run(seed, attack.Pick(
 		attack.Budget{Count: 1000, Time: 800 * time.Millisecond},
 		attack.Budget{Count: 1000, Time: time.Hour},
@@ -71,20 +72,15 @@ func testLin(t *testing.T, seed attack.Seed, s subject) {
 	if r.err != nil {
 		t.Fatalf("%v\nrepeat: %s", r.err, repeat(r.part, s.name))
 	}
-	found := "nothing"
+	row.Often = r.n.String()
 	if r.f != nil {
-		found = "not linearizable"
+		row.Found = "not linearizable"
 		short := shrinkPlan(s, r.part, r.f, 30*time.Second).shrink()
 		t.Errorf("%s\nrepeat: %s", short.describe(), repeat(r.part, s.name))
 	}
-	took := r.meter.Took()
-	t.Logf("%v in %v, found: %s; seed %d", r.n, took, found, seed)
+	t.Logf("%v in %v, found: %s; seed %d", r.n, r.meter.Took(), row.Found, seed)
 	if r.n.undecided*50 > r.n.histories {
-		t.Errorf("%d of %d histories are undecided, want under 2 %%", r.n.undecided, r.n.histories)
-	}
-	row := attack.Row{Harness: "lin", Subject: s.name, Often: r.n.String(), Seed: seed, Took: took, Found: found}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
+		t.Errorf("%d of %d histories are undecided, want under 2 %%\nrepeat: %s", r.n.undecided, r.n.histories, repeat(seed, s.name))
 	}
 }
 

@@ -69,6 +69,7 @@ func (s subject) attack(t *testing.T, seed attack.Seed, survivors []survivor) {
 	if meter.Spent() {
 		t.Skip("only at night: BRIM_TORTURE=1")
 	}
+	row := attack.Begin(t, "mutate", s.name, seed)
 	p, err := Load("../..", s.path)
 	if err != nil {
 		t.Fatal(err)
@@ -131,12 +132,10 @@ func (s subject) attack(t *testing.T, seed attack.Seed, survivors []survivor) {
 	if attack.Night() && percent < required {
 		t.Errorf("%.1f %% are killed, want %d", percent, required)
 	}
-	row := attack.Row{
-		Harness: "mutate", Subject: s.name, Often: fmt.Sprintf("%d mutants", len(chosen)), Seed: seed, Took: meter.Took(),
-		Found: fmt.Sprintf("%.1f %% killed, %d unknown survivors", percent, len(unnamed)),
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
+	row.Often = fmt.Sprintf("%d mutants", len(chosen))
+	row.Found = fmt.Sprintf("%.1f %% killed, %d unknown survivors", percent, len(unnamed))
+	if len(stale) > 0 {
+		row.Found += fmt.Sprintf(", %d judged ones are gone", len(stale))
 	}
 }
 

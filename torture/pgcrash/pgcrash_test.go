@@ -68,6 +68,7 @@ func testSubjects(t *testing.T, r *rig) {
 }
 
 func testCrashes(t *testing.T, r *rig, seed attack.Seed, name string, subjects []serverload.Subject) {
+	row := attack.Begin(t, "pgcrash", name, seed)
 	meter := attack.Pick(
 		attack.Budget{Count: math.MaxInt, Time: 3 * time.Second},
 		attack.Budget{Count: 150, Time: time.Hour},
@@ -77,6 +78,7 @@ func testCrashes(t *testing.T, r *rig, seed attack.Seed, name string, subjects [
 		s := subjects[int(uint64(part)%uint64(len(subjects)))]
 		return newRound(r, part, s), s
 	})
+	row.Often, row.Found = fmt.Sprintf("%d crashes", meter.Done), o.Found()
 	repeat := o.Seed.Repeat("pgcrash", "TestPgcrash/crashes/"+name)
 	if err != nil {
 		t.Errorf("%s: %v\nrepeat: %s", o.Round.Name, err, repeat)
@@ -90,12 +92,5 @@ func testCrashes(t *testing.T, r *rig, seed attack.Seed, name string, subjects [
 		o.Told[serverload.Applied], o.Told[serverload.NotApplied], o.Told[serverload.Unknown], o.Found(), seed)
 	if meter.Done >= 10 && o.Told[serverload.NotApplied]+o.Told[serverload.Unknown] == 0 {
 		t.Error("no call was hit by a crash")
-	}
-	row := attack.Row{
-		Harness: "pgcrash", Subject: name, Often: fmt.Sprintf("%d crashes", meter.Done),
-		Seed: seed, Took: meter.Took(), Found: o.Found(),
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
 	}
 }

@@ -46,12 +46,13 @@ func TestPower(t *testing.T) {
 
 func testPower(t *testing.T, seed attack.Seed, subject history.Subject) {
 	repeat := func(part attack.Seed) string { return part.Repeat("power", "TestPower/"+string(subject)+"$") }
+	row := attack.Begin(t, "power", string(subject), seed)
 	p := start(t)
 	meter := attack.Pick(
 		attack.Budget{Count: math.MaxInt, Time: 2 * time.Second},
 		attack.Budget{Count: 50_000, Time: time.Hour},
 	).Start()
-	found, histories := "nothing", 0
+	histories := 0
 	for ; !meter.Spent(); histories++ {
 		part := seed.Part(histories)
 		rec, err := record(p, random(part, subject))
@@ -60,21 +61,15 @@ func testPower(t *testing.T, seed attack.Seed, subject history.Subject) {
 		}
 		f, err := cut(rec, part.Rand(), meter)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\nrepeat: %s", err, repeat(part))
 		}
 		if f != nil {
-			found = string(f.verdict)
+			row.Found = string(f.verdict)
 			rec, f, err = smallest(p, part, rec, f)
 			t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), repeat(part), err)
 			break
 		}
 	}
-	t.Logf("%d images of %d histories in %v, found: %s; seed %d", meter.Done, histories, meter.Took(), found, seed)
-	row := attack.Row{
-		Harness: "power", Subject: string(subject), Often: fmt.Sprintf("%d images", meter.Done),
-		Seed: seed, Took: meter.Took(), Found: found,
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+	row.Often = fmt.Sprintf("%d images", meter.Done)
+	t.Logf("%d images of %d histories in %v, found: %s; seed %d", meter.Done, histories, meter.Took(), row.Found, seed)
 }

@@ -74,6 +74,7 @@ func testAttacks(t *testing.T, to target, name, unit string, many int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	row := attack.Begin(t, "redis", name, seed)
 	meter := attack.Pick(
 		attack.Budget{Count: math.MaxInt, Time: 2 * time.Second},
 		attack.Budget{Count: many, Time: time.Hour},
@@ -82,6 +83,7 @@ func testAttacks(t *testing.T, to target, name, unit string, many int) {
 		s := to.subjects[int(uint64(part)%uint64(len(to.subjects)))]
 		return newRound(part, s, to.attacks(s)), s
 	})
+	row.Often, row.Found = fmt.Sprintf("%d %s", meter.Done, unit), o.Found()
 	repeat := o.Seed.Repeat("redis", t.Name())
 	if err != nil {
 		t.Errorf("%s: %v\nrepeat: %s", o.Round.Name, err, repeat)
@@ -96,12 +98,5 @@ func testAttacks(t *testing.T, to target, name, unit string, many int) {
 		o.Told[serverload.Applied], o.Told[serverload.NotApplied], o.Told[serverload.Unknown], o.Found(), seed)
 	if meter.Done >= 20 && o.Told[serverload.NotApplied]+o.Told[serverload.Unknown] == 0 {
 		t.Error("no call was hit by an attack")
-	}
-	row := attack.Row{
-		Harness: "redis", Subject: name, Often: fmt.Sprintf("%d %s", meter.Done, unit),
-		Seed: seed, Took: meter.Took(), Found: o.Found(),
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
 	}
 }

@@ -37,33 +37,28 @@ func share(t *testing.T, subjects int) time.Duration {
 }
 
 func (u *subject) attack(t *testing.T, seed attack.Seed, most time.Duration) {
+	row := attack.Begin(t, "sched", u.name, seed)
 	budget := attack.Pick(
 		attack.Budget{Count: u.night, Time: 700 * time.Millisecond},
 		attack.Budget{Count: u.night, Time: time.Hour},
 	)
 	budget.Time = min(budget.Time, most)
 	meter := budget.Start()
-	found, steps := "nothing", 0
+	steps := 0
 	for ; !meter.Spent(); meter.Done++ {
 		part := seed.Part(meter.Done)
 		p, plan := u.scheduleOf(part)
 		o := u.play(t, p, plan)
 		if o.err != nil {
-			found = o.err.Error()
+			row.Found = o.err.Error()
 			t.Errorf("%v\nrepeat: %s", u.shrink(t, part, p, o), u.repeat(part))
 			break
 		}
 		steps += len(o.schedule.Trace)
 	}
+	row.Often = fmt.Sprintf("%d schedules", meter.Done)
 	t.Logf("%d schedules of %d steps each in %v, found: %s; seed %d",
-		meter.Done, steps/max(1, meter.Done), meter.Took(), found, seed)
-	row := attack.Row{
-		Harness: "sched", Subject: u.name, Often: fmt.Sprintf("%d schedules", meter.Done),
-		Seed: seed, Took: meter.Took(), Found: found,
-	}
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+		meter.Done, steps/max(1, meter.Done), meter.Took(), row.Found, seed)
 }
 
 func (u *subject) repeat(seed attack.Seed) string {

@@ -177,23 +177,16 @@ func testClients(t *testing.T, r *rig) {
 	} {
 		for _, end := range []string{continued, killed, ended} {
 			t.Run(c.kind+"/"+end, func(t *testing.T) {
-				began, n := time.Now(), 1
-				if attack.Night() {
-					n = 20
-				}
+				row := attack.Begin(t, "stall", "client of "+c.kind+", "+end, seed)
+				defer func() { // also after t.Fatal
+					if t.Failed() {
+						t.Logf("repeat: %s", seed.Repeat("stall", "TestStall/client/"+c.kind+"/"+end))
+					}
+				}()
+				n := attack.Pick(attack.Budget{Count: 1}, attack.Budget{Count: 20}).Count
+				row.Often = fmt.Sprintf("%d stops", n)
 				for i := range n {
 					stopClient(t, r, fmt.Sprintf("%s %s %d/", c.kind, end, i), c.kind, c.stuck, c.calls, end)
-				}
-				found := "nothing"
-				if t.Failed() {
-					found = "see the log"
-				}
-				row := attack.Row{
-					Harness: "stall", Subject: "client of " + c.kind + ", " + end, Often: fmt.Sprintf("%d stops", n),
-					Seed: seed, Took: time.Since(began), Found: found,
-				}
-				if err := attack.Report(row); err != nil {
-					t.Error(err)
 				}
 			})
 		}

@@ -153,35 +153,29 @@ func TestClocks(t *testing.T) {
 	}
 	for _, o := range openers {
 		t.Run(o.name, func(t *testing.T) {
+			row := attack.Begin(t, "stall", "clock of "+o.name, seed)
 			var clock time.Time
 			s := o.open(t, func() time.Time { return clock })
 			meter := attack.Pick(
 				attack.Budget{Count: 200, Time: time.Second},
 				attack.Budget{Count: 20_000, Time: time.Minute},
 			).Start()
-			found := "nothing"
 			for ; !meter.Spent(); meter.Done++ {
 				part := seed.Part(meter.Done)
 				list := randomMoves(part.Rand(), 100)
 				bad, err := replay(t.Context(), s, fmt.Sprint("key ", meter.Done), &clock, list)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("%v\nrepeat: %s", err, part.Repeat("stall", "TestClocks/"+o.name))
 				}
 				if bad != "" {
-					found = "minted"
+					row.Found = "minted"
 					list, bad = shortest(t, s, &clock, list)
 					t.Errorf("%s\nrepeat: %s\n%s", bad, part.Repeat("stall", "TestClocks/"+o.name), lines(list))
 					break
 				}
 			}
-			row := attack.Row{
-				Harness: "stall", Subject: "clock of " + o.name, Often: fmt.Sprintf("%d histories of 100 moves", meter.Done),
-				Seed: seed, Took: meter.Took(), Found: found,
-			}
-			t.Logf("%s in %v, found: %s; seed %d", row.Often, row.Took, found, seed)
-			if err := attack.Report(row); err != nil {
-				t.Error(err)
-			}
+			row.Often = fmt.Sprintf("%d histories of 100 moves", meter.Done)
+			t.Logf("%s in %v, found: %s; seed %d", row.Often, meter.Took(), row.Found, seed)
 		})
 	}
 }

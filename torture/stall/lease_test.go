@@ -111,39 +111,40 @@ func testLeases(t *testing.T, r *rig) {
 	}
 	t.Run("stops", func(t *testing.T) {
 		t.Parallel()
+		row := attack.Begin(t, "stall", "client with a lease", seed)
 		meter := attack.Pick(attack.Budget{Count: 1, Time: time.Hour}, attack.Budget{Count: 20, Time: time.Hour}).Start()
 		worst := -leased.Capacity
 		fromLease := 0
 		for ; !meter.Spent() && !t.Failed(); meter.Done++ {
 			part := seed.Part(meter.Done)
-			over, served := stopLease(t, r, fmt.Sprint("sound ", meter.Done), part.Rand(), false)
+			repeat := part.Repeat("stall", "TestStall/lease/stops")
+			over, served, err := stopLease(t, r, fmt.Sprint("sound ", meter.Done), part.Rand(), false)
+			if err != nil {
+				t.Fatalf("%v\nrepeat: %s", err, repeat)
+			}
 			worst, fromLease = max(worst, over), fromLease+served
 			if over > 0 {
-				t.Errorf("the processes were granted %v units more than the bucket allows\nrepeat: %s",
-					over, part.Repeat("stall", "TestStall/lease/stops"))
+				t.Errorf("the processes were granted %v units more than the bucket allows\nrepeat: %s", over, repeat)
 			}
 		}
 		if fromLease == 0 {
 			t.Error("no unit came from a lease")
 		}
-		found := "nothing"
 		if worst > 0 {
-			found = "minted"
+			row.Found = "minted"
 		}
-		row := attack.Row{
-			Harness: "stall", Subject: "client with a lease", Often: fmt.Sprintf("%d stops", meter.Done),
-			Seed: seed, Took: meter.Took(), Found: found,
-		}
+		row.Often = fmt.Sprintf("%d stops", meter.Done)
 		t.Logf("%s in %v, %d units came from leases, the worst window has %v units over its bound; seed %d",
-			row.Often, row.Took, fromLease, worst, seed)
-		if err := attack.Report(row); err != nil {
-			t.Error(err)
-		}
+			row.Often, meter.Took(), fromLease, worst, seed)
 	})
 	t.Run("catches", func(t *testing.T) {
 		t.Parallel()
 		for n := range 10 {
-			if over, _ := stopLease(t, r, fmt.Sprint("defect ", n), attack.Seed(1).Part(n).Rand(), true); over > 0 {
+			over, _, err := stopLease(t, r, fmt.Sprint("defect ", n), attack.Seed(1).Part(n).Rand(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if over > 0 {
 				t.Logf("caught after %d stops: %v units over the bound", n+1, over)
 				return
 			}
@@ -154,29 +155,29 @@ func testLeases(t *testing.T, r *rig) {
 
 // stopLease stops a client with a lease once. It returns the excess, and how many units the client
 // took from its lease.
-func stopLease(t *testing.T, r *rig, key string, pick *rand.Rand, defect bool) (over float64, fromLease int) {
+func stopLease(t *testing.T, r *rig, key string, pick *rand.Rand, defect bool) (over float64, fromLease int, err error) {
 	t.Helper()
 	ch := order{URL: r.server.URL() + "&synchronous_commit=off", Key: key, Defect: defect}.start(t)
 	time.Sleep(600*time.Millisecond + time.Duration(pick.IntN(300))*time.Millisecond) // of its work; nothing tells when it has a lease
 	if err := ch.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
 	// The bucket drains meanwhile, so that the units of the allotment do not fill it any more.
 	time.Sleep(leaseEnds + leaseEnds/10)
 	grants, err := fillFor(t.Context(), r.sound, key, leaseEnds/4)
 	if err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
 	if err := ch.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
 	more, err := fillFor(t.Context(), r.sound, key, leaseEnds/2)
 	if err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
 	grants = append(grants, more...)
 	if err := ch.in.Close(); err != nil {
-		t.Fatal(err)
+		return 0, 0, err
 	}
 	for {
 		g := grant{units: 1}
@@ -186,14 +187,14 @@ func stopLease(t *testing.T, r *rig, key string, pick *rand.Rand, defect bool) (
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			return 0, 0, err
 		}
 		if estimate {
 			fromLease++
 		}
 		grants = append(grants, g)
 	}
-	return excess(grants), fromLease
+	return excess(grants), fromLease, nil
 }
 
 // fillFor fills the bucket to the rim again and again for some time.

@@ -20,7 +20,8 @@ import (
 // caller's context alone.
 var bound = []serverload.Kind{
 	serverload.Try, serverload.Fillup, serverload.Drain, serverload.Capture, serverload.Release, serverload.All,
-	serverload.Charge, serverload.Record, serverload.Settle, serverload.Void, serverload.Refund, serverload.Enlarge, serverload.Both,
+	serverload.Charge, serverload.Record, serverload.Settle, serverload.Void, serverload.Refund, serverload.Enlarge,
+	serverload.Lessen, serverload.Extend, serverload.Both, serverload.Credit, serverload.UpTo, serverload.Limits, serverload.Freeze,
 }
 
 func known(s serverload.Subject, among []serverload.Kind) (list []serverload.Kind) {
@@ -70,12 +71,12 @@ func testServers(t *testing.T, r *rig) {
 }
 
 func testServer(t *testing.T, r *rig, seed attack.Seed, kind string) {
+	row := attack.Begin(t, "stall", "server of "+kind, seed)
 	c := r.newClient(t, kind, statementTimeout, "")
 	meter := attack.Pick(
 		attack.Budget{Count: math.MaxInt, Time: time.Second},
 		attack.Budget{Count: 50, Time: time.Hour},
 	).Start()
-	found := "nothing"
 	var slowest time.Duration
 	for ; !meter.Spent(); meter.Done++ {
 		part := seed.Part(meter.Done)
@@ -86,19 +87,13 @@ func testServer(t *testing.T, r *rig, seed attack.Seed, kind string) {
 			t.Fatalf("%v\nrepeat: %s", err, repeat)
 		}
 		if f != nil {
-			found = string(f.Verdict)
+			row.Found = string(f.Verdict)
 			t.Errorf("%v\nrepeat: %s", f, repeat)
 			break
 		}
 	}
-	row := attack.Row{
-		Harness: "stall", Subject: "server of " + kind, Often: fmt.Sprintf("%d stops", meter.Done),
-		Seed: seed, Took: meter.Took(), Found: found,
-	}
-	t.Logf("%s in %v, the slowest answer took %v, found: %s; seed %d", row.Often, row.Took, slowest, found, seed)
-	if err := attack.Report(row); err != nil {
-		t.Error(err)
-	}
+	row.Often = fmt.Sprintf("%d stops", meter.Done)
+	t.Logf("%s in %v, the slowest answer took %v, found: %s; seed %d", row.Often, meter.Took(), slowest, row.Found, seed)
 }
 
 // stopServer stops the server, or one of its processes, under load, until every call that was under

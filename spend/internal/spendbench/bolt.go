@@ -56,7 +56,7 @@ func (b *bench) bolt(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	authorize, err := spendload.Authorizer(l, window)
+	authorize, err := spendload.Authorizer(l, window, b.id)
 	if err != nil {
 		return err
 	}

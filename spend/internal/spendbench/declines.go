@@ -105,7 +105,7 @@ func (b *bench) decline(ctx context.Context, t *table.Table, name string, l ledg
 	}
 	charge := func(amount func() int64, approved bool) decide {
 		return func(ctx context.Context, _ int) error {
-			d, err := cards.Charge(ctx, spend.Request{ID: spendload.ID(), Account: crowded, Amount: cents(amount())})
+			d, err := cards.Charge(ctx, spend.Request{ID: b.id(), Account: crowded, Amount: cents(amount())})
 			if err == nil && d.Approved != approved {
 				err = fmt.Errorf("approved is %t, want %t", d.Approved, approved)
 			}

@@ -14,7 +14,8 @@ import (
 
 // The limit of a server: the rows of decisions, without decisions. Each table is that of the ledger
 // with its indexes, and each statement writes the rows of a whole batch: one account updated, one
-// entry, one answer and one hold inserted for each decision.
+// entry, one answer and one hold inserted for each decision. It locks the accounts in the order of $1,
+// as store.sql of the ledger does, so that two of them do not deadlock.
 
 var bareTables = []string{
 	`CREATE TABLE bare_accounts (LIKE brim.buckets_accounts INCLUDING ALL) WITH (fillfactor = 70)`,
@@ -27,7 +28,8 @@ var bareTables = []string{
 }
 
 const bareRows = `WITH saved AS (
-	UPDATE bare_accounts AS a SET state = $5 WHERE a.key = ANY ((SELECT $1::text[] OFFSET 0)::text[])
+	UPDATE bare_accounts AS a SET state = $5
+	FROM (SELECT unnest($1::text[]) AS key) AS u WHERE a.key = ANY (ARRAY[u.key])
 ), appended AS (
 	INSERT INTO bare_entries (at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, account, id, spend)
 	SELECT clock_timestamp(), clock_timestamp(), u.seq, u.seq, 100, 0, 100, 1, 100, 'EUR', 'authorize', u.account, u.id, u.id
@@ -54,7 +56,7 @@ func (b *bench) limit(ctx context.Context, pool *pgxpool.Pool, callers, accounts
 	insert := func(ctx context.Context, _ int) error {
 		each, ids, seqs := make([]string, n), make([]string, n), make([]int64, n)
 		for i := range n {
-			each[i], ids[i], seqs[i] = "cards/"+spendload.Account(rand.IntN(accounts)), spendload.ID(), rand.Int64()
+			each[i], ids[i], seqs[i] = "cards/"+spendload.Account(rand.IntN(accounts)), b.id(), rand.Int64()
 		}
 		slices.Sort(each)
 		slices.Sort(ids)

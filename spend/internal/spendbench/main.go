@@ -25,6 +25,7 @@ import (
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/spend/internal/spendload"
 )
 
 func main() {
@@ -46,6 +47,7 @@ type bench struct {
 	window   int // entries in the window of the account of the declines
 	rounds   int
 	length   time.Duration // of one turn
+	id       func() string // for a request
 	dir      string
 	server   *pgtest.Server
 	stdout   io.Writer
@@ -62,10 +64,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.IntVar(&b.rounds, "rounds", 5, "turns of each subject")
 	flags.Var(&length, "for", "the length of a turn")
 	parts := flags.String("parts", "postgres,bolt,declines", "what to measure")
+	var conf []string
+	flags.Func("conf", "a line of the server's configuration, such as shared_buffers=2GB; may be repeated", func(line string) error {
+		conf = append(conf, line)
+		return nil
+	})
+	random := flags.Bool("random-ids", false, "IDs that are random from the first byte on, instead of IDs that begin with the time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	b.length = length.Std()
+	b.length, b.id = length.Std(), spendload.ID
+	if *random {
+		b.id = spendload.RandomID
+	}
 	if flags.NArg() > 0 || b.accounts < 1 || b.entries < 1 || b.window < 1 || b.rounds < 1 || b.length <= 0 {
 		return errors.New("arguments are options with positive values; see -help")
 	}
@@ -73,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.server, err = pgtest.Launch(); err != nil {
+	if b.server, err = pgtest.Launch(conf...); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.server.Close()) }()

@@ -71,7 +71,7 @@ func (b *bench) postgres(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLedger()) }()
-	authorize, err := spendload.Authorizer(l, window)
+	authorize, err := spendload.Authorizer(l, window, b.id)
 	if err != nil {
 		return err
 	}

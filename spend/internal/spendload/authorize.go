@@ -23,14 +23,20 @@ func Budget(window time.Duration) spend.Budget {
 // Account returns the name of the account with a number.
 func Account(number int) string { return fmt.Sprint("account:", number) }
 
-// ID returns a random ID.
-func ID() string { return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()) }
+// ID returns a new ID that begins with the time, like a UUID of version 7. Package spend advises such
+// IDs for a large ledger.
+func ID() string {
+	return fmt.Sprintf("%012x%04x%016x", time.Now().UnixMilli(), rand.Uint32N(1<<16), rand.Uint64())
+}
 
-// Authorizer returns a function that authorizes 1.00 EUR on an account.
-func Authorizer(l ledger.Ledger, window time.Duration) (func(ctx context.Context, account int) error, error) {
+// RandomID returns a new ID that is random from its first byte on, like a UUID of version 4.
+func RandomID() string { return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()) }
+
+// Authorizer returns a function that authorizes 1.00 EUR on an account, under an ID of its own.
+func Authorizer(l ledger.Ledger, window time.Duration, id func() string) (func(ctx context.Context, account int) error, error) {
 	cards, err := spend.New(l, Budget(window), nil)
 	return func(ctx context.Context, account int) error {
-		d, err := cards.Authorize(ctx, spend.Request{ID: ID(), Account: Account(account), Amount: euros(1_00)})
+		d, err := cards.Authorize(ctx, spend.Request{ID: id(), Account: Account(account), Amount: euros(1_00)})
 		if err == nil && !d.Approved {
 			err = fmt.Errorf("declined: %+v", d)
 		}

@@ -61,7 +61,7 @@ func Flat(b *testing.B, open func(clock func() time.Time) ledger.Ledger, settle 
 		b.Cleanup(func() { _ = l.Close() })
 		// Each account gets one decision a second, so the window holds as many
 		// entries as it has seconds.
-		authorize, err := Authorizer(l, time.Duration(entries)*time.Second)
+		authorize, err := Authorizer(l, time.Duration(entries)*time.Second, ID)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +23,14 @@ const (
 	Void    Kind = "void"    // Authorize, then Void
 	Refund  Kind = "refund"  // Charge, then Refund
 	Enlarge Kind = "enlarge" // Authorize, then Increase
+	Lessen  Kind = "lessen"  // Authorize, then Decrease
+	Extend  Kind = "extend"  // Authorize, then Extend
 	Both    Kind = "both"    // Charge of two accounts
 	Joined  Kind = "joined"  // Charge of two accounts in a transaction of the caller's
+	Credit  Kind = "credit"  // Credit
+	UpTo    Kind = "up to"   // UpTo, which finds room for all
+	Limits  Kind = "limits"  // SetLimits
+	Freeze  Kind = "freeze"  // Freeze, then Unfreeze, of an account of the call's own
 )
 
 // entries holds the kinds of the ledger's entries that the steps of each kind of call cause.
@@ -34,8 +41,14 @@ var entries = map[Kind][]string{
 	Void:    {"authorize", "void"},
 	Refund:  {"spend", "refund"},
 	Enlarge: {"authorize", "increase"},
+	Lessen:  {"authorize", "decrease"},
+	Extend:  {"authorize", "extend"},
 	Both:    {"spend"},
 	Joined:  {"spend"},
+	Credit:  {"credit"},
+	UpTo:    {"spend"},
+	Limits:  {"limits"},
+	Freeze:  {"freeze", "unfreeze"},
 }
 
 const currency = "EUR"
@@ -44,7 +57,7 @@ const currency = "EUR"
 var (
 	cards = spend.Budget{Name: "cards", Currency: currency, Rules: []spend.Rule{
 		spend.Lifetime("ever", euros(1_000_000_000)),
-		spend.Rolling("month", euros(1_000_000_000), 30*24*time.Hour),
+		spend.Rolling("month", euros(1_000_000_000), 30*24*time.Hour).CountsCredits(),
 	}}
 	teams = spend.Budget{Name: "teams", Currency: currency, Rules: []spend.Rule{
 		spend.Leaky("day", euros(1_000_000_000), 24*time.Hour),
@@ -56,6 +69,7 @@ func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: c
 // Ledger is the subject of a ledger of package pgledger.
 type Ledger struct {
 	b, sound *spend.Budgets
+	brief    *spend.Budgets // for Prune
 	with     func(pgx.Tx) ledger.Ledger
 	pool     *pgxpool.Pool
 }
@@ -77,7 +91,11 @@ func NewLedger(l Joiner, pool *pgxpool.Pool, sound ledger.Ledger) (*Ledger, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{b: b, sound: looker, with: l.With, pool: pool}, nil
+	short, err := newBrief(l)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{b: b, sound: looker, brief: short, with: l.With, pool: pool}, nil
 }
 
 func newBudgets(l ledger.Ledger) (*spend.Budgets, error) {
@@ -86,7 +104,9 @@ func newBudgets(l ledger.Ledger) (*spend.Budgets, error) {
 
 // Kinds returns all kinds.
 func (l *Ledger) Kinds() []Kind {
-	return []Kind{Charge, Record, Settle, Void, Refund, Enlarge, Both, Joined}
+	return []Kind{
+		Charge, Record, Settle, Void, Refund, Enlarge, Lessen, Extend, Both, Joined, Credit, UpTo, Limits, Freeze,
+	}
 }
 
 // Steps returns the number of steps of a kind.
@@ -98,18 +118,22 @@ func (l *Ledger) Once() bool { return true }
 // id is the ID of the request of a step.
 func id(c Call, step int) string { return fmt.Sprint(c.ID, "/", entries[c.Kind][step]) }
 
-// accountOf returns the account of place n: the first place is a card, the second a team.
+// accountOf returns the account of place n: the first place is a card, the second a team. A call
+// that freezes its card shares it with no other.
 func accountOf(c Call, n int) spend.Account {
+	if c.Kind == Freeze {
+		return spend.Account{Budget: cards.Name, Name: "frozen by " + c.ID}
+	}
 	return spend.Account{Budget: [...]string{cards.Name, teams.Name}[n], Name: c.Places[n].Key}
 }
 
 // Do carries out a step.
 func (l *Ledger) Do(ctx context.Context, c Call, step int) error {
-	request := spend.Request{ID: id(c, step), Account: c.Places[0].Key, Amount: euros(3)}
+	request := spend.Request{ID: id(c, step), Account: accountOf(c, 0).Name, Amount: euros(3)}
 	if len(c.Places) > 1 {
 		request.Also = []spend.Account{accountOf(c, 1)}
 	}
-	one := euros(1)
+	one, hold := euros(1), id(c, 0)
 	var d spend.Decision
 	var err error
 	switch entries[c.Kind][step] {
@@ -118,18 +142,36 @@ func (l *Ledger) Do(ctx context.Context, c Call, step int) error {
 	case "record":
 		d, err = l.b.Record(ctx, request)
 	case "capture":
-		d, err = l.b.Capture(ctx, spend.CaptureRequest{ID: id(c, step), HoldID: id(c, 0), Amount: request.Amount, Final: true})
+		d, err = l.b.Capture(ctx, spend.CaptureRequest{ID: request.ID, HoldID: hold, Amount: request.Amount, Final: true})
 	case "void":
-		d, err = l.b.Void(ctx, spend.VoidRequest{ID: id(c, step), HoldID: id(c, 0)})
+		d, err = l.b.Void(ctx, spend.VoidRequest{ID: request.ID, HoldID: hold})
 	case "refund":
-		d, err = l.b.Refund(ctx, spend.RefundRequest{ID: id(c, step), SpendID: id(c, 0), Amount: one})
+		d, err = l.b.Refund(ctx, spend.RefundRequest{ID: request.ID, SpendID: hold, Amount: one})
 	case "increase":
-		d, err = l.b.Increase(ctx, spend.IncreaseRequest{ID: id(c, step), HoldID: id(c, 0), Amount: one})
+		d, err = l.b.Increase(ctx, spend.IncreaseRequest{ID: request.ID, HoldID: hold, Amount: one})
+	case "decrease":
+		d, err = l.b.Decrease(ctx, spend.DecreaseRequest{ID: request.ID, HoldID: hold, Amount: one})
+	case "extend":
+		d, err = l.b.Extend(ctx, spend.ExtendRequest{ID: request.ID, HoldID: hold, TTL: 2 * spend.DefaultHoldTTL})
+	case "credit":
+		d, err = l.b.Credit(ctx, request)
+	case "limits":
+		lower := spend.RuleLimit{Rule: "ever", Amount: euros(900_000_000)}
+		d, err = l.b.SetLimits(ctx, spend.LimitsRequest{ID: request.ID, Account: request.Account, Limits: []spend.RuleLimit{lower}})
+	case "freeze":
+		d, err = l.b.Freeze(ctx, spend.FreezeRequest{ID: request.ID, Account: request.Account, Reason: "lost"})
+	case "unfreeze":
+		d, err = l.b.Unfreeze(ctx, spend.FreezeRequest{ID: request.ID, Account: request.Account})
 	default:
-		if c.Kind == Joined {
+		switch c.Kind {
+		case Joined:
 			return l.joined(ctx, request)
+		case UpTo:
+			d, err = l.b.UpTo(ctx, spend.UpToRequest{Request: request, Least: one})
+			d.Approved = d.Approved && d.Amount == request.Amount
+		default:
+			d, err = l.b.Charge(ctx, request)
 		}
-		d, err = l.b.Charge(ctx, request)
 	}
 	return approved(d, err)
 }
@@ -160,15 +202,6 @@ func (l *Ledger) joined(ctx context.Context, r spend.Request) error {
 	})
 }
 
-// Used asks for the used amount of the first account of a call, in minor units.
-func (l *Ledger) Used(ctx context.Context, c Call) (int64, error) {
-	list, err := l.b.Remaining(ctx, c.Places[0].Key)
-	if err != nil {
-		return 0, err
-	}
-	return list[0].Used.Minor, nil
-}
-
 // Look reads the entries of all accounts, and verifies the accounts' figures.
 func (l *Ledger) Look(ctx context.Context, calls []Call) ([]int, error) {
 	found := make(map[spend.Account]map[string]int)
@@ -196,6 +229,14 @@ func (l *Ledger) Look(ctx context.Context, calls []Call) ([]int, error) {
 	}
 	stages := make([]int, len(calls))
 	for i, c := range calls {
+		agrees, err := l.agrees(ctx, c, found[accountOf(c, 0)])
+		if err != nil {
+			return nil, err
+		}
+		if !agrees {
+			stages[i] = Doubled
+			continue
+		}
 		for n := range c.Places {
 			stage := ledgerStage(c, found[accountOf(c, n)])
 			if n > 0 && stage != stages[i] {
@@ -205,6 +246,25 @@ func (l *Ledger) Look(ctx context.Context, calls []Call) ([]int, error) {
 		}
 	}
 	return stages, nil
+}
+
+// agrees reports whether the account of a call is frozen, or has limits of its own, as its entries
+// tell.
+func (l *Ledger) agrees(ctx context.Context, c Call, found map[string]int) (bool, error) {
+	account := accountOf(c, 0).Name
+	switch c.Kind {
+	case Freeze:
+		d, err := l.sound.AbleToAccept(ctx, spend.Request{ID: c.ID, Account: account, Amount: euros(1)})
+		return d.Approved != (ledgerStage(c, found) == 1), err
+	case Limits:
+		set := false
+		for entry := range found {
+			set = set || strings.HasSuffix(entry, " "+entries[Limits][0])
+		}
+		list, err := l.sound.Limits(ctx, account)
+		return set == (len(list) == 1), err
+	}
+	return true, nil
 }
 
 // ledgerStage returns the stage of a call by the numbers of the entries of an account.

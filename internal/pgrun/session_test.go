@@ -1,0 +1,74 @@
+package pgrun
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+)
+
+// TestSmallerLockTimeoutCounts has an operator bound the waits of all sessions. The lock_timeout
+// of a statement is at most that bound.
+func TestSmallerLockTimeoutCounts(t *testing.T) {
+	for _, c := range []struct{ setting, lane, lone string }{
+		{"0", "50", "2000"},
+		{"7ms", "7", "7"},
+		{"1s", "50", "1000"},
+		{"1min", "50", "2000"},
+		{"2d", "50", "2000"},
+	} {
+		t.Run(c.setting, func(t *testing.T) {
+			cfg := pgtest.Pool(t).Config()
+			cfg.ConnConfig.RuntimeParams["lock_timeout"] = c.setting
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			r, err := New(pool, "test", Options{Timeout: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			l := &Lane{r: r, wait: 50 * time.Millisecond, watchdog: newWatchdog(r.Timeout)}
+			defer l.close()
+			if err := l.acquire(); err != nil {
+				t.Fatal(err)
+			}
+			defer l.release()
+			if got := *l.LockTimeout(); got != c.lane {
+				t.Errorf("lock_timeout of a flush is %s ms, want %s", got, c.lane)
+			}
+			err = r.Look(t.Context(), "test", func(conn *pgxpool.Conn) error {
+				if got := *r.LockTimeout(t.Context(), conn); got != c.lone {
+					t.Errorf("lock_timeout of a lone statement is %s ms, want %s", got, c.lone)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLockTimeoutIsAskedOnce has a session change its lock_timeout behind the runner's back, which
+// shows that a connection is asked once only.
+func TestLockTimeoutIsAskedOnce(t *testing.T) {
+	r := runner(t, 1, Options{})
+	err := r.Look(t.Context(), "test", func(conn *pgxpool.Conn) error {
+		before := *r.LockTimeout(t.Context(), conn)
+		if _, err := conn.Exec(t.Context(), "SET lock_timeout = 3"); err != nil {
+			return err
+		}
+		if got := *r.LockTimeout(t.Context(), conn); got != before {
+			t.Errorf("lock_timeout is %s ms, then %s", before, got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

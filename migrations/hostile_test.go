@@ -1,0 +1,54 @@
+package migrations
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+)
+
+// TestHostileSearchPath puts a schema before pg_catalog whose operators, functions and types fail.
+func TestHostileSearchPath(t *testing.T) {
+	noLeaks(t)
+	config := pgtest.Pool(t).Config()
+	config.ConnConfig.RuntimeParams["search_path"] = pgtest.Hostile(t) + ",pg_catalog"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	o := &Options{Schema: pgtest.Schema(t)}
+	status := func(want Status) {
+		t.Helper()
+		if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got != want {
+			t.Errorf("status is %+v, %v, want %+v", got, err, want)
+		}
+	}
+	for range 2 { // Down must leave nothing behind that breaks Up
+		status(Status{Latest: latest(t)})
+		if err := Up(t.Context(), pool, o); err != nil {
+			t.Fatal(err)
+		}
+		status(Status{Version: latest(t), Latest: latest(t)})
+		if err := Down(t.Context(), pool, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := SQL(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := pool.Exec(t.Context(), script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status(Status{Version: latest(t), Latest: latest(t)})
+	if n := scalar[int](t, pgtest.Pool(t), o, `SELECT count(*) FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = attrelid
+		JOIN pg_type AS t ON t.oid = atttypid
+		WHERE c.relnamespace = {{'schema'}}::regnamespace AND t.typnamespace <> 'pg_catalog'::regnamespace`); n != 0 {
+		t.Errorf("%d columns have types of another schema than pg_catalog", n)
+	}
+	idle(t, pool)
+}

@@ -1,0 +1,280 @@
+package postgres_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
+)
+
+// sent keeps the names of the statements that the connections of a pool send.
+type sent struct {
+	mu    sync.Mutex
+	names []string
+}
+
+var sentName = regexp.MustCompile(`^[A-Z]+ /\* brim:(?:buckets\.)?([a-z_]+) \*/`)
+
+// add keeps the name of a statement, with its key if it is for one. It leaves out the questions that
+// a store asks now and then.
+func (s *sent) add(sql string, args []any) {
+	name, _, _ := strings.Cut(sql, " ")
+	if found := sentName.FindStringSubmatch(sql); found != nil {
+		name = found[1]
+	}
+	switch name {
+	case "size", "session", "placement":
+		return
+	}
+	if len(args) > 0 {
+		if key, ok := args[0].(string); ok {
+			name += "(" + key + ")"
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = append(s.names, name)
+}
+
+// take returns the names since the last call.
+func (s *sent) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := strings.Join(s.names, " ")
+	s.names = nil
+	return all
+}
+
+func (s *sent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	s.add(q.SQL, q.Args)
+	return ctx
+}
+
+func (*sent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (*sent) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *sent) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	s.add(q.SQL, q.Args)
+}
+
+func (*sent) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TestStatementsOfCalls sees which statements one caller sends over a small table, when refusals are
+// rare: by calls of its own, and by calls in a transaction. A portable store locks and writes each
+// row by a statement with its key, in byte order of key.
+func TestStatementsOfCalls(t *testing.T) {
+	names := &sent{}
+	pool := tracedPool(t, names)
+	narrow, leaky := store.Limit{Capacity: 1}, store.Limit{Capacity: 1, LeakRate: 1}
+	type call = func(store.Store) error
+	one := func(op store.Op) call {
+		return func(s store.Store) error { _, err := s.Fill(t.Context(), op); return err }
+	}
+	apply := func(ops ...store.Op) call {
+		return func(s store.Store) error { _, err := s.Apply(t.Context(), ops); return err }
+	}
+	read := func(keys ...string) call {
+		return func(s store.Store) error {
+			buckets := make([]store.Bucket, len(keys))
+			for i, key := range keys {
+				buckets[i].Key = key
+			}
+			_, err := s.Read(t.Context(), buckets...)
+			return err
+		}
+	}
+	scan := func(limit int) call {
+		return func(s store.Store) error { _, err := s.Scan(t.Context(), "", "", limit); return err }
+	}
+	remove := func(keys ...string) call {
+		return func(s store.Store) error { return s.Delete(t.Context(), keys...) }
+	}
+	unit := func(key string) store.Op { return op(steady.For(key), 1, store.IfFits) }
+	refused := op(narrow.For("full"), 1, store.IfFits)
+
+	clock := newHandClock()
+	schema := migrated(t, pgtest.Pool(t))
+	plain := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	portable := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: true})
+	fill(t, plain, refused)
+	for _, s := range []store.Store{plain, portable} {
+		for range 150 { // then a refusal among them is rare
+			fill(t, s, unit("a"))
+		}
+	}
+	for _, c := range []struct {
+		why                      string
+		call                     call
+		plain, joined            string
+		portable, portableJoined string
+	}{
+		{
+			"an amount that fits", one(unit("a")),
+			"try_update(a)",
+			"try_one(a)",
+			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
+			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
+		},
+		{
+			"an amount that is refused", one(refused),
+			"try_update(full) try_one(full)",
+			"try_one(full)",
+			"BEGIN by_index portable_begin portable_lock(full) portable_clock portable_read ROLLBACK",
+			"by_index_keep portable_lock(full) portable_clock portable_read by_index_back",
+		},
+		{
+			"an amount up to the rim", one(op(steady.For("a"), 1, store.Clamp)),
+			"by_index put_many",
+			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
+			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
+			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
+		},
+		{
+			"an amount above the rim", one(op(steady.For("a"), 1, store.Always)),
+			"by_index put_many",
+			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
+			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
+			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
+		},
+		{
+			"a hold", one(store.Op{Bucket: steady.For("a"), Hold: 1}),
+			"BEGIN by_index lock read write COMMIT",
+			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
+			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
+			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
+		},
+		{
+			"two buckets", apply(unit("b"), unit("a")),
+			"BEGIN by_index lock read write COMMIT",
+			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
+			"BEGIN by_index portable_begin portable_lock(a) portable_lock(b) portable_clock portable_read portable_write(a) portable_write(b) COMMIT",
+			"by_index_keep portable_lock(a) portable_lock(b) portable_clock portable_read by_index_back by_index_keep portable_write(a) portable_write(b) by_index_back",
+		},
+		{
+			"two buckets, one refuses", apply(unit("new"), refused),
+			"BEGIN by_index lock read ROLLBACK",
+			"by_index_keep lock read by_index_back",
+			"BEGIN by_index portable_begin portable_lock(full) portable_lock(new) portable_clock portable_read ROLLBACK",
+			"by_index_keep portable_lock(full) portable_lock(new) portable_clock portable_read by_index_back by_index_keep portable_delete(new) by_index_back",
+		},
+		{
+			"a read", read("a"),
+			"read",
+			"read",
+			"by_index portable_clock portable_read",
+			"by_index_keep portable_clock portable_read by_index_back",
+		},
+		{
+			"a read of two", read("b", "a"),
+			"by_index read",
+			"by_index_keep read by_index_back",
+			"by_index portable_clock portable_read",
+			"by_index_keep portable_clock portable_read by_index_back",
+		},
+		{
+			"a read of none", read(),
+			"",
+			"",
+			"",
+			"",
+		},
+		{
+			"a scan", scan(1),
+			"by_index scan()",
+			"by_index_keep scan() by_index_back",
+			"by_index portable_clock portable_scan()",
+			"by_index_keep portable_clock portable_scan() by_index_back",
+		},
+		{
+			"a scan of none", scan(0),
+			"",
+			"",
+			"",
+			"",
+		},
+		{
+			"a delete", remove("b", "a", "b"),
+			"by_index delete",
+			"by_index_keep delete by_index_back",
+			"BEGIN portable_begin portable_delete(a) portable_delete(b) COMMIT",
+			"portable_delete(a) portable_delete(b)",
+		},
+		{
+			"a delete of none", remove(),
+			"",
+			"",
+			"",
+			"",
+		},
+	} {
+		for _, way := range []struct {
+			name         string
+			s            *postgres.Store
+			want, joined string
+		}{{"plain", plain, c.plain, c.joined}, {"portable", portable, c.portable, c.portableJoined}} {
+			names.take()
+			if err := c.call(way.s); err != nil {
+				t.Fatal(err)
+			}
+			if got := names.take(); got != way.want {
+				t.Errorf("%s, %s: %s; want %s", c.why, way.name, got, way.want)
+			}
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			names.take()
+			if err := c.call(way.s.With(tx)); err != nil {
+				t.Fatal(err)
+			}
+			if got := names.take(); got != way.joined {
+				t.Errorf("%s, %s, in a transaction: %s; want %s", c.why, way.name, got, way.joined)
+			}
+			end(t, tx, false)
+		}
+	}
+
+	// A new store does not know yet that refusals are rare, so it looks before it locks.
+	for _, c := range []struct {
+		portable bool
+		want     string
+	}{{false, "try_one(full)"}, {true, "by_index portable_clock portable_read"}} {
+		s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: c.portable})
+		names.take()
+		fill(t, s, refused)
+		if got := names.take(); got != c.want {
+			t.Errorf("a refusal by a new store, portable %v: %s; want %s", c.portable, got, c.want)
+		}
+	}
+
+	// The statement for amounts that always go in creates a missing bucket, too.
+	for key, mode := range map[string]store.Mode{"clamped": store.Clamp, "spilled": store.Always} {
+		names.take()
+		fill(t, plain, op(steady.For(key), 1, mode))
+		const want = "by_index put_many"
+		if got := names.take(); got != want {
+			t.Errorf("the first amount of %q: %s; want %s", key, got, want)
+		}
+	}
+
+	// Prune of a portable store finds keys without a lock, and then locks and removes rows one by one.
+	fill(t, plain, op(leaky.For("empty"), 1, store.IfFits))
+	clock.advance(24 * time.Hour)
+	names.take()
+	prune(t, portable, 1)
+	const want = "portable_clock by_index portable_expired() BEGIN portable_begin portable_doom(empty) portable_delete(empty) COMMIT"
+	if got := names.take(); got != want {
+		t.Errorf("a prune: %s; want %s", got, want)
+	}
+}
