@@ -156,7 +156,9 @@ func refusable(op *store.Op) bool {
 }
 
 // Apply asks the wrapped store. It then forgets the buckets that the transactions may have
-// changed. See [store.Store].
+// changed. A refused transaction changes a bucket in two cases: an operation in it carries a
+// penalty, or the store set back a time of the bucket that was more than its MaxSkew ahead of the
+// store's clock. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
@@ -168,10 +170,15 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.R
 			}
 			refused := err == nil && i < len(results) && results[i].Err == nil && !results[i].Accepted
 			for j := range txn {
-				if op := &txn[j]; !refused || op.BlockFor != 0 {
-					cs, h := s.at(op.Key)
-					cs.forget(h, op.Key)
+				op := &txn[j]
+				cs, h := s.at(op.Key)
+				if refused && op.BlockFor == 0 {
+					e := cs.find(h, op.Key)
+					if e == nil || j >= len(results[i].States) || results[i].States[j].At.UnixMicro() >= e.rec.Time {
+						continue // nothing has changed, or nothing is remembered
+					}
 				}
+				cs.forget(h, op.Key)
 			}
 		}
 	}()

@@ -324,6 +324,35 @@ func TestPruneForgets(t *testing.T) {
 	}
 }
 
+// TestRefusedApplyAfterStepBack sets the store's clock back by more than MaxSkew. A refused Apply
+// then sets the bucket's time back. When the clock is right again, the bucket has leaked for the
+// whole step, so the wrapper must not answer by the state that it saw before.
+func TestRefusedApplyAfterStepBack(t *testing.T) {
+	clock := newManual()
+	inner := &counting{Store: inMemory(t, clock.now)}
+	s := wrap(t, inner, &refusals.Options{Remember: time.Hour})
+	b := store.Limit{Capacity: 10, LeakRate: 0.01}.For("k")
+	try(t, s, b, 10)
+	apply := func() {
+		t.Helper()
+		results, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1}})
+		if err != nil || results[0].Err != nil || results[0].Accepted {
+			t.Fatalf("Apply to a full bucket: %+v, %v; want it refused", results, err)
+		}
+	}
+	apply()
+	if st := try(t, s, b, 1); !st.Estimate {
+		t.Errorf("after a refused Apply that changed nothing: %+v, want a refusal from memory", st)
+	}
+	const step = 2 * store.DefaultMaxSkew
+	clock.step(-step)
+	apply()
+	clock.step(step)
+	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
+		t.Errorf("the bucket has leaked %v units: %+v, want accepted by the store", 0.01*step.Seconds(), st)
+	}
+}
+
 // TestBehindItsBucket makes random calls through the wrapper and past it while the store's clock
 // steps back. An amount that the wrapper refuses must not fit into the store's bucket either. The
 // opposite error, a question that the store then refuses, is allowed.
