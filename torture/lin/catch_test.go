@@ -164,27 +164,52 @@ func apart(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
 	return []store.Store{deciding{below[0]}, deciding{below[1]}}, true, nil
 }
 
-// renaming sends some requests of a ledger twice, under two IDs, as a caller that gives a request
-// that it sends again a new ID.
-type renaming struct {
+// altered is a ledger that gets some requests otherwise than its callers send them.
+type altered struct {
 	*localSpend
-	calls atomic.Int64
+	alter func(w *altered, q spendRequest) spendRequest
 }
 
-func (w *renaming) do(ctx context.Context, client int, in request) response {
-	if q, ok := in.(spendRequest); ok && (q.Verb == charge || q.Verb == authorize) && w.calls.Add(1)%16 == 0 {
-		q.Number += 1 << 20
-		w.localSpend.do(ctx, client, q)
+func (w *altered) do(ctx context.Context, client int, in request) response {
+	if q, ok := in.(spendRequest); ok {
+		in = w.alter(w, q)
 	}
 	return w.localSpend.do(ctx, client, in)
 }
 
-func inRenaming(r *rand.Rand) (world, plan, error) {
-	w, p, err := inMemledger(r)
-	if l, ok := w.(*localSpend); ok {
-		return &renaming{localSpend: l}, p, err
+func inAltered(alter func(w *altered, q spendRequest) spendRequest) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, p, err := inMemledger(r)
+		if l, ok := w.(*localSpend); ok {
+			return &altered{localSpend: l, alter: alter}, p, err
+		}
+		return w, p, err
 	}
-	return w, p, err
+}
+
+// renamed sends some requests twice, under two IDs, as a caller that gives a request that it sends
+// again a new ID.
+func renamed(w *altered, q spendRequest) spendRequest {
+	if (q.Verb == charge || q.Verb == authorize) && q.Number%16 == 0 {
+		again := q
+		again.Number += 1 << 20
+		w.localSpend.do(context.Background(), 0, again)
+	}
+	return q
+}
+
+// thawed loses some requests that freeze an account.
+func thawed(_ *altered, q spendRequest) spendRequest {
+	if q.Verb == freeze && q.Number%2 == 0 {
+		q.Verb = unfreeze
+	}
+	return q
+}
+
+// endless loses the end of an account's own limit.
+func endless(_ *altered, q spendRequest) spendRequest {
+	q.Until = 0
+	return q
 }
 
 // TestCatches has the harness attack defective subjects.
@@ -235,8 +260,16 @@ func TestCatches(t *testing.T) {
 			why: "more is accepted than the bucket holds and leaks",
 		},
 		{
-			name: "a new ID for a resend", open: inRenaming,
+			name: "a new ID for a resend", open: inAltered(renamed),
 			why: "a request has two effects",
+		},
+		{
+			name: "a freeze that is lost", open: inAltered(thawed),
+			why: "an account spends that is frozen",
+		},
+		{
+			name: "an own limit without its end", open: inAltered(endless),
+			why: "an account has its own limit for ever",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

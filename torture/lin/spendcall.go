@@ -24,6 +24,13 @@ const (
 	capture   verb = "capture"
 	void      verb = "void"
 	refund    verb = "refund"
+	upTo      verb = "up to"
+	decrease  verb = "decrease"
+	extend    verb = "extend"
+	credit    verb = "credit"
+	setLimits verb = "set limits"
+	freeze    verb = "freeze"
+	unfreeze  verb = "unfreeze"
 	remaining verb = "remaining"
 	tick      verb = "tick" // the history's clock moves
 )
@@ -36,6 +43,11 @@ type spendRequest struct {
 	Spend   int   `json:"spend,omitempty"` // the number of the request that began the spend
 	Account int   `json:"account"`
 	Amount  int64 `json:"amount,omitempty"`
+	Least   int64 `json:"least,omitempty"`   // of upTo
+	Hold    bool  `json:"hold,omitempty"`    // upTo holds the money
+	Rule    int   `json:"rule,omitempty"`    // of setLimits
+	Default bool  `json:"default,omitempty"` // setLimits takes the account's own limits away
+	Until   int   `json:"until,omitempty"`   // seconds from the start to the end of the limit; 0: no end
 	Final   bool  `json:"final,omitempty"`
 	Shared  bool  `json:"shared,omitempty"` // the money counts against the budget of the team, too
 	Seconds int   `json:"seconds,omitempty"`
@@ -52,8 +64,16 @@ func (q spendRequest) String() string {
 	if q.Amount != 0 {
 		text += fmt.Sprintf(" amount %d", q.Amount)
 	}
-	if q.Final {
-		text += " final"
+	if q.Least != 0 {
+		text += fmt.Sprintf(" at least %d", q.Least)
+	}
+	if q.Verb == setLimits {
+		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
+	}
+	for name, set := range map[string]bool{"final": q.Final, "default": q.Default} {
+		if set {
+			text += " " + name
+		}
 	}
 	return text
 }
@@ -87,6 +107,7 @@ type spendAnswer struct {
 	Approved bool            `json:"approved,omitempty"`
 	Replayed bool            `json:"replayed,omitempty"`
 	At       int64           `json:"at,omitempty"`
+	Amount   int64           `json:"amount,omitempty"`  // that the request has moved
 	Figures  []figure        `json:"figures,omitempty"` // of each rule of each account
 }
 
@@ -103,7 +124,7 @@ func (a spendAnswer) String() string {
 	case a.Mistake != "":
 		return a.Mistake
 	case a.Approved:
-		b.WriteString("approved, ")
+		fmt.Fprintf(&b, "approved %d, ", a.Amount)
 	}
 	if a.Replayed {
 		b.WriteString("as before, ")
@@ -119,17 +140,26 @@ type budget struct {
 	Length, TTL              time.Duration
 }
 
-// rules is the number of rules of a budget.
-const rules = 3
+// The rules of a budget, by number. A credit makes room in the rule lifetime alone.
+const (
+	single = iota
+	lifetime
+	window
+	rules // the number of rules
+)
 
 func (b *budget) rules() []spend.Rule {
-	eur := func(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 	return []spend.Rule{
-		spend.PerTransaction("single", eur(b.Single)),
-		spend.Lifetime("lifetime", eur(b.Lifetime)),
-		spend.Rolling("window", eur(b.Window), b.Length),
+		single:   spend.PerTransaction("single", eur(b.Single)),
+		lifetime: spend.Lifetime("lifetime", eur(b.Lifetime)).CountsCredits(),
+		window:   spend.Rolling("window", eur(b.Window), b.Length),
 	}
 }
+
+// ruleNames are the names of the rules, by number.
+var ruleNames = [rules]string{"single", "lifetime", "window"}
+
+func eur(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 
 // budgets sends requests to a ledger.
 type budgets struct {
@@ -153,38 +183,69 @@ func (b *budget) over(l ledger.Ledger) (*budgets, error) {
 
 func (s *budgets) id(number int) string { return fmt.Sprintf("%s%d", s.b.Prefix, number) }
 
+// of returns the budgets of an account, and the account's name in them.
+func (s *budgets) of(account int) (*spend.Budgets, string) {
+	if account == team {
+		return s.team, "all"
+	}
+	return s.main, fmt.Sprint(account)
+}
+
 // call sends a request.
 func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
-	amount := spend.Money{Minor: q.Amount, Currency: "EUR"}
-	r := spend.Request{ID: s.id(q.Number), Account: fmt.Sprint(q.Account), Amount: amount}
+	on, account := s.of(q.Account)
+	amount := eur(q.Amount)
+	r := spend.Request{ID: s.id(q.Number), Account: account, Amount: amount}
 	if q.Shared {
 		r.Also = []spend.Account{{Budget: s.b.Prefix + "team", Name: "all"}}
 	}
+	hold := s.id(q.Spend)
 	var d spend.Decision
 	var err error
 	switch q.Verb {
 	case authorize:
-		d, err = s.main.Authorize(ctx, r)
+		d, err = on.Authorize(ctx, r)
 	case charge:
-		d, err = s.main.Charge(ctx, r)
+		d, err = on.Charge(ctx, r)
+	case upTo:
+		d, err = on.UpTo(ctx, spend.UpToRequest{Request: r, Least: eur(q.Least), Hold: q.Hold})
+	case credit:
+		d, err = on.Credit(ctx, r)
 	case increase:
-		d, err = s.main.Increase(ctx, spend.IncreaseRequest{ID: r.ID, HoldID: s.id(q.Spend), Amount: amount})
+		d, err = on.Increase(ctx, spend.IncreaseRequest{ID: r.ID, HoldID: hold, Amount: amount})
+	case decrease:
+		d, err = on.Decrease(ctx, spend.DecreaseRequest{ID: r.ID, HoldID: hold, Amount: amount})
+	case extend:
+		d, err = on.Extend(ctx, spend.ExtendRequest{ID: r.ID, HoldID: hold})
 	case capture:
-		d, err = s.main.Capture(ctx, spend.CaptureRequest{
-			ID: r.ID, HoldID: s.id(q.Spend), Amount: amount, Final: q.Final,
-		})
+		d, err = on.Capture(ctx, spend.CaptureRequest{ID: r.ID, HoldID: hold, Amount: amount, Final: q.Final})
 	case void:
-		d, err = s.main.Void(ctx, spend.VoidRequest{ID: r.ID, HoldID: s.id(q.Spend)})
+		d, err = on.Void(ctx, spend.VoidRequest{ID: r.ID, HoldID: hold})
 	case refund:
-		d, err = s.main.Refund(ctx, spend.RefundRequest{ID: r.ID, SpendID: s.id(q.Spend), Amount: amount})
+		d, err = on.Refund(ctx, spend.RefundRequest{ID: r.ID, SpendID: hold, Amount: amount})
+	case setLimits:
+		d, err = on.SetLimits(ctx, spend.LimitsRequest{ID: r.ID, Account: account, Limits: []spend.RuleLimit{q.limit()}})
+	case freeze:
+		d, err = on.Freeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account, Reason: "lost"})
+	case unfreeze:
+		d, err = on.Unfreeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account})
 	case remaining:
-		if q.Account == team {
-			d.Remaining, err = s.team.Remaining(ctx, "all")
-		} else {
-			d.Remaining, err = s.main.Remaining(ctx, fmt.Sprint(q.Account))
-		}
+		d.Remaining, err = on.Remaining(ctx, account)
 	}
 	return answerOf(d, err)
+}
+
+// limit is the limit of setLimits.
+func (q spendRequest) limit() spend.RuleLimit {
+	l := spend.RuleLimit{Rule: ruleNames[q.Rule], Default: q.Default}
+	if q.Default {
+		return l
+	}
+	l.Amount = eur(q.Amount)
+	if q.Until != 0 {
+		l.Until = history.At(q.Until)
+	}
+	return l
 }
 
 // mistakes are the errors that follow from the state of a spend. They are answers.
@@ -205,7 +266,7 @@ func answerOf(d spend.Decision, err error) spendAnswer {
 	case err != nil:
 		return spendAnswer{Err: history.NotApplied, Text: err.Error()}
 	}
-	a := spendAnswer{Approved: d.Approved, Replayed: d.Replayed}
+	a := spendAnswer{Approved: d.Approved, Replayed: d.Replayed, Amount: d.Amount.Minor}
 	if !d.At.IsZero() {
 		a.At = d.At.UnixMicro()
 	}

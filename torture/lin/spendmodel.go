@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/torture/internal/history"
 )
 
 // accounts are three cards and their team.
@@ -23,50 +23,63 @@ type spendModel struct{ *budget }
 type book struct {
 	spends map[int]held        // by the number of the request that began them
 	first  map[int]spendAnswer // the decisions, by number of request
-	time   [accounts]int64     // of the last decision
+	now    [accounts]standing
 }
 
-// held is a spend from its authorization to its last refund.
-type held struct {
-	account int
-	shared  bool
-	expires int64 // 0 if nothing was ever held
-	ended   bool
-	total   int64
-	parts   []part
+// standing is an account apart from its spends.
+type standing struct {
+	time   int64 // of the last decision
+	paid   int64 // by credits, of the rule lifetime
+	frozen bool
+	own    [rules]ownLimit
 }
 
-// part is money with the date at which it counts.
-type part struct{ at, held, taken, refunded int64 }
-
-func (h held) equal(o held) bool {
-	return h.account == o.account && h.expires == o.expires && h.ended == o.ended && h.total == o.total &&
-		slices.Equal(h.parts, o.parts)
+// ownLimit is an account's own limit of one rule: raised before until, and then amount if it is
+// set.
+type ownLimit struct {
+	set           bool
+	amount        int64
+	until, raised int64
 }
 
-func (h held) open(now int64) bool { return h.expires > now && !h.ended }
-
-func (h held) left(now int64) (n int64) {
-	for _, p := range h.parts {
-		if h.open(now) {
-			n += p.held
-		}
+// over returns the limit that takes the place of the budget's amount.
+func (l ownLimit) over(amount, now int64) int64 {
+	switch {
+	case l.until > now:
+		return l.raised
+	case l.set:
+		return l.amount
 	}
-	return n
+	return amount
 }
 
-func (h held) on(account int) bool { return h.account == account || h.shared && account == team }
+// change carries out a setLimits.
+func (l *ownLimit) change(q spendRequest) {
+	switch {
+	case q.Default:
+		*l = ownLimit{}
+	case q.Until != 0:
+		l.until, l.raised = history.At(q.Until).UnixMicro(), q.Amount
+	default:
+		l.set, l.amount = true, q.Amount
+	}
+}
 
 func (b book) equal(other state) bool {
 	o, ok := other.(book)
-	return ok && b.time == o.time && maps.EqualFunc(b.spends, o.spends, held.equal) &&
+	return ok && b.now == o.now && maps.EqualFunc(b.spends, o.spends, held.equal) &&
 		maps.EqualFunc(b.first, o.first, func(x, y spendAnswer) bool {
-			return x.Approved == y.Approved && x.At == y.At && slices.Equal(x.Figures, y.Figures)
+			return x.At == y.At && x.same(y)
 		})
 }
 
+// same reports whether two decisions are the same, apart from their times.
+func (a spendAnswer) same(o spendAnswer) bool {
+	return a.Mistake == o.Mistake && a.Approved == o.Approved && a.Amount == o.Amount && slices.Equal(a.Figures, o.Figures)
+}
+
 func (b book) hash() uint64 {
-	h := maphash.Comparable(hashSeed, b.time)
+	h := maphash.Comparable(hashSeed, b.now)
 	for number, s := range b.spends {
 		h ^= maphash.Comparable(hashSeed, [3]int64{int64(number), int64(len(s.parts)), s.total})
 	}
@@ -81,7 +94,7 @@ func (m *spendModel) start() state { return book{} }
 // figures returns the amounts of every rule of some accounts.
 func (m *spendModel) figures(b book, of []int, now int64) (all []figure) {
 	for _, account := range of {
-		var life, window figure
+		var life, recent figure
 		for _, s := range b.spends {
 			if !s.on(account) {
 				continue
@@ -95,11 +108,12 @@ func (m *spendModel) figures(b book, of []int, now int64) (all []figure) {
 				}
 				add(&life)
 				if p.at > now-m.Length.Microseconds() {
-					add(&window)
+					add(&recent)
 				}
 			}
 		}
-		all = append(all, figure{}, life, window)
+		life.Used -= b.now[account].paid
+		all = append(all, figure{}, life, recent)
 	}
 	return all
 }
@@ -110,15 +124,14 @@ func (m *spendModel) step(before state, c *call) (after []state) {
 	latest := int64(0) // of the accounts
 	of := q.touches()
 	for _, account := range of {
-		latest = max(latest, b.time[account])
+		latest = max(latest, b.now[account].time)
 	}
 	if c.out == nil {
 		return m.unknown(b, q, latest, c.readings)
 	}
 	a, _ := c.out.(spendAnswer)
 	if first, ok := b.first[q.Number]; ok && q.Verb != remaining {
-		if a.Replayed && a.Approved == first.Approved && (a.At == first.At || first.At == 0) &&
-			slices.Equal(a.Figures, first.Figures) {
+		if a.Replayed && (a.At == first.At || first.At == 0) && a.same(first) {
 			return []state{b}
 		}
 		return nil
@@ -127,8 +140,7 @@ func (m *spendModel) step(before state, c *call) (after []state) {
 		return nil
 	}
 	for _, now := range m.times(a, latest, c.readings) {
-		if next, want := m.decide(b, q, of, now); want.Mistake == a.Mistake && want.Approved == a.Approved &&
-			slices.Equal(want.Figures, a.Figures) {
+		if next, want := m.decide(b, q, of, now); want.same(a) {
 			return []state{next}
 		}
 	}
@@ -178,25 +190,90 @@ func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, 
 	if q.Verb == remaining {
 		return b, spendAnswer{Figures: m.figures(b, of, now)}
 	}
-	a := spendAnswer{Approved: true, At: now}
-	s, known := b.spends[q.Spend]
-	s.parts = slices.Clone(s.parts)
-	number := q.Spend
+	a := spendAnswer{Approved: true, At: now, Amount: q.Amount}
+	next := book{spends: b.spends, first: maps.Clone(b.first), now: b.now}
+	if next.first == nil {
+		next.first = make(map[int]spendAnswer)
+	}
 	var err error
 	switch q.Verb {
-	case authorize, charge:
-		number = q.Number
-		s = held{account: q.Account, shared: q.Shared, total: q.Amount, parts: []part{{at: now, taken: q.Amount}}}
-		if q.Verb == authorize {
-			s.expires = now + m.TTL.Microseconds()
-			s.parts[0].held, s.parts[0].taken = q.Amount, 0
+	case authorize, charge, upTo:
+		a.Amount = m.fitting(b, q, of, now)
+		if a.Approved = a.Amount > 0; a.Approved {
+			next.put(q.Number, m.begun(q, a.Amount, now))
 		}
-		a.Approved = m.fits(b, of, now, q.Amount, q.Amount)
+	case credit:
+		for i, account := range of {
+			used := m.figures(b, of, now)[i*rules+lifetime].Used
+			next.now[account].paid += min(q.Amount, used)
+		}
+	case setLimits, freeze, unfreeze:
+		a.Amount = 0
+		next.keep(q)
+	default:
+		a.Approved, err = m.about(&next, q, of, now)
+	}
+	if err != nil {
+		return b, spendAnswer{Mistake: err.Error()}
+	}
+	if !a.Approved || q.Verb == void || q.Verb == extend {
+		a.Amount = 0
+	}
+	for _, account := range of {
+		next.now[account].time = now
+	}
+	a.Figures = m.figures(next, of, now)
+	next.first[q.Number] = a
+	return next, a
+}
+
+// put replaces a spend.
+func (b *book) put(number int, s held) {
+	if b.spends = maps.Clone(b.spends); b.spends == nil {
+		b.spends = make(map[int]held)
+	}
+	b.spends[number] = s
+}
+
+// keep carries out a request about an account alone.
+func (b *book) keep(q spendRequest) {
+	at := &b.now[q.Account]
+	switch q.Verb {
+	case setLimits:
+		at.own[q.Rule].change(q)
+	case freeze, unfreeze:
+		at.frozen = q.Verb == freeze
+	}
+}
+
+// begun returns the new spend of a request.
+func (m *spendModel) begun(q spendRequest, amount, now int64) held {
+	s := held{account: q.Account, shared: q.Shared, total: amount, parts: []part{{at: now, taken: amount}}}
+	if q.Verb == authorize || q.Hold {
+		s.expires = now + m.TTL.Microseconds()
+		s.parts[0].held, s.parts[0].taken = amount, 0
+	}
+	return s
+}
+
+// about carries out a request about an earlier spend. It reports whether the request is approved.
+func (m *spendModel) about(b *book, q spendRequest, of []int, now int64) (approved bool, err error) {
+	s, known := b.spends[q.Spend]
+	s.parts = slices.Clone(s.parts)
+	switch q.Verb {
 	case increase:
 		if err = s.usable(known, now); err == nil {
-			a.Approved = m.fits(b, of, now, q.Amount, s.total+q.Amount)
+			if !m.fits(*b, of, now, q.Amount, s.total+q.Amount) {
+				return false, nil
+			}
 			s.total += q.Amount
 			s.parts = append(s.parts, part{at: now, held: q.Amount})
+		}
+	case decrease:
+		err = s.decrease(known, q.Amount, now)
+	case extend:
+		if err = s.usable(known, now); err == nil {
+			s.expires = max(s.expires, now+m.TTL.Microseconds())
 		}
 	case capture:
 		err = s.capture(known, q.Amount, q.Final, now)
@@ -208,92 +285,47 @@ func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, 
 		err = s.refund(known, q.Amount)
 	}
 	if err != nil {
-		return b, spendAnswer{Mistake: err.Error()}
+		return false, err
 	}
-	next := book{spends: b.spends, first: maps.Clone(b.first), time: b.time}
-	if a.Approved {
-		if next.spends = maps.Clone(b.spends); next.spends == nil {
-			next.spends = make(map[int]held)
+	b.put(q.Spend, s)
+	if q.Verb == refund { // paid units that it takes back make no room again
+		for i, account := range of {
+			at := &b.now[account]
+			spent := m.figures(*b, of, now)[i*rules+lifetime].Used + at.paid
+			at.paid = min(at.paid, spent)
 		}
-		next.spends[number] = s
 	}
-	for _, account := range of {
-		next.time[account] = now
-	}
-	a.Figures = m.figures(next, of, now)
-	if next.first == nil {
-		next.first = make(map[int]spendAnswer)
-	}
-	next.first[q.Number] = a
-	return next, a
+	return true, nil
 }
 
-// fits reports whether every rule of every account agrees to n more units of a spend of a total.
+// fitting returns the units that a new spend takes: all of them or none, or of upTo the largest
+// part that fits, if that is at least Least.
+func (m *spendModel) fitting(b book, q spendRequest, of []int, now int64) int64 {
+	least := q.Amount
+	if q.Verb == upTo {
+		least = q.Least
+	}
+	for n := q.Amount; n >= least; n-- {
+		if m.fits(b, of, now, n, n) {
+			return n
+		}
+	}
+	return 0
+}
+
+// fits reports whether every rule of every account agrees to n more units of a spend of a total,
+// and no account is frozen.
 func (m *spendModel) fits(b book, of []int, now, n, total int64) bool {
 	for i, f := range m.figures(b, of, now) {
+		at, rule := &b.now[of[i/rules]], i%rules
+		most := at.own[rule].over([rules]int64{m.Single, m.Lifetime, m.Window}[rule], now)
 		sum := f.Used + f.Held + n
-		if most := [rules]int64{m.Single, m.Lifetime, m.Window}[i%rules]; i%rules == 0 && total > most ||
-			i%rules > 0 && sum > most {
+		if rule == single {
+			sum = total
+		}
+		if at.frozen || sum > most {
 			return false
 		}
 	}
 	return true
-}
-
-func (h held) usable(known bool, now int64) error {
-	switch {
-	case !known:
-		return spend.ErrUnknownSpend
-	case h.expires == 0, h.ended:
-		return spend.ErrHoldEnded
-	case h.expires <= now:
-		return spend.ErrHoldExpired
-	}
-	return nil
-}
-
-// capture takes n units of the held money, the oldest part first.
-func (h *held) capture(known bool, n int64, final bool, now int64) error {
-	if err := h.usable(known, now); err != nil {
-		return err
-	}
-	if n > h.left(now) {
-		return spend.ErrNotHeld
-	}
-	for i := range h.parts {
-		p := &h.parts[i]
-		k := min(n, p.held)
-		p.held, p.taken, n = p.held-k, p.taken+k, n-k
-	}
-	if final || h.left(now) == 0 {
-		h.end()
-	}
-	return nil
-}
-
-func (h *held) end() {
-	for i := range h.parts {
-		h.parts[i].held = 0
-	}
-	h.ended = true
-}
-
-// refund gives n units back, the newest part first.
-func (h *held) refund(known bool, n int64) error {
-	left := int64(0)
-	for _, p := range h.parts {
-		left += p.taken - p.refunded
-	}
-	switch {
-	case !known:
-		return spend.ErrUnknownSpend
-	case n > left:
-		return spend.ErrNotCaptured
-	}
-	for i := range slices.Backward(h.parts) {
-		p := &h.parts[i]
-		k := min(n, p.taken-p.refunded)
-		p.refunded, n = p.refunded+k, n-k
-	}
-	return nil
 }

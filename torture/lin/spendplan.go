@@ -3,6 +3,7 @@ package lin
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,7 @@ func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
 	shared := r.IntN(2) == 0
 	var begun, sent []spendRequest
 	for number := 1; len(p.steps) < each*clients; number++ {
-		q := newSpend(r, begun, number)
+		q := newSpend(r, begun, number, clock)
 		switch n := r.IntN(20); {
 		case n == 0 && clock:
 			q = spendRequest{Verb: tick, Seconds: 1 + r.IntN(6)}
@@ -26,8 +27,8 @@ func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
 		case n < 4 && len(sent) > 0:
 			q = sent[max(0, len(sent)-1-r.IntN(clients))] // again, and maybe at the same time
 		default:
-			q.Shared = shared
-			if q.Spend == 0 {
+			q.Shared = shared && !q.Verb.alone()
+			if q.Verb.begins() {
 				begun = append(begun, q)
 			}
 			sent = append(sent, q)
@@ -38,32 +39,50 @@ func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
 	return p
 }
 
-// newSpend returns a request that begins a spend, or one about a spend that began lately.
-func newSpend(r *rand.Rand, begun []spendRequest, number int) spendRequest {
-	q := spendRequest{Verb: authorize, Number: number, Account: r.IntN(team), Amount: 1 + r.Int64N(25)}
-	n := r.IntN(12)
-	if len(begun) == 0 {
-		n = 0
-	}
-	if n == 1 {
-		q.Verb = charge
-	}
-	if n > 3 {
+// verbs are the verbs of the requests, as often as they are drawn.
+var verbs = slices.Concat(
+	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6),
+	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit}, 4), slices.Repeat([]verb{refund}, 8),
+	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend}, 3), slices.Repeat([]verb{setLimits}, 2), []verb{freeze},
+)
+
+// newSpend returns a request that begins a spend, one about a spend that began lately, or one about
+// an account. clock tells whether the history has the ledger's clock.
+func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendRequest {
+	q := spendRequest{Verb: verbs[r.IntN(len(verbs))], Number: number, Account: r.IntN(team), Amount: 1 + r.Int64N(25)}
+	switch q.Verb {
+	case authorize, charge, credit:
+	case upTo:
+		q.Least, q.Hold = 1+r.Int64N(q.Amount), r.IntN(2) == 0
+	case setLimits:
+		q.Account, q.Rule = r.IntN(accounts), r.IntN(rules)
+		if q.Default = r.IntN(2) == 0; q.Default {
+			q.Amount = 0
+		} else if q.Amount = leastLimits[q.Rule] - r.Int64N(1+leastLimits[q.Rule]/2); clock && r.IntN(2) == 0 {
+			q.Until = 1 + r.IntN(mostSeconds)
+		}
+	case freeze, unfreeze:
+		q.Account, q.Amount = r.IntN(accounts), 0
+	default:
+		if len(begun) == 0 {
+			q.Verb = authorize
+			break
+		}
 		of := begun[max(0, len(begun)-1-r.IntN(2*clients))]
 		q.Account, q.Spend, q.Amount = of.Account, of.Number, 1+r.Int64N(12)
-	}
-	switch n {
-	case 4:
-		q.Verb = increase
-	case 5, 6, 7:
-		q.Verb, q.Final = capture, r.IntN(2) == 0
-	case 8, 9:
-		q.Verb, q.Amount = void, 0
-	case 10, 11:
-		q.Verb = refund
+		q.Final = q.Verb == capture && r.IntN(2) == 0
+		if q.Verb == void || q.Verb == extend {
+			q.Amount = 0
+		}
 	}
 	return q
 }
+
+// begins reports whether a request begins a spend.
+func (v verb) begins() bool { return v == authorize || v == charge || v == upTo }
+
+// alone reports whether a request is about an account alone.
+func (v verb) alone() bool { return v == setLimits || v == freeze || v == unfreeze }
 
 // allAccounts reads every account.
 func allAccounts() (all []request) {
@@ -73,11 +92,19 @@ func allAccounts() (all []request) {
 	return all
 }
 
+// leastLimits are the smallest amounts of the rules of newBudget, so that every budget allows an
+// account's own limit of as much.
+var leastLimits = [rules]int64{single: 30, lifetime: 80, window: 40}
+
+// mostSeconds is about the number of seconds by which the clock moves in a history.
+const mostSeconds = 60
+
 // newBudget returns a budget for a history with the ledger's clock: holds expire, and money leaves
 // the window.
 func newBudget(r *rand.Rand) *budget {
 	return &budget{
-		Single: 30, Lifetime: 80 + r.Int64N(200), Window: 40 + r.Int64N(60),
+		Single: leastLimits[single], Lifetime: leastLimits[lifetime] + r.Int64N(200),
+		Window: leastLimits[window] + r.Int64N(60),
 		Length: time.Duration(5+r.IntN(20)) * time.Second, TTL: time.Duration(5+r.IntN(30)) * time.Second,
 	}
 }
