@@ -71,6 +71,7 @@ func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
 		"cache_describe":  pgx.QueryExecModeCacheDescribe,
 		"exec":            pgx.QueryExecModeExec,
 	}[mode]
+	compiled := pgtest.Compiled(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +106,9 @@ func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
 		t.Fatal(err)
 	}
 	pool.Close() // the server counts at the latest when a session ends
+	if plans := compiled(); len(plans) > 0 {
+		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
+	}
 	var seq, index, updates int
 	for deadline := time.Now().Add(30 * time.Second); updates == 0; {
 		var sessions int

@@ -3,4 +3,6 @@
 SELECT set_config('enable_seqscan', CASE WHEN set_config('brim.enable_seqscan',
            current_setting('enable_seqscan'), true) IS NOT NULL THEN 'off' END, true),
        set_config('enable_bitmapscan', CASE WHEN set_config('brim.enable_bitmapscan',
-           current_setting('enable_bitmapscan'), true) IS NOT NULL THEN 'off' END, true)
+           current_setting('enable_bitmapscan'), true) IS NOT NULL THEN 'off' END, true),
+       set_config('jit', CASE WHEN set_config('brim.jit',
+           current_setting('jit'), true) IS NOT NULL THEN 'off' END, true)

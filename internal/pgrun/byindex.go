@@ -23,7 +23,7 @@ var (
 )
 
 // QueueByIndex has the server plan the statements that follow in the transaction without plans that
-// read a whole table.
+// read a whole table, and run the plans without compiling them.
 func QueueByIndex(b *pgx.Batch) { b.Queue(byIndex) }
 
 // WrapByIndex does the same for the statements of a batch in a transaction that belongs to the

@@ -47,6 +47,7 @@ func growUnderPlans(t *testing.T, plans, state string) {
 	cfg.MaxConns = 1
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = plans
 	cfg.ConnConfig.RuntimeParams["application_name"] = schema
+	compiled := pgtest.Compiled(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +71,9 @@ func growUnderPlans(t *testing.T, plans, state string) {
 		everyStatement(t, l, pool, fmt.Sprint("after", n))
 	}
 	pool.Close() // the server counts at the latest when a session ends
+	if plans := compiled(); len(plans) > 0 {
+		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
+	}
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		var sessions int
 		if err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions); err != nil {
