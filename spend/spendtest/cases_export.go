@@ -189,9 +189,9 @@ func (s *sequence) exported() error {
 	}
 	for _, account := range s.accounts {
 		used := int64(0)
-		for _, sp := range s.model.spends {
-			if slices.Contains(sp.accounts, account) {
-				used += sp.refundable()
+		for _, v := range s.model.moves {
+			if v.account == account && v.at > s.model.pruned[account] {
+				used += v.used
 			}
 		}
 		if sums[account] != used {

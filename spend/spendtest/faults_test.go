@@ -147,4 +147,9 @@ var broken = []brokenCase{
 	{answersLast, random},
 	{keepsLostEntries, random},
 	{togetherReversed, random},
+	{neverDrops, random},
+	{dropsTooMuch, random},
+	{neverPrunesIDs, random},
+	{prunesIDsEarly, random},
+	{prunesOpenHolds, random},
 }

@@ -21,6 +21,7 @@ type model struct {
 	own    map[string]own    // limits of accounts, by account and rule
 	frozen map[string]string // reasons, by account
 	moves  []modelMove
+	pruned map[string]int64 // entries of this date and before are gone, by account
 }
 
 // own is an account's own limits for a rule.
@@ -40,6 +41,7 @@ type modelSpend struct {
 	gross    int64
 	countAt  int64 // date at which it counts as a spend
 	counts   bool  // as a spend, unless it has expired with nothing captured
+	gone     bool  // Prune has removed the ID
 }
 
 type modelPart struct{ at, held, taken, refunded int64 }
@@ -70,7 +72,7 @@ type modelRule struct {
 func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
-		own: make(map[string]own), frozen: make(map[string]string),
+		own: make(map[string]own), frozen: make(map[string]string), pruned: make(map[string]int64),
 	}
 }
 

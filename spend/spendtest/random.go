@@ -50,7 +50,7 @@ const steps = 10
 
 // Random runs random sequences of requests and compares every answer with a
 // model: charges, authorizations, increases, captures, voids, refunds, records,
-// expiries, retries, lost transactions and changes of rules. After every step it
+// expiries, retries, lost transactions, prunes and changes of rules. After every step it
 // compares all figures; see [Harness].CompareRarely. With -short, it runs a tenth
 // of the sequences.
 //
@@ -102,6 +102,7 @@ func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequen
 					group = append(group, &sequence{
 						t: t, h: h, l: l, clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))),
 						name: fmt.Sprintf("m%d-%d", seed, n-i), model: newModel(),
+						prunes: prunes(n - i),
 					})
 				}
 				run(t, group, done)
@@ -174,6 +175,8 @@ type sequence struct {
 	rules    []modelRule // in use: those of all that the last change has left
 	budgets  *spend.Budgets
 	accounts []string
+	prunes   bool
+	keep     int64 // the lifetime of IDs in a sequence that prunes; 0 in any other
 	ids      int
 	sent     []sent
 	told     []string
@@ -182,6 +185,7 @@ type sequence struct {
 
 // sent is a request with its first answer.
 type sent struct {
+	id    string
 	again func(*spend.Budgets) (spend.Decision, error)
 	first spend.Decision
 }
@@ -190,7 +194,10 @@ func (s *sequence) begin() error {
 	s.accounts = []string{"a", "b"}
 	s.all = s.someRules()
 	s.rules = slices.Clone(s.all)
-	return s.use()
+	if err := s.use(); err != nil {
+		return err
+	}
+	return s.beginPruning()
 }
 
 func (s *sequence) end() error {
@@ -252,7 +259,7 @@ func (s *sequence) use() (err error) {
 	for _, r := range s.rules {
 		b.Rules = append(b.Rules, r.rule())
 	}
-	s.budgets, err = spend.New(s.l, b, nil)
+	s.budgets, err = spend.New(s.l, b, s.options())
 	return err
 }
 
@@ -265,12 +272,13 @@ func (s *sequence) advance() {
 		s.clock.us.Add(tick * s.r.Int64N(64*60))
 	}
 	if s.r.IntN(20) == 0 {
-		s.clock.us.Add(dayLength / 2)
+		s.clock.us.Add((1 + s.r.Int64N(8)) * dayLength / 2)
 	}
 }
 
 // change changes amounts and leaves out some rules. A Leaky rule is never left out,
-// because a new one starts empty.
+// because a new one starts empty. In a sequence that prunes, no rule is left out,
+// because entries that it would count when it is back may be gone.
 func (s *sequence) change() error {
 	s.rules = nil
 	for i := range s.all {
@@ -286,7 +294,7 @@ func (s *sequence) change() error {
 			r.credits = !r.credits
 		}
 		r.most = max(r.most, r.limit)
-		if r.kind == "leaky" || s.r.IntN(3) > 0 {
+		if r.kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
 			s.rules = append(s.rules, *r)
 		}
 	}
@@ -341,14 +349,14 @@ func (s *sequence) compareAll() error {
 
 // send sends a request and keeps it for retries. Now and then it first sends the
 // request into a transaction that is lost.
-func (s *sequence) send(call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
+func (s *sequence) send(id string, call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
 		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = call(s.budgets.With(l)) })
 		s.tell("lost")
 	}
 	d, err := call(s.budgets)
 	if err == nil {
-		s.sent = append(s.sent, sent{call, d})
+		s.sent = append(s.sent, sent{id, call, d})
 	}
 	return d, err
 }

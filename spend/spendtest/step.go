@@ -11,6 +11,9 @@ import (
 
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
+	if s.keep > 0 && s.r.IntN(6) == 0 {
+		return s.prune()
+	}
 	switch n := s.r.IntN(100); {
 	case n < 15:
 		return s.charge("spend")
@@ -94,7 +97,7 @@ func (s *sequence) charge(how string) error {
 		sp.expires = now + r.TTL.Microseconds()
 	case "record":
 		if s.r.IntN(2) == 0 {
-			at -= tick * s.r.Int64N(64*60)
+			at -= tick * s.r.Int64N(64*100)
 			r.Dated = time.UnixMicro(at)
 		}
 		if trial := *sp; s.r.IntN(8) == 0 {
@@ -114,7 +117,7 @@ func (s *sequence) charge(how string) error {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
 	}
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) {
+	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) {
 		switch how {
 		case "spend":
 			return b.Charge(context.Background(), r)
@@ -125,7 +128,10 @@ func (s *sequence) charge(how string) error {
 	})
 	s.tell("%s %s %v %v of %d: %t %v", how, r.ID, sp.accounts, r.Tags, n, d.Approved, err)
 	var want error
-	if how == "record" && s.model.overfills(s.rules, sp, n, now) {
+	switch {
+	case !r.Dated.IsZero() && s.model.gone(sp.accounts, at):
+		want = spend.ErrRequest
+	case how == "record" && s.model.overfills(s.rules, sp, n, now):
 		want = spend.ErrAmount
 	}
 	if bad := refuses(err, want); bad != nil || want != nil {
@@ -170,6 +176,8 @@ func (s *sequence) mostly(wanted func(*modelSpend) bool) (string, *modelSpend) {
 // usable returns the error that a call on the hold must return.
 func (s *sequence) usable(sp *modelSpend) error {
 	switch {
+	case sp.gone:
+		return spend.ErrUnknownSpend
 	case sp.ended || sp.expires == 0:
 		return spend.ErrHoldEnded
 	case !sp.alive(s.clock.us.Load()):
@@ -186,7 +194,7 @@ func (s *sequence) increase() error {
 	r := spend.IncreaseRequest{ID: s.id(), HoldID: id, Amount: money(s.amount())}
 	n, now := r.Amount.Minor, s.clock.us.Load()
 	r.Amount = s.scaled(r.Amount)
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
+	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
 	s.tell("increase %s of %s by %d: %t %v", r.ID, id, n, d.Approved, err)
 	want := s.usable(sp)
 	if bad := refuses(err, want); bad != nil || want != nil {
@@ -223,13 +231,13 @@ func (s *sequence) capture() error {
 	}
 	n := r.Amount.Minor
 	r.Amount = s.scaled(r.Amount)
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
+	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
 	s.tell("capture %s of %s, %d, final %t, force %t: %v", r.ID, id, n, r.Final, r.Force, err)
 	want := s.usable(sp)
 	if want == nil && n > sp.held(now) {
 		want = spend.ErrNotHeld
 	}
-	if r.Force && n > 0 {
+	if r.Force && n > 0 && !sp.gone {
 		want = nil
 		if s.model.overfills(s.rules, sp, n-sp.held(now), now) {
 			want = spend.ErrAmount
@@ -251,7 +259,7 @@ func (s *sequence) void() error {
 		return nil
 	}
 	r := spend.VoidRequest{ID: s.id(), HoldID: id}
-	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Void(context.Background(), r) })
+	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Void(context.Background(), r) })
 	s.tell("void %s of %s: %v", r.ID, id, err)
 	want := s.usable(sp)
 	if bad := refuses(err, want); bad != nil || want != nil {
@@ -274,10 +282,13 @@ func (s *sequence) refund() error {
 		n = 1 + s.r.Int64N(left)
 	}
 	r := spend.RefundRequest{ID: s.id(), SpendID: id, Amount: s.scaled(money(n))}
-	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
+	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
 	s.tell("refund %s of %s, %d: %v", r.ID, id, n, err)
 	var want error
-	if n > sp.refundable() {
+	switch {
+	case sp.gone:
+		want = spend.ErrUnknownSpend
+	case n > sp.refundable():
 		want = spend.ErrNotCaptured
 	}
 	if bad := refuses(err, want); bad != nil || want != nil {

@@ -30,7 +30,7 @@ func (s *sequence) together() error {
 			return fmt.Errorf("%s, sent together with others: %w", r.ID, err)
 		}
 		s.sent = append(s.sent, sent{
-			func(b *spend.Budgets) (spend.Decision, error) { return b.Charge(context.Background(), r) }, a.Decision,
+			r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Charge(context.Background(), r) }, a.Decision,
 		})
 		if a.Decision.Approved {
 			s.model.charge(s.rules, r.ID, spends[i], false, n, now, now)

@@ -36,7 +36,7 @@ func (s *sequence) setLimit() error {
 		o.until, o.raised = l.Until.UnixMicro(), n
 	}
 	req := spend.LimitsRequest{ID: s.id(), Account: account, Limits: []spend.RuleLimit{l}}
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.SetLimits(context.Background(), req) })
+	d, err := s.send(req.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.SetLimits(context.Background(), req) })
 	s.tell("limit %s of %s: %+v: %v", req.ID, account, l, err)
 	var want error
 	if !l.Default && n > r.most {
@@ -59,7 +59,7 @@ func (s *sequence) freeze() error {
 	if s.model.frozen[r.Account] == "" || s.r.IntN(4) == 0 {
 		call, r.Reason = (*spend.Budgets).Freeze, "lost "+r.ID
 	}
-	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return call(b, context.Background(), r) })
+	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return call(b, context.Background(), r) })
 	s.tell("freeze %s of %s: %q: %v", r.ID, r.Account, r.Reason, err)
 	if err == nil {
 		s.model.frozen[r.Account] = r.Reason
@@ -77,7 +77,7 @@ func (s *sequence) upTo() error {
 		r.TTL = time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
 		sp.expires = now + r.TTL.Microseconds()
 	}
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.UpTo(context.Background(), r) })
+	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.UpTo(context.Background(), r) })
 	s.tell("up to %s %v %v of %d to %d, hold %t: %d %v", r.ID, sp.accounts, r.Tags, r.Least.Minor, r.Amount.Minor, r.Hold, d.Amount.Minor, err)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *sequence) decrease() error {
 		r.Amount = money(1 + s.r.Int64N(held))
 	}
 	n := r.Amount.Minor
-	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Decrease(context.Background(), r) })
+	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Decrease(context.Background(), r) })
 	s.tell("decrease %s of %s by %d: %v", r.ID, id, n, err)
 	want := s.usable(sp)
 	if want == nil && n > sp.held(now) {
@@ -134,7 +134,7 @@ func (s *sequence) extend() error {
 		return nil
 	}
 	r := spend.ExtendRequest{ID: s.id(), HoldID: id, TTL: time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond}
-	_, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Extend(context.Background(), r) })
+	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Extend(context.Background(), r) })
 	s.tell("extend %s of %s by %v: %v", r.ID, id, r.TTL, err)
 	want := s.usable(sp)
 	if bad := refuses(err, want); bad != nil || want != nil {
@@ -197,6 +197,9 @@ func (s *sequence) found() error {
 	id := s.model.order[s.r.IntN(len(s.model.order))]
 	sp := s.model.spends[id]
 	got, err := s.budgets.Get(context.Background(), id)
+	if sp.gone {
+		return refuses(err, spend.ErrUnknownSpend)
+	}
 	if err != nil || got.Spend == nil {
 		return fmt.Errorf("get %s: %+v, %w", id, got, err)
 	}
@@ -222,7 +225,7 @@ func (s *sequence) credit() error {
 		other := s.other(r.Account)
 		r.Also, accounts = []spend.Account{{Budget: s.name, Name: other}}, append(accounts, other)
 	}
-	d, err := s.send(func(b *spend.Budgets) (spend.Decision, error) { return b.Credit(context.Background(), r) })
+	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Credit(context.Background(), r) })
 	s.tell("credit %s %v %v of %d: %v", r.ID, accounts, r.Tags, r.Amount.Minor, err)
 	if err != nil {
 		return err
