@@ -126,7 +126,7 @@ func (u *tally) report(a *account) Usage {
 	case leaky:
 		st := u.bucket.State(u.limit, now, anySkew)
 		show.Used, show.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
-		show.Remaining = in(int64(math.Floor(st.Capacity - st.Level - st.Held)))
+		show.Remaining = in(leakyRoom(&st))
 		if st.Level > 0 && st.Held == 0 && u.amounts.until == maxTime {
 			op := store.Op{Bucket: u.limit.For(u.name), Amount: float64(show.Remaining.Minor + 1)}
 			show.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
@@ -138,6 +138,20 @@ func (u *tally) report(a *account) Usage {
 		}
 	}
 	return show
+}
+
+// leakyRoom returns the largest amount that fits into a bucket. The sum that [store.Record.Fill]
+// compares with the capacity decides: the difference may be rounded to another whole number. See
+// overfills for the last case.
+func leakyRoom(st *store.State) int64 {
+	n := math.Floor(st.Capacity - st.Level - st.Held)
+	switch used := st.Level + st.Held; {
+	case used+n > st.Capacity:
+		n--
+	case used+n+1 <= st.Capacity:
+		n++
+	}
+	return min(int64(n), store.MaxAmount-int64(math.Ceil(st.Level))-int64(st.Held))
 }
 
 // timeAfter returns the time d after now, or the zero time for [store.Never].

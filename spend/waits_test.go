@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -17,9 +18,14 @@ import (
 // approved, and not a microsecond before. At GrowsAt more remains, and not a microsecond before.
 // The entries add up to the figures, and none of them is empty.
 func TestWaitsAreTheShortest(t *testing.T) {
+	first, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
 	waits, grows := make(map[string]int), make(map[string]int)
-	for seed := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, 0))
+	for n := first; n < first+60; n++ {
+		t.Logf("BRIM_SEED=%d repeats the history from here", n)
+		r := rand.New(rand.NewPCG(n, 0))
 		l := newTestLedger(t)
 		rules := []spend.Rule{
 			spend.Rolling("window", cents(100), 2*day),
@@ -28,7 +34,7 @@ func TestWaitsAreTheShortest(t *testing.T) {
 			spend.Count("often", 6, 2*day),
 			spend.Lifetime("ever", cents(2000)),
 		}
-		rule := rules[seed%uint64(len(rules))]
+		rule := rules[n%uint64(len(rules))]
 		if r.IntN(2) == 0 {
 			rule = rule.Matching("kind", "some")
 		}
@@ -44,22 +50,22 @@ func TestWaitsAreTheShortest(t *testing.T) {
 			if r.IntN(4) == 0 {
 				req.Tags = nil
 			}
-			switch n := r.IntN(10); {
-			case n < 4:
+			switch how := r.IntN(10); {
+			case how < 4:
 				req.TTL = time.Duration(1 + r.Int64N(int64(3*day)))
 				_, err = b.Authorize(t.Context(), req)
 				spends = append(spends, id)
-			case n < 7:
+			case how < 7:
 				_, err = b.Charge(t.Context(), req)
 				spends = append(spends, id)
-			case n < 8 && len(spends) > 0:
+			case how < 8 && len(spends) > 0:
 				old := spends[r.IntN(len(spends))]
 				// It may have ended, or have less than the amount.
 				_, _ = b.Capture(t.Context(), spend.CaptureRequest{
 					ID: id, HoldID: old, Amount: cents(1 + r.Int64N(20)), Final: r.IntN(3) == 0, Force: r.IntN(3) == 0,
 				})
 				_, _ = b.Increase(t.Context(), spend.IncreaseRequest{ID: "more " + id, HoldID: old, Amount: cents(1 + r.Int64N(9))})
-			case n < 9 && len(spends) > 0:
+			case how < 9 && len(spends) > 0:
 				old := spends[r.IntN(len(spends))]
 				_, _ = b.Refund(t.Context(), spend.RefundRequest{ID: id, SpendID: old, Amount: cents(1 + r.Int64N(10))})
 			default:
@@ -89,26 +95,26 @@ func TestWaitsAreTheShortest(t *testing.T) {
 					t.Fatal(err)
 				}
 				if after[i].Remaining.Minor <= u.Remaining.Minor || before[i].Remaining.Minor > u.Remaining.Minor {
-					t.Fatalf("seed %d, step %d, rule %s: %v remains, %v at GrowsAt, and %v a microsecond before",
-						seed, step, u.Rule, u.Remaining, after[i].Remaining, before[i].Remaining)
+					t.Fatalf("BRIM_SEED=%d, step %d, rule %s: %v remains, %v at GrowsAt, and %v a microsecond before",
+						n, step, u.Rule, u.Remaining, after[i].Remaining, before[i].Remaining)
 				}
 			}
 			l.now = now
 		}
 		if err := b.Verify(t.Context(), "a"); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("BRIM_SEED=%d: %v", n, err)
 		}
 		for e, err := range b.History(t.Context(), "a", nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if empty := e.Used.Minor == 0 && e.Held.Minor == 0; empty != (e.Kind == "decline") {
-				t.Fatalf("seed %d: %+v; want a change of money in each entry but those of declines", seed, e)
+				t.Fatalf("BRIM_SEED=%d: %+v; want a change of money in each entry but those of declines", n, e)
 			}
 		}
 		// The waits of declines, for every amount.
-		for n := int64(1); n <= 130; n += 3 {
-			ask := spend.Request{Account: "a", Amount: cents(n), Tags: tag}
+		for amount := int64(1); amount <= 130; amount += 3 {
+			ask := spend.Request{Account: "a", Amount: cents(amount), Tags: tag}
 			d, err := b.AbleToAccept(t.Context(), ask)
 			if err != nil {
 				t.Fatal(err)
@@ -129,8 +135,8 @@ func TestWaitsAreTheShortest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if l.now = now; !after.Approved || before.Approved {
-				t.Fatalf("seed %d, rule %s: %d cents have RetryAfter %v; approved then: %v, and a microsecond before: %v",
-					seed, d.Declines[0].Rule, n, d.RetryAfter, after.Approved, before.Approved)
+				t.Fatalf("BRIM_SEED=%d, rule %s: %d cents have RetryAfter %v; approved then: %v, and a microsecond before: %v",
+					n, d.Declines[0].Rule, amount, d.RetryAfter, after.Approved, before.Approved)
 			}
 		}
 	}

@@ -89,6 +89,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "spend.db")
 	answers := make(map[int]string)
+	r := rand.New(rand.NewPCG(spendload.Seed(t), 3))
 	kills, from := 0, 0
 	for ; from < once.Sends(); kills++ {
 		cmd := exec.Command(os.Args[0])
@@ -105,12 +106,12 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		// machine is killed as often as a slow one. Some come while the program opens the file.
 		kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
 		if kills%8 == 7 {
-			kill.Reset(rand.N(100 * time.Millisecond))
+			kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
 		}
 		lines := bufio.NewScanner(out)
-		for left := rand.N(400); lines.Scan(); left-- {
+		for left := r.IntN(400); lines.Scan(); left-- {
 			if left == 0 {
-				kill.Reset(rand.N(2 * time.Millisecond))
+				kill.Reset(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
 			}
 			var n int
 			var answer string

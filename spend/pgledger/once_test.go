@@ -31,12 +31,16 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	schema := migrated(t, direct)
 	var cuts atomic.Int64
 	var stop atomic.Bool
+	var drawing sync.Mutex
+	r := rand.New(rand.NewPCG(spendload.Seed(t), 2))
 	proxy, err := wire.New(pgtest.URL(t), func(_ *wire.Link, _ wire.Direction, piece []byte) wire.Fate {
-		if stop.Load() || rand.IntN(15) != 0 {
+		drawing.Lock()
+		defer drawing.Unlock()
+		if stop.Load() || r.IntN(15) != 0 {
 			return wire.Pass(piece)
 		}
 		cuts.Add(1)
-		return wire.Fate{Pass: rand.IntN(len(piece) + 1), End: wire.Close} // within a message, mostly
+		return wire.Fate{Pass: r.IntN(len(piece) + 1), End: wire.Close} // within a message, mostly
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +104,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 }
 
 // childEnv, in the environment, makes this test binary a second process. Its value is a
-// connection string and a schema.
+// connection string, a schema, the number of the round, and a seed.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
 // TestRaces has 64 goroutines that spend 1.00 each against 100.00, by their own ledgers and by
@@ -121,15 +125,16 @@ func TestProcesses(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)
 	l := over(t, pool, &postgres.Options{Schema: schema})
+	seed := spendload.Seed(t)
 	const processes = 4
 	for round := range 3 {
 		approved, over := 0, 0
 		var outs []*bufio.Reader
 		var ins []io.WriteCloser
 		var cmds []*exec.Cmd
-		for range processes {
+		for i := range processes {
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", childEnv, pgtest.URL(t), schema, round))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", childEnv, pgtest.URL(t), schema, round, seed+uint64(round*processes+i)))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()
 			if err != nil {
@@ -194,7 +199,8 @@ const tries = 200
 func processChild(args string) error {
 	var url, schema string
 	var round int
-	if _, err := fmt.Sscan(args, &url, &schema, &round); err != nil {
+	var seed uint64
+	if _, err := fmt.Sscan(args, &url, &schema, &round, &seed); err != nil {
 		return err
 	}
 	pool, err := pgxpool.New(context.Background(), url)
@@ -219,11 +225,11 @@ func processChild(args string) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), 64, tries, 1_00, 1_00)
+	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), seed, 64, tries, 1_00, 1_00)
 	if err != nil {
 		return err
 	}
-	random, err := spendload.Race(l, fmt.Sprint("random:", round), 64, tries, 1, 90)
+	random, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 90)
 	if err != nil {
 		return err
 	}

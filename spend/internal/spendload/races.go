@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -20,10 +21,21 @@ func raceBudgets(l ledger.Ledger) (*spend.Budgets, error) {
 	}}, nil)
 }
 
+// Seed returns the seed of BRIM_SEED, or a new one, and logs it.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	n, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("BRIM_SEED=%d repeats what is random here, and not the order of goroutines and processes", n)
+	return n
+}
+
 // Race has goroutines charge random amounts from least to most, in cents, to
-// one account of 100.00 EUR a month. It stops after the given number of tries
-// and returns the sum of the approved amounts.
-func Race(l ledger.Ledger, account string, goroutines, tries int, least, most int64) (approved int64, err error) {
+// one account of 100.00 EUR a month. The amounts come from a seed. Race stops
+// after the given number of tries and returns the sum of the approved amounts.
+func Race(l ledger.Ledger, account string, seed uint64, goroutines, tries int, least, most int64) (approved int64, err error) {
 	b, err := raceBudgets(l)
 	if err != nil {
 		return 0, err
@@ -31,13 +43,13 @@ func Race(l ledger.Ledger, account string, goroutines, tries int, least, most in
 	var tried, sum atomic.Int64
 	errs := make(chan error, goroutines)
 	var wg sync.WaitGroup
-	for range goroutines {
+	for g := range goroutines {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			r := rand.New(rand.NewPCG(seed, uint64(g)))
 			for tried.Add(1) <= int64(tries) {
 				n := least + r.Int64N(most-least+1)
 				d, err := b.Charge(context.Background(), spend.Request{
-					ID: fmt.Sprintf("races-%x", r.Uint64()), Account: account, Amount: euros(n),
+					ID: fmt.Sprintf("races-%x", rand.Uint64()), Account: account, Amount: euros(n),
 				})
 				switch {
 				case err != nil:
@@ -62,6 +74,7 @@ func Race(l ledger.Ledger, account string, goroutines, tries int, least, most in
 // times. Charges of random amounts never exceed 100.00, and the remainder
 // still fits exactly. With -short, it makes one run instead of three.
 func Races(t *testing.T, ledgers []ledger.Ledger) {
+	from := Seed(t)
 	b, err := raceBudgets(ledgers[0])
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +84,11 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 		accounts = 1
 	}
 	for i := range accounts {
-		if sum := race(t, ledgers, fmt.Sprint("ones:", i), 1_00, 1_00); sum != 100_00 {
+		if sum := race(t, ledgers, fmt.Sprint("ones:", i), from, 1_00, 1_00); sum != 100_00 {
 			t.Errorf("%d charges of 1.00 were approved; want exactly 100", sum/1_00)
 		}
 		account := fmt.Sprint("random:", i)
-		sum := race(t, ledgers, account, 1, 90)
+		sum := race(t, ledgers, account, from+uint64(i*len(ledgers)), 1, 90)
 		if sum > 100_00 || sum < 90_00 {
 			t.Errorf("charges of %d cents were approved; want 9000 to 10000", sum)
 		}
@@ -114,12 +127,12 @@ func remainder(t *testing.T, b *spend.Budgets, account string, left int64) {
 }
 
 // race shares 64 goroutines and 400 tries among the ledgers.
-func race(t *testing.T, ledgers []ledger.Ledger, account string, least, most int64) (sum int64) {
+func race(t *testing.T, ledgers []ledger.Ledger, account string, seed uint64, least, most int64) (sum int64) {
 	var total atomic.Int64
 	var wg sync.WaitGroup
-	for _, l := range ledgers {
+	for i, l := range ledgers {
 		wg.Go(func() {
-			n, err := Race(l, account, 64/len(ledgers), 400/len(ledgers), least, most)
+			n, err := Race(l, account, seed+uint64(i), 64/len(ledgers), 400/len(ledgers), least, most)
 			if err != nil {
 				t.Error(err)
 			}
