@@ -52,20 +52,44 @@ func TestStranger(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// A machine that stands still for longer than the callers stay beyond their deadlines
-			// leaves outcomes unknown. It does not stand still each time.
-			for attempt := 1; c.hold(t) > 0 && !t.Failed(); attempt++ {
-				if attempt == 5 {
-					t.Errorf("outcomes were unknown in each of %d runs; want none: nothing was applied", attempt)
-				}
-			}
+			several(t, c.hold)
 		})
 	}
 }
 
-// hold runs a case on a table of its own. It returns the number of late calls whose outcome is
-// unknown.
-func (c stranger) hold(t *testing.T) (unknown int) {
+// several runs a case until it sees no trouble, and at most five times. A machine that stands still
+// for longer than callers stay beyond their deadlines leaves outcomes unknown, and slows some
+// callers down. It does not do so each time.
+func several(t *testing.T, run func(*testing.T) (trouble string)) {
+	t.Helper()
+	for attempt := 1; ; attempt++ {
+		trouble := run(t)
+		if trouble == "" || t.Failed() {
+			return
+		}
+		if attempt == 5 {
+			t.Fatalf("%s, in each of %d runs", trouble, attempt)
+		}
+	}
+}
+
+// calm is the time in which tests count the calls of others before a stranger disturbs them for a
+// second.
+const calm = 250 * time.Millisecond
+
+// slowed tells of others who made so few calls in a second that the stranger has slowed them down
+// to less than half of their rate. before is their number of calls in calm.
+func slowed(t *testing.T, others, before int64) (trouble string) {
+	t.Helper()
+	t.Logf("%d calls of others in a second, and %d in %v undisturbed", others, before, calm)
+	if others < 2*before {
+		return fmt.Sprintf("others made %d calls in a second, and %d in %v undisturbed", others, before, calm)
+	}
+	return ""
+}
+
+// hold runs a case on a table of its own. trouble may come from a slow machine.
+func (c stranger) hold(t *testing.T) (trouble string) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=8"))
@@ -73,6 +97,26 @@ func (c stranger) hold(t *testing.T) (unknown int) {
 	if !c.missing {
 		fill(t, s, op(steady.For("held"), 1, store.IfFits))
 	}
+	for n := range 100 {
+		fill(t, s, op(steady.For(fmt.Sprint("other", n)), 1, store.IfFits))
+	}
+	others := func(ctx context.Context) (calls int64) {
+		for ; ctx.Err() == nil; calls++ {
+			one, two := fmt.Sprint("other", calls%50), fmt.Sprint("other", 50+calls%50)
+			fill(t, s, op(steady.For(one), 1, store.IfFits))
+			fill(t, s, store.Op{Bucket: steady.For(one), Hold: 1})
+			if _, err := s.Apply(t.Context(), store.Txn{
+				op(steady.For(one), 1, store.IfFits), op(steady.For(two), 1, store.IfFits),
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return calls
+	}
+	quiet, end := context.WithTimeout(t.Context(), calm)
+	defer end()
+	before := others(quiet)
+
 	tx, err := admin.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -116,22 +160,7 @@ func (c stranger) hold(t *testing.T) (unknown int) {
 			}
 		})
 	}
-	// Others go on while the deadlines pass.
-	for done, n := late.Done(), 0; done != nil; n++ {
-		select {
-		case <-done:
-			done = nil
-		default:
-		}
-		one, two := fmt.Sprint("other", n%50), fmt.Sprint("other", 50+n%50)
-		fill(t, s, op(steady.For(one), 1, store.IfFits))
-		fill(t, s, store.Op{Bucket: steady.For(one), Hold: 1})
-		if _, err := s.Apply(t.Context(), store.Txn{
-			op(steady.For(one), 1, store.IfFits), op(steady.For(two), 1, store.IfFits),
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	disturbed := others(late) // they go on while the deadlines pass
 	wg.Wait()
 	if c.commit {
 		err = tx.Commit(t.Context())
@@ -148,84 +177,119 @@ func (c stranger) hold(t *testing.T) (unknown int) {
 	}
 	units := maybe["try"] + maybe["fillup"] + maybe["several"]
 	within("level that a patient caller saw", (<-patient).Level, c.after, c.after+units)
-	end := stateOf(t, s, "held")
-	within("level", end.Level, c.after, c.after+units)
-	within("held", end.Held, 0, maybe["hold"])
+	held := stateOf(t, s, "held")
+	within("level", held.Level, c.after, c.after+units)
+	within("held", held.Held, 0, maybe["hold"])
 	within("level of the free bucket", stateOf(t, s, "free").Level, 0, maybe["several"])
 	clean(t, pool)
-	return len(maybe)
+	if len(maybe) > 0 {
+		return fmt.Sprintf("the outcomes of %d late calls were unknown, want none: nothing was applied", len(maybe))
+	}
+	return slowed(t, disturbed, before)
+}
+
+// many is a number of buckets, some of which a stranger locks.
+type many struct {
+	name       string
+	keys, held int
+	pulse      time.Duration // how long the locks come and go; 0: they stay
 }
 
 // TestStrangerHoldsMany locks several rows, or all of them, under callers that come back when they
-// are answered. No unit is lost or made, however the calls end.
+// are answered. No unit is lost or made, however the calls end, and callers of other rows go on.
 func TestStrangerHoldsMany(t *testing.T) {
 	leakFree(t)
-	for _, c := range []struct {
-		name       string
-		keys, held int
-		pulse      time.Duration // how long the locks come and go; 0: they stay
-	}{
+	for _, c := range []many{
 		{"one of many", 200, 1, 0},
 		{"ten of many", 200, 10, 0},
 		{"half", 40, 20, 0},
 		{"all", 20, 20, 0},
 		{"come and go", 50, 10, 5 * time.Millisecond},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
-			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=4"))
-			s := over(t, pool, postgres.Options{Schema: schema})
-			key := func(n int) string { return fmt.Sprintf("key%03d", n) }
-			for n := range c.keys {
-				fill(t, s, op(steady.For(key(n)), 1, store.IfFits))
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			release := holdRows(t, admin, schema, key(c.held), ctx, c.pulse)
-			sure, maybe := make([]atomic.Int64, c.keys), make([]atomic.Int64, c.keys)
-			var others atomic.Int64
-			var wg sync.WaitGroup
-			for g := range 32 {
-				wg.Go(func() {
-					for n := g; ctx.Err() == nil; n += 7 {
-						n %= c.keys
-						call, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-						st, err := s.Fill(call, op(steady.For(key(n)), 1, store.IfFits))
-						cancel()
-						switch {
-						case err == nil && st.Accepted:
-							sure[n].Add(1)
-							if n >= c.held {
-								others.Add(1)
-							}
-						case errors.Is(err, store.ErrUnknownOutcome):
-							maybe[n].Add(1)
-						case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrUnavailable):
-							t.Errorf("%+v, %v", st, err)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			release()
-			for n := range c.keys {
-				got := stateOf(t, s, key(n)).Level
-				least := float64(1 + sure[n].Load())
-				if most := least + float64(maybe[n].Load()); got < least || got > most {
-					t.Errorf("bucket %d holds %v, want %v to %v", n, got, least, most)
-				}
-			}
-			if others.Load() == 0 && c.held < c.keys {
-				t.Error("no other bucket was filled")
-			}
-			// Every bucket is served again.
-			for n := range c.keys {
-				fill(t, s, op(steady.For(key(n)), 1, store.IfFits))
-			}
-			clean(t, pool)
-		})
+		t.Run(c.name, func(t *testing.T) { several(t, c.run) })
 	}
+}
+
+// counts are the calls on each bucket whose unit went in, or may have gone in.
+type counts struct{ sure, maybe []atomic.Int64 }
+
+func (many) key(n int) string { return fmt.Sprintf("key%03d", n) }
+
+// run runs a case on a table of its own. trouble may come from a slow machine.
+func (c many) run(t *testing.T) (trouble string) {
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=4"))
+	s := over(t, pool, postgres.Options{Schema: schema})
+	for n := range c.keys {
+		fill(t, s, op(steady.For(c.key(n)), 1, store.IfFits))
+	}
+	all := counts{make([]atomic.Int64, c.keys), make([]atomic.Int64, c.keys)}
+	quiet, end := context.WithTimeout(t.Context(), calm)
+	defer end()
+	before := c.load(t, quiet, s, all, false)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	release := holdRows(t, admin, schema, c.key(c.held), ctx, c.pulse)
+	others := c.load(t, ctx, s, all, true)
+	release()
+	for n := range c.keys {
+		got := stateOf(t, s, c.key(n)).Level
+		least := float64(1 + all.sure[n].Load())
+		if most := least + float64(all.maybe[n].Load()); got < least || got > most {
+			t.Errorf("bucket %d holds %v, want %v to %v", n, got, least, most)
+		}
+	}
+	// Every bucket is served again.
+	for n := range c.keys {
+		fill(t, s, op(steady.For(c.key(n)), 1, store.IfFits))
+	}
+	clean(t, pool)
+	if c.held == c.keys {
+		return ""
+	}
+	return slowed(t, others, before)
+}
+
+// load has 32 callers of the buckets that nobody holds, and 8 of the held ones if rows are held,
+// until ctx ends. It returns the number of calls on the others that were accepted.
+func (c many) load(t *testing.T, ctx context.Context, s *postgres.Store, all counts, held bool) int64 {
+	t.Helper()
+	var others atomic.Int64
+	var wg sync.WaitGroup
+	call := func(n int) {
+		call, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		st, err := s.Fill(call, op(steady.For(c.key(n)), 1, store.IfFits))
+		switch {
+		case err == nil && st.Accepted:
+			all.sure[n].Add(1)
+			if n >= c.held {
+				others.Add(1)
+			}
+		case errors.Is(err, store.ErrUnknownOutcome):
+			all.maybe[n].Add(1)
+		case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, store.ErrUnavailable):
+			t.Errorf("%+v, %v", st, err)
+		}
+	}
+	caller := func(first, from, to int) {
+		for n := first; ctx.Err() == nil; n += 7 {
+			call(from + n%(to-from))
+		}
+	}
+	for g := range 32 {
+		if c.held < c.keys {
+			wg.Go(func() { caller(g, c.held, c.keys) })
+		}
+	}
+	for g := range 8 {
+		if held {
+			wg.Go(func() { caller(g, 0, c.held) })
+		}
+	}
+	wg.Wait()
+	return others.Load()
 }
 
 // holdRows locks the rows below a key until release, or by turns until ctx ends.
