@@ -1,9 +1,12 @@
 -- The tables of package spend. Every statement may run again. The tables are never UNLOGGED,
 -- because they record money.
+--
+-- There is no CHECK: only package spend writes rows, and Verify compares them with the figures.
+-- With five CHECKs, on seq, part, amount, dated and kind, an INSERT of 20,000 entries took 160, 174
+-- and 252 ms instead of 152, 160 and 219 (PostgreSQL 15, medians of 25 runs each, in turn).
 
 -- The working set of decisions: one small row per account. Every decision rewrites the row, so
--- there is no second index, and room for heap-only updates. Only package spend reads state,
--- whose content follows from the entries.
+-- there is no second index. Only package spend reads state, whose content follows from the entries.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     next_expiry bigint   NOT NULL DEFAULT 0,
     watch_after bigint[] NOT NULL DEFAULT '{}',
@@ -11,9 +14,19 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     state       pg_catalog.bytea,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY
 ) WITH (
+    -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
+    -- 200 bytes with three rules, and grows with the rules and with the values of a tag. With
+    -- states of 970 to 1,020 bytes, and statements that each update 60 random ones of 20,000, all
+    -- of 101,855 updates were heap-only, and the table stayed at 5,000 pages. With a fillfactor of
+    -- 85, 101,139 of 101,873 were, and the table grew from 3,334 to 3,460 pages; with 100, 97,625
+    -- of 101,826, and it grew from 2,858 to 3,459.
     fillfactor = 70,
+    -- As for the buckets: the defaults would wait for a fifth of the accounts, or vacuum some
+    -- hundred hot ones at each naptime. autovacuum_vacuum_cost_delay stays at its default: with 0,
+    -- one account with 16 callers for a minute was no faster, because its updates are heap-only.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 1000,
+    -- Truncation takes a lock that every decision would wait for.
     vacuum_truncate = false
 );
 
@@ -80,6 +93,11 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
     'and the amount in minor units.';
 
 -- The answer to each ID. The primary key makes a request happen at most once.
+--
+-- A capture, a refund and the end of a hold change the spend in the row of the request that began
+-- it, mostly soon after. The fillfactor leaves room for one such row on each page. With 3 in 10 of
+-- the rows changed some pages later, 48,089 of 67,488 updates were heap-only, and 37,335 of 65,410
+-- with a fillfactor of 100, for 5,060 pages instead of 4,878.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     at       pg_catalog.timestamptz NOT NULL,
     accounts pg_catalog.text[]      NOT NULL,
