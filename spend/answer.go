@@ -148,7 +148,7 @@ func leakyRoom(st *store.State) int64 {
 	switch used := st.Level + st.Held; {
 	case used+n > st.Capacity:
 		n--
-	case used+n+1 <= st.Capacity:
+	case used+(n+1) <= st.Capacity:
 		n++
 	}
 	return min(int64(n), store.MaxAmount-int64(math.Ceil(st.Level))-int64(st.Held))

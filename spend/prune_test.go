@@ -220,6 +220,10 @@ func TestPruneBesideDamage(t *testing.T) {
 	if d, err := other.Authorize(t.Context(), r); err != nil || !d.Approved {
 		t.Fatal(d, err)
 	}
+	r.ID, r.Account = "3", "c"
+	if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
 	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
 		return &snapshot{Snapshot: snap, account: func(a ledger.Account) ledger.Account {
 			if a.Key == "cards/a" {
@@ -233,17 +237,20 @@ func TestPruneBesideDamage(t *testing.T) {
 		after   time.Duration
 		expired int64
 		want    string
+		c       string // the rule of the other process counts the account, although it has not decided on it
 	}{
-		{90 * day, 1, "[expire authorize]"},
-		{time.Microsecond, 0, "[expire]"},
+		{90 * day, 1, "[expire authorize]", "[spend]"},
+		{time.Microsecond, 0, "[expire]", "[]"},
 	} {
 		l.now = l.now.Add(c.after)
 		done, err := b.Prune(t.Context())
 		if !errors.Is(err, store.ErrCorrupt) || done.Expired != c.expired {
 			t.Errorf("%+v, %v; want %d expired holds and ErrCorrupt", done, err, c.expired)
 		}
-		if got := left(t, b, "b"); got != c.want {
-			t.Errorf("the entries left are %s, want %s", got, c.want)
+		for account, want := range map[string]string{"b": c.want, "c": c.c} {
+			if got := left(t, b, account); got != want {
+				t.Errorf("the entries left of account %s are %s, want %s", account, got, want)
+			}
 		}
 	}
 }
