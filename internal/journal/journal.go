@@ -76,6 +76,7 @@ type Journal struct {
 	zeroed   [2]int64 // bytes of each region that were written once
 	failed   error
 	buf      []byte
+	reading  bool // nothing is written
 }
 
 // start is the position of the first frame.
@@ -159,9 +160,22 @@ func (j *Journal) firstPage() []byte {
 // Open opens the journal at path. Its user calls [Journal.Replay] before anything else. If there is
 // no file, the error is [fs.ErrNotExist]. Open also removes what is left of a Create that did not
 // end.
-func Open(path string) (_ *Journal, err error) {
+func Open(path string) (*Journal, error) {
 	_ = os.Remove(path + newSuffix) // it does no harm if it stays
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	return open(path, os.O_RDWR)
+}
+
+// OpenToRead is Open for a journal that stays as it is. Its user may call Replay and Close.
+func OpenToRead(path string) (*Journal, error) {
+	j, err := open(path, os.O_RDONLY)
+	if err == nil {
+		j.reading = true
+	}
+	return j, err
+}
+
+func open(path string, flag int) (_ *Journal, err error) {
+	file, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return nil, err
 	}
