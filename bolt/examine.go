@@ -72,7 +72,7 @@ func (x *examination) readJournal(path string) (damage string, err error) {
 		return "", nil
 	case errors.Is(err, journal.ErrNewer):
 		return "is newer than the file: it does not have the changes any more that the file lacks", nil
-	case errors.Is(err, journal.ErrDamaged):
+	case errors.Is(err, journal.ErrDamaged), errors.Is(err, journal.ErrNotRegular):
 		return "cannot be read: " + err.Error(), nil
 	case err != nil:
 		return "", boltfile.Unavailable("its journal: "+err.Error(), err)

@@ -30,7 +30,8 @@ import (
 // describes it. If a kill has left a journal, Open replays it, which takes about half a second at
 // most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
 // a file whose journal is missing, a file beside the journal of another file, and a journal whose
-// file is missing. The error names the file to put back.
+// file is missing. The error names the file to put back. The path may be a symbolic link to a file;
+// a link or a directory in the place of the journal is refused.
 func Open(path string, o *Options) (*Store, error) {
 	s, err := open(path, o, o == nil || !o.NoJournal)
 	if err != nil {

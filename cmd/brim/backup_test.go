@@ -70,7 +70,11 @@ func TestBackupRefuses(t *testing.T) {
 	if err := os.WriteFile(other, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{path, other} {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{path, other, link} {
 		cli(t, "backup", target, "--store", path).want(t, exitUsage, "", "there is a file of that name")
 	}
 	if content, err := os.ReadFile(other); err != nil || string(content) != "theirs" {
