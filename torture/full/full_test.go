@@ -16,6 +16,7 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/attack"
 	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -106,20 +107,21 @@ func (l *load) read(when string) error {
 	return nil
 }
 
-// checkFull compares the store on the full disk with what was acknowledged. Scan and Verify of a
+// checkFull compares the store on the full disk with what was acknowledged. Visit and Verify of a
 // store with a journal write to the file first, for which there may be no room.
 func (l *load) checkFull() error {
 	const when = "on the full disk"
 	err := l.read(when)
-	if _, serr := l.s.Scan(context.Background(), "batch ", "", 1); l.region > 0 && serr != nil {
-		return errors.Join(err, wrong("Scan", serr))
+	visit := l.s.Visit(context.Background(), "batch ", func(store.Entry) bool { return false })
+	if l.region > 0 && visit != nil {
+		return errors.Join(err, wrong("Visit", visit))
 	}
 	return errors.Join(err, l.check(when))
 }
 
 // check compares the file with what was acknowledged.
 func (l *load) check(when string) error {
-	entries, err := l.s.Scan(context.Background(), "batch ", "", 1_000_000)
+	entries, err := paging.All(context.Background(), l.s, "batch ")
 	if err == nil && len(entries) != l.acked*batch {
 		err = fmt.Errorf("%d buckets, want %d", len(entries), l.acked*batch)
 	}
