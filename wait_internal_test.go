@@ -10,30 +10,44 @@ import (
 )
 
 // TestLines joins and leaves at random, against a list. The front is told once it is the front, a
-// newcomer is told the units in front of it, and an empty line is forgotten.
+// newcomer is told the units in front of it that the store does not have, and an empty line is
+// forgotten.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := lines{most: 50}
 	list := map[string][]*waiter{}
+	asking := map[string]*waiter{}
 	keys := []string{"a", "b"}
 	for range 20_000 {
 		key := keys[rng.IntN(len(keys))]
 		in := list[key]
-		if rng.IntN(20) < 10 {
+		switch do := rng.IntN(22); {
+		case do < 11:
 			w, units := l.join(key, 1)
 			if (w == nil) != (len(in) == l.most) {
 				t.Fatalf("a newcomer behind %d of %d: has a place: %v", len(in), l.most, w != nil)
 			}
 			if w != nil {
-				if units != float64(len(in)) {
-					t.Fatalf("a newcomer was told of %v units, want %d", units, len(in))
+				want := len(in)
+				if want > 0 && asking[key] == in[0] {
+					want--
+				}
+				if units != float64(want) {
+					t.Fatalf("a newcomer was told of %v units, want %d", units, want)
 				}
 				list[key] = append(in, w)
 			}
-		} else if len(in) > 0 {
+		case len(in) == 0:
+		case do < 20:
 			at := rng.IntN(len(in))
 			in[at].leave()
 			list[key] = append(in[:at:at], in[at+1:]...)
+		case do < 21:
+			in[0].setAsking(true)
+			asking[key] = in[0]
+		default:
+			in[0].setAsking(false)
+			asking[key] = nil
 		}
 		for _, key := range keys {
 			op := store.Op{Bucket: Bucket{Key: key}, Amount: 1}

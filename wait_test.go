@@ -229,6 +229,37 @@ func TestWaitBehindOthers(t *testing.T) {
 	})
 }
 
+// TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them all
+// the same.
+func TestNewcomerOvertakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := brim.New(inMemory(t), nil)
+		b := tens.For("b")
+		must(t)(lim.TryFillup(t.Context(), b, 10))
+		var mu sync.Mutex
+		var order []float64
+		var all sync.WaitGroup
+		for _, n := range []float64{5, 2, 1} {
+			if n == 1 {
+				if err := lim.Reset(t.Context(), b.Key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all.Go(func() {
+				must(t)(lim.Wait(t.Context(), b, n))
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, n)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if !slices.Equal(order, []float64{5, 2, 1}) {
+			t.Errorf("callers went in with %v units, one after another", order)
+		}
+	})
+}
+
 // TestWaitNeverOverAdmits lets callers of two Limiters over one store, which know nothing of each
 // other, wait for many keys. No bucket takes more than it has room for, and nobody waits for ever.
 func TestWaitNeverOverAdmits(t *testing.T) {
