@@ -50,7 +50,7 @@ func (t *attempt) credit() error {
 				e.Credited = append(e.Credited, ledger.Credited{Rule: u.name, Counts: u.fingerprint, Amount: n})
 			}
 		}
-		if _, err := a.add(e); err != nil {
+		if err := a.add(e); err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 func (u *tally) verify(entries []ledger.Entry) error {
 	plain := tally{
 		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
-		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, limit: u.limit, bucket: u.base,
+		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base,
 	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {

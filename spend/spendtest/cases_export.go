@@ -185,7 +185,9 @@ func (s *sequence) exported() error {
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
-		sums[e.Name] += e.Used.Minor
+		if e.At.UnixMicro() > s.model.pruned[e.Name] {
+			sums[e.Name] += e.Used.Minor
+		}
 	}
 	for _, account := range s.accounts {
 		used := int64(0)
@@ -195,7 +197,7 @@ func (s *sequence) exported() error {
 			}
 		}
 		if sums[account] != used {
-			return fmt.Errorf("export: the entries of account %s amount to %d; want %d", account, sums[account], used)
+			return fmt.Errorf("export: the entries of account %s that Prune keeps amount to %d; want %d", account, sums[account], used)
 		}
 	}
 	return nil

@@ -66,7 +66,8 @@ func (s *sequence) prune() error {
 	return nil
 }
 
-// prune notes up to which date the ledger has removed the entries of each account.
+// prune notes up to which date the ledger may have removed the entries of each account. It keeps
+// more of them for rules that have not decided since.
 func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 	for _, r := range rules {
 		switch r.kind {

@@ -315,6 +315,7 @@ func (s *sequence) compare() error {
 
 func (s *sequence) compareAll() error {
 	now := s.clock.us.Load()
+	defer s.model.asked(s.rules, s.accounts, now)()
 	for _, account := range s.accounts {
 		shown, err := s.budgets.Remaining(context.Background(), account)
 		if err != nil {
@@ -357,6 +358,12 @@ func (s *sequence) send(id string, call func(*spend.Budgets) (spend.Decision, er
 	d, err := call(s.budgets)
 	if err == nil {
 		s.sent = append(s.sent, sent{id, call, d})
+		var accounts []string
+		for _, u := range d.Remaining { // a rule for each category is left out; it is not leaky
+			accounts = append(accounts, u.Account.Name)
+		}
+		slices.Sort(accounts)
+		s.model.decided(s.rules, slices.Compact(accounts), s.clock.us.Load())
 	}
 	return d, err
 }
