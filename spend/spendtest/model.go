@@ -58,7 +58,7 @@ type level struct {
 
 // modelRule is a rule of the model.
 type modelRule struct {
-	kind       string // rolling, day, single, lifetime, count, counted (a count for each day), leaky
+	kind       string // rolling, day, month, year, single, lifetime, count, counted (a count for each day), leaky
 	name       string
 	limit      int64
 	most       int64 // of an account's own limit
@@ -90,6 +90,10 @@ func (r modelRule) rule() spend.Rule {
 		rule = spend.Rolling(r.name, m, width)
 	case "day":
 		rule = spend.Calendar(r.name, m, spend.Day, time.FixedZone("fixed", int(r.offset/1e6)))
+	case "month":
+		rule = spend.Calendar(r.name, m, spend.Month, time.UTC)
+	case "year":
+		rule = spend.Calendar(r.name, m, spend.Year, time.UTC)
 	case "single":
 		rule = spend.PerTransaction(r.name, m)
 	case "lifetime":

@@ -51,8 +51,9 @@ const steps = 10
 // Random runs random sequences of requests and compares every answer with a
 // model: charges, authorizations, increases, captures, voids, refunds, records,
 // expiries, retries, lost transactions, prunes and changes of rules. After every step it
-// compares all figures; see [Harness].CompareRarely. With -short, it runs a tenth
-// of the sequences.
+// compares all figures; see [Harness].CompareRarely. Before that, it sends the same requests of two
+// processes with different rules to two budgets, of which one is pruned by either process, and
+// compares the decisions of years. With -short, it runs a tenth of the sequences.
 //
 // Everything random comes from the environment variable BRIM_SEED, a number, or
 // from a new seed without it. A failure prints the command that repeats it. The
@@ -66,6 +67,7 @@ func Random(t *testing.T, h Harness, sequences int) {
 	if testing.Short() {
 		sequences = max(1, sequences/10)
 	}
+	playTwins(t, h, n, max(1, sequences/40))
 	play(t, h, n, sequences, func(s *sequence, err error) {
 		if err != nil {
 			t.Errorf("sequence %s: %v\n%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
