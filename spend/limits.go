@@ -29,7 +29,7 @@ type RuleLimit struct {
 	// Until ends the limit, by the ledger's clock at the decision; the zero time is no end. An
 	// account can have two limits of one rule: one with an end, and one without. The one with an
 	// end counts first. After its end the other one counts, or the amount of the budget if there
-	// is none.
+	// is none. The end is within 2^53 microseconds of 1970.
 	Until time.Time `json:"until,omitzero"`
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.

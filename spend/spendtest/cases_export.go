@@ -185,7 +185,9 @@ func (s *sequence) exported() error {
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
-		if e.At.UnixMicro() > s.model.pruned[e.Name] {
+		if at := e.At.UnixMicro(); at <= s.model.gone[e.Name] {
+			return fmt.Errorf("export: entry %d of account %s is left; Prune must have removed it", e.Seq, e.Name)
+		} else if at > s.model.pruned[e.Name] {
 			sums[e.Name] += e.Used.Minor
 		}
 	}

@@ -23,6 +23,8 @@ type model struct {
 	frozen map[string]string // reasons, by account
 	moves  []modelMove
 	pruned map[string]int64 // entries of this date and before may be gone, by account
+	gone   map[string]int64 // entries of this date and before are gone, by account
+	last   map[string]int64 // a decision on the account, and mostly the last one
 }
 
 // own is an account's own limits for a rule.
@@ -78,6 +80,7 @@ func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
 		own: make(map[string]own), frozen: make(map[string]string), pruned: make(map[string]int64),
+		gone: make(map[string]int64), last: make(map[string]int64),
 	}
 }
 

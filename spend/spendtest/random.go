@@ -366,6 +366,9 @@ func (s *sequence) send(id string, call func(*spend.Budgets) (spend.Decision, er
 		}
 		slices.Sort(accounts)
 		s.model.decided(s.rules, slices.Compact(accounts), s.clock.us.Load())
+		for _, account := range accounts {
+			s.model.last[account] = s.clock.us.Load()
+		}
 	}
 	return d, err
 }

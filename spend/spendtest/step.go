@@ -132,7 +132,7 @@ func (s *sequence) charge(how string) error {
 	s.tell("%s %s %v %v of %d: %t %v", how, r.ID, sp.accounts, r.Tags, n, d.Approved, err)
 	var want error
 	switch {
-	case !r.Dated.IsZero() && s.model.gone(sp.accounts, at) && errors.Is(err, spend.ErrRequest):
+	case !r.Dated.IsZero() && s.model.mayBeGone(sp.accounts, at) && errors.Is(err, spend.ErrRequest):
 		return nil
 	case how == "record" && s.model.overfills(s.rules, sp, n, now):
 		want = spend.ErrAmount
