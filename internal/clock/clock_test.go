@@ -1,4 +1,4 @@
-package clock
+package clock_test
 
 import (
 	"bytes"
@@ -9,27 +9,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/internal/clock/clocktest"
 )
 
 const maxSkew = 5 * time.Minute
-
-// machine is a machine with a wall clock that can be set and a monotonic clock that stands still
-// while the machine is suspended.
-type machine struct {
-	wall time.Time
-	mono time.Duration
-}
-
-func (m *machine) pass(d time.Duration) { m.wall, m.mono = m.wall.Add(d), m.mono+d }
-func (m *machine) set(d time.Duration)  { m.wall = m.wall.Add(d) } // also a suspend, if d > 0
-
-// on makes clocks read m until the test ends.
-func (m *machine) on(t *testing.T) {
-	t.Cleanup(Inject(&Machine{
-		Wall: func() time.Time { return m.wall },
-		Mono: func() time.Duration { return m.mono },
-	}))
-}
 
 func TestClock(t *testing.T) {
 	type step struct {
@@ -105,18 +90,17 @@ func TestClock(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, year := range []int{1900, 1969, 2026} {
-				m := &machine{wall: time.Date(year, 12, 31, 23, 59, 59, 999_999_000, time.UTC), mono: time.Hour}
-				m.on(t)
+				m := clocktest.New(t, time.Date(year, 12, 31, 23, 59, 59, 999_999_000, time.UTC))
 				var log bytes.Buffer
-				clock := New(Options{MaxSkew: maxSkew, Backend: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				cl := clock.New(clock.Options{MaxSkew: maxSkew, Backend: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				for i, s := range c.steps {
-					m.set(s.set)
-					m.pass(s.pass)
-					if got, want := clock.Now(), m.wall.Add(s.want).UnixMicro(); got != want {
+					m.Set(s.set)
+					m.Pass(s.pass)
+					if got, want := cl.Now(), m.Wall().Add(s.want).UnixMicro(); got != want {
 						t.Errorf("%d, step %d: the clock shows %v after the wall clock, want %v: %s", year, i,
-							time.UnixMicro(got).Sub(m.wall), s.want, c.why)
+							time.UnixMicro(got).Sub(m.Wall()), s.want, c.why)
 					}
-					if a, b := clock.Now(), clock.Now(); a != b {
+					if a, b := cl.Now(), cl.Now(); a != b {
 						t.Errorf("%d, step %d: the clock moved by %d µs in no time", year, i, b-a)
 					}
 				}
@@ -134,26 +118,21 @@ func TestClock(t *testing.T) {
 func TestRandomSteps(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 28))
-		m := &machine{wall: time.Unix(r.Int64N(8e9)-4e9, r.Int64N(1e9)), mono: time.Duration(r.Int64N(1e15))}
-		restore := Inject(&Machine{
-			Wall: func() time.Time { return m.wall },
-			Mono: func() time.Duration { return m.mono },
-		})
+		m := clocktest.New(t, time.Unix(r.Int64N(8e9)-4e9, r.Int64N(1e9)))
 		var log bytes.Buffer
-		clock := New(Options{MaxSkew: maxSkew, Backend: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		restore()
+		cl := clock.New(clock.Options{MaxSkew: maxSkew, Backend: "test", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		random := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most)) >> r.IntN(40)) }
-		ahead := func() time.Duration { return time.UnixMicro(clock.Now()).Sub(m.wall.Truncate(time.Microsecond)) }
-		last, jumps := clock.Now(), 0
+		ahead := func() time.Duration { return time.UnixMicro(cl.Now()).Sub(m.Wall().Truncate(time.Microsecond)) }
+		last, jumps := cl.Now(), 0
 		for i := range 300 {
 			before := ahead()
 			step := random(2 * maxSkew)
 			if r.IntN(2) == 0 {
 				step = -step
 			}
-			m.set(step)
-			m.pass(time.Millisecond + random(2*maxSkew))
-			now, after := clock.Now(), ahead()
+			m.Set(step)
+			m.Pass(time.Millisecond + random(2*maxSkew))
+			now, after := cl.Now(), ahead()
 			// The wall clock is behind by this at the comparison. A microsecond is rounding.
 			behind := before - step
 			jumped := strings.Count(log.String(), "direction=back") - jumps
@@ -173,9 +152,9 @@ func TestRandomSteps(t *testing.T) {
 				// In steps of any size, because each comparison begins a course of its own.
 				for left := 2*after + 2*time.Microsecond; left > 0; {
 					d := min(left, 1+random(maxSkew))
-					m.pass(d)
+					m.Pass(d)
 					left -= d
-					now := clock.Now()
+					now := cl.Now()
 					if now < last {
 						t.Fatalf("seed %d, step %d: the clock ran back from %d to %d", seed, i, last, now)
 					}
@@ -195,18 +174,18 @@ func TestStandsStill(t *testing.T) {
 	const tick = 2 * time.Millisecond
 	for _, stall := range []struct{ inNew, atWall bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 		for reading := range 4 { // Now makes up to four readings of the monotonic clock
-			m := &machine{wall: time.Unix(1e9, 0), mono: time.Hour}
+			m := clocktest.New(t, time.Unix(1e9, 0))
 			var stands func(wall bool)
-			restore := Inject(&Machine{
-				Wall: func() time.Time { stands(true); return m.wall },
-				Mono: func() time.Duration { stands(false); return m.mono },
+			restore := clock.Inject(&clock.Machine{
+				Wall: func() time.Time { stands(true); return m.Wall() },
+				Mono: func() time.Duration { stands(false); return m.Mono() },
 			})
 			arm := func() {
 				n := reading
 				stands = func(wall bool) {
 					if wall == stall.atWall {
 						if n--; n == -1 {
-							m.pass(time.Hour)
+							m.Pass(time.Hour)
 						}
 					}
 				}
@@ -215,22 +194,22 @@ func TestStandsStill(t *testing.T) {
 			if stands = func(bool) {}; stall.inNew {
 				arm()
 			}
-			clock := New(Options{MaxSkew: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			cl := clock.New(clock.Options{MaxSkew: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			restore()
-			last := clock.Now()
+			last := cl.Now()
 			for range 10 {
-				if m.pass(tick); !stall.inNew {
+				if m.Pass(tick); !stall.inNew {
 					arm()
 				}
-				now := clock.Now()
+				now := cl.Now()
 				if now < last {
 					t.Errorf("%+v, reading %d: the clock ran back by %d µs", stall, reading, last-now)
 				}
 				last = now
 			}
 			stands = func(bool) {}
-			m.pass(tick)
-			if got, want := clock.Now(), m.wall.UnixMicro(); got != want {
+			m.Pass(tick)
+			if got, want := cl.Now(), m.Wall().UnixMicro(); got != want {
 				t.Errorf("%+v, reading %d: the clock shows %d, the wall clock %d", stall, reading, got, want)
 			}
 			if log.Len() > 0 {
@@ -243,25 +222,25 @@ func TestStandsStill(t *testing.T) {
 // TestReaderIsOvertaken: a goroutine reads the monotonic clock, and another compares the clocks
 // before the first goes on. The first must not read less than its caller has read before.
 func TestReaderIsOvertaken(t *testing.T) {
-	m := &machine{wall: time.Unix(1e9, 0), mono: time.Hour}
+	m := clocktest.New(t, time.Unix(1e9, 0))
 	overtake := func() {}
-	defer Inject(&Machine{
-		Wall: func() time.Time { return m.wall },
-		Mono: func() time.Duration { now := m.mono; overtake(); return now },
+	defer clock.Inject(&clock.Machine{
+		Wall: func() time.Time { return m.Wall() },
+		Mono: func() time.Duration { now := m.Mono(); overtake(); return now },
 	})()
-	clock := New(Options{MaxSkew: maxSkew})
-	m.set(-time.Minute)
+	cl := clock.New(clock.Options{MaxSkew: maxSkew})
+	m.Set(-time.Minute)
 	for range 1000 {
-		m.pass(time.Millisecond)
-		clock.Now()
-		m.pass(time.Millisecond - 1)
-		least := clock.Now()
+		m.Pass(time.Millisecond)
+		cl.Now()
+		m.Pass(time.Millisecond - 1)
+		least := cl.Now()
 		overtake = func() {
 			overtake = func() {}
-			m.pass(time.Second)
-			clock.Now()
+			m.Pass(time.Second)
+			cl.Now()
 		}
-		if now := clock.Now(); now < least {
+		if now := cl.Now(); now < least {
 			t.Fatalf("the clock ran back by %d µs", least-now)
 		}
 	}
@@ -274,7 +253,7 @@ func TestReaders(t *testing.T) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(1, 28))
 	var offset time.Duration
-	defer Inject(&Machine{
+	defer clock.Inject(&clock.Machine{
 		Wall: func() time.Time {
 			mu.Lock()
 			defer mu.Unlock()
@@ -283,7 +262,7 @@ func TestReaders(t *testing.T) {
 		},
 		Mono: func() time.Duration { return time.Since(start) },
 	})()
-	clock := New(Options{MaxSkew: time.Hour})
+	cl := clock.New(clock.Options{MaxSkew: time.Hour})
 	var highest int64 // of the readings that have ended
 	var wg sync.WaitGroup
 	for range 8 {
@@ -292,7 +271,7 @@ func TestReaders(t *testing.T) {
 				mu.Lock()
 				least := highest
 				mu.Unlock()
-				now := clock.Now()
+				now := cl.Now()
 				mu.Lock()
 				highest = max(highest, now)
 				mu.Unlock()
@@ -308,10 +287,10 @@ func TestReaders(t *testing.T) {
 
 // TestMachine reads the clocks of this machine.
 func TestMachine(t *testing.T) {
-	clock := New(Options{MaxSkew: maxSkew})
+	cl := clock.New(clock.Options{MaxSkew: maxSkew})
 	last := int64(0)
 	for range 100_000 {
-		now := clock.Now()
+		now := cl.Now()
 		if now < last {
 			t.Fatalf("the clock ran back by %d µs", last-now)
 		}
@@ -324,7 +303,7 @@ func TestMachine(t *testing.T) {
 
 func TestInjectedSource(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	c := New(Options{Source: func() time.Time { return at }, MaxSkew: time.Minute})
+	c := clock.New(clock.Options{Source: func() time.Time { return at }, MaxSkew: time.Minute})
 	if ahead := c.Resume(at.Add(time.Hour).UnixMicro()); ahead != 0 {
 		t.Errorf("Resume found an injected clock %v behind; it is taken as it is", ahead)
 	}
@@ -351,19 +330,18 @@ func TestResume(t *testing.T) {
 	} {
 		for _, year := range []int{1900, 1970, 2026} {
 			t.Run(fmt.Sprint(c.by, " in ", year), func(t *testing.T) {
-				m := &machine{wall: time.Date(year, 1, 1, 0, 0, 0, 1000, time.UTC), mono: time.Hour}
-				m.on(t)
-				clock := New(Options{MaxSkew: maxSkew})
-				ahead := clock.Resume(m.wall.Add(c.by).UnixMicro())
+				m := clocktest.New(t, time.Date(year, 1, 1, 0, 0, 0, 1000, time.UTC))
+				cl := clock.New(clock.Options{MaxSkew: maxSkew})
+				ahead := cl.Resume(m.Wall().Add(c.by).UnixMicro())
 				if want := c.by; c.refused && ahead != want || !c.refused && ahead != 0 {
 					t.Errorf("Resume finds the time %v ahead: %s", ahead, c.why)
 				}
-				if got, want := clock.Now(), m.wall.Add(c.want).UnixMicro(); got != want {
+				if got, want := cl.Now(), m.Wall().Add(c.want).UnixMicro(); got != want {
 					t.Errorf("the clock shows %d, want %d: %s", got, want, c.why)
 				}
-				m.pass(2 * c.want)
-				if got := clock.Now(); got != m.wall.UnixMicro() {
-					t.Errorf("the clock is %d µs ahead, although it had twice the time to catch up: %s", got-m.wall.UnixMicro(), c.why)
+				m.Pass(2 * c.want)
+				if got := cl.Now(); got != m.Wall().UnixMicro() {
+					t.Errorf("the clock is %d µs ahead, although it had twice the time to catch up: %s", got-m.Wall().UnixMicro(), c.why)
 				}
 			})
 		}
