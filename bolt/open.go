@@ -20,10 +20,10 @@ import (
 // process or another, Open waits for [Options.LockTimeout] and then answers
 // [store.ErrUnavailable]. A file that is cut short, empty, or not brim's is [store.ErrCorrupt] and
 // left as it is. So is a file with damage that can hide a bucket, in a key, a page or the totals;
-// the command "brim verify --salvage NEW" then writes the readable part to a new file. If only the
-// records of some buckets are damaged, Open succeeds and logs their number: calls that need one of
-// these buckets answer [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a
-// newer version of brim is [errors.ErrUnsupported].
+// the remedy is the last backup, see [Store.Backup]. If only the records of some buckets are damaged,
+// Open succeeds and logs their number: calls that need one of these buckets answer
+// [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a newer version of brim
+// is [errors.ErrUnsupported].
 //
 // # Journal
 //
@@ -31,7 +31,8 @@ import (
 // describes it. If a kill has left a journal, Open replays it, which takes about half a second at
 // most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
 // a file whose journal is missing, a file beside the journal of another file, and a journal whose
-// file is missing. The error names the file to put back.
+// file is missing. The error names the file to put back. The path may be a symbolic link to a file;
+// a link or a directory in the place of the journal is refused.
 func Open(path string, o *Options) (*Store, error) {
 	s, err := open(path, o, o == nil || !o.NoJournal)
 	if err != nil {
@@ -59,12 +60,12 @@ func open(path string, o *Options, journaled bool) (*Store, error) {
 		Logger:      full.Logger,
 	})
 	if err != nil {
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
 	s, err := newStore(file, l, full, journaled)
 	if err != nil {
 		_ = file.Close()
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
 	return s, nil
 }
@@ -98,7 +99,7 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 		}
 	}
 	if err != nil {
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreJoined))
 	}
 	s.startPruner(s.Prune)
 	return s, nil

@@ -74,7 +74,11 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 		l.clock = clock.New(clock.Options{Source: o.Clock})
 	}
 	if err := l.create(); err != nil {
-		return nil, boltfile.WithRemedy(err)
+		remedy := boltfile.RestoreJoined
+		if l.file.Owned() {
+			remedy = boltfile.Restore
+		}
+		return nil, boltfile.WithRemedy(err, remedy)
 	}
 	var err error
 	l.combiner, err = combine.New(l.flush, &combine.Options{
