@@ -58,10 +58,10 @@
 //
 // bbolt trusts the pages that it reads. On a damaged file it would go back a commit, miss buckets
 // or panic. So [Open] checks every page and every record before bbolt sees the file, and refuses
-// the file if damage can hide a bucket; the command "brim verify --salvage NEW" then saves the
-// rest. If the file is damaged while it is open, the store finds the damage in a record when a call
-// uses the record; panics and faults in bbolt become errors. See [Options.NoVerify] and
-// [Store.Verify].
+// the file if damage can hide a bucket. The remedy is the last backup, so make backups, with
+// [Store.Backup] or the command "brim backup". If the file is damaged while it is open, the store
+// finds the damage in a record when a call uses the record; panics and faults in bbolt become
+// errors. See [Options.NoVerify] and [Store.Verify].
 //
 // # Limits
 //
