@@ -12,7 +12,7 @@ import (
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
 // Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
-// Limiter keeps no bucket, only the list of callers that are in [Limiter.Wait]. If the context is
+// Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is
 // already done, a method returns the context's error and changes nothing.
 type Limiter struct {
 	store   store.Store
@@ -26,6 +26,10 @@ type Options struct {
 	// Prefix is put before every key, so that several programs can share a store. It counts
 	// towards the 512 bytes of a key.
 	Prefix string
+
+	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
+	// means 10,000.
+	MaxWaiting int
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
@@ -34,9 +38,12 @@ func New(s store.Store, o *Options) *Limiter {
 	if s == nil {
 		s = noStore{}
 	}
-	l := &Limiter{store: s, lines: &lines{}}
+	l := &Limiter{store: s, lines: &lines{most: 10_000}}
 	if o != nil {
 		l.prefix = o.Prefix
+		if o.MaxWaiting > 0 {
+			l.lines.most = o.MaxWaiting
+		}
 	}
 	return l
 }
@@ -47,7 +54,8 @@ func New(s store.Store, o *Options) *Limiter {
 // that they are granted in any interval never exceed the room in b at its start plus the units
 // that leak or are given back during the interval. A refusal is not an error: Accepted is
 // false, and RetryAfter is the wait until n would fit if no other caller came, or [Never]. An
-// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing.
+// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing. While
+// callers of the same Limiter wait for b, n must fit beside their units; see [Limiter.Wait].
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (st State, err error) {
@@ -192,16 +200,13 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 	if err != nil {
 		return nil, err
 	}
-	results, err := l.store.Apply(ctx, txn)
+	decided, err := l.decideAll(ctx, txn)
 	if err != nil {
-		return nil, err
-	}
-	if err := results[0].Err; err != nil {
 		return nil, err
 	}
 	states := make([]State, len(fills))
 	for i := range fills {
-		states[i] = results[0].States[index[i]]
+		states[i] = decided[index[i]]
 	}
 	return states, nil
 }
@@ -242,14 +247,7 @@ func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 // The units stay in b even if f fails: the attempt counts. To give them back, use
 // [Limiter.Drain].
 func (l *Limiter) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
-	return do(ctx, b, n, f, l.TryFillup)
-}
-
-// do calls f if enter accepts n units into b.
-func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
-	enter func(context.Context, Bucket, float64) (State, error),
-) error {
-	st, err := enter(ctx, b, n)
+	st, err := l.TryFillup(ctx, b, n)
 	switch {
 	case err != nil:
 		return err
@@ -295,7 +293,8 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // as the stored bucket does. A later overflow can prolong the block but never shortens it: a
 // caller who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter
 // includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
-// no block, but respects the blocks that it finds.
+// no block, but respects the blocks that it finds. While callers of the Limiter are in
+// [Limiter.Wait] for a bucket, no overflow but that of Fillup blocks it.
 //
 // Over a store that is part of a transaction, such as that of With in package postgres, the block
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
@@ -369,9 +368,7 @@ func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float
 	if err := l.prepare(op, least); err != nil {
 		return err
 	}
-	var err error
-	*st, err = l.store.Fill(ctx, *op)
-	return err
+	return l.decide(ctx, st, op)
 }
 
 // prepare puts the prefix before the operation's key, sets the penalty and validates the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -105,7 +106,7 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 }
 
 // newStore returns a store over file, whose clock goes on from the highest time in the file and in
-// the journal.
+// the journal, unless that is more than MaxSkew ahead of the wall clock.
 func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store, error) {
 	highest, err := prepare(file, l)
 	if err != nil {
@@ -115,7 +116,9 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 		options: o,
 		layout:  l,
 		file:    file,
-		clock:   clock.New(o.Clock),
+		clock: clock.New(clock.Options{
+			Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger,
+		}),
 		seed:    maphash.MakeSeed(),
 	}
 	s.view = *s.newView()
@@ -133,15 +136,19 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 
 // resume makes the clock of the store go on from highest.
 func (s *Store) resume(highest int64) {
-	if ahead := s.clock.Resume(highest, s.options.MaxSkew); ahead > 0 {
+	if ahead := s.clock.Resume(highest); ahead > 0 {
 		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
 	}
 }
 
+// noTime is the highest time written if there is none. Times before 1970 are negative.
+const noTime = math.MinInt64
+
 // prepare checks the store's bbolt buckets, or creates them in an application's database. It
-// returns the highest time that the store has written.
+// returns the highest time that the store has written, or noTime.
 func prepare(file *boltfile.File, l layout) (highest int64, err error) {
+	highest = noTime
 	if err := file.Settle(); err != nil {
 		return 0, err
 	}
@@ -156,7 +163,9 @@ func prepare(file *boltfile.File, l layout) (highest int64, err error) {
 			return err
 		}
 		_, _, t, err := l.open(tx)
-		highest = t.Time
+		if t.Time != 0 {
+			highest = t.Time
+		}
 		return err
 	}
 	if err := file.View(look); err != nil || found {

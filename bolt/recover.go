@@ -113,6 +113,7 @@ func (l *logged) replay(log *journal.Journal, m mark) (highest int64, err error)
 		return 0, boltfile.Unavailable(fmt.Sprintf("the journal %s is that of another file; put back the journal that was beside this file",
 			filepath.Base(l.path)), nil)
 	}
+	highest = noTime
 	frames := 0
 	mem := restorer{resident: l.mem}
 	err = log.Replay(m.Position, func(body []byte) error {
