@@ -11,14 +11,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// request is a call, or the part of a call that one script decides. Exactly one of the fields is
-// set.
+// request is a call, or the part of a call that one script decides. Exactly one of the fields but
+// since is set.
 type request struct {
 	op      store.Op       // of Fill, if nothing else is set
 	txns    []store.Txn    // of Apply
 	reads   []store.Bucket // of Read
 	deletes []string
 	prunes  []string
+
+	since time.Time // the call has waited for its script since then
 }
 
 // answer is the answer to a request.

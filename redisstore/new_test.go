@@ -26,10 +26,10 @@ func TestNewRefuses(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer nobody.Close()
 	endless := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
 	defer endless.Close()
+	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer nobody.Close()
 	var none *redis.Client
 	for _, c := range []struct {
 		name   string
@@ -48,6 +48,8 @@ func TestNewRefuses(t *testing.T) {
 		{"negative replicas", nobody, &Options{Replicas: -1}, "negative"},
 		{"batch size", nobody, &Options{BatchSize: 1_000_000}, "BatchSize"},
 		{"no timeout", endless, nil, "ReadTimeout"},
+		{"a long timeout", nobody, &Options{CallTimeout: time.Second}, "CallTimeout"},
+		{"a map for ever", clusterWith(redis.ClusterOptions{ReadTimeout: -1, ContextTimeoutEnabled: true}), nil, "ReadTimeout"},
 		{"call timeout", nobody, &Options{CallTimeout: time.Microsecond}, "CallTimeout"},
 	} {
 		s, err := New(c.client, c.o)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +16,7 @@ import (
 )
 
 // scanCount is how many keys one SCAN looks at: some tenths of a millisecond of the server.
-const scanCount = 1000
+const scanCount = "1000"
 
 // globs escapes the characters that have a meaning in a pattern of SCAN.
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
@@ -29,7 +30,9 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 			if err := s.ready(ctx); err != nil {
 				return err
 			}
-			names, next, err := c.ScanType(ctx, cursor, pattern, scanCount, "string").Result()
+			names, next, err := ask(ctx, s, c, func(ctx context.Context, args ...any) *redis.ScanCmd {
+				return redis.NewScanCmd(ctx, c.Process, args...)
+			}, "scan", strconv.FormatUint(cursor, 10), "match", pattern, "count", scanCount, "type", "string").Result()
 			if err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()

@@ -41,7 +41,7 @@ func TestScriptAgainstGo(t *testing.T) {
 			reqs = b.take(reqs, 100)
 			done += len(b.reqs)
 			c := s.call(b, slotScript)
-			s.run(s.single.client, []*call{c}, false)
+			s.run(s.single.client, []*call{c}, false, time.Now().Add(time.Minute))
 			if c.err != nil {
 				t.Fatalf("step %d: %v", step, c.err)
 			}
@@ -111,8 +111,8 @@ func TestBrokenScript(t *testing.T) {
 	}, 10)
 	c := s.call(b, slotScript)
 	c.input.bytes = c.input.bytes[:len(c.input.bytes)-8]
-	s.run(client, []*call{c}, false)
-	if err := c.explain(time.Second); !errors.Is(err, store.ErrUnknownOutcome) {
+	s.run(client, []*call{c}, false, time.Now().Add(time.Minute))
+	if err := s.explainCall(c); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("%v; want ErrUnknownOutcome", err)
 	}
 	if got := level(t, s); got != 1 {
