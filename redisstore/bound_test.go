@@ -256,7 +256,7 @@ func TestBoundOfMany(t *testing.T) {
 	const timeout = 2 * time.Second
 	h := newHole(t)
 	for name, client := range map[string]redis.UniversalClient{
-		"single":  redistest.Client(t, func(o *redis.Options) { o.Dialer, o.ContextTimeoutEnabled = h.dial, true }),
+		"single": redistest.Client(t, func(o *redis.Options) { o.Dialer, o.ContextTimeoutEnabled = h.dial, true }),
 		"cluster": redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: redistest.ClusterClient(t).Options().Addrs, Dialer: h.dial, ContextTimeoutEnabled: true,
 		}),

@@ -133,8 +133,8 @@ func (s *Store) call(b *batch, form *script) *call {
 	var clock *int64
 	if s.o.Clock != nil {
 		us := s.o.Clock().UnixMicro()
-		if us < minClock || us > maxClock {
-			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1970 to 2524",
+		if us < -store.MaxTime || us > store.MaxTime {
+			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1685 to 2254",
 				store.ErrUnavailable, time.UnixMicro(us).UTC().Year()))
 			return nil
 		}

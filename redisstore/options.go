@@ -55,7 +55,7 @@ type Options struct {
 	// client waits for an answer. A caller whose own context ends waits no longer.
 	CallTimeout time.Duration
 	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
-	// for concurrent use, and read a year from 1970 to 2524. Buckets of a store with a Clock do
+	// for concurrent use, and read a year from 1685 to 2254. Buckets of a store with a Clock do
 	// not expire by themselves: call Prune.
 	Clock func() time.Time
 	// MaxSkew is how far ahead of the clock a bucket's time may be. The store does not believe a

@@ -135,14 +135,18 @@ func (s *Store) takes(txn store.Txn) error {
 // Read reports states. Those of one script are of one time of the server's clock; see
 // Options.BatchSize. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	states, _, err := s.read(ctx, buckets)
-	return states, wrap("read", err)
+	states, _, damage, err := s.read(ctx, buckets)
+	if err = cmp.Or(err, damage); err != nil {
+		return nil, wrap("read", err)
+	}
+	return states, nil
 }
 
-// read is Read, and reports which of the buckets exist.
-func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []store.State, found []bool, err error) {
+// read is Read, and reports which of the buckets exist and are whole. The error damage is that of a
+// bucket that is not whole.
+func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []store.State, found []bool, damage, err error) {
 	if err := s.ready(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	states, found = make([]store.State, len(buckets)), make([]bool, len(buckets))
 	p := parts{s: s, size: s.o.BatchSize}
@@ -161,6 +165,7 @@ func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []stor
 			failed = cmp.Or(failed, err)
 			return
 		}
+		damage = cmp.Or(damage, got.damage)
 		for j, i := range numbers {
 			states[i], found[i] = got.states[j], got.found[j]
 		}
@@ -169,9 +174,9 @@ func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []stor
 		err = failed
 	}
 	if err != nil {
-		return nil, nil, onlyRead(ctx, err)
+		return nil, nil, nil, onlyRead(ctx, err)
 	}
-	return states, found, nil
+	return states, found, damage, nil
 }
 
 // Delete removes buckets, those that are damaged among them. See [store.Store].
