@@ -25,11 +25,9 @@ const cautious = 32
 
 // Refusals and buckets without a row are frequent if there is more than one among this many of the
 // last answers. A fast statement leaves such answers to a second statement, which costs as much as
-// some dozens of keys, most of it for its commit. In the portable form the look is the additional
-// statement, so that form looks only where more is refused.
+// some dozens of keys, most of it for its commit.
 const (
-	rare         = 64
-	rarePortable = 16
+	rare = 64
 	// recent is the number of answers after which the older ones count for half.
 	recent = 1024
 )
@@ -53,20 +51,6 @@ func (f *filler) decide(ctx context.Context, reqs []*fillRequest) (stalled []*fi
 	open := f.answerAsks(ctx, reqs)
 	if len(open) == 0 {
 		return nil
-	}
-	var portable bool
-	err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-		portable, _, err = f.s.portable(ctx, conn)
-		return err
-	})
-	switch {
-	case err != nil:
-		for _, r := range open {
-			r.Err = err
-		}
-		return nil
-	case portable:
-		return f.decidePortable(ctx, open)
 	}
 	for n := range asks {
 		f.sort(open)
@@ -150,12 +134,12 @@ func (f *filler) countRefusals(open int) {
 			refusals++
 		}
 	}
-	f.caution(refusals, len(f.tries), rare)
+	f.caution(refusals, len(f.tries))
 }
 
 // caution decides from the refusals among the last answers whether the next statements look before
 // they lock. They do if more than one in rare answers was a refusal.
-func (f *filler) caution(refusals, answers, rare int) {
+func (f *filler) caution(refusals, answers int) {
 	f.refusals, f.answers = f.refusals+refusals, f.answers+answers
 	switch {
 	case rare*f.refusals > f.answers:

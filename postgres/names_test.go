@@ -185,16 +185,6 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestPortableWithoutTable makes fills by portable statements without a table. The error must reach
-// a caller whose amount is refused by every bucket, too.
-func TestPortableWithoutTable(t *testing.T) {
-	s := over(t, pgtest.Pool(t), postgres.Options{Schema: pgtest.Schema(t), Portable: true})
-	for _, n := range []float64{1, 2 * steady.Capacity} {
-		_, err := s.Fill(t.Context(), op(steady.For(secret), n, store.IfFits))
-		wantError(t, err, store.ErrUnavailable, `run "brim migrate up"`)
-	}
-}
-
 // TestScanOfNoKey scans for prefixes that no key has, because the server cannot store them.
 func TestScanOfNoKey(t *testing.T) {
 	s := open(t, postgres.Options{})
@@ -256,30 +246,26 @@ func TestHostileSearchPath(t *testing.T) {
 		!strings.Contains(err.Error(), "hostile") {
 		t.Fatalf("the search_path is not hostile: %v", err)
 	}
-	for name, portable := range map[string]bool{"usual": false, "portable": true} {
-		t.Run(name, func(t *testing.T) {
-			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
-			s := over(t, pool, postgres.Options{Schema: schema, Portable: portable})
-			everything(t, s)
-			if got, want := found(t, pool, schema), found(t, admin, schema); got != want {
-				t.Errorf("Check finds %q, and %q with the usual search_path", got, want)
-			}
-			fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For("empty"), 1, store.IfFits))
-			tomorrow := func() time.Time { return time.Now().Add(24 * time.Hour) }
-			later := over(t, pool, postgres.Options{Schema: schema, Portable: portable, Clock: tomorrow})
-			if n, err := later.Prune(t.Context()); err != nil || n != 1 {
-				t.Errorf("prune of an empty bucket: %d, %v", n, err)
-			}
-			// A held row brings in the statements that look for it.
-			release := lockRow(t, admin, schema, "one")
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a fill of a held row: %v", err)
-			}
-			release()
-			clean(t, pool)
-		})
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	s := over(t, pool, postgres.Options{Schema: schema})
+	everything(t, s)
+	if got, want := found(t, pool, schema), found(t, admin, schema); got != want {
+		t.Errorf("Check finds %q, and %q with the usual search_path", got, want)
 	}
+	fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For("empty"), 1, store.IfFits))
+	tomorrow := func() time.Time { return time.Now().Add(24 * time.Hour) }
+	later := over(t, pool, postgres.Options{Schema: schema, Clock: tomorrow})
+	if n, err := later.Prune(t.Context()); err != nil || n != 1 {
+		t.Errorf("prune of an empty bucket: %d, %v", n, err)
+	}
+	// A held row brings in the statements that look for it.
+	release := lockRow(t, admin, schema, "one")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a fill of a held row: %v", err)
+	}
+	release()
+	clean(t, pool)
 }

@@ -25,11 +25,10 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string
 		parts          int
-		portable       bool
 	}{
 		{name: "defaults"},
 		{name: "exec mode", settings: "default_query_exec_mode=exec"},
-		{name: "portable", parts: 2, portable: true},
+		{name: "partitioned", parts: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newHandClock()
@@ -43,7 +42,7 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 				if c.parts > 0 {
 					partition(t, pool, schema, c.parts)
 				}
-				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: c.portable})
+				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 				return ways[way](t, &charges{pool: pool, schema: schema, s: s}, pgx.ReadCommitted)
 			}
 			with, withSQL := joint("With"), joint("WithSQL")

@@ -158,13 +158,6 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	}
 	defer s.Close()
 
-	// This store sends what a table needs that an extension distributes.
-	portable, err := New(pool, &Options{Schema: schema, Portable: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer portable.Close()
-
 	request := func(key string) *fillRequest {
 		return &fillRequest{In: store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For(key), Amount: 1}}
 	}
@@ -188,25 +181,23 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	if _, err := s.Size(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*Store{s, portable} {
-		if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Delete(t.Context(), "a", "b"); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
 	}
 	err = s.run.Look(t.Context(), "probe", func(conn *pgxpool.Conn) error {
 		_, err := s.run.Query(t.Context(), conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })

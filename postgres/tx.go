@@ -63,11 +63,7 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 	case op.Mode == store.Ask:
 		return t.s.askIn(ctx, t.tx, []store.Txn{{op}})
 	}
-	portable, _, err := t.s.portable(ctx, t.tx)
-	if err != nil {
-		return nil, err
-	}
-	if !portable && combinable(&op) && op.Mode == store.IfFits {
+	if combinable(&op) && op.Mode == store.IfFits {
 		req := &fillRequest{In: op}
 		g := group{reqs: []*fillRequest{req}}
 		rows, err := t.s.decisions(ctx, t.tx, (&filler{s: t.s}).tryOne(&op), []group{g})
