@@ -187,7 +187,7 @@ func newAsked(txns []store.Txn) asked {
 		}
 		for j := range txn {
 			op := &txn[j]
-			plain = plain && op.Mode == store.IfFits && op.Amount >= 0 && op.Hold >= 0
+			plain = plain && (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount >= 0 && op.Hold >= 0
 			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.BlockFor == 0 && op.Amount+op.Hold > 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less

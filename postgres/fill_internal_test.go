@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"

@@ -61,6 +61,16 @@ func levelIs(t testing.TB, s store.Store, key string, want float64) {
 	}
 }
 
+// list returns the buckets whose keys start with prefix.
+func list(t testing.TB, s store.Store, prefix string) (entries []store.Entry) {
+	t.Helper()
+	err := s.Visit(t.Context(), prefix, func(e store.Entry) bool { entries = append(entries, e); return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
 // tune puts settings into a connection string.
 func tune(url string, settings ...string) string {
 	for _, s := range settings {

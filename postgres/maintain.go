@@ -74,25 +74,53 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 	return found, clock, err
 }
 
-// Scan lists buckets in byte order of key, by the primary key's index. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	if limit <= 0 {
-		return nil, s.run.Wrap("scan", s.run.Ready(ctx))
-	}
-	err = s.run.Look(ctx, "scan", func(conn *pgxpool.Conn) (err error) {
-		page, err = s.scan(ctx, conn, prefix, after, limit)
-		return err
+// Visit calls f for buckets in byte order of key, by the primary key's index. It reads them page by
+// page, and has no connection while f runs. See [store.Store].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return visit(f, func(after string, limit int) (page []store.Entry, err error) {
+		err = s.run.Look(ctx, "visit", func(conn *pgxpool.Conn) (err error) {
+			page, err = s.page(ctx, conn, prefix, after, limit)
+			return err
+		})
+		return page, err
 	})
-	return page, err
 }
 
-func (s *Store) scan(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
-	if limit <= 0 || !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
+// Sizes of the pages of a visit. Many visits end after some buckets, so the first page is small. A
+// large one takes the server about a millisecond.
+const (
+	firstPage = 100
+	laterPage = 1000
+)
+
+// visit calls f for the buckets of the pages that read returns.
+func visit(f func(store.Entry) bool, read func(after string, limit int) ([]store.Entry, error)) error {
+	after := ""
+	for limit := firstPage; ; limit = laterPage {
+		page, err := read(after, limit)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if !f(e) {
+				return nil
+			}
+		}
+		if len(page) < limit {
+			return nil
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+// page reads up to limit buckets whose keys start with prefix and come after the key after.
+func (s *Store) page(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
+	if !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
 		return nil, nil // no key starts with such a prefix, and the server would refuse the statement
 	}
 	var page []store.Entry
 	args := []any{prefix, after, limit, s.run.Now(), pgrun.PrefixEnd(prefix)}
-	_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().scan, args, func(rows pgx.Rows) error {
+	_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().page, args, func(rows pgx.Rows) error {
 		key, rec, clock, err := scanStored(rows)
 		page = append(page, store.Entry{Key: key, State: rec.State(store.Limit{}, clock, s.maxSkew)})
 		return err

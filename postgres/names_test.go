@@ -62,13 +62,8 @@ func everything(t *testing.T, s *postgres.Store) {
 	for key, want := range map[string]float64{"hot": 100, "key 3": 40, "held": 16, "one": 84, "two": 96} {
 		levelIs(t, s, key, want)
 	}
-	page, err := s.Scan(t.Context(), "key ", "key 3", 4)
-	if err != nil || len(page) != 4 || page[0].Key != "key 4" {
-		t.Errorf("scan: %d buckets, %v; want 4 from the one behind key 3", len(page), err)
-	}
-	buckets := 0
-	if err := store.Visit(t.Context(), s, "key ", func(store.Entry) bool { buckets++; return true }); err != nil || buckets != 10 {
-		t.Errorf("visit: %d buckets, %v; want 10", buckets, err)
+	if n := len(list(t, s, "key ")); n != 10 {
+		t.Errorf("visit: %d buckets; want 10", n)
 	}
 	if bytes, err := s.Size(t.Context()); err != nil || bytes == 0 {
 		t.Errorf("size: %d bytes, %v", bytes, err)
@@ -80,7 +75,7 @@ func everything(t *testing.T, s *postgres.Store) {
 		t.Errorf("delete: %v", err)
 	}
 	levelIs(t, s, "hot", 0)
-	err = s.Update(t.Context(), func(in store.Store) error {
+	err := s.Update(t.Context(), func(in store.Store) error {
 		for _, n := range []float64{60, 60} {
 			if _, err := in.Fill(t.Context(), op(limit.For("hot"), n, store.IfFits)); err != nil {
 				return err
@@ -185,13 +180,13 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestScanOfNoKey scans for prefixes that no key has, because the server cannot store them.
-func TestScanOfNoKey(t *testing.T) {
+// TestVisitOfNoKey visits prefixes that no key has, because the server cannot store them.
+func TestVisitOfNoKey(t *testing.T) {
 	s := open(t, postgres.Options{})
 	fill(t, s, op(steady.For("k"), 1, store.IfFits))
 	for _, prefix := range []string{"k\x00", "k\xff", "k\x00\xff"} {
-		if page, err := s.Scan(t.Context(), prefix, "", 10); err != nil || len(page) != 0 {
-			t.Errorf("%q: %+v, %v; want nothing", prefix, page, err)
+		if found := list(t, s, prefix); len(found) != 0 {
+			t.Errorf("%q: %+v; want nothing", prefix, found)
 		}
 	}
 }
@@ -199,9 +194,6 @@ func TestScanOfNoKey(t *testing.T) {
 // TestNothingAsked makes calls for no bucket. They need no server.
 func TestNothingAsked(t *testing.T) {
 	s := over(t, poolAt(t, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"), postgres.Options{})
-	if page, err := s.Scan(t.Context(), "", "", 0); err != nil || len(page) != 0 {
-		t.Errorf("scan: %+v, %v", page, err)
-	}
 	if states, err := s.Read(t.Context()); err != nil || len(states) != 0 {
 		t.Errorf("read: %+v, %v", states, err)
 	}

@@ -67,8 +67,8 @@ type Options struct {
 	Trace store.Trace
 }
 
-// Store is a [store.Store] and a [store.Sizer] in a PostgreSQL table. Any number of goroutines and
-// processes may use it at once.
+// Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may use it at
+// once.
 type Store struct {
 	run *pgrun.Runner
 	sql atomic.Pointer[statements]

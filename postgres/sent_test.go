@@ -92,9 +92,7 @@ func TestStatementsOfCalls(t *testing.T) {
 			return err
 		}
 	}
-	scan := func(limit int) call {
-		return func(s store.Store) error { _, err := s.Scan(t.Context(), "", "", limit); return err }
-	}
+	visit := func(s store.Store) error { return s.Visit(t.Context(), "", func(store.Entry) bool { return true }) }
 	remove := func(keys ...string) call {
 		return func(s store.Store) error { return s.Delete(t.Context(), keys...) }
 	}
@@ -164,14 +162,9 @@ func TestStatementsOfCalls(t *testing.T) {
 			"",
 		},
 		{
-			"a scan", scan(1),
-			"by_index scan()",
-			"by_index_keep scan() by_index_back",
-		},
-		{
-			"a scan of none", scan(0),
-			"",
-			"",
+			"a visit", visit,
+			"by_index page()",
+			"by_index_keep page() by_index_back",
 		},
 		{
 			"a delete", remove("b", "a", "b"),

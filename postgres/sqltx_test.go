@@ -119,7 +119,11 @@ func randomCall(rng *rand.Rand) (describe string, call func(context.Context, sto
 			return s.Read(ctx, store.Bucket{Key: "a"}, store.Limit{Capacity: 7, LeakRate: 1}.For("b"), store.Bucket{Key: "none"})
 		}
 	case 6:
-		return "scan", func(ctx context.Context, s store.Store) (any, error) { return s.Scan(ctx, "", "a", 2) }
+		return "visit", func(ctx context.Context, s store.Store) (any, error) {
+			var entries []store.Entry
+			err := s.Visit(ctx, "", func(e store.Entry) bool { entries = append(entries, e); return len(entries) < 3 })
+			return entries, err
+		}
 	}
 	key := keys[rng.IntN(len(keys))]
 	return "delete " + key, func(ctx context.Context, s store.Store) (any, error) { return nil, s.Delete(ctx, key) }

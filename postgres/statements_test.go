@@ -187,7 +187,7 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+	if err := s.Visit(t.Context(), "", func(store.Entry) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {

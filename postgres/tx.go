@@ -97,12 +97,22 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 	return states, err
 }
 
-func (t *txStore) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	err = t.s.run.Within(ctx, t.tx, "scan", func() (err error) {
-		page, err = t.s.scan(ctx, t.tx, prefix, after, limit)
+func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return visit(f, func(after string, limit int) (page []store.Entry, err error) {
+		err = t.s.run.Within(ctx, t.tx, "visit", func() (err error) {
+			page, err = t.s.page(ctx, t.tx, prefix, after, limit)
+			return err
+		})
+		return page, err
+	})
+}
+
+func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
+	err = t.s.run.Within(ctx, t.tx, "size", func() error {
+		bytes, err = t.s.size(ctx, t.tx)
 		return err
 	})
-	return page, err
+	return bytes, err
 }
 
 func (t *txStore) Delete(ctx context.Context, keys ...string) error {
