@@ -86,7 +86,14 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
 	if err := b.Validate(); err != nil {
 		return State{}, err
 	}
-	return first(l.store.Read(ctx, b))
+	if !isSpecial(&b.Limit) {
+		return first(l.store.Read(ctx, b))
+	}
+	st, err := first(l.store.Read(ctx, Bucket{Key: b.Key}))
+	if err == nil {
+		showSpecial(&st, b.Limit)
+	}
+	return st, err
 }
 
 // StateOf reports the state of the bucket with that key by the limit last written to it. It is
@@ -149,6 +156,16 @@ func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (st State, e
 type Fill struct {
 	Bucket Bucket  // the bucket to fill, with its limit
 	Amount float64 // units, from 0 to 2^53
+	// AskOnly makes the amount count in the decision and not go in: it must fit as well, beside
+	// the other amounts for its bucket.
+	AskOnly bool
+}
+
+func (f *Fill) mode() store.Mode {
+	if f.AskOnly {
+		return store.Ask
+	}
+	return store.IfFits
 }
 
 // TryFillupAll puts every amount into its bucket if all of them fit, and changes nothing if one
@@ -165,6 +182,11 @@ type Fill struct {
 func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, error) {
 	if len(fills) == 0 {
 		return nil, nil
+	}
+	for i := range fills {
+		if isSpecial(&fills[i].Bucket.Limit) {
+			return l.tryFillupSpecial(ctx, fills)
+		}
 	}
 	txn, index, err := l.merge(fills)
 	if err != nil {
@@ -184,24 +206,28 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 	return states, nil
 }
 
-// merge returns a transaction with one operation per key. The operation of fills[i] is
+// merge returns a transaction with one operation per key and mode. The operation of fills[i] is
 // txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount, or
 // an amount that is lost in rounding.
 func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))
-	seen := make(map[Bucket]int, len(fills))
+	type member struct {
+		Bucket
+		store.Mode
+	}
+	seen := make(map[member]int, len(fills))
 	for i, f := range fills {
-		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: store.IfFits}
+		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: f.mode()}
 		if err := l.prepare(&op, f.Amount); err != nil {
 			return nil, nil, err
 		}
-		at, ok := seen[op.Bucket]
+		at, ok := seen[member{op.Bucket, op.Mode}]
 		if ok {
 			txn[at].Amount += f.Amount
 		} else {
 			at = len(txn)
-			seen[op.Bucket] = at
+			seen[member{op.Bucket, op.Mode}] = at
 			txn = append(txn, op)
 		}
 		index[i] = at
@@ -290,7 +316,7 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 // If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
 //
-// List is for operators. It passes over the store once, by [store.Visit]. It holds no lock while
+// List is for operators. It passes over the store once. It holds no lock while
 // the caller handles a bucket, so the caller may take its time, and may write to the store. The
 // listing may or may not show changes that are made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
@@ -302,7 +328,7 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 				return
 			}
 		}
-		err := store.Visit(ctx, l.store, prefix, func(e Entry) bool {
+		err := l.store.Visit(ctx, prefix, func(e Entry) bool {
 			e.Key = e.Key[len(l.prefix):]
 			return yield(e, nil)
 		})
@@ -334,6 +360,12 @@ func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Pru
 // fill validates an operation and lets the store decide it. Least is the smallest amount that
 // the caller passed. The State is written to *st, because each return of a State is a copy.
 func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float64) error {
+	switch {
+	case isSpecial(&op.Limit):
+		return l.fillSpecial(ctx, st, op, least)
+	case op.Mode == store.Always && op.Limit == Limit{}: // the store would take it for the limit last written
+		return op.Limit.Validate()
+	}
 	if err := l.prepare(op, least); err != nil {
 		return err
 	}
@@ -387,8 +419,9 @@ func (noStore) Fill(context.Context, store.Op) (State, error) { return State{}, 
 
 func (noStore) Apply(context.Context, ...store.Txn) ([]store.Result, error) { return nil, errNoStore }
 
-func (noStore) Read(context.Context, ...Bucket) ([]State, error)           { return nil, errNoStore }
-func (noStore) Delete(context.Context, ...string) error                    { return errNoStore }
-func (noStore) Scan(context.Context, string, string, int) ([]Entry, error) { return nil, errNoStore }
-func (noStore) Prune(context.Context) (int64, error)                       { return 0, errNoStore }
-func (noStore) Close() error                                               { return nil }
+func (noStore) Read(context.Context, ...Bucket) ([]State, error)      { return nil, errNoStore }
+func (noStore) Delete(context.Context, ...string) error               { return errNoStore }
+func (noStore) Visit(context.Context, string, func(Entry) bool) error { return errNoStore }
+func (noStore) Size(context.Context) (int64, error)                   { return 0, errNoStore }
+func (noStore) Prune(context.Context) (int64, error)                  { return 0, errNoStore }
+func (noStore) Close() error                                          { return nil }

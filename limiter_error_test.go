@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -83,7 +84,7 @@ func TestContextDone(t *testing.T) {
 			t.Errorf("%s with a cancelled context = %v; want the context's error", method, err)
 		}
 	}
-	if entries, err := s.Scan(t.Context(), "", "", 1); err != nil || len(entries) != 0 {
+	if entries, err := paging.All(t.Context(), s, ""); err != nil || len(entries) != 0 {
 		t.Errorf("calls with a cancelled context left %v, %v in the store; want nothing", entries, err)
 	}
 }

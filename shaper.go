@@ -74,7 +74,7 @@ func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 		return err
 	}
 	most := Smooth(l.LeakRate, timeout).Capacity
-	if l.Capacity <= most || s.maxWait > 0 && s.maxWait <= timeout {
+	if isSpecial(&l) || l.Capacity <= most || s.maxWait > 0 && s.maxWait <= timeout {
 		return nil
 	}
 	longest := l.MaxWait()
@@ -106,7 +106,7 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	}
 	received := time.Now()
 	var wait time.Duration
-	if st.Accepted && n > 0 {
+	if st.Accepted && n > 0 && b.LeakRate > 0 { // under Unlimited every turn is now
 		wait = timeToLeak(st.Level-n, b.LeakRate)
 	}
 	return &Reservation{
@@ -243,7 +243,7 @@ func validateQueue(l Limit) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if l.LeakRate == 0 {
+	if l.LeakRate == 0 && !isSpecial(&l) {
 		return fmt.Errorf("brim: %w: the leak rate is 0, so no turn would ever come; use a positive leak rate",
 			ErrInvalidLimit)
 	}

@@ -35,6 +35,9 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 		l = l.WithPenalty(0)
 	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
+	if isSpecial(&op.Limit) {
+		return l.TryFillup(ctx, b, n)
+	}
 	if err := l.prepare(&op, n); err != nil {
 		return State{}, err
 	}

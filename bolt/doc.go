@@ -53,7 +53,7 @@
 // records. Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty.
 //
 // If only the content of a record is damaged, only calls for its bucket return the error, and
-// Delete removes the bucket and the damage. Scan lists all other buckets and returns the error with
+// Delete removes the bucket and the damage. Visit visits all other buckets and returns the error with
 // them. Prune passes over the bucket, and Compact keeps it as it is.
 //
 // bbolt trusts the pages that it reads. On a damaged file it would go back a commit, miss buckets

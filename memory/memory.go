@@ -10,15 +10,12 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"math"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +55,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a [store.Store], a [store.Visitor] and a [store.Sizer] in memory. It may be used by any
-// number of goroutines at once.
+// Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
 type Store struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
@@ -194,43 +190,6 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 		sh.mu.Unlock()
 	}
 	return nil
-}
-
-// Scan lists buckets in the order of their keys. The store keeps no order, so each page costs a
-// pass over all buckets; see [Store.Visit]. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.ready(ctx); err != nil || limit <= 0 {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	var page []store.Entry
-	start := []byte(prefix)
-	last := "" // greatest key of a full page; later keys are skipped
-	cut := func() {
-		slices.SortFunc(page, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
-		if len(page) >= limit {
-			page = page[:limit]
-			last = page[limit-1].Key
-		}
-	}
-	for i := range s.shards {
-		if err := s.ready(ctx); err != nil {
-			return nil, store.Wrap(backend, "scan", err)
-		}
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		now := s.clock.Now()
-		sh.each(func(key []byte, r store.Record) {
-			if string(key) > after && (last == "" || string(key) < last) && bytes.HasPrefix(key, start) {
-				page = append(page, store.Entry{Key: string(key), State: r.State(store.Limit{}, now, s.maxSkew)})
-			}
-		})
-		sh.mu.Unlock()
-		if len(page)/2 >= limit { // not 2*limit, which overflows
-			cut()
-		}
-	}
-	cut()
-	return page, nil
 }
 
 // Prune removes buckets that have leaked empty, and returns their number. It locks a small part

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -111,7 +112,7 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	if err != nil || removed+rest != 1000 {
 		t.Errorf("the second Prune removed %d, %v; want the other %d", rest, err, 1000-removed)
 	}
-	if _, err := s.Scan(&countdown{Context: t.Context(), left: 10}, "", "", 10); !errors.Is(err, context.Canceled) {
+	if _, err := paging.All(&countdown{Context: t.Context(), s, left: 10}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Scan = %v; want the context's error", err)
 	}
 }
@@ -197,7 +198,7 @@ func TestScanPages(t *testing.T) {
 			t.Errorf("pages of %d list %d keys; want all %d, in order", limit, len(got), len(want))
 		}
 	}
-	if page, err := s.Scan(ctx, "p", "", 0); page != nil || err != nil {
+	if page, err := paging.All(ctx, s, "p"); page != nil || err != nil {
 		t.Errorf("a page of 0 entries = %v, %v; want nil, nil", page, err)
 	}
 }
@@ -225,7 +226,7 @@ func TestConcurrently(t *testing.T) {
 				case 0:
 					_, err = s.Prune(ctx)
 				case 1:
-					_, err = s.Scan(ctx, "sealed:", "", 4)
+					_, err = paging.All(ctx, s, "sealed:")
 				case 2:
 					_, err = s.Read(ctx, sealed.For(key(a)), sealed.For(key(b)))
 				case 3:

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
@@ -74,43 +75,16 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 	return found, clock, err
 }
 
-// Visit calls f for buckets in byte order of key, by the primary key's index. It reads them page by
-// page, and has no connection while f runs. See [store.Store].
+// Visit visits buckets in byte order of key, page by page by the primary key's index. See
+// [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return visit(f, func(after string, limit int) (page []store.Entry, err error) {
+	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
 		err = s.run.Look(ctx, "visit", func(conn *pgxpool.Conn) (err error) {
 			page, err = s.page(ctx, conn, prefix, after, limit)
 			return err
 		})
 		return page, err
-	})
-}
-
-// Sizes of the pages of a visit. Many visits end after some buckets, so the first page is small. A
-// large one takes the server about a millisecond.
-const (
-	firstPage = 100
-	laterPage = 1000
-)
-
-// visit calls f for the buckets of the pages that read returns.
-func visit(f func(store.Entry) bool, read func(after string, limit int) ([]store.Entry, error)) error {
-	after := ""
-	for limit := firstPage; ; limit = laterPage {
-		page, err := read(after, limit)
-		if err != nil {
-			return err
-		}
-		for _, e := range page {
-			if !f(e) {
-				return nil
-			}
-		}
-		if len(page) < limit {
-			return nil
-		}
-		after = page[len(page)-1].Key
-	}
+	}, f)
 }
 
 // page reads up to limit buckets whose keys start with prefix and come after the key after.

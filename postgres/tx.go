@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
@@ -98,13 +99,13 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 }
 
 func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return visit(f, func(after string, limit int) (page []store.Entry, err error) {
+	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
 		err = t.s.run.Within(ctx, t.tx, "visit", func() (err error) {
 			page, err = t.s.page(ctx, t.tx, prefix, after, limit)
 			return err
 		})
 		return page, err
-	})
+	}, f)
 }
 
 func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
