@@ -27,8 +27,8 @@ import (
 // secret is a key that no error and no log line may contain.
 const secret = "card 4111-1111-1111-1111"
 
-// steady does not leak and is never full.
-var steady = store.Limit{Capacity: 1 << 40}
+// steady does not leak and is never full. A hold of one unit is not too small for it.
+var steady = store.Limit{Capacity: 1 << 36}
 
 func op(b store.Bucket, n float64, m store.Mode) store.Op {
 	return store.Op{Bucket: b, Amount: n, Mode: m}

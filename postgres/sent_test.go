@@ -198,10 +198,28 @@ func TestStatementsOfCalls(t *testing.T) {
 		end(t, tx, false)
 	}
 
+	// A refusal at another rate than the one last written settles the bucket under a lock, once.
+	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
+	for _, want := range []string{"try_update(full) try_one(full) BEGIN by_index lock read write COMMIT", "try_one(full)"} {
+		names.take()
+		if st := fill(t, s, other); st.Accepted {
+			t.Errorf("%+v; the bucket is full", st)
+		}
+		if got := names.take(); got != want {
+			t.Errorf("a refusal at another rate: %s; want %s", got, want)
+		}
+	}
+	refused.Amount = 2 // more than the capacity
+	names.take()
+	fill(t, s, refused)
+	if got, want := names.take(), "try_one(full)"; got != want {
+		t.Errorf("a refusal for ever at another rate: %s; want %s", got, want)
+	}
+
 	// A new store does not know yet that refusals are rare, so it looks before it locks.
 	fresh := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	names.take()
-	fill(t, fresh, refused)
+	fill(t, fresh, other)
 	if got, want := names.take(), "try_one(full)"; got != want {
 		t.Errorf("a refusal by a new store: %s; want %s", got, want)
 	}
