@@ -237,8 +237,9 @@ var (
 // ErrOverLimit matches every [*OverLimitError] in [errors.Is].
 var ErrOverLimit = errors.New("over the limit")
 
-// OverLimitError is the error of [Limiter.Do] and [Shaper.Do] if the amount did not fit.
-// Nothing went into the bucket and the function did not run.
+// OverLimitError is the error of [Limiter.Do], [Limiter.Wait], [Shaper.Do] and [Shaper.Wait] if the
+// amount did not fit, or would fit too late. Nothing went into the bucket, and the function of Do did
+// not run.
 type OverLimitError struct {
 	State // the refusal; RetryAfter is the wait until the amount fits, or [Never]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -12,20 +13,33 @@ import (
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
 // Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
-// Limiter keeps no bucket, only the list of callers that are in [Limiter.Wait]. If the context is
+// Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is
 // already done, a method returns the context's error and changes nothing.
 type Limiter struct {
-	store   store.Store
-	prefix  string
-	penalty time.Duration
-	lines   *lines
+	store    store.Store
+	head     string // what the store's names have before the caller's keys
+	asStored bool
+	penalty  time.Duration
+	lines    *lines
 }
 
 // Options adjust a [Limiter]. The zero value is the default.
 type Options struct {
-	// Prefix is put before every key, so that several programs can share a store. It counts
-	// towards the 512 bytes of a key.
+	// Prefix keeps the buckets of programs that share a store apart: Limiters with different
+	// prefixes, and those without one, have no bucket in common, whatever the keys. The store
+	// names the bucket of key "user:7" and prefix "app:" "@4:app:user:7", with the length of the
+	// prefix. Without a prefix it has the key's name, and a key that begins with "@" gets another
+	// "@". What is put before a key counts towards its 512 bytes.
 	Prefix string
+
+	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
+	// means 10,000.
+	MaxWaiting int
+
+	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
+	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
+	// could name the buckets of another program.
+	AsStored bool
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
@@ -34,9 +48,15 @@ func New(s store.Store, o *Options) *Limiter {
 	if s == nil {
 		s = noStore{}
 	}
-	l := &Limiter{store: s, lines: &lines{}}
+	l := &Limiter{store: s, lines: &lines{most: 10_000}}
 	if o != nil {
-		l.prefix = o.Prefix
+		l.head, l.asStored = o.Prefix, o.AsStored
+		if o.MaxWaiting > 0 {
+			l.lines.most = o.MaxWaiting
+		}
+	}
+	if l.head != "" && !l.asStored {
+		l.head = fmt.Sprintf("%s%d:%s", mark, len(l.head), l.head)
 	}
 	return l
 }
@@ -47,7 +67,8 @@ func New(s store.Store, o *Options) *Limiter {
 // that they are granted in any interval never exceed the room in b at its start plus the units
 // that leak or are given back during the interval. A refusal is not an error: Accepted is
 // false, and RetryAfter is the wait until n would fit if no other caller came, or [Never]. An
-// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing.
+// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing. While
+// callers of the same Limiter wait for b, n must fit beside their units; see [Limiter.Wait].
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (st State, err error) {
@@ -192,16 +213,13 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 	if err != nil {
 		return nil, err
 	}
-	results, err := l.store.Apply(ctx, txn)
+	decided, err := l.decideAll(ctx, txn)
 	if err != nil {
-		return nil, err
-	}
-	if err := results[0].Err; err != nil {
 		return nil, err
 	}
 	states := make([]State, len(fills))
 	for i := range fills {
-		states[i] = results[0].States[index[i]]
+		states[i] = decided[index[i]]
 	}
 	return states, nil
 }
@@ -242,14 +260,7 @@ func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 // The units stay in b even if f fails: the attempt counts. To give them back, use
 // [Limiter.Drain].
 func (l *Limiter) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
-	return do(ctx, b, n, f, l.TryFillup)
-}
-
-// do calls f if enter accepts n units into b.
-func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
-	enter func(context.Context, Bucket, float64) (State, error),
-) error {
-	st, err := enter(ctx, b, n)
+	st, err := l.TryFillup(ctx, b, n)
 	switch {
 	case err != nil:
 		return err
@@ -295,7 +306,8 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // as the stored bucket does. A later overflow can prolong the block but never shortens it: a
 // caller who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter
 // includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
-// no block, but respects the blocks that it finds.
+// no block, but respects the blocks that it finds. While callers of the Limiter are in
+// [Limiter.Wait] for a bucket, no overflow but that of Fillup blocks it.
 //
 // Over a store that is part of a transaction, such as that of With in package postgres, the block
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
@@ -310,8 +322,9 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	return &with
 }
 
-// List returns the buckets whose keys start with prefix, each once, with its state by the limit
-// last written. Keys are without the Limiter's own prefix. The order is the store's: memory and
+// List returns the Limiter's buckets whose keys start with prefix, each once, with its state by the
+// limit last written. Keys are without the Limiter's own prefix. The buckets of Limiters with another
+// prefix do not belong to it; see [Options.AsStored]. The order is the store's: memory and
 // Redis have none, and bolt and postgres list in byte order of key. An error ends the listing.
 // If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
@@ -321,7 +334,7 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 // listing may or may not show changes that are made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		prefix := l.prefix + prefix
+		prefix := l.name(prefix)
 		if prefix != "" {
 			if err := store.ValidateKey(prefix); err != nil {
 				yield(Entry{}, err)
@@ -329,8 +342,9 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 			}
 		}
 		err := l.store.Visit(ctx, prefix, func(e Entry) bool {
-			e.Key = e.Key[len(l.prefix):]
-			return yield(e, nil)
+			key, own := l.own(e.Key)
+			e.Key = key
+			return !own || yield(e, nil)
 		})
 		if err != nil {
 			yield(Entry{}, err)
@@ -369,9 +383,7 @@ func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float
 	if err := l.prepare(op, least); err != nil {
 		return err
 	}
-	var err error
-	*st, err = l.store.Fill(ctx, *op)
-	return err
+	return l.decide(ctx, st, op)
 }
 
 // prepare puts the prefix before the operation's key, sets the penalty and validates the
@@ -392,14 +404,40 @@ func (l *Limiter) prepare(op *store.Op, least float64) error {
 	return op.Validate()
 }
 
-// key returns the key under which the store knows the caller's key. An empty key stays empty,
+// key returns the name by which the store knows the caller's key. An empty key stays empty,
 // so that the validator refuses it even with a prefix. Otherwise all callers who forgot their
 // key would share a bucket.
 func (l *Limiter) key(key string) string {
-	if l.prefix == "" || key == "" {
+	if key == "" {
 		return key
 	}
-	return l.prefix + key
+	return l.name(key)
+}
+
+// mark begins the names of buckets that are not their keys. A digit follows it if the bucket is one
+// of a Limiter with a prefix, and a second mark if it is not.
+const mark = "@"
+
+// name returns the store's name of a key, or the beginning of the names of keys that begin so.
+func (l *Limiter) name(key string) string {
+	switch {
+	case l.head != "":
+		return l.head + key
+	case key != "" && key[0] == mark[0] && !l.asStored:
+		return mark + key
+	}
+	return key
+}
+
+// own returns the key of a name in a listing. It reports whether the bucket is the Limiter's.
+func (l *Limiter) own(name string) (key string, own bool) {
+	switch {
+	case l.head != "" || l.asStored || name[0] != mark[0]:
+		return name[len(l.head):], true
+	case strings.HasPrefix(name[1:], mark):
+		return name[1:], true
+	}
+	return "", false
 }
 
 // first returns the only state of a read of one bucket.

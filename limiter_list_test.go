@@ -29,11 +29,15 @@ func TestListResetPrune(t *testing.T) {
 	ctx := t.Context()
 	l, s, clock := open(t, nil)
 	app := brim.New(s, &brim.Options{Prefix: "app:"})
+	stored := brim.New(s, &brim.Options{AsStored: true})
 	wide := brim.Limit{Capacity: 1000, LeakRate: 0}
 	must(t)(l.TryFillup(ctx, tens.For("b"), 4))
 	must(t)(l.TryFillup(ctx, tens.For("ab"), 3))
 	must(t)(app.TryFillup(ctx, tens.For("b"), 2))
 	must(t)(app.TryFillup(ctx, wide.For("a"), 1))
+	must(t)(l.TryFillup(ctx, tens.For("@4:app:"), 5))
+	must(t)(l.TryFillup(ctx, tens.For("@bob"), 6))
+	must(t)(l.TryFillup(ctx, tens.For("app:b"), 7))
 
 	for _, test := range []struct {
 		name   string
@@ -44,10 +48,17 @@ func TestListResetPrune(t *testing.T) {
 	}{
 		{
 			"all", l, "",
-			[]string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
+			[]string{"@4:app: 5/10", "@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"},
 			"the limit is that of the last write",
 		},
-		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix matches bytes, not words"},
+		{"by prefix", l, "a", []string{"ab 3/10", "app:b 7/10"}, "a prefix matches bytes, not words"},
+		{"by a mark", l, "@", []string{"@4:app: 5/10", "@bob 6/10"}, "a key may begin with the mark of names"},
+		{
+			"as stored", stored, "",
+			[]string{"@4:app:a 1/1000", "@4:app:b 2/10", "@@4:app: 5/10", "@@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"},
+			"operators see all buckets by the store's names",
+		},
+		{"as stored, by prefix", stored, "@4:app:", []string{"@4:app:a 1/1000", "@4:app:b 2/10"}, "names have prefixes, too"},
 		{
 			"own prefix", app, "",
 			[]string{"a 1/1000", "b 2/10"},
@@ -64,8 +75,15 @@ func TestListResetPrune(t *testing.T) {
 	if err := app.Reset(ctx, "b"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := list(t, l, ""), []string{"ab 3/10", "app:a 1/1000", "b 4/10"}; !slices.Equal(got, want) {
-		t.Errorf("after Reset: %v; want %v: Reset removes one bucket, of its own prefix", got, want)
+	for _, test := range []struct {
+		l    *brim.Limiter
+		want []string
+	}{
+		{app, []string{"a 1/1000"}}, {l, []string{"@4:app: 5/10", "@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"}},
+	} {
+		if got := list(t, test.l, ""); !slices.Equal(got, test.want) {
+			t.Errorf("after Reset: %v; want %v: Reset removes one bucket, of its own prefix", got, test.want)
+		}
 	}
 	if err := app.Reset(ctx, "b"); err != nil {
 		t.Errorf("Reset of a missing bucket: %v; want no error", err)
@@ -75,75 +93,26 @@ func TestListResetPrune(t *testing.T) {
 		t.Errorf("Prune removed %d buckets, %v; want 0, because none is empty", n, err)
 	}
 	clock.Advance(time.Hour)
-	if n, err := l.Prune(ctx); n != 2 || err != nil {
-		t.Errorf("Prune removed %d buckets, %v; want the 2 that have leaked empty", n, err)
+	if n, err := l.Prune(ctx); n != 5 || err != nil {
+		t.Errorf("Prune removed %d buckets, %v; want the 5 that have leaked empty", n, err)
 	}
-	if got, want := list(t, l, ""), []string{"app:a 1/1000"}; !slices.Equal(got, want) {
+	if got, want := list(t, stored, ""), []string{"@4:app:a 1/1000"}; !slices.Equal(got, want) {
 		t.Errorf("after Prune: %v; want %v: a bucket that does not leak stays", got, want)
 	}
 }
 
-// pages is a store of n buckets that counts the pages it returns.
-type pages struct {
-	broken
-	n, asked int
+// damaged is a store whose Visit leaves out damaged buckets.
+type damaged struct{ store.Store }
+
+func (d damaged) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return errors.Join(d.Store.Visit(ctx, prefix, f), store.ErrCorrupt)
 }
 
-func (p *pages) Scan(_ context.Context, _, after string, limit int) (page []store.Entry, err error) {
-	p.asked++
-	next := 0
-	if after != "" {
-		if _, err := fmt.Sscanf(after, "%d", &next); err != nil {
-			return nil, err
-		}
-		next++
-	}
-	for ; next < p.n && len(page) < limit; next++ {
-		page = append(page, store.Entry{Key: fmt.Sprintf("%09d", next)})
-	}
-	return page, nil
-}
-
-func TestListPages(t *testing.T) {
-	for _, n := range []int{0, 1, 999, 1000, 1001, 2500} {
-		p := &pages{n: n}
-		seen := 0
-		for e, err := range brim.New(p, nil).List(t.Context(), "") {
-			if want := fmt.Sprintf("%09d", seen); err != nil || e.Key != want {
-				t.Fatalf("entry %d of %d is %q, %v; want %q: each bucket once, in order", seen, n, e.Key, err, want)
-			}
-			seen++
-		}
-		if seen != n {
-			t.Errorf("listed %d of %d buckets", seen, n)
-		}
-	}
-	p := &pages{n: 25_000}
-	for _, err := range brim.New(p, nil).List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		break
-	}
-	if p.asked != 1 {
-		t.Errorf("a caller who stopped at the first bucket read %d pages; want 1", p.asked)
-	}
-}
-
-// damagedScans is a store whose pages leave out damaged buckets.
-type damagedScans struct{ store.Store }
-
-func (d damagedScans) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	page, err := d.Store.Scan(ctx, prefix, after, limit)
-	return page, errors.Join(err, store.ErrCorrupt)
-}
-
-// TestListDamaged: List yields every bucket that can be read, over all pages, and one error at
-// the end.
+// TestListDamaged: List yields every bucket that can be read, and one error at the end.
 func TestListDamaged(t *testing.T) {
 	_, s, _ := open(t, nil)
-	l := brim.New(damagedScans{s}, nil)
-	const n = 10_001 // more than a page
+	l := brim.New(damaged{s}, nil)
+	const n = 10_001
 	for i := range n {
 		must(t)(l.TryFillup(t.Context(), tens.For(fmt.Sprintf("%05d", i)), 1))
 	}

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,8 +110,8 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	if err != nil || removed+rest != 1000 {
 		t.Errorf("the second Prune removed %d, %v; want the other %d", rest, err, 1000-removed)
 	}
-	if _, err := paging.All(&countdown{Context: t.Context(), s, left: 10}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Scan = %v; want the context's error", err)
+	if _, err := paging.All(&countdown{Context: t.Context(), left: 10}, s, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("Visit = %v; want the context's error", err)
 	}
 }
 
@@ -159,47 +157,6 @@ func TestSkewIsLogged(t *testing.T) {
 	}
 	if strings.Contains(got, "secret") {
 		t.Errorf("the log contains a key: %q", got)
-	}
-}
-
-// Pages of a listing must be full, in order and without repetition, however the keys are spread
-// over the shards.
-func TestScanPages(t *testing.T) {
-	ctx := t.Context()
-	s, _ := open(t, memory.Options{})
-	var want []string
-	for i := range 1000 {
-		key := fmt.Sprintf("p%d", i*7919%1000)
-		if _, err := s.Fill(ctx, fill(key, 1)); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, key)
-	}
-	if _, err := s.Fill(ctx, fill("other", 1)); err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(want)
-	for _, limit := range []int{math.MaxInt, 1000, 999, 333, 77} {
-		var got []string
-		for after := ""; ; {
-			page, err := s.Scan(ctx, "p", after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range page {
-				got = append(got, e.Key)
-				after = e.Key
-			}
-			if len(page) < limit {
-				break
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("pages of %d list %d keys; want all %d, in order", limit, len(got), len(want))
-		}
-	}
-	if page, err := paging.All(ctx, s, "p"); page != nil || err != nil {
-		t.Errorf("a page of 0 entries = %v, %v; want nil, nil", page, err)
 	}
 }
 

@@ -28,12 +28,12 @@ type refDisk struct {
 }
 
 func newRef(f fault, now func() time.Time) *refStore {
-	return &refStore{clock: clock.New(now), fault: f, disk: &refDisk{records: make(map[string]store.Record)}}
+	return &refStore{clock: clock.New(clock.Options{Source: now}), fault: f, disk: &refDisk{records: make(map[string]store.Record)}}
 }
 
 // peer returns another handle on the same data.
 func (s *refStore) peer(now func() time.Time) *refStore {
-	return &refStore{clock: clock.New(now), fault: s.fault, disk: s.disk}
+	return &refStore{clock: clock.New(clock.Options{Source: now}), fault: s.fault, disk: s.disk}
 }
 
 // enter locks the store. Unless it returns an error, the caller must call leave.

@@ -48,8 +48,9 @@ type taken struct {
 	err error
 }
 
-func (s taken) Scan(context.Context, string, string, int) ([]store.Entry, error) {
-	return []store.Entry{{Key: "k"}}, s.err
+func (s taken) Visit(_ context.Context, _ string, f func(store.Entry) bool) error {
+	f(store.Entry{Key: "k"})
+	return s.err
 }
 
 func (s taken) Delete(context.Context, ...string) error { return s.err }
