@@ -111,22 +111,23 @@ func TestAnswerWithoutRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	const columns = "1::float8, now(), NULL::float8, 0::float8"
+	render := renderer(defaultNames(t))
+	const stored = "{{bits(1)}}, {{instant(now())}}, {{bits(0)}}, {{bits(1)}}, {{bits(0)}}, {{instant(now())}}"
 	groups := []group{{reqs: []*fillRequest{{In: store.Op{Bucket: store.Limit{Capacity: 1}.For("k"), Amount: 1}}}}}
 	for _, c := range []struct {
 		why, sql string
 		form     form
 		fails    bool
 	}{
-		{"one row is missing", "SELECT true, 1::float8, now(), 0::float8, now(), now() WHERE false", single, true},
-		{"a numbered row is missing", "SELECT 1::int8, true, " + columns + ", now(), now() WHERE false", numbered, true},
-		{"a row has the number 0", "SELECT 0::int8, true, " + columns + ", now(), now()", numbered, true},
-		{"a row has the number of no group", "SELECT 2::int8, true, " + columns + ", now(), now()", numbered, true},
-		{"a row has the key of no group", "SELECT 'other'::text, 1::float8, NULL::float8, 0::float8, now()", keyed, true},
-		{"a keyed row is missing", "SELECT ''::text, 1::float8, NULL::float8, 0::float8, now() WHERE false", keyed, false},
-		{"the updated row is missing", "SELECT " + columns + ", now() WHERE false", updated, false},
+		{"one row is missing", "SELECT true, " + stored + ", {{instant(now())}} WHERE false", single, true},
+		{"a numbered row is missing", "SELECT 1::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored + " WHERE false", numbered, true},
+		{"a row has the number 0", "SELECT 0::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored, numbered, true},
+		{"a row has the number of no group", "SELECT 2::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored, numbered, true},
+		{"a row has the key of no group", "SELECT 'other'::text, {{bits(1)}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}}", keyed, true},
+		{"a keyed row is missing", "SELECT ''::text, {{bits(1)}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}} WHERE false", keyed, false},
+		{"the updated row is missing", "SELECT {{bits(1)}}, {{instant(now())}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}} WHERE false", updated, false},
 	} {
-		rows, err := s.decisions(t.Context(), pgtest.Pool(t), statement{sql: c.sql, form: c.form}, groups)
+		rows, err := s.decisions(t.Context(), pgtest.Pool(t), statement{sql: render("test", c.sql), form: c.form}, groups)
 		if errors.Is(err, store.ErrUnknownOutcome) != c.fails || err != nil && !c.fails {
 			t.Errorf("%s: %+v, %v; want an unknown outcome: %v", c.why, rows, err, c.fails)
 		}

@@ -27,7 +27,7 @@ func TestFlushesLockInOrder(t *testing.T) {
 	if err := migrations.Up(ctx, admin, nil); err != nil {
 		t.Fatal(err)
 	}
-	limit := store.Limit{Capacity: 1 << 40}
+	limit := store.Limit{Capacity: 1 << 36}
 	var stores []*Store
 	var pools []*pgxpool.Pool
 	for range 3 {
