@@ -113,7 +113,7 @@ func TestFlippedBits(t *testing.T) {
 		case errors.Is(err, errors.ErrUnsupported):
 			refused++
 			continue
-		case !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), `"brim verify --salvage NEW"`):
+		case !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "restore the last backup"):
 			t.Fatalf("byte %d, bit %#x: error %v, want ErrCorrupt and the remedy", offset, bit, err)
 		default:
 			refused++
@@ -472,7 +472,7 @@ func TestNewChecks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s, err = New(db, nil); c.refused {
-				failsWith(t, err, store.ErrCorrupt, "brim verify --salvage NEW")
+				failsWith(t, err, store.ErrCorrupt, "restore the last backup of the database")
 				if s != nil {
 					t.Errorf("New returns %+v beside the error", s)
 				}

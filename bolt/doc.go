@@ -53,15 +53,15 @@
 // records. Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty.
 //
 // If only the content of a record is damaged, only calls for its bucket return the error, and
-// Delete removes the bucket and the damage. Scan lists all other buckets and returns the error with
+// Delete removes the bucket and the damage. Visit visits all other buckets and returns the error with
 // them. Prune passes over the bucket, and Compact keeps it as it is.
 //
 // bbolt trusts the pages that it reads. On a damaged file it would go back a commit, miss buckets
 // or panic. So [Open] checks every page and every record before bbolt sees the file, and refuses
-// the file if damage can hide a bucket; the command "brim verify --salvage NEW" then saves the
-// rest. If the file is damaged while it is open, the store finds the damage in a record when a call
-// uses the record; panics and faults in bbolt become errors. See [Options.NoVerify] and
-// [Store.Verify].
+// the file if damage can hide a bucket. The remedy is the last backup, so make backups, with
+// [Store.Backup] or the command "brim backup". If the file is damaged while it is open, the store
+// finds the damage in a record when a call uses the record; panics and faults in bbolt become
+// errors. See [Options.NoVerify] and [Store.Verify].
 //
 // # Limits
 //

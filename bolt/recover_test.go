@@ -186,12 +186,12 @@ func TestStrangePairs(t *testing.T) {
 		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}},
 		{"a damaged journal", func(t *testing.T, path string) {
 			damageAt(t, path+journalSuffix, journalFirst+40)
-		}, store.ErrCorrupt, []string{"limits.db.journal", "brim verify --salvage NEW"}},
+		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}},
 		{"a journal cut short", func(t *testing.T, path string) {
 			if err := os.Truncate(path+journalSuffix, 100_000); err != nil {
 				t.Fatal(err)
 			}
-		}, store.ErrCorrupt, []string{"100000 bytes", "brim verify --salvage NEW"}},
+		}, store.ErrCorrupt, []string{"100000 bytes", "restore the last backup"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := journaled(t, nil)

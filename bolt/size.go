@@ -11,7 +11,7 @@ import (
 )
 
 // Size returns the bytes of the file and of the journal beside it. The file of an application's
-// database (see [New]) counts whole. See [store.Sizer].
+// database (see [New]) counts whole. See [store.Store].
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, store.Wrap(backend, "size", err)
