@@ -31,14 +31,15 @@ type Options struct {
 	// prefix. Without a prefix it has the key's name, and a key that begins with "@" gets another
 	// "@". What is put before a key counts towards its 512 bytes.
 	Prefix string
-	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
-	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
-	// could name the buckets of another program.
-	AsStored bool
 
 	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
 	// means 10,000.
 	MaxWaiting int
+
+	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
+	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
+	// could name the buckets of another program.
+	AsStored bool
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes

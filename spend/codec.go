@@ -294,7 +294,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 1
+const format = 2
 
 type encoder struct{ b []byte }
 

@@ -235,7 +235,7 @@ func TestDecoder(t *testing.T) {
 		{"a count of more than there is", []byte{6, 0, 0}, func(d *decoder) any { return d.count() }, nil},
 		{"a count of less than nothing", []byte{1, 0}, func(d *decoder) any { return d.count() }, nil},
 	} {
-		d := newDecoder("a test", append([]byte{1}, c.b...))
+		d := newDecoder("a test", append([]byte{format}, c.b...))
 		got := c.read(d)
 		if c.want != nil {
 			if !reflect.DeepEqual(got, c.want) || d.err != nil {

@@ -113,7 +113,7 @@ func TestClose(t *testing.T) {
 		if err := other.Decide(t.Context(), idle("account")); err != nil {
 			t.Errorf("another ledger over the same store: %v", err)
 		}
-		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+		if _, err := s.Size(t.Context()); err != nil {
 			t.Errorf("the store: %v", err)
 		}
 	})
