@@ -46,7 +46,8 @@ type Policy struct {
 	// The address is that of the connection. If a proxy stands in front, all its clients have the
 	// address of the proxy: a Key must then tell the clients apart.
 	Key string
-	// Limit is the limit of each caller.
+	// Limit is the limit of each caller. [brim.Nobody] refuses each call without a RetryInfo, and
+	// [brim.Unlimited] admits each without the store.
 	Limit brim.Limit
 	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
 	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)

@@ -217,9 +217,9 @@ func TestInvalidPolicies(t *testing.T) {
 	errOwn := errors.New("no such plan")
 	failing := func(context.Context, string) ([]Policy, error) { return nil, errOwn }
 	for says, p := range map[string]Policies{
-		"has no name":  PerClient("", three),
-		"capacity":     PerClient("api", brim.Limit{}),
-		"no such plan": All(PerClient("api", three), failing),
+		"has no name":      PerClient("", three),
+		"limit is not set": PerClient("api", brim.Limit{}),
+		"no such plan":     All(PerClient("api", three), failing),
 	} {
 		var reported error
 		s := newServer(t, lim, p, &ServerOptions{

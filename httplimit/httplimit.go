@@ -165,9 +165,11 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		l.failed(w, r, err, next)
 		return
 	}
+	accepted := len(parts) == 0 || parts[0].state.Accepted
+	parts = slices.DeleteFunc(parts, func(p part) bool { return p.Limit == brim.Unlimited })
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.fits(), b.fits()) })
 	l.options.Fields.set(w.Header(), parts)
-	if len(parts) == 0 || parts[0].state.Accepted {
+	if accepted {
 		next.ServeHTTP(w, r)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/store"
 )
 
 // Policy is one of the limits that apply to a request. Each caller has a bucket of its own under
@@ -23,7 +24,9 @@ type Policy struct {
 	// come over a Unix socket: a Key must tell their clients apart. A key that no store can keep,
 	// because it is too long or not UTF-8, is replaced by its hash.
 	Key string
-	// Limit is the limit of each caller.
+	// Limit is the limit of each caller. Under [brim.Nobody] a request is answered with status 429
+	// without Retry-After. A policy under [brim.Unlimited] admits every request without the store, and
+	// is in no fields.
 	Limit brim.Limit
 	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength]. To
 	// limit by the number of items in a body, read the body in a handler in front of the limit, and
@@ -120,7 +123,11 @@ func (l *limited) parts(r *http.Request) ([]part, error) {
 		if !printable(p.Unit) {
 			return nil, fmt.Errorf("the unit of policy %s is %q; it must be printable ASCII", p.Name, p.Unit)
 		}
-		all[i] = part{Policy: p, bucket: p.Limit.For(l.key(p, r)), cost: costOf(r, p.Cost)}
+		cost := costOf(r, p.Cost)
+		if p.Limit.Capacity == 0 { // Nobody and Unlimited ask for no size
+			cost = min(cost, store.MaxAmount)
+		}
+		all[i] = part{Policy: p, bucket: p.Limit.For(l.key(p, r)), cost: cost}
 	}
 	return all, nil
 }

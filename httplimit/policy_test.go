@@ -127,6 +127,48 @@ func TestXRateLimitOfSeveral(t *testing.T) {
 	}
 }
 
+// TestNobodyAndUnlimited has a tenant who is blocked, and one who pays for no limit. The store is asked
+// only about the other policy.
+func TestNobodyAndUnlimited(t *testing.T) {
+	tenant := func(l brim.Limit) httplimit.Policies {
+		return always(httplimit.Policy{Name: "tenant", Key: "42", Limit: l, Cost: costOf})
+	}
+	site := httplimit.PerClient("site", tens)
+	for _, tc := range []struct {
+		name      string
+		policies  httplimit.Policies
+		cost      string
+		status    int
+		rateLimit string
+		level     float64 // of the site's bucket
+	}{
+		{"unlimited", tenant(brim.Unlimited), "5", 200, "", 0},
+		{"unlimited, of any size", tenant(brim.Unlimited), "1e300", 200, "", 0},
+		{"unlimited, no number", tenant(brim.Unlimited), "x", 500, "", 0},
+		{"unlimited beside a limit", httplimit.All(tenant(brim.Unlimited), site), "5", 200, `"site";r=9;t=1`, 1},
+		{"nobody", tenant(brim.Nobody), "1", 429, `"tenant";r=0`, 0},
+		{"nobody, of any size", tenant(brim.Nobody), "1e300", 429, `"tenant";r=0`, 0},
+		{"nobody beside a limit", httplimit.All(site, tenant(brim.Nobody)), "1", 429, `"tenant";r=0, "site";r=10`, 0},
+		{"a capacity of 0", tenant(brim.Limit{LeakRate: 1}), "1", 429, `"tenant";r=0`, 0},
+		{"no limit is set", tenant(brim.Limit{}), "1", 500, "", 0},
+	} {
+		lim, _ := inMemory(t)
+		w := ask(limited(t, lim, tc.policies, &httplimit.Options{Fields: httplimit.DraftFields}), tc.cost)
+		got := w.Result().Header
+		if w.Code != tc.status || got.Get("RateLimit") != tc.rateLimit || got.Get("Retry-After") != "" {
+			t.Errorf("%s: %d, %v; want %d, RateLimit %s and no Retry-After", tc.name, w.Code, got, tc.status, tc.rateLimit)
+		}
+		if tc.status == 429 {
+			if p := problemOf(t, w); !slices.Equal(p.Violated, []string{"tenant"}) {
+				t.Errorf("%s: violated %v", tc.name, p.Violated)
+			}
+		}
+		if st, err := lim.StateOf(t.Context(), "site:ip:192.0.2.1"); err != nil || st.Level != tc.level {
+			t.Errorf("%s: the site's bucket %+v, %v; want level %v", tc.name, st, err, tc.level)
+		}
+	}
+}
+
 // TestNested puts one limit behind another.
 func TestNested(t *testing.T) {
 	for _, tc := range []struct {
@@ -183,7 +225,7 @@ func TestInvalidPolicies(t *testing.T) {
 		{"a long name", always(p(strings.Repeat("n", 65), tens)), "at most 64"},
 		{"no ASCII", always(p("é", tens)), "printable ASCII"},
 		{"a unit", always(httplimit.Policy{Name: "a", Limit: tens, Unit: "€"}), "printable ASCII"},
-		{"no limit", httplimit.PerClient("a", brim.Limit{}), "capacity is 0"},
+		{"no limit", httplimit.PerClient("a", brim.Limit{}), "limit is not set"},
 		{"two limits of one bucket", always(p("a", tens), p("a", brim.Limit{Capacity: 1})), "limit"},
 		{"an error", failing, errOwn.Error()},
 		{"an error of several", httplimit.All(always(p("a", tens)), failing), errOwn.Error()},

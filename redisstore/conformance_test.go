@@ -47,7 +47,7 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 	openAt := func(t *testing.T, clock func() time.Time) store.Store {
 		o := Options{Prefix: redistest.Prefix(t, client), Clock: clock}
 		if h.braces {
-			o.Prefix = "{" + o.Prefix + "}"
+			o.Prefix = "{limits}" + o.Prefix
 		}
 		if h.change != nil {
 			h.change(&o)

@@ -46,6 +46,8 @@ func TestNewRefuses(t *testing.T) {
 		{"another client", struct{ redis.UniversalClient }{nobody}, nil, "*redis.ClusterClient"},
 		{"negative option", nobody, &Options{Lanes: -1}, "negative"},
 		{"negative replicas", nobody, &Options{Replicas: -1}, "negative"},
+		{"a prefix without an end", nobody, &Options{Prefix: "limits"}, "end in a colon"},
+		{"a prefix that begins with another", nobody, &Options{Prefix: "limits:eu:"}, "have no other one"},
 		{"batch size", nobody, &Options{BatchSize: 1_000_000}, "BatchSize"},
 		{"no timeout", endless, nil, "ReadTimeout"},
 		{"a long timeout", nobody, &Options{CallTimeout: time.Second}, "CallTimeout"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -23,7 +24,8 @@ const maxBatchSize = 4000
 // Options adjust a [Store]. The zero value is the default.
 type Options struct {
 	// Prefix begins the names of all keys; the key of the bucket follows. The default is
-	// [DefaultPrefix]. Stores with different prefixes share nothing.
+	// [DefaultPrefix]. It ends in a colon and has no other one, so that a name tells where its
+	// prefix ends: stores with different prefixes share nothing.
 	//
 	// In a cluster, braces in the prefix or in a bucket's key choose the hash slot: all buckets
 	// of a prefix "{limits}:" are on one primary.
@@ -90,6 +92,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix
+	}
+	if strings.IndexByte(c.Prefix, ':') != len(c.Prefix)-1 {
+		return c, fmt.Errorf("Prefix is %q; it must end in a colon and have no other one, as limits: has", c.Prefix)
 	}
 	if c.Lanes == 0 {
 		c.Lanes = DefaultLanes

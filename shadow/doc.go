@@ -20,7 +20,7 @@
 // TryFillup, TryFillupAll, Do, Wait and AbleToAccept pass. Fillup, Drain, Block, State and the
 // calls for operators refuse nothing, and are those of the wrapped store. An error of the store
 // stays an error. A program that tries a limit should go on after an error, as httplimit.FailOpen
-// does.
+// does, unless the caller's own context has ended.
 //
 // Hold, Capture and Release answer [errors.ErrUnsupported]: a hold that does not fit reserves
 // nothing, so there would be nothing to capture. A Shaper gets the same error: it waits for turns,

@@ -48,7 +48,7 @@ func TestClusterConformance(t *testing.T) {
 	forEachVersion(t, redisCluster, func(t *testing.T, image string) {
 		client := newCluster(t, image).client(t)
 		h := &harness{
-			name: func(t *testing.T) string { return "{" + redistest.Prefix(t, client) + "}" },
+			name: func(t *testing.T) string { return "{limits}" + redistest.Prefix(t, client) },
 			open: func(t *testing.T, prefix string, clock func() time.Time) store.Store {
 				return newRedisStore(t, client, redisstore.Options{Prefix: prefix, Clock: clock})
 			},
