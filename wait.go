@@ -44,7 +44,7 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if isSpecial(&op.Limit) {
-		return l.TryFillup(ctx, b, n)
+		return l.waitSpecial(ctx, &op)
 	}
 	if err := l.prepare(&op, n); err != nil {
 		return State{}, err
@@ -93,6 +93,17 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 	return st, nil
 }
 
+// waitSpecial is Wait for a bucket under Nobody or Unlimited: no wait changes the answer.
+func (l *Limiter) waitSpecial(ctx context.Context, op *store.Op) (st State, err error) {
+	if err := l.fillSpecial(ctx, &st, op, op.Amount); err != nil {
+		return State{}, err
+	}
+	if !st.Accepted {
+		return State{}, &OverLimitError{st}
+	}
+	return st, nil
+}
+
 // tooLate reports whether a wait of d ends after the context's deadline, or never.
 func tooLate(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
@@ -113,8 +124,7 @@ func (l *Limiter) decide(ctx context.Context, st *State, op *store.Op) (err erro
 	return err
 }
 
-// decideAll is decide for a transaction with one operation per key. It returns one state per
-// operation.
+// decideAll is decide for a transaction. It returns one state per operation.
 func (l *Limiter) decideAll(ctx context.Context, txn store.Txn) ([]State, error) {
 	units := make([]float64, len(txn))
 	for i := range txn {
@@ -129,7 +139,13 @@ func (l *Limiter) decideAll(ctx context.Context, txn store.Txn) ([]State, error)
 	states := results[0].States
 	for i := range states {
 		if st := &states[i]; units[i] > 0 && st.RetryAfter > 0 {
-			st.RetryAfter = retryBehind(st, &txn[i], units[i])
+			sum := store.Op{Bucket: txn[i].Bucket}
+			for j := range txn {
+				if txn[j].Key == sum.Key {
+					sum.Amount += txn[j].Amount
+				}
+			}
+			st.RetryAfter = retryBehind(st, &sum, units[i])
 		}
 	}
 	return states, results[0].Err

@@ -163,7 +163,7 @@ func TestRoomBesideWaiters(t *testing.T) {
 		check("a shared line", lim.WithPenalty(time.Hour), b, 1, 901*time.Second)
 		check("nothing takes no room", lim, b, 0, 0)
 		check("it can never fit", lim, b, 1001, brim.Never)
-		check("a lower capacity counts", lim, brim.Limit{Capacity: 500, LeakRate: 2}.For("b"), 100, 750*time.Second)
+		check("a lower capacity counts", lim, brim.Limit{Capacity: 500, LeakRate: 1}.For("b"), 100, 1500*time.Second)
 		check("another key", lim, free, 1, 0)
 		check("another prefix", brim.New(s, &brim.Options{Prefix: "q:"}), b, 1, 0)
 
@@ -180,6 +180,15 @@ func TestRoomBesideWaiters(t *testing.T) {
 		for i, retry := range []time.Duration{103 * time.Second, 0, 103 * time.Second} {
 			if st := states[i]; st.Accepted || st.RetryAfter != retry || !st.BlockedUntil.IsZero() {
 				t.Errorf("of fill %d: %+v; want RetryAfter %v", i, st, retry)
+			}
+		}
+		states, err = lim.TryFillupAll(ctx, brim.Fill{Bucket: b, Amount: 1}, brim.Fill{Bucket: b, Amount: 2, AskOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, st := range states {
+			if st.Accepted || st.RetryAfter != 103*time.Second {
+				t.Errorf("of fill %d, beside one that asks: %+v; want RetryAfter 1m43s", i, st)
 			}
 		}
 		// A process that knows of no line takes the room.

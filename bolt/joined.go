@@ -188,7 +188,10 @@ func (j *joined) Visit(ctx context.Context, prefix string, f func(store.Entry) b
 }
 
 // Size returns the bytes of the file before the transaction.
-func (j *joined) Size(ctx context.Context) (int64, error) { return j.s.Size(ctx) }
+func (j *joined) Size(ctx context.Context) (size int64, err error) {
+	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.size(); return err })
+	return size, err
+}
 
 func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
 	err = j.do(ctx, "prune", true, func(v *view, now int64) error {

@@ -17,8 +17,8 @@ import (
 
 const backend = "bolt"
 
-// Store keeps buckets in a bbolt database. It implements [store.Store], [store.Visitor] and
-// [store.Sizer]. Any number of goroutines may use it at once.
+// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines may
+// use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
 // while its call waits for its turn, the call is taken back. If a context ends while the call's
@@ -43,7 +43,8 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Fill decides one operation. A lone caller waits for one flush to the disk; concurrent callers
-// share it. A refusal and an Ask write nothing, and an Ask does not wait for the flush of others.
+// share it. An Ask writes nothing, and does not wait for the flush of others. Nor does a refusal, but
+// for the first one under another leak rate; see [store.Record.Fill].
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
