@@ -274,23 +274,22 @@ func (m *model) asked(rules []modelRule, accounts []string, t int64) (written fu
 	return func() { m.levels = before }
 }
 
-// pour fills the leaky rules with money used at t, or drains them if n is
-// negative.
-func (m *model) pour(rules []modelRule, s *modelSpend, n, t int64) {
+// pour fills the leaky rules with money that is used now, or drains them if n is negative.
+func (m *model) pour(rules []modelRule, s *modelSpend, n int64) {
 	for _, account := range s.accounts {
 		for _, r := range rules {
 			if r.matches(s.tags, s.first) {
-				m.pourInto(r, account, n, t)
+				m.pourInto(r, account, n)
 			}
 		}
 	}
 }
 
-func (m *model) pourInto(r modelRule, account string, n, t int64) {
+func (m *model) pourInto(r modelRule, account string, n int64) {
 	if r.kind != "leaky" || n == 0 {
 		return
 	}
-	l := *m.levels[account+" "+r.name] // written by the decision at t
+	l := *m.levels[account+" "+r.name] // as the decision about the money has written it
 	l.units = max(0, l.units+float64(n))
 	m.levels[account+" "+r.name] = &l
 }
@@ -352,13 +351,13 @@ func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n
 	m.order = append(m.order, id)
 	if !hold {
 		m.move(s, n, t, date)
-		m.pour(rules, s, n, t)
+		m.pour(rules, s, n)
 	}
 }
 
 // capture carries out a capture that is legal or forced.
 func (m *model) capture(rules []modelRule, s *modelSpend, n, t int64, final bool) {
-	m.pour(rules, s, n, t)
+	m.pour(rules, s, n)
 	if !s.alive(t) {
 		if !s.counting(t) {
 			s.counts, s.countAt = true, t
@@ -409,7 +408,7 @@ func (m *model) decrease(s *modelSpend, n, t int64) {
 }
 
 func (m *model) refund(rules []modelRule, s *modelSpend, n, t int64) {
-	m.pour(rules, s, -n, t)
+	m.pour(rules, s, -n)
 	for i := len(s.parts) - 1; i >= 0; i-- {
 		p := &s.parts[i]
 		k := min(n, p.taken-p.refunded)

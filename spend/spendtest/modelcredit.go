@@ -37,7 +37,7 @@ func (m *model) credit(rules []modelRule, accounts []string, tags map[string]str
 		}
 		m.moves = append(m.moves, c)
 		for _, r := range rules {
-			m.pourInto(r, account, -c.counted[r.name], t)
+			m.pourInto(r, account, -c.counted[r.name])
 		}
 	}
 }
