@@ -33,7 +33,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	}
 	defer func() { _ = s.Close() }()
 	var k *checker
-	err = s.run.Look(ctx, "check", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
 		k = &checker{conn: conn.Conn(), names: s.run.Names}
 		for _, step := range []func(context.Context) error{k.server, k.table, k.migrations} {
 			if err := step(ctx); err != nil {

@@ -19,7 +19,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 	if len(buckets) == 0 {
 		return nil, s.run.Wrap("read", s.run.Ready(ctx))
 	}
-	err = s.run.Look(ctx, "read", func(conn *pgxpool.Conn) (err error) {
+	err = s.run.Look(ctx, "read", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		states, err = s.read(ctx, conn, buckets)
 		return err
 	})
@@ -88,7 +88,7 @@ func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page
 	if limit <= 0 {
 		return nil, s.run.Wrap("scan", s.run.Ready(ctx))
 	}
-	err = s.run.Look(ctx, "scan", func(conn *pgxpool.Conn) (err error) {
+	err = s.run.Look(ctx, "scan", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		page, err = s.scan(ctx, conn, prefix, after, limit)
 		return err
 	})
@@ -121,7 +121,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return s.run.Wrap("delete", s.run.Ready(ctx))
 	}
-	return s.run.Change(ctx, "delete", func(conn *pgxpool.Conn) error {
+	return s.run.Change(ctx, "delete", func(ctx context.Context, conn *pgxpool.Conn) error {
 		return s.remove(ctx, conn, keys, s.run.LockTimeout(ctx, conn))
 	})
 }
@@ -158,7 +158,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	var pages int64
 	var is shape
 	var portable bool
-	err = s.run.Look(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		if portable, _, err = s.portable(ctx, conn); portable || err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	}
 	for from := int64(0); err == nil && from < pages; from += prunePages {
 		var n int64
-		err = s.run.Change(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+		err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			n, err = s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, []any{from, from + prunePages, s.run.Now(), s.maxSkew}, nil)
 			return err
 		})

@@ -184,7 +184,7 @@ const (
 // removes those that are still expired.
 func (s *Store) prunePortable(ctx context.Context) (removed int64, err error) {
 	var clock int64
-	err = s.run.Look(ctx, "prune", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
 		b := &pgx.Batch{}
 		s.queueClock(b, &clock)
 		return conn.SendBatch(ctx, b).Close()
@@ -192,7 +192,7 @@ func (s *Store) prunePortable(ctx context.Context) (removed int64, err error) {
 	past := pgrun.Timestamp(clock).Add(-s.maxSkew)
 	for after, more := "", true; err == nil && more; {
 		var keys []string
-		err = s.run.Look(ctx, "prune", func(conn *pgxpool.Conn) error {
+		err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
 			keys = keys[:0]
 			args := []any{after, past, expiredKeys}
 			_, err := s.run.QueryByIndex(ctx, conn, s.sql.Load().portableExpired, args, func(rows pgx.Rows) error {
@@ -207,7 +207,7 @@ func (s *Store) prunePortable(ctx context.Context) (removed int64, err error) {
 		for some := range slices.Chunk(keys, doomedKeys) {
 			var n int64
 			if err == nil {
-				err = s.run.Change(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+				err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 					n, err = s.removeExpired(ctx, conn, some, past)
 					return err
 				})

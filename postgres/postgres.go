@@ -188,7 +188,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // a block. Where the row as it is leaves nothing to write, fillIdle locks no row and makes none.
 func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err error) {
 	var effect store.Effect
-	err = s.run.Look(ctx, "fill", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "fill", func(ctx context.Context, conn *pgxpool.Conn) error {
 		found, clock, err := s.records(ctx, conn, []string{op.Key})
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	}
 	if onlyAsks(txns) {
 		var results []store.Result
-		err := s.run.Look(ctx, "apply", func(conn *pgxpool.Conn) (err error) {
+		err := s.run.Look(ctx, "apply", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results, err = s.askIn(ctx, conn, txns)
 			return err
 		})

@@ -10,7 +10,7 @@ import (
 // autovacuum has yet to remove. If the table is partitioned, all partitions count. See
 // [store.Sizer].
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
-	err = s.run.Look(ctx, "size", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "size", func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, s.sql.Load().bytes).Scan(&bytes)
 	})
 	return bytes, err

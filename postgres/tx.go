@@ -47,7 +47,7 @@ type txStore struct {
 
 func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	var results []store.Result
-	err := t.s.run.Within(ctx, t.tx, "fill", func() (err error) {
+	err := t.s.run.Within(ctx, t.tx, "fill", func(ctx context.Context) (err error) {
 		results, err = t.fill(ctx, op)
 		return err
 	})
@@ -82,7 +82,7 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 }
 
 func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
-	err = t.s.run.Within(ctx, t.tx, "apply", func() (err error) {
+	err = t.s.run.Within(ctx, t.tx, "apply", func(ctx context.Context) (err error) {
 		if onlyAsks(txns) {
 			results, err = t.s.askIn(ctx, t.tx, txns)
 		} else {
@@ -94,7 +94,7 @@ func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store
 }
 
 func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = t.s.run.Within(ctx, t.tx, "read", func() (err error) {
+	err = t.s.run.Within(ctx, t.tx, "read", func(ctx context.Context) (err error) {
 		states, err = t.s.read(ctx, t.tx, buckets)
 		return err
 	})
@@ -102,7 +102,7 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 }
 
 func (t *txStore) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	err = t.s.run.Within(ctx, t.tx, "scan", func() (err error) {
+	err = t.s.run.Within(ctx, t.tx, "scan", func(ctx context.Context) (err error) {
 		page, err = t.s.scan(ctx, t.tx, prefix, after, limit)
 		return err
 	})
@@ -110,7 +110,7 @@ func (t *txStore) Scan(ctx context.Context, prefix, after string, limit int) (pa
 }
 
 func (t *txStore) Delete(ctx context.Context, keys ...string) error {
-	return t.s.run.Within(ctx, t.tx, "delete", func() error { return t.s.remove(ctx, t.tx, keys, nil) })
+	return t.s.run.Within(ctx, t.tx, "delete", func(ctx context.Context) error { return t.s.remove(ctx, t.tx, keys, nil) })
 }
 
 // Prune is not part of a transaction: the rows that it removes would stay locked until the end.

@@ -43,7 +43,7 @@ func (r *Runner) QueryByIndex(
 ) (n int64, err error) {
 	b := &pgx.Batch{}
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		n, err = readAll(rows, each)
+		n, err = readAll(ctx, rows, each)
 		return err
 	})
 	return n, r.LookByIndex(ctx, q, b)
