@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -69,7 +70,7 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 	}()
 	r.measure(ctx, conn)
 	if conn.Conn().IsClosed() {
-		return unsent{errGone}
+		return unsent{cmp.Or(ctx.Err(), errGone)}
 	}
 	return use(ctx, conn, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
 }

@@ -112,11 +112,10 @@ func (r *Runner) explain(err error) error {
 	switch {
 	case errors.As(err, &pg):
 		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: cmp.Or(refusal(pg), advice(pg.Code))})
+	// In the next two it is not the caller's context that has ended, so its error is not wrapped.
+	case errors.As(err, new(unsent)) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		// It is not the caller's context that has ended, so its error is not wrapped.
-		if errors.As(err, new(unsent)) {
-			return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
-		}
 		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, r.Timeout)
 	case strings.HasSuffix(err.Error(), "closed pool"):
 		return fmt.Errorf("%w: the pool is closed; close the store first, then the pool", sentinel)
@@ -137,7 +136,7 @@ func (r *Runner) looked(ctx context.Context, err error) error {
 	}
 	err = r.explain(err)
 	if errors.Is(err, store.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: the connection failed before the answer came", store.ErrUnavailable)
+		err = fmt.Errorf("%w%s", store.ErrUnavailable, strings.TrimPrefix(err.Error(), store.ErrUnknownOutcome.Error()))
 	}
 	return err
 }
