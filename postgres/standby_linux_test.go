@@ -109,7 +109,7 @@ func documented(t *testing.T, a, b *pgtest.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`postgres://app@db1,db2/app(\S*connect_timeout\S*)`).FindSubmatch(page)
+	found := regexp.MustCompile(`postgres://app@db1,db2/app(\S*connect_timeout=\d+)`).FindSubmatch(page)
 	if found == nil {
 		t.Fatal("docs/operations.md has no connection string of two servers")
 	}
