@@ -23,7 +23,10 @@ func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(conte
 		bounded, release := r.bounded(ctx)
 		defer release()
 		r.measure(bounded, tx)
-		err = firstCause(tx, r.looked(ctx, f(bounded)))
+		if err = bounded.Err(); err == nil {
+			err = f(bounded)
+		}
+		err = firstCause(tx, r.looked(ctx, err))
 	}
 	return r.Wrap(op, err)
 }
