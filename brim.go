@@ -66,7 +66,7 @@ import (
 // Limit is the capacity and the leak rate of a bucket:
 //
 //	type Limit struct {
-//		Capacity float64 // units, above 0 and at most 2^53; integers up to 2^53 are exact
+//		Capacity float64 // units, from 0 to 2^53; integers up to 2^53 are exact
 //		LeakRate float64 // units per second: 0, which never leaks, or from 1e-12 to 2^53
 //	}
 //
@@ -76,15 +76,43 @@ import (
 //	func (l Limit) ValidateAmount(n float64) error  // ErrInvalidAmount if n is out of range
 //
 // A limit comes with each call, so it can change at any time. After the capacity is lowered,
-// calls are refused until enough has leaked. A changed leak rate also applies to the time since
-// the last fill.
+// calls are refused until enough has leaked. A changed leak rate holds from the call on: the time
+// before it has leaked at the old rate.
 //
-// [Over], [Smooth] and [GCRA] compute limits from other figures.
+// [Over], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a text. A
+// Limit is written as that text in JSON. The zero Limit is invalid, so that a limit that somebody
+// forgot is noticed.
 type Limit = store.Limit
 
+// Nobody is the limit under which nothing fits but an amount of 0, and no wait helps: RetryAfter is
+// [Never]. Unlimited is the limit under which everything fits and nothing is counted. The texts of
+// both are "nobody" and "unlimited".
+//
+// TryFillup, Fillup, AbleToAccept and Hold under these limits are answered without the store; their
+// State has no time, and Capacity 0 or 2^53. Drain, Capture, Release and State reach the store,
+// which goes by the limit last written: a hold of the time before can end. A hold that was granted
+// under Unlimited is not stored, and its end under Unlimited is accepted.
+var (
+	Nobody    = store.Nobody
+	Unlimited = store.Unlimited
+)
+
+// ParseLimit reads a limit from a text, for flags and configurations:
+//
+//	100/1h       capacity 100; a full bucket drains in an hour, as with Over(100, time.Hour)
+//	100/h        the same
+//	100@0.5      capacity 100; 0.5 units leak per second
+//	100@0        capacity 100; nothing leaks
+//	nobody, 0    Nobody
+//	unlimited    Unlimited
+//
+// A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. The error is
+// [ErrInvalidLimit] and tells how to write a limit.
+func ParseLimit(s string) (Limit, error) { return store.ParseLimit(s) }
+
 // Over returns the limit of a bucket that drains in period once it is full: Over(100,
-// time.Hour) leaks 100 units per hour. If period is not positive, the limit is invalid, and
-// every call with the limit returns [ErrInvalidLimit].
+// time.Hour) leaks 100 units per hour. With a capacity of 0 it is [Nobody]. If period is not
+// positive, the limit is invalid, and every call with the limit returns [ErrInvalidLimit].
 func Over(capacity float64, period time.Duration) Limit { return store.Over(capacity, period) }
 
 // Smooth returns the limit of a queue that releases rate units per second and keeps none of
@@ -143,6 +171,7 @@ type Bucket = store.Bucket
 //		Capacity     float64       // units, of the limit that the call decided by
 //		LeakRate     float64       // units per second, of the same limit
 //		Spilled      float64       // units of a Fillup that exceeded the capacity and were lost
+//		Drained      float64       // units that a Drain took out
 //		RetryAfter   time.Duration // if not Accepted, the wait until the amount fits; else 0
 //		At           time.Time     // the bucket's time at the decision, on the store's clock
 //		BlockedUntil time.Time     // end of the block, on the store's clock; zero if not blocked
@@ -167,8 +196,8 @@ type State = store.State
 type Entry = store.Entry
 
 // Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
-// capacity less the held units, the bucket does not leak, or the wait exceeds 292 years. Never is
-// the largest Duration.
+// capacity less the held units, the bucket does not leak, or the wait ends after the year 2255,
+// where time ends. Never is the largest Duration.
 const Never = store.Never
 
 // UntilEmpty is the penalty or block that lasts until the bucket would be empty if nothing more
@@ -208,8 +237,9 @@ var (
 // ErrOverLimit matches every [*OverLimitError] in [errors.Is].
 var ErrOverLimit = errors.New("over the limit")
 
-// OverLimitError is the error of [Limiter.Do] and [Shaper.Do] if the amount did not fit.
-// Nothing went into the bucket and the function did not run.
+// OverLimitError is the error of [Limiter.Do], [Limiter.Wait], [Shaper.Do] and [Shaper.Wait] if the
+// amount did not fit, or would fit too late. Nothing went into the bucket, and the function of Do did
+// not run.
 type OverLimitError struct {
 	State // the refusal; RetryAfter is the wait until the amount fits, or [Never]
 }
@@ -219,12 +249,16 @@ func (e *OverLimitError) Error() string {
 	switch {
 	case e.RetryAfter != Never:
 		return fmt.Sprintf("brim: %v: it would fit in %v", ErrOverLimit, e.RetryAfter)
+	case e.Capacity == 0:
+		return fmt.Sprintf("brim: %v: nothing fits; the capacity is 0", ErrOverLimit)
+	case e.Held > 0:
+		return fmt.Sprintf("brim: %v: no leak makes the room; %s of %s units are held until somebody releases them",
+			ErrOverLimit, inFull(e.Held), inFull(e.Capacity))
 	case e.LeakRate == 0:
 		return fmt.Sprintf("brim: %v: %s units are left of %s, and the bucket does not leak",
 			ErrOverLimit, inFull(e.Remaining()), inFull(e.Capacity))
 	}
-	return fmt.Sprintf("brim: %v: it can never fit; the bucket takes %s units at most",
-		ErrOverLimit, inFull(e.Capacity-e.Held))
+	return fmt.Sprintf("brim: %v: it can never fit; the bucket takes %s units at most", ErrOverLimit, inFull(e.Capacity))
 }
 
 // inFull writes f without an exponent: an operator looks for the million of the configuration.

@@ -25,9 +25,8 @@ func ExampleShaper_Wait() {
 	mail := brim.Limit{Capacity: 100, LeakRate: 50}.For("mail")
 	began := time.Now()
 	for _, letter := range []string{"first", "second", "third"} {
-		st, err := turns.Wait(context.Background(), mail, 1)
-		if err != nil || !st.Accepted {
-			fmt.Println(letter, st.Accepted, err)
+		if _, err := turns.Wait(context.Background(), mail, 1); err != nil {
+			fmt.Println(letter, err)
 			return
 		}
 		fmt.Println("sent", letter)
@@ -45,15 +44,10 @@ func ExampleShaper_Wait() {
 func callWithin(ctx context.Context, lim *brim.Limiter, calls brim.Bucket, send func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	st, err := lim.Wait(ctx, calls, 1)
-	switch {
-	case err != nil: // the store failed, or the context ended while waiting
-		return err
-	case !st.Accepted: // refused at once; the call would fit after st.RetryAfter
-		return &brim.OverLimitError{State: st}
-	default:
-		return send()
+	if _, err := lim.Wait(ctx, calls, 1); err != nil {
+		return err // an OverLimitError at once if the call would not fit within the second
 	}
+	return send()
 }
 
 // Calls of an API wait for room, which comes with 50 units a second, but no longer than a second.

@@ -12,7 +12,7 @@ import (
 // Limiter fills buckets of one store and asks for their state. Make one with [New].
 //
 // Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
-// Limiter keeps no bucket, only the list of callers that are in [Limiter.Wait]. If the context is
+// Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is
 // already done, a method returns the context's error and changes nothing.
 type Limiter struct {
 	store   store.Store
@@ -26,6 +26,10 @@ type Options struct {
 	// Prefix is put before every key, so that several programs can share a store. It counts
 	// towards the 512 bytes of a key.
 	Prefix string
+
+	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
+	// means 10,000.
+	MaxWaiting int
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
@@ -34,9 +38,12 @@ func New(s store.Store, o *Options) *Limiter {
 	if s == nil {
 		s = noStore{}
 	}
-	l := &Limiter{store: s, lines: &lines{}}
+	l := &Limiter{store: s, lines: &lines{most: 10_000}}
 	if o != nil {
 		l.prefix = o.Prefix
+		if o.MaxWaiting > 0 {
+			l.lines.most = o.MaxWaiting
+		}
 	}
 	return l
 }
@@ -47,7 +54,8 @@ func New(s store.Store, o *Options) *Limiter {
 // that they are granted in any interval never exceed the room in b at its start plus the units
 // that leak or are given back during the interval. A refusal is not an error: Accepted is
 // false, and RetryAfter is the wait until n would fit if no other caller came, or [Never]. An
-// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing.
+// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing. While
+// callers of the same Limiter wait for b, n must fit beside their units; see [Limiter.Wait].
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (st State, err error) {
@@ -86,7 +94,14 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
 	if err := b.Validate(); err != nil {
 		return State{}, err
 	}
-	return first(l.store.Read(ctx, b))
+	if !isSpecial(&b.Limit) {
+		return first(l.store.Read(ctx, b))
+	}
+	st, err := first(l.store.Read(ctx, Bucket{Key: b.Key}))
+	if err == nil {
+		showSpecial(&st, b.Limit)
+	}
+	return st, err
 }
 
 // StateOf reports the state of the bucket with that key by the limit last written to it. It is
@@ -149,6 +164,16 @@ func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (st State, e
 type Fill struct {
 	Bucket Bucket  // the bucket to fill, with its limit
 	Amount float64 // units, from 0 to 2^53
+	// AskOnly makes the amount count in the decision and not go in: it must fit as well, beside
+	// the other amounts for its bucket.
+	AskOnly bool
+}
+
+func (f *Fill) mode() store.Mode {
+	if f.AskOnly {
+		return store.Ask
+	}
+	return store.IfFits
 }
 
 // TryFillupAll puts every amount into its bucket if all of them fit, and changes nothing if one
@@ -166,42 +191,48 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 	if len(fills) == 0 {
 		return nil, nil
 	}
+	for i := range fills {
+		if isSpecial(&fills[i].Bucket.Limit) {
+			return l.tryFillupSpecial(ctx, fills)
+		}
+	}
 	txn, index, err := l.merge(fills)
 	if err != nil {
 		return nil, err
 	}
-	results, err := l.store.Apply(ctx, txn)
+	decided, err := l.decideAll(ctx, txn)
 	if err != nil {
-		return nil, err
-	}
-	if err := results[0].Err; err != nil {
 		return nil, err
 	}
 	states := make([]State, len(fills))
 	for i := range fills {
-		states[i] = results[0].States[index[i]]
+		states[i] = decided[index[i]]
 	}
 	return states, nil
 }
 
-// merge returns a transaction with one operation per key. The operation of fills[i] is
+// merge returns a transaction with one operation per key and mode. The operation of fills[i] is
 // txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount, or
 // an amount that is lost in rounding.
 func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))
-	seen := make(map[Bucket]int, len(fills))
+	type member struct {
+		Bucket
+		store.Mode
+	}
+	seen := make(map[member]int, len(fills))
 	for i, f := range fills {
-		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: store.IfFits}
+		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: f.mode()}
 		if err := l.prepare(&op, f.Amount); err != nil {
 			return nil, nil, err
 		}
-		at, ok := seen[op.Bucket]
+		at, ok := seen[member{op.Bucket, op.Mode}]
 		if ok {
 			txn[at].Amount += f.Amount
 		} else {
 			at = len(txn)
-			seen[op.Bucket] = at
+			seen[member{op.Bucket, op.Mode}] = at
 			txn = append(txn, op)
 		}
 		index[i] = at
@@ -216,14 +247,7 @@ func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
 // The units stay in b even if f fails: the attempt counts. To give them back, use
 // [Limiter.Drain].
 func (l *Limiter) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
-	return do(ctx, b, n, f, l.TryFillup)
-}
-
-// do calls f if enter accepts n units into b.
-func do(ctx context.Context, b Bucket, n float64, f func(context.Context) error,
-	enter func(context.Context, Bucket, float64) (State, error),
-) error {
-	st, err := enter(ctx, b, n)
+	st, err := l.TryFillup(ctx, b, n)
 	switch {
 	case err != nil:
 		return err
@@ -269,7 +293,8 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // as the stored bucket does. A later overflow can prolong the block but never shortens it: a
 // caller who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter
 // includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
-// no block, but respects the blocks that it finds.
+// no block, but respects the blocks that it finds. While callers of the Limiter are in
+// [Limiter.Wait] for a bucket, no overflow but that of Fillup blocks it.
 //
 // Over a store that is part of a transaction, such as that of With in package postgres, the block
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
@@ -290,7 +315,7 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 // If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
 //
-// List is for operators. It passes over the store once, by [store.Visit]. It holds no lock while
+// List is for operators. It passes over the store once. It holds no lock while
 // the caller handles a bucket, so the caller may take its time, and may write to the store. The
 // listing may or may not show changes that are made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
@@ -302,7 +327,7 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 				return
 			}
 		}
-		err := store.Visit(ctx, l.store, prefix, func(e Entry) bool {
+		err := l.store.Visit(ctx, prefix, func(e Entry) bool {
 			e.Key = e.Key[len(l.prefix):]
 			return yield(e, nil)
 		})
@@ -334,12 +359,16 @@ func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Pru
 // fill validates an operation and lets the store decide it. Least is the smallest amount that
 // the caller passed. The State is written to *st, because each return of a State is a copy.
 func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float64) error {
+	switch {
+	case isSpecial(&op.Limit):
+		return l.fillSpecial(ctx, st, op, least)
+	case op.Mode == store.Always && op.Limit == Limit{}: // the store would take it for the limit last written
+		return op.Limit.Validate()
+	}
 	if err := l.prepare(op, least); err != nil {
 		return err
 	}
-	var err error
-	*st, err = l.store.Fill(ctx, *op)
-	return err
+	return l.decide(ctx, st, op)
 }
 
 // prepare puts the prefix before the operation's key, sets the penalty and validates the
@@ -387,8 +416,9 @@ func (noStore) Fill(context.Context, store.Op) (State, error) { return State{}, 
 
 func (noStore) Apply(context.Context, ...store.Txn) ([]store.Result, error) { return nil, errNoStore }
 
-func (noStore) Read(context.Context, ...Bucket) ([]State, error)           { return nil, errNoStore }
-func (noStore) Delete(context.Context, ...string) error                    { return errNoStore }
-func (noStore) Scan(context.Context, string, string, int) ([]Entry, error) { return nil, errNoStore }
-func (noStore) Prune(context.Context) (int64, error)                       { return 0, errNoStore }
-func (noStore) Close() error                                               { return nil }
+func (noStore) Read(context.Context, ...Bucket) ([]State, error)      { return nil, errNoStore }
+func (noStore) Delete(context.Context, ...string) error               { return errNoStore }
+func (noStore) Visit(context.Context, string, func(Entry) bool) error { return errNoStore }
+func (noStore) Size(context.Context) (int64, error)                   { return 0, errNoStore }
+func (noStore) Prune(context.Context) (int64, error)                  { return 0, errNoStore }
+func (noStore) Close() error                                          { return nil }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -83,7 +84,7 @@ func TestContextDone(t *testing.T) {
 			t.Errorf("%s with a cancelled context = %v; want the context's error", method, err)
 		}
 	}
-	if entries, err := s.Scan(t.Context(), "", "", 1); err != nil || len(entries) != 0 {
+	if entries, err := paging.All(t.Context(), s, ""); err != nil || len(entries) != 0 {
 		t.Errorf("calls with a cancelled context left %v, %v in the store; want nothing", entries, err)
 	}
 }
@@ -107,12 +108,11 @@ func (b *broken) Apply(context.Context, ...store.Txn) ([]store.Result, error) {
 func (b *broken) Read(context.Context, ...store.Bucket) ([]store.State, error) {
 	return nil, b.fail()
 }
-func (b *broken) Delete(context.Context, ...string) error { return b.fail() }
-func (b *broken) Scan(context.Context, string, string, int) ([]store.Entry, error) {
-	return nil, b.fail()
-}
-func (b *broken) Prune(context.Context) (int64, error) { return 0, b.fail() }
-func (b *broken) Close() error                         { return b.fail() }
+func (b *broken) Delete(context.Context, ...string) error                     { return b.fail() }
+func (b *broken) Visit(context.Context, string, func(store.Entry) bool) error { return b.fail() }
+func (b *broken) Size(context.Context) (int64, error)                         { return 0, b.fail() }
+func (b *broken) Prune(context.Context) (int64, error)                        { return 0, b.fail() }
+func (b *broken) Close() error                                                { return b.fail() }
 
 func TestStoreErrors(t *testing.T) {
 	for _, want := range []error{brim.ErrUnavailable, brim.ErrUnknownOutcome, brim.ErrCorrupt} {

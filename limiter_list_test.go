@@ -83,67 +83,18 @@ func TestListResetPrune(t *testing.T) {
 	}
 }
 
-// pages is a store of n buckets that counts the pages it returns.
-type pages struct {
-	broken
-	n, asked int
+// damaged is a store whose Visit leaves out damaged buckets.
+type damaged struct{ store.Store }
+
+func (d damaged) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return errors.Join(d.Store.Visit(ctx, prefix, f), store.ErrCorrupt)
 }
 
-func (p *pages) Scan(_ context.Context, _, after string, limit int) (page []store.Entry, err error) {
-	p.asked++
-	next := 0
-	if after != "" {
-		if _, err := fmt.Sscanf(after, "%d", &next); err != nil {
-			return nil, err
-		}
-		next++
-	}
-	for ; next < p.n && len(page) < limit; next++ {
-		page = append(page, store.Entry{Key: fmt.Sprintf("%09d", next)})
-	}
-	return page, nil
-}
-
-func TestListPages(t *testing.T) {
-	for _, n := range []int{0, 1, 999, 1000, 1001, 2500} {
-		p := &pages{n: n}
-		seen := 0
-		for e, err := range brim.New(p, nil).List(t.Context(), "") {
-			if want := fmt.Sprintf("%09d", seen); err != nil || e.Key != want {
-				t.Fatalf("entry %d of %d is %q, %v; want %q: each bucket once, in order", seen, n, e.Key, err, want)
-			}
-			seen++
-		}
-		if seen != n {
-			t.Errorf("listed %d of %d buckets", seen, n)
-		}
-	}
-	p := &pages{n: 25_000}
-	for _, err := range brim.New(p, nil).List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		break
-	}
-	if p.asked != 1 {
-		t.Errorf("a caller who stopped at the first bucket read %d pages; want 1", p.asked)
-	}
-}
-
-// damagedScans is a store whose pages leave out damaged buckets.
-type damagedScans struct{ store.Store }
-
-func (d damagedScans) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	page, err := d.Store.Scan(ctx, prefix, after, limit)
-	return page, errors.Join(err, store.ErrCorrupt)
-}
-
-// TestListDamaged: List yields every bucket that can be read, over all pages, and one error at
-// the end.
+// TestListDamaged: List yields every bucket that can be read, and one error at the end.
 func TestListDamaged(t *testing.T) {
 	_, s, _ := open(t, nil)
-	l := brim.New(damagedScans{s}, nil)
-	const n = 10_001 // more than a page
+	l := brim.New(damaged{s}, nil)
+	const n = 10_001
 	for i := range n {
 		must(t)(l.TryFillup(t.Context(), tens.For(fmt.Sprintf("%05d", i)), 1))
 	}

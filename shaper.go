@@ -74,7 +74,7 @@ func (s *Shaper) CheckTimeout(l Limit, timeout time.Duration) error {
 		return err
 	}
 	most := Smooth(l.LeakRate, timeout).Capacity
-	if l.Capacity <= most || s.maxWait > 0 && s.maxWait <= timeout {
+	if isSpecial(&l) || l.Capacity <= most || s.maxWait > 0 && s.maxWait <= timeout {
 		return nil
 	}
 	longest := l.MaxWait()
@@ -106,7 +106,7 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	}
 	received := time.Now()
 	var wait time.Duration
-	if st.Accepted && n > 0 {
+	if st.Accepted && n > 0 && b.LeakRate > 0 { // under Unlimited every turn is now
 		wait = timeToLeak(st.Level-n, b.LeakRate)
 	}
 	return &Reservation{
@@ -118,8 +118,8 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 }
 
 // Wait puts n units into b and returns when their turn has come. The State is the bucket as the
-// units left it. If Accepted is false, they were refused at once and nothing went in; see
-// [Shaper.Reserve].
+// units left it. If [Shaper.Reserve] refuses the units, nothing goes in, and Wait returns an
+// [*OverLimitError] at once.
 //
 // If the context ends during the wait, Wait tries for at most a second to take the units out
 // again, and returns the context's error; see [Reservation.Cancel]. If others have reserved
@@ -132,8 +132,11 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	if !r.State.Accepted {
+		return State{}, &OverLimitError{r.State}
+	}
 	delay := r.Delay()
-	if !r.State.Accepted || delay == 0 {
+	if delay == 0 {
 		return r.State, nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && r.due.After(deadline) {
@@ -149,11 +152,14 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	}
 }
 
-// Do waits for the turn of n units in b, then calls f and returns the error of f. If the turn
-// would come too late, Do does not call f and returns an [*OverLimitError] at once; see
-// [Shaper.Wait]. If Wait fails, Do does not call f either and returns the error of Wait.
+// Do waits for the turn of n units in b, then calls f and returns the error of f. If [Shaper.Wait]
+// fails, because the turn would come too late for instance, Do does not call f and returns the error
+// of Wait.
 func (s *Shaper) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
-	return do(ctx, b, n, f, s.Wait)
+	if _, err := s.Wait(ctx, b, n); err != nil {
+		return err
+	}
+	return f(ctx)
 }
 
 // ceiling returns the level that n units may reach so that their wait is permitted, or 0 if the
@@ -243,7 +249,7 @@ func validateQueue(l Limit) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if l.LeakRate == 0 {
+	if l.LeakRate == 0 && !isSpecial(&l) {
 		return fmt.Errorf("brim: %w: the leak rate is 0, so no turn would ever come; use a positive leak rate",
 			ErrInvalidLimit)
 	}

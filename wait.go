@@ -4,24 +4,32 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/store"
 )
 
-// Wait puts n units into b as soon as they fit, and returns the State as the units left it. If
-// Accepted is false, a wait would be in vain, and nothing went in: RetryAfter is [Never], or ends
-// after the context's deadline. Such a refusal comes as soon as an answer of the store shows it,
-// mostly at once. Without a deadline, Wait waits for as long as others keep b full.
+// Wait puts n units into b as soon as they fit, and returns the State as the units left it. It gives
+// up with an [*OverLimitError], and nothing goes in, if a wait would be in vain: RetryAfter is
+// [Never], or ends after the context's deadline. It gives up as soon as an answer of the store shows
+// that, mostly at once. Without a deadline, Wait waits for as long as others keep b full.
 //
 // Wait asks the store, and asks again after RetryAfter and a random part of up to a tenth of it.
 // Room that somebody makes meanwhile, by Drain or Reset for instance, is found only then.
 //
 // The callers that wait for one key in one Limiter stand in a line. Only the first of them asks
 // for room, and a newcomer goes to the end. If the context of a caller ends, the others move up.
-// A newcomer's RetryAfter includes the leak of the units in front of it. TryFillup knows of no
-// line: it takes room that is there. An n of 0 does not wait. A Limiter of [Limiter.WithPenalty]
-// shares the lines; Wait sets no penalty, but waits until a block ends.
+// A newcomer's RetryAfter includes the leak of the units in front of it. If Options.MaxWaiting
+// callers stand in the line, Wait does not wait: it puts n in if n fits beside the line, and gives
+// up otherwise. An n of 0 does not wait. A Limiter of [Limiter.WithPenalty] shares the lines; Wait
+// sets no penalty, but waits until a block ends.
+//
+// The room that leaks belongs to the line. While callers wait for a key, TryFillup, TryFillupAll, Do
+// and Hold of the same Limiter leave room for the units of the line. They are refused if their
+// amount does not fit beside those units; RetryAfter is that of a newcomer in the line, and no
+// penalty is set on that bucket. AbleToAccept agrees. When a caller gives up, its room is free at
+// once. Other Limiters and other processes know of no line.
 //
 // Take [Shaper.Wait] instead if work must be evenly spaced, or if callers of several processes
 // must have their turns in order. Wait lets the capacity of b through without a pause, and
@@ -35,37 +43,63 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 		l = l.WithPenalty(0)
 	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
+	if isSpecial(&op.Limit) {
+		return l.waitSpecial(ctx, &op)
+	}
 	if err := l.prepare(&op, n); err != nil {
 		return State{}, err
 	}
+	question := op
+	if n > 0 && l.lines.open(op.Key) {
+		question.Mode = store.Ask // a newcomer overtakes nobody
+	}
 	var st State
-	var err error
-	first := n == 0 || l.lines.empty(op.Key)
-	if first {
-		st, err = l.store.Fill(ctx, op)
-		if err != nil || st.Accepted || tooLate(ctx, st.RetryAfter) {
-			return st, err
+	if err := l.decide(ctx, &st, &question); err != nil {
+		return State{}, err
+	}
+	if question.Mode == store.IfFits {
+		if st.Accepted {
+			return st, nil
+		}
+		if tooLate(ctx, st.RetryAfter) {
+			return State{}, &OverLimitError{st}
 		}
 	}
-	w := l.lines.join(op.Key, n)
-	defer l.lines.leave(w)
-	if !first {
-		question := op
-		question.Mode = store.Ask
-		if st, err = l.store.Fill(ctx, question); err != nil {
-			return State{}, err
-		}
+	w, units := l.lines.join(op.Key, n)
+	if w == nil { // the line is full
+		st.Accepted, st.RetryAfter = false, max(st.RetryAfter, time.Microsecond)
+		return State{}, &OverLimitError{st}
 	}
-	st.Accepted, st.RetryAfter = false, l.lines.retryAfter(w, &st)
-	for !st.Accepted && !tooLate(ctx, st.RetryAfter) {
+	defer w.leave()
+	if units > 0 || question.Mode == store.Ask {
+		// The answer is older than this look at the line, so nobody's units count twice: a caller
+		// that still waits had put nothing in.
+		st.RetryAfter = retryBehind(&st, &op, units)
+	}
+	for st.Accepted = false; !st.Accepted; {
+		if tooLate(ctx, st.RetryAfter) {
+			return State{}, &OverLimitError{st}
+		}
 		if err := w.pause(ctx, st.RetryAfter); err != nil {
 			return State{}, err
 		}
-		l.lines.setAsking(w, true)
+		w.setAsking(true)
+		var err error
 		if st, err = l.store.Fill(ctx, op); err != nil {
 			return State{}, err
 		}
-		l.lines.setAsking(w, st.Accepted)
+		w.setAsking(st.Accepted)
+	}
+	return st, nil
+}
+
+// waitSpecial is Wait for a bucket under Nobody or Unlimited: no wait changes the answer.
+func (l *Limiter) waitSpecial(ctx context.Context, op *store.Op) (st State, err error) {
+	if err := l.fillSpecial(ctx, &st, op, op.Amount); err != nil {
+		return State{}, err
+	}
+	if !st.Accepted {
+		return State{}, &OverLimitError{st}
 	}
 	return st, nil
 }
@@ -76,17 +110,86 @@ func tooLate(ctx context.Context, d time.Duration) bool {
 	return d == Never || ok && d > time.Until(deadline)
 }
 
-// lines are the lines of the callers of Wait, by the key that the store knows. A key is in the map
-// only while somebody waits for it.
-type lines struct {
-	mu    sync.Mutex
-	byKey map[string]*line
+// decide lets the store decide a valid operation, which leaves room for the callers that wait for
+// its key.
+func (l *Limiter) decide(ctx context.Context, st *State, op *store.Op) (err error) {
+	units := l.lines.find(op.Key).unitsAhead(op)
+	if units > 0 {
+		leaveRoom(op, units)
+	}
+	*st, err = l.store.Fill(ctx, *op)
+	if units > 0 && err == nil && !st.Accepted {
+		st.RetryAfter = retryBehind(st, op, units)
+	}
+	return err
 }
 
-// line is the list of callers that wait for one key, by its last. The first of them asks for room.
+// decideAll is decide for a transaction. It returns one state per operation.
+func (l *Limiter) decideAll(ctx context.Context, txn store.Txn) ([]State, error) {
+	units := make([]float64, len(txn))
+	for i := range txn {
+		if units[i] = l.lines.find(txn[i].Key).unitsAhead(&txn[i]); units[i] > 0 {
+			leaveRoom(&txn[i], units[i])
+		}
+	}
+	results, err := l.store.Apply(ctx, txn)
+	if err != nil {
+		return nil, err
+	}
+	states := results[0].States
+	for i := range states {
+		if st := &states[i]; units[i] > 0 && st.RetryAfter > 0 {
+			sum := store.Op{Bucket: txn[i].Bucket}
+			for j := range txn {
+				if txn[j].Key == sum.Key {
+					sum.Amount += txn[j].Amount
+				}
+			}
+			st.RetryAfter = retryBehind(st, &sum, units[i])
+		}
+	}
+	return states, results[0].Err
+}
+
+// leaveRoom makes the store refuse op if it does not fit beside units that wait. A penalty would
+// keep the waiting callers out, so op sets none.
+func leaveRoom(op *store.Op, units float64) {
+	n := op.Amount + op.Hold
+	// A ceiling must be positive. One below n refuses op in any case.
+	op.Ceiling, op.BlockFor = max(op.Capacity-units, n/2), 0
+}
+
+// retryBehind returns the time until op fits behind units that wait, in a bucket that the store
+// reports as *st.
+func retryBehind(st *State, op *store.Op, units float64) time.Duration {
+	at := st.At.UnixMicro()
+	r := store.Record{Level: st.Level + units, Held: st.Held, Time: at, Limit: op.Limit}
+	if !st.BlockedUntil.IsZero() {
+		r.BlockedUntil = st.BlockedUntil.UnixMicro()
+	}
+	alone := store.Op{Bucket: op.Bucket, Amount: op.Amount, Hold: op.Hold}
+	return r.Refusal(&alone, at, store.DefaultMaxSkew).RetryAfter
+}
+
+// lines are the lines of the callers of Wait. Each line has a lock of its own, so that the callers
+// of one key do not slow those of another.
+type lines struct {
+	most  int          // callers that may wait for one key
+	keys  atomic.Int64 // keys for which somebody waits
+	byKey sync.Map     // from a key, as the store knows it, to its *line
+}
+
+// line is the list of callers that wait for one key. The first of them asks for room.
 type line struct {
-	key  string
-	last *waiter
+	lines *lines
+	key   string
+
+	mu      sync.Mutex
+	last    *waiter
+	waiting int     // callers
+	units   float64 // of all callers
+	asking  float64 // units of the first caller, while the store has them, perhaps
+	over    bool    // the last caller has left, and the line is not in the map any more
 }
 
 // waiter is the place of a caller in a line.
@@ -94,85 +197,121 @@ type waiter struct {
 	line          *line
 	amount        float64
 	ahead, behind *waiter
-	asking        bool          // the store has the caller's amount, perhaps
 	front         chan struct{} // closed when the caller is the first
 }
 
-// empty reports whether nobody waits for key.
-func (l *lines) empty(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.byKey[key] == nil
+// find returns the line for key, or nil if nobody waits for key. If nobody waits for any key, that
+// costs one atomic load.
+func (l *lines) find(key string) *line {
+	if l.keys.Load() == 0 {
+		return nil
+	}
+	return l.search(key)
 }
 
-// join puts a caller at the end of the line for key.
-func (l *lines) join(key string, amount float64) *waiter {
-	w := &waiter{amount: amount, front: make(chan struct{})}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	in := l.byKey[key]
-	if in == nil {
-		in = &line{key: key}
-		if l.byKey == nil {
-			l.byKey = make(map[string]*line)
-		}
-		l.byKey[key] = in
-		close(w.front)
-	} else {
-		w.ahead, in.last.behind = in.last, w
+// search is apart from find, because the compiler inlines find only while it is this short.
+func (l *lines) search(key string) *line {
+	in, ok := l.byKey.Load(key)
+	if !ok {
+		return nil
 	}
-	w.line, in.last = in, w
-	return w
+	return in.(*line)
+}
+
+// open reports whether callers wait for key and a newcomer can join them.
+func (l *lines) open(key string) bool {
+	in := l.find(key)
+	if in == nil {
+		return false
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.waiting > 0 && in.waiting < l.most
+}
+
+// unitsAhead returns the units that wait for room which op would take. The line may be nil.
+func (in *line) unitsAhead(op *store.Op) float64 {
+	if in == nil || op.Mode != store.IfFits && op.Mode != store.Ask || op.Amount+op.Hold <= 0 || op.Turn {
+		return 0
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.units
+}
+
+// join puts a caller at the end of the line for key. It returns the place of the caller, and the
+// units in front of it that are not in the store. If the line is full, the place is nil.
+func (l *lines) join(key string, amount float64) (w *waiter, units float64) {
+	for {
+		in, ok := l.byKey.Load(key)
+		if !ok {
+			in, _ = l.byKey.LoadOrStore(key, &line{lines: l, key: key})
+		}
+		if w, units, ok = in.(*line).join(amount); ok {
+			return w, units
+		}
+	}
+}
+
+// join is join of lines for one line. It reports false if the line is over.
+func (in *line) join(amount float64) (w *waiter, units float64, ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case in.over:
+		return nil, 0, false
+	case in.waiting >= in.lines.most:
+		return nil, 0, true
+	}
+	w = &waiter{line: in, amount: amount, ahead: in.last, front: make(chan struct{})}
+	if in.last == nil {
+		close(w.front)
+		in.lines.keys.Add(1)
+	} else {
+		in.last.behind = w
+	}
+	in.last = w
+	units = max(0, in.units-in.asking)
+	in.waiting++
+	in.units += amount
+	return w, units, true
 }
 
 // leave takes a caller out of its line, and tells the caller that is the first now.
-func (l *lines) leave(w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *waiter) leave() {
 	in := w.line
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.waiting--
+	in.units = max(0, in.units-w.amount)
 	if w.behind != nil {
 		w.behind.ahead = w.ahead
 	} else {
 		in.last = w.ahead
 	}
-	switch {
-	case w.ahead != nil:
+	if w.ahead != nil {
 		w.ahead.behind = w.behind
-	case w.behind != nil:
+		return
+	}
+	in.asking = 0
+	if w.behind != nil {
 		close(w.behind.front)
-	default:
-		delete(l.byKey, in.key)
-		if len(l.byKey) == 0 {
-			l.byKey = nil // an emptied map keeps its memory
-		}
+		return
 	}
+	in.over = true
+	in.lines.byKey.Delete(in.key)
+	in.lines.keys.Add(-1)
 }
 
-// setAsking sets whether the store has the units of w, perhaps. It has them while it is asked to put
-// them in, and once it has accepted them.
-func (l *lines) setAsking(w *waiter, asking bool) {
-	l.mu.Lock()
-	w.asking = asking
-	l.mu.Unlock()
-}
-
-// retryAfter returns the time until the amount of w fits behind the units in front of it. The state
-// is an answer about the amount alone. It is older than this look at the line, so nobody's units
-// count twice: whoever still waits had put nothing in. The store may have the units of a caller
-// that asks, so they do not count here.
-func (l *lines) retryAfter(w *waiter, st *State) time.Duration {
-	l.mu.Lock()
-	units := 0.0
-	for a := w.ahead; a != nil; a = a.ahead {
-		if !a.asking {
-			units += a.amount
-		}
+// setAsking sets whether the store has the units of w, the first of its line, perhaps. It has them
+// while it is asked to put them in, and once it has accepted them.
+func (w *waiter) setAsking(asking bool) {
+	w.line.mu.Lock()
+	defer w.line.mu.Unlock()
+	w.line.asking = 0
+	if asking {
+		w.line.asking = w.amount
 	}
-	l.mu.Unlock()
-	if units == 0 {
-		return st.RetryAfter
-	}
-	return max(st.RetryAfter, timeToLeak(st.Level+st.Held+units+w.amount-st.Capacity, st.LeakRate))
 }
 
 // pause waits until w is the first of its line. If it is the first already, pause waits for d and a

@@ -9,25 +9,54 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestLines joins and leaves at random, against a list. The front is told once it is the front, and
-// an empty line is forgotten.
+// TestLines joins and leaves at random, against a list. The front is told once it is the front, a
+// newcomer is told the units in front of it that the store does not have, and an empty line is
+// forgotten.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var l lines
+	l := lines{most: 50}
 	list := map[string][]*waiter{}
+	asking := map[string]*waiter{}
 	keys := []string{"a", "b"}
-	for range 5_000 {
+	for range 20_000 {
 		key := keys[rng.IntN(len(keys))]
-		if rng.IntN(20) < 10 {
-			list[key] = append(list[key], l.join(key, 1))
-		} else if in := list[key]; len(in) > 0 {
+		in := list[key]
+		switch do := rng.IntN(22); {
+		case do < 11:
+			w, units := l.join(key, 1)
+			if (w == nil) != (len(in) == l.most) {
+				t.Fatalf("a newcomer behind %d of %d: has a place: %v", len(in), l.most, w != nil)
+			}
+			if w != nil {
+				want := len(in)
+				if want > 0 && asking[key] == in[0] {
+					want--
+				}
+				if units != float64(want) {
+					t.Fatalf("a newcomer was told of %v units, want %d", units, want)
+				}
+				list[key] = append(in, w)
+			}
+		case len(in) == 0:
+		case do < 20:
 			at := rng.IntN(len(in))
-			l.leave(in[at])
+			in[at].leave()
 			list[key] = append(in[:at:at], in[at+1:]...)
+		case do < 21:
+			in[0].setAsking(true)
+			asking[key] = in[0]
+		default:
+			in[0].setAsking(false)
+			asking[key] = nil
 		}
 		for _, key := range keys {
-			if l.empty(key) != (len(list[key]) == 0) {
-				t.Fatalf("a line of %d is said to be empty: %v", len(list[key]), l.empty(key))
+			op := store.Op{Bucket: Bucket{Key: key}, Amount: 1}
+			want := len(list[key])
+			if units := l.find(key).unitsAhead(&op); units != float64(want) {
+				t.Fatalf("%v units are ahead of a fill, want %d", units, want)
+			}
+			if open := l.open(key); open != (want > 0 && want < l.most) {
+				t.Fatalf("a line of %d of %d is open: %v", want, l.most, open)
 			}
 			for i, w := range list[key] {
 				select {
@@ -40,20 +69,70 @@ func TestLines(t *testing.T) {
 						t.Fatal("the first was not told")
 					}
 				}
-				if units := l.retryAfter(w, &State{LeakRate: 1, Capacity: 1}).Seconds(); units != float64(i) {
-					t.Fatalf("%v units are in front of place %d", units, i)
-				}
 			}
 		}
 	}
 	for _, in := range list {
 		for _, w := range in {
-			l.leave(w)
+			w.leave()
 		}
 	}
-	if l.byKey != nil {
-		t.Errorf("%d lines are left although nobody waits", len(l.byKey))
+	l.byKey.Range(func(key, _ any) bool {
+		t.Errorf("the line for %v is left although nobody waits", key)
+		return true
+	})
+	if n := l.keys.Load(); n != 0 {
+		t.Errorf("%d keys are counted although nobody waits", n)
 	}
+}
+
+// TestLineTakesOneStep cuts a line on both sides of a caller and its neighbours. Whoever walked
+// along the line would go astray there.
+func TestLineTakesOneStep(t *testing.T) {
+	const callers = 1000
+	l := lines{most: callers + 1}
+	places := make([]*waiter, callers)
+	for i := range places {
+		places[i], _ = l.join("k", 1)
+	}
+	cut := func(at int) { places[at].ahead, places[at].behind = nil, nil }
+	cut(callers - 2) // the last but one
+	w, units := l.join("k", 1)
+	if units != callers || w.ahead != places[callers-1] {
+		t.Errorf("a newcomer was told of %v units, want %d", units, callers)
+	}
+	w.leave()
+	for at := range callers - 1 {
+		if at < 499 || at > 501 {
+			cut(at)
+		}
+	}
+	places[500].leave()
+	if places[499].behind != places[501] || places[501].ahead != places[499] {
+		t.Error("the neighbours of a caller that left do not know each other")
+	}
+	if units := l.find("k").unitsAhead(&store.Op{Amount: 1}); units != callers-1 {
+		t.Errorf("%v units wait, want %d", units, callers-1)
+	}
+}
+
+// TestKeysAreApart holds the line of one key. The calls for other keys do not wait for it.
+func TestKeysAreApart(t *testing.T) {
+	l := New(&second{}, nil)
+	if _, err := l.Wait(t.Context(), Limit{Capacity: 1, LeakRate: 1}.For("a"), 1); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := l.lines.join("a", 1)
+	w.line.mu.Lock()
+	b := Limit{Capacity: 1, LeakRate: 1}.For("b")
+	if _, err := l.Wait(t.Context(), b, 1); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.TryFillup(t.Context(), b, 1); err != nil {
+		t.Error(err)
+	}
+	w.line.mu.Unlock()
+	w.leave()
 }
 
 // second is a store that refuses each first Fill and accepts each second one.
@@ -84,11 +163,13 @@ func TestUnitsCountOnce(t *testing.T) {
 	go func() {
 		n := 0
 		for !end.Load() {
-			l.lines.mu.Lock()
-			if in := l.lines.byKey[b.Key]; in != nil && !in.last.asking && s.has.Load() {
-				n++
+			if in := l.lines.find(b.Key); in != nil {
+				in.mu.Lock()
+				if in.waiting > 0 && in.asking == 0 && s.has.Load() {
+					n++
+				}
+				in.mu.Unlock()
 			}
-			l.lines.mu.Unlock()
 		}
 		twice <- n
 	}()
@@ -102,4 +183,34 @@ func TestUnitsCountOnce(t *testing.T) {
 	if n := <-twice; n > 0 {
 		t.Errorf("%d times, the units of a caller were in the store and in front of a newcomer", n)
 	}
+}
+
+// BenchmarkLine joins and leaves the line of a key: a line of one, and a long one at its end and in
+// its middle.
+func BenchmarkLine(b *testing.B) {
+	b.Run("alone", func(b *testing.B) {
+		l := lines{most: 1}
+		for b.Loop() {
+			w, _ := l.join("k", 1)
+			w.leave()
+		}
+	})
+	const waiting = 100_000
+	l := lines{most: 2 * waiting}
+	places := make([]*waiter, waiting)
+	for i := range places {
+		places[i], _ = l.join("k", 1)
+	}
+	b.Run("behind 100,000", func(b *testing.B) {
+		for b.Loop() {
+			w, _ := l.join("k", 1)
+			w.leave()
+		}
+	})
+	b.Run("amid 100,000", func(b *testing.B) {
+		for at := 0; b.Loop(); at = (at + 7919) % waiting {
+			places[at].leave()
+			places[at], _ = l.join("k", 1)
+		}
+	})
 }

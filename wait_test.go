@@ -16,6 +16,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// givenUp returns the State of the refusal that err is, or a zero State.
+func givenUp(err error) brim.State {
+	if over, ok := errors.AsType[*brim.OverLimitError](err); ok {
+		return over.State
+	}
+	return brim.State{}
+}
+
 // asked counts the questions to a store, and fails some of them.
 type asked struct {
 	store.Store
@@ -51,9 +59,13 @@ func TestWait(t *testing.T) {
 		{name: "it fits", why: "nobody waits for room that is there", before: 4, n: 6, accepted: true},
 		{name: "no room", why: "it goes in when enough has leaked", before: 10, n: 4, accepted: true, least: 4 * time.Second},
 		{name: "a deadline in time", why: "", before: 10, n: 4, deadline: 4100 * time.Millisecond, accepted: true, least: 4 * time.Second},
-		{name: "a deadline too early", why: "a wait in vain must not begin", before: 10, n: 4, deadline: 3900 * time.Millisecond, least: 4 * time.Second},
-		{name: "larger than the bucket", why: "no wait helps", n: 11, least: brim.Never},
-		{name: "no leak", why: "no wait helps", before: 10, n: 1, limit: brim.Limit{Capacity: 10}, least: brim.Never},
+		{name: "a deadline too early", why: "a wait in vain must not begin", before: 10, n: 4, deadline: 3900 * time.Millisecond, least: 4 * time.Second, err: brim.ErrOverLimit},
+		{name: "larger than the bucket", why: "no wait helps", n: 11, least: brim.Never, err: brim.ErrOverLimit},
+		{name: "no leak", why: "no wait helps", before: 10, n: 1, limit: brim.Limit{Capacity: 10}, least: brim.Never, err: brim.ErrOverLimit},
+		{name: "nobody", why: "no wait helps", limit: brim.Nobody, n: 1, least: brim.Never, err: brim.ErrOverLimit},
+		{name: "nobody, nothing", why: "0 units always fit", limit: brim.Nobody, accepted: true},
+		{name: "unlimited", why: "everything fits at once", limit: brim.Unlimited, before: 10, n: 1e15, accepted: true},
+		{name: "no capacity", why: "no wait helps", limit: brim.Limit{LeakRate: 1}, n: 1, least: brim.Never, err: brim.ErrOverLimit},
 		{name: "nothing", why: "0 units always fit", before: 10, n: 0, accepted: true},
 		{name: "blocked", why: "a block is a wait like any other", block: 7 * time.Second, n: 1, accepted: true, least: 7 * time.Second},
 		{name: "negative", why: "bad arguments wait for nothing", before: 10, n: -1, err: brim.ErrInvalidAmount},
@@ -87,8 +99,8 @@ func TestWait(t *testing.T) {
 					t.Fatalf("accepted %v, %v; want %v, %v: %s", st.Accepted, err, c.accepted, c.err, c.why)
 				}
 				if !c.accepted {
-					if took != 0 || st.RetryAfter != c.least {
-						t.Errorf("RetryAfter %v, after %v; want %v at once: %s", st.RetryAfter, took, c.least, c.why)
+					if retry := givenUp(err).RetryAfter; took != 0 || retry != c.least {
+						t.Errorf("RetryAfter %v, after %v; want %v at once: %s", retry, took, c.least, c.why)
 					}
 					return
 				}
@@ -210,14 +222,45 @@ func TestWaitBehindOthers(t *testing.T) {
 			defer stop()
 			begin := time.Now()
 			st, err := lim.Wait(ctx, b, c.n)
-			if err != nil || st.Accepted != (c.retry == 0) || st.RetryAfter != c.retry {
-				t.Errorf("%v units within %v: accepted %v, RetryAfter %v, %v; want %v", c.n, c.deadline, st.Accepted, st.RetryAfter, err, c.retry)
+			if (err == nil) != (c.retry == 0) || st.Accepted != (c.retry == 0) || givenUp(err).RetryAfter != c.retry {
+				t.Errorf("%v units within %v: accepted %v, %v; want RetryAfter %v", c.n, c.deadline, st.Accepted, err, c.retry)
 			}
 			if took := time.Since(begin); (took == 0) != (c.retry > 0) {
 				t.Errorf("%v units within %v took %v", c.n, c.deadline, took)
 			}
 		}
 		all.Wait()
+	})
+}
+
+// TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them all
+// the same.
+func TestNewcomerOvertakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := brim.New(inMemory(t), nil)
+		b := tens.For("b")
+		must(t)(lim.TryFillup(t.Context(), b, 10))
+		var mu sync.Mutex
+		var order []float64
+		var all sync.WaitGroup
+		for _, n := range []float64{5, 2, 1} {
+			if n == 1 {
+				if err := lim.Reset(t.Context(), b.Key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all.Go(func() {
+				must(t)(lim.Wait(t.Context(), b, n))
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, n)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if !slices.Equal(order, []float64{5, 2, 1}) {
+			t.Errorf("callers went in with %v units, one after another", order)
+		}
 	})
 }
 

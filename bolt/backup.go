@@ -22,6 +22,9 @@ import (
 // After an error w may have a part of the copy, which is of no use. A bucket whose record is
 // damaged is damaged in the copy, too. Damage that can hide a bucket is [store.ErrCorrupt].
 //
+// A backup is the remedy for damage: nothing brings back what a damaged file held. To restore it,
+// close the store, move the file and its journal away, and put the copy in the place of the file.
+//
 // A store made by [New] answers [errors.ErrUnsupported]. The application can copy its database with
 // bbolt's Tx.WriteTo, because that store has no journal.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
@@ -30,7 +33,7 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 		return 0, store.Wrap(backend, "backup", err)
 	}
 	n, err := snapshot.Backup(ctx, w, s.layout.unmark)
-	return n, store.Wrap(backend, "backup", boltfile.WithRemedy(err))
+	return n, store.Wrap(backend, "backup", boltfile.WithRemedy(err, boltfile.Restore))
 }
 
 // snapshot begins a snapshot that has all decisions that were acknowledged before the call.

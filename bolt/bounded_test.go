@@ -66,7 +66,6 @@ func TestMemoryIsBounded(t *testing.T) {
 // their contexts allow.
 func TestCallsDuringAnUpdateEnd(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, s *Store) error{
-		"scan": func(ctx context.Context, s *Store) error { _, err := s.Scan(ctx, "", "", 10); return err },
 		"visit": func(ctx context.Context, s *Store) error {
 			return s.Visit(ctx, "", func(store.Entry) bool { return true })
 		},

@@ -12,11 +12,17 @@ type census struct {
 	boltfile.Census
 	layout layout
 	format []byte
+	mark   []byte
 }
 
 func (c *census) Visit(bucket, key, value []byte) {
-	if bytes.Equal(bucket, c.layout.table.MetaName()) && bytes.Equal(key, formatKey) {
-		c.format = bytes.Clone(value)
+	if bytes.Equal(bucket, c.layout.table.MetaName()) {
+		switch {
+		case bytes.Equal(key, formatKey):
+			c.format = bytes.Clone(value)
+		case bytes.Equal(key, markKey):
+			c.mark = bytes.Clone(value)
+		}
 	}
 	c.Census.Visit(bucket, key, value)
 }
@@ -29,6 +35,9 @@ func (c *census) Err() error {
 			"to add buckets to an application's database use New", c.layout.table.MetaName())
 	}
 	if err := c.layout.checkFormat(c.format); err != nil {
+		return err
+	}
+	if _, err := c.layout.decodeMark(c.mark); err != nil {
 		return err
 	}
 	return c.Census.Err()

@@ -132,14 +132,12 @@ func (v *view) appendChanges(b []byte, now int64, ownClock bool) []byte {
 }
 
 // readChanges calls fn with each change in the body of a frame, and returns the time of the flush,
-// or 0 if it was that of an injected clock. The keys share memory.
+// or noTime if it was that of an injected clock. The keys share memory.
 func readChanges(body []byte, fn func(key string, rec *store.Record, present bool)) (highest int64, err error) {
 	d := decoder{b: body, text: string(body)}
-	if d.byte()&keepTime != 0 {
-		highest = 1
-	}
+	own := d.byte()&keepTime != 0
 	now := int64(d.uint64())
-	if highest != 0 {
+	if highest = noTime; own {
 		highest = now
 	}
 	var rec store.Record

@@ -48,8 +48,8 @@ func (f *findings) add(severity store.Severity, subject, problem, remedy string)
 	*f = append(*f, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
 }
 
-// seeVerify is the way out of damage.
-const seeVerify = `see "brim verify", which lists the damage and saves the rest`
+// seeVerify is the way out of damage to single values.
+const seeVerify = `"brim verify" names them; "brim reset KEY" empties a damaged bucket, and of a ledger only the last backup helps`
 
 // disk looks at the file system of a file.
 func (f *findings) disk(path string) error {
@@ -76,43 +76,31 @@ func (f *findings) disk(path string) error {
 }
 
 func check(ctx context.Context, path string) (findings findings, err error) {
+	if err := orphaned(path); err != nil {
+		return nil, err
+	}
 	if err := findings.disk(path); err != nil {
 		return nil, err
 	}
-	r, err := boltfile.ReadRemains(ctx, path, 0, func(uint64, uint64) {})
+	x, err := examine(ctx, path, 0)
 	switch {
 	case boltfile.Locked(err):
 		findings.add(store.Unchecked, "content", "another process has the file open, so that it cannot be verified from here",
 			"call Store.Check there, or check again when it has ended")
 		return findings, nil
-	case errors.Is(err, store.ErrCorrupt):
-		findings.add(store.Broken, "content", err.Error(), seeVerify)
-		return findings, nil
 	case err != nil:
 		return nil, err
 	}
-	defer func() { _ = r.Close() }()
-	s := &salvor{}
-	report, err := boltfile.Examine(ctx, r, s)
-	if err != nil {
-		return nil, err
+	if x.Damage != nil {
+		findings.add(store.Broken, "content", x.Damage.Error(), boltfile.Restore)
+	} else if n := x.Damaged(); n > 0 {
+		findings.add(store.Broken, "content", fmt.Sprintf("%d values are damaged, and all others are intact", n), seeVerify)
 	}
-	n := 0
-	for _, f := range report.Findings {
-		if f.What != boltfile.Journal {
-			n++
-			continue
-		}
-		findings.add(store.Broken, "journal", "the journal "+f.Problem,
-			`put the right journal back beside the file; or see "brim verify", which saves the rest`)
-	}
-	if n > 0 {
-		findings.add(store.Broken, "content", fmt.Sprintf("%d buckets or pages are damaged", n),
-			seeVerify)
-	}
-	if s.mark.inUse && s.size > 0 {
+	if x.Journal != "" {
+		findings.add(store.Broken, "journal", "the journal "+x.Journal, "put the right journal back beside the file; or "+boltfile.Restore)
+	} else if x.mark.inUse {
 		findings.add(store.Warning, "journal", fmt.Sprintf("the last program did not close the file, whose journal of %d MiB has %d commits "+
-			"that the file lacks, from commit %d on: the file alone is not enough", s.size>>20, s.commits, s.mark.Number),
+			"that the file lacks, from commit %d on: the file alone is not enough", x.size>>20, x.commits, x.mark.Number),
 			`keep both together; the next program that opens and closes the file makes it whole, and so does "brim backup NEW" a copy`)
 	}
 	return findings, nil

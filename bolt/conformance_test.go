@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
@@ -99,9 +100,24 @@ func (w withStore) Delete(ctx context.Context, keys ...string) error {
 	return w.in(func(s store.Store) error { return s.Delete(ctx, keys...) })
 }
 
-func (w withStore) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
-	err = w.in(func(s store.Store) (err error) { entries, err = s.Scan(ctx, prefix, after, limit); return err })
-	return entries, err
+// Visit calls f after the transaction, so that f may call the store.
+func (w withStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	var entries []store.Entry
+	err := w.in(func(s store.Store) (err error) { entries, err = paging.All(ctx, s, prefix); return err })
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !f(e) {
+			return nil
+		}
+	}
+	return err
+}
+
+func (w withStore) Size(ctx context.Context) (n int64, err error) {
+	err = w.in(func(s store.Store) (err error) { n, err = s.Size(ctx); return err })
+	return n, err
 }
 
 func (w withStore) Prune(ctx context.Context) (n int64, err error) {

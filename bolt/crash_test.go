@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -79,7 +80,7 @@ func TestKill(t *testing.T) {
 			unknown += n - acked[key]
 		}
 		s := openAt(t, path, nil)
-		entries, err := s.Scan(context.Background(), "", "", crashKeys+1)
+		entries, err := paging.All(context.Background(), s, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -52,7 +53,7 @@ func smallFile(t testing.TB) (path string, levels map[string]float64) {
 // checks that every error is ErrCorrupt.
 func isWhole(t *testing.T, s *Store, levels map[string]float64) (whole bool, err error) {
 	ctx := context.Background()
-	entries, err := s.Scan(ctx, "", "", 1000)
+	entries, err := paging.All(ctx, s, "")
 	if err != nil {
 		return false, err
 	}
@@ -113,7 +114,7 @@ func TestFlippedBits(t *testing.T) {
 		case errors.Is(err, errors.ErrUnsupported):
 			refused++
 			continue
-		case !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), `"brim verify --salvage NEW"`):
+		case !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "restore the last backup"):
 			t.Fatalf("byte %d, bit %#x: error %v, want ErrCorrupt and the remedy", offset, bit, err)
 		default:
 			refused++
@@ -138,7 +139,7 @@ func TestFlippedBits(t *testing.T) {
 }
 
 // damagedIn returns the keys that answer ErrCorrupt. All other buckets must have their level, and
-// absent ones must be empty. Scan must list the rest.
+// absent ones must be empty. Visit must list the rest.
 func damagedIn(t *testing.T, s *Store, levels map[string]float64) (damaged []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -154,16 +155,16 @@ func damagedIn(t *testing.T, s *Store, levels map[string]float64) (damaged []str
 			t.Fatalf("level %v of %q, want %v", states[0].Level, key, levels[key])
 		}
 	}
-	entries, err := s.Scan(ctx, "", "", 1000)
+	entries, err := paging.All(ctx, s, "")
 	if (err != nil) != (len(damaged) > 0) || err != nil && !errors.Is(err, store.ErrCorrupt) {
-		t.Fatalf("Scan with %d damaged buckets: %v", len(damaged), err)
+		t.Fatalf("Visit with %d damaged buckets: %v", len(damaged), err)
 	}
 	if len(entries) != len(levels)-len(damaged) {
-		t.Fatalf("Scan lists %d buckets, want %d", len(entries), len(levels)-len(damaged))
+		t.Fatalf("Visit lists %d buckets, want %d", len(entries), len(levels)-len(damaged))
 	}
 	for _, e := range entries {
 		if e.Level != levels[e.Key] {
-			t.Fatalf("Scan: level %v of %q, want %v", e.Level, e.Key, levels[e.Key])
+			t.Fatalf("Visit: level %v of %q, want %v", e.Level, e.Key, levels[e.Key])
 		}
 	}
 	return damaged
@@ -343,13 +344,10 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	levelIs(t, s, "c", 2)
 	_, err = s.Read(ctx, store.Bucket{Key: "b"})
 	failsWith(t, err, store.ErrCorrupt, "Reset")
-	entries, err := s.Scan(ctx, "", "", 10)
+	entries, err := paging.All(ctx, s, "")
 	failsWith(t, err, store.ErrCorrupt, "left out", ": 1;", "brim verify")
 	if len(entries) != 2 || entries[0].Key != "a" || entries[1].Key != "c" {
-		t.Errorf("Scan lists %+v; want a and c", entries)
-	}
-	if entries, err := s.Scan(ctx, "", "b", 10); err != nil || len(entries) != 1 {
-		t.Errorf("Scan behind the damaged bucket lists %+v, %v; want c", entries, err)
+		t.Errorf("Visit lists %+v; want a and c", entries)
 	}
 	failsWith(t, s.Verify(ctx), store.ErrCorrupt, "1 values are damaged")
 	if _, _, err = s.Compact(ctx); err != nil {
@@ -421,12 +419,12 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 			damage(t, s)
 			ctx := context.Background()
 			_, readErr := s.Read(ctx, store.Bucket{Key: "key 001"})
-			_, scanErr := s.Scan(ctx, "", "", 10)
+			_, visitErr := paging.All(ctx, s, "")
 			_, fillErr := s.Fill(ctx, op(steady, "key 001", 1, store.Always))
 			_, pruneErr := s.Prune(ctx)
 			_, _, compactErr := s.Compact(ctx)
 			for method, err := range map[string]error{
-				"Read": readErr, "Scan": scanErr, "Fill": fillErr, "Prune": pruneErr, "Compact": compactErr,
+				"Read": readErr, "Visit": visitErr, "Fill": fillErr, "Prune": pruneErr, "Compact": compactErr,
 				"Delete": s.Delete(ctx, "key 001"), "Verify": s.Verify(ctx),
 				"Update": s.Update(ctx, func(j store.Store) error {
 					_, err := j.Fill(ctx, op(steady, "key 001", 1, store.Always))
@@ -472,7 +470,7 @@ func TestNewChecks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s, err = New(db, nil); c.refused {
-				failsWith(t, err, store.ErrCorrupt, "brim verify --salvage NEW")
+				failsWith(t, err, store.ErrCorrupt, "restore the last backup of the database")
 				if s != nil {
 					t.Errorf("New returns %+v beside the error", s)
 				}
@@ -535,8 +533,8 @@ func TestDamagedRecordRelaxed(t *testing.T) {
 	if err := r.Delete(ctx, "c"); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := r.Scan(ctx, "", "", 10); len(entries) != 1 || !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("Scan lists %+v, %v; want a and ErrCorrupt", entries, err)
+	if entries, err := paging.All(ctx, r, ""); len(entries) != 1 || !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Visit lists %+v, %v; want a and ErrCorrupt", entries, err)
 	}
 	if err := r.Delete(ctx, "b"); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -76,7 +77,7 @@ func childSmallFile(path string) error {
 		return fmt.Errorf("a file at its size limit: error %w, want ErrUnavailable", refused)
 	}
 	// The store applied no part of the refused call, and answers reads.
-	entries, err := s.Scan(ctx, "new ", "", 1_000_000)
+	entries, err := paging.All(ctx, s, "new ")
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@
 //
 // Concurrent callers are combined: all calls that queued while a flush was under way go into the
 // next flush together, so hundreds of callers share the cost of one. Nobody waits for a timer. A
-// refusal writes nothing.
+// refusal writes nothing, but for the first one under another leak rate, which ends the time at the
+// old rate.
 //
 // Reads see all decisions that were acknowledged, and do not wait for the flush under way. If the
 // last answer about a bucket was a refusal, the next refusal does not wait either. Such reads and
@@ -53,15 +54,15 @@
 // records. Damage is an error that is [store.ErrCorrupt]; a damaged bucket never reads as empty.
 //
 // If only the content of a record is damaged, only calls for its bucket return the error, and
-// Delete removes the bucket and the damage. Scan lists all other buckets and returns the error with
-// them. Prune passes over the bucket, and Compact keeps it as it is.
+// Delete removes the bucket and the damage. Visit visits all other buckets before it returns the
+// error. Prune passes over the bucket, and Compact keeps it as it is.
 //
 // bbolt trusts the pages that it reads. On a damaged file it would go back a commit, miss buckets
 // or panic. So [Open] checks every page and every record before bbolt sees the file, and refuses
-// the file if damage can hide a bucket; the command "brim verify --salvage NEW" then saves the
-// rest. If the file is damaged while it is open, the store finds the damage in a record when a call
-// uses the record; panics and faults in bbolt become errors. See [Options.NoVerify] and
-// [Store.Verify].
+// the file if damage can hide a bucket. The remedy is the last backup, so make backups, with
+// [Store.Backup] or the command "brim backup". If the file is damaged while it is open, the store
+// finds the damage in a record when a call uses the record; panics and faults in bbolt become
+// errors. See [Options.NoVerify] and [Store.Verify].
 //
 // # Limits
 //

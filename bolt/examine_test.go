@@ -1,12 +1,16 @@
 package bolt
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/store"
 )
 
@@ -21,44 +25,118 @@ func TestExamineEveryPage(t *testing.T) {
 	path, levels := smallFile(t)
 	whole := bytesOf(t, path)
 	size := os.Getpagesize()
-	dir := t.TempDir()
-	told, found := 0, 0
+	damaged := filepath.Join(t.TempDir(), "damaged.db")
+	told := 0
 	for page := 2 * size; page < len(whole); page += size {
 		for i := range 48 {
 			for _, mask := range masks {
-				b := append([]byte(nil), whole...)
+				b := bytes.Clone(whole)
 				b[page+i] ^= mask
-				damaged := filepath.Join(dir, "damaged.db")
 				if err := os.WriteFile(damaged, b, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				r, err := boltfile.ReadRemains(t.Context(), damaged, 0, func(uint64, uint64) {})
-				if err != nil {
-					if told++; !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnavailable) {
-						t.Errorf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
-					}
-					continue
-				}
-				rep, err := boltfile.Examine(t.Context(), r, Salvor())
+				r, err := Examine(t.Context(), damaged, 0)
 				switch {
 				case err != nil:
-					t.Errorf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
-				case len(rep.Findings) > 0:
+					t.Fatalf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
+				case r.Damage != nil || r.Damaged() > 0:
 					told++
-				default:
-					found++
-					if n := rep.Intact[defaultName]; n != uint64(len(levels)) {
-						t.Errorf("byte %d of page %d changed by %#x: no damage is found, and %d of %d buckets", i, page/size, mask, n, len(levels))
-					}
-				}
-				if err := r.Close(); err != nil {
-					t.Fatal(err)
+				case r.Values()[defaultName] != uint64(len(levels)):
+					t.Errorf("byte %d of page %d changed by %#x: no damage is found, and %v of %d buckets",
+						i, page/size, mask, r.Values(), len(levels))
 				}
 			}
 		}
 	}
-	t.Logf("damage was told %d times; %d times all was found", told, found)
 	if told < 100 {
-		t.Error("the test has not tested much")
+		t.Errorf("damage was told %d times: the test has not tested much", told)
+	}
+}
+
+// TestExamineJournal examines a file with a journal, or with another one in its place, and compares
+// the answer with that of Open.
+func TestExamineJournal(t *testing.T) {
+	path := journaled(t, &Options{journalRegion: 64 << 10})
+	file, log := bytesOf(t, path), bytesOf(t, path+journalSuffix)
+	closed := openTemp(t, nil)
+	fillup(t, closed, "k", 1)
+	closeStore(t, closed)
+	other := journaled(t, &Options{journalRegion: 64 << 10})
+	made := filepath.Join(t.TempDir(), "made")
+	j, err := journal.Create(made, &journal.Options{Region: 64 << 10})
+	if err == nil {
+		err = j.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(log)
+	damaged[4096+(64<<10)+40]++ // in the first frame
+	for _, c := range []struct {
+		why, damage string
+		file, log   []byte
+		check       string
+	}{
+		{"the pair is as a crash left it", "", file, log, "warning journal"},
+		{"the last changes are lost with the journal", "is missing", file, nil, "broken journal"},
+		{"a frame before the last is damaged", "cannot be read", file, damaged, "broken journal"},
+		{"its first page is damaged", "cannot be read", file, append([]byte("x"), log[1:]...), "broken journal"},
+		{"it is cut short", "cannot be read", file, log[:5000], "broken journal"},
+		{"another file's journal does not have the changes", "that of another file", file, bytesOf(t, other+journalSuffix), "broken journal"},
+		{"a closed file needs no journal", "", bytesOf(t, closed.file.Path()), nil, ""},
+		{"changes in it may be those of a newer copy", "belongs to another file", bytesOf(t, closed.file.Path()), log, "broken journal"},
+		{"a crash came before the file referred to it", "", bytesOf(t, closed.file.Path()), bytesOf(t, made), ""},
+	} {
+		dir := t.TempDir()
+		at := filepath.Join(dir, "limits.db")
+		if err := os.WriteFile(at, c.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.log != nil {
+			if err := os.WriteFile(at+journalSuffix, c.log, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Examine(t.Context(), at, 0)
+		if err != nil || r.Damage != nil || (c.damage == "") != (r.Journal == "") || !strings.Contains(r.Journal, c.damage) {
+			t.Errorf("%s: %+v, %v; want the damage %q", c.why, r, err, c.damage)
+		}
+		findings, err := Check(t.Context(), at)
+		found := slices.ContainsFunc(findings, func(f store.Finding) bool {
+			return c.check == fmt.Sprint(f.Severity, " ", f.Subject)
+		})
+		if err != nil || c.check != "" && !found {
+			t.Errorf("%s: %+v, %v; want %q", c.why, findings, err, c.check)
+		}
+		if !bytes.Equal(bytesOf(t, at), c.file) || c.log != nil && !bytes.Equal(bytesOf(t, at+journalSuffix), c.log) {
+			t.Errorf("%s: the examination has changed a file", c.why)
+		}
+		s, err := Open(at, nil)
+		if (err == nil) != (c.damage == "") {
+			t.Errorf("%s: Open answers %v; want an error if there is damage", c.why, err)
+		}
+		if err == nil {
+			closeStore(t, s)
+		}
+	}
+}
+
+// TestExamineNothing: a file that cannot be read is an error, and a file that is no database is
+// damage.
+func TestExamineNothing(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte("not a database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		filepath.Join(dir, "missing.db"): os.ErrNotExist, dir: store.ErrUnavailable,
+	} {
+		if _, err := Examine(t.Context(), path, 0); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if r, err := Examine(t.Context(), text, 0); err != nil || !errors.Is(r.Damage, store.ErrCorrupt) {
+		t.Errorf("a text: %+v, %v", r, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -36,7 +37,7 @@ func TestFailedCloseMarksNothing(t *testing.T) {
 	}
 	again := openAt(t, path, nil)
 	levelIs(t, again, "k", 2)
-	if entries, err := again.Scan(t.Context(), "", "", 2000); err != nil || len(entries) != 901 {
+	if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 901 {
 		t.Errorf("%d buckets, %v; want 901", len(entries), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -51,7 +52,7 @@ func TestFirstFormat(t *testing.T) {
 	if err := s.Verify(ctx); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := s.Scan(ctx, "", "", 10)
+	entries, err := paging.All(ctx, s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -173,15 +174,23 @@ func (j *joined) Delete(ctx context.Context, keys ...string) error {
 	})
 }
 
-func (j *joined) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
-	err = j.do(ctx, "scan", false, func(v *view, now int64) (err error) {
-		if _, err := v.write(now); err != nil { // a cursor of bbolt does not see the changes in the view
+func (j *joined) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
+		err = j.do(ctx, "visit", false, func(v *view, now int64) (err error) {
+			if _, err := v.write(now); err != nil { // a cursor of bbolt does not see the changes in the view
+				return err
+			}
+			entries, err = j.s.scan(v.records, prefix, after, limit)
 			return err
-		}
-		entries, err = j.s.scan(v.records, prefix, after, limit)
-		return err
-	})
-	return entries, err
+		})
+		return entries, err
+	}, f)
+}
+
+// Size returns the bytes of the file before the transaction.
+func (j *joined) Size(ctx context.Context) (size int64, err error) {
+	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.size(); return err })
+	return size, err
 }
 
 func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -95,7 +96,7 @@ func TestWith(t *testing.T) {
 			if after[0].Level != before[0].Level+n {
 				t.Errorf("level %v after %v, want %v more", after[0].Level, before[0].Level, n)
 			}
-			entries, err := j.Scan(ctx, "", "", 10)
+			entries, err := paging.All(ctx, j, "")
 			if err != nil || len(entries) != 1 || entries[0].Level != after[0].Level {
 				t.Errorf("scan: %v, %v; want the changed bucket alone", entries, err)
 			}
@@ -179,7 +180,7 @@ func TestWithAfterAnError(t *testing.T) {
 		failsWith(t, err, store.ErrCorrupt, "bolt: fill: ")
 		_, err = j.Read(ctx, steady.For("k"))
 		failsWith(t, err, store.ErrCorrupt, "bolt: read: ")
-		_, err = j.Scan(ctx, "", "", 10)
+		_, err = paging.All(ctx, j, "")
 		failsWith(t, err, store.ErrCorrupt, "bolt: scan: ")
 		if n, err := j.Prune(ctx); n != 0 || err != nil {
 			t.Errorf("prune: %d, %v; want it to pass over the damage", n, err)
@@ -203,7 +204,7 @@ func TestWithReadOnly(t *testing.T) {
 	err := db.View(func(tx *bbolt.Tx) error {
 		j := s.With(tx)
 		levelIs(t, j, "k", 2)
-		if entries, err := j.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 1 || entries[0].Level != 2 {
+		if entries, err := paging.All(t.Context(), j, ""); err != nil || len(entries) != 1 || entries[0].Level != 2 {
 			t.Errorf("scan: %+v, %v; want the bucket", entries, err)
 		}
 		for _, c := range callsOf(j) {
@@ -230,7 +231,7 @@ func TestUpdateThatCannotWrite(t *testing.T) {
 	err := s.Update(ctx, func(j store.Store) error {
 		fillup(t, j, "k", 1)
 		fillup(t, j, "", 1) // no caller may use this key: bbolt cannot store it
-		_, err := j.Scan(ctx, "", "", 10)
+		_, err := paging.All(ctx, j, "")
 		failsWith(t, err, berrors.ErrKeyRequired, "bolt: scan: ")
 		n, err := j.Prune(ctx)
 		failsWith(t, err, berrors.ErrKeyRequired, "bolt: prune: ")
@@ -302,7 +303,7 @@ func TestUpdate(t *testing.T) {
 				return err
 			}
 			if i%1000 == 500 { // a cursor sees the decisions so far
-				entries, err := j.Scan(ctx, "", "", 100)
+				entries, err := paging.All(ctx, j, "")
 				if err != nil || len(entries) != 7 {
 					t.Errorf("%d entries, %v; want 7", len(entries), err)
 				}
@@ -351,7 +352,7 @@ func TestUpdatePrunes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := s.Scan(ctx, "", "", 10); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
+	if entries, err := paging.All(ctx, s, ""); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
 		t.Errorf("scan: %v, %v; want the bucket that does not leak", entries, err)
 	}
 }
@@ -362,7 +363,7 @@ func TestUpdateEndsWithALook(t *testing.T) {
 	s := openTemp(t, nil)
 	ctx := t.Context()
 	for i, look := range []func(j store.Store) error{
-		func(j store.Store) error { _, err := j.Scan(ctx, "", "", 10); return err },
+		func(j store.Store) error { _, err := paging.All(ctx, j, ""); return err },
 		func(j store.Store) error { _, err := j.Prune(ctx); return err },
 	} {
 		err := s.Update(ctx, func(j store.Store) error {
@@ -379,7 +380,7 @@ func TestUpdateEndsWithALook(t *testing.T) {
 		levelIs(t, s, "k", float64(2*(i+1)))
 	}
 	before := bytesOf(t, s.file.Path())
-	err := s.Update(ctx, func(j store.Store) error { _, err := j.Scan(ctx, "", "", 10); return err })
+	err := s.Update(ctx, func(j store.Store) error { _, err := paging.All(ctx, j, ""); return err })
 	if err != nil || string(before) != string(bytesOf(t, s.file.Path())) {
 		t.Errorf("an Update that only looks: %v; want the file as it was", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -86,7 +87,7 @@ func TestFileThatCannotGrow(t *testing.T) {
 	closeStore(t, s)
 	again := openAt(t, s.file.Path(), nil)
 	levelIs(t, again, "k", 3)
-	if entries, err := again.Scan(t.Context(), "", "", 2000); err != nil || len(entries) != 1+900+150+1 {
+	if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 1+900+150+1 {
 		t.Errorf("%d buckets, %v; want 1052", len(entries), err)
 	}
 }

@@ -43,26 +43,19 @@ func (v *view) putMark(m mark) error {
 	return v.meta.Put(markKey, buf)
 }
 
-// readMark returns the mark in the store's meta bucket, or the zero mark if there is none.
+// readMark returns the mark in the store's meta bucket.
 func (l layout) readMark(meta *bbolt.Bucket) (m mark, err error) {
-	value := meta.Get(markKey)
+	return l.decodeMark(meta.Get(markKey))
+}
+
+// decodeMark decodes a stored mark. Without one, it returns the zero mark.
+func (l layout) decodeMark(value []byte) (m mark, err error) {
 	if value == nil {
 		return m, nil
 	}
 	body, ok := l.table.OpenMeta(markKey, value)
-	if ok {
-		m, ok = decodeMark(body)
-	}
-	if !ok {
+	if !ok || len(value) != markSize {
 		return m, boltfile.Damagef("the mark of the journal does not match its checksum")
-	}
-	return m, nil
-}
-
-// decodeMark decodes a mark whose checksums are right.
-func decodeMark(body []byte) (m mark, ok bool) {
-	if len(body) != markSize-boltfile.SealSize {
-		return m, false
 	}
 	copy(m.ID[:], body[1:])
 	le := binary.LittleEndian
@@ -70,5 +63,5 @@ func decodeMark(body []byte) (m mark, ok bool) {
 	m.Position = journal.Position{
 		Generation: le.Uint64(body[17:]), Offset: int64(le.Uint64(body[25:])), Number: le.Uint64(body[33:]),
 	}
-	return m, true
+	return m, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -19,10 +20,10 @@ import (
 // process or another, Open waits for [Options.LockTimeout] and then answers
 // [store.ErrUnavailable]. A file that is cut short, empty, or not brim's is [store.ErrCorrupt] and
 // left as it is. So is a file with damage that can hide a bucket, in a key, a page or the totals;
-// the command "brim verify --salvage NEW" then writes the readable part to a new file. If only the
-// records of some buckets are damaged, Open succeeds and logs their number: calls that need one of
-// these buckets answer [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a
-// newer version of brim is [errors.ErrUnsupported].
+// the remedy is the last backup, see [Store.Backup]. If only the records of some buckets are damaged,
+// Open succeeds and logs their number: calls that need one of these buckets answer
+// [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a newer version of brim
+// is [errors.ErrUnsupported].
 //
 // # Journal
 //
@@ -30,7 +31,8 @@ import (
 // describes it. If a kill has left a journal, Open replays it, which takes about half a second at
 // most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
 // a file whose journal is missing, a file beside the journal of another file, and a journal whose
-// file is missing. The error names the file to put back.
+// file is missing. The error names the file to put back. The path may be a symbolic link to a file;
+// a link or a directory in the place of the journal is refused.
 func Open(path string, o *Options) (*Store, error) {
 	s, err := open(path, o, o == nil || !o.NoJournal)
 	if err != nil {
@@ -58,12 +60,12 @@ func open(path string, o *Options, journaled bool) (*Store, error) {
 		Logger:      full.Logger,
 	})
 	if err != nil {
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
 	s, err := newStore(file, l, full, journaled)
 	if err != nil {
 		_ = file.Close()
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
 	return s, nil
 }
@@ -97,14 +99,14 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 		}
 	}
 	if err != nil {
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreJoined))
 	}
 	s.startPruner(s.Prune)
 	return s, nil
 }
 
 // newStore returns a store over file, whose clock goes on from the highest time in the file and in
-// the journal.
+// the journal, unless that is more than MaxSkew ahead of the wall clock.
 func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store, error) {
 	highest, err := prepare(file, l)
 	if err != nil {
@@ -114,7 +116,9 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 		options: o,
 		layout:  l,
 		file:    file,
-		clock:   clock.New(o.Clock),
+		clock: clock.New(clock.Options{
+			Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger,
+		}),
 		seed:    maphash.MakeSeed(),
 	}
 	s.view = *s.newView()
@@ -132,15 +136,19 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 
 // resume makes the clock of the store go on from highest.
 func (s *Store) resume(highest int64) {
-	if ahead := s.clock.Resume(highest, s.options.MaxSkew); ahead > 0 {
+	if ahead := s.clock.Resume(highest); ahead > 0 {
 		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
 	}
 }
 
+// noTime is the highest time written if there is none. Times before 1970 are negative.
+const noTime = math.MinInt64
+
 // prepare checks the store's bbolt buckets, or creates them in an application's database. It
-// returns the highest time that the store has written.
+// returns the highest time that the store has written, or noTime.
 func prepare(file *boltfile.File, l layout) (highest int64, err error) {
+	highest = noTime
 	if err := file.Settle(); err != nil {
 		return 0, err
 	}
@@ -155,7 +163,9 @@ func prepare(file *boltfile.File, l layout) (highest int64, err error) {
 			return err
 		}
 		_, _, t, err := l.open(tx)
-		highest = t.Time
+		if t.Time != 0 {
+			highest = t.Time
+		}
 		return err
 	}
 	if err := file.View(look); err != nil || found {

@@ -18,15 +18,17 @@ const (
 
 // Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
 type Options struct {
-	// Clock is the store's clock, for tests and for replaying logs. Nil means wall time, read
-	// when the store is opened and carried forward by the monotonic clock. An injected clock is
-	// taken as it is. The highest time in the file is then neither read nor written, so a replay
+	// Clock is the store's clock, for tests and for replaying logs. If Clock is nil, the store
+	// follows the wall clock, and time in which the machine was suspended counts. The store's time
+	// does not run back: if the wall clock is set back by at most MaxSkew, the store's time runs at
+	// half speed until both are equal. An injected clock is taken as it is. The highest time in the file is then neither read nor written, so a replay
 	// does not disturb live buckets.
 	Clock func() time.Time
 
 	// MaxSkew limits how far ahead of the clock a stored time is believed; 0 means
-	// [store.DefaultMaxSkew]. If the system's clock was set back by at most MaxSkew between two
-	// runs, the store goes on from the highest time that it has written.
+	// [store.DefaultMaxSkew]. If the wall clock was set back by at most MaxSkew between two runs,
+	// the store goes on from the highest time that it has written. If the wall clock is set back by
+	// more, the store's time jumps back with it.
 	MaxSkew time.Duration
 
 	// LockTimeout is how long [Open] and [OpenRelaxed] wait for a file that is open elsewhere; 0
@@ -69,8 +71,8 @@ type Options struct {
 	// use the default.
 	Name string
 
-	// Logger is told of damage, of stored times that are not believed, of compactions and of
-	// pruning at intervals. Nil means silence.
+	// Logger is told of damage, of stored times that are not believed, of jumps of the wall clock by
+	// more than MaxSkew, of compactions and of pruning at intervals. Nil means silence.
 	Logger *slog.Logger
 
 	// Trace is told of each flush to the journal or, without a journal, of each commit: how many

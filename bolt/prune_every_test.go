@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -46,7 +47,7 @@ func TestPruneEvery(t *testing.T) {
 				fillup(t, s, "it never leaks", 1)
 				left := func(want int) {
 					t.Helper()
-					entries, err := s.Scan(context.Background(), "", "", 100)
+					entries, err := paging.All(context.Background(), s, "")
 					if err != nil || len(entries) != want {
 						t.Errorf("%d buckets are left, %v; want %d", len(entries), err, want)
 					}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -146,7 +147,7 @@ func TestPruneEndsHalfway(t *testing.T) {
 	reads = 4 // the first three are of the first piece and its commit
 	n, err := s.Prune(ctx)
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
-	entries, err := s.Scan(t.Context(), "", "", 2*pruneBatch)
+	entries, err := paging.All(t.Context(), s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -35,24 +36,6 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 		return nil, store.Wrap(backend, "read", err)
 	}
 	return states, nil
-}
-
-// Scan lists buckets as of the newest commit. If some of them are damaged, it lists the others and
-// returns an error that is [store.ErrCorrupt].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (entries []store.Entry, err error) {
-	if err := s.settled(ctx); err != nil {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	return s.scanFile(prefix, after, limit)
-}
-
-// scanFile lists the buckets in the file.
-func (s *Store) scanFile(prefix, after string, limit int) (entries []store.Entry, err error) {
-	err = s.read(func(records *bbolt.Bucket) (err error) {
-		entries, err = s.scan(records, prefix, after, limit)
-		return err
-	})
-	return entries, store.Wrap(backend, "scan", err)
 }
 
 // scan lists intact buckets. The error tells the number of damaged buckets among them.
@@ -134,24 +117,21 @@ func (s *Store) settled(ctx context.Context) error {
 	return err
 }
 
-// Visit visits the buckets in the file after it has all decisions that were acknowledged before the
-// call. Later decisions may not show. See [store.Visitor].
+// Visit visits the buckets in the file, in byte order of key, after it has all decisions that were
+// acknowledged before the call. Later decisions may not show. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	if err := s.settled(ctx); err != nil {
-		return store.Wrap(backend, "visit", err)
+	err := s.settled(ctx)
+	if err == nil {
+		err = paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
+			if err := s.check(ctx); err != nil {
+				return nil, err
+			}
+			err = s.read(func(records *bbolt.Bucket) (err error) {
+				entries, err = s.scan(records, prefix, after, limit)
+				return err
+			})
+			return entries, err
+		}, f)
 	}
-	return store.Visit(ctx, fileOf{s, s}, prefix, f)
-}
-
-// fileOf is a store whose Scan lists the buckets in the file.
-type fileOf struct {
-	store.Store
-	s *Store
-}
-
-func (f fileOf) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := f.s.check(ctx); err != nil {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	return f.s.scanFile(prefix, after, limit)
+	return store.Wrap(backend, "visit", err)
 }

@@ -113,6 +113,7 @@ func (l *logged) replay(log *journal.Journal, m mark) (highest int64, err error)
 		return 0, boltfile.Unavailable(fmt.Sprintf("the journal %s is that of another file; put back the journal that was beside this file",
 			filepath.Base(l.path)), nil)
 	}
+	highest = noTime
 	frames := 0
 	mem := restorer{resident: l.mem}
 	err = log.Replay(m.Position, func(body []byte) error {
@@ -171,6 +172,9 @@ func (l *logged) explain(err error) error {
 	case errors.Is(err, journal.ErrNewer):
 		return boltfile.Unavailable(fmt.Sprintf("the file is older than its journal %s; put the newest file back, "+
 			"or move the journal away to go on with the old one", name), err)
+	case errors.Is(err, journal.ErrNotRegular):
+		return boltfile.Unavailable(fmt.Sprintf("its journal %s: %v; put the journal itself beside the file, or move away what stands there",
+			name, err), err)
 	case errors.Is(err, journal.ErrDamaged):
 		return boltfile.Damagef("its journal %s: %v", name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -49,8 +50,12 @@ func callsOf(s store.Store) []call {
 		}},
 		{"delete", func(ctx context.Context) ([]any, error) { return nil, s.Delete(ctx, "k") }},
 		{"delete of no buckets", func(ctx context.Context) ([]any, error) { return nil, s.Delete(ctx) }},
-		{"scan", func(ctx context.Context) ([]any, error) {
-			entries, err := s.Scan(ctx, "", "", 10)
+		{"size", func(ctx context.Context) ([]any, error) {
+			n, err := s.Size(ctx)
+			return []any{n}, err
+		}},
+		{"visit", func(ctx context.Context) ([]any, error) {
+			entries, err := paging.All(ctx, s, "")
 			return []any{entries}, err
 		}},
 		{"prune", func(ctx context.Context) ([]any, error) {

@@ -15,7 +15,7 @@ import (
 // Relaxed keeps buckets in a bbolt file and decides in memory: it answers before the decision is
 // on the disk, and makes tens of times as many decisions a second as a [Store]. It is for limits
 // that may forget the last moments when the machine or the program is killed. It implements
-// [store.Store], [store.Visitor] and [store.Sizer].
+// [store.Store].
 //
 // # Losses in a crash
 //
@@ -224,26 +224,16 @@ func (r *Relaxed) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Scan writes all changes to the file, and lists the buckets in it. [Relaxed.Visit] writes them
-// once for all buckets.
-func (r *Relaxed) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := r.Sync(ctx); err != nil {
-		return nil, err
-	}
-	return r.s.Scan(ctx, prefix, after, limit)
-}
-
 // Visit writes all changes to the file, and visits the buckets in it. Changes that come later may
-// not show. See [store.Visitor].
+// not show.
 func (r *Relaxed) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	if err := r.Sync(ctx); err != nil {
 		return err
 	}
-	return store.Visit(ctx, r.s, prefix, f)
+	return r.s.Visit(ctx, prefix, f)
 }
 
-// Size returns the bytes of the file. Changes that are not yet written do not count. See
-// [store.Sizer].
+// Size returns the bytes of the file. Changes that are not yet written do not count.
 func (r *Relaxed) Size(ctx context.Context) (int64, error) { return r.s.Size(ctx) }
 
 // Prune writes all changes to the file, and removes expired buckets from memory and from the

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -83,7 +84,7 @@ func TestRelaxedCallsInFlightAtClose(t *testing.T) {
 		},
 		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
 		"scan": func(ctx context.Context, r *Relaxed) error {
-			_, err := r.Scan(ctx, "", "", 1)
+			_, err := paging.All(ctx, r, "")
 			return err
 		},
 	} {

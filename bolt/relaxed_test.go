@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
@@ -100,7 +101,7 @@ func TestRelaxedKill(t *testing.T) {
 	for range 20 {
 		synced, asked := killRelaxed(t, path)
 		r := openRelaxed(t, path, never)
-		entries, err := r.Scan(t.Context(), "", "", 100)
+		entries, err := paging.All(t.Context(), r, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +217,7 @@ func TestRelaxedClose(t *testing.T) {
 	closeStore(t, r)
 	wg.Wait()
 	s := openAt(t, path, nil)
-	entries, err := s.Scan(t.Context(), "", "", 1000)
+	entries, err := paging.All(t.Context(), s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

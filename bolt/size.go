@@ -11,23 +11,28 @@ import (
 )
 
 // Size returns the bytes of the file and of the journal beside it. The file of an application's
-// database (see [New]) counts whole. See [store.Sizer].
+// database (see [New]) counts whole.
 func (s *Store) Size(ctx context.Context) (int64, error) {
-	if err := s.check(ctx); err != nil {
-		return 0, store.Wrap(backend, "size", err)
+	err := s.check(ctx)
+	var size int64
+	if err == nil {
+		size, err = s.size()
 	}
+	return size, store.Wrap(backend, "size", err)
+}
+
+func (s *Store) size() (size int64, err error) {
 	files := []string{s.file.Path()}
 	if s.logged != nil {
 		files = append(files, s.logged.path)
 	}
-	var size int64
 	for _, file := range files {
 		info, err := os.Stat(file)
 		switch {
 		case err == nil:
 			size += info.Size()
 		case !errors.Is(err, fs.ErrNotExist):
-			return 0, store.Wrap(backend, "size", fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+			return 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 		}
 	}
 	return size, nil

@@ -17,8 +17,8 @@ import (
 
 const backend = "bolt"
 
-// Store keeps buckets in a bbolt database. It implements [store.Store], [store.Visitor] and
-// [store.Sizer]. Any number of goroutines may use it at once.
+// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines may
+// use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
 // while its call waits for its turn, the call is taken back. If a context ends while the call's
@@ -43,7 +43,8 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Fill decides one operation. A lone caller waits for one flush to the disk; concurrent callers
-// share it. A refusal and an Ask write nothing, and an Ask does not wait for the flush of others.
+// share it. An Ask writes nothing, and does not wait for the flush of others. Nor does a refusal, but
+// for the first one under another leak rate; see [store.Record.Fill].
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
@@ -109,6 +110,10 @@ func (s *Store) Close() error {
 // File returns the file of the store, for packages of this repository that keep data beside the
 // buckets. Its type is internal: only this repository can use it, and it may change at any time.
 func (s *Store) File() *boltfile.File { return s.file }
+
+// Clock returns the clock of the store, for packages of this repository that keep data beside the
+// buckets. Its type is internal: only this repository can use it, and it may change at any time.
+func (s *Store) Clock() *clock.Clock { return s.clock }
 
 // check returns the error of a call that needs no database: the store is closed or refuses all
 // work, or ctx has ended.

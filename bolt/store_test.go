@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -390,7 +391,7 @@ func TestCancelledCallersArguments(t *testing.T) {
 			if name == "a key" {
 				want = "d"
 			}
-			entries, err := s.Scan(t.Context(), "", "", 10)
+			entries, err := paging.All(t.Context(), s, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -441,7 +442,7 @@ func TestCancelledCallersMayReuseArguments(t *testing.T) {
 	}
 	wg.Wait()
 	var stored int64
-	entries, err := s.Scan(context.Background(), "caller", "", 100)
+	entries, err := paging.All(context.Background(), s, "caller")
 	if err != nil {
 		t.Fatal(err)
 	}

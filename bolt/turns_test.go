@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -94,7 +95,7 @@ func testAnswersDuringACommit(t *testing.T, o *Options) {
 			}
 		}
 		levelIs(t, s, refused, 3)
-		if entries, err := s.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 2 {
+		if entries, err := paging.All(t.Context(), s, ""); err != nil || len(entries) != 2 {
 			t.Errorf("scan: %+v, %v; want 2 buckets", entries, err)
 		}
 		goOn()

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,7 +29,7 @@ func TestVisitKeepsNoTransaction(t *testing.T) {
 	}
 	seen := 0
 	began := db.Stats().TxN
-	err := store.Visit(t.Context(), s, "key", func(e store.Entry) bool {
+	err := s.Visit(t.Context(), "key", func(e store.Entry) bool {
 		if open := db.Stats().OpenTxN; open != 0 {
 			t.Fatalf("%d transactions are open while the function runs", open)
 		}
@@ -59,7 +60,7 @@ func TestRelaxedVisitWritesOnce(t *testing.T) {
 		change(fmt.Sprintf("key %05d", i))
 	}
 	seen := 0
-	err := store.Visit(t.Context(), r, "", func(e store.Entry) bool { seen++; change(e.Key); return true })
+	err := r.Visit(t.Context(), "", func(e store.Entry) bool { seen++; change(e.Key); return true })
 	if err != nil || seen != 2500 || writes != 1 {
 		t.Errorf("visited %d of 2500 buckets with %d writes, %v; want all of them with 1", seen, writes, err)
 	}
@@ -108,7 +109,7 @@ func TestListingsOfAnIdleStore(t *testing.T) {
 	s := openTemp(t, nil)
 	list := func() {
 		t.Helper()
-		_, err := s.Scan(t.Context(), "", "", 10)
+		_, err := paging.All(t.Context(), s, "")
 		_, berr := s.Backup(t.Context(), io.Discard)
 		if err := errors.Join(err, berr, s.Verify(t.Context())); err != nil {
 			t.Fatal(err)

@@ -110,12 +110,13 @@ func (c *Client) turn(ctx context.Context, method string, message any) error {
 	if c.options.Cost != nil {
 		n = c.options.Cost(ctx, method, message)
 	}
-	st, err := c.shaper.Wait(ctx, c.bucket, n)
+	_, err := c.shaper.Wait(ctx, c.bucket, n)
+	var over *brim.OverLimitError
 	switch {
-	case err == nil && st.Accepted:
-		return nil
 	case err == nil:
-		return Refusal(st)
+		return nil
+	case errors.As(err, &over):
+		return Refusal(over.State)
 	case ctx.Err() != nil:
 		return ended(ctx.Err())
 	}

@@ -25,15 +25,10 @@ func sendInTurn(ctx context.Context, lim *brim.Limiter, send func() error) error
 	if err != nil {
 		return err
 	}
-	st, err := turns.Wait(ctx, brim.Smooth(5, 2*time.Second).For("mail"), 1)
-	switch {
-	case err != nil: // the store failed, or the context ended while waiting
-		return err
-	case !st.Accepted: // refused at once; after st.RetryAfter, the wait would be short enough
-		return &brim.OverLimitError{State: st}
-	default: // it is the caller's turn
-		return send()
+	if _, err := turns.Wait(ctx, brim.Smooth(5, 2*time.Second).For("mail"), 1); err != nil {
+		return err // an OverLimitError at once if the wait would be too long
 	}
+	return send() // it is the caller's turn
 }
 
 func checkTimeout(turns *brim.Shaper, limit brim.Limit, client *http.Client, logger *slog.Logger) {

@@ -88,11 +88,7 @@ func NewTransport(s *brim.Shaper, b brim.Bucket, o *TransportOptions) (*Transpor
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := costOf(r, t.options.Cost)
 	for retry := 0; ; retry++ {
-		st, err := t.shaper.Wait(r.Context(), t.bucket, n)
-		if err == nil && !st.Accepted {
-			err = &brim.OverLimitError{State: st}
-		}
-		if err != nil {
+		if _, err := t.shaper.Wait(r.Context(), t.bucket, n); err != nil {
 			closeBody(r)
 			return nil, err
 		}

@@ -223,7 +223,7 @@ func (l *allotment) next(g grant, limit store.Limit, st *store.State) (following
 // state writes the answer to a served op into st: the bucket as the store last showed it, less
 // the leak since.
 func (l *allotment) state(st *store.State, op *store.Op, now instant) {
-	st.Level = l.bucket.LevelAt(op.LeakRate, l.bucket.Time+(now.since(l.asked)+999)/1000)
+	st.Level = l.bucket.LevelAt(l.bucket.Time + (now.since(l.asked)+999)/1000)
 	st.Held, st.Capacity, st.LeakRate = l.bucket.Held, op.Capacity, op.LeakRate
 	st.At = time.UnixMicro(l.bucket.Time + max(0, now.mono-l.received.mono)/1000).UTC()
 	st.Accepted, st.Estimate = true, true

@@ -245,28 +245,25 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// Scan asks the wrapped store. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.check(ctx); err != nil {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	return s.inner.Scan(ctx, prefix, after, limit)
-}
-
-// Visit asks the wrapped store. See [store.Visitor].
+// Visit asks the wrapped store. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	if err := s.check(ctx); err != nil {
 		return store.Wrap(backend, "visit", err)
 	}
-	return store.Visit(ctx, s.inner, prefix, f)
+	return s.inner.Visit(ctx, prefix, f)
 }
 
-// Size asks the wrapped store. See [store.Sizer].
+// Answered asks the wrapped store. See [store.Witness].
+func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store.State {
+	return store.Answered(ctx, s.inner, op, st)
+}
+
+// Size asks the wrapped store. See [store.Store].
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := s.check(ctx); err != nil {
 		return 0, store.Wrap(backend, "size", err)
 	}
-	return store.Size(ctx, s.inner)
+	return s.inner.Size(ctx)
 }
 
 // Prune asks the wrapped store. See [store.Store].

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -41,7 +42,7 @@ func fill(key string, n float64) store.Op { return store.Op{Bucket: limit.For(ke
 // count returns the number of buckets in the store.
 func count(t testing.TB, s *memory.Store) int {
 	t.Helper()
-	entries, err := s.Scan(t.Context(), "", "", 1<<30)
+	entries, err := paging.All(t.Context(), s, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 	if results[1].Err != nil || !results[1].Accepted {
 		t.Errorf("the next transaction: %+v; want it accepted into the room for one", results[1])
 	}
-	entries, err := s.Scan(ctx, "", "", 10)
+	entries, err := paging.All(ctx, s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

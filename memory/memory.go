@@ -10,15 +10,11 @@
 package memory
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"math"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,31 +37,33 @@ type Options struct {
 	// [ErrTooManyBuckets] instead.
 	MaxBuckets int
 	// Clock replaces the clock of the store, for tests and for replaying logs. Clock may step
-	// back, and must be safe for concurrent use. If Clock is nil, the store takes the wall time
-	// in New and adds the time on the monotonic clock since, so its time never steps back.
+	// back, and must be safe for concurrent use. If Clock is nil, the store follows the wall
+	// clock, and time in which the machine was suspended counts. The store's time does not run
+	// back: if the wall clock is set back by at most MaxSkew, the store's time runs at half speed
+	// until both are equal.
 	Clock func() time.Time
-	// MaxSkew is the longest time that a bucket's stored time may be ahead of Clock. A stored
-	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew]. Without Clock the
-	// store believes every stored time, and MaxSkew is only the time that an empty bucket stays
-	// before Prune removes it.
+	// MaxSkew is the longest time that a bucket's stored time may be ahead of the clock. A stored
+	// time further ahead is set to the clock. 0 means [store.DefaultMaxSkew]. Without Clock that
+	// happens only after the wall clock was set back by more than MaxSkew, because the store's
+	// time jumps back with it then. MaxSkew is also the time that an empty bucket stays before
+	// Prune removes it.
 	MaxSkew time.Duration
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
 	// starts none. When new buckets come, the store removes empty ones in any case, so PruneEvery
 	// is for a program whose memory must shrink when no new buckets come. The interval counts on
 	// the process's clock, also if Clock is set.
 	PruneEvery time.Duration
-	// Logger gets clock skew and pruning. If Logger is nil, nothing is logged.
+	// Logger gets clock skew, jumps of the wall clock by more than MaxSkew, and pruning. If Logger
+	// is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Store is a [store.Store], a [store.Visitor] and a [store.Sizer] in memory. It may be used by any
-// number of goroutines at once.
+// Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
 type Store struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
-	maxSkew    time.Duration // for decisions; the longest Duration if the clock cannot step back
-	pruneSkew  time.Duration // for Prune, and for prunes of a shard before a new bucket
-	sweepSkew  time.Duration // for sweeps of a bounded store; 0 if the clock cannot step back
+	maxSkew    time.Duration
+	sweepSkew  time.Duration // for sweeps of a bounded store; 0 if the clock cannot step back by up to maxSkew
 	maxBuckets int64
 	log        *slog.Logger
 	seed       maphash.Seed
@@ -94,18 +92,18 @@ func New(o *Options) (*Store, error) {
 		return nil, store.Wrap(backend, "new", err)
 	}
 	s := &Store{
-		clock: clock.New(o.Clock), maxSkew: math.MaxInt64, pruneSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets),
-		log: o.Logger, seed: maphash.MakeSeed(),
+		maxSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets), log: o.Logger, seed: maphash.MakeSeed(),
 	}
-	if s.pruneSkew == 0 {
-		s.pruneSkew = store.DefaultMaxSkew
+	if s.maxSkew == 0 {
+		s.maxSkew = store.DefaultMaxSkew
 	}
 	if o.Clock != nil {
-		s.maxSkew, s.sweepSkew = s.pruneSkew, s.pruneSkew
+		s.sweepSkew = s.maxSkew
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.clock = clock.New(clock.Options{Source: o.Clock, MaxSkew: s.maxSkew, Backend: backend, Logger: s.log})
 	for i := range s.shards {
 		s.shards[i].hash = s.hash
 	}
@@ -196,43 +194,6 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Scan lists buckets in the order of their keys. The store keeps no order, so each page costs a
-// pass over all buckets; see [Store.Visit]. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	if err := s.ready(ctx); err != nil || limit <= 0 {
-		return nil, store.Wrap(backend, "scan", err)
-	}
-	var page []store.Entry
-	start := []byte(prefix)
-	last := "" // greatest key of a full page; later keys are skipped
-	cut := func() {
-		slices.SortFunc(page, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
-		if len(page) >= limit {
-			page = page[:limit]
-			last = page[limit-1].Key
-		}
-	}
-	for i := range s.shards {
-		if err := s.ready(ctx); err != nil {
-			return nil, store.Wrap(backend, "scan", err)
-		}
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		now := s.clock.Now()
-		sh.each(func(key []byte, r store.Record) {
-			if string(key) > after && (last == "" || string(key) < last) && bytes.HasPrefix(key, start) {
-				page = append(page, store.Entry{Key: string(key), State: r.State(store.Limit{}, now, s.maxSkew)})
-			}
-		})
-		sh.mu.Unlock()
-		if len(page)/2 >= limit { // not 2*limit, which overflows
-			cut()
-		}
-	}
-	cut()
-	return page, nil
-}
-
 // Prune removes buckets that have leaked empty, and returns their number. It locks a small part
 // of the store at a time. If ctx ends, it returns the context's error and the number so far.
 // See [store.Store].
@@ -242,7 +203,7 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 		if err := s.ready(ctx); err != nil {
 			return removed, store.Wrap(backend, "prune", err)
 		}
-		removed += s.pruneShard(&s.shards[i], s.pruneSkew)
+		removed += s.pruneShard(&s.shards[i], s.maxSkew)
 	}
 	return removed, nil
 }

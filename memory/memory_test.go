@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -111,8 +110,8 @@ func TestPruneStopsWithItsContext(t *testing.T) {
 	if err != nil || removed+rest != 1000 {
 		t.Errorf("the second Prune removed %d, %v; want the other %d", rest, err, 1000-removed)
 	}
-	if _, err := s.Scan(&countdown{Context: t.Context(), left: 10}, "", "", 10); !errors.Is(err, context.Canceled) {
-		t.Errorf("Scan = %v; want the context's error", err)
+	if _, err := paging.All(&countdown{Context: t.Context(), left: 10}, s, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("Visit = %v; want the context's error", err)
 	}
 }
 
@@ -161,47 +160,6 @@ func TestSkewIsLogged(t *testing.T) {
 	}
 }
 
-// Pages of a listing must be full, in order and without repetition, however the keys are spread
-// over the shards.
-func TestScanPages(t *testing.T) {
-	ctx := t.Context()
-	s, _ := open(t, memory.Options{})
-	var want []string
-	for i := range 1000 {
-		key := fmt.Sprintf("p%d", i*7919%1000)
-		if _, err := s.Fill(ctx, fill(key, 1)); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, key)
-	}
-	if _, err := s.Fill(ctx, fill("other", 1)); err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(want)
-	for _, limit := range []int{math.MaxInt, 1000, 999, 333, 77} {
-		var got []string
-		for after := ""; ; {
-			page, err := s.Scan(ctx, "p", after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range page {
-				got = append(got, e.Key)
-				after = e.Key
-			}
-			if len(page) < limit {
-				break
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("pages of %d list %d keys; want all %d, in order", limit, len(got), len(want))
-		}
-	}
-	if page, err := s.Scan(ctx, "p", "", 0); page != nil || err != nil {
-		t.Errorf("a page of 0 entries = %v, %v; want nil, nil", page, err)
-	}
-}
-
 // TestConcurrently lets many callers do everything at once on few keys. The limits must hold,
 // and the race detector must find nothing.
 func TestConcurrently(t *testing.T) {
@@ -225,7 +183,7 @@ func TestConcurrently(t *testing.T) {
 				case 0:
 					_, err = s.Prune(ctx)
 				case 1:
-					_, err = s.Scan(ctx, "sealed:", "", 4)
+					_, err = paging.All(ctx, s, "sealed:")
 				case 2:
 					_, err = s.Read(ctx, sealed.For(key(a)), sealed.For(key(b)))
 				case 3:

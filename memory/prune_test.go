@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -27,7 +28,7 @@ func TestPruneEvery(t *testing.T) {
 		left := func(want int) {
 			t.Helper()
 			synctest.Wait()
-			entries, err := s.Scan(t.Context(), "", "", 100)
+			entries, err := paging.All(t.Context(), s, "")
 			if err != nil || len(entries) != want {
 				t.Errorf("%d buckets are left, %v; want %d", len(entries), err, want)
 			}

@@ -34,7 +34,7 @@ func (s *Store) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, ke
 // bucket. The caller has locked the shard. Pointers to slots become invalid.
 func (s *Store) tidy(sh *shard, now int64) {
 	if sh.live >= max(firstPrune, sh.pruneAt) {
-		s.pruneLocked(sh, now, s.pruneSkew)
+		s.pruneLocked(sh, now, s.maxSkew)
 	}
 }
 

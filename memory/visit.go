@@ -12,7 +12,7 @@ import (
 const visitPiece = 1024
 
 // Visit passes over all buckets once, in no order. It locks a small part of the store at a time,
-// and holds no lock while f runs. See [store.Visitor].
+// and holds no lock while f runs. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	start := []byte(prefix)
 	var piece []store.Entry

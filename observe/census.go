@@ -32,11 +32,11 @@ func NewCensus(s store.Store) *Census {
 // count counts the buckets of s. Damaged buckets do not count, and are no error: Verify tells them.
 func count(ctx context.Context, s store.Store) (Count, error) {
 	n := Count{Bytes: -1}
-	err := store.Visit(ctx, s, "", func(store.Entry) bool { n.Buckets++; return true })
+	err := s.Visit(ctx, "", func(store.Entry) bool { n.Buckets++; return true })
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
 		return n, err
 	}
-	switch bytes, err := store.Size(ctx, s); {
+	switch bytes, err := s.Size(ctx); {
 	case err == nil:
 		n.Bytes = bytes
 	case !errors.Is(err, errors.ErrUnsupported):

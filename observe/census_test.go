@@ -22,7 +22,7 @@ type listed struct {
 }
 
 func (l listed) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return errors.Join(store.Visit(ctx, l.Store, prefix, f), l.err)
+	return errors.Join(l.Store.Visit(ctx, prefix, f), l.err)
 }
 
 func TestCensus(t *testing.T) {

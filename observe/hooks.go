@@ -40,7 +40,6 @@ const (
 	MethodApply  Method = "apply"
 	MethodRead   Method = "read"
 	MethodDelete Method = "delete"
-	MethodScan   Method = "scan"
 	MethodVisit  Method = "visit"
 	MethodPrune  Method = "prune"
 )
@@ -49,7 +48,7 @@ const (
 type Call struct {
 	Method Method
 	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a
-	// Delete, and the limit of a Scan. It is 1 for a Fill, and 0 for a Visit and a Prune.
+	// Delete. It is 1 for a Fill, and 0 for a Visit and a Prune.
 	Size int
 }
 

@@ -124,6 +124,16 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return st, err
 }
 
+// Answered calls the hooks for an answer that the Limiter gave without the store, as for a call of
+// Fill. See [store.Witness].
+func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store.State {
+	p := s.begin(ctx, MethodFill, 1)
+	st = store.Answered(p.ctx, s.inner, op, st)
+	s.decided(p.ctx, &op, st, st.Accepted, shadowed(&st), 1)
+	s.end(&p, 0, nil)
+	return st
+}
+
 // Apply calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	p := s.begin(ctx, MethodApply, len(txns))
@@ -159,25 +169,17 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// Scan calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	p := s.begin(ctx, MethodScan, limit)
-	entries, err := s.inner.Scan(p.ctx, prefix, after, limit)
-	s.end(&p, 0, err)
-	return entries, err
-}
-
 // Visit calls the wrapped store and the hooks. The call lasts as long as f makes it last. See
-// [store.Visitor].
+// [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	p := s.begin(ctx, MethodVisit, 0)
-	err := store.Visit(p.ctx, s.inner, prefix, f)
+	err := s.inner.Visit(p.ctx, prefix, f)
 	s.end(&p, 0, err)
 	return err
 }
 
-// Size asks the wrapped store. It calls no hook. See [store.Sizer].
-func (s *Store) Size(ctx context.Context) (int64, error) { return store.Size(ctx, s.inner) }
+// Size asks the wrapped store. It calls no hook. See [store.Store].
+func (s *Store) Size(ctx context.Context) (int64, error) { return s.inner.Size(ctx) }
 
 // Prune calls the wrapped store and the hooks. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) {

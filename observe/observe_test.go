@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
@@ -146,7 +147,7 @@ func TestHooks(t *testing.T) {
 		{"delete", func(ctx context.Context, s store.Store) error { return s.Delete(ctx, "a", "b", "c") }, []string{
 			"start delete 3", "end delete delete: 1s, failed 0, error <nil>",
 		}},
-		{"scan", func(ctx context.Context, s store.Store) error { _, err := s.Scan(ctx, "p", "", 7); return err }, []string{
+		{"scan", func(ctx context.Context, s store.Store) error { _, err := paging.All(ctx, s, "p"); return err }, []string{
 			"start scan 7", "end scan scan: 1s, failed 0, error <nil>",
 		}},
 		{"ask", func(ctx context.Context, s store.Store) error {
@@ -174,7 +175,7 @@ func TestHooks(t *testing.T) {
 			"end apply apply: 1s, failed 0, error <nil>",
 		}},
 		{"visit", func(ctx context.Context, s store.Store) error {
-			return store.Visit(ctx, s, "p", func(store.Entry) bool { return true })
+			return s.Visit(ctx, "p", func(store.Entry) bool { return true })
 		}, []string{"start visit 0", "end visit visit: 1s, failed 0, error <nil>"}},
 		{"prune", func(ctx context.Context, s store.Store) error { _, err := s.Prune(ctx); return err }, []string{
 			"start prune 0", "end prune prune: 1s, failed 0, error <nil>",

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
@@ -83,16 +84,16 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 	return found, clock, err
 }
 
-// Scan lists buckets in byte order of key, by the primary key's index. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	if limit <= 0 {
-		return nil, s.run.Wrap("scan", s.run.Ready(ctx))
-	}
-	err = s.run.Look(ctx, "scan", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		page, err = s.scan(ctx, conn, prefix, after, limit)
-		return err
-	})
-	return page, err
+// Visit visits buckets in byte order of key, page by page by the primary key's index. See
+// [store.Store].
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
+		err = s.run.Look(ctx, "visit", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+			page, err = s.scan(ctx, conn, prefix, after, limit)
+			return err
+		})
+		return page, err
+	}, f)
 }
 
 func (s *Store) scan(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
@@ -103,12 +104,22 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 	return states, err
 }
 
-func (t *txStore) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	err = t.s.run.Within(ctx, t.tx, "scan", func(ctx context.Context) (err error) {
-		page, err = t.s.scan(ctx, t.tx, prefix, after, limit)
+func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
+		err = t.s.run.Within(ctx, t.tx, "visit", func(ctx context.Context) (err error) {
+			page, err = t.s.scan(ctx, t.tx, prefix, after, limit)
+			return err
+		})
+		return page, err
+	}, f)
+}
+
+func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
+	err = t.s.run.Within(ctx, t.tx, "size", func(ctx context.Context) error {
+		_, err := t.s.run.Query(ctx, t.tx, t.s.sql.Load().bytes, nil, func(rows pgx.Rows) error { return rows.Scan(&bytes) })
 		return err
 	})
-	return page, err
+	return bytes, err
 }
 
 func (t *txStore) Delete(ctx context.Context, keys ...string) error {

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -47,72 +46,6 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 	})
 }
 
-// Scan lists buckets in byte order of key. Redis keeps no order, so each page costs a pass over all
-// keys of the server: for long listings use [Store.Visit]. While a cluster moves slots between its
-// servers, a bucket that moves can be missing. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) (page []store.Entry, err error) {
-	if err := s.ready(ctx); err != nil || limit <= 0 {
-		return nil, wrap("scan", err)
-	}
-	for {
-		keys, err := s.smallest(ctx, prefix, after, limit-len(page))
-		if err != nil {
-			return nil, wrap("scan", err)
-		}
-		full := len(keys) == limit-len(page)
-		entries, err := s.entries(ctx, keys)
-		if err != nil {
-			return nil, wrap("scan", err)
-		}
-		// Some of the buckets may be gone since the pass. Then others have to fill the page.
-		if page = append(page, entries...); !full || len(page) == limit {
-			return page, nil
-		}
-		after = keys[len(keys)-1]
-	}
-}
-
-// smallest returns the limit smallest keys after a key, in order.
-func (s *Store) smallest(ctx context.Context, prefix, after string, limit int) ([]string, error) {
-	var kept largest
-	there := make(map[string]bool)
-	err := s.each(ctx, prefix, func(keys []string) error {
-		for _, key := range keys {
-			switch {
-			case key <= after || there[key]:
-				continue
-			case len(kept) < limit:
-				heap.Push(&kept, key)
-			case key < kept[0]:
-				delete(there, kept[0])
-				kept[0] = key
-				heap.Fix(&kept, 0)
-			default:
-				continue
-			}
-			there[key] = true
-		}
-		return nil
-	})
-	slices.Sort(kept)
-	return kept, err
-}
-
-// largest is a heap with the largest key on top.
-type largest []string
-
-func (l largest) Len() int           { return len(l) }
-func (l largest) Less(i, j int) bool { return cmp.Less(l[j], l[i]) }
-func (l largest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *largest) Push(key any)      { *l = append(*l, key.(string)) }
-
-// Pop completes [heap.Interface]; nothing pops.
-func (l *largest) Pop() any {
-	last := (*l)[len(*l)-1]
-	*l = (*l)[:len(*l)-1]
-	return last
-}
-
 // errStop ends a visit whose function has returned false.
 var errStop = errors.New("no further bucket is wanted")
 
@@ -138,7 +71,7 @@ func (s *Store) entries(ctx context.Context, keys []string) ([]store.Entry, erro
 // Visit calls f for each bucket whose key starts with prefix, in one pass over the keys of the
 // server and in no order. It keeps 16 bytes for each bucket that it has visited, since Redis may
 // name a key twice. While a cluster moves slots between its servers, a bucket that moves can be
-// missing. See [store.Visitor].
+// missing. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	if err := s.ready(ctx); err != nil {
 		return wrap("visit", err)
@@ -170,6 +103,11 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 		err = nil
 	}
 	return wrap("visit", err)
+}
+
+// Size returns [errors.ErrUnsupported]: Redis does not tell the bytes that the keys of a prefix take.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	return 0, wrap("size", cmp.Or(s.ready(ctx), errors.ErrUnsupported))
 }
 
 // Prune removes the buckets that have expired, in one pass over the keys of the server. Redis

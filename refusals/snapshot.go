@@ -166,7 +166,7 @@ func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 }
 
 // levelAt returns the units that are left when the store's clock shows clock.
-func (e *snapshot) levelAt(clock int64) float64 { return e.rec.LevelAt(e.rec.LeakRate, clock) }
+func (e *snapshot) levelAt(clock int64) float64 { return e.rec.LevelAt(clock) }
 
 // maxClock returns an upper bound of the store's clock, elapsed nanoseconds after the question
 // was sent.

@@ -77,6 +77,13 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	return results, err
 }
 
+// Answered accepts a refusal under Nobody. See [store.Witness].
+func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store.State {
+	st = store.Answered(ctx, s.inner, op, st)
+	st.Accepted = st.Accepted || op.Mode == store.IfFits && op.Hold == 0 || op.Mode == store.Ask
+	return st
+}
+
 // Read asks the wrapped store. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	return s.inner.Read(ctx, buckets...)
@@ -87,18 +94,13 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return s.inner.Delete(ctx, keys...)
 }
 
-// Scan asks the wrapped store. See [store.Store].
-func (s *Store) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
-	return s.inner.Scan(ctx, prefix, after, limit)
-}
-
-// Visit asks the wrapped store. See [store.Visitor].
+// Visit asks the wrapped store. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return store.Visit(ctx, s.inner, prefix, f)
+	return s.inner.Visit(ctx, prefix, f)
 }
 
-// Size asks the wrapped store. See [store.Sizer].
-func (s *Store) Size(ctx context.Context) (int64, error) { return store.Size(ctx, s.inner) }
+// Size asks the wrapped store. See [store.Store].
+func (s *Store) Size(ctx context.Context) (int64, error) { return s.inner.Size(ctx) }
 
 // Prune asks the wrapped store. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (int64, error) { return s.inner.Prune(ctx) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/shadow"
@@ -135,7 +136,7 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("%s: %v; want a reason: %s", c.name, err, c.reason)
 		}
 	}
-	if page, err := s.Scan(ctx, "", "", 10); err != nil || len(page) != 0 {
+	if page, err := paging.All(ctx, s, ""); err != nil || len(page) != 0 {
 		t.Errorf("%d buckets, %v; want none", len(page), err)
 	}
 	if w, err := shadow.New(nil); w != nil || !errors.Is(err, store.ErrClosed) {
@@ -265,8 +266,8 @@ func TestErrors(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	size, err := store.Size(ctx, w)
-	page, scanErr := w.Scan(ctx, "", "", 10)
+	size, err := w.Size(ctx)
+	page, scanErr := paging.All(ctx, w, "")
 	if n != 1 || size <= 0 || err != nil || len(page) != 1 || scanErr != nil {
 		t.Errorf("%d buckets, size %d, %v, page %v, %v", n, size, err, page, scanErr)
 	}

@@ -20,13 +20,14 @@ type account struct {
 	snap    ledger.Snapshot
 	memory  *memory
 	keepIDs int64
-	time    int64          // of the last decision; of this one after advance
+	time    int64          // of the last decision, minTime if there was none; of this one after advance
 	seq     int64          // number of the last entry
-	next    int64          // first expiry of an open hold, or an earlier time; 0 without holds
+	next    int64          // first expiry of an open hold, or an earlier time; 0, which no expiry is, without holds
 	stands  version        // of the account as it is stored
+	watch   []ledger.Watch // of the account as it is stored
 	read    marks          // of the account as it is stored
 	marks   marks          // after this decision
-	pruned  int64          // entries of this time and before may be gone
+	pruned  int64          // entries of this time and before may be gone; minTime if none is
 	frozen  string         // why the account declines; empty if it does not
 	own     []ownLimit     // sorted by rule
 	unit    string         // currency in which the figures are stored
@@ -64,11 +65,12 @@ type tally struct {
 	ahead       []leave     // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
 	// Of a Leaky rule:
-	firstSeq int64 // entries from this number on count
-	bucket   store.Record
-	limit    store.Limit  // of the rule since base
-	base     store.Record // the bucket after entry baseSeq, when the rule's limit last changed
+	firstSeq int64        // entries from this number on count
+	bucket   store.Record // its Limit is the one last written; past time leaks at its rate
+	base     store.Record // the bucket after entry baseSeq, when the leak rate last changed
 	baseSeq  int64
+	until    int64       // later takes the place of the bucket's Limit at that time; 0 if none does
+	later    store.Limit // of the rule once a raised limit of the account has ended
 }
 
 // Dates before and after all entries.
@@ -89,6 +91,7 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 	}
 	a := &account{
 		key: key, budget: budget, unit: budget.Currency, snap: snap, memory: b.memory, keepIDs: b.keepIDs.Microseconds(),
+		watch: stored.Watch, time: minTime, pruned: minTime,
 	}
 	var known []*tally
 	if stored.State != nil {
@@ -148,15 +151,27 @@ func (a *account) holds(upto int64, limit int) (held []*spend, next int64, err e
 	return held, next, nil
 }
 
-// add appends an entry, completes its fields from the account, and lets the
-// rules count it.
-func (a *account) add(e ledger.Entry) (seq int64, err error) {
+// ending returns the time at which something ends, in the form in which it is stored. There 0 is no
+// time: it stands for no end. An end at 0 comes a microsecond later.
+func ending(t int64) int64 {
+	if t == 0 {
+		return 1
+	}
+	return t
+}
+
+// add appends an entry that counts from now.
+func (a *account) add(e ledger.Entry) error {
+	_, err := a.addDated(e, a.time)
+	return err
+}
+
+// addDated appends an entry that counts from a date, completes its fields from the account, and
+// lets the rules count it.
+func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	a.seq++
-	e.Account, e.Seq, e.At, e.Currency = a.key, a.seq, a.time, a.budget.Currency
-	switch {
-	case e.Dated == 0:
-		e.Part, e.Dated = e.Seq, e.At
-	case e.Dated == e.At && e.Part == 0:
+	e.Account, e.Seq, e.At, e.Dated, e.Currency = a.key, a.seq, a.time, date, a.budget.Currency
+	if e.Dated == e.At && e.Part == 0 {
 		e.Part = e.Seq
 	}
 	a.added = append(a.added, e)
@@ -171,10 +186,11 @@ func (a *account) add(e ledger.Entry) (seq int64, err error) {
 
 // count counts a new entry.
 func (u *tally) count(e *ledger.Entry) error {
-	u.countedSeq = e.Seq
 	switch {
 	case u.rule.kind == leaky:
-		return u.fill(e)
+		if err := u.fill(e); err != nil {
+			return err
+		}
 	case u.rule.counts() && e.Dated > u.edge:
 		u.quiet = min(u.quiet, e.Dated-1)
 		if err := u.sum(e, 1); err != nil {
@@ -182,6 +198,7 @@ func (u *tally) count(e *ledger.Entry) error {
 		}
 		u.pay(e)
 	}
+	u.countedSeq = e.Seq
 	return nil
 }
 
@@ -213,8 +230,10 @@ func (u *tally) units(e *ledger.Entry) sums {
 	return sums{used: e.Used, held: e.Held}
 }
 
-// fill changes the bucket of a Leaky rule by an entry.
+// fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is
+// exact; package store would round a rest that is small beside the capacity.
 func (u *tally) fill(e *ledger.Entry) error {
+	u.passLimit(e.At)
 	used := e.Used - u.credited(e)
 	if cmp.Or(e.Part, e.Seq) < u.firstSeq || used == 0 && e.Held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
@@ -224,22 +243,53 @@ func (u *tally) fill(e *ledger.Entry) error {
 			"up to which Leaky rule %q counts; the largest amount is %v",
 			ErrAmount, u.name, Money{store.MaxAmount, u.rule.limit.Currency})
 	}
-	if used == 0 {
-		// The level leaks from the last use on, at the rate of the rule in force. If a hold wrote
-		// the level too, the last hold would decide from which time on a changed rate applies.
-		held := u.bucket.Held + float64(e.Held)
-		if held < 0 {
-			return store.ErrNotHeld
-		}
-		u.bucket.Held = held
-		return nil
+	held := u.bucket.Held + float64(e.Held)
+	if held < 0 {
+		return store.ErrNotHeld
 	}
-	op := store.Op{
-		Bucket: u.limit.For(u.name), Mode: store.Always,
-		Amount: float64(used), Hold: float64(e.Held),
+	if u.bucket.Held = held; used == 0 {
+		return nil // the level stays as it was last written: that is one rounding less
 	}
+	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(used)}
 	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
 	return err
+}
+
+// leakBy gives a Leaky rule the limit that it has at now. The time before leaks at the rate last
+// written, whatever rate this process has: otherwise a rate that is raised and lowered again would
+// make room.
+func (u *tally) leakBy(now int64) {
+	u.passLimit(now)
+	u.setLimit(u.rule.bucket(u.amounts.now), now)
+	if u.amounts.until != maxTime {
+		u.until, u.later = u.amounts.until, u.rule.bucket(u.amounts.then)
+	}
+}
+
+// passLimit ends a raised limit of a Leaky rule that has ended at now. The limit ends at its own
+// time, and not when a decision notices it.
+func (u *tally) passLimit(now int64) {
+	if u.until != 0 && u.until <= now {
+		u.setLimit(u.later, u.until)
+	}
+}
+
+// setLimit gives the bucket of a Leaky rule another limit from a time on. If the rate changes, the
+// level at that time is written, once, and Verify begins there.
+func (u *tally) setLimit(limit store.Limit, at int64) {
+	changed := limit.LeakRate != u.bucket.LeakRate
+	if changed {
+		settle(&u.bucket, at)
+	}
+	u.bucket.Limit, u.until, u.later = limit, 0, store.Limit{}
+	if changed {
+		u.base, u.baseSeq = u.bucket, u.countedSeq
+	}
+}
+
+// settle writes the level that is left at a time by the rate last written.
+func settle(r *store.Record, at int64) {
+	r.Level, r.Time = r.State(store.Limit{}, at, anySkew).Level, max(r.Time, at)
 }
 
 // overfills reports whether n more units in the bucket of a Leaky rule would make a sum that a
@@ -250,7 +300,7 @@ func (u *tally) overfills(n, now int64) bool {
 
 // level returns the level of the bucket of a Leaky rule, rounded up.
 func (u *tally) level(now int64) int64 {
-	return int64(math.Ceil(u.bucket.State(u.limit, now, anySkew).Level))
+	return int64(math.Ceil(u.bucket.State(u.bucket.Limit, now, anySkew).Level))
 }
 
 // room returns the amount that is left of the limit. The amount may be
@@ -284,7 +334,7 @@ func (u *tally) fits(n, first, total, spends, now int64, tags map[string]string)
 		return spends <= u.of(tags).room()
 	case leaky:
 		bucket := u.bucket
-		st, _, err := bucket.Fill(&store.Op{Bucket: u.limit.For(u.name), Amount: float64(n)}, now, anySkew)
+		st, _, err := bucket.Fill(&store.Op{Bucket: bucket.For(u.name), Amount: float64(n)}, now, anySkew)
 		return err == nil && st.Accepted && !u.overfills(n, now)
 	}
 	return n <= u.of(tags).room()

@@ -21,11 +21,6 @@ func (a *account) advance(now int64) error {
 			return err
 		}
 	}
-	// A rule that no process has used for KeepIDs is dropped. If it returns,
-	// it counts the ledger's entries anew.
-	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool {
-		return now-u.countedAt > a.keepIDs
-	})
 	if a.next == 0 || a.next > now {
 		return nil
 	}
@@ -41,6 +36,13 @@ func (a *account) advance(now int64) error {
 	}
 	a.next = next
 	return nil
+}
+
+// forget drops the rules that this process lacks and that have not decided on the account for
+// KeepIDs. If such a rule returns, it counts the ledger's entries anew. Prune drops no rule: whether
+// one returns as it was must not depend on when Prune ran.
+func (a *account) forget() {
+	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool { return a.time-u.countedAt > a.keepIDs })
 }
 
 // advance brings the rule from last, the account's time at its last decision,
@@ -65,6 +67,8 @@ func (u *tally) advance(a *account, last, now int64) error {
 	}
 	u.known, u.countedSeq, u.countedAt = true, a.seq, now
 	switch u.rule.kind {
+	case leaky:
+		u.leakBy(now)
 	case rolling, count:
 		return u.moveEdge(a, u.edgeIn(a, now))
 	case calendar, countPer:
@@ -96,11 +100,7 @@ func (u *tally) edgeAt(t int64) int64 {
 // that it corrects, or it would make room. Prune leaves the entries that the known rules need, so
 // this matters to rules that begin later.
 func (u *tally) edgeIn(a *account, t int64) int64 {
-	edge := u.edgeAt(t)
-	if a.pruned != 0 {
-		edge = max(edge, a.pruned)
-	}
-	return edge
+	return max(u.edgeAt(t), a.pruned)
 }
 
 // catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
@@ -121,8 +121,9 @@ func (u *tally) catchUp(a *account, e *ledger.Entry) error {
 func (u *tally) begin(a *account, now int64) error {
 	u.begun = a.seq
 	if u.rule.kind == leaky {
-		u.firstSeq, u.bucket = a.seq+1, store.NewRecord(now)
-		u.limit, u.base, u.baseSeq = u.rule.bucket(u.amounts.now), u.bucket, a.seq
+		u.firstSeq, u.baseSeq, u.bucket = a.seq+1, a.seq, store.NewRecord(now)
+		u.bucket.Limit = u.rule.bucket(u.amounts.now)
+		u.base = u.bucket
 		return nil
 	}
 	if !u.rule.counts() {

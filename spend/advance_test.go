@@ -77,9 +77,9 @@ func TestDated(t *testing.T) {
 
 // TestAddedNow: an entry that is dated at its own time is a part of its own, and corrects nothing.
 func TestAddedNow(t *testing.T) {
-	for _, c := range []struct{ dated, part, want int64 }{{0, 0, 5}, {100, 0, 5}, {100, 2, 2}, {99, 2, 2}, {99, 0, 0}} {
+	for _, c := range []struct{ dated, part, want int64 }{{0, 0, 0}, {0, 2, 2}, {100, 0, 5}, {100, 2, 2}, {99, 2, 2}, {99, 0, 0}} {
 		a := &account{budget: &checkedBudget{}, time: 100, seq: 4}
-		if _, err := a.add(ledger.Entry{Dated: c.dated, Part: c.part}); err != nil || a.added[0].Part != c.want {
+		if _, err := a.addDated(ledger.Entry{Part: c.part}, c.dated); err != nil || a.added[0].Part != c.want {
 			t.Errorf("dated %d, with part %d: %d, %v; want %d", c.dated, c.part, a.added[0].Part, err, c.want)
 		}
 	}
@@ -180,7 +180,7 @@ func TestReleaseWithoutHold(t *testing.T) {
 		want error
 		left float64
 	}{{-4, nil, 1}, {-5, nil, 0}, {-6, store.ErrNotHeld, 5}} {
-		u := &tally{rule: &rule, name: rule.name, limit: rule.bucket(100), bucket: store.Record{Held: 5}}
+		u := &tally{rule: &rule, name: rule.name, bucket: store.Record{Held: 5, Limit: rule.bucket(100)}}
 		if err := u.fill(&ledger.Entry{Seq: 1, Held: c.held}); !errors.Is(err, c.want) || u.bucket.Held != c.left {
 			t.Errorf("%d: %v, and %v is held; want %v, and %v", c.held, err, u.bucket.Held, c.want, c.left)
 		}

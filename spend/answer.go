@@ -124,11 +124,11 @@ func (u *tally) report(a *account) Usage {
 	}
 	switch r.kind {
 	case leaky:
-		st := u.bucket.State(u.limit, now, anySkew)
+		st := u.bucket.State(u.bucket.Limit, now, anySkew)
 		show.Used, show.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
 		show.Remaining = in(leakyRoom(&st))
 		if st.Level > 0 && st.Held == 0 && u.amounts.until == maxTime {
-			op := store.Op{Bucket: u.limit.For(u.name), Amount: float64(show.Remaining.Minor + 1)}
+			op := store.Op{Bucket: u.bucket.For(u.name), Amount: float64(show.Remaining.Minor + 1)}
 			show.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
 		}
 	case calendar, countPer:

@@ -141,9 +141,9 @@ func TestVerifyAfterPrune(t *testing.T) {
 	verify("of an account that does not exist", nil)
 	charge("1")
 	verify("of one entry", nil)
-	l.now = l.now.Add(150 * day)
+	l.now = l.now.Add(250 * day)
 	charge("2")
-	l.now = l.now.Add(150 * day)
+	l.now = l.now.Add(100 * day)
 	if _, err := b.Prune(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (a *account) encode() []byte {
 	e.int(a.next)
 	e.fixed(a.marks.corrected)
 	e.fixed(a.marks.held)
-	e.int(a.pruned)
+	e.optional(a.pruned)
 	e.string(a.frozen)
 	e.string(a.unit)
 	e.int(int64(len(a.own)))
@@ -89,8 +89,10 @@ func (a *account) encode() []byte {
 			if u.firstSeq == 0 {
 				continue // the rule is not Leaky
 			}
-			e.float(u.limit.Capacity)
-			e.float(u.limit.LeakRate)
+			e.limit(u.bucket.Limit)
+			if e.int(u.until); u.until != 0 {
+				e.limit(u.later)
+			}
 			e.int(u.baseSeq)
 			for _, r := range [...]*store.Record{&u.bucket, &u.base} {
 				e.float(r.Level)
@@ -108,7 +110,7 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 	a.stands = version{time: a.time, seq: a.seq}
 	a.read = marks{corrected: d.fixed(), held: d.fixed()}
 	a.marks = a.read
-	a.pruned, a.frozen, a.unit = d.int(), d.string(), d.string()
+	a.pruned, a.frozen, a.unit = d.optional(), d.string(), d.string()
 	for range d.count() {
 		a.own = append(a.own, ownLimit{rule: d.string(), set: d.bool(), amount: d.int(), until: d.int(), raised: d.int()})
 	}
@@ -120,8 +122,11 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 		}
 		u.values = d.values()
 		if u.firstSeq = d.int(); u.firstSeq != 0 {
-			u.limit = store.Limit{Capacity: d.float(), LeakRate: d.float()}
-			u.baseSeq, u.bucket, u.base = d.int(), d.record(), d.record()
+			limit := d.limit()
+			if u.until = d.int(); u.until != 0 {
+				u.later = d.limit()
+			}
+			u.baseSeq, u.bucket, u.base = d.int(), d.record(limit), d.record(limit)
 		}
 		tallies = append(tallies, u)
 	}
@@ -213,11 +218,11 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
 			e.int(m.Minor)
 		}
-		grows := int64(0)
+		grows := int64(minTime)
 		if !u.GrowsAt.IsZero() {
 			grows = u.GrowsAt.UnixMicro()
 		}
-		e.int(grows)
+		e.optional(grows)
 	}
 	e.int(int64(len(out.Declines)))
 	for _, d := range out.Declines {
@@ -262,7 +267,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 		for _, m := range [...]*Money{&u.Limit, &u.Used, &u.Held, &u.Remaining} {
 			*m = Money{d.int(), c}
 		}
-		if grows := d.int(); grows != 0 {
+		if grows := d.optional(); grows != minTime {
 			u.GrowsAt = time.UnixMicro(grows).UTC()
 		}
 		out.Remaining = append(out.Remaining, u)
@@ -289,7 +294,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 1
+const format = 2
 
 type encoder struct{ b []byte }
 
@@ -299,6 +304,18 @@ func newEncoder() *encoder { return &encoder{b: append(make([]byte, 0, 192), for
 func (e *encoder) int(v int64)     { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) float(v float64) { e.b = binary.BigEndian.AppendUint64(e.b, math.Float64bits(v)) }
 func (e *encoder) fixed(v uint64)  { e.b = binary.BigEndian.AppendUint64(e.b, v) }
+func (e *encoder) limit(l store.Limit) {
+	e.float(l.Capacity)
+	e.float(l.LeakRate)
+}
+
+// optional writes a time, or minTime for none.
+func (e *encoder) optional(t int64) {
+	if e.bool(t != minTime); t != minTime {
+		e.int(t)
+	}
+}
+
 func (e *encoder) string(s string) {
 	e.int(int64(len(s)))
 	e.b = append(e.b, s...)
@@ -374,9 +391,26 @@ func (d *decoder) fixed() uint64 {
 
 func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }
 
+// optional reads a time, or minTime for none.
+func (d *decoder) optional() int64 {
+	if d.bool() {
+		return d.int()
+	}
+	return minTime
+}
+
+// limit reads the limit of a bucket. Its capacity may be 0.
+func (d *decoder) limit() store.Limit {
+	l := store.Limit{Capacity: d.float(), LeakRate: d.float()}
+	if !(l.Capacity >= 0 && l.Capacity <= math.MaxFloat64 && l.LeakRate > 0 && l.LeakRate <= math.MaxFloat64) {
+		d.damaged("a bucket has a capacity of %v and leaks %v a second", l.Capacity, l.LeakRate)
+	}
+	return l
+}
+
 // record reads the level, the held units and the time of a bucket.
-func (d *decoder) record() store.Record {
-	r := store.Record{Level: d.float(), Held: d.float(), Time: d.int()}
+func (d *decoder) record(limit store.Limit) store.Record {
+	r := store.Record{Level: d.float(), Held: d.float(), Time: d.int(), Limit: limit}
 	// A comparison with NaN is false.
 	if l, h := r.Level, r.Held; !(l >= 0 && h >= 0 && l <= math.MaxFloat64 && h <= math.MaxFloat64) {
 		d.damaged("a bucket holds %v units and reserves %v", l, h)

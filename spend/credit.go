@@ -11,8 +11,9 @@ import (
 //
 // With and without CountsCredits, a rule keeps the credits that it has counted. If a rule gets or
 // loses CountsCredits, only later credits are affected. A rule that is new to an account counts no
-// earlier credit either. A rule is new if its window or a filter has changed, or if no process has
-// used the rule for [Options.KeepIDs].
+// earlier credit either. A rule is new if its window or a filter has changed, or if the account has
+// dropped it: at a decision of a process without the rule, more than [Options.KeepIDs] after the
+// last decision with it.
 func (r Rule) CountsCredits() Rule {
 	r.credits = true
 	return r
@@ -50,7 +51,7 @@ func (t *attempt) credit() error {
 				e.Credited = append(e.Credited, ledger.Credited{Rule: u.name, Counts: u.fingerprint, Amount: n})
 			}
 		}
-		if _, err := a.add(e); err != nil {
+		if err := a.add(e); err != nil {
 			return err
 		}
 	}

@@ -174,6 +174,7 @@ func (t *attempt) load(keys []string) error {
 		if err := a.advance(max(t.clock, a.time)); err != nil {
 			return err
 		}
+		a.forget()
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func (t *attempt) decline(tags map[string]string) error {
 			Kind: kindDecline, RequestID: t.act.id, SpendID: t.act.spendID,
 			Amount: t.act.amount, Tags: tags, Refused: refused[i],
 		}
-		if _, err := a.add(e); err != nil {
+		if err := a.add(e); err != nil {
 			return err
 		}
 	}
@@ -243,9 +244,10 @@ func (t *attempt) charge() error {
 	t.moved = Money{amount, act.currency}
 	for _, a := range t.accounts {
 		switch {
+		case !act.backdated:
 		case act.dated > a.time:
 			return requestErr("Dated is %v; that is in the future", time.UnixMicro(act.dated).UTC())
-		case act.dated != 0 && act.dated <= a.pruned:
+		case act.dated <= a.pruned:
 			return requestErr("Dated is %v; Prune has removed entries of %v and before",
 				time.UnixMicro(act.dated).UTC(), time.UnixMicro(a.pruned).UTC())
 		}
@@ -254,7 +256,7 @@ func (t *attempt) charge() error {
 	if act.kind != kindAuthorize {
 		return t.addPart(act.kind, 0, amount, 1)
 	}
-	t.spend.expires = t.now + cmp.Or(act.ttl, t.budgets.holdTTL).Microseconds()
+	t.spend.expires = ending(t.now + cmp.Or(act.ttl, t.budgets.holdTTL).Microseconds())
 	for _, a := range t.accounts {
 		a.open(t.spend.expires, act.id)
 	}
@@ -316,14 +318,18 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 	sp.total = total
 	p := part{held: held, taken: used}
 	for _, a := range t.accounts {
-		seq, err := a.add(ledger.Entry{
-			Kind: kind, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Dated: t.act.dated,
+		date := a.time
+		if t.act.backdated {
+			date = t.act.dated
+		}
+		seq, err := a.addDated(ledger.Entry{
+			Kind: kind, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount,
 			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
-		})
+		}, date)
 		if err != nil {
 			return err
 		}
-		p.seqs, p.dates = append(p.seqs, seq), append(p.dates, cmp.Or(t.act.dated, a.time))
+		p.seqs, p.dates = append(p.seqs, seq), append(p.dates, date)
 	}
 	sp.parts = append(sp.parts, p)
 	return nil
@@ -416,13 +422,13 @@ func (t *attempt) extend() error {
 	if err := sp.usable(t.now); err != nil {
 		return err
 	}
-	later := t.now + cmp.Or(t.act.ttl, t.budgets.holdTTL).Microseconds()
+	later := ending(t.now + cmp.Or(t.act.ttl, t.budgets.holdTTL).Microseconds())
 	for _, a := range t.accounts {
 		if later > sp.expires {
 			a.close(sp)
 			a.open(later, sp.id)
 		}
-		if _, err := a.add(ledger.Entry{Kind: kindExtend, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {
+		if err := a.add(ledger.Entry{Kind: kindExtend, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {
 			return err
 		}
 	}

@@ -90,8 +90,8 @@ func TestDigest(t *testing.T) {
 		{"the amount", func(a *action) { a.amount = 6 }},
 		{"the currency", func(a *action) { a.currency = "USD" }},
 		{"the TTL", func(a *action) { a.ttl = time.Minute }},
-		{"the date", func(a *action) { a.dated = 1 }},
-		{"another date", func(a *action) { a.dated = 2 }},
+		{"a date", func(a *action) { a.backdated = true }},
+		{"another date", func(a *action) { a.backdated, a.dated = true, 2 }},
 		{"the least amount", func(a *action) { a.least = 1 }},
 		{"another least amount", func(a *action) { a.least = 2 }},
 		{"final", func(a *action) { a.final = true }},
@@ -142,16 +142,17 @@ func TestLimitText(t *testing.T) {
 	}
 }
 
-// TestEndsOfLimits: a limit ends after the first instant of 1970, and before the year 10000.
+// TestEndsOfLimits: a limit ends within 2^53 microseconds of 1970.
 func TestEndsOfLimits(t *testing.T) {
 	for _, c := range []struct {
 		until time.Time
 		ok    bool
 	}{
-		{time.UnixMicro(0), false},
-		{time.UnixMicro(1), true},
-		{time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), true},
-		{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		{time.UnixMicro(-1<<53 - 1), false},
+		{time.UnixMicro(-1 << 53), true},
+		{time.UnixMicro(0), true},
+		{time.UnixMicro(1 << 53), true},
+		{time.UnixMicro(1<<53 + 1), false},
 	} {
 		l := RuleLimit{Rule: "r", Amount: Money{1, "EUR"}, Until: c.until.UTC()}
 		if err := l.check(); (err == nil) != c.ok {
@@ -187,7 +188,7 @@ func TestLargestRecords(t *testing.T) {
 		e.float(r.Held)
 		e.int(r.Time)
 		d := newDecoder("a bucket", e.b)
-		if got := d.record(); got != r || d.end() != nil {
+		if got := d.record(store.Limit{}); got != r || d.end() != nil {
 			t.Errorf("%+v, %v; want %+v", got, d.err, r)
 		}
 	}
@@ -234,7 +235,7 @@ func TestDecoder(t *testing.T) {
 		{"a count of more than there is", []byte{6, 0, 0}, func(d *decoder) any { return d.count() }, nil},
 		{"a count of less than nothing", []byte{1, 0}, func(d *decoder) any { return d.count() }, nil},
 	} {
-		d := newDecoder("a test", append([]byte{1}, c.b...))
+		d := newDecoder("a test", append([]byte{format}, c.b...))
 		got := c.read(d)
 		if c.want != nil {
 			if !reflect.DeepEqual(got, c.want) || d.err != nil {

@@ -29,7 +29,7 @@ type RuleLimit struct {
 	// Until ends the limit, by the ledger's clock at the decision; the zero time is no end. An
 	// account can have two limits of one rule: one with an end, and one without. The one with an
 	// end counts first. After its end the other one counts, or the amount of the budget if there
-	// is none.
+	// is none. The end is within 2^53 microseconds of 1970.
 	Until time.Time `json:"until,omitzero"`
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.
@@ -80,7 +80,7 @@ func (l *RuleLimit) check() error {
 	case l.Amount.Minor < 0:
 		return fmt.Errorf("spend: %w: the limit of rule %q is %v; it must be 0 or more", ErrAmount, l.Rule, l.Amount)
 	case !l.Until.IsZero() && !storable(l.Until):
-		return requestErr("the limit of rule %q ends in the year %d", l.Rule, l.Until.Year())
+		return requestErr("the limit of rule %q ends in the year %d; %s", l.Rule, l.Until.Year(), storableYears)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (b *Budgets) Limits(ctx context.Context, account string) ([]RuleLimit, erro
 		for _, u := range t.accounts[0].tallies {
 			own := t.accounts[0].ownLimit(u.rule.name)
 			in := func(n int64) Money { return Money{n, u.rule.limit.Currency} }
-			if own.until > t.accounts[0].time {
+			if own.raises(t.accounts[0].time) {
 				*list = append(*list, RuleLimit{Rule: own.rule, Amount: in(own.raised), Until: time.UnixMicro(own.until).UTC()})
 			}
 			if own.set {
@@ -209,13 +209,17 @@ func (t *attempt) upkeep() error {
 			a.setLimit(l)
 		}
 		a.useLimits()
+		for _, u := range a.tallies {
+			if u.rule.kind == leaky {
+				u.leakBy(a.time)
+			}
+		}
 	case kindFreeze:
 		a.frozen = t.act.tags["reason"]
 	case kindUnfreeze:
 		a.frozen = ""
 	}
-	_, err := a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: t.act.tags})
-	return err
+	return a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: t.act.tags})
 }
 
 // ownLimit is the account's own limits of one rule.
@@ -223,9 +227,12 @@ type ownLimit struct {
 	rule   string
 	set    bool // amount is the limit
 	amount int64
-	until  int64 // raised is the limit before that time; 0 if it is not
+	until  int64 // raised is the limit before that time; 0, which is no time, if there is none
 	raised int64
 }
+
+// raises reports whether raised is the limit at a time.
+func (l *ownLimit) raises(now int64) bool { return l.until != 0 && now < l.until }
 
 // ownLimit returns the account's own limits of a rule.
 func (a *account) ownLimit(rule string) ownLimit {
@@ -247,7 +254,7 @@ func (a *account) setLimit(l *RuleLimit) {
 	case l.Until.IsZero():
 		own.set, own.amount = true, l.Amount.Minor
 	default:
-		own.until, own.raised = l.Until.UnixMicro(), l.Amount.Minor
+		own.until, own.raised = ending(l.Until.UnixMicro()), l.Amount.Minor
 	}
 	i, ok := a.findLimit(l.Rule)
 	if !ok {
@@ -273,7 +280,7 @@ func (a *account) amounts(r *Rule) amounts {
 	if own.set {
 		usual = min(own.amount, r.most())
 	}
-	if own.until <= a.time {
+	if !own.raises(a.time) {
 		return amounts{now: usual, until: maxTime, then: usual}
 	}
 	return amounts{now: min(own.raised, r.most()), until: own.until, then: usual}
@@ -283,12 +290,6 @@ func (a *account) amounts(r *Rule) amounts {
 func (a *account) useLimits() {
 	for _, u := range a.tallies {
 		u.amounts = a.amounts(u.rule)
-		if u.rule.kind != leaky || !u.known {
-			continue
-		}
-		if limit := u.rule.bucket(u.amounts.now); u.limit != limit {
-			u.limit, u.base, u.baseSeq = limit, u.bucket, u.countedSeq
-		}
 	}
 }
 

@@ -22,15 +22,20 @@ type PruneResult struct {
 // than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold. It
 // keeps the entries of open holds, and all that follow them.
 //
-// Prune covers the accounts of the main budget. It keeps the entries that any rule
-// of the budget needs, also a rule of which only another process knows, if the rule
-// has decided on one of the accounts within KeepIDs. Accounts of a budget with a
-// [Lifetime] rule keep all of their entries.
+// Prune covers the accounts of the main budget. It reasons from the figures that each account
+// stores, and not from the rules of this process alone: an account keeps the entries that any rule
+// with figures in it may still need, whichever process knows the rule. These are the entries that
+// the rule has counted and that have not left it, and those that it has yet to count. So an account
+// with a [Lifetime] rule keeps all entries. An account with a [Leaky] rule keeps those since the
+// last decision with the rule, if there are any. An account on which a rule has not decided yet
+// keeps the entries for it, if the rule is of this process, or has decided on one of the accounts
+// within KeepIDs.
 //
-// A later decision is the same with and without Prune, with two exceptions. A
-// request that is sent again after its ID was removed is a new request, and a
-// spend whose ID was removed can no longer be captured or refunded. A rule that
-// is new to an account counts the entries that are dated after the removed ones.
+// A later decision is the same with and without Prune, also one of another process with other
+// rules, with two exceptions. A request that is sent again after its ID was removed is a new
+// request, and a spend whose ID was removed can no longer be captured or refunded, nor can money be
+// recorded at a date whose entries were removed. A rule that is new to an account counts the
+// entries that are dated after the removed ones.
 //
 // Copy the entries that you want to archive before you call Prune. After an
 // error the result counts the part that was done; call Prune again to continue.
@@ -132,6 +137,26 @@ func (b *Budgets) reachOf(a *account, now int64) (reach int64) {
 	return reach
 }
 
+// spare returns the time up to which the rule needs no entry of the account any more, and forgets
+// the sums of entries that have left the rule by now. It knows no more of the rule than is stored:
+// the process may lack the rule. seq is the number of the account's last entry.
+func (u *tally) spare(now, seq int64) int64 {
+	switch {
+	case u.reach == 0 && (u.firstSeq == 0 || u.countedSeq == seq): // PerTransaction, or Leaky
+		return maxTime
+	case u.reach == 0: // the bucket gets the entries that the rule has missed
+		return u.countedAt - 1
+	case u.reach == maxTime:
+		return minTime
+	case u.countedAt <= now-u.reach:
+		// All that the rule has counted is dated up to its last decision, so it has left. The rule
+		// has yet to count the entries that it has missed, and then moves its edge.
+		u.sums, u.values, u.edge, u.quiet = sums{}, nil, u.countedAt, u.countedAt
+		return now - u.reach
+	}
+	return min(now-u.reach, max(u.edge, u.quiet))
+}
+
 // pruneAccounts prunes a page of accounts at the same time, so that they share
 // commits. An error that is ErrCorrupt belongs to damaged accounts alone.
 func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account, reach int64) (expired int64, err error) {
@@ -156,22 +181,28 @@ func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account, 
 	return expired, damage
 }
 
-// pruneJob returns a job that advances an account and drops the entries that
-// nothing needs.
+// pruneJob returns a job that ends the expired holds of an account and drops the entries that
+// nothing needs. It uses no rule: if a rule counted, settled or began here, the time of a Prune
+// would change later decisions.
 func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job {
+	budget := *b.main
+	budget.Rules = nil
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		t := &attempt{budgets: b, snap: snap}
-		if err := t.load([]string{key}); err != nil {
+		a, err := b.load(&budget, snap, key)
+		if err != nil {
 			return nil, err
 		}
-		a := t.accounts[0]
-		*expired = int64(len(a.closed))
-		// A rule of another process may have decided on the account since reach looked at it.
-		reach := max(reach, b.reachOf(a, snap.Now()))
-		if reach == maxTime {
-			return a.changes(), nil
+		if err := a.advance(max(snap.Now(), a.time)); err != nil {
+			return nil, err
 		}
-		upto := a.time - reach
+		*expired = int64(len(a.closed))
+		upto := int64(minTime)
+		if reach != maxTime {
+			upto = a.time - reach
+		}
+		for _, u := range a.unknown {
+			upto = min(upto, u.spare(a.time, a.seq))
+		}
 		held, _, err := a.holds(maxTime, unlimited)
 		if err != nil {
 			return nil, err
@@ -185,14 +216,14 @@ func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job 
 				}
 			}
 		}
-		a.pruned = max(a.pruned, upto)
-		c := a.changes()
-		c.Drop = []ledger.Drop{{Account: key, At: upto}}
+		c := &ledger.Changes{Entries: a.added, Closed: a.closed}
+		if upto > a.pruned {
+			a.pruned = upto
+			c.Drop = []ledger.Drop{{Account: key, At: upto}}
+		}
+		stored := a.stored()
+		stored.Watch = a.watch // of the rules, which this job does not use
+		c.Accounts = []ledger.Account{stored}
 		return c, nil
 	}}
-}
-
-// changes returns the changes of an account that was advanced.
-func (a *account) changes() *ledger.Changes {
-	return &ledger.Changes{Accounts: []ledger.Account{a.stored()}, Entries: a.added, Closed: a.closed}
 }

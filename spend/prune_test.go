@@ -240,7 +240,7 @@ func TestPruneBesideDamage(t *testing.T) {
 		c       string // the rule of the other process counts the account, although it has not decided on it
 	}{
 		{90 * day, 1, "[expire authorize]", "[spend]"},
-		{time.Microsecond, 0, "[expire]", "[]"},
+		{time.Microsecond, 0, "[expire authorize]", "[]"}, // the account that the rule has decided on keeps them
 	} {
 		l.now = l.now.Add(c.after)
 		done, err := b.Prune(t.Context())
@@ -255,23 +255,36 @@ func TestPruneBesideDamage(t *testing.T) {
 	}
 }
 
-// TestPruneForARule: Prune keeps the entries that a rule of another process needs as long as the
-// rule is known, which is 90 days after its last decision.
+// TestPruneForARule: Prune keeps the entries that a rule of another process still counts on the
+// account, until they have left its window, or until a decision has dropped the rule after 90 days.
 func TestPruneForARule(t *testing.T) {
-	l := newTestLedger(t)
-	window := spend.Rolling("window", cents(1000), day)
-	b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 300*day))
-	charge(t, b, "old", 1)
-	l.now = l.now.Add(20 * day)
-	charge(t, other, "last", 1)
-	l.now = l.now.Add(90 * day)
-	for _, want := range []string{"[spend spend]", "[]"} {
+	for name, c := range map[string]struct {
+		decides bool // the process without the rule, after 90 days
+		after   time.Duration
+		want    string
+	}{
+		"the last entry is in the window":     {false, 300*day - time.Microsecond, "[spend spend]"},
+		"the last entry has left":             {false, 300 * day, "[]"},
+		"the rule is known":                   {true, 0, "[spend spend spend]"},
+		"the rule has not decided for longer": {true, time.Microsecond, "[spend]"},
+	} {
+		l := newTestLedger(t)
+		window := spend.Rolling("window", cents(1000), day)
+		b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 300*day))
+		charge(t, b, "old", 1)
+		l.now = l.now.Add(20 * day)
+		charge(t, other, "last", 1)
+		if c.decides {
+			l.now = l.now.Add(90 * day)
+		}
+		if l.now = l.now.Add(c.after); c.decides {
+			charge(t, b, "new", 1)
+		}
 		if _, err := b.Prune(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := left(t, b, "a"); got != want {
-			t.Errorf("the entries left are %s, want %s", got, want)
+		if got := left(t, b, "a"); got != c.want {
+			t.Errorf("%s: the entries left are %s, want %s", name, got, c.want)
 		}
-		l.now = l.now.Add(time.Microsecond)
 	}
 }

@@ -42,8 +42,8 @@ type Request struct {
 	// against. Either every account is charged, or none.
 	Also []Account
 	// Dated is the date at which the money counts, for money that was spent elsewhere before. It is
-	// not in the future, and not so far back that Prune has removed entries of that date; otherwise
-	// the error is [ErrRequest]. A [Leaky] rule counts the money from now on. The zero time is now.
+	// not in the future, and not so far back that Prune has removed entries of that date, or that it
+	// is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A [Leaky] rule counts the money from now on. The zero time is now.
 	// Only Record reads it.
 	Dated time.Time
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
@@ -228,7 +228,8 @@ type action struct {
 	least        int64 // of UpTo; otherwise 0
 	currency     string
 	tags         map[string]string
-	dated        int64 // of a record; 0 means now
+	backdated    bool  // the money counts from dated, and not from now
+	dated        int64 // of a record
 	ttl          time.Duration
 	final, force bool
 	limits       []RuleLimit
@@ -286,9 +287,9 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	case kindRecord:
 		if !r.Dated.IsZero() {
 			if !storable(r.Dated) {
-				return nil, requestErr("Dated is in the year %d; it must be after 1970", r.Dated.Year())
+				return nil, requestErr("Dated is in the year %d; %s", r.Dated.Year(), storableYears)
 			}
-			act.dated = r.Dated.UnixMicro()
+			act.backdated, act.dated = true, r.Dated.UnixMicro()
 		}
 	}
 	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
@@ -326,11 +327,16 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	return act, checkTags(act.tags)
 }
 
-// storable reports whether a time of a request is in the range of all ledgers: after the beginning
-// of 1970, and up to the year 9999. Far outside of this range, UnixMicro wraps around.
+// storable reports whether a time of a request is in the range of the times of brim: up to 2^53
+// microseconds before and after 1970. Far outside of this range, UnixMicro wraps around.
 func storable(t time.Time) bool {
-	return t.After(time.Unix(0, 999)) && t.Before(time.Date(10_000, time.January, 1, 0, 0, 0, 0, time.UTC))
+	return !t.Before(time.UnixMicro(-furthest)) && !t.After(time.UnixMicro(furthest))
 }
+
+const (
+	furthest      = 1 << 53
+	storableYears = "it must be after July 1684 and before June 2255"
+)
 
 func checkTTL(ttl time.Duration) error {
 	if ttl != 0 && (ttl < time.Microsecond || ttl > maxWindow) {
@@ -406,7 +412,7 @@ func (act *action) digest() []byte {
 	part(act.spendID)
 	part(fmt.Sprint(len(act.keys), act.amount, act.ttl.Microseconds(), act.final, act.force))
 	part(act.currency)
-	if act.dated != 0 {
+	if act.backdated {
 		part(fmt.Sprint("dated ", act.dated))
 	}
 	if act.least > 0 {

@@ -67,6 +67,9 @@ type match struct {
 // the bucket leaks. Held money does not leak; it begins to leak when it is
 // captured. The amount is at most 2^53 minor units. The bucket counts up to as
 // much: a Record or a forced Capture that would make a larger sum is [ErrAmount].
+//
+// If the amount or the period changes, the time until the next decision on an account leaks at the
+// old rate. So a rate that is raised and lowered again makes no room.
 func Leaky(name string, amount Money, period time.Duration) Rule {
 	return Rule{name: name, kind: leaky, limit: amount, length: period}
 }

@@ -39,7 +39,7 @@ type spend struct {
 	currency string
 	tags     map[string]string
 	amount   int64  // of the request that began it
-	expires  int64  // 0 if nothing was ever held
+	expires  int64  // 0, which is no time, if nothing was ever held
 	total    int64  // authorized, increased and forced
 	counted  bool   // Count rules count the spend, unless it expires with nothing captured
 	ended    string // kind of the end of the hold; empty while it is open, and after an expiry
@@ -103,8 +103,8 @@ func (sp *spend) usable(now int64) error {
 func (sp *spend) correct(a *account, i int, e ledger.Entry) error {
 	p := sp.parts[i]
 	e.SpendID, e.SpendAmount, e.Tags = sp.id, sp.amount, sp.tags
-	e.Dated, e.Part = sp.dateIn(a.key, p), sp.seqIn(a.key, p)
-	_, err := a.add(e)
+	e.Part = sp.seqIn(a.key, p)
+	_, err := a.addDated(e, sp.dateIn(a.key, p))
 	return err
 }
 

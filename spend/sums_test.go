@@ -98,7 +98,7 @@ func TestDamagedAnswers(t *testing.T) {
 
 // TestNewDecoder: bytes of another format, and no bytes, are damaged from the start.
 func TestNewDecoder(t *testing.T) {
-	for b, says := range map[string]string{"\x02": "has format 2", "": "ends too early"} {
+	for b, says := range map[string]string{"\x01": "has format 1", "\x03": "has format 3", "": "ends too early"} {
 		d := newDecoder("a test", []byte(b))
 		if !errors.Is(d.err, store.ErrCorrupt) || !strings.Contains(d.err.Error(), says) {
 			t.Errorf("%q: %v; want an error that says %q", b, d.err, says)

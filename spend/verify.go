@@ -11,7 +11,7 @@ import (
 
 // Verify compares the stored figures of an account with its entries. It reads all of the entries,
 // adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
-// rule on. It changes nothing. A difference is [store.ErrCorrupt].
+// leak rate on. It changes nothing. A difference is [store.ErrCorrupt].
 //
 // After a Prune, Verify proves only the figures for which the entries are still there. In a rule
 // that counts credits, Verify lets the counted credits pay for units again. In a [Calendar] rule it
@@ -88,7 +88,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 func (u *tally) verify(entries []ledger.Entry) error {
 	plain := tally{
 		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
-		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, limit: u.limit, bucket: u.base,
+		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base,
 	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {

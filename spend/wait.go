@@ -222,6 +222,10 @@ func (t *attempt) waitForAll(asked []demand, at int64) (int64, error) {
 func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
 	op := store.Op{Bucket: u.rule.bucket(amount).For(u.name), Amount: float64(n)}
 	bucket := u.bucket
+	if op.LeakRate != bucket.LeakRate { // the limit changes at from
+		settle(&bucket, from)
+	}
+	bucket.Limit = op.Limit
 	for i := 0; ; i++ {
 		// The record alone determines the level at a later time.
 		at := int64(maxTime)

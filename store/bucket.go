@@ -6,8 +6,8 @@ import (
 )
 
 // Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
-// capacity less the held units, the bucket does not leak, or the wait exceeds 292 years. Never
-// is the largest Duration.
+// capacity less the held units, the bucket does not leak, or the wait ends after the year 2255; see
+// [MaxTime]. Never is the largest Duration.
 const Never = time.Duration(math.MaxInt64)
 
 // Limit is the capacity and the leak rate of a bucket. It comes with each call, so it can
@@ -16,13 +16,36 @@ const Never = time.Duration(math.MaxInt64)
 // A bucket that starts empty lets about twice its Capacity through in the time that a full
 // bucket takes to drain. For "never more than c in any window", see package spend.
 type Limit struct {
-	Capacity float64 // units, above 0 and at most 2^53; integers up to 2^53 are exact
+	Capacity float64 // units, from 0 to 2^53; integers up to 2^53 are exact
 	LeakRate float64 // units per second: 0, which never leaks, or from 1e-12 to 2^53
+	special  special // a mark that no computed limit can have by accident
 }
 
-// Over returns the limit of a bucket that drains in period once it is full. If period is not
-// positive, [Limit.Validate] refuses the limit.
+// special tells the limits apart that are not a capacity and a leak rate.
+type special uint8
+
+const (
+	nobody special = 1 + iota
+	unlimited
+)
+
+// Nobody is the limit under which nothing fits but an amount of 0, with a RetryAfter of [Never].
+// Unlimited is the limit under which everything fits and nothing is counted.
+//
+// The Limiter answers TryFillup, Fillup, AbleToAccept and Hold under them itself. It passes what
+// ends a hold or takes units out on to the store without a limit, so a store never gets them.
+var (
+	Nobody    = Limit{special: nobody}
+	Unlimited = Limit{special: unlimited}
+)
+
+// Over returns the limit of a bucket that drains in period once it is full. With a capacity of 0
+// and a positive period it is [Nobody]. If period is not positive, [Limit.Validate] refuses the
+// limit.
 func Over(capacity float64, period time.Duration) Limit {
+	if capacity == 0 && period > 0 {
+		return Nobody
+	}
 	return Limit{Capacity: capacity, LeakRate: capacity / period.Seconds()}
 }
 
@@ -63,6 +86,8 @@ type State struct {
 	LeakRate float64
 	// Spilled is the number of units that a Fillup lost because they exceeded the capacity.
 	Spilled float64
+	// Drained is the number of units that a Drain took out of the level.
+	Drained float64
 	// RetryAfter is the wait on the store's clock until the amount fits, if it was not accepted
 	// and no other caller comes. It is rounded up to a microsecond. It is 0 after an accepted
 	// call, and [Never] if no wait helps. Package shadow accepts calls that the limit refuses, and
@@ -93,12 +118,17 @@ func (s State) Remaining() float64 { return max(0, s.Capacity-s.Level-s.Held) }
 
 // TimeToEmpty reports the time after At in which Level leaks if nothing more goes in, rounded
 // up to a microsecond. It is 0 if Level is 0. Otherwise it is [Never] if the bucket does not
-// leak, or if the time exceeds 292 years. Held units do not leak, so they do not count.
+// leak, or if it is empty after the year 2255; see [MaxTime]. Held units do not leak, so they do
+// not count.
 func (s State) TimeToEmpty() time.Duration {
 	if s.Level <= 0 {
 		return 0
 	}
-	return seconds(s.Level / s.LeakRate)
+	d := seconds(s.Level / s.LeakRate)
+	if d.Microseconds() >= MaxTime-s.At.UnixMicro() {
+		return Never
+	}
+	return d
 }
 
 // seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time that a

@@ -20,7 +20,7 @@ func TestOver(t *testing.T) {
 		{1 << 53, time.Second, 1 << 53, true},
 		{10, math.MaxInt64, 10 / time.Duration(math.MaxInt64).Seconds(), true},
 		{10, -time.Second, -10, false},
-		{0, time.Second, 0, false},
+		{0, time.Second, 0, true}, // Nobody
 		{1 << 53, time.Millisecond, (1 << 53) * 1e3, false},
 		{1e-9, time.Hour, 1e-9 / 3600, false},
 	} {

@@ -7,9 +7,6 @@
 // [Decide]), the validators that run before any backend is called ([Op.Validate], [Txn.Validate],
 // [Bucket.Validate] and [ValidateKey]), and the errors.
 //
-// A backend can have two capabilities beside the interface: it can visit its buckets in one pass,
-// and tell the bytes that they take; see [Visitor] and [Sizer].
-//
 // A backend written in Go stores a [Record] per key and calls [Record.Fill]. A backend that
 // decides elsewhere, for instance in SQL, must compute the same bits: the same operations on
 // IEEE 754 doubles in the same order. Package storetest tests both kinds.

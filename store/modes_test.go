@@ -62,7 +62,7 @@ func TestModesWithoutAmount(t *testing.T) {
 			"block", "level, held units, time and limit stay", full,
 			Op{Bucket: other.For("k"), BlockFor: time.Minute, Mode: Block},
 			at(2),
-			State{Level: 4, Held: 1, Accepted: true, BlockedUntil: toTime(at(62))},
+			State{Level: 6, Held: 1, Accepted: true, BlockedUntil: toTime(at(62))},
 			Write, blocked(full, at(62)),
 		},
 		{
@@ -110,7 +110,7 @@ func TestModesWithoutAmount(t *testing.T) {
 			blocked(full, at(60)),
 			Op{Bucket: other.For("k"), Mode: Unblock},
 			at(2),
-			State{Level: 4, Held: 1, Accepted: true},
+			State{Level: 6, Held: 1, Accepted: true},
 			Write, full,
 		},
 		{

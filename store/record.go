@@ -17,9 +17,13 @@ type Record struct {
 	Level        float64 // units that leak, at Time
 	Held         float64 // units that do not leak
 	Time         int64   // time of Level: the last write, unless the leak was lost in rounding
-	Limit                // limit last written
-	BlockedUntil int64   // nothing fits before; 0 if no block was ever set
+	Limit                // limit last written; time since Time leaks at its rate
+	BlockedUntil int64   // nothing fits before; 0 is no time and means that there is no block
 }
+
+// MaxTime is the latest time in microseconds since the Unix epoch, in the year 2255. A block that
+// would end later ends there, which means never. A double holds every time up to it exactly.
+const MaxTime = 1 << 53
 
 // Effect is a set of flags that tell a backend how to treat a record after a call.
 type Effect uint8
@@ -36,15 +40,32 @@ const (
 func NewRecord(clock int64) Record { return Record{Time: clock} }
 
 // Fill decides op at time clock and changes the record accordingly. The backend stores the
-// record if the Effect contains [Write]. The error is [ErrNotHeld] or [errors.ErrUnsupported],
-// and leaves the record unchanged.
+// record if the Effect contains [Write]. The error is [ErrNotHeld], [ErrInvalidAmount] or
+// [errors.ErrUnsupported], and leaves the record unchanged.
 //
 //	now     = max(Time, clock)
-//	before  = LevelAt(LeakRate of op, now)
+//	before  = LevelAt(now), by the rate last written
 //	fits(n) = n == 0  or  before + Held + n <= Capacity of op, and no block lasts beyond now
 //
 // If the record is written, Time becomes now, unless the leak was too small to change the
 // level. Then Time stays, so that small leaks add up instead of being lost in rounding.
+//
+// An op with another leak rate than the one last written ends the time at the old rate: the
+// record gets the level at now, the time now and the limit of op. It does so also if op is refused
+// in mode IfFits, unless it exceeds the capacity and so is refused for ever. The next refusal at
+// the same rate changes nothing.
+//
+// An amount that is lost in the rounding of the level raises the level to the next double, so that
+// it never goes in for nothing. It fits only if that level does.
+//
+// The end of a hold may differ from the held units by 2^-40 of the larger capacity, that of op or
+// the one last written, and a rest below that share becomes 0: so holds of fractions leave exactly
+// nothing, in whatever order they end. This is so as long as fewer than 8,192 holds and ends
+// follow the last time when nothing was held. A hold below 2^-38 of that capacity is
+// [ErrInvalidAmount].
+//
+// A zero Limit in mode [Always] stands for the limit last written. If there is none, a drain
+// changes nothing, and an op that ends a hold or puts units in is ErrNotHeld.
 //
 // If the clock has stepped back by at most maxSkew, nothing leaks. If Time is further ahead of
 // the clock, Fill sets Time to clock, even if op is refused. The level and the remaining
@@ -74,35 +95,45 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 		st.Accepted = true
 		return 0, nil
 	}
-	if r.Held+op.Hold < 0 {
-		return 0, ErrNotHeld
+	if op.Limit == (Limit{}) {
+		return r.fillAsWritten(st, op, clock, maxSkew)
+	}
+	held, err := r.heldAfter(op)
+	if err != nil {
+		return 0, err
 	}
 	effect = r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
-	before, last := r.LevelAt(op.LeakRate, now), now
-	if before == r.Level && before > 0 && op.LeakRate > 0 {
+	n, rim := op.Amount+op.Hold, op.rim(now)
+	before, last := r.LevelAt(now), now
+	settles := r.LeakRate != op.LeakRate && r.Limit != (Limit{})
+	if before == r.Level && before > 0 && op.LeakRate > 0 && !settles {
 		last = r.Time // the leak was lost in rounding, so the next call counts it from here again
 	}
-	n, rim := op.Amount+op.Hold, op.rim(now)
-	blocked := r.BlockedUntil > now
-	room := before+r.Held+n <= rim
-	accepted := op.Mode == Always || (room && !blocked)
+	after := max(0, before+op.Amount)
+	if op.Amount > 0 && after == before {
+		after = math.Nextafter(before, math.Inf(1))
+	}
+	room := r.fits(op, n, before, rim)
+	accepted := op.Mode == Always || (room && !r.blocked(now))
 
 	var spilled float64
 	level := before
 	switch {
 	case op.Mode == Clamp && !room:
 		level = max(before, rim-r.Held)
-		spilled = before + n - level
+		spilled = max(0, before+n-level)
 	case accepted, op.Mode == Clamp: // a block does not keep out an event that has happened
-		level = max(0, before+op.Amount)
+		level = after
 	}
 	// A drain of an empty bucket changes nothing.
 	idle := op.Amount < 0 && op.Hold == 0 && before == 0
-	if (accepted || op.Mode == Clamp) && !idle {
-		r.Level, r.Time, r.Limit = level, last, op.Limit
-		r.Held += op.Hold
+	switch {
+	case (accepted || op.Mode == Clamp) && !idle:
+		r.Level, r.Held, r.Time, r.Limit = level, held, last, op.Limit
 		effect |= Write
+	case settles && !accepted && n <= op.Capacity:
+		effect |= r.settle(op.Limit, now)
 	}
 	if !accepted && op.BlockFor != 0 {
 		effect |= r.block(op, now)
@@ -110,7 +141,10 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 
 	st.Level, st.Held, st.Capacity, st.LeakRate = level, r.Held, op.Capacity, op.LeakRate
 	st.Spilled, st.At, st.Accepted = spilled, toTime(now), accepted
-	if r.BlockedUntil > now {
+	if op.Amount < 0 {
+		st.Drained = before - level
+	}
+	if r.blocked(now) {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
 	switch {
@@ -121,6 +155,21 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 		st.Full = level+r.Held >= op.Capacity
 	}
 	return effect, nil
+}
+
+// fillAsWritten is FillTo for an op without a limit.
+func (r *Record) fillAsWritten(st *State, op *Op, clock int64, maxSkew time.Duration) (Effect, error) {
+	as := *op
+	as.Limit = r.Limit
+	switch {
+	case r.Limit != (Limit{}):
+		return r.FillTo(st, &as, clock, maxSkew)
+	case op.Hold < 0 || op.Amount > 0:
+		return 0, ErrNotHeld
+	}
+	*st = r.State(Limit{}, clock, maxSkew)
+	st.Accepted = true
+	return 0, nil
 }
 
 // special is Fill for the modes that put nothing in.
@@ -160,21 +209,22 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
 	st := State{
-		Level: r.LevelAt(limit.LeakRate, now), Held: r.Held,
+		Level: r.LevelAt(now), Held: r.Held,
 		Capacity: limit.Capacity, LeakRate: limit.LeakRate, At: toTime(now),
 	}
-	if r.BlockedUntil > now {
+	if r.blocked(now) {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
 	return st
 }
 
 // Refusal returns the state of an operation that was refused, with its RetryAfter. The record
-// is the bucket as the refusal left it. Refusal is for wrappers, and for backends that decide
-// elsewhere than in [Record.Fill].
+// is the bucket as the refusal left it, or as it was before. Refusal is for wrappers, and for
+// backends that decide elsewhere than in [Record.Fill].
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
+	r.settle(op.Limit, max(r.Time, clock))
 	st.RetryAfter = r.wait(op, op.Amount+op.Hold, clock, op.rim(max(r.Time, clock)))
 	return st
 }
@@ -185,25 +235,56 @@ func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 // bucket that does not leak never expires.
 func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 	past := clock - maxSkew.Microseconds()
-	if r.LeakRate == 0 || r.Held > 0 || r.BlockedUntil > past || r.Time > past {
+	if r.LeakRate == 0 || r.Held > 0 || r.blocked(past) || r.Time > past {
 		return false
 	}
-	return r.LevelAt(r.LeakRate, past) == 0
+	return r.LevelAt(past) == 0
 }
 
 // LevelAt reports the units that are left of Level at the time now, in microseconds on the
-// store's clock, if the bucket leaks rate units per second. It never reports less than zero. If
-// now is before Time, nothing has leaked.
+// store's clock. It never reports less than zero. If now is before Time, nothing has leaked.
 //
 // All levels are computed here. Code that computes a level elsewhere, for instance in SQL, must
 // carry out the same operations in the same order:
 //
-//	max(0, Level - rate * ((now - Time) / 1e6))
-func (r *Record) LevelAt(rate float64, now int64) float64 {
+//	max(0, Level - LeakRate * ((now - Time) / 1e6))
+func (r *Record) LevelAt(now int64) float64 {
 	if now <= r.Time {
 		return r.Level // a busy key is often filled twice in a microsecond: skip the division
 	}
-	return max(0, r.Level-leaked(rate, now-r.Time))
+	return max(0, r.Level-leaked(r.LeakRate, now-r.Time))
+}
+
+// settle ends the time at the rate last written if l has another: from now on l holds. A zero limit
+// stands for the limit last written.
+func (r *Record) settle(l Limit, now int64) Effect {
+	if r.LeakRate == l.LeakRate || r.Limit == (Limit{}) || l == (Limit{}) {
+		return 0
+	}
+	r.Level, r.Time, r.Limit = r.LevelAt(now), now, l
+	return Write
+}
+
+// heldAfter returns the held units after op.
+func (r *Record) heldAfter(op *Op) (float64, error) {
+	if op.Hold == 0 {
+		return r.Held, nil
+	}
+	capacity := max(op.Capacity, r.Capacity)
+	if op.Hold > 0 {
+		if err := validateHold(op.Hold, capacity); err != nil {
+			return 0, err
+		}
+		return r.Held + op.Hold, nil
+	}
+	held, rounding := r.Held+op.Hold, capacity*0x1p-40
+	switch {
+	case held < -rounding:
+		return 0, ErrNotHeld
+	case held < rounding:
+		return 0, nil
+	}
+	return held, nil
 }
 
 // leaked returns the units that leak in us microseconds at rate. The conversion keeps the
@@ -217,30 +298,43 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 	if r.Time-clock <= maxSkew.Microseconds() {
 		return 0
 	}
-	// A block that was over stays over, although its end may be ahead of the clock.
-	if r.BlockedUntil > clock {
-		r.BlockedUntil = clock + max(0, r.BlockedUntil-r.Time)
+	// A block that was over stays over, although its end may be ahead of the clock, and a block
+	// for ever stays for ever.
+	if r.blocked(clock) && r.BlockedUntil < MaxTime {
+		r.BlockedUntil = end(clock + max(0, r.BlockedUntil-r.Time))
 	}
 	r.Time = clock
 	return Write | Skewed
 }
+
+// blocked reports whether a block lasts beyond now.
+func (r *Record) blocked(now int64) bool { return r.BlockedUntil > now && r.BlockedUntil != 0 }
 
 // block sets or prolongs the block after an operation that did not fit, and returns Write if
 // that changed the record.
 func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
-		d = State{Level: r.LevelAt(op.LeakRate, now), LeakRate: op.LeakRate}.TimeToEmpty()
+		d = State{Level: r.LevelAt(now), LeakRate: op.LeakRate}.TimeToEmpty()
 	}
-	until := now + d.Microseconds()
-	if until <= max(r.BlockedUntil, now) {
+	until := min(now+d.Microseconds(), MaxTime)
+	if until <= now || r.BlockedUntil != 0 && until <= r.BlockedUntil {
 		return 0
 	}
-	r.BlockedUntil = until
+	r.BlockedUntil = end(until)
 	if r.Limit == (Limit{}) { // the bucket did not exist before its block
 		r.Limit = op.Limit
 	}
 	return Write
+}
+
+// end returns the end of a block as a Record stores it: 0 means that there is no block, so a block
+// that ends in the very microsecond 0, at the beginning of 1970, ends in the next.
+func end(until int64) int64 {
+	if until == 0 {
+		return 1
+	}
+	return until
 }
 
 // rim returns the units that the bucket may contain after op: the capacity, or a ceiling below
@@ -263,44 +357,55 @@ func (o *Op) lowered(now int64) float64 {
 	return min(o.Capacity, ceiling)
 }
 
-// wait returns the time after clock until n units fit into the bucket as the record describes
-// it.
+// wait returns the time after clock until op, which puts n units in, fits into the bucket as the
+// record describes it. The bucket leaks at the rate of op.
 func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration {
-	us := r.roomAfter(op.LeakRate, n, rim, max(r.Time, clock)-r.Time)
+	us := r.roomAfter(op, n, rim, max(r.Time, clock)-r.Time)
 	switch {
 	case us < 0, us > 0 && !op.CeilingAt.IsZero(): // the ceiling sinks as fast as the level
 		return Never
 	case us > 0:
 		us += r.Time - clock
 	}
-	if r.BlockedUntil > max(r.Time, clock) {
+	if r.blocked(max(r.Time, clock)) {
 		us = max(us, r.BlockedUntil-clock)
 	}
-	if us > maxWait {
+	if us > 0 && us >= MaxTime-clock {
 		return Never
 	}
 	return time.Duration(us) * time.Microsecond
+}
+
+// fits reports whether op, which puts n units in, fits under rim on a level of before.
+func (r *Record) fits(op *Op, n, before, rim float64) bool {
+	return before+r.Held+n <= rim &&
+		(op.Amount <= 0 || before+op.Amount != before || math.Nextafter(before, math.Inf(1))+(r.Held+op.Hold) <= rim)
 }
 
 // roomAfter returns the number of microseconds after r.Time after which n units first fit under
 // rim. It returns 0 if they fit now, which is elapsed microseconds after r.Time, and -1 if they
 // never fit. A division estimates the time. Because of rounding the estimate can be wrong, so
 // roomAfter checks it against the rule.
-func (r *Record) roomAfter(rate, n, rim float64, elapsed int64) int64 {
+func (r *Record) roomAfter(op *Op, n, rim float64, elapsed int64) int64 {
+	rate := op.LeakRate
 	fits := func(us int64) bool {
-		return r.LevelAt(rate, r.Time+us)+r.Held+n <= rim
+		level := r.Level
+		if us > 0 {
+			level = max(0, level-leaked(rate, us))
+		}
+		return r.fits(op, n, level, rim)
 	}
 	if fits(elapsed) {
 		return 0
 	}
 	guess := math.Ceil((r.Level + r.Held + n - rim) / rate * 1e6)
-	if r.Held+n > rim || rate == 0 || !(guess < math.MaxInt64/2) {
+	if r.Held+n > rim || rate == 0 || !(guess < 2*MaxTime) {
 		return -1
 	}
 	// Bracket the first fit between lo, when n does not fit, and hi, when n fits.
 	lo, hi := elapsed, max(elapsed+1, int64(guess))
 	for step := int64(1); !fits(hi); step *= 2 {
-		if hi > math.MaxInt64/2 {
+		if hi > 2*MaxTime {
 			return -1
 		}
 		lo, hi = hi, hi+step

@@ -14,7 +14,8 @@ const (
 func at(s float64) int64 { return noon + int64(s*1e6) }
 
 func TestFill(t *testing.T) {
-	limit := Limit{Capacity: 10, LeakRate: 1}
+	limit, double := Limit{Capacity: 10, LeakRate: 1}, Limit{Capacity: 10, LeakRate: 2}
+	const oddly = 1 + 0x1p-52 + 0x1p-51 // odd in its last bit, so half a unit beside it is not lost
 	bucket := func(level, held float64) Record { return Record{Level: level, Held: held, Time: noon, Limit: limit} }
 	op := func(mode Mode, amount, hold float64) Op {
 		return Op{Bucket: limit.For("k"), Mode: mode, Amount: amount, Hold: hold}
@@ -70,7 +71,7 @@ func TestFill(t *testing.T) {
 		{
 			"drain", "a drain never goes below zero and is never Full",
 			bucket(6, 0), op(Always, -40, 0), noon,
-			State{Accepted: true},
+			State{Accepted: true, Drained: 6},
 			Write, bucket(0, 0),
 		},
 		{
@@ -120,13 +121,13 @@ func TestFill(t *testing.T) {
 			0, bucket(0, 0),
 		},
 		{
-			"penalty until empty, no leak", "the bucket never empties, so the block lasts as long as a Duration can",
+			"penalty until empty, no leak", "the bucket never empties, so the block lasts for ever",
 			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}},
 			Op{Bucket: Limit{Capacity: 10}.For("k"), Amount: 3, BlockFor: UntilEmpty},
 			noon,
-			State{Level: 9, RetryAfter: Never, BlockedUntil: toTime(noon + Never.Microseconds())},
+			State{Level: 9, RetryAfter: Never, BlockedUntil: toTime(MaxTime)},
 			Write,
-			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: noon + Never.Microseconds()},
+			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10}, BlockedUntil: MaxTime},
 		},
 		{
 			"no penalty", "an amount that fits blocks nothing",
@@ -254,7 +255,7 @@ func TestFill(t *testing.T) {
 		{
 			"a drain that leaves more than the capacity", "a drain is never Full",
 			bucket(46, 0), op(Always, -1, 0), noon,
-			State{Level: 45, Accepted: true},
+			State{Level: 45, Accepted: true, Drained: 1},
 			Write, bucket(45, 0),
 		},
 		{
@@ -307,12 +308,86 @@ func TestFill(t *testing.T) {
 			0, bucket(2, 0),
 		},
 		{
-			"slow leak", "a wait that exceeds a Duration is Never",
-			Record{Level: 10, Time: noon, Limit: limit},
+			"slow leak", "a wait that ends after MaxTime is Never",
+			Record{Level: 10, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 1e-10}},
 			Op{Bucket: Limit{Capacity: 10, LeakRate: 1e-10}.For("k"), Amount: 1},
 			noon,
 			State{Level: 10, RetryAfter: Never},
-			0, bucket(10, 0),
+			0, Record{Level: 10, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 1e-10}},
+		},
+		{
+			"a fill at another rate", "the time before it leaks at the old rate",
+			bucket(8, 1), Op{Bucket: double.For("k"), Amount: 3}, at(2),
+			State{Level: 9, Held: 1, Accepted: true, Full: true},
+			Write, Record{Level: 9, Held: 1, Time: at(2), Limit: double},
+		},
+		{
+			"a refusal at another rate", "it ends the time at the old rate, and its wait is by the new one",
+			bucket(8, 1), Op{Bucket: double.For("k"), Amount: 7}, at(2),
+			State{Level: 6, Held: 1, RetryAfter: 2 * time.Second},
+			Write, Record{Level: 6, Held: 1, Time: at(2), Limit: double},
+		},
+		{
+			"a refusal for ever at another rate", "there is nothing to wait for, so nothing is written",
+			bucket(8, 1), Op{Bucket: double.For("k"), Amount: 11}, at(2),
+			State{Level: 6, Held: 1, RetryAfter: Never},
+			0, bucket(8, 1),
+		},
+		{
+			"an idle drain at another rate", "a drain of an empty bucket writes nothing",
+			bucket(1, 0), Op{Bucket: double.For("k"), Amount: -1, Mode: Always}, at(2),
+			State{Accepted: true},
+			0, bucket(1, 0),
+		},
+		{
+			"a lost leak at another rate", "time stays only where the rate stays",
+			Record{Level: 1 << 52, Time: noon, Limit: Limit{Capacity: 1 << 53, LeakRate: 0.125}},
+			Op{Bucket: Limit{Capacity: 1 << 53, LeakRate: 0.25}.For("k"), Amount: 2}, at(1),
+			State{Level: 1<<52 + 2, Accepted: true},
+			Write, Record{Level: 1<<52 + 2, Time: at(1), Limit: Limit{Capacity: 1 << 53, LeakRate: 0.25}},
+		},
+		{
+			"an amount lost in the level", "half a rounding unit raises the level by a whole one",
+			Record{Level: 1, Time: noon, Limit: Limit{Capacity: oddly}},
+			Op{Bucket: Limit{Capacity: oddly}.For("k"), Amount: 0x1p-53}, noon,
+			State{Level: 1 + 0x1p-52, Accepted: true},
+			Write, Record{Level: 1 + 0x1p-52, Time: noon, Limit: Limit{Capacity: oddly}},
+		},
+		{
+			"an amount lost in the level, without room for more", "it fits only if the next level does",
+			Record{Level: 1, Time: noon, Limit: Limit{Capacity: oddly}},
+			Op{Bucket: Limit{Capacity: oddly}.For("k"), Amount: 0x1p-53, Ceiling: 1}, noon,
+			State{Level: 1, RetryAfter: Never},
+			0, Record{Level: 1, Time: noon, Limit: Limit{Capacity: oddly}},
+		},
+		{
+			"an amount lost far above the capacity", "also an amount that always goes in raises the level",
+			Record{Level: 1 << 60, Time: noon, Limit: limit}, op(Always, 1, 0), noon,
+			State{Level: 1<<60 + 1<<8, Accepted: true, Full: true},
+			Write, Record{Level: 1<<60 + 1<<8, Time: noon, Limit: limit},
+		},
+		{
+			"a block before 1970", "a negative end is an end", Record{Level: 9, Time: -9e6, Limit: limit, BlockedUntil: -3e6},
+			op(IfFits, 1, 0), -5e6,
+			State{Level: 5, RetryAfter: 2 * time.Second, BlockedUntil: toTime(-3e6)},
+			0, Record{Level: 9, Time: -9e6, Limit: limit, BlockedUntil: -3e6},
+		},
+		{
+			"no block before 1970", "0 is no time", Record{Level: 9, Time: -9e6, Limit: limit}, op(IfFits, 1, 0), -5e6,
+			State{Level: 6, Accepted: true},
+			Write, Record{Level: 6, Time: -5e6, Limit: limit},
+		},
+		{
+			"a block that ends at the beginning of 1970", "0 would be no block",
+			Record{Level: 10, Time: -5e6, Limit: limit}, with(op(IfFits, 1, 0), func(o *Op) { o.BlockFor = 5 * time.Second }), -5e6,
+			State{Level: 10, RetryAfter: 5*time.Second + time.Microsecond, BlockedUntil: toTime(1)},
+			Write, Record{Level: 10, Time: -5e6, Limit: limit, BlockedUntil: 1},
+		},
+		{
+			"a release without a limit", "the limit last written decides and stays",
+			bucket(8, 3), Op{Bucket: Bucket{Key: "k"}, Hold: -2, Mode: Always}, at(3),
+			State{Level: 5, Held: 1, Accepted: true},
+			Write, Record{Level: 5, Held: 1, Time: at(3), Limit: limit},
 		},
 		{
 			"slowest leak", "an estimate above any integer is Never, not an overflow",
@@ -343,7 +418,11 @@ func TestFill(t *testing.T) {
 			if !got.At.Equal(toTime(max(c.clock, r.Time))) {
 				t.Errorf("At = %v", got.At)
 			}
-			c.want.Capacity, c.want.LeakRate, c.want.At = c.op.Capacity, c.op.LeakRate, got.At
+			by := c.op.Limit
+			if by == (Limit{}) {
+				by = c.from.Limit
+			}
+			c.want.Capacity, c.want.LeakRate, c.want.At = by.Capacity, by.LeakRate, got.At
 			if got != c.want || effect != c.effect || r != c.after {
 				t.Errorf("\n got %+v, %v, %+v\nwant %+v, %v, %+v\nwhy: %s",
 					got, effect, r, c.want, c.effect, c.after, c.why)
@@ -432,8 +511,8 @@ func TestLevelAt(t *testing.T) {
 		{"nothing leaks before the time of the write", 8, 2, at(-3), 8},
 		{"the seconds are rounded before the product", 1, rate, noon + 123_457, 1 - product},
 	} {
-		r := Record{Level: c.level, Time: noon}
-		if got := r.LevelAt(c.rate, c.now); got != c.want {
+		r := Record{Level: c.level, Time: noon, Limit: Limit{LeakRate: c.rate}}
+		if got := r.LevelAt(c.now); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

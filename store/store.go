@@ -15,7 +15,8 @@ import (
 //
 // If the context is already done, every method returns the context's error and does nothing.
 // After Close every method returns [ErrClosed]. After an error other than [ErrUnknownOutcome]
-// nothing was applied. A refusal is a [State], never an error.
+// nothing was applied. A refusal is a [State], never an error. A store never gets [Nobody] or
+// [Unlimited].
 type Store interface {
 	// Fill decides one operation on one bucket atomically. It is the hot path.
 	Fill(ctx context.Context, op Op) (State, error)
@@ -33,12 +34,24 @@ type Store interface {
 	// Delete removes buckets, whatever their state. It ignores keys that do not exist.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Scan returns up to limit buckets whose keys start with prefix and are greater than after,
-	// in byte order of key, each by the limit last written. Fewer than limit entries mean that
-	// no more follow. A store keeps nothing between calls, so a caller may write between pages.
-	// A bucket that exists from the first page to the last is listed exactly once. A store that
-	// finds single buckets damaged lists up to limit others, and returns [ErrCorrupt] with them.
-	Scan(ctx context.Context, prefix, after string, limit int) ([]Entry, error)
+	// Visit calls f for each bucket whose key starts with prefix, with its state by the limit
+	// last written, until f returns false. It passes over the store once, in any order.
+	//
+	// A bucket that exists from the beginning of Visit to its end is visited exactly once. A
+	// bucket that is created or removed meanwhile may be visited or not.
+	//
+	// Visit holds no lock and no snapshot of the store for more than a few milliseconds, and none
+	// while f runs. So f may take its time, and it may call the store. f runs on the goroutine of
+	// the caller. If ctx ends, Visit returns the context's error; after f has returned false, it
+	// returns nil. If single buckets are damaged, Visit visits all others first, and then returns
+	// [ErrCorrupt].
+	Visit(ctx context.Context, prefix string, f func(Entry) bool) error
+
+	// Size returns the bytes that the buckets take where the store keeps them: of its file and
+	// log, of its table with indexes, or of memory. Space that is free for later buckets counts
+	// too. Size reads no bucket, so it is cheap however many there are. A store that cannot tell
+	// returns [errors.ErrUnsupported].
+	Size(ctx context.Context) (int64, error)
 
 	// Prune removes the buckets that have expired by [Record.Expired], and returns their
 	// number. It changes no answer.
@@ -64,7 +77,8 @@ const (
 	// Ask puts nothing in: AbleToAccept. Accepted and RetryAfter are those of the same operation
 	// in mode IfFits at the same moment; the rest of the State is that of a read. A store writes
 	// nothing, makes no bucket, and takes no lock that another process can hold for long. An Ask
-	// carries no penalty. In a transaction all operations ask or none does; see [Decide].
+	// carries no penalty. In a transaction it may stand beside operations of mode IfFits; see
+	// [Decide].
 	Ask
 	// Block blocks the bucket for BlockFor, or [UntilEmpty], and leaves level, held units and time
 	// as they are. It has neither an amount nor a ceiling, and is always accepted. Like a penalty
@@ -82,7 +96,8 @@ const UntilEmpty time.Duration = -1
 // Op is one operation on one bucket.
 type Op struct {
 	// Bucket is the bucket with the limit to decide by. The limit is stored if the operation
-	// puts units in or takes them out, or creates the bucket.
+	// puts units in or takes them out, or creates the bucket. In modes Always and Unblock a zero
+	// Limit stands for the limit last written.
 	Bucket
 	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
 	// negative: it then takes units out, down to a level of zero.
@@ -110,9 +125,8 @@ type Op struct {
 }
 
 // Txn is a transaction: operations that go in together or not at all. A key may occur more than
-// once, with one limit; a later operation then finds the bucket as an earlier one left it. If the
-// operations are in mode [Ask], the transaction writes nothing and answers as the same transaction
-// in mode IfFits would.
+// once, with one limit; a later operation then finds the bucket as an earlier one left it. Operations
+// of mode [Ask] must fit as well, together with the others, but do not go in.
 type Txn []Op
 
 // Result is the outcome of a transaction.
@@ -126,6 +140,24 @@ type Result struct {
 	// Err is the reason why this transaction could not be decided, for instance [ErrNotHeld] or
 	// [ErrCorrupt]. The transaction then changed nothing.
 	Err error
+}
+
+// Witness is a capability that a wrapper may have beside the methods of [Store]. The Limiter calls
+// Answered for each answer that it gives without the store, because the limit is [Nobody] or
+// [Unlimited].
+type Witness interface {
+	// Answered gets an operation, with that limit, and its answer. It returns the answer that the
+	// caller gets. A wrapper passes the call on to the store that it wraps by the function
+	// [Answered].
+	Answered(ctx context.Context, op Op, st State) State
+}
+
+// Answered calls s if s is a [Witness], or else returns st.
+func Answered(ctx context.Context, s Store, op Op, st State) State {
+	if w, ok := s.(Witness); ok {
+		return w.Answered(ctx, op, st)
+	}
+	return st
 }
 
 // Entry is a bucket in a listing, with its state by the limit last written.

@@ -1,22 +1,24 @@
 package store
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Decide decides a transaction at time clock: all of its operations go in, or none does.
 // recs[i] is the record of txn[i], and operations on one key share one record. The backend
 // stores each record of which an element of effects contains [Write].
 //
-// A refused transaction changes only the blocks of the operations that were refused, and times
-// that were more than maxSkew ahead of clock; see [Record.Fill]. The RetryAfter of a refused
-// operation is the wait until all operations of the transaction on the same bucket fit, one
-// after the other.
+// Operations of mode [Ask] count as those of mode IfFits in the decision, so amounts on one key add
+// up. If the transaction is accepted, only the other operations go in. A transaction that only asks
+// changes no record.
 //
-// A transaction in mode [Ask] changes no record. It is accepted if the same transaction in mode
-// IfFits would be, and has the same waits.
+// A refused transaction changes the blocks of the operations that were refused, and times that were
+// more than maxSkew ahead of clock. It ends the time at an old rate of every bucket that an
+// operation other than Ask names, as [Record.Fill] does, unless the operations on one bucket exceed
+// its capacity together. The RetryAfter of a refused operation is the wait until all operations of
+// the transaction on the same bucket fit, one after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
-	if txn.Asks() {
-		return askAll(txn, recs, clock, maxSkew), make([]Effect, len(txn))
-	}
 	before := make([]Record, len(txn))
 	for i, r := range recs {
 		before[i] = *r
@@ -26,72 +28,100 @@ func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Re
 			*r = before[i]
 		}
 	}
-	res = Result{Accepted: true, States: make([]State, len(txn))}
-	effects = make([]Effect, len(txn))
-	for i := range txn {
-		st, effect, err := recs[i].Fill(&txn[i], clock, maxSkew)
-		if err != nil {
-			restore()
-			return Result{Err: err}, make([]Effect, len(txn))
-		}
-		res.States[i], effects[i] = st, effect
-		if txn[i].Mode == IfFits && !st.Accepted {
-			res.Accepted = false
-		}
+	res, effects = fillAll(txn, recs, clock, maxSkew)
+	if res.Err != nil {
+		restore()
+		return Result{Err: res.Err}, make([]Effect, len(txn))
 	}
-	if res.Accepted {
+	if res.Accepted && !txn.asksSome() {
 		return res, effects
 	}
 	restore()
-	waits := make(map[*Record]time.Duration)
+	if !res.Accepted {
+		refuse(txn, recs, res.States, effects, clock, maxSkew)
+		return res, effects
+	}
 	for i, r := range recs {
-		op := &txn[i]
-		if effects[i] = 0; op.Amount != 0 || op.Hold != 0 {
-			effects[i] = r.unskew(clock, maxSkew)
-		}
-		if op.BlockFor != 0 && op.Mode == IfFits && !res.States[i].Accepted {
-			effects[i] |= r.block(op, max(r.Time, clock))
+		if effects[i] = 0; txn[i].Mode != Ask {
+			res.States[i], effects[i], _ = r.Fill(&txn[i], clock, maxSkew)
 		}
 	}
 	for i, r := range recs {
-		refusal := time.Duration(0)
-		if txn[i].Mode == IfFits && !res.States[i].Accepted {
-			var known bool
-			if refusal, known = waits[r]; !known {
-				refusal = together(txn, recs, r, clock, maxSkew)
-				waits[r] = refusal
-			}
+		if txn[i].Mode == Ask {
+			res.States[i] = r.State(txn[i].Limit, clock, maxSkew)
+			res.States[i].Accepted = true
 		}
-		res.States[i] = r.State(txn[i].Limit, clock, maxSkew)
-		res.States[i].RetryAfter = refusal
 	}
 	return res, effects
 }
 
-// Asks reports whether the transaction only asks: all of its operations are in mode [Ask].
-func (t Txn) Asks() bool { return len(t) > 0 && t[0].Mode == Ask }
-
-// askAll is Decide for a transaction that asks. It decides on copies of the records.
-func askAll(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) Result {
-	tries := make(Txn, len(txn))
-	trials := make([]*Record, len(txn))
-	copies := make(map[*Record]*Record, len(txn))
-	for i, r := range recs {
-		tries[i] = txn[i]
-		tries[i].Mode = IfFits
-		if copies[r] == nil {
-			trial := *r
-			copies[r] = &trial
+// fillAll carries out the operations one after the other, those of mode Ask in mode IfFits.
+func fillAll(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
+	res = Result{Accepted: true, States: make([]State, len(txn))}
+	effects = make([]Effect, len(txn))
+	for i := range txn {
+		op := txn[i]
+		if op.Mode == Ask {
+			op.Mode = IfFits
 		}
-		trials[i] = copies[r]
+		if res.States[i], effects[i], res.Err = recs[i].Fill(&op, clock, maxSkew); res.Err != nil {
+			return res, effects
+		}
+		res.Accepted = res.Accepted && (op.Mode != IfFits || res.States[i].Accepted)
 	}
-	res, _ := Decide(tries, trials, clock, maxSkew)
-	for i, would := range res.States {
-		st := recs[i].State(txn[i].Limit, clock, maxSkew)
-		st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
-		res.States[i] = st
+	return res, effects
+}
+
+// refuse changes the records as a refused transaction does, and sets the states and effects. The
+// states are those of fillAll, which tell the operations that were refused.
+func refuse(txn Txn, recs []*Record, states []State, effects []Effect, clock int64, maxSkew time.Duration) {
+	refused := make([]bool, len(txn))
+	sums := make(map[*Record]float64, len(txn))
+	never := false // a bucket cannot take its operations, however long it leaks
+	for i, r := range recs {
+		op := &txn[i]
+		refused[i] = (op.Mode == IfFits || op.Mode == Ask) && !states[i].Accepted
+		sums[r] += op.Amount + op.Hold
+		never = never || sums[r] > op.Capacity && op.Limit != Limit{}
 	}
-	return res
+	for i, r := range recs {
+		op := &txn[i]
+		if effects[i] = 0; op.Mode == Ask {
+			continue
+		}
+		if op.Amount != 0 || op.Hold != 0 {
+			effects[i] = r.unskew(clock, maxSkew)
+			if !never {
+				effects[i] |= r.settle(op.Limit, max(r.Time, clock))
+			}
+		}
+		if op.BlockFor != 0 && refused[i] {
+			effects[i] |= r.block(op, max(r.Time, clock))
+		}
+	}
+	waits := make(map[*Record]time.Duration)
+	for i, r := range recs {
+		wait := time.Duration(0)
+		if refused[i] {
+			var known bool
+			if wait, known = waits[r]; !known {
+				wait = together(txn, recs, r, clock, maxSkew)
+				waits[r] = wait
+			}
+		}
+		states[i] = r.State(txn[i].Limit, clock, maxSkew)
+		states[i].RetryAfter = wait
+	}
+}
+
+// Asks reports whether the transaction only asks: all of its operations are in mode [Ask].
+func (t Txn) Asks() bool {
+	return len(t) > 0 && !slices.ContainsFunc(t, func(op Op) bool { return op.Mode != Ask })
+}
+
+// asksSome reports whether an operation is in mode Ask.
+func (t Txn) asksSome() bool {
+	return slices.ContainsFunc(t, func(op Op) bool { return op.Mode == Ask })
 }
 
 // together returns the wait until all operations of the transaction on the record r fit, one
@@ -99,31 +129,39 @@ func askAll(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) Result 
 // units of earlier operations as units in the bucket, which leak during the wait. Such a wait
 // is finite even if the sum of the operations exceeds the capacity.
 func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
-	var ops []*Op
-	for i := range txn {
-		if recs[i] == r {
-			ops = append(ops, &txn[i])
+	now := *r
+	now.unskew(clock, maxSkew)
+	var ops []Op
+	for i, op := range txn {
+		if recs[i] != r {
+			continue
 		}
+		now.settle(op.Limit, max(now.Time, clock))
+		if op.Mode == Ask {
+			op.Mode = IfFits
+		}
+		ops = append(ops, op)
 	}
 	if len(ops) == 1 {
-		return r.Refusal(ops[0], clock, maxSkew).RetryAfter
+		return r.Refusal(&ops[0], clock, maxSkew).RetryAfter
 	}
 	fits := func(us int64) bool {
-		trial := *r
-		for _, op := range ops {
-			st, _, err := trial.Fill(op, clock+us, maxSkew)
-			if err != nil || op.Mode == IfFits && !st.Accepted {
+		trial := now
+		for i := range ops {
+			st, _, err := trial.Fill(&ops[i], clock+us, maxSkew)
+			if err != nil || ops[i].Mode == IfFits && !st.Accepted {
 				return false
 			}
 		}
 		return true
 	}
-	if !fits(maxWait) {
+	longest := MaxTime - clock - 1
+	if longest <= 0 || !fits(longest) {
 		return Never
 	}
 	lo, hi := int64(0), int64(1)
 	for step := int64(1); !fits(hi); step *= 2 {
-		lo, hi = hi, min(hi+step, maxWait)
+		lo, hi = hi, min(hi+step, longest)
 	}
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; fits(mid) {

@@ -60,16 +60,25 @@ func ValidateKey(key string) error {
 
 // capacityValid reports whether the capacity is in range. The predicates of this file are apart
 // from the errors, because the compiler inlines them into [Op.Validate], which every call runs.
-func (l Limit) capacityValid() bool { return l.Capacity > 0 && l.Capacity <= MaxAmount }
+func (l Limit) capacityValid() bool { return l.Capacity >= 0 && l.Capacity <= MaxAmount }
 
 func (l Limit) leakRateValid() bool {
 	return l.LeakRate == 0 || l.LeakRate >= MinLeakRate && l.LeakRate <= MaxAmount
 }
 
-// Validate returns [ErrInvalidLimit] if the capacity or the leak rate is out of range.
+// Validate returns [ErrInvalidLimit] if the capacity or the leak rate is out of range, or both are
+// 0: a limit that somebody forgot is not [Nobody].
 func (l Limit) Validate() error {
+	switch {
+	case l == Nobody || l == Unlimited:
+		return nil
+	case l == Limit{}:
+		return fmt.Errorf("brim: %w: the limit is not set; to let nobody in, use Nobody", ErrInvalidLimit)
+	case l.special != 0:
+		return fmt.Errorf("brim: %w: Nobody and Unlimited have neither a capacity nor a leak rate", ErrInvalidLimit)
+	}
 	if !l.capacityValid() {
-		return fmt.Errorf("brim: %w: capacity is %v; it must be above 0 and at most 2^53",
+		return fmt.Errorf("brim: %w: capacity is %v; it must be from 0 to 2^53",
 			ErrInvalidLimit, l.Capacity)
 	}
 	if !l.leakRateValid() {
@@ -105,31 +114,58 @@ func (l Limit) ValidateAmount(n float64) error {
 	return nil
 }
 
+// smallestHold is the smallest hold, as a share of the capacity. Smaller ones could get lost in the
+// rounding that the end of a hold allows for; see [Record.Fill].
+const smallestHold = 0x1p-38
+
+// validateHold returns ErrInvalidAmount if the hold of n units is too small beside the capacity.
+func validateHold(n, capacity float64) error {
+	if n > 0 && n < capacity*smallestHold {
+		return fmt.Errorf("brim: %w: a hold of %v units is too small beside the capacity %v; "+
+			"hold at least 2^-38 of the capacity", ErrInvalidAmount, n, capacity)
+	}
+	return nil
+}
+
 // Validate returns an error if the operation is invalid. Callers of a [Store] validate every
-// operation before they pass it on, so that invalid operations cause no I/O.
+// operation before they pass it on, so that invalid operations cause no I/O. An operation of mode
+// [Always] that only ends a hold or takes units out, or is the rest of a capture, may have no limit.
 func (o *Op) Validate() error {
-	if o.Mode == Unblock && o.Limit == (Limit{}) {
+	if o.Limit == (Limit{}) && (o.Mode == Unblock || o.Mode == Always && o.Hold <= 0) {
 		if err := ValidateKey(o.Key); err != nil {
 			return err
 		}
-		return o.validateBlock()
+		if o.Mode == Unblock {
+			return o.validateBlock()
+		}
+		return o.validateUnits()
 	}
 	if !plain(o.Key) || o.Key == "" || len(o.Key) > MaxKeyLen {
 		if err := ValidateKey(o.Key); err != nil {
 			return err
 		}
 	}
-	if !o.capacityValid() || !o.leakRateValid() {
+	switch {
+	case o.special != 0 && o.Limit.Validate() == nil:
+		return fmt.Errorf("brim: %w: a store decides neither by Nobody nor by Unlimited", ErrInvalidLimit)
+	case !o.capacityValid() || !o.leakRateValid() || o.Limit == Limit{}:
 		return o.Limit.Validate()
-	}
-	if o.Mode == Block || o.Mode == Unblock {
+	case o.Mode == Block || o.Mode == Unblock:
 		return o.validateBlock()
 	}
+	return o.validateUnits()
+}
+
+// validateUnits is Validate for the modes that put units in, of an operation whose bucket is valid.
+func (o *Op) validateUnits() error {
 	if n := math.Abs(o.Amount); !amountValid(n) || o.loses(n) {
 		return o.ValidateAmount(n)
 	}
 	if n := math.Abs(o.Hold); !amountValid(n) || o.loses(n) {
 		return o.ValidateAmount(n)
+	}
+	if o.Hold > 0 && o.Hold < o.Capacity*smallestHold {
+		return validateHold(o.Hold, o.Capacity)
 	}
 	if o.Mode == Clamp && (o.Amount < 0 || o.Hold != 0) {
 		return fmt.Errorf("brim: %w: mode Clamp allows neither a negative amount nor a hold", ErrInvalidAmount)
@@ -176,7 +212,8 @@ func (o *Op) validateBlock() error {
 }
 
 // Validate returns an error if an operation is invalid, if one key occurs with two limits, or if
-// some operations are in mode [Ask] and others are not.
+// operations of mode [Ask] stand beside others than those of mode IfFits, or ask about a negative
+// amount beside these.
 func (t Txn) Validate() error {
 	for i := range t {
 		if err := t[i].Validate(); err != nil {
@@ -187,12 +224,17 @@ func (t Txn) Validate() error {
 		return nil
 	}
 	limits := make(map[string]Limit, len(t))
+	asks := t.asksSome()
 	for i := range t {
-		if (t[i].Mode == Ask) != t.Asks() {
-			return fmt.Errorf("brim: %w: a transaction has mode Ask beside other modes; all of its operations ask, "+
-				"or none does", ErrInvalidAmount)
+		if asks && t[i].Mode != Ask && t[i].Mode != IfFits {
+			return fmt.Errorf("brim: %w: a transaction has mode Ask beside a mode that cannot be refused; "+
+				"use modes Ask and IfFits alone", ErrInvalidAmount)
 		}
-		if t[i].Mode == Unblock && t[i].Limit == (Limit{}) {
+		if asks && t[i].Mode == Ask && t[i].Amount < 0 && !t.Asks() {
+			return fmt.Errorf("brim: %w: a transaction asks about taking units out, beside operations that "+
+				"would not find them taken out", ErrInvalidAmount)
+		}
+		if t[i].Limit == (Limit{}) { // the limit last written
 			continue
 		}
 		if l, ok := limits[t[i].Key]; ok && l != t[i].Limit {

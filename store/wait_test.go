@@ -43,7 +43,7 @@ func TestWaitIsTheShortest(t *testing.T) {
 		case res.Accepted:
 		case wait == Never:
 			nevers++
-			if accepted(clock + maxWait) {
+			if accepted(MaxTime - 1) {
 				t.Fatalf("%+v, clock %+d: %+v fits, and RetryAfter is Never", r, clock-noon, txn)
 			}
 		default:
@@ -112,8 +112,12 @@ func TestRefusalOfAnAmountThatFits(t *testing.T) {
 			Op{Bucket: limit.For("k"), Amount: 3, Ceiling: 9, CeilingAt: toTime(at(-10))},
 			at(-10), Never,
 		},
-		{"the longest wait", record(0, noon+maxWait), Op{Bucket: limit.For("k"), Amount: 3}, noon, maxWait * time.Microsecond},
-		{"more than the longest wait", record(0, noon+maxWait+1), Op{Bucket: limit.For("k"), Amount: 3}, noon, Never},
+		{"the longest wait", record(0, MaxTime-1), Op{Bucket: limit.For("k"), Amount: 3}, noon, time.Duration(MaxTime-1-noon) * time.Microsecond},
+		{"a block for ever", record(0, MaxTime), Op{Bucket: limit.For("k"), Amount: 3}, noon, Never},
+		{
+			"time since the last write leaks at the rate last written", record(9, 0),
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6}, at(2), 1500 * time.Millisecond,
+		},
 	} {
 		if got := c.r.Refusal(&c.op, c.clock, DefaultMaxSkew).RetryAfter; got != c.want {
 			t.Errorf("RetryAfter is %v, want %v; why: %s", got, c.want, c.why)

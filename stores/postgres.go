@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
 )
 
 func parsePostgres(u *url.URL, t *target) error {
@@ -69,7 +70,7 @@ func (p Place) openPostgres(ctx context.Context, o *Options) (*Store, error) {
 		return nil, err
 	}
 	// A missing server, or missing tables, must show before any work begins.
-	if _, err := s.Scan(ctx, "", "", 1); err != nil {
+	if err := s.Visit(ctx, "", func(store.Entry) bool { return false }); err != nil {
 		err = errors.Join(err, s.Close())
 		pool.Close()
 		return nil, err

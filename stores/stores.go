@@ -100,14 +100,6 @@ func (p Place) Open(ctx context.Context, o *Options) (*Store, error) {
 	return nil, errors.New("stores: the zero Place is no store; make one with Parse")
 }
 
-// Visit calls f for each bucket; see [store.Visitor].
-func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return store.Visit(ctx, s.Store, prefix, f)
-}
-
-// Size returns the bytes that the buckets take; see [store.Sizer].
-func (s *Store) Size(ctx context.Context) (int64, error) { return store.Size(ctx, s.Store) }
-
 // Close closes the store, and then the connections that Open has made. A second Close does nothing
 // and returns nil.
 func (s *Store) Close() error {

@@ -70,7 +70,7 @@ func (h *Handler) read(ctx context.Context) (latest *listing, err error) {
 		l.rows, l.text = make([]row, 0, len(last.rows)+len(last.rows)/8), make([]byte, 0, len(last.text)+len(last.text)/8)
 	}
 	var storeNow time.Time
-	err = store.Visit(ctx, h.store, "", func(e store.Entry) bool {
+	err = h.store.Visit(ctx, "", func(e store.Entry) bool {
 		if e.At.After(storeNow) {
 			storeNow = e.At
 		}

@@ -54,7 +54,7 @@ func (f *fakeStore) Visit(ctx context.Context, prefix string, each func(store.En
 	if err := f.failing(ctx); err != nil {
 		return err
 	}
-	return store.Visit(ctx, f.Store, prefix, each)
+	return f.Store.Visit(ctx, prefix, each)
 }
 
 func (f *fakeStore) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {

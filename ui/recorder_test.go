@@ -260,7 +260,7 @@ func TestLevels(t *testing.T) {
 				for at+1 < len(changes) && !changes[at+1].at.After(moment) {
 					at++
 				}
-				level := changes[at].record.LevelAt(tc.limit.LeakRate, moment.UnixMicro())
+				level := changes[at].record.LevelAt(moment.UnixMicro())
 				low, high := extent(points, x-1, x+1)
 				off := max(low-level, level-high, 0) / tc.limit.Capacity * height
 				worst = max(worst, off)

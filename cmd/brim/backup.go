@@ -26,7 +26,10 @@ After an error there is no NEW. NEW must not exist.
 No other process may use the file meanwhile. A program that has the file open makes the backup
 itself, with Store.Backup of package bolt.
 
-Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim verify --salvage".`,
+To restore a backup, end all programs that use the file, move the file and its journal away, and
+put the backup in the place of the file.
+
+Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim verify".`,
 		Example: `  brim backup "limits-$(date +%F).db" --store limits.db`,
 		Args:    exactArgs("NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {

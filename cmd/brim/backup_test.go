@@ -70,7 +70,11 @@ func TestBackupRefuses(t *testing.T) {
 	if err := os.WriteFile(other, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{path, other} {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{path, other, link} {
 		cli(t, "backup", target, "--store", path).want(t, exitUsage, "", "there is a file of that name")
 	}
 	if content, err := os.ReadFile(other); err != nil || string(content) != "theirs" {
@@ -85,11 +89,46 @@ func TestBackupRefuses(t *testing.T) {
 	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli(t, "backup", other+"2", "--store", path).want(t, exitData, "", "--salvage")
+	cli(t, "backup", other+"2", "--store", path).want(t, exitData, "", "restore the last backup")
 	if _, err := os.Stat(other + "2"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a backup is there, %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
 		t.Errorf("the directory holds %v, %v; want two files", entries, err)
 	}
+}
+
+// TestRestore does what the errors about damage advise: it moves the file and its journal away, and
+// puts the last backup in the place of the file.
+func TestRestore(t *testing.T) {
+	path, _ := filled(t)
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	cli(t, "backup", backup, "--store", path).want(t, exitOK, "3 buckets", "")
+	s, crashed := crash(t, path)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(crashed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(crashed, bytes.ReplaceAll(content, []byte("beta\x01"), []byte("bfta\x01")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"list", "prune"} {
+		cli(t, command, "--store", crashed).
+			want(t, exitData, "", "move the file and its journal away and restore the last backup")
+	}
+	cli(t, "doctor", "--store", crashed).want(t, exitBroken, "restore the last backup", "")
+	for _, suffix := range []string{"", ".journal"} {
+		if err := os.Rename(crashed+suffix, crashed+".old"+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(backup, crashed); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "verify", "--store", crashed).want(t, exitOK, "sound: 3 values", "")
+	cli(t, "state", "beta", "--store", crashed).want(t, exitOK, "3", "")
+	cli(t, "try", "beta", "1", "--capacity", "10", "--leak-rate", "0", "--store", crashed).want(t, exitOK, "accepted", "")
 }

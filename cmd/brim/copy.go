@@ -169,7 +169,7 @@ const copyPage = 500
 func (c *copying) run(ctx context.Context) error {
 	var keys []string
 	var failed error
-	err := store.Visit(ctx, c.from, c.prefix, func(e store.Entry) bool {
+	err := c.from.Visit(ctx, c.prefix, func(e store.Entry) bool {
 		if keys = append(keys, e.Key); len(keys) == copyPage {
 			failed = c.page(ctx, keys)
 			keys = keys[:0]

@@ -189,7 +189,7 @@ func TestCopyInterrupted(t *testing.T) {
 		t.Fatalf("%d buckets, %v; want one page and the context's error", c.copied, err)
 	}
 	n := int64(0)
-	if err := store.Visit(t.Context(), list[1], "", func(store.Entry) bool { n++; return true }); err != nil || n != c.copied {
+	if err := list[1].Visit(t.Context(), "", func(store.Entry) bool { n++; return true }); err != nil || n != c.copied {
 		t.Errorf("the target has %d buckets, %v; want %d", n, err, c.copied)
 	}
 	c = copying{from: list[0], to: list[1]}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,20 +136,16 @@ Exit status: 0, or 65 if buckets are damaged.`,
 		case page != nil:
 			return a.listPage(cmd.Context(), page, prefix, order, limit)
 		}
-		return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, lim *brim.Limiter) error {
-			entries := lim.List(cmd.Context(), prefix)
-			if order == nil {
-				entries = byKey(cmd.Context(), s, prefix)
-			}
-			return a.list(entries, order, limit)
+		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+			return a.list(lim.List(cmd.Context(), prefix), order, limit)
 		})
 	}
 	return takesPage(cmd)
 }
 
-// orders are the orders of list by the value of --by. nil is the order of [byKey].
+// orders are the orders of list by the value of --by.
 var orders = map[string]func(a, b brim.Entry) int{
-	"key":   nil,
+	"key":   func(a, b brim.Entry) int { return cmp.Compare(a.Key, b.Key) },
 	"level": func(a, b brim.Entry) int { return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Key, b.Key)) },
 	"ratio": func(a, b brim.Entry) int {
 		return cmp.Or(cmp.Compare(share(b.State), share(a.State)), cmp.Compare(a.Key, b.Key))
@@ -160,43 +155,11 @@ var orders = map[string]func(a, b brim.Entry) int{
 // share returns the share of the capacity that is in use.
 func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
 
-// byKey returns the buckets whose keys begin with prefix, in byte order of key, page by page. If
-// single buckets are damaged, it yields all others first, and then an error that is
-// [brim.ErrCorrupt].
-func byKey(ctx context.Context, s store.Store, prefix string) iter.Seq2[brim.Entry, error] {
-	return func(yield func(brim.Entry, error) bool) {
-		var damage error
-		for after := ""; ; {
-			page, err := s.Scan(ctx, prefix, after, pageRows)
-			switch {
-			case errors.Is(err, brim.ErrCorrupt):
-				damage = cmp.Or(damage, err)
-			case err != nil:
-				yield(brim.Entry{}, err)
-				return
-			}
-			for _, e := range page {
-				if after = e.Key; !yield(e, nil) {
-					return
-				}
-			}
-			if len(page) < pageRows {
-				break
-			}
-		}
-		if damage != nil {
-			yield(brim.Entry{}, damage)
-		}
-	}
-}
-
-// list prints buckets in the given order, or as they come if order is nil, and at most limit of
-// them unless limit is 0.
+// list prints buckets in the given order, and at most limit of them unless limit is 0.
 func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.Entry) int, limit int) error {
 	out := a.newListing()
 	var all []brim.Entry
 	var damage error // which comes after all buckets that can be read
-	n := 0
 	for e, err := range entries {
 		if errors.Is(err, brim.ErrCorrupt) {
 			damage = err
@@ -205,16 +168,7 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 		if err != nil {
 			return err
 		}
-		if order != nil {
-			all = append(all, e)
-			continue
-		}
-		if err := out.add(e); err != nil {
-			return err
-		}
-		if n++; n == limit {
-			break
-		}
+		all = append(all, e)
 	}
 	slices.SortFunc(all, order)
 	if limit > 0 {

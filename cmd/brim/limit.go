@@ -18,6 +18,7 @@ import (
 
 // limitFlags are the flags that set a limit.
 type limitFlags struct {
+	text               string
 	capacity, leakRate number
 	over               duration.Value
 	cmd                *cobra.Command
@@ -30,25 +31,36 @@ func addLimit(cmd *cobra.Command) *limitFlags {
 	cmd.Flags().Var(&l.over, "over",
 		"instead of --leak-rate: time in which a full bucket drains, like 90s, 15m, 24h or 30d")
 	cmd.Flags().Lookup("over").DefValue = "" // help must not show a default of 0s
+	cmd.Flags().StringVar(&l.text, "limit", "",
+		"instead of all of these: 100/1h, 100@0.5 (leaks 0.5 per second), nobody or unlimited")
 	return l
 }
 
 // given reports whether any of the flags is set.
 func (l *limitFlags) given() bool {
 	f := l.cmd.Flags()
-	return f.Changed("capacity") || f.Changed("leak-rate") || f.Changed("over")
+	return f.Changed("limit") || f.Changed("capacity") || f.Changed("leak-rate") || f.Changed("over")
 }
 
 // limit returns the limit that the flags set.
 func (l *limitFlags) limit() (brim.Limit, error) {
 	f := l.cmd.Flags()
+	apart := f.Changed("capacity") || f.Changed("leak-rate") || f.Changed("over")
 	switch {
+	case f.Changed("limit") && apart:
+		return brim.Limit{}, usagef("--limit is a whole limit; it stands without --capacity, --leak-rate and --over")
+	case f.Changed("limit"):
+		limit, err := brim.ParseLimit(l.text)
+		if err != nil {
+			err = usagef("--limit: %w", err)
+		}
+		return limit, err
 	case !f.Changed("capacity"):
-		return brim.Limit{}, usagef("a limit needs --capacity, and one of --leak-rate and --over")
+		return brim.Limit{}, usagef("a limit needs --capacity, and one of --leak-rate and --over; or --limit")
 	case f.Changed("leak-rate") == f.Changed("over"):
 		return brim.Limit{}, usagef("a limit needs one of --leak-rate and --over beside --capacity")
 	}
-	limit := brim.Limit{Capacity: float64(l.capacity)}
+	limit := brim.Limit{Capacity: float64(l.capacity), LeakRate: 1}
 	if err := limit.Validate(); err != nil {
 		return brim.Limit{}, usagef("--capacity: %w", err)
 	}
@@ -70,6 +82,9 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 // exact returns the limit that the flags set, with its exact leak rate.
 func (l *limitFlags) exact() (simulate.Limit, error) {
 	limit, err := l.limit()
+	if err == nil && (limit == brim.Nobody || limit == brim.Unlimited) {
+		err = usagef("%s runs calls through a bucket, so it needs a capacity and a leak rate", l.cmd.Name())
+	}
 	return simulate.Limit{Limit: limit, Over: l.over.Std()}, err
 }
 

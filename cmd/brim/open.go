@@ -115,6 +115,9 @@ func (a *app) present(p stores.Place, absent absence, consequence string) (store
 		return p, nil
 	}
 	_, err := os.Stat(p.Path())
+	if _, journal := os.Lstat(p.Path() + ".journal"); journal == nil {
+		return p, nil // a journal without its file: the file was lost, and Open says so
+	}
 	if !errors.Is(err, fs.ErrNotExist) || absent == fail {
 		return p, err
 	}

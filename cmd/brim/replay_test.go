@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,17 +104,17 @@ func TestReplayDecidesInMemory(t *testing.T) {
 func TestReplayKeeps(t *testing.T) {
 	path := storeIn(t)
 	const log = "time,key,cost\n100,k,3\n104,k,1\n104,l,0\n"
-	r := cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "0.2", "--store", path, "--keep")
+	r := cliIn(t, t.Context(), log, "replay", "-", "--capacity", "5", "--leak-rate", "1e-12", "--store", path, "--keep")
 	r.want(t, exitOK, "accepted", "begin with brim-replay/")
 	_, prefix, _ := strings.Cut(strings.TrimSpace(r.stderr), "begin with ")
 	var st stateJSON
-	cli(t, "state", prefix+"k", "--capacity", "5", "--leak-rate", "0", "--store", path, "--json").decode(t, &st)
-	if st.Level != 3.2 {
-		t.Errorf("level %v; want 3.2, which is 3 less the leak of 4 s at 0.2, and 1", st.Level)
+	cli(t, "state", prefix+"k", "--capacity", "5", "--leak-rate", "1", "--store", path, "--json").decode(t, &st)
+	if math.Abs(st.Level-4) > 0.01 { // 2e9 s at 1e-12
+		t.Errorf("level %v; want 4", st.Level)
 	}
 	var last stateJSON
 	cli(t, "state", prefix+"k", "--store", path, "--json").decode(t, &last)
-	if last.Capacity != 5 || last.LeakRate != 0.2 {
+	if last.Capacity != 5 || last.LeakRate != 1e-12 {
 		t.Errorf("the bucket is kept with the limit %+v", last)
 	}
 	// The next replay uses another prefix, and leaves these buckets alone.

@@ -5,23 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
 )
 
 // resetAll deletes all buckets whose keys begin with prefix. It counts them first and asks, unless
 // yes is set.
 func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) error {
 	n := 0
-	for _, err := range byKey(ctx, s, prefix) {
-		switch {
-		case errors.Is(err, brim.ErrCorrupt): // its bucket stays, and the end of this command tells
-		case err != nil:
-			return err
-		default:
-			n++
-		}
+	err := s.Visit(ctx, prefix, func(store.Entry) bool { n++; return true })
+	if err != nil && !errors.Is(err, brim.ErrCorrupt) { // a damaged bucket stays, and the end of this command tells
+		return err
 	}
 	if n > 0 && !yes {
 		if !a.asks() {
@@ -36,31 +33,17 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 			return usagef("the answer is not yes, so nothing was deleted")
 		}
 	}
-	deleted, damage := 0, error(nil)
 	var keys []string
-	remove := func() error {
-		if err := s.Delete(ctx, keys...); err != nil {
+	damage := s.Visit(ctx, prefix, func(e store.Entry) bool { keys = append(keys, e.Key); return true })
+	if damage != nil && !errors.Is(damage, brim.ErrCorrupt) {
+		return damage
+	}
+	deleted := 0
+	for chunk := range slices.Chunk(keys, pageRows) {
+		if err := s.Delete(ctx, chunk...); err != nil {
 			return fmt.Errorf("%d buckets were deleted, and then: %w", deleted, err)
 		}
-		deleted, keys = deleted+len(keys), keys[:0]
-		return nil
-	}
-	for e, err := range byKey(ctx, s, prefix) {
-		if errors.Is(err, brim.ErrCorrupt) {
-			damage = err
-			break // it comes behind all others
-		}
-		if err != nil {
-			return err
-		}
-		if keys = append(keys, e.Key); len(keys) == pageRows {
-			if err := remove(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := remove(); err != nil {
-		return err
+		deleted += len(chunk)
 	}
 	if err := a.print(map[string]int{"reset": deleted}, fmt.Sprintf("reset: %d", deleted)); err != nil {
 		return err

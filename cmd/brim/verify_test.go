@@ -24,8 +24,6 @@ func filled(t *testing.T) (path string, content []byte) {
 
 func TestVerify(t *testing.T) {
 	path, sound := filled(t)
-	dir := t.TempDir()
-	to := func(name string) string { return filepath.Join(dir, name) }
 	write := func(content []byte) {
 		t.Helper()
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -33,8 +31,6 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	cli(t, "verify", "--store", path).want(t, exitOK, "sound: 3 values", "")
-	cli(t, "verify", "--store", path, "--salvage", to("all.db")).want(t, exitOK, "all 3 values", "")
-	cli(t, "list", "--store", to("all.db")).want(t, exitOK, "gamma", "")
 
 	// Every record of two buckets, in the live page and in free ones.
 	damaged := bytes.Clone(sound)
@@ -53,22 +49,20 @@ func TestVerify(t *testing.T) {
 	cli(t, "list", "--store", path).want(t, exitData, "beta", "left out")
 	cli(t, "state", "beta", "--store", path).want(t, exitOK, "3", "values=2")
 	var report reportJSON
-	r = cli(t, "verify", "--store", path, "--salvage", to("some.db"), "--json")
-	if r.decode(t, &report); r.code != exitData || report.Sound || report.Whole == nil || *report.Whole ||
+	r = cli(t, "verify", "--store", path, "--json")
+	if r.decode(t, &report); r.code != exitData || report.Sound ||
 		len(report.Damage) != 2 || report.Damage[0].Key != "alpha" || report.Intact["brim"] != 1 {
 		t.Errorf("exit status %d, %+v; want both damaged buckets and one intact", r.code, report)
 	}
-	cli(t, "verify", "--store", to("some.db")).want(t, exitOK, "sound: 1 values", "")
 	cli(t, "reset", "alpha", "gamma", "--store", path).want(t, exitOK, "reset: 2", "values=2")
 	cli(t, "verify", "--store", path).want(t, exitOK, "sound: 1 values", "")
 
-	// A key: the file is refused, and the salvage brings back the rest.
+	// A key: the file is refused.
 	damaged = bytes.ReplaceAll(sound, []byte("beta\x01"), []byte("bfta\x01"))
 	write(damaged)
-	cli(t, "list", "--store", path).want(t, exitData, "", `"brim verify --salvage NEW"`)
-	r = cli(t, "verify", "--store", path, "--salvage", to("rest.db"))
-	r.want(t, exitData, "bucket bfta: does not match its checksums, and its key may be wrong", "")
-	cli(t, "list", "--store", to("rest.db")).want(t, exitOK, "alpha", "")
+	cli(t, "list", "--store", path).want(t, exitData, "", "restore the last backup")
+	r = cli(t, "verify", "--store", path)
+	r.want(t, exitData, `file: in the bucket "brim", 3 values were found where 3 with other contents belong`, "")
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
 		t.Errorf("verify has changed the file, %v", err)
 	}
@@ -81,33 +75,17 @@ func TestVerifyRefuses(t *testing.T) {
 	if err := os.WriteFile(other, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
-		t.Fatal(err)
-	}
-	for _, target := range []string{path, other, link} {
-		cli(t, "verify", "--store", path, "--salvage", target).want(t, exitUsage, "", "there is a file of that name")
-	}
+	cli(t, "verify", "--store", "memory:").want(t, exitUsage, "", "bbolt file")
+	cli(t, "verify", "--store", filepath.Join(dir, "none.db")).want(t, exitUnavailable, "", "no such file")
+	cli(t, "verify", "--store", dir).want(t, exitUnavailable, "", "not a regular file")
+	cli(t, "verify", "--store", other).want(t, exitData, "file: it is cut short", "")
 	for name, want := range map[string]string{path: string(sound), other: "theirs"} {
 		if content, err := os.ReadFile(name); err != nil || string(content) != want {
 			t.Errorf("%s was changed, %v", name, err)
 		}
 	}
-	cli(t, "verify", "--store", "memory:").want(t, exitUsage, "", "bbolt file")
-	cli(t, "verify", "--store", path, "--forget", "a").want(t, exitUsage, "", "need --salvage")
-	cli(t, "verify", "--store", filepath.Join(dir, "none.db")).want(t, exitUnavailable, "", "no such file")
-	cli(t, "verify", "--store", dir).want(t, exitUnavailable, "", "not a regular file")
-	cli(t, "verify", "--store", other).want(t, exitData, "", "nothing can be salvaged")
-	cli(t, "verify", "--store", path, "--salvage", filepath.Join(dir, "no", "new.db")).
-		want(t, exitUnavailable, "", "create the directory first")
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 {
-		t.Errorf("the directory holds %v, %v; want three files", entries, err)
-	}
-	for _, e := range entries {
-		if strings.Contains(e.Name(), ".new-") {
-			t.Errorf("%s is left", e.Name())
-		}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("the directory holds %v, %v; want two files", entries, err)
 	}
 }
 
@@ -117,19 +95,14 @@ func TestVerifyJournal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	to := filepath.Join(t.TempDir(), "new.db")
 	cli(t, "verify", "--store", crashed).want(t, exitOK, "sound: ", "")
 	if r := cli(t, "doctor", "--store", crashed); !strings.Contains(r.stdout, "warning: journal: ") {
 		t.Errorf("a journal in use: %+v", r)
 	}
-	cli(t, "verify", "--store", crashed, "--salvage", to).want(t, exitOK, "all 4 values", "")
-	cli(t, "state", "delta", "--store", to).want(t, exitOK, "3", "")
 	if err := os.Remove(crashed + ".journal"); err != nil {
 		t.Fatal(err)
 	}
 	cli(t, "verify", "--store", crashed).want(t, exitData, "journal: is missing", "")
 	cli(t, "doctor", "--store", crashed).want(t, exitBroken, "broken: journal: the journal is missing", "")
 	cli(t, "list", "--store", crashed).want(t, exitUnavailable, "", "put it back")
-	cli(t, "verify", "--store", crashed, "--salvage", to+"2").want(t, exitData, "journal: is missing", "")
-	cli(t, "list", "--store", to+"2").want(t, exitOK, "alpha", "")
 }

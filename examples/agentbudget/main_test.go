@@ -33,7 +33,10 @@ func TestAgent(t *testing.T) {
 			"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed",
 			"buy a license: declined by step", "project: 99.48000000 USD of 100.00000000 USD left",
 		}},
-		{"a", []string{"ask the large model: paid for already", "project: 99.48000000 USD"}},
+		{"a", []string{
+			"ask the large model: paid for already, 0.47000000 USD", "buy a report: failed in an earlier run",
+			"buy a license: declined by step", "project: 99.48000000 USD",
+		}},
 		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96000000 USD"}},
 	} {
 		var out strings.Builder
@@ -44,6 +47,20 @@ func TestAgent(t *testing.T) {
 			if !strings.Contains(out.String(), text) {
 				t.Errorf("task %s printed %q; want %q in it", c.task, out.String(), text)
 			}
+		}
+	}
+}
+
+// TestTwoRunsAtOnce: runs without a name for their task are tasks of their own, also in one second.
+func TestTwoRunsAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.db")
+	for n, left := range []string{"99.48", "98.96"} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"-file", path}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "project: "+left) || strings.Contains(out.String(), "already") {
+			t.Errorf("run %d printed %q; want %s left", n+1, &out, left)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func tokens(in, out int64) spend.Money {
 
 // run holds the most that the call can cost, or as much as the budget still has; streams; and
 // captures the cost of the tokens that came.
-func (s *streams) run(ctx context.Context, id string, c call) error {
+func (s *streams) run(ctx context.Context, id string, c call) (err error) {
 	d, err := s.budget.UpTo(ctx, spend.UpToRequest{
 		Request: spend.Request{ID: id, Account: account, Amount: tokens(c.in, c.mostOut), TTL: holdFor},
 		Least:   tokens(c.in, min(c.mostOut, 500)), // fewer tokens are no answer
@@ -101,7 +101,11 @@ func (s *streams) run(ctx context.Context, id string, c call) error {
 	mostOut := (d.Amount.Minor - c.in*perTokenIn) / perTokenOut
 	fmt.Fprintf(s.out, "%s: %v is held for %d tokens and up to %d more\n", c.name, d.Amount, c.in, mostOut)
 	came, took := int64(0), time.Duration(0)
+	defer func() { err = errors.Join(err, s.settle(ctx, id, c, came, took)) }()
 	for i, part := range c.chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s.sleep(part.after)
 		came, took = min(came+part.tokens, mostOut), took+part.after
 		if came == mostOut {
@@ -116,14 +120,22 @@ func (s *streams) run(ctx context.Context, id string, c call) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// settle captures the cost of the tokens that came, however the stream ended.
+func (s *streams) settle(ctx context.Context, id string, c call, came int64, took time.Duration) error {
 	capture := spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: tokens(c.in, came), Final: true}
-	_, err = s.budget.Capture(ctx, capture)
-	if errors.Is(err, spend.ErrHoldExpired) {
-		// The hold has expired, but the tokens have come and will be on the bill.
-		fmt.Fprintf(s.out, "  the hold expired while it streamed\n")
-		capture.Force = true
-		_, err = s.budget.Capture(ctx, capture)
-	}
+	err := settle(ctx, func(ctx context.Context) error {
+		_, err := s.budget.Capture(ctx, capture)
+		if errors.Is(err, spend.ErrHoldExpired) {
+			// The hold has expired, but the tokens have come and will be on the bill.
+			fmt.Fprintf(s.out, "  the hold expired while it streamed\n")
+			capture.Force = true
+			_, err = s.budget.Capture(ctx, capture)
+		}
+		return err
+	})
 	if err == nil {
 		fmt.Fprintf(s.out, "  %d tokens in %v cost %v\n", came, took, capture.Amount)
 	}

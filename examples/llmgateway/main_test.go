@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
 )
 
 // limit is that of every client: 1,000 tokens at once, and 10 a second after that.
@@ -25,56 +29,111 @@ var limit = brim.Limit{Capacity: 1000, LeakRate: 10}
 type model struct {
 	used    float64
 	status  int
+	silent  bool          // the answer does not say what was used
 	cut     bool          // the answer breaks off
+	dies    bool          // no answer comes
+	running bool          // each event of a stream says what was used until then
+	meets   func()        // runs when a call has come
 	waiting chan struct{} // a call waits until it is closed; nil: none waits
 	calls   atomic.Int64
+	billed  atomic.Int64
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.calls.Add(1)
+	if m.meets != nil {
+		m.meets()
+	}
 	if m.waiting != nil {
 		<-m.waiting
 	}
+	body, _ := io.ReadAll(r.Body)
 	if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Path != "/v1/chat" {
 		http.Error(w, "not the gateway", http.StatusUnauthorized)
 		return
 	}
+	if m.status < 300 {
+		m.billed.Add(int64(m.used))
+	}
+	if m.dies {
+		panic(http.ErrAbortHandler)
+	}
+	usage := fmt.Sprintf(`{"total_tokens": %v}`, m.used)
+	if m.silent || m.status >= 300 {
+		usage = "null"
+	}
 	if m.cut {
 		w.Header().Set("Content-Length", "1000")
 	}
-	w.Header().Set("Content-Type", "application/json")
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(m.status)
+		fmt.Fprintf(w, `{"text": "hello", "usage": %s}`, usage)
+		return
+	}
+	if !bytes.Contains(body, []byte(`"include_usage"`)) {
+		usage = "null"
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(m.status)
-	fmt.Fprintf(w, `{"text": "hello", "usage": {"total_tokens": %v}}`, m.used)
+	for n := range 3 {
+		so := "null"
+		if m.running {
+			so = fmt.Sprintf(`{"total_tokens": %d}`, n+1)
+		}
+		fmt.Fprintf(w, "data: {\"text\": \"hello %d\", \"usage\": %s}\n\n", n, so)
+		_ = http.NewResponseController(w).Flush()
+	}
+	if !m.cut {
+		fmt.Fprintf(w, "data: {\"usage\": %s}\n\ndata: [DONE]\n\n", usage)
+	}
 }
 
-// over returns a gateway to m. The clock of its limits stands.
-func over(t *testing.T, m *model) *gateway {
+// clock is the clock of the limits. It moves only when a test moves it.
+type clock struct{ us atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
+
+// over returns a gateway to m, and the clock of its limits.
+func over(t *testing.T, m *model) (*gateway, *clock) {
 	t.Helper()
-	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
+	c := &clock{}
+	c.us.Store(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	db, err := memory.New(&memory.Options{Clock: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := httptest.NewServer(m)
+	api := httptest.NewUnstartedServer(m)
+	api.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	api.Start()
 	t.Cleanup(api.Close)
 	return &gateway{
 		lim: brim.New(db, nil), limit: limit, upstream: api.URL, key: "secret", client: api.Client(),
-		log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}
+		patience: 10 * time.Second, log: slog.New(slog.DiscardHandler),
+	}, c
 }
 
-// call asks for an answer of at most so many tokens. The body has 30 bytes at most.
-func call(g *gateway, client string, most int) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/v1/chat", strings.NewReader(fmt.Sprintf(`{"max_tokens": %d}`, most)))
+// request asks for an answer of at most so many tokens. The body has 46 bytes at most.
+func request(client string, most int, stream bool) *http.Request {
+	body := fmt.Sprintf(`{"max_tokens": %d}`, most)
+	if stream {
+		body = fmt.Sprintf(`{"max_tokens": %d, "stream": true}`, most)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat", strings.NewReader(body))
 	if client != "" {
 		r.Header.Set("Authorization", "Bearer "+client)
 	}
+	return r
+}
+
+// ask makes a call and returns its answer.
+func ask(g *gateway, client string, most int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	g.ServeHTTP(w, r)
+	g.ServeHTTP(w, request(client, most, false))
 	return w
 }
 
-// level returns the sum of the levels of all buckets.
+// level returns the sum of the levels of all buckets, which must hold nothing.
 func level(t *testing.T, g *gateway) (sum float64) {
 	t.Helper()
 	for e, err := range g.lim.List(t.Context(), "") {
@@ -83,6 +142,9 @@ func level(t *testing.T, g *gateway) (sum float64) {
 		}
 		if strings.Contains(e.Key, "alice") {
 			t.Errorf("the store holds the client's token: %q", e.Key)
+		}
+		if e.Held != 0 {
+			t.Errorf("%v tokens are held after the calls", e.Held)
 		}
 		sum += e.Level
 	}
@@ -99,15 +161,16 @@ func TestGateway(t *testing.T) {
 		level  float64 // of the bucket after the call
 	}{
 		{name: "less than the highest cost", client: "alice", model: &model{used: 120, status: 200}, most: 500, status: 200, level: 120},
+		{name: "more than the highest cost", client: "alice", model: &model{used: 700, status: 200}, most: 500, status: 200, level: 700},
 		{name: "the API refuses", client: "alice", model: &model{used: 120, status: 429}, most: 500, status: 429},
-		{name: "the API's answer is cut off", client: "alice", model: &model{used: 120, status: 200, cut: true}, most: 500, status: 502},
 		{name: "too large", client: "alice", model: &model{status: 200}, most: 1000, status: 413},
 		{name: "no tokens", client: "alice", model: &model{status: 200}, most: 0, status: 400},
+		{name: "far too large", client: "alice", model: &model{status: 200}, most: 1 << 60, status: 400},
 		{name: "no client", model: &model{status: 200}, most: 5, status: 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := over(t, c.model)
-			w := call(g, c.client, c.most)
+			g, _ := over(t, c.model)
+			w := ask(g, c.client, c.most)
 			if w.Code != c.status || w.Code == 200 && !strings.Contains(w.Body.String(), "hello") {
 				t.Errorf("%d, %s; want %d", w.Code, w.Body, c.status)
 			}
@@ -119,39 +182,215 @@ func TestGateway(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the API is away", func(t *testing.T) {
-		g := over(t, &model{})
-		g.upstream = "http://127.0.0.1:1"
-		if w := call(g, "alice", 500); w.Code != http.StatusBadGateway || level(t, g) != 0 {
-			t.Errorf("%d, level %v; want 502, and nothing in the bucket", w.Code, level(t, g))
-		}
-	})
 	t.Run("the store is away", func(t *testing.T) {
 		m := &model{}
-		g := over(t, m)
+		g, _ := over(t, m)
 		g.lim = brim.New(nil, nil)
-		if w := call(g, "alice", 500); w.Code != http.StatusServiceUnavailable || m.calls.Load() != 0 {
+		if w := ask(g, "alice", 500); w.Code != http.StatusServiceUnavailable || m.calls.Load() != 0 {
 			t.Errorf("%d, %d calls; want 503 and none", w.Code, m.calls.Load())
 		}
 	})
+}
+
+// leaver is a client that fails at some write, and then does to the handler what it wants.
+type leaver struct {
+	*httptest.ResponseRecorder
+	writes int // until it leaves
+	leave  func()
+}
+
+func (l *leaver) Write(b []byte) (int, error) {
+	if l.writes--; l.writes < 0 {
+		l.leave()
+		return 0, net.ErrClosed
+	}
+	return l.ResponseRecorder.Write(b)
+}
+
+// TestFaults: whatever fails, no tokens stay held, and the tokens that the API bills are counted.
+// Where nobody can know them, the call counts as its highest cost.
+func TestFaults(t *testing.T) {
+	const most = 500
+	abort := func(func()) { panic(http.ErrAbortHandler) }
+	leaves := func(cancel func()) { cancel() }
+	for _, c := range []struct {
+		name    string
+		model   func(m *model)
+		away    bool                   // the API cannot be reached
+		meets   func(cancel func())    // runs when the call has come to the API
+		write   func(cancel func())    // runs at a write to the client
+		writes  int                    // before that
+		fails   int                    // captures that do not reach the store
+		unknown func(stream bool) bool // whether nobody can know what was billed
+	}{
+		{name: "none"},
+		{name: "the API cannot be reached", away: true},
+		{name: "the API dies without an answer", model: func(m *model) { m.dies = true }, unknown: always},
+		{name: "the answer is cut off", model: func(m *model) { m.cut = true }, unknown: always},
+		{name: "the answer is cut off after a usage", model: func(m *model) { m.cut, m.running = true, true }, unknown: always},
+		{name: "the answer says no usage", model: func(m *model) { m.silent = true }, unknown: always},
+		{name: "the API refuses", model: func(m *model) { m.status = 429 }},
+		{name: "the API fails", model: func(m *model) { m.status = 500 }},
+		{name: "the client leaves before the answer", meets: leaves},
+		{name: "the client leaves at the answer", write: leaves},
+		{name: "the client leaves in the answer", write: leaves, writes: 2},
+		{name: "a write panics", write: abort, unknown: onlyStream},
+		{name: "a write in the answer panics", write: abort, writes: 2, unknown: onlyStream},
+		{name: "the store is away for a while", fails: 3},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stream %v", c.name, stream), func(t *testing.T) {
+				m := &model{used: 120, status: 200}
+				if c.model != nil {
+					c.model(m)
+				}
+				g, clock := over(t, m)
+				if c.away {
+					g.upstream = "http://127.0.0.1:1"
+				}
+				s, err := memory.New(&memory.Options{Clock: clock.now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.lim = brim.New(&away{Store: s, fails: c.fails}, nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.meets != nil {
+					m.meets = func() { c.meets(cancel) }
+				}
+				w := &leaver{ResponseRecorder: httptest.NewRecorder(), writes: 1 << 30}
+				if c.write != nil {
+					w.writes, w.leave = c.writes, func() { c.write(cancel) }
+				}
+				r := request("alice", most, stream).WithContext(ctx)
+				func() {
+					defer func() {
+						if p := recover(); p != nil && p != http.ErrAbortHandler {
+							panic(p)
+						}
+					}()
+					g.ServeHTTP(w, r)
+				}()
+				want := float64(m.billed.Load())
+				if c.unknown != nil && c.unknown(stream) {
+					want = most + float64(r.ContentLength)
+				}
+				if got := level(t, g); got != want {
+					t.Errorf("%v tokens are in the bucket; want %v; the API billed %d", got, want, m.billed.Load())
+				}
+			})
+		}
+	}
+}
+
+func always(bool) bool            { return true }
+func onlyStream(stream bool) bool { return stream }
+
+// away is a store that cannot be reached for some captures.
+type away struct {
+	store.Store
+	fails int
+}
+
+func (s *away) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if s.fails > 0 && op.Hold < 0 {
+		s.fails--
+		return store.State{}, store.ErrUnavailable
+	}
+	return s.Store.Fill(ctx, op)
+}
+
+// TestClientHasGone: a client that has gone before its call is made costs nothing.
+func TestClientHasGone(t *testing.T) {
+	m := &model{used: 120, status: 200}
+	g, _ := over(t, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.ServeHTTP(httptest.NewRecorder(), request("alice", 500, false).WithContext(ctx))
+	if n := m.calls.Load(); n != 0 || level(t, g) != 0 {
+		t.Errorf("%d calls, level %v; want none", n, level(t, g))
+	}
+}
+
+// TestLeaksMeanwhile: a bucket with 400 tokens leaks while a call runs. What has leaked is not given
+// back a second time.
+func TestLeaksMeanwhile(t *testing.T) {
+	m := &model{used: 120, status: 200}
+	g, c := over(t, m)
+	m.meets = func() {
+		if m.calls.Load() == 2 {
+			c.us.Add((100 * time.Second).Microseconds()) // 1,000 units leak, and there are 400
+		}
+	}
+	m.used = 400
+	ask(g, "alice", 500)
+	m.used = 120
+	ask(g, "alice", 500)
+	if got := level(t, g); got != 120 {
+		t.Errorf("%v tokens are in the bucket; the call used 120 when all else had leaked", got)
+	}
+}
+
+// TestStreams: each event comes to the client before the API sends the next.
+func TestStreams(t *testing.T) {
+	next := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for n := range 3 {
+			fmt.Fprintf(w, "data: {\"text\": \"%d\"}\n\n", n)
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+		fmt.Fprint(w, "data: {\"usage\": {\"total_tokens\": 77}}\n\n")
+	}))
+	defer api.Close()
+	g, _ := over(t, &model{})
+	g.upstream = api.URL
+	gateway := httptest.NewServer(g)
+	defer gateway.Close()
+	r, err := http.NewRequest(http.MethodPost, gateway.URL+"/v1/chat", strings.NewReader(`{"max_tokens": 100, "stream": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer alice")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for n := range 3 {
+		for lines.Scan() && lines.Text() == "" {
+		}
+		if want := fmt.Sprintf(`data: {"text": "%d"}`, n); lines.Text() != want {
+			t.Errorf("the client has %q, %v; want %q", lines.Text(), lines.Err(), want)
+		}
+		next <- struct{}{}
+	}
+	for lines.Scan() {
+	}
+	gateway.Close() // waits for the handler
+	if got := level(t, g); got != 77 {
+		t.Errorf("%v tokens are in the bucket; want 77", got)
+	}
 }
 
 // TestCallsAtOnce makes calls at the same time. Each may use its highest cost, so only two fit
 // into the bucket, although all would fit afterwards. Another client is not concerned.
 func TestCallsAtOnce(t *testing.T) {
 	m := &model{used: 10, status: 200, waiting: make(chan struct{})}
-	g := over(t, m)
+	g, _ := over(t, m)
 	codes := make(chan int, 8)
 	var all sync.WaitGroup
 	for range 7 {
-		all.Go(func() { codes <- call(g, "alice", 400).Code })
+		all.Go(func() { codes <- ask(g, "alice", 400).Code })
 	}
 	for range 5 { // the calls that do not fit return at once
 		if code := <-codes; code != http.StatusTooManyRequests {
 			t.Errorf("a call beside two others: %d", code)
 		}
 	}
-	all.Go(func() { codes <- call(g, "bob", 400).Code })
+	all.Go(func() { codes <- ask(g, "bob", 400).Code })
 	close(m.waiting)
 	all.Wait()
 	for range 3 {
@@ -162,8 +401,8 @@ func TestCallsAtOnce(t *testing.T) {
 	if got := level(t, g); got != 30 {
 		t.Errorf("%v tokens are in the buckets; want 10 for each of three calls", got)
 	}
-	if w := call(g, "alice", 400); w.Code != http.StatusOK {
-		t.Errorf("a call when the rest has gone back: %d", w.Code)
+	if w := ask(g, "alice", 400); w.Code != http.StatusOK {
+		t.Errorf("a call when the holds have ended: %d", w.Code)
 	}
 }
 

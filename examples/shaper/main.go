@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			ctx, giveUp := context.WithCancel(ctx)
 			defer time.AfterFunc(patience, giveUp).Stop()
 			defer giveUp()
-			st, err := turns.Wait(ctx, queue, 1)
+			_, err := turns.Wait(ctx, queue, 1)
 			now := time.Now()
 			mu.Lock()
 			defer mu.Unlock()
@@ -76,8 +76,6 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			case errors.Is(err, context.Canceled):
 			case err != nil:
 				failed = err
-			case !st.Accepted:
-				failed = fmt.Errorf("refused at level %v", st.Level)
 			default:
 				released = append(released, now)
 			}

@@ -138,10 +138,7 @@ func (s *sender) send(ctx context.Context, e event) error {
 func (s *sender) wait(ctx context.Context, bucket brim.Bucket) error {
 	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	st, err := s.lim.Wait(ctx, bucket, 1)
-	if err == nil && !st.Accepted {
-		return &brim.OverLimitError{State: st} // at once: the room would come too late
-	}
+	_, err := s.lim.Wait(ctx, bucket, 1) // an OverLimitError at once if the room would come too late
 	return err
 }
 

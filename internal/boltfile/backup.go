@@ -186,5 +186,18 @@ func WriteNew(ctx context.Context, path string, write func(file *os.File) error)
 		}
 		return nil, fileError(hideTemp(err, temp, path))
 	}
-	return c.Values(), fileErrorOrNil(durable.Dir(filepath.Dir(path)))
+	if err := durable.Dir(filepath.Dir(path)); err != nil {
+		return nil, fileError(err)
+	}
+	return c.Values(), nil
+}
+
+// verifyTables checks every page of a file and all of its tables.
+func verifyTables(ctx context.Context, file *os.File) (*Census, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var c Census
+	return &c, verifyAll(ctx, file, info, &c)
 }

@@ -17,7 +17,8 @@ type counted struct {
 	totals  []byte // stored; nil if the table has no meta bucket, or no totals in it
 	inMeta  bool   // the meta bucket has a value
 	found   Totals
-	damaged []Sum // of the damaged values, as they are stored
+	damaged []Sum    // of the damaged values, as they are stored
+	keys    []string // of the damaged values
 }
 
 // of returns the table with that name.
@@ -49,6 +50,7 @@ func (c *Census) Visit(bucket, key, value []byte) {
 	if !ok {
 		s = t.Part(key, value)
 		t.damaged = append(t.damaged, s)
+		t.keys = append(t.keys, string(key))
 	}
 	t.found.Add(s)
 }
@@ -60,23 +62,24 @@ func (c *Census) Err() error {
 		if !t.inMeta {
 			continue
 		}
-		if _, err := t.judge(); err != nil {
+		if err := t.judge(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judge returns the totals of the table if they agree with the values that were found.
-func (t *counted) judge() (totals Totals, err error) {
-	if totals, err = t.DecodeTotals(t.totals); err != nil {
-		return totals, err
+// judge returns an error if the totals of the table do not agree with the values that were found.
+func (t *counted) judge() error {
+	totals, err := t.DecodeTotals(t.totals)
+	if err != nil {
+		return err
 	}
 	if _, _, ok := totals.settle(&t.found, t.damaged); !ok {
-		return totals, Damagef("in the bucket %q, %d values were found where %d with other contents belong",
+		return Damagef("in the bucket %q, %d values were found where %d with other contents belong",
 			t.name, t.found.count, totals.count)
 	}
-	return totals, nil
+	return nil
 }
 
 // Damaged returns the number of damaged values.
@@ -87,6 +90,18 @@ func (c *Census) Damaged() (n int) {
 		}
 	}
 	return n
+}
+
+// DamagedKeys calls f with the key of each damaged value, and the name of its table.
+func (c *Census) DamagedKeys(f func(table, key string)) {
+	for _, t := range c.tables {
+		if !t.inMeta {
+			continue
+		}
+		for _, key := range t.keys {
+			f(string(t.name), key)
+		}
+	}
 }
 
 // Values returns the number of intact values of each table by its name.

@@ -43,19 +43,24 @@ func Unsure(msg string, cause error) error {
 	return &fault{msg: msg, causes: []error{store.ErrUnknownOutcome, cause}}
 }
 
-// errNothingLeft is a cause of damage that leaves nothing to salvage.
-var errNothingLeft = errors.New("nothing is left")
+// Remedies for damage.
+const (
+	// Restore is the remedy for a file that [Open] has opened.
+	Restore = "move the file and its journal away and restore the last backup, which \"brim backup\" or Store.Backup has made"
+	// RestoreJoined is the remedy for the database of an application.
+	RestoreJoined = "restore the last backup of the database"
+)
 
-// WithRemedy returns err with the way to save the rest of the file, if err is damage to it.
-func WithRemedy(err error) error {
-	if !errors.Is(err, store.ErrCorrupt) || errors.Is(err, errNothingLeft) {
+// WithRemedy returns err with a remedy, if err is damage to a file.
+func WithRemedy(err error, remedy string) error {
+	if !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
-	return &fault{
-		msg:    err.Error() + "; \"brim verify --salvage NEW\" writes the readable part to a new file",
-		causes: []error{err},
-	}
+	return &fault{msg: err.Error() + "; " + remedy, causes: []error{err}}
 }
+
+// ErrExists is the error of [WriteNew] if there is a file at its path.
+var ErrExists = errors.New("there is a file of that name; give a new one")
 
 // fileError turns an error about the file into a [store.ErrUnavailable] that tells the remedy.
 func fileError(err error) error {

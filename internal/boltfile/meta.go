@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
-
-	"github.com/brimgo/brim/store"
 )
 
 // The format of a bbolt file, version 2, in the byte order of the machine.
@@ -52,10 +50,7 @@ type meta struct {
 // written; see [File.Close].
 func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 	if size == 0 {
-		return newest, &fault{
-			msg:    "it is empty; restore it, or remove it to begin with no buckets",
-			causes: []error{store.ErrCorrupt, errNothingLeft},
-		}
+		return newest, Damagef("it is empty")
 	}
 	var buf [pageHeader + metaSize]byte
 	if _, err := r.ReadAt(buf[:], 0); err != nil {

@@ -71,7 +71,7 @@ func (f *File) openExisting() error {
 		}
 		info, err := file.Stat()
 		if err == nil && !info.Mode().IsRegular() {
-			err = Unavailable("it is not a regular file; give the path of one", nil)
+			err = errNotRegular
 		}
 		if err == nil {
 			err = lock(file, deadline)
@@ -93,6 +93,8 @@ func (f *File) openExisting() error {
 		}
 	}
 }
+
+var errNotRegular = Unavailable("it is not a regular file; give the path of one", nil)
 
 // lockedError tells the caller whom to look for.
 func lockedError(waited time.Duration) error {

@@ -16,8 +16,8 @@ import (
 //
 // both little-endian. The first tells a damaged value under an intact key, which harms that
 // value alone, from a damaged key, which may hide a value. The second covers the key, so that an
-// intact value under a wrong key is found. Both cover the name, so that a page of a table can be
-// known when the pages that led to it are lost.
+// intact value under a wrong key is found. Both cover the name, so that a page of another table is
+// found.
 //
 // A second bbolt bucket, the name followed by ".meta", holds the [Totals] of the table under the
 // key "state". bbolt keeps so small a bucket inside the page of its parent, which every commit
@@ -115,14 +115,6 @@ func unseal(seed uint32, key, value []byte) (body []byte, s Sum, ok bool) {
 	return body, s, true
 }
 
-// proves reports whether a value that is not whole proves its key: one of the two checksums,
-// each of which covers the key, is right.
-func (t *Table) proves(key, value []byte) bool {
-	stored, body := storedSum(value)
-	s := sum(t.seed, key, body)
-	return body != nil && (s.key == stored.key || s.value == stored.value)
-}
-
 // weight spreads the checksum of a key over 64 bits. It is odd, so that it has an inverse modulo
 // 2^64. The mixing is that of SplitMix64 (Steele, Lea and Flood, 2014).
 func (s Sum) weight() uint64 {
@@ -165,31 +157,6 @@ func (t *Totals) Add(s Sum) {
 func (t *Totals) Remove(s Sum) {
 	w := s.weight()
 	t.count, t.keys, t.values = t.count-1, t.keys-w, t.values-w*uint64(s.value)
-}
-
-// Same reports whether both count the same values.
-func (t *Totals) Same(o *Totals) bool {
-	return t.count == o.count && t.keys == o.keys && t.values == o.values
-}
-
-// Append appends count and sums to b, in 24 bytes.
-func (t *Totals) Append(b []byte) []byte {
-	for _, v := range [...]uint64{t.count, t.keys, t.values} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return b
-}
-
-// totalsSize is the number of bytes that Append appends.
-const totalsSize = 24
-
-// TotalsFrom reads the output of Append from the beginning of b, and returns the rest of b.
-func TotalsFrom(b []byte) (t Totals, rest []byte, ok bool) {
-	if len(b) < totalsSize {
-		return t, nil, false
-	}
-	le := binary.LittleEndian
-	return Totals{count: le.Uint64(b), keys: le.Uint64(b[8:]), values: le.Uint64(b[16:])}, b[totalsSize:], true
 }
 
 // settle compares totals with the values that were found. found counts every damaged value with the
@@ -253,8 +220,9 @@ func (t *Table) Damaged(b *bbolt.Bucket, totals *Totals) map[string]Sum {
 
 // EncodeTotals writes totals as PutTotals stores them.
 func (t *Table) EncodeTotals(buf *[TotalsSize]byte, totals *Totals) {
-	binary.LittleEndian.PutUint64(buf[:], uint64(totals.Time))
-	totals.Append(buf[:8])
+	for i, v := range [...]uint64{uint64(totals.Time), totals.count, totals.keys, totals.values} {
+		binary.LittleEndian.PutUint64(buf[8*i:], v)
+	}
 	t.SealMeta(totalsKey, buf[:])
 }
 
@@ -276,9 +244,10 @@ func (t *Table) DecodeTotals(value []byte) (totals Totals, err error) {
 	if !ok || len(value) != TotalsSize {
 		return totals, Damagef("the totals of the bucket %q are missing or do not match their checksum", t.name)
 	}
-	totals, _, _ = TotalsFrom(body[8:])
-	totals.Time = int64(binary.LittleEndian.Uint64(body))
-	return totals, nil
+	le := binary.LittleEndian
+	return Totals{
+		Time: int64(le.Uint64(body)), count: le.Uint64(body[8:]), keys: le.Uint64(body[16:]), values: le.Uint64(body[24:]),
+	}, nil
 }
 
 // Create makes the table in a database that does not have it.

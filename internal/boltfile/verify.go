@@ -135,16 +135,25 @@ func (f *File) verifyFile() error {
 func verifyPages(
 	ctx context.Context, file *os.File, info os.FileInfo, l Layout, metaOnly bool,
 ) (damaged int, err error) {
-	m, err := readMeta(file, info.Size())
-	if err != nil || metaOnly {
+	if metaOnly {
+		_, err := readMeta(file, info.Size())
 		return 0, err
 	}
 	check := l.NewCheck()
-	if err := (&walker{ctx: ctx, r: file, meta: m, visit: check.Visit}).walk(); err != nil {
-		return 0, err
-	}
-	if err := check.Err(); err != nil {
+	if err := verifyAll(ctx, file, info, check); err != nil {
 		return 0, err
 	}
 	return check.Damaged(), nil
+}
+
+// verifyAll checks every page of a file that nobody writes to, and its content.
+func verifyAll(ctx context.Context, file *os.File, info os.FileInfo, check Check) error {
+	m, err := readMeta(file, info.Size())
+	if err == nil {
+		err = (&walker{ctx: ctx, r: file, meta: m, visit: check.Visit}).walk()
+	}
+	if err == nil {
+		err = check.Err()
+	}
+	return err
 }

@@ -259,7 +259,7 @@ func (f *flaky) Visit(ctx context.Context, prefix string, each func(store.Entry)
 	if f.down.Load() {
 		return store.Wrap("postgres", "list", store.ErrUnavailable)
 	}
-	return store.Visit(ctx, f.Store, prefix, each)
+	return f.Store.Visit(ctx, prefix, each)
 }
 
 func (f *flaky) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {

@@ -64,7 +64,7 @@ func TestPlotIsExact(t *testing.T) {
 			at := func(x float64) (y float64) { // of the record, in pixels
 				moment := begin.Add(time.Duration((x - d.Left) / (d.Right - d.Left) * float64(10*time.Minute)))
 				i := sort.Search(len(changes), func(i int) bool { return changes[i].at.After(moment) }) - 1
-				level := changes[max(0, i)].record.LevelAt(limit.LeakRate, moment.UnixMicro())
+				level := changes[max(0, i)].record.LevelAt(moment.UnixMicro())
 				return d.Bottom - level/top*(d.Bottom-d.Top)
 			}
 			// The record just before and at each of its changes, as points of a line.

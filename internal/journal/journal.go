@@ -24,6 +24,9 @@ var (
 	ErrTooLarge = errors.New("the body is larger than a region of the journal")
 	// ErrUnsure means that the body may have been appended or not. The journal takes no more.
 	ErrUnsure = errors.New("the journal could not be written or synced")
+	// ErrNotRegular means that a link, a directory or a device stands in the place of the journal.
+	// Nothing was written to it.
+	ErrNotRegular = errors.New("the journal is not a regular file")
 	// ErrDamaged means that the journal is not whole.
 	ErrDamaged = errors.New("the journal is damaged")
 	// ErrNewer means that the journal has released what comes after the position. So its user has
@@ -76,13 +79,14 @@ type Journal struct {
 	zeroed   [2]int64 // bytes of each region that were written once
 	failed   error
 	buf      []byte
+	reading  bool // nothing is written
 }
 
 // start is the position of the first frame.
 var start = Position{Generation: 1}
 
 // newSuffix makes the name of a journal until it is whole. A file with that name was left by a
-// process that has ended: Open removes it, and Create overwrites it.
+// process that has ended: Open and Create remove it.
 const newSuffix = ".new"
 
 // Create makes an empty journal at path, durable with its name. If a file is there, the error is
@@ -101,11 +105,12 @@ func Create(path string, o *Options) (_ *Journal, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	file, err := os.OpenFile(path+newSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	name := path + newSuffix
+	_ = os.Remove(name)
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // O_EXCL follows no link
 	if err != nil {
 		return nil, err
 	}
-	name := path + newSuffix
 	defer func() {
 		if err != nil {
 			_ = file.Close()
@@ -142,8 +147,34 @@ func Create(path string, o *Options) (_ *Journal, err error) {
 	if err := durable.Dir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	j.file, err = os.OpenFile(path, os.O_RDWR, 0)
+	j.file, err = openFile(path, os.O_RDWR)
 	return j, err
+}
+
+// openFile opens the file at path. It follows no link: whoever can write to the directory could
+// otherwise have a file changed that only this program can write to.
+func openFile(path string, flag int) (file *os.File, err error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, fmt.Errorf("%w: it is a symbolic link", ErrNotRegular)
+	case !info.Mode().IsRegular():
+		return nil, ErrNotRegular
+	}
+	if file, err = os.OpenFile(path, flag, 0); err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	if err == nil && !os.SameFile(info, opened) {
+		err = fmt.Errorf("%w: another file took its place", ErrNotRegular)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // firstPage returns the content of the first page of the file.
@@ -157,11 +188,24 @@ func (j *Journal) firstPage() []byte {
 }
 
 // Open opens the journal at path. Its user calls [Journal.Replay] before anything else. If there is
-// no file, the error is [fs.ErrNotExist]. Open also removes what is left of a Create that did not
+// no file, the error is [fs.ErrNotExist]. It follows no link. Open also removes what is left of a Create that did not
 // end.
-func Open(path string) (_ *Journal, err error) {
+func Open(path string) (*Journal, error) {
 	_ = os.Remove(path + newSuffix) // it does no harm if it stays
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	return open(path, os.O_RDWR)
+}
+
+// OpenToRead is Open for a journal that stays as it is. Its user may call Replay and Close.
+func OpenToRead(path string) (*Journal, error) {
+	j, err := open(path, os.O_RDONLY)
+	if err == nil {
+		j.reading = true
+	}
+	return j, err
+}
+
+func open(path string, flag int) (_ *Journal, err error) {
+	file, err := openFile(path, flag)
 	if err != nil {
 		return nil, err
 	}

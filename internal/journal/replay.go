@@ -13,7 +13,8 @@ import (
 // journal goes on after the last frame.
 //
 // An earlier process may have ended between a write and its sync, or a sync may have failed. So
-// Replay makes durable whatever it has read, before it returns.
+// Replay makes durable whatever it has read, before it returns, unless the journal was opened by
+// [OpenToRead].
 //
 // An error of fn ends the replay and is returned as it is. The other errors are [ErrDamaged],
 // [ErrNewer] and those of the file system.
@@ -139,6 +140,9 @@ func (j *Journal) torn(data []byte) error {
 // settle writes what was replayed once more, and syncs it. What follows is filled with zeros
 // before it is used.
 func (j *Journal) settle(begin Position, data []byte) error {
+	if j.reading {
+		return nil
+	}
 	n := j.end.Offset - begin.Offset
 	if n > 0 {
 		if _, err := j.file.WriteAt(data[:n], j.at(begin.Generation, begin.Offset)); err != nil {

@@ -29,16 +29,8 @@ func (c *changed) add(name string) *group {
 }
 
 // None reports whether there are no changes.
-func (c *Changes) None() bool { return len(c.Tables()) == 0 }
-
-// Tables returns the names of the tables that change.
-func (c *Changes) Tables() (names []string) {
-	for _, t := range c.tables {
-		if len(t.list) > 0 {
-			names = append(names, t.table)
-		}
-	}
-	return names
+func (c *Changes) None() bool {
+	return !slices.ContainsFunc(c.tables, func(t *changed) bool { return len(t.list) > 0 })
 }
 
 // Append appends the changes to b, for a journal. All numbers are uvarints, and the size of each

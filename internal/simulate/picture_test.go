@@ -33,7 +33,7 @@ func TestLevelsAreExact(t *testing.T) {
 					t.Fatal(err)
 				}
 				after := record
-				after.Level, after.Time = record.LevelAt(limit.LeakRate, e.At.UnixMicro()), e.At.UnixMicro()
+				after.Level, after.Time = record.LevelAt(e.At.UnixMicro()), e.At.UnixMicro()
 				records = append(records, after)
 			},
 		})
@@ -53,7 +53,7 @@ func TestLevelsAreExact(t *testing.T) {
 			}
 			level := 0.0
 			if i > 0 {
-				level = records[i-1].LevelAt(limit.LeakRate, at)
+				level = records[i-1].LevelAt(at)
 			}
 			want := bottom - level/(1.15*limit.Capacity)*(bottom-top) // the axis has room above the capacity
 			if got, ok := height(drawn, x); ok && math.Abs(got-want) > 1 {

@@ -28,9 +28,9 @@ type Options struct {
 	// Name is the beginning of the names of the ledger's bbolt buckets; "" means [DefaultName].
 	// It must differ from the Name of the store's options.
 	Name string
-	// Clock replaces the system's clock, for tests and for replaying logs. It must be safe for
-	// concurrent use. Nil means wall time, read by New and carried forward by the monotonic
-	// clock. Whatever the clock, the time of an account never runs back.
+	// Clock replaces the ledger's clock, for tests and for replaying logs. It must be safe for
+	// concurrent use. If Clock is nil, the ledger reads the clock of the store; see
+	// [bolt.Options]. Whatever the clock, the time of an account never runs back.
 	Clock func() time.Time
 }
 
@@ -69,9 +69,16 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if len(name) > 64 {
 		return nil, errors.New("Name is longer than 64 bytes")
 	}
-	l := &Ledger{file: s.File(), tables: s.Tables(), clock: clock.New(o.Clock), names: namesOf(name)}
+	l := &Ledger{file: s.File(), tables: s.Tables(), clock: s.Clock(), names: namesOf(name)}
+	if o.Clock != nil {
+		l.clock = clock.New(clock.Options{Source: o.Clock})
+	}
 	if err := l.create(); err != nil {
-		return nil, boltfile.WithRemedy(err)
+		remedy := boltfile.RestoreJoined
+		if l.file.Owned() {
+			remedy = boltfile.Restore
+		}
+		return nil, boltfile.WithRemedy(err, remedy)
 	}
 	var err error
 	l.combiner, err = combine.New(l.flush, &combine.Options{

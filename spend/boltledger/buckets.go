@@ -57,8 +57,7 @@ func (n *names) create(tx *bbolt.Tx) error {
 type buckets struct {
 	*names
 	accounts, requests *memtable.Table
-	lost               bool      // accounts may be lost: see lostKey
-	known              []account // that the job has read
+	known              []ledger.Account // that the job has read
 }
 
 func (n *names) open(v *memtable.View) (*buckets, error) {
@@ -69,10 +68,7 @@ func (n *names) open(v *memtable.View) (*buckets, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &buckets{
-		names: n, accounts: v.Table(n.accounts), requests: v.Table(n.requests),
-		lost: v.Tx().Bucket(n.accounts.MetaName()).Get(lostKey) != nil,
-	}, nil
+	return &buckets{names: n, accounts: v.Table(n.accounts), requests: v.Table(n.requests)}, nil
 }
 
 // run decides a job and stores its changes. The error of the job itself is a jobError.
@@ -107,19 +103,14 @@ func (b *buckets) apply(c *ledger.Changes) error {
 		w := &p.writes[i]
 		w.table.Put(w.key, w.group, w.value)
 	}
-	for _, a := range p.accounts { // last, because the planning has changed what they own
-		key := prefix(a.Key, ofState)
-		b.accounts.Put(key, len(key), encodeAccount(a).seal(b.names.accounts, key))
-	}
 	return nil
 }
 
 // plan lists the writes of a job.
 type plan struct {
 	*buckets
-	accounts []*account // that are stored with new content or new totals
-	writes   []planned
-	dropped  int // the first writes, which drop has planned
+	writes  []planned
+	dropped int // the first writes, which drop has planned
 }
 
 // planned is a value to store, or to remove if it is nil.
@@ -134,83 +125,53 @@ type planned struct {
 // before any of its changes are stored.
 func (b *buckets) plan(c *ledger.Changes) (p *plan, err error) {
 	p = &plan{buckets: b}
-	for i := range c.Accounts {
-		a, err := p.account(c.Accounts[i].Key)
-		if err != nil {
-			return nil, err
-		}
-		a.State, a.NextExpiry = c.Accounts[i].State, c.Accounts[i].NextExpiry
-	}
 	for _, d := range c.Drop {
 		err = cmp.Or(err, p.drop(d))
 	}
 	p.dropped = len(p.writes)
+	for i := range c.Accounts {
+		a := &c.Accounts[i]
+		_, damage := p.stored(a.Key)
+		err = cmp.Or(err, damage)
+		p.put(a.Key, prefix(a.Key, ofState), encodeAccount(a))
+	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		err = cmp.Or(err, p.create(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e)))
+		p.put(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e))
 		if e.Part != e.Seq {
 			at := newEncoder()
 			at.int(e.At)
-			err = cmp.Or(err, p.create(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at))
+			p.put(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
 		}
 	}
 	for i := range c.Requests {
-		r := &c.Requests[i]
-		err = cmp.Or(err, p.add(p.answer(r), nil, nil)) // the job has looked for the ID and found none
+		p.writes = append(p.writes, p.answer(&c.Requests[i])) // the job has looked for the ID and found none
 	}
 	for i := range c.Spends {
 		r, rerr := b.decodeRequest([]byte(c.Spends[i].ID), b.request([]byte(c.Spends[i].ID)))
 		if err = cmp.Or(err, rerr); err == nil {
 			r.Spend = c.Spends[i].Spend
 			w := p.answer(r)
-			err = p.add(w, p.old(&w), nil)
+			err = p.replace(w, p.old(&w))
 		}
 	}
 	for _, h := range c.Opened {
-		err = cmp.Or(err, p.create(h.Account, holdKey(h), newEncoder()))
+		p.put(h.Account, holdKey(h), newEncoder())
 	}
 	for _, h := range c.Closed {
-		err = cmp.Or(err, p.remove(h.Account, holdKey(h)))
+		w := planned{table: b.accounts, key: holdKey(h), group: len(h.Account) + 2}
+		err = cmp.Or(err, p.replace(w, p.old(&w)))
 	}
 	return p, err
 }
 
-// account returns the account with that name, to be stored.
-func (p *plan) account(name string) (*account, error) {
-	for _, a := range p.accounts {
-		if a.Key == name {
-			return a, nil
-		}
-	}
-	a, err := p.stored(name)
-	if err != nil {
-		return nil, err
-	}
-	p.accounts = append(p.accounts, &a)
-	return &a, nil
-}
-
-// create plans to store a value of an account under a key that is new: the number of an entry is
-// higher than those of all others, and a hold that is open already has an earlier expiry. To look
-// for an earlier value would take as long as all other work of a plan.
-func (p *plan) create(name string, key []byte, value *encoder) error {
-	owner, err := p.account(name)
-	if err != nil {
-		return err
-	}
-	w := planned{table: p.buckets.accounts, key: key, group: len(name) + 2}
-	w.value = value.seal(w.table.Table, key)
-	return p.add(w, nil, owner)
-}
-
-// remove plans to remove a value of an account.
-func (p *plan) remove(name string, key []byte) error {
-	owner, err := p.account(name)
-	if err != nil {
-		return err
-	}
-	w := planned{table: p.buckets.accounts, key: key, group: len(name) + 2}
-	return p.add(w, p.old(&w), owner)
+// put plans to store a value of an account. The job has read the account's working set, and every
+// other key is new: the number of an entry is higher than those of all others, and a hold that is
+// open already has an earlier expiry. To look for an earlier value would take as long as all other
+// work of a plan.
+func (p *plan) put(account string, key []byte, value *encoder) {
+	t := p.buckets.accounts
+	p.writes = append(p.writes, planned{t, key, len(account) + 2, value.seal(t.Table, key)})
 }
 
 // answer returns the write of a request.
@@ -230,27 +191,19 @@ func (p *plan) old(w *planned) []byte {
 	return w.table.Get(w.key, w.group)
 }
 
-// add adds a write, unless it replaces or removes a damaged value. It keeps the totals of the owner
-// right; that of a request is nil.
-func (p *plan) add(w planned, old []byte, owner *account) error {
-	t := w.table.Table
+// replace plans a write, unless it replaces or removes a damaged value.
+func (p *plan) replace(w planned, old []byte) error {
 	if old != nil {
-		if d := open("a value", t, w.key, old); d.err != nil {
+		if d := open("a value", w.table.Table, w.key, old); d.err != nil {
 			return d.err
 		}
-	}
-	if owner != nil && old != nil {
-		owner.owned.Remove(t.Part(w.key, old))
-	}
-	if owner != nil && w.value != nil {
-		owner.owned.Add(t.Part(w.key, w.value))
 	}
 	p.writes = append(p.writes, w)
 	return nil
 }
 
 // stored returns an account. A missing account has no State.
-func (b *buckets) stored(name string) (a account, err error) {
+func (b *buckets) stored(name string) (a ledger.Account, err error) {
 	for i := range b.known {
 		if b.known[i].Key == name {
 			return b.known[i], nil
@@ -263,15 +216,11 @@ func (b *buckets) stored(name string) (a account, err error) {
 }
 
 // look reads an account.
-func (b *buckets) look(name string) (account, error) {
+func (b *buckets) look(name string) (ledger.Account, error) {
 	key := prefix(name, ofState)
 	v := b.accounts.Get(key, len(key))
-	if v == nil && b.lost {
-		return account{}, boltfile.Damagef("the account is not in the file, and accounts were lost when the file was " +
-			"salvaged; \"brim verify --salvage NEW --forget-lost\" lets it begin anew")
-	}
 	if v == nil {
-		return account{Account: ledger.Account{Key: name}}, nil
+		return ledger.Account{Key: name}, nil
 	}
 	return b.decodeAccount(name, key, v)
 }
@@ -288,17 +237,13 @@ func (p *plan) drop(d ledger.Drop) error {
 	start := prefix(d.Account, ofEntries)
 	c, t := p.buckets.accounts.Ascend(start, start), p.buckets.accounts
 	for k, v := c.Next(); k != nil && numberAt(k[len(start):]) <= d.At; k, v = c.Next() {
-		owner, err := p.account(d.Account)
-		if err != nil {
-			return err
-		}
 		e, err := p.decodeEntry(k, v)
 		if err == nil {
-			err = p.add(planned{table: t, key: bytes.Clone(k), group: len(start)}, v, owner)
+			p.writes = append(p.writes, planned{table: t, key: bytes.Clone(k), group: len(start)})
 		}
 		if err == nil && e.Part != e.Seq {
 			date := entryKey(e.Account, ofDates, e.Dated, e.Seq)
-			err = p.add(planned{table: t, key: date, group: len(start)}, t.Get(date, len(start)), owner)
+			err = p.replace(planned{table: t, key: date, group: len(start)}, t.Get(date, len(start)))
 		}
 		if err != nil {
 			return err

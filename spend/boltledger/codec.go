@@ -10,13 +10,7 @@ import (
 )
 
 // The first byte of every value. The checksums of a [boltfile.Table] end it.
-const (
-	format = 1
-	// formatWithheld marks an account or a request whose damaged content a salvage has left out.
-	// Its body is empty. It keeps the account from beginning anew, and the request from being
-	// decided twice.
-	formatWithheld = 0
-)
+const format = 1
 
 // encoder writes a value: integers of variable length, and strings after their length.
 type encoder struct{ b []byte }
@@ -63,9 +57,6 @@ func open(kind string, t *boltfile.Table, key, value []byte) *decoder {
 	switch {
 	case !ok || len(body) == 0:
 		d.err = boltfile.Damagef("%s does not match its checksums", kind)
-	case body[0] == formatWithheld:
-		d.err = boltfile.Damagef("%s was damaged when the file was salvaged, and waits for a decision of the operator; "+
-			"\"brim verify --salvage NEW --forget KEY\" begins without it", kind)
 	case body[0] != format:
 		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, body[0], format)
 	default:
@@ -169,28 +160,16 @@ func entryKey(account string, letter byte, at, seq int64) []byte {
 	return number(number(prefix(account, letter), at), seq)
 }
 
-// account is an account as it is stored: with the totals of its other values, so that the loss of
-// one of them can be told.
-type account struct {
-	ledger.Account
-	owned boltfile.Totals // of all values of the account but the working set itself
-}
-
-func encodeAccount(a *account) *encoder {
+func encodeAccount(a *ledger.Account) *encoder {
 	e := newEncoder()
 	e.bytes(a.State)
 	e.int(a.NextExpiry)
-	e.b = a.owned.Append(e.b)
 	return e
 }
 
-func (n *names) decodeAccount(name string, key, value []byte) (account, error) {
+func (n *names) decodeAccount(name string, key, value []byte) (ledger.Account, error) {
 	d := open("an account", n.accounts, key, value)
-	a := account{Account: ledger.Account{Key: name, State: d.bytes(), NextExpiry: d.int()}}
-	var ok bool
-	if a.owned, d.b, ok = boltfile.TotalsFrom(d.b); !ok {
-		d.fail()
-	}
+	a := ledger.Account{Key: name, State: d.bytes(), NextExpiry: d.int()}
 	return a, d.end()
 }
 

@@ -16,8 +16,8 @@
 // request, send the request again with the same ID.
 //
 // Package bolt describes the journal, the checksums and the damage that keeps a file from opening.
-// The ledger protects its values in the same way, and each account counts its own values, too. A
-// decision that needs a damaged value answers [github.com/brimgo/brim/store.ErrCorrupt], and all
-// others go on. The command "brim verify --salvage NEW" carries over the accounts that are whole,
-// and withholds the others: they answer ErrCorrupt until the operator decides.
+// The ledger protects its values in the same way. A decision that needs a damaged value answers
+// [github.com/brimgo/brim/store.ErrCorrupt], and all others go on. The remedy is the last backup of
+// the file, see Store.Backup of package bolt: an account that began anew would spend its money
+// twice.
 package boltledger

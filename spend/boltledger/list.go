@@ -91,7 +91,7 @@ func (b *buckets) list(start, after string, limit int) (list []ledger.Account, e
 		case err != nil:
 			list = append(list, ledger.Account{Key: account})
 		case a.State != nil:
-			list = append(list, a.Account)
+			list = append(list, a)
 		}
 	}
 	return list, nil

@@ -33,8 +33,7 @@ func (s *snapshot) Now() int64                 { return s.now }
 func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
 
 func (s *snapshot) Account(key string) (ledger.Account, error) {
-	a, err := s.stored(key)
-	return a.Account, err
+	return s.stored(key)
 }
 
 func (s *snapshot) Request(id string) (*ledger.Request, error) {

@@ -13,8 +13,9 @@
 // account and expiry. Package spend applies the rules, so all ledgers decide
 // alike.
 //
-// Times are microseconds since the Unix epoch on the ledger's clock. Amounts are
-// minor units of a currency.
+// Times are microseconds since the Unix epoch on the ledger's clock. They may be
+// negative. No hold expires at 0: where an expiry may be missing, 0 stands for
+// none. Amounts are minor units of a currency.
 package ledger
 
 import "context"

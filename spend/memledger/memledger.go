@@ -21,8 +21,11 @@ const backend = "memledger"
 // Options adjust a [Ledger]. A nil *Options means all defaults.
 type Options struct {
 	// Clock replaces the system's clock, for tests and for replaying logs. It must
-	// be safe for concurrent use. The default is wall time at New, carried forward
-	// by the monotonic clock.
+	// be safe for concurrent use. If Clock is nil, the ledger follows the wall clock,
+	// and time in which the machine was suspended counts. If the wall clock is set
+	// back by at most [store.DefaultMaxSkew], the ledger's time does not run back: it
+	// runs at half speed until both are equal. If it is set back by more, the time of
+	// new accounts jumps back with it, and other accounts keep their own.
 	Clock func() time.Time
 }
 
@@ -59,7 +62,7 @@ func New(o *Options) *Ledger {
 		o = &Options{}
 	}
 	return &Ledger{
-		clock:    clock.New(o.Clock),
+		clock:    clock.New(clock.Options{Source: o.Clock, MaxSkew: store.DefaultMaxSkew}),
 		turn:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
 		requests: make(map[string]*ledger.Request),

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
@@ -113,7 +114,7 @@ func TestClose(t *testing.T) {
 		if err := other.Decide(t.Context(), idle("account")); err != nil {
 			t.Errorf("another ledger over the same store: %v", err)
 		}
-		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
+		if _, err := paging.All(t.Context(), s, ""); err != nil {
 			t.Errorf("the store: %v", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
@@ -74,7 +75,7 @@ func TestRights(t *testing.T) {
 	if err != nil || !results[0].Accepted {
 		t.Errorf("apply: %+v, %v", results, err)
 	}
-	if entries, err := s.Scan(t.Context(), "", "", 10); err != nil || len(entries) != 1 {
+	if entries, err := paging.All(t.Context(), s, ""); err != nil || len(entries) != 1 {
 		t.Errorf("scan: %v, %v", entries, err)
 	}
 	if _, err := s.Prune(t.Context()); err != nil {

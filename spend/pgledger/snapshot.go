@@ -50,9 +50,10 @@ func (b *batch) Request(id string) (*ledger.Request, error) {
 	return b.requests[id], b.fail(err)
 }
 
-// first and last bound the times that a statement compares with the server's.
+// first and last bound the times that a statement compares with the server's. The earliest window
+// of the earliest clock begins 2^53 microseconds and 100 years before 1970.
 const (
-	first = -2_000_000_000_000_000 // in the year 1906
+	first = -20_000_000_000_000_000 // in the year 1336
 	last  = 200_000_000_000_000_000
 )
 

@@ -121,7 +121,7 @@ func badCases() (list []badCase) {
 	}
 	for name, dated := range map[string]func(now time.Time) time.Time{
 		"in the future": func(now time.Time) time.Time { return now.Add(time.Second) },
-		"in 1969":       func(time.Time) time.Time { return time.Unix(-1, 0) },
+		"in 1683":       func(time.Time) time.Time { return time.UnixMicro(-1<<53-1).AddDate(-1, 0, 0) },
 		"in 12026":      func(now time.Time) time.Time { return now.AddDate(10_000, 0, 0) },
 		"long ago":      wrapped,
 	} {
@@ -241,7 +241,7 @@ func badUpkeep() (list []badCase) {
 		"beyond the scale":    {spend.ErrAmount, spend.RuleLimit{Rule: "month", Amount: spend.Money{Minor: 1, Currency: "EUR:3"}}},
 		"another currency":    {spend.ErrCurrency, spend.RuleLimit{Rule: "month", Amount: spend.Money{Minor: 1, Currency: "USD"}}},
 		"a currency of 10 MB": {spend.ErrCurrency, spend.RuleLimit{Rule: "month", Amount: spend.Money{Minor: -1, Currency: megabytes}}},
-		"an end in 1969":      {spend.ErrRequest, spend.RuleLimit{Rule: "month", Amount: money(1), Until: time.Unix(-1, 0)}},
+		"an end in 2256":      {spend.ErrRequest, spend.RuleLimit{Rule: "month", Amount: money(1), Until: time.UnixMicro(1<<53).AddDate(1, 0, 0)}},
 		"an end long ago":     {spend.ErrRequest, spend.RuleLimit{Rule: "month", Amount: money(1), Until: wrapped(time.Unix(1_800_000_000, 0))}},
 	} {
 		add("SetLimits: "+name, c.want, func(b *badInput) error {

@@ -185,7 +185,11 @@ func (s *sequence) exported() error {
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
-		sums[e.Name] += e.Used.Minor
+		if at := e.At.UnixMicro(); at <= s.model.gone[e.Name] {
+			return fmt.Errorf("export: entry %d of account %s is left; Prune must have removed it", e.Seq, e.Name)
+		} else if at > s.model.pruned[e.Name] {
+			sums[e.Name] += e.Used.Minor
+		}
 	}
 	for _, account := range s.accounts {
 		used := int64(0)
@@ -195,7 +199,7 @@ func (s *sequence) exported() error {
 			}
 		}
 		if sums[account] != used {
-			return fmt.Errorf("export: the entries of account %s amount to %d; want %d", account, sums[account], used)
+			return fmt.Errorf("export: the entries of account %s that Prune keeps amount to %d; want %d", account, sums[account], used)
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ const (
 	losesHolds            fault = "lets no hold expire"
 	neverDrops            fault = "keeps entries that were dropped"
 	dropsTooMuch          fault = "drops entries that still count"
+	timesFrom1970         fault = "keeps entries of times before 1970 as of 1970"
 	losesTags             fault = "keeps entries without tags"
 	losesSpendAmounts     fault = "keeps entries without the amount with which their spend began"
 	losesCredits          fault = "keeps credits without the parts that rules counted"
@@ -89,6 +90,9 @@ var broken = []brokenCase{
 	{losesHolds, "a hold expires without a background job"},
 	{neverDrops, "pruning changes no answer"},
 	{dropsTooMuch, "pruning changes no answer"},
+	{neverDrops, "prune beside an idle account"},
+	{dropsTooMuch, "a rule that leaves and comes back"},
+	{timesFrom1970, "a clock before 1970"},
 	{losesTags, "history explains"},
 	{losesSpendAmounts, "the first amount decides"},
 	{losesCredits, "a credit makes room where a rule counts it"},

@@ -90,6 +90,10 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		for i := range c.Drop {
 			c.Drop[i].At = math.MaxInt64
 		}
+	case timesFrom1970:
+		for i := range c.Entries {
+			c.Entries[i].At, c.Entries[i].Dated = max(0, c.Entries[i].At), max(0, c.Entries[i].Dated)
+		}
 	case losesTags:
 		for i := range c.Entries {
 			c.Entries[i].Tags = nil

@@ -1,6 +1,7 @@
 package spendtest
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,7 +22,9 @@ type model struct {
 	own    map[string]own    // limits of accounts, by account and rule
 	frozen map[string]string // reasons, by account
 	moves  []modelMove
-	pruned map[string]int64 // entries of this date and before are gone, by account
+	pruned map[string]int64 // entries of this date and before may be gone, by account
+	gone   map[string]int64 // entries of this date and before are gone, by account
+	last   map[string]int64 // a decision on the account, and mostly the last one
 }
 
 // own is an account's own limits for a rule.
@@ -46,14 +49,18 @@ type modelSpend struct {
 
 type modelPart struct{ at, held, taken, refunded int64 }
 
+// level is the content of a leaky bucket, as a decision has written it. It never changes.
 type level struct {
 	units float64
 	at    int64
+	rate  float64 // of the time since then, whatever the rate is by now
+	until int64   // then the rate is later; 0 if that is not known
+	later float64
 }
 
 // modelRule is a rule of the model.
 type modelRule struct {
-	kind       string // rolling, day, single, lifetime, count, counted (a count for each day), leaky
+	kind       string // rolling, day, month, year, single, lifetime, count, counted (a count for each day), leaky
 	name       string
 	limit      int64
 	most       int64 // of an account's own limit
@@ -73,6 +80,7 @@ func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
 		own: make(map[string]own), frozen: make(map[string]string), pruned: make(map[string]int64),
+		gone: make(map[string]int64), last: make(map[string]int64),
 	}
 }
 
@@ -85,6 +93,10 @@ func (r modelRule) rule() spend.Rule {
 		rule = spend.Rolling(r.name, m, width)
 	case "day":
 		rule = spend.Calendar(r.name, m, spend.Day, time.FixedZone("fixed", int(r.offset/1e6)))
+	case "month":
+		rule = spend.Calendar(r.name, m, spend.Month, time.UTC)
+	case "year":
+		rule = spend.Calendar(r.name, m, spend.Year, time.UTC)
 	case "single":
 		rule = spend.PerTransaction(r.name, m)
 	case "lifetime":
@@ -223,11 +235,43 @@ func (m *model) rate(r modelRule, account string, t int64) float64 {
 }
 
 func (m *model) leaked(r modelRule, account string, t int64) float64 {
-	l := m.levels[account+" "+r.name]
-	if l == nil {
-		return 0
+	if l := m.levels[account+" "+r.name]; l != nil {
+		return l.left(t)
 	}
-	return max(0, l.units-m.rate(r, account, t)*(float64(t-l.at)/1e6))
+	return 0
+}
+
+// left returns the units that are left at t.
+func (l level) left(t int64) float64 {
+	if l.until != 0 && l.until <= t {
+		return level{units: level{units: l.units, at: l.at, rate: l.rate}.left(l.until), at: l.until, rate: l.later}.left(t)
+	}
+	return max(0, l.units-l.rate*(float64(t-l.at)/1e6))
+}
+
+// decided writes the levels of the leaky rules of a process that decides about accounts at t. The
+// time until then leaks at the rate of the last decision.
+func (m *model) decided(rules []modelRule, accounts []string, t int64) {
+	for _, account := range accounts {
+		for _, r := range rules {
+			if r.kind != "leaky" {
+				continue
+			}
+			l := level{units: m.leaked(r, account, t), at: t, rate: m.rate(r, account, t)}
+			if end := m.own[account+" "+r.name].until; t < end {
+				l.until, l.later = end, m.rate(r, account, end)
+			}
+			m.levels[account+" "+r.name] = &l
+		}
+	}
+}
+
+// asked does as decided for a question, which writes nothing, until the result is called.
+func (m *model) asked(rules []modelRule, accounts []string, t int64) (written func()) {
+	before := m.levels
+	m.levels = maps.Clone(before)
+	m.decided(rules, accounts, t)
+	return func() { m.levels = before }
 }
 
 // pour fills the leaky rules with money used at t, or drains them if n is
@@ -246,10 +290,9 @@ func (m *model) pourInto(r modelRule, account string, n, t int64) {
 	if r.kind != "leaky" || n == 0 {
 		return
 	}
-	// A drain of an empty bucket changes nothing: by a slower rate it is not empty.
-	if left := m.leaked(r, account, t); left > 0 || n > 0 {
-		m.levels[account+" "+r.name] = &level{max(0, left+float64(n)), t}
-	}
+	l := *m.levels[account+" "+r.name] // written by the decision at t
+	l.units = max(0, l.units+float64(n))
+	m.levels[account+" "+r.name] = &l
 }
 
 // overfills reports whether n more units at t are too many for the leaky bucket of a rule in one of

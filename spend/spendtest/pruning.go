@@ -66,7 +66,8 @@ func (s *sequence) prune() error {
 	return nil
 }
 
-// prune notes up to which date the ledger has removed the entries of each account.
+// prune notes up to which date the ledger may have removed the entries of each account, and up to
+// which date it must have removed them. It keeps more of them for rules that have not decided since.
 func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 	for _, r := range rules {
 		switch r.kind {
@@ -89,10 +90,14 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 			}
 		}
 		m.pruned[account] = max(m.pruned[account], upto)
+		// A leaky rule keeps the entries since its last decision, if a hold has expired since.
+		if !slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" }) {
+			m.gone[account] = max(m.gone[account], min(upto, m.last[account]-keep))
+		}
 	}
 }
 
-// gone reports whether Prune may have removed entries of a date from one of the accounts.
-func (m *model) gone(accounts []string, date int64) bool {
+// mayBeGone reports whether Prune may have removed entries of a date from one of the accounts.
+func (m *model) mayBeGone(accounts []string, date int64) bool {
 	return slices.ContainsFunc(accounts, func(account string) bool { return date <= m.pruned[account] })
 }

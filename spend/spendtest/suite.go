@@ -44,7 +44,7 @@ func cases() (all []testCase) {
 	for _, group := range [][]testCase{
 		ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases(), limitCases(),
 		creditCases(), amountCases(), valueCases(), keyCases(), togetherCases(), exportCases(), scaleCases(),
-		badInputCases(), raceCases(), crashCases(),
+		badInputCases(), raceCases(), crashCases(), rateCases(), pruningCases(), timeCases(),
 	} {
 		all = append(all, group...)
 	}

@@ -26,6 +26,7 @@ func (s *sequence) together() error {
 		if a.Err != nil {
 			return a.Err
 		}
+		s.model.decided(s.rules, spends[i].accounts, now)
 		if err := s.judge(a.Decision, spends[i], n, n, 1); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.ID, err)
 		}

@@ -49,6 +49,7 @@ func (s *sequence) setLimit() error {
 		return fmt.Errorf("a limit was declined")
 	}
 	s.model.own[key] = o
+	s.model.decided(s.rules, []string{account}, now)
 	return nil
 }
 

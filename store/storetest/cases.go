@@ -64,7 +64,7 @@ func (r *runner) run(s step) {
 	r.t.Helper()
 	var before []store.Entry
 	if s.changesNothing() {
-		before = r.scan()
+		before = r.rows()
 	}
 	ctx := r.t.Context()
 	switch s.action {
@@ -104,15 +104,15 @@ func (r *runner) run(s step) {
 		}
 	case doRows:
 		var got []string
-		for _, e := range r.scan() {
+		for _, e := range r.rows() {
 			got = append(got, strings.TrimPrefix(e.Key, r.prefix))
 		}
 		if !slices.Equal(got, s.rows) {
-			r.errorf("Scan lists %q, want %q", got, s.rows)
+			r.errorf("Visit visits %q, want %q", got, s.rows)
 		}
 	}
 	if s.changesNothing() {
-		if after := r.scan(); !slices.Equal(before, after) {
+		if after := r.rows(); !slices.Equal(before, after) {
 			r.errorf("the call changed a bucket:\nbefore %+v\n after %+v", before, after)
 		}
 	}
@@ -157,7 +157,7 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 		until = at.Add(want.blocked)
 	}
 	same := got.Accepted == want.accepted && got.Full == want.full &&
-		got.Level == want.level && got.Held == want.held && got.Spilled == want.spilled &&
+		got.Level == want.level && got.Held == want.held && got.Spilled == want.spilled && got.Drained == want.drained &&
 		retryMatches(got.RetryAfter, want.retry) && got.At.Equal(at) && got.BlockedUntil.Equal(until)
 	if limit != (store.Limit{}) && (got.Capacity != limit.Capacity || got.LeakRate != limit.LeakRate) {
 		same = false
@@ -185,13 +185,10 @@ func (r *runner) checkRead(b store.Bucket, filled store.State) {
 	}
 }
 
-// scan lists the buckets of the case, with times in UTC so that entries can be compared.
-func (r *runner) scan() []store.Entry {
+// rows lists the buckets of the case by key, with times in UTC so that entries can be compared.
+func (r *runner) rows() []store.Entry {
 	r.t.Helper()
-	got, err := r.st.Scan(r.t.Context(), r.prefix, "", 100)
-	if err != nil {
-		r.errorf("Scan: %v", err)
-	}
+	got := entriesOf(r.t, r.st, r.prefix)
 	for i := range got {
 		got[i].At = got[i].At.UTC()
 		if !got[i].BlockedUntil.IsZero() {

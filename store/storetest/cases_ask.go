@@ -13,7 +13,7 @@ var askCases = []testCase{
 		steps: []step{
 			ask(10).ok(0), ask(11).no(0, never), rows(),
 			try(8).ok(8), ask(2).ok(8), ask(3).no(8, time.Second), ask(3).after(time.Second).ok(7),
-			ask(3).limit(4, 2).no(6, 5*time.Second/2), read().is(7), readLast().limit(10, 1).is(7),
+			ask(3).limit(4, 2).no(7, 3*time.Second), read().is(7), readLast().limit(10, 1).is(7),
 			try(3).full(10), ask(0).ok(10), ask(1).no(10, time.Second),
 		},
 	},
@@ -68,9 +68,10 @@ var operatorCases = []testCase{
 		why: "a block by an operator keeps everybody out until its end, and leaves level, held units, time and limit",
 		steps: []step{
 			try(8).ok(8), hold(1).ok(8).held(1),
-			block(10*time.Second).limit(7, 2).after(2 * time.Second).ok(4).held(1).blocked(10 * time.Second),
+			block(10*time.Second).limit(7, 2).after(2 * time.Second).ok(6).held(1).blocked(10 * time.Second),
 			readLast().limit(10, 1).is(6).held(1).blocked(10 * time.Second),
-			try(1).no(6, 10*time.Second).held(1).blocked(10 * time.Second),
+			read().after(-time.Second).is(7).held(1).blocked(11 * time.Second),
+			try(1).after(time.Second).no(6, 10*time.Second).held(1).blocked(10 * time.Second),
 			fillup(1).no(7, 10*time.Second).held(1).blocked(10 * time.Second),
 			release(1).ok(7).blocked(10 * time.Second),
 			try(10).after(10 * time.Second).full(10),
@@ -127,7 +128,7 @@ var operatorCases = []testCase{
 		name: "unblock of a bucket without a block", c: 10, r: 1,
 		why: "there is nothing to lift: no row appears, and time and limit stay",
 		steps: []step{
-			unblock().limit(0, 0).ok(0), rows(), try(8).ok(8), unblock().limit(7, 2).after(time.Second).ok(6).same(),
+			unblock().limit(0, 0).ok(0), rows(), try(8).ok(8), unblock().limit(7, 2).after(time.Second).ok(7).same(),
 			readLast().limit(10, 1).is(7),
 		},
 	},

@@ -23,7 +23,7 @@ var blockCases = []testCase{
 		why: "the bucket is blocked before BlockedUntil, and no longer at that time",
 		steps: []step{
 			try(16).full(16), try(1).penalty(2*time.Minute).no(16, 2*time.Minute).blocked(2 * time.Minute),
-			drain(16).ok(0).blocked(2 * time.Minute),
+			drain(16).ok(0).took(16).blocked(2 * time.Minute),
 			try(1).after(2*time.Minute-time.Microsecond).no(0, time.Microsecond).blocked(time.Microsecond),
 			read().after(time.Microsecond).is(0), try(16).full(16),
 		},
@@ -52,7 +52,7 @@ var blockCases = []testCase{
 		steps: []step{
 			hold(4).ok(0).held(4), try(5).ok(5).held(4),
 			try(2).penalty(time.Minute).no(5, time.Minute).held(4).blocked(time.Minute),
-			try(0).ok(5).held(4).blocked(time.Minute), drain(1).ok(4).held(4).blocked(time.Minute),
+			try(0).ok(5).held(4).blocked(time.Minute), drain(1).ok(4).took(1).held(4).blocked(time.Minute),
 			release(1).ok(4).held(3).blocked(time.Minute), capture(1, 1).ok(5).held(2).blocked(time.Minute),
 			always(1).ok(6).held(2).blocked(time.Minute), fillup(1).no(7, time.Minute).held(2).blocked(time.Minute),
 			read().is(7).held(2).blocked(time.Minute), try(1).no(7, time.Minute).held(2).blocked(time.Minute),
@@ -80,7 +80,7 @@ var blockCases = []testCase{
 		why: "a call with a penalty blocks nothing if its amount goes in",
 		steps: []step{
 			try(8).penalty(time.Minute).ok(8), always(5).penalty(time.Minute).full(13),
-			drain(20).penalty(time.Minute).ok(0),
+			drain(20).penalty(time.Minute).ok(0).took(13),
 			try(0).penalty(time.Minute).ok(0), read().is(0),
 		},
 	},
@@ -100,7 +100,7 @@ var blockCases = []testCase{
 		steps: []step{
 			try(8).ok(8),
 			try(5).limit(8, 1).penalty(time.Second).after(2*time.Second).no(6, 3*time.Second).blocked(time.Second),
-			readLast().limit(10, 1).is(6).blocked(time.Second), read().limit(10, 4).is(0).blocked(time.Second),
+			readLast().limit(10, 1).is(6).blocked(time.Second), read().limit(10, 4).is(6).blocked(time.Second),
 		},
 	},
 	{

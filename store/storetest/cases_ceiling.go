@@ -32,7 +32,7 @@ var ceilingCases = []testCase{
 			"the bucket leaks",
 		steps: []step{
 			// 6 went in on top of 14, and nobody has put units in since.
-			try(14).ok(14), try(6).ok(20), try(-6).ceiling(14).since(5 * time.Second).after(5 * time.Second).ok(9),
+			try(14).ok(14), try(6).ok(20), try(-6).ceiling(14).since(5 * time.Second).after(5 * time.Second).ok(9).took(6),
 		},
 	},
 	{
@@ -41,7 +41,7 @@ var ceilingCases = []testCase{
 		steps: []step{
 			try(14).ok(14), try(6).ok(20), try(1).after(time.Second).ok(20),
 			try(-6).ceiling(14).since(5*time.Second).after(4*time.Second).no(16, never),
-			drain(1).ok(15), try(-6).ceiling(14).since(5 * time.Second).ok(9),
+			drain(1).ok(15).took(1), try(-6).ceiling(14).since(5 * time.Second).ok(9).took(6),
 		},
 	},
 	{
@@ -59,7 +59,7 @@ var ceilingCases = []testCase{
 		steps: []step{
 			try(14).ok(14), try(6).ok(20), try(1).ok(21),
 			try(-6).ceiling(14).since(-time.Hour).after(-time.Hour).no(21, never),
-			drain(1).ok(20), try(-6).ceiling(14).since(-time.Hour).ok(14),
+			drain(1).ok(20).took(1), try(-6).ceiling(14).since(-time.Hour).ok(14).took(6),
 		},
 	},
 	{
@@ -67,8 +67,8 @@ var ceilingCases = []testCase{
 		why: "a negative amount in mode IfFits stops at an empty bucket, and is refused if the level that it " +
 			"leaves is above the capacity",
 		steps: []step{
-			try(4).ok(4), try(-1).ok(3), try(-10).ok(0), always(25).full(25), try(-1).no(25, 14*time.Second),
-			try(-15).ok(10),
+			try(4).ok(4), try(-1).ok(3).took(1), try(-10).ok(0).took(3), always(25).full(25), try(-1).no(25, 14*time.Second),
+			try(-15).ok(10).took(15),
 		},
 	},
 }

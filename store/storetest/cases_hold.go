@@ -6,6 +6,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// fractions are variables because the compiler adds constants without rounding.
+var fractions = []float64{0.7, 0.1, 0.3}
+
 var holdCases = []testCase{
 	{
 		name: "held units do not leak", c: 10, r: 1,
@@ -62,6 +65,27 @@ var holdCases = []testCase{
 		},
 	},
 	{
+		name: "holds of fractions", c: 1, r: 0,
+		why: "sums of fractions are rounded, and yet accepted holds end by their own amounts, in any order, and leave 0",
+		steps: []step{
+			hold(fractions[0]).ok(0).held(fractions[0]), hold(fractions[1]).ok(0).held(fractions[0] + fractions[1]),
+			release(fractions[0]).ok(0).held(fractions[0] + fractions[1] - fractions[0]), release(fractions[1]).ok(0),
+			release(fractions[1]).fails(store.ErrNotHeld), hold(1).full(0).held(1), release(1).ok(0),
+			hold(10_000).limit(20_000, 0).ok(0).held(10_000), hold(fractions[2]).limit(20_000, 0).ok(0).held(10_000 + fractions[2]),
+			release(10_000).limit(20_000, 0).ok(0).held(10_000 + fractions[2] - 10_000),
+			release(fractions[2]).ok(0), hold(1).full(0).held(1), capture(1, fractions[2]).ok(fractions[2]),
+		},
+	},
+	{
+		name: "a hold that is too small", c: 10, r: 0,
+		why: "it could get lost in the rounding that the end of a hold allows for, beside the capacity last written too",
+		steps: []step{
+			always(1).limit(1<<40, 0).ok(1), hold(3).fails(store.ErrInvalidAmount), hold(4).ok(1).held(4),
+			hold(3).ok(1).held(7), release(7).ok(1), always(1).limit(1<<40, 0).ok(2),
+			apply(hold(4).on("b"), hold(3)).fails(store.ErrInvalidAmount), rows("a"),
+		},
+	},
+	{
 		name: "Fillup beside a hold", c: 10, r: 1,
 		why: "a Fillup fills the bucket up to the capacity less the held units",
 		steps: []step{
@@ -75,7 +99,7 @@ var holdCases = []testCase{
 		steps: []step{
 			fill(store.IfFits, 4, 6).full(4).held(6),
 			fill(store.IfFits, 1, 1).after(time.Second).no(3, time.Second).held(6),
-			fill(store.Always, 3, 2).full(6).held(8), fill(store.Always, -6, 1).ok(0).held(9),
+			fill(store.Always, 3, 2).full(6).held(8), fill(store.Always, -6, 1).ok(0).took(6).held(9),
 		},
 	},
 	{

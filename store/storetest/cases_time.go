@@ -23,7 +23,7 @@ var timeCases = []testCase{
 		name: "clock back and forth", c: 10, r: 1,
 		why: "a write on a clock that is behind must not set the time back, or the same seconds would leak again",
 		steps: []step{
-			fillup(10).full(10), drain(1).after(-4 * time.Minute).ok(9).ahead(4 * time.Minute),
+			fillup(10).full(10), drain(1).after(-4 * time.Minute).ok(9).took(1).ahead(4 * time.Minute),
 			always(1).full(10).ahead(4 * time.Minute), try(1).after(4*time.Minute).no(10, time.Second),
 			hold(1).after(-time.Minute).no(10, time.Minute+time.Second).ahead(time.Minute),
 			fillup(1).spill(10, 1, time.Minute+time.Second).ahead(time.Minute),
@@ -37,7 +37,7 @@ var timeCases = []testCase{
 			always(90).ok(90), always(1).after(-time.Microsecond).ok(91).ahead(time.Microsecond),
 			always(1).after(-63 * time.Microsecond).ok(92).ahead(64 * time.Microsecond),
 			hold(1).after(-448 * time.Microsecond).ok(92).held(1).ahead(512 * time.Microsecond),
-			drain(1).after(-487 * time.Microsecond).ok(91).held(1).ahead(999 * time.Microsecond),
+			drain(1).after(-487 * time.Microsecond).ok(91).took(1).held(1).ahead(999 * time.Microsecond),
 			apply(always(1).ok(92).held(1).ahead(999 * time.Microsecond)),
 			read().after(999 * time.Microsecond).is(92).held(1), read().after(64 * time.Microsecond).is(91).held(1),
 		},
@@ -56,7 +56,7 @@ var timeCases = []testCase{
 		steps: []step{
 			try(5).ok(5), read().after(-maxSkew - time.Microsecond).is(5), try(1).ok(6),
 			read().after(time.Second).is(5),
-			hold(2).ok(5).held(2), drain(1).after(-time.Hour).ok(4).held(2),
+			hold(2).ok(5).held(2), drain(1).after(-time.Hour).ok(4).took(1).held(2),
 			read().after(2 * time.Second).is(2).held(2),
 			release(2).after(-time.Hour).ok(4),
 		},

@@ -34,6 +34,17 @@ var txnCases = []testCase{
 		},
 	},
 	{
+		name: "a question beside fills", c: 10, r: 1,
+		why: "the amount that is only asked must fit together with the others, and does not go in",
+		steps: []step{
+			apply(try(4).ok(4), ask(5).on("b").ok(0)), rows("a"),
+			refuse(try(4).no(4, 0), ask(11).on("b").no(0, never)), refuse(ask(1).on("b").no(0, 0), try(8).no(4, 2*time.Second)),
+			refuse(try(4).no(4, 0), ask(3).no(4, time.Second)), refuse(ask(3).no(4, 0), try(4).no(4, time.Second)),
+			rows("a"), apply(ask(2).ok(8), try(4).ok(8)), apply(try(1).ok(9), ask(1).ok(9)), read().is(9), rows("a"),
+			refuse(ask(2).no(9, time.Second), hold(1).on("b").no(0, 0)), rows("a"),
+		},
+	},
+	{
 		name: "amounts for one key that never fit", c: 10, r: 1,
 		why: "each amount would fit in time, but their sum exceeds the capacity; a finite wait would make the " +
 			"client retry for ever",
@@ -54,7 +65,7 @@ var txnCases = []testCase{
 			),
 			rows("a", "b"),
 			apply(
-				capture(4, 1).ok(1), fillup(9).on("b").spill(10, 2, 9*time.Second), drain(1).on("b").ok(9),
+				capture(4, 1).ok(1), fillup(9).on("b").spill(10, 2, 9*time.Second), drain(1).on("b").ok(9).took(1),
 				always(20).on("c").full(20),
 			),
 		},

@@ -31,7 +31,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 	decisions := make([]decision, len(txn))
 	steps := make([]modelBucket, len(txn)) // each bucket after its operation
 	refused := false
-	for i, op := range txn {
+	for i, op := range tried(txn) {
 		b, dec := now[op.Key].decide(op, d.m.clock, d.open(op, now[op.Key], got, i, lone))
 		if dec.notHeld {
 			if !errors.Is(got.Err, store.ErrNotHeld) {
@@ -66,6 +66,24 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 		d.refuse(t, txn, got, before, decisions)
 		return
 	}
+	if slices.ContainsFunc(txn, asks) && !lone {
+		for k, b := range before {
+			now[k] = b
+		}
+		for i, op := range txn {
+			if asks(op) {
+				continue
+			}
+			b, dec := now[op.Key].decide(op, d.m.clock, func(*big.Int) (bool, bool) { return true, false })
+			b.there = b.there || dec.wrote
+			now[op.Key], steps[i], decisions[i] = b, b, dec
+		}
+		for i, op := range txn {
+			if asks(op) {
+				steps[i], decisions[i] = now[op.Key], decision{accepted: true, spilled: zero}
+			}
+		}
+	}
 	for i, op := range txn {
 		d.compare(t, op, got.States[i], steps[i], decisions[i])
 		d.checkRetry(t, op, txn[i:i+1], got.States[i], steps[i], decisions[i])
@@ -77,19 +95,44 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 	}
 }
 
-// refuse compares a refused transaction. It must leave the buckets unchanged, except for blocks
-// and for times that are not believed.
+func asks(op store.Op) bool { return op.Mode == store.Ask }
+
+// tried returns the operations of a transaction as the decision takes them: those that ask must fit
+// as well.
+func tried(txn store.Txn) store.Txn {
+	try := slices.Clone(txn)
+	for i := range try {
+		if asks(try[i]) {
+			try[i].Mode = store.IfFits
+		}
+	}
+	return try
+}
+
+// refuse compares a refused transaction. It must leave the buckets unchanged, except for blocks,
+// for times that are not believed, and for the time at an old rate.
 func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[string]modelBucket, decisions []decision) {
 	left := make(map[string]modelBucket)
+	sums := make(map[string]float64)
+	never := false
+	for _, op := range txn {
+		left[op.Key] = before[op.Key]
+		sums[op.Key] += op.Amount + op.Hold
+		never = never || op.Limit != (store.Limit{}) && sums[op.Key] > op.Capacity
+	}
 	for i, op := range txn {
-		b, ok := left[op.Key]
-		if !ok {
-			b = before[op.Key]
+		b := left[op.Key]
+		if asks(op) {
+			continue
 		}
 		if op.Amount != 0 || op.Hold != 0 {
 			var wrote bool
 			b, wrote = b.believed(d.m.clock)
 			b.there = b.there || wrote
+			if !never && op.Limit != (store.Limit{}) {
+				b, wrote = b.endOldRate(op.Limit, max(b.time, d.m.clock))
+				b.there = b.there || wrote
+			}
 		}
 		if op.BlockFor != 0 && decisions[i].refused {
 			var wrote bool
@@ -115,7 +158,7 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 			continue
 		}
 		var ops []store.Op // all on the same bucket: RetryAfter is the wait until they fit together
-		for _, other := range txn {
+		for _, other := range tried(txn) {
 			if other.Key == op.Key {
 				ops = append(ops, other)
 			}
@@ -161,21 +204,25 @@ func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket
 	}
 	seen, _ := b.believed(d.m.clock)
 	now := max(seen.time, d.m.clock)
-	level := seen.leaked(op.LeakRate, now)
+	level := seen.leaked(now)
+	drained := zero
+	if dec.drained != nil {
+		drained = dec.drained
+	}
 	var until time.Time
 	if seen.until > now {
 		until = time.UnixMicro(seen.until)
 	}
 	ok := got.Accepted == dec.accepted && d.near(got.Level, level, b, op) && d.near(got.Held, b.held, b, op) &&
-		d.near(got.Spilled, dec.spilled, b, op) && got.At.Equal(time.UnixMicro(now)) && got.BlockedUntil.Equal(until) &&
+		d.near(got.Spilled, dec.spilled, b, op) && d.near(got.Drained, drained, b, op) && got.At.Equal(time.UnixMicro(now)) && got.BlockedUntil.Equal(until) &&
 		got.Capacity == op.Capacity && got.LeakRate == op.LeakRate
 	if got.Full != dec.full && !(d.in.inexact && d.nearRim(level, b, op)) {
 		ok = false
 	}
 	if !ok {
-		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, accepted %v, full %v, at %v, blocked "+
+		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, drained %v, accepted %v, full %v, at %v, blocked "+
 			"until %v",
-			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), dec.accepted, dec.full,
+			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), approx(drained), dec.accepted, dec.full,
 			time.UnixMicro(now).UTC(), until.UTC())
 	}
 }
@@ -216,13 +263,15 @@ func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.S
 		}
 		return
 	}
+	b, _ = b.believed(d.m.clock)                          // a question leaves a time that is not believed
+	b, _ = b.endOldRate(op.Limit, max(b.time, d.m.clock)) // the wait is by the rate of the call
 	slack := 0.0
 	if d.in.inexact {
 		n := float64(len(ops))
 		slack = 2*b.slack + 8*ulp(op.Capacity, approx(b.level), approx(b.held), n*op.Amount, n*op.Hold)
 	}
 	if got.RetryAfter == store.Never {
-		if b.wouldFit(ops, d.m.clock+math.MaxInt64/1000, -slack) {
+		if b.wouldFit(ops, store.MaxTime-1, -slack) {
 			t.Fatalf("%+v would fit in time, but has RetryAfter Never", ops)
 		}
 		return

@@ -22,7 +22,7 @@ func (s *suite) conservation(t *testing.T) {
 	for i, limit := range []store.Limit{
 		{Capacity: 0.3, LeakRate: 0.1}, {Capacity: 99.9, LeakRate: 1e3 / 7}, {Capacity: 1e6 / 3, LeakRate: 1e-3},
 	} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v at %v", limit.Capacity, limit.LeakRate), func(t *testing.T) {
 			st, clock := s.at(t)
 			b := limit.For("b")
 			rng := rand.New(rand.NewPCG(uint64(i), 9))

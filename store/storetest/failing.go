@@ -24,7 +24,7 @@ func (s *suite) failing(t *testing.T) {
 					for i := range 8 {
 						key := []string{"hot", fmt.Sprint(g % 4)}[i%2]
 						if g%4 == 0 {
-							release := store.Op{Bucket: limit.For(key), Hold: -1, Mode: store.Always}
+							release := store.Op{Bucket: limit.For(key), Hold: -4, Mode: store.Always}
 							if _, err := st.Fill(ctx, release); !errors.Is(err, store.ErrNotHeld) {
 								t.Errorf("release of units that are not held: %v, want ErrNotHeld", err)
 							}
@@ -57,7 +57,7 @@ func (s *suite) failing(t *testing.T) {
 		st := s.real(t)
 		limit := store.Limit{Capacity: 10}
 		try := func(key string, n float64) store.Op { return store.Op{Bucket: limit.For(key), Amount: n} }
-		release := store.Op{Bucket: limit.For("b"), Hold: -1, Mode: store.Always}
+		release := store.Op{Bucket: limit.For("b"), Hold: -4, Mode: store.Always}
 		res, err := st.Apply(t.Context(),
 			store.Txn{try("a", 6)},
 			store.Txn{try("a", 6)},
@@ -115,7 +115,7 @@ func (s *suite) unsupported(t *testing.T) {
 		{Bucket: b, Amount: 1, Mode: store.Clamp},
 		{Bucket: b, Amount: 1, Mode: store.Always},
 		{Bucket: b, Hold: 1},
-		{Bucket: b, Amount: 1, Hold: -1, Mode: store.Always},
+		{Bucket: b, Amount: 1, Hold: -4, Mode: store.Always},
 		{Bucket: b, Amount: 1, Ceiling: 5},
 		{Bucket: b, Amount: -1, Ceiling: 5, CeilingAt: time.Now()},
 		{Bucket: b, Amount: 11, BlockFor: time.Hour},
@@ -142,7 +142,7 @@ func (s *suite) unsupported(t *testing.T) {
 			t.Errorf("Apply of %+v: %+v, %v; want errors.ErrUnsupported", op, res, err)
 		}
 	}
-	if got := listed(t, st, "", 10); len(got) != 0 {
+	if got := visited(t, st, ""); len(got) != 0 {
 		t.Errorf("unsupported operations left buckets %q, want none", got)
 	}
 }

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +61,7 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		}
 	case askFromRead:
 		if op.Mode == store.Ask && now > r.Time {
-			r.Level, r.Time = r.LevelAt(op.LeakRate, now), now
+			r.Level, r.Time = r.LevelAt(now), now
 		}
 	case askIgnoresHeld:
 		if op.Mode == store.Ask {
@@ -84,10 +83,9 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		if op.Mode == store.Always && op.Amount > 0 && op.Hold == 0 {
 			op.Mode = store.Clamp
 		}
-	case oldRate:
-		if r.Limit != (store.Limit{}) && now > r.Time {
-			r.Level = max(0, r.Level-float64(r.LeakRate*(float64(now-r.Time)/1e6)))
-			r.Time = now
+	case callersRate:
+		if r.Limit != (store.Limit{}) {
+			r.LeakRate = op.LeakRate
 		}
 	}
 	return op
@@ -196,6 +194,28 @@ func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err er
 		}
 	case spilledLost:
 		st.Spilled = 0
+	case drainedLost:
+		st.Drained = 0
+	case refusalKeepsRate:
+		if refused && before.LeakRate != op.LeakRate {
+			*r, e = before, 0
+		}
+	case refusalPutsRateOff:
+		if refused && before.Limit != (store.Limit{}) && op.Amount+op.Hold > op.Capacity {
+			r.Level, r.Time, r.Limit, e = st.Level, max(before.Time, now), op.Limit, store.Write
+		}
+	case losesAmounts:
+		if level := before.LevelAt(now); st.Accepted && op.Amount > 0 && level+op.Amount == level {
+			r.Level, st.Level = level, level
+		}
+	case holdsToTheBit:
+		if op.Hold < 0 {
+			if r.Held = before.Held + op.Hold; r.Held < 0 {
+				*r = before
+				return store.State{}, 0, store.ErrNotHeld
+			}
+			st.Held = r.Held
+		}
 	}
 	return st, e, err
 }
@@ -218,6 +238,14 @@ func (s *refStore) misreport(res store.Result) store.Result {
 		}
 	}
 	return res
+}
+
+// misreadTxn applies a fault to the operations of a transaction.
+func (s *refStore) misreadTxn(txn store.Txn) store.Txn {
+	if s.fault != askMembersGoIn || txn.Asks() {
+		return txn
+	}
+	return tried(txn)
 }
 
 // limitOf returns the limit by which the store reads b.
@@ -252,36 +280,24 @@ func (s *refStore) remove(key string) {
 	delete(s.disk.records, s.keyed(key))
 }
 
-// paged returns one page of a listing.
-func (s *refStore) paged(entries []store.Entry, prefix, after string, limit int, now int64) []store.Entry {
+// matches reports whether a visit of prefix visits key.
+func (s *refStore) matches(key, prefix string) bool {
 	switch s.fault {
-	case unorderedScan:
-		slices.Reverse(entries)
-	case scanIncludesAfter:
-		if r, ok := s.disk.records[after]; ok && strings.HasPrefix(after, prefix) {
-			entries = append([]store.Entry{{Key: after, State: r.State(store.Limit{}, now, s.maxSkew())}}, entries...)
-		}
-	case scanShortPage:
-		limit = max(1, limit-1)
-	case scanIgnoresPrefix:
-		folded := strings.ToLower(prefix)
-		for k, r := range s.disk.records {
-			if k > after && !strings.HasPrefix(k, prefix) && strings.HasPrefix(strings.ToLower(k), folded) {
-				entries = append(entries, store.Entry{Key: k, State: r.State(store.Limit{}, now, s.maxSkew())})
-			}
-		}
-		slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
-	case fullOnRead:
-		for i := range entries {
-			entries[i].Full = entries[i].Level+entries[i].Held >= entries[i].Capacity
-		}
+	case visitsAnyPrefix:
+		return true
+	case foldsPrefix:
+		return strings.HasPrefix(strings.ToLower(key), strings.ToLower(prefix))
 	}
-	return entries[:min(limit, len(entries))]
+	return strings.HasPrefix(key, prefix)
 }
 
 // misvisited applies a fault to the buckets of a visit.
 func (s *refStore) misvisited(entries []store.Entry) []store.Entry {
 	switch s.fault {
+	case fullOnRead:
+		for i := range entries {
+			entries[i].Full = entries[i].Level+entries[i].Held >= entries[i].Capacity
+		}
 	case visitsTwice:
 		if len(entries) > 1000 {
 			entries = append(entries, entries[0])

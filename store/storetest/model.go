@@ -33,6 +33,7 @@ type decision struct {
 	refused        bool // not accepted, in mode IfFits
 	notHeld        bool
 	spilled        *big.Int
+	drained        *big.Int // nil: none
 	wrote          bool
 }
 
@@ -101,13 +102,36 @@ func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 	return b, true
 }
 
-// leaked returns the level at a time that is not before the bucket's time.
-func (b modelBucket) leaked(rate float64, now int64) *big.Int {
+// leaked returns the level at a time that is not before the bucket's time. Past time leaks at the
+// rate last written.
+func (b modelBucket) leaked(now int64) *big.Int {
 	if now == b.time {
 		return b.level
 	}
-	gone := new(big.Int).Mul(perMicro(rate), big.NewInt(now-b.time))
+	gone := new(big.Int).Mul(perMicro(b.limit.LeakRate), big.NewInt(now-b.time))
 	return larger(zero, sub(b.level, gone))
+}
+
+// endOldRate returns the bucket at the time now under a limit with another rate than the one last
+// written, and reports whether the rate is another.
+func (b modelBucket) endOldRate(limit store.Limit, now int64) (modelBucket, bool) {
+	if b.limit == (store.Limit{}) || b.limit.LeakRate == limit.LeakRate {
+		return b, false
+	}
+	b.level, b.time, b.limit = b.leaked(now), now, limit
+	b.slack += 2 * ulp(limit.Capacity, b.slack, approx(b.level))
+	return b, true
+}
+
+// heldAfter returns the held units after a change by hold units.
+func (b modelBucket) heldAfter(hold *big.Int, capacity float64) (held *big.Int, ok bool) {
+	held = add(b.held, hold)
+	rounding := quanta(max(capacity, b.limit.Capacity) * 0x1p-40)
+	switch {
+	case hold.Sign() >= 0 || held.Cmp(rounding) >= 0:
+		return held, true
+	}
+	return zero, add(held, rounding).Sign() >= 0
 }
 
 // rim returns the units that the bucket may contain after op.
@@ -136,17 +160,23 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 		}
 		return b, decision{accepted: true, spilled: zero, wrote: wrote}
 	}
+	if op.Limit == (store.Limit{}) { // the limit last written
+		if op.Limit = b.limit; b.limit == (store.Limit{}) {
+			notHeld := op.Amount > 0 || op.Hold < 0
+			return b, decision{accepted: !notHeld, notHeld: notHeld, spilled: zero}
+		}
+	}
 	if op.Amount == 0 && op.Hold == 0 {
 		return b, decision{accepted: true, spilled: zero}
 	}
 	amount, hold := quanta(op.Amount), quanta(op.Hold)
-	missing := new(big.Int).Neg(add(b.held, hold))
-	if held, sure := open(missing); hold.Sign() < 0 && (sure && missing.Sign() > 0 || !sure && !held) {
+	held, ok := b.heldAfter(hold, op.Capacity)
+	if !ok {
 		return b, decision{notHeld: true, spilled: zero}
 	}
 	b, skewed := b.believed(clock)
 	now := max(b.time, clock)
-	leaked := b.leaked(op.LeakRate, now)
+	leaked := b.leaked(now)
 	d := decision{spilled: zero, wrote: skewed}
 
 	over := sub(add(leaked, b.held, amount, hold), rim(op, now))
@@ -167,13 +197,20 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	nothing := op.Amount < 0 && op.Hold == 0 && leaked.Sign() == 0
 	if (d.accepted || op.Mode == store.Clamp) && !nothing {
 		b.level, b.time, b.limit = after, now, op.Limit
-		b.held = larger(zero, add(b.held, hold))
+		b.held = held
 		b.slack += 2 * ulp(op.Capacity, op.Amount, op.Hold, b.slack, approx(after), approx(b.held))
 		d.wrote = true
 	}
-	d.refused = op.Mode == store.IfFits && !d.accepted
+	if amount.Sign() < 0 {
+		d.drained = sub(leaked, after)
+	}
+	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && op.Amount+op.Hold <= op.Capacity {
+		var wrote bool
+		b, wrote = b.endOldRate(op.Limit, now)
+		d.wrote = d.wrote || wrote
+	}
 	puts := op.Hold > 0 || op.Hold == 0 && op.Amount > 0
-	atRim := add(b.leaked(op.LeakRate, now), b.held).Cmp(quanta(op.Capacity)) >= 0
+	atRim := add(after, b.held).Cmp(quanta(op.Capacity)) >= 0
 	switch {
 	case op.Mode == store.Clamp:
 		d.full = puts && (!fits || atRim)
@@ -195,7 +232,7 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 	end := now + op.BlockFor.Microseconds()
 	if op.BlockFor == store.UntilEmpty {
 		rate := perMicro(op.LeakRate)
-		wait := add(b.leaked(op.LeakRate, now), rate, big.NewInt(-1)) // rounded up
+		wait := add(b.leaked(now), rate, big.NewInt(-1)) // rounded up
 		end = now + wait.Quo(wait, rate).Int64()
 		if off := until.UnixMicro() - end; off >= -1-b.slackMicros(op.LeakRate) && off <= 1+b.slackMicros(op.LeakRate) {
 			end = until.UnixMicro()
@@ -223,7 +260,7 @@ func (b modelBucket) slackMicros(rate float64) int64 {
 func (b modelBucket) expired(clock int64) bool {
 	past := clock - maxSkew.Microseconds()
 	return b.there && b.held.Sign() == 0 && b.until <= past && b.time <= past && b.limit.LeakRate != 0 &&
-		b.leaked(b.limit.LeakRate, past).Sign() == 0
+		b.leaked(past).Sign() == 0
 }
 
 // wouldFit reports whether ops fit into b at clock, one after the other, give or take slack

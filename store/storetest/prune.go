@@ -42,7 +42,7 @@ func (s *suite) pruneUnasked(t *testing.T) {
 				_, err = st.Read(t.Context(), b, buckets[i%len(buckets)])
 			}
 			if err == nil && i%64 == 0 {
-				_, err = st.Scan(t.Context(), "", "", 100)
+				err = touch(t.Context(), st, "")
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -171,7 +171,7 @@ func (s *suite) pruneExpired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left := listed(t, st, "", 100)
+		left := visited(t, st, "")
 		var gone int64
 		for _, b := range buckets {
 			may := b.goes > 0 && us >= start+b.goes.Microseconds()

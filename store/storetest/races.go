@@ -175,7 +175,7 @@ func (s *suite) everything(t *testing.T, handles ...store.Store) {
 					var err error
 					switch g % 8 {
 					case 0:
-						_, err = st.Scan(ctx, "all/", "", 10)
+						err = touch(ctx, st, "all/")
 					case 1:
 						_, err = st.Prune(ctx)
 					case 2:

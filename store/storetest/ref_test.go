@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,12 +28,12 @@ type refDisk struct {
 }
 
 func newRef(f fault, now func() time.Time) *refStore {
-	return &refStore{clock: clock.New(now), fault: f, disk: &refDisk{records: make(map[string]store.Record)}}
+	return &refStore{clock: clock.New(clock.Options{Source: now}), fault: f, disk: &refDisk{records: make(map[string]store.Record)}}
 }
 
 // peer returns another handle on the same data.
 func (s *refStore) peer(now func() time.Time) *refStore {
-	return &refStore{clock: clock.New(now), fault: s.fault, disk: s.disk}
+	return &refStore{clock: clock.New(clock.Options{Source: now}), fault: s.fault, disk: s.disk}
 }
 
 // enter locks the store. Unless it returns an error, the caller must call leave.
@@ -95,6 +93,7 @@ func (s *refStore) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result
 	now := s.now()
 	results := make([]store.Result, len(txns))
 	for i, txn := range txns {
+		txn = s.misreadTxn(txn)
 		held := make(map[string]*store.Record)
 		recs := make([]*store.Record, len(txn))
 		for j, op := range txn {
@@ -141,31 +140,18 @@ func (s *refStore) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-func (s *refStore) Scan(ctx context.Context, prefix, after string, limit int) ([]store.Entry, error) {
+func (s *refStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	if err := s.enter(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	defer s.leave()
 	now := s.now()
 	var entries []store.Entry
 	for k, r := range s.disk.records {
-		if strings.HasPrefix(k, prefix) && k > after {
+		if s.matches(k, prefix) {
 			entries = append(entries, store.Entry{Key: k, State: r.State(store.Limit{}, now, s.maxSkew())})
 		}
 	}
-	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
-	return s.paged(entries, prefix, after, limit, now), nil
-}
-
-func (s *refStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	if s.fault == visitsAnyPrefix {
-		prefix = ""
-	}
-	entries, err := s.Scan(ctx, prefix, "", len(s.disk.records))
-	if err != nil {
-		return err
-	}
-	slices.Reverse(entries) // a Visitor need not keep the order
+	s.leave()
 	if s.fault == visitHoldsLock {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
@@ -179,6 +165,18 @@ func (s *refStore) Visit(ctx context.Context, prefix string, f func(store.Entry)
 		}
 	}
 	return nil
+}
+
+func (s *refStore) Size(ctx context.Context) (int64, error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	size := 0
+	for k := range s.disk.records {
+		size += len(k)
+	}
+	return int64(size), nil
 }
 
 func (s *refStore) Prune(ctx context.Context) (int64, error) {

@@ -78,12 +78,8 @@ func (s *suite) restart(t *testing.T) {
 					w.BlockedUntil = until
 					want["blocked"] = w
 				}
-				list, err := (*st).Scan(t.Context(), "", "", 10)
-				if err != nil {
-					t.Fatal(err)
-				}
 				var keys []string
-				for _, e := range list {
+				for _, e := range entriesOf(t, *st, "") {
 					keys = append(keys, e.Key)
 					w := want[e.Key]
 					w.At = time.UnixMicro(at)

@@ -14,7 +14,7 @@ import (
 func (s *suite) size(t *testing.T) {
 	st := s.openReal(t)
 	s.closeAtEnd(t, &st)
-	empty, err := store.Size(t.Context(), st)
+	empty, err := st.Size(t.Context())
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Log("left out because the store does not tell its size")
 		return
@@ -34,22 +34,22 @@ func (s *suite) size(t *testing.T) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	if _, err := st.Scan(t.Context(), "", "", 1); err != nil { // the file has all decisions after it
+	if err := touch(t.Context(), st, ""); err != nil { // the file has all decisions after it
 		t.Fatal(err)
 	}
-	size, err := store.Size(t.Context(), st)
+	size, err := st.Size(t.Context())
 	if err != nil || size < keys*length {
 		t.Errorf("Size with %d keys of %d bytes: %d, %v; want at least that of the keys", keys, length, size, err)
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Size(done, st); !errors.Is(err, context.Canceled) {
+	if _, err := st.Size(done); !errors.Is(err, context.Canceled) {
 		t.Errorf("Size with a cancelled context: %v, want context.Canceled", err)
 	}
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Size(t.Context(), st); !errors.Is(err, store.ErrClosed) {
+	if _, err := st.Size(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Size after Close: %v, want ErrClosed", err)
 	}
 }

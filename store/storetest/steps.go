@@ -53,6 +53,7 @@ type want struct {
 	retry                time.Duration
 	blocked              time.Duration // from At to BlockedUntil; 0 if not blocked
 	ahead                time.Duration // from the clock to At
+	drained              float64
 	err                  error
 }
 
@@ -126,6 +127,7 @@ func (s step) spill(level, spilled float64, retry time.Duration) step {
 	return s.no(level, retry)
 }
 
+func (s step) took(n float64) step          { s.want.drained = n; return s }
 func (s step) held(h float64) step          { s.want.held = h; return s }
 func (s step) blocked(d time.Duration) step { s.want.blocked = d; return s }
 func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
@@ -153,7 +155,7 @@ func (s step) changesNothing() bool {
 		refused := !s.want.accepted && s.op.Mode != store.Clamp
 		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
 	case doApply:
-		if s.all[0].op.Mode == store.Ask {
+		if !slices.ContainsFunc(s.all, func(s step) bool { return s.op.Mode != store.Ask }) {
 			return true
 		}
 		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })

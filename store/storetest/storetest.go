@@ -98,7 +98,6 @@ var parts = []part{
 	{"questions", openAt, (*suite).questions},
 	{"real clock", 0, (*suite).realClock},
 	{"keys", 0, (*suite).keys},
-	{"scan", 0, (*suite).scan},
 	{"visit", 0, (*suite).visit},
 	{"size", 0, (*suite).size},
 	{"prune", openAt, (*suite).prune},

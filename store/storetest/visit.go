@@ -12,22 +12,38 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// visit tests [store.Visit] on the store, whether the store is a [store.Visitor] or not.
+// visit tests Visit, and that Read keeps the order of its arguments.
 func (s *suite) visit(t *testing.T) {
 	t.Run("each bucket once", s.visitEach)
+	t.Run("entries", s.entries)
 	t.Run("stopping", s.visitStops)
 	t.Run("calls meanwhile", s.visitCalls)
 }
 
-// visited returns the keys that Visit visits, sorted. A key that is visited twice occurs twice.
-func visited(t *testing.T, st store.Store, prefix string) (keys []string) {
+// entriesOf returns the buckets that Visit visits, sorted by key. A bucket that is visited twice
+// occurs twice.
+func entriesOf(t testing.TB, st store.Store, prefix string) (entries []store.Entry) {
 	t.Helper()
-	err := store.Visit(t.Context(), st, prefix, func(e store.Entry) bool { keys = append(keys, e.Key); return true })
+	err := st.Visit(t.Context(), prefix, func(e store.Entry) bool { entries = append(entries, e); return true })
 	if err != nil {
 		t.Fatalf("Visit: %v", err)
 	}
-	slices.Sort(keys)
+	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return entries
+}
+
+// visited returns the keys that Visit visits, sorted.
+func visited(t testing.TB, st store.Store, prefix string) (keys []string) {
+	t.Helper()
+	for _, e := range entriesOf(t, st, prefix) {
+		keys = append(keys, e.Key)
+	}
 	return keys
+}
+
+// touch is a Visit that ends at the first bucket.
+func touch(ctx context.Context, st store.Store, prefix string) error {
+	return st.Visit(ctx, prefix, func(store.Entry) bool { return false })
 }
 
 // fillKeys puts i+1 units into the bucket of the ith key.
@@ -50,7 +66,8 @@ func (s *suite) visitEach(t *testing.T) {
 		t.Errorf("Visit of an empty store visits %q", got)
 	}
 	keys := []string{
-		"p", "p/", "p/a", "p/a/b", "p0", "P/a", "p%", "p_", "é", "p/\u00e9", "p/\U0010ffff", "\U0010ffff", "p\x01",
+		"p", "p/", "p/a", "p/a/b", "p0", "P/a", "p%", "p_", "é", "p/\u00e9", "p/\U0010ffff", "p/\U0010ffff\U0010ffff",
+		"\U0010ffff", "o\U0010ffff", "p\x01", "p/\x7f",
 		strings.Repeat("p/long", 80),
 	}
 	for i := range 2500 {
@@ -70,25 +87,6 @@ func (s *suite) visitEach(t *testing.T) {
 				"exactly once", prefix, len(got), len(want), got)
 		}
 	}
-	list, err := st.Scan(t.Context(), "p/", "", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = store.Visit(t.Context(), st, "p/", func(e store.Entry) bool {
-		i := slices.IndexFunc(list, func(l store.Entry) bool { return l.Key == e.Key })
-		if i < 0 {
-			t.Errorf("Visit visits %q, which Scan does not list", e.Key)
-			return true
-		}
-		e.At, list[i].At = time.Time{}, time.Time{} // of two moments
-		if e != list[i] {
-			t.Errorf("Visit visits %+v, and Scan lists %+v", e, list[i])
-		}
-		return true
-	})
-	if err != nil {
-		t.Errorf("Visit: %v", err)
-	}
 }
 
 func (s *suite) visitStops(t *testing.T) {
@@ -100,7 +98,7 @@ func (s *suite) visitStops(t *testing.T) {
 	fillKeys(t, st, store.Limit{Capacity: 100}, keys)
 	for _, n := range []int{1, 2, 1500} {
 		seen := 0
-		err := store.Visit(t.Context(), st, "", func(store.Entry) bool { seen++; return seen < n })
+		err := st.Visit(t.Context(), "", func(store.Entry) bool { seen++; return seen < n })
 		if err != nil || seen != n {
 			t.Errorf("after f has returned false at bucket %d: %d visited, %v; want no further bucket and no error",
 				n, seen, err)
@@ -109,7 +107,7 @@ func (s *suite) visitStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0
-	err := store.Visit(ctx, st, "", func(store.Entry) bool { seen++; cancel(); return true })
+	err := st.Visit(ctx, "", func(store.Entry) bool { seen++; cancel(); return true })
 	if !errors.Is(err, context.Canceled) || seen == len(keys) {
 		t.Errorf("Visit whose context ended at the first bucket visited %d of %d: %v; want the context's error",
 			seen, len(keys), err)
@@ -132,7 +130,7 @@ func (s *suite) visitCalls(t *testing.T) {
 	var got []string
 	s.finishes(t, "Visit and the calls of its function", func(ctx context.Context) {
 		n := 0
-		err := store.Visit(ctx, st, "", func(e store.Entry) bool {
+		err := st.Visit(ctx, "", func(e store.Entry) bool {
 			if strings.HasPrefix(e.Key, "stays/") {
 				got = append(got, e.Key)
 			}
@@ -166,5 +164,86 @@ func (s *suite) visitCalls(t *testing.T) {
 	slices.Sort(stays)
 	if !slices.Equal(got, stays) {
 		t.Errorf("visited %d of the %d buckets that stay\nwhy: %s", len(got), len(stays), why)
+	}
+}
+
+// entries tests the states of entries and of reads without a limit.
+func (s *suite) entries(t *testing.T) {
+	const why = "an entry, and a Read with a zero limit, report the state by the limit last written"
+	st := s.real(t)
+	ops := []store.Op{
+		{Bucket: store.Limit{Capacity: 10}.For("a"), Amount: 10},
+		{Bucket: store.Limit{Capacity: 20}.For("b"), Amount: 1, Hold: 5},
+		{Bucket: store.Limit{Capacity: 30}.For("b"), Amount: 2},
+		{Bucket: store.Limit{Capacity: 5}.For("c"), Amount: 6, BlockFor: time.Hour},
+	}
+	want := map[string]store.State{
+		"a": {Level: 10, Capacity: 10},
+		"b": {Level: 3, Held: 5, Capacity: 30},
+		"c": {Capacity: 5},
+	}
+	if !s.supports(ops...) {
+		t.Log("left out because the store does not support an operation")
+		return
+	}
+	var until time.Time
+	for _, op := range ops {
+		got, err := st.Fill(t.Context(), op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until = got.BlockedUntil
+	}
+	check := func(source, key string, got store.State) {
+		t.Helper()
+		w := want[key]
+		if got.Level != w.Level || got.Held != w.Held || got.Capacity != w.Capacity || got.LeakRate != w.LeakRate ||
+			got.Accepted || got.Full || got.Spilled != 0 || got.RetryAfter != 0 || got.At.IsZero() {
+			t.Errorf("%s of %s: %+v, want %+v\nwhy: %s", source, key, got, w, why)
+		}
+		if (key == "c") != got.BlockedUntil.Equal(until) || key != "c" && !got.BlockedUntil.IsZero() {
+			t.Errorf("%s of %s: blocked until %v, want only c, until %v", source, key, got.BlockedUntil, until)
+		}
+	}
+	list := entriesOf(t, st, "")
+	if len(list) != 3 {
+		t.Fatalf("Visit visits %d buckets, want 3", len(list))
+	}
+	for _, e := range list {
+		check("entry", e.Key, e.State)
+	}
+	order := []string{"c", "nobody", "a", "b", "a"}
+	buckets := make([]store.Bucket, len(order))
+	for i, k := range order {
+		buckets[i].Key = k
+	}
+	states, err := st.Read(t.Context(), buckets...)
+	if err != nil || len(states) != len(order) {
+		t.Fatalf("Read: %d states, %v; want %d", len(states), err, len(order))
+	}
+	for i, k := range order {
+		check("Read", k, states[i])
+	}
+	// One call may read buckets by different limits.
+	states, err = st.Read(t.Context(),
+		store.Limit{Capacity: 7}.For("a"), store.Bucket{Key: "a"}, store.Limit{Capacity: 3}.For("nobody"))
+	if err != nil || states[0].Capacity != 7 || states[1].Capacity != 10 ||
+		states[2].Capacity != 3 || states[2].Level != 0 {
+		t.Errorf("Read with limits: %+v, %v; want each state by the limit of its own argument", states, err)
+	}
+	if got, err := st.Read(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("Read without buckets: %v, %v", got, err)
+	}
+	if got, err := st.Apply(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("Apply without transactions: %v, %v", got, err)
+	}
+	if err := st.Delete(t.Context()); err != nil {
+		t.Errorf("Delete without keys: %v", err)
+	}
+	if err := st.Delete(t.Context(), "a", "nobody", "c", "a"); err != nil {
+		t.Errorf("Delete of several: %v", err)
+	}
+	if got := visited(t, st, ""); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("Delete of several left %q, want b", got)
 	}
 }

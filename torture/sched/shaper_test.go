@@ -76,7 +76,12 @@ func (w *shaperWorld) do(ctx context.Context, i int, c call) {
 	a.timed = w.b.log.time(i, func() (st store.State, err error) {
 		switch c.do {
 		case "wait":
-			return w.s.Wait(ctx, b, n)
+			st, err := w.s.Wait(ctx, b, n)
+			var over *brim.OverLimitError
+			if errors.As(err, &over) {
+				return over.State, nil
+			}
+			return st, err
 		case "reserve and cancel":
 			r, err := w.s.Reserve(ctx, b, n)
 			if err != nil {

@@ -70,8 +70,9 @@ func fillRow(row []byte, now int64) []byte {
 	r := store.Record{
 		Level: math.Float64frombits(binary.LittleEndian.Uint64(row)),
 		Time:  int64(binary.LittleEndian.Uint64(row[8:])),
+		Limit: limit,
 	}
-	level := r.LevelAt(limit.LeakRate, now) + 1
+	level := r.LevelAt(now) + 1
 	next := make([]byte, rowSize)
 	binary.LittleEndian.PutUint64(next, math.Float64bits(level))
 	binary.LittleEndian.PutUint64(next[8:], uint64(now))

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -24,11 +25,12 @@ const removeTimeout = time.Minute
 func Prefix(ctx context.Context, s store.Store, name string) (string, error) {
 	for range 10 {
 		prefix := name + "/" + rand.Text()[:10] + "/"
-		taken, err := s.Scan(ctx, prefix, "", 1)
+		taken := false
+		err := s.Visit(ctx, prefix, func(store.Entry) bool { taken = true; return false })
 		if err != nil {
 			return "", err
 		}
-		if len(taken) == 0 {
+		if !taken {
 			return prefix, nil
 		}
 	}
@@ -40,20 +42,16 @@ func Prefix(ctx context.Context, s store.Store, name string) (string, error) {
 func Remove(ctx context.Context, s store.Store, prefix string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	for {
-		entries, err := s.Scan(ctx, prefix, "", batch)
-		if err == nil && len(entries) > 0 {
-			keys := make([]string, len(entries))
-			for i, e := range entries {
-				keys[i] = e.Key
-			}
-			err = s.Delete(ctx, keys...)
+	remove := func() error {
+		var keys []string
+		err := s.Visit(ctx, prefix, func(e store.Entry) bool { keys = append(keys, e.Key); return true })
+		for chunk := range slices.Chunk(keys, batch) {
+			err = errors.Join(err, s.Delete(ctx, chunk...))
 		}
-		if err != nil {
-			return fmt.Errorf("keys that begin with %s stay in the store: %w", prefix, err)
-		}
-		if len(entries) < batch {
-			return nil
-		}
+		return err
 	}
+	if err := remove(); err != nil {
+		return fmt.Errorf("keys that begin with %s stay in the store: %w", prefix, err)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -35,7 +36,7 @@ func TestPrefixAndRemove(t *testing.T) {
 	if err := Remove(ctx, s, prefix); err != nil {
 		t.Fatal(err)
 	}
-	left, err := s.Scan(t.Context(), "", "", 10)
+	left, err := paging.All(t.Context(), s, "")
 	if err != nil || len(left) != 1 || left[0].Key != "work/live" {
 		t.Errorf("%v, %v stay; want the live bucket alone", left, err)
 	}
@@ -47,8 +48,9 @@ type taken struct {
 	err error
 }
 
-func (s taken) Scan(context.Context, string, string, int) ([]store.Entry, error) {
-	return []store.Entry{{Key: "k"}}, s.err
+func (s taken) Visit(_ context.Context, _ string, f func(store.Entry) bool) error {
+	f(store.Entry{Key: "k"})
+	return s.err
 }
 
 func (s taken) Delete(context.Context, ...string) error { return s.err }

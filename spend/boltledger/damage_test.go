@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/store"
@@ -244,8 +243,7 @@ func writeFile(t *testing.T, path string, content []byte) {
 
 // TestFlippedBytes flips bytes all over a file with buckets and spends. Every answer is right, or
 // ErrCorrupt for one bucket, account or request alone, or Open refuses the file and names the
-// remedy. A salvage of the file holds everything that is intact, names the rest, and never gives a
-// wrong answer.
+// remedy.
 func TestFlippedBytes(t *testing.T) {
 	m := newSample(t)
 	flips := 60
@@ -289,13 +287,11 @@ func TestFlippedBytes(t *testing.T) {
 			if err := o.close(); err != nil {
 				t.Fatal(err)
 			}
-		case errors.Is(err, store.ErrCorrupt) && strings.Contains(err.Error(), `"brim verify --salvage NEW"`):
+		case errors.Is(err, store.ErrCorrupt) && strings.Contains(err.Error(), "restore the last backup"):
 			refused++
 		default:
 			t.Fatalf("%s: error %v, want ErrCorrupt and the remedy", where, err)
 		}
-		writeFile(t, at, flipped)
-		m.salvage(t, at, where, 3)
 		if err := os.Remove(at); err != nil {
 			t.Fatal(err)
 		}
@@ -303,139 +299,6 @@ func TestFlippedBytes(t *testing.T) {
 	t.Logf("%d flips: %d refused, %d damaged alone, %d in bytes that mean nothing", flips, refused, alone, intact)
 	if refused < flips/20 || alone < flips/40 || intact < flips/20 {
 		t.Error("the test has not tested much")
-	}
-}
-
-// salvage salvages a file and compares the new file with the sample. At most so many buckets,
-// accounts and requests may be lost.
-func (m *sample) salvage(t *testing.T, path, where string, most int) (damaged, absent map[string]bool) {
-	t.Helper()
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := boltfile.ReadRemains(t.Context(), path, time.Second, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", where, err)
-	}
-	defer func() { _ = r.Close() }()
-	to := filepath.Join(t.TempDir(), "new.db")
-	report, err := boltfile.Salvage(t.Context(), r, to, bolt.Salvor(), boltledger.Salvor(false))
-	if err != nil {
-		t.Fatalf("%s: salvage: %v", where, err)
-	}
-	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-		t.Fatalf("%s: the salvage has changed its source, %v", where, err)
-	}
-	o, err := openSample(to)
-	if err != nil {
-		t.Fatalf("%s: the new file: %v", where, err)
-	}
-	defer func() { _ = o.close() }()
-	if err := o.s.Verify(t.Context()); err != nil {
-		t.Fatalf("%s: the new file: %v", where, err)
-	}
-	damaged, absent = m.look(t, o, where+", salvaged")
-	listed, doubtful := map[string]bool{}, false
-	for _, f := range report.Findings {
-		listed[f.What+" "+f.Key] = true
-		doubtful = doubtful || f.Doubtful || f.What == "page"
-	}
-	for key := range absent {
-		if !listed["bucket "+key] && !doubtful {
-			t.Errorf("%s: bucket %q is lost, and the list does not name it: %+v", where, key, report.Findings)
-		}
-	}
-	for name := range damaged {
-		if !listed[name] && !(strings.HasPrefix(name, "account") && listed["accounts "]) && !byAccount(name, damaged) {
-			t.Errorf("%s: %s answers ErrCorrupt, and the list does not name it: %+v", where, name, report.Findings)
-		}
-	}
-	if n := len(damaged) + len(absent); n > most || report.Whole && n > 0 {
-		t.Fatalf("%s: lost %v and %v; whole %v; findings %+v", where, damaged, absent, report.Whole, report.Findings)
-	}
-	return damaged, absent
-}
-
-// byAccount reports whether name is a request that answers ErrCorrupt because its account does.
-func byAccount(name string, damaged map[string]bool) bool {
-	number := -1
-	_, _ = fmt.Sscanf(name, "request request-%d", &number)
-	return number >= 0 && damaged["account cards/"+accountName(number%sampleAccounts)]
-}
-
-// TestSalvageLosses damages more than a byte: whole pages, and meta pages. Nothing in the new
-// file is wrong, and everything else is named if its key was found.
-func TestSalvageLosses(t *testing.T) {
-	m := newSample(t)
-	size := os.Getpagesize()
-	at := filepath.Join(t.TempDir(), "damaged.db")
-	for _, page := range liveBytes(t, m.content) {
-		for i, fill := range []byte{0, 0xA5} {
-			for j, n := range []int{16, 512, size} { // the header of the page, a sector, and all of it
-				if (page+i+j)%3 != 0 || testing.Short() && page%8 != 0 { // each page is damaged in two ways
-					continue
-				}
-				where := fmt.Sprintf("%d bytes of page %d are %#x", n, page, fill)
-				damaged := bytes.Clone(m.content)
-				copy(damaged[page*size:], bytes.Repeat([]byte{fill}, n))
-				writeFile(t, at, damaged)
-				m.salvage(t, at, where, 1000)
-			}
-		}
-	}
-	for cut := 1; cut < 4; cut++ {
-		writeFile(t, at, m.content[:cut*len(m.content)/4])
-		m.salvage(t, at, fmt.Sprintf("%d quarters of the file", cut), 1000)
-	}
-}
-
-// TestForget: a second salvage begins without an account that the first one has withheld, and a
-// withheld account stays withheld otherwise.
-func TestForget(t *testing.T) {
-	m := newSample(t)
-	dir := t.TempDir()
-	at := filepath.Join(dir, "damaged.db")
-	damaged := bytes.Clone(m.content)
-	working, found := []byte("cards/card:3\x00s"), 0
-	for _, page := range liveBytes(t, damaged)[2:] {
-		p := damaged[page*os.Getpagesize():][:os.Getpagesize()]
-		if i := bytes.Index(p, working); i > 0 && binary.NativeEndian.Uint16(p[8:]) == 2 {
-			p[i+len(working)+5]++ // in a page that is free, this changes nothing
-			found++
-		}
-	}
-	if found == 0 {
-		t.Fatal("the file has no working set of the account")
-	}
-	writeFile(t, at, damaged)
-	next := func(from, to string, forget ...string) (usage []spend.Usage, err error) {
-		t.Helper()
-		r, err := boltfile.ReadRemains(t.Context(), from, time.Second, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }()
-		if _, err := boltfile.Salvage(t.Context(), r, to, bolt.Salvor(), boltledger.Salvor(false, forget...)); err != nil {
-			t.Fatal(err)
-		}
-		o, err := openSample(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = o.close() }()
-		return o.b.Remaining(t.Context(), accountName(3))
-	}
-	one, two, three := filepath.Join(dir, "1.db"), filepath.Join(dir, "2.db"), filepath.Join(dir, "3.db")
-	if _, err := next(at, one); !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("a damaged account: %v, want ErrCorrupt", err)
-	}
-	if _, err := next(one, two); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "--forget") {
-		t.Errorf("a withheld account: %v, want ErrCorrupt and the way out", err)
-	}
-	usage, err := next(two, three, "cards/"+accountName(3))
-	if err != nil || len(usage) != 2 || usage[0].Used.Minor != 0 {
-		t.Errorf("a forgotten account has %+v, %v; want nothing used", usage, err)
 	}
 }
 

@@ -1,0 +1,79 @@
+package bolt
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/store"
+)
+
+// TestRefusalsSettleOnce refuses amounts under another leak rate than the one last written. The
+// first refusal ends the time at the old rate, and is as durable as a fill. Later ones at the same
+// rate write nothing, and an amount that can never fit writes nothing either.
+func TestRefusalsSettleOnce(t *testing.T) {
+	for name, open := range map[string]func(path string, clock func() time.Time) *Store{
+		"journal": func(path string, clock func() time.Time) *Store { return openAt(t, path, &Options{Clock: clock}) },
+		"no journal": func(path string, clock func() time.Time) *Store {
+			return openAt(t, path, &Options{Clock: clock, NoJournal: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newTestClock()
+			s := open(filepath.Join(t.TempDir(), "limits.db"), clock.now)
+			slow, fast := store.Limit{Capacity: 100, LeakRate: 1}, store.Limit{Capacity: 100, LeakRate: 2}
+			for range 2 { // the second begins the journal
+				if _, err := s.Fill(t.Context(), op(slow, "k", 45, store.Always)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			clock.advance(10 * time.Second)
+			try := func(l store.Limit, n float64) (wrote bool) {
+				t.Helper()
+				before := newest(t, s)
+				st, err := s.Fill(t.Context(), op(l, "k", n, store.IfFits))
+				if err != nil || st.Accepted || st.Level != 80 {
+					t.Fatalf("%+v, %v; want a refusal at a level of 80", st, err)
+				}
+				return newest(t, s) != before
+			}
+			for i, c := range []struct {
+				why   string
+				limit store.Limit
+				n     float64
+				wrote bool
+			}{
+				{"the rate has not changed", slow, 50, false},
+				{"the amount can never fit", fast, 101, false},
+				{"the rate has changed", fast, 50, true},
+				{"the rate has not changed since", fast, 50, false},
+				{"the rate has changed back", slow, 50, true},
+				{"the rate has not changed since", slow, 50, false},
+				{"to the last rate", fast, 50, true},
+			} {
+				if wrote := try(c.limit, c.n); wrote != c.wrote {
+					t.Errorf("refusal %d wrote: %v; %s", i, wrote, c.why)
+				}
+			}
+			again := openAt(t, copyTo(t, s, t.TempDir()), &Options{Clock: clock.now})
+			clock.advance(10 * time.Second) // at the rate of the refusal
+			levelIs(t, again, "k", 60)
+			levelIs(t, s, "k", 60)
+		})
+	}
+}
+
+// newest returns the number of commits and of frames so far.
+func newest(t *testing.T, s *Store) (n [2]uint64) {
+	t.Helper()
+	err := s.file.View(func(tx *bbolt.Tx) error { n[0] = uint64(tx.ID()); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.logged != nil && s.logged.log != nil {
+		n[1] = s.logged.log.End().Number
+	}
+	return n
+}

@@ -1,0 +1,50 @@
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Report is the result of an examination of a file that may be damaged.
+type Report struct {
+	// Census has the damaged values, and the number of intact ones.
+	*Census
+	// Damage is the first damage that can hide a value, or nil. The census is not complete then.
+	Damage error
+	// Journal tells the damage to the journal of the file in a sentence without its subject. It is
+	// empty if there is none.
+	Journal string
+}
+
+// Examine reads the whole file at path, which it locks meanwhile and does not change. It returns
+// the first damage that can hide a value, as [Open] finds it. err is that of a file that cannot be
+// read.
+func Examine(ctx context.Context, path string, lockTimeout time.Duration, check Check) (damage, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err == nil {
+		err = lock(file, time.Now().Add(lockTimeout))
+	}
+	if errors.Is(err, errLocked) {
+		err = lockedError(lockTimeout)
+	}
+	if err != nil {
+		return nil, fileError(err)
+	}
+	err = verifyAll(ctx, file, info, check)
+	if errors.Is(err, store.ErrCorrupt) {
+		return err, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,352 @@
+package spendtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// twins are two budgets of one ledger that get the same requests, of two processes with different
+// rules. One of the two budgets is pruned, by either process. Every decision must be the same.
+type twins struct {
+	r     *rand.Rand
+	clock *testClock
+	name  string
+	// rarely is Harness.CompareRarely.
+	rarely bool
+	// long is set if the processes have rules that look back further than KeepIDs. Then each process
+	// decides on each account within KeepIDs. Otherwise a decision of the other process would drop its
+	// rules, and as new ones they would count the entries that are left.
+	long  bool
+	rules [2][]modelRule // of each process
+	kept  [2]*spend.Budgets
+	prune [2]*spend.Budgets // the budgets that are pruned
+	used  map[string]int64  // the last decision of a process on an account
+	began []began
+	ids   int
+	told  []string
+}
+
+// began is a spend and the time at which it began.
+type began struct {
+	id string
+	at int64
+}
+
+// keepIDs is how long an ID is known by default.
+const keepIDs = 90 * days
+
+// twinSteps is the number of requests to each of the twins.
+const twinSteps = 40
+
+// playTwins plays n twins on one ledger. They come before all other sequences, because to prune, some
+// ledgers go through all requests.
+func playTwins(t *testing.T, h Harness, seed uint64, n int) {
+	clock := &testClock{}
+	l := h.New(t, clock.now)
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for i := range n {
+		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+		tw := &twins{
+			r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), clock: clock, name: fmt.Sprintf("t%d-%d", seed, i),
+			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64),
+		}
+		if err := tw.play(l); err != nil {
+			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes\n"+
+				"  %s\nrepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
+				tw.name, err, strings.Join(tw.told, "\n  "), seed, t.Name())
+			return
+		}
+	}
+}
+
+func (tw *twins) tell(format string, args ...any) {
+	tw.told = append(tw.told, time.UnixMicro(tw.clock.us.Load()).UTC().Format("2006-01-02 15:04:05.999999 ")+fmt.Sprintf(format, args...))
+}
+
+func (tw *twins) play(l ledger.Ledger) error {
+	tw.someRules()
+	for p := range tw.rules {
+		for name, b := range map[string]*[2]*spend.Budgets{"k": &tw.kept, "p": &tw.prune} {
+			budget := spend.Budget{Name: tw.name + name, Currency: "EUR"}
+			for _, r := range tw.rules[p] {
+				budget.Rules = append(budget.Rules, r.rule())
+			}
+			var err error
+			if b[p], err = spend.New(l, budget, nil); err != nil {
+				return err
+			}
+		}
+		tw.tell("process %d has %+v", p, tw.rules[p])
+	}
+	// A rule that is new to an account counts the entries that are left, so every rule begins here.
+	for p := range tw.rules {
+		if err := tw.charge(p, "record", []string{"a", "b"}); err != nil {
+			return err
+		}
+	}
+	for range twinSteps {
+		tw.advance()
+		if tw.long {
+			if err := tw.refresh(); err != nil {
+				return err
+			}
+		}
+		if tw.r.IntN(3) == 0 {
+			p := tw.r.IntN(2)
+			done, err := tw.prune[p].Prune(context.Background())
+			tw.tell("process %d prunes: %+v, %v", p, done, err)
+			if err != nil {
+				return err
+			}
+		}
+		if err := tw.step(); err != nil {
+			return err
+		}
+		if tw.rarely && tw.r.IntN(8) > 0 {
+			continue
+		}
+		if err := tw.compare(); err != nil {
+			return err
+		}
+	}
+	return tw.compare()
+}
+
+// someRules gives each process some rules, and rules of the same name other amounts.
+func (tw *twins) someRules() {
+	r := tw.r
+	limit := func() int64 { return 40 + r.Int64N(100) }
+	width := func() int64 { return (90 - r.Int64N(r.Int64N(89)+1)) * dayLength }
+	possible := []modelRule{
+		{kind: "rolling", name: "rolling", width: width()},
+		{kind: "rolling", name: "rolling each", width: width(), each: true},
+		{kind: "rolling", name: "travel", width: width(), tag: "category", value: "travel"},
+		{kind: "day", name: "day", offset: 3600e6},
+		{kind: "month", name: "month"},
+		{kind: "month", name: "month each", each: true},
+		{kind: "count", name: "count", width: width()},
+		{kind: "counted", name: "counted", offset: -3600e6},
+		{kind: "single", name: "single"},
+		{kind: "leaky", name: "leaky", width: width() << 2},
+		{kind: "leaky", name: "slow", width: 1000 * dayLength},
+	}
+	if tw.long {
+		possible = append(
+			possible[r.IntN(8):],
+			modelRule{kind: "rolling", name: "long", width: 180 * dayLength},
+			modelRule{kind: "rolling", name: "longest", width: 400 * dayLength, each: true},
+			modelRule{kind: "year", name: "year"}, modelRule{kind: "lifetime", name: "lifetime"},
+		)
+	}
+	for _, i := range r.Perm(len(possible))[:min(len(possible), 2+r.IntN(4))] {
+		who := r.IntN(3) // process 0, process 1, or both
+		for p := range tw.rules {
+			if x := possible[i]; who == 2 || who == p {
+				x.limit = limit()
+				x.most = 2 * x.limit
+				x.credits = x.mayCredit() && r.IntN(2) == 0
+				tw.rules[p] = append(tw.rules[p], x)
+			}
+		}
+	}
+	for p := range tw.rules {
+		if len(tw.rules[p]) == 0 {
+			tw.rules[p] = []modelRule{{kind: "single", name: "alone", limit: 100, most: 200}}
+		}
+	}
+}
+
+func (tw *twins) advance() {
+	const second = int64(time.Second / time.Microsecond)
+	switch n := tw.r.IntN(8); {
+	case n == 0:
+	case n < 3:
+		tw.clock.us.Add(tw.r.Int64N(3600 * second))
+	case n < 5:
+		tw.clock.us.Add(tw.r.Int64N(10 * dayLength))
+	case n < 7 || tw.long:
+		tw.clock.us.Add(tw.r.Int64N(40 * dayLength))
+	default: // the cards are idle
+		tw.clock.us.Add(60*dayLength + tw.r.Int64N(60*dayLength))
+	}
+}
+
+// step sends one request to both twins.
+func (tw *twins) step() error {
+	accounts := [][]string{{"a"}, {"b"}, {"a", "b"}}[tw.r.IntN(3)]
+	p := tw.r.IntN(2)
+	switch n := tw.r.IntN(100); {
+	case n < 20:
+		return tw.charge(p, "charge", accounts)
+	case n < 40:
+		return tw.charge(p, "authorize", accounts)
+	case n < 50:
+		return tw.charge(p, "record", accounts)
+	case n < 60:
+		return tw.charge(p, "credit", accounts)
+	case n < 70:
+		return tw.limit(p, accounts[0])
+	}
+	return tw.follow(p)
+}
+
+// refresh lets each process decide on each account that it has not used for half of KeepIDs.
+func (tw *twins) refresh() error {
+	for p := range tw.rules {
+		for _, account := range []string{"a", "b"} {
+			if tw.clock.us.Load()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
+				continue
+			}
+			if err := tw.charge(p, "charge", []string{account}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// both sends a request of process p to both twins and compares the answers.
+func (tw *twins) both(p int, what string, call func(b *spend.Budgets, twin string) (spend.Decision, error)) error {
+	kept, err := call(tw.kept[p], "k")
+	pruned, perr := call(tw.prune[p], "p")
+	tw.tell("process %d: %s: %t %v", p, what, kept.Approved, err)
+	tw.plain(kept.Remaining)
+	tw.plain(pruned.Remaining)
+	for _, d := range [...]spend.Decision{kept, pruned} {
+		for i := range d.Declines {
+			d.Declines[i].Account.Budget = ""
+		}
+	}
+	switch {
+	case fmt.Sprint(err) != fmt.Sprint(perr):
+		return fmt.Errorf("the error after Prune is %w; without, it is %w", cmp.Or(perr, errNone), cmp.Or(err, errNone))
+	case !reflect.DeepEqual(kept, pruned):
+		return fmt.Errorf("the decision after Prune is\n%+v\nwithout, it is\n%+v", pruned, kept)
+	}
+	for _, u := range kept.Remaining {
+		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.clock.us.Load()
+	}
+	return nil
+}
+
+var errNone = errors.New("none")
+
+// plain removes the names of the twins from figures.
+func (tw *twins) plain(list []spend.Usage) []spend.Usage {
+	for i := range list {
+		list[i].Account.Budget = ""
+	}
+	return list
+}
+
+func (tw *twins) id() string {
+	tw.ids++
+	return fmt.Sprintf("%s-%d", tw.name, tw.ids)
+}
+
+func (tw *twins) charge(p int, how string, accounts []string) error {
+	id, now := tw.id(), tw.clock.us.Load()
+	r := spend.Request{Account: accounts[0], Amount: money(1 + tw.r.Int64N(40)), TTL: time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond}
+	if tw.r.IntN(2) == 0 {
+		r.Tags = map[string]string{"category": []string{"travel", "food"}[tw.r.IntN(2)]}
+	}
+	if how == "record" && tw.r.IntN(2) == 0 {
+		r.Dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
+	}
+	err := tw.both(p, fmt.Sprintf("%s %s of %v from %v %v", how, id, r.Amount, accounts, r.Tags), func(b *spend.Budgets, twin string) (spend.Decision, error) {
+		q := r
+		q.ID = id + twin
+		for _, also := range accounts[1:] {
+			q.Also = append(q.Also, spend.Account{Budget: tw.name + twin, Name: also})
+		}
+		call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
+			"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit,
+		}[how]
+		return call(context.Background(), q)
+	})
+	if how != "credit" {
+		tw.began = append(tw.began, began{id, now})
+	}
+	return err
+}
+
+// follow sends a request about an earlier spend whose ID Prune keeps.
+func (tw *twins) follow(p int) error {
+	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.clock.us.Load()-x.at > keepIDs.Microseconds() })
+	if len(tw.began) == 0 {
+		return nil
+	}
+	x, id, how, n := tw.began[tw.r.IntN(len(tw.began))], tw.id(), tw.r.IntN(5), money(1+tw.r.Int64N(20))
+	return tw.both(p, fmt.Sprintf("%s changes %s by %v: %d", id, x.id, n, how), func(b *spend.Budgets, twin string) (spend.Decision, error) {
+		id, of := id+twin, x.id+twin
+		switch how {
+		case 0:
+			return b.Capture(context.Background(), spend.CaptureRequest{ID: id, HoldID: of, Amount: n, Final: n.Minor%2 == 0, Force: n.Minor%3 == 0})
+		case 1:
+			return b.Void(context.Background(), spend.VoidRequest{ID: id, HoldID: of})
+		case 2:
+			return b.Increase(context.Background(), spend.IncreaseRequest{ID: id, HoldID: of, Amount: n})
+		case 3:
+			return b.Extend(context.Background(), spend.ExtendRequest{ID: id, HoldID: of, TTL: time.Duration(n.Minor) * days})
+		}
+		return b.Refund(context.Background(), spend.RefundRequest{ID: id, SpendID: of, Amount: n})
+	})
+}
+
+// limit gives an account a limit of its own.
+func (tw *twins) limit(p int, account string) error {
+	id, r := tw.id(), tw.rules[p][tw.r.IntN(len(tw.rules[p]))]
+	l := spend.RuleLimit{Rule: r.name}
+	switch tw.r.IntN(3) {
+	case 0:
+		l.Default = true
+	case 1:
+		l.Amount = r.units(tw.r.Int64N(r.most))
+	default:
+		l.Amount = r.units(tw.r.Int64N(r.most))
+		l.Until = time.UnixMicro(tw.clock.us.Load() + tw.r.Int64N(100*dayLength))
+	}
+	return tw.both(p, fmt.Sprintf("limit of %s: %+v", account, l), func(b *spend.Budgets, twin string) (spend.Decision, error) {
+		return b.SetLimits(context.Background(), spend.LimitsRequest{ID: id + twin, Account: account, Limits: []spend.RuleLimit{l}})
+	})
+}
+
+// compare compares the figures that each process sees of the twins, and has it verify them.
+func (tw *twins) compare() error {
+	for p := range tw.rules {
+		for _, account := range []string{"a", "b"} {
+			kept, err := tw.kept[p].Remaining(context.Background(), account)
+			if err != nil {
+				return err
+			}
+			pruned, err := tw.prune[p].Remaining(context.Background(), account)
+			if err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(tw.plain(kept), tw.plain(pruned)) {
+				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v", p, account, pruned, kept)
+			}
+			for _, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
+				if err := b.Verify(context.Background(), account); err != nil {
+					return fmt.Errorf("process %d, account %s: %w", p, account, err)
+				}
+			}
+		}
+	}
+	return nil
+}
