@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -15,21 +16,30 @@ import (
 // Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is
 // already done, a method returns the context's error and changes nothing.
 type Limiter struct {
-	store   store.Store
-	prefix  string
-	penalty time.Duration
-	lines   *lines
+	store    store.Store
+	head     string // what the store's names have before the caller's keys
+	asStored bool
+	penalty  time.Duration
+	lines    *lines
 }
 
 // Options adjust a [Limiter]. The zero value is the default.
 type Options struct {
-	// Prefix is put before every key, so that several programs can share a store. It counts
-	// towards the 512 bytes of a key.
+	// Prefix keeps the buckets of programs that share a store apart: Limiters with different
+	// prefixes, and those without one, have no bucket in common, whatever the keys. The store
+	// names the bucket of key "user:7" and prefix "app:" "@4:app:user:7", with the length of the
+	// prefix. Without a prefix it has the key's name, and a key that begins with "@" gets another
+	// "@". What is put before a key counts towards its 512 bytes.
 	Prefix string
 
 	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
 	// means 10,000.
 	MaxWaiting int
+
+	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
+	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
+	// could name the buckets of another program.
+	AsStored bool
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
@@ -40,10 +50,13 @@ func New(s store.Store, o *Options) *Limiter {
 	}
 	l := &Limiter{store: s, lines: &lines{most: 10_000}}
 	if o != nil {
-		l.prefix = o.Prefix
+		l.head, l.asStored = o.Prefix, o.AsStored
 		if o.MaxWaiting > 0 {
 			l.lines.most = o.MaxWaiting
 		}
+	}
+	if l.head != "" && !l.asStored {
+		l.head = fmt.Sprintf("%s%d:%s", mark, len(l.head), l.head)
 	}
 	return l
 }
@@ -309,8 +322,9 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	return &with
 }
 
-// List returns the buckets whose keys start with prefix, each once, with its state by the limit
-// last written. Keys are without the Limiter's own prefix. The order is the store's: memory and
+// List returns the Limiter's buckets whose keys start with prefix, each once, with its state by the
+// limit last written. Keys are without the Limiter's own prefix. The buckets of Limiters with another
+// prefix do not belong to it; see [Options.AsStored]. The order is the store's: memory and
 // Redis have none, and bolt and postgres list in byte order of key. An error ends the listing.
 // If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
@@ -320,7 +334,7 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 // listing may or may not show changes that are made meanwhile.
 func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		prefix := l.prefix + prefix
+		prefix := l.name(prefix)
 		if prefix != "" {
 			if err := store.ValidateKey(prefix); err != nil {
 				yield(Entry{}, err)
@@ -328,8 +342,9 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 			}
 		}
 		err := l.store.Visit(ctx, prefix, func(e Entry) bool {
-			e.Key = e.Key[len(l.prefix):]
-			return yield(e, nil)
+			key, own := l.own(e.Key)
+			e.Key = key
+			return !own || yield(e, nil)
 		})
 		if err != nil {
 			yield(Entry{}, err)
@@ -389,14 +404,40 @@ func (l *Limiter) prepare(op *store.Op, least float64) error {
 	return op.Validate()
 }
 
-// key returns the key under which the store knows the caller's key. An empty key stays empty,
+// key returns the name by which the store knows the caller's key. An empty key stays empty,
 // so that the validator refuses it even with a prefix. Otherwise all callers who forgot their
 // key would share a bucket.
 func (l *Limiter) key(key string) string {
-	if l.prefix == "" || key == "" {
+	if key == "" {
 		return key
 	}
-	return l.prefix + key
+	return l.name(key)
+}
+
+// mark begins the names of buckets that are not their keys. A digit follows it if the bucket is one
+// of a Limiter with a prefix, and a second mark if it is not.
+const mark = "@"
+
+// name returns the store's name of a key, or the beginning of the names of keys that begin so.
+func (l *Limiter) name(key string) string {
+	switch {
+	case l.head != "":
+		return l.head + key
+	case key != "" && key[0] == mark[0] && !l.asStored:
+		return mark + key
+	}
+	return key
+}
+
+// own returns the key of a name in a listing. It reports whether the bucket is the Limiter's.
+func (l *Limiter) own(name string) (key string, own bool) {
+	switch {
+	case l.head != "" || l.asStored || name[0] != mark[0]:
+		return name[len(l.head):], true
+	case strings.HasPrefix(name[1:], mark):
+		return name[1:], true
+	}
+	return "", false
 }
 
 // first returns the only state of a read of one bucket.

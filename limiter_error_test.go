@@ -255,13 +255,13 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// The prefix is part of the stored key, so it counts towards the key's length.
+// The prefix and its length are part of the store's name, so they count towards the key's length.
 func TestPrefixLength(t *testing.T) {
 	l, _, _ := open(t, &brim.Options{Prefix: "tenant:"})
-	if _, err := l.TryFillup(t.Context(), tens.For(strings.Repeat("k", 505)), 1); err != nil {
+	if _, err := l.TryFillup(t.Context(), tens.For(strings.Repeat("k", 502)), 1); err != nil {
 		t.Errorf("key of 512 bytes with the prefix: %v; want no error", err)
 	}
-	if _, err := l.TryFillup(t.Context(), tens.For(strings.Repeat("k", 506)), 1); !errors.Is(err, brim.ErrInvalidKey) {
+	if _, err := l.TryFillup(t.Context(), tens.For(strings.Repeat("k", 503)), 1); !errors.Is(err, brim.ErrInvalidKey) {
 		t.Errorf("key of 513 bytes with the prefix: %v; want ErrInvalidKey", err)
 	}
 }

@@ -29,11 +29,15 @@ func TestListResetPrune(t *testing.T) {
 	ctx := t.Context()
 	l, s, clock := open(t, nil)
 	app := brim.New(s, &brim.Options{Prefix: "app:"})
+	stored := brim.New(s, &brim.Options{AsStored: true})
 	wide := brim.Limit{Capacity: 1000, LeakRate: 0}
 	must(t)(l.TryFillup(ctx, tens.For("b"), 4))
 	must(t)(l.TryFillup(ctx, tens.For("ab"), 3))
 	must(t)(app.TryFillup(ctx, tens.For("b"), 2))
 	must(t)(app.TryFillup(ctx, wide.For("a"), 1))
+	must(t)(l.TryFillup(ctx, tens.For("@4:app:"), 5))
+	must(t)(l.TryFillup(ctx, tens.For("@bob"), 6))
+	must(t)(l.TryFillup(ctx, tens.For("app:b"), 7))
 
 	for _, test := range []struct {
 		name   string
@@ -44,10 +48,17 @@ func TestListResetPrune(t *testing.T) {
 	}{
 		{
 			"all", l, "",
-			[]string{"ab 3/10", "app:a 1/1000", "app:b 2/10", "b 4/10"},
+			[]string{"@4:app: 5/10", "@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"},
 			"the limit is that of the last write",
 		},
-		{"by prefix", l, "a", []string{"ab 3/10", "app:a 1/1000", "app:b 2/10"}, "a prefix matches bytes, not words"},
+		{"by prefix", l, "a", []string{"ab 3/10", "app:b 7/10"}, "a prefix matches bytes, not words"},
+		{"by a mark", l, "@", []string{"@4:app: 5/10", "@bob 6/10"}, "a key may begin with the mark of names"},
+		{
+			"as stored", stored, "",
+			[]string{"@4:app:a 1/1000", "@4:app:b 2/10", "@@4:app: 5/10", "@@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"},
+			"operators see all buckets by the store's names",
+		},
+		{"as stored, by prefix", stored, "@4:app:", []string{"@4:app:a 1/1000", "@4:app:b 2/10"}, "names have prefixes, too"},
 		{
 			"own prefix", app, "",
 			[]string{"a 1/1000", "b 2/10"},
@@ -64,8 +75,15 @@ func TestListResetPrune(t *testing.T) {
 	if err := app.Reset(ctx, "b"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := list(t, l, ""), []string{"ab 3/10", "app:a 1/1000", "b 4/10"}; !slices.Equal(got, want) {
-		t.Errorf("after Reset: %v; want %v: Reset removes one bucket, of its own prefix", got, want)
+	for _, test := range []struct {
+		l    *brim.Limiter
+		want []string
+	}{
+		{app, []string{"a 1/1000"}}, {l, []string{"@4:app: 5/10", "@bob 6/10", "ab 3/10", "app:b 7/10", "b 4/10"}},
+	} {
+		if got := list(t, test.l, ""); !slices.Equal(got, test.want) {
+			t.Errorf("after Reset: %v; want %v: Reset removes one bucket, of its own prefix", got, test.want)
+		}
 	}
 	if err := app.Reset(ctx, "b"); err != nil {
 		t.Errorf("Reset of a missing bucket: %v; want no error", err)
@@ -75,10 +93,10 @@ func TestListResetPrune(t *testing.T) {
 		t.Errorf("Prune removed %d buckets, %v; want 0, because none is empty", n, err)
 	}
 	clock.Advance(time.Hour)
-	if n, err := l.Prune(ctx); n != 2 || err != nil {
-		t.Errorf("Prune removed %d buckets, %v; want the 2 that have leaked empty", n, err)
+	if n, err := l.Prune(ctx); n != 5 || err != nil {
+		t.Errorf("Prune removed %d buckets, %v; want the 5 that have leaked empty", n, err)
 	}
-	if got, want := list(t, l, ""), []string{"app:a 1/1000"}; !slices.Equal(got, want) {
+	if got, want := list(t, stored, ""), []string{"@4:app:a 1/1000"}; !slices.Equal(got, want) {
 		t.Errorf("after Prune: %v; want %v: a bucket that does not leak stays", got, want)
 	}
 }

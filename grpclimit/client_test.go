@@ -175,7 +175,7 @@ func TestClientAndServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := newServer(t, brim.New(s, nil), brim.Limit{Capacity: 1, LeakRate: 20}, FailClosed, nil)
+	limit := newServer(t, brim.New(s, nil), PerClient("api", brim.Limit{Capacity: 1, LeakRate: 20}), nil)
 	turns, _ := queue(t, nil)
 	eager := newClient(t, turns, brim.Smooth(10_000, time.Minute), &ClientOptions{Retries: 20})
 	c := serve(t, []grpc.ServerOption{grpc.UnaryInterceptor(limit.Unary), grpc.StreamInterceptor(limit.Stream)},

@@ -22,7 +22,7 @@ import (
 // newServer returns a gRPC server that admits 2 calls of a client at once, and then one every ten
 // seconds.
 func newServer(lim *brim.Limiter) (*grpc.Server, error) {
-	limit, err := grpclimit.NewServer(lim, brim.Over(2, 20*time.Second), grpclimit.FailClosed, nil)
+	limit, err := grpclimit.NewServer(lim, grpclimit.PerClient("api", brim.Over(2, 20*time.Second)), nil)
 	if err != nil {
 		return nil, err
 	}

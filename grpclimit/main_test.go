@@ -86,13 +86,18 @@ func served(t *testing.T, s *Server) healthpb.HealthClient {
 	return serve(t, []grpc.ServerOption{grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream)}, nil)
 }
 
-func newServer(t *testing.T, lim *brim.Limiter, l brim.Limit, onFailure Failure, o *ServerOptions) *Server {
+func newServer(t *testing.T, lim *brim.Limiter, p Policies, o *ServerOptions) *Server {
 	t.Helper()
-	s, err := NewServer(lim, l, onFailure, o)
+	s, err := NewServer(lim, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// always returns the same policy for each call.
+func always(p Policy) Policies {
+	return func(context.Context, string) ([]Policy, error) { return []Policy{p}, nil }
 }
 
 // check makes a unary call.

@@ -1,11 +1,13 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,77 +16,120 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
-	"github.com/brimgo/brim/internal/clientkey"
+	"github.com/brimgo/brim/internal/caller"
 )
 
-// Failure selects the answer to a call that the limit could not decide because the store failed. It
-// has no default: the application must choose.
+// Failure selects the answer to a call that the limit could not decide because the store failed.
 type Failure = httplimit.Failure
 
 const (
 	// FailClosed fails the call with UNAVAILABLE. Use it if the limit protects something that must
 	// not get too many calls.
 	FailClosed = httplimit.FailClosed
-	// FailOpen passes the call to the handler. Use it if serving calls matters more than the limit.
+	// FailOpen passes the call to the handler. Use it if serving calls matters more than the limit. A
+	// call that has ended does not pass: its end is no failure of the store.
 	FailOpen = httplimit.FailOpen
 )
 
-// ServerOptions adjust a [Server]. The zero value selects the defaults.
-//
-// The functions are called on the goroutine of the call, so they must be safe for concurrent use.
-// Method is the full name of the method, for instance "/grpc.health.v1.Health/Check".
-type ServerOptions struct {
-	// Key returns the key of a call's bucket, for instance from its credentials. If it returns "",
-	// or is nil, the key is the client's address: an IPv4 address, or the /64 network of an IPv6
-	// address. All calls without an address share the bucket "ip:unknown", for instance those that
-	// come over a Unix socket. A key that no store can keep, because it is too long or not UTF-8,
-	// is replaced by its hash.
+// Policy is one of the limits that apply to a call. Each caller has a bucket of its own under each
+// policy.
+type Policy struct {
+	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
+	// share a bucket only if they have the same name and the same Limiter. It is required, and has 1
+	// to 64 bytes of printable ASCII without a colon.
+	Name string
+	// Key tells callers apart, for instance by their credentials. If it is "", the caller is the
+	// client's address: an IPv4 address, or the /64 network of an IPv6 address. All calls without an
+	// address share a bucket, for instance those that come over a Unix socket. A key that no store
+	// can keep, because it is too long or not UTF-8, is replaced by its hash.
 	//
 	// The address is that of the connection. If a proxy stands in front, all its clients have the
 	// address of the proxy: a Key must then tell the clients apart.
-	Key func(ctx context.Context, method string) string
+	Key string
+	// Limit is the limit of each caller.
+	Limit brim.Limit
 	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
 	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)
 	// fails the call with INTERNAL.
 	Cost func(ctx context.Context, method string, message any) float64
+}
+
+// Policies returns the policies of a call. They are decided together: the call is admitted if it
+// fits under all of them, and it is counted under none of them otherwise. Without policies, the call
+// is admitted. Method is the full name of the method, for instance "/grpc.health.v1.Health/Check".
+//
+// A Policies is called on the goroutine of the call, so it must be safe for concurrent use. If it
+// returns an error, the call fails with INTERNAL, whatever [ServerOptions.OnUnavailable] says: a
+// client that can provoke the error must not get past the limit. To admit the call in spite of an
+// error, return no policy.
+type Policies func(ctx context.Context, method string) ([]Policy, error)
+
+// PerClient returns a policy with the same limit for each client. A client is an address: see
+// [Policy.Key].
+func PerClient(name string, limit brim.Limit) Policies {
+	all := []Policy{{Name: name, Limit: limit}}
+	return func(context.Context, string) ([]Policy, error) { return all, nil }
+}
+
+// All returns the policies of all functions, in order.
+func All(functions ...Policies) Policies {
+	return func(ctx context.Context, method string) (all []Policy, err error) {
+		for _, f := range functions {
+			some, err := f(ctx, method)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	}
+}
+
+// ServerOptions adjust a [Server]. The zero value selects the defaults.
+//
+// The functions are called on the goroutine of the call, so they must be safe for concurrent use.
+type ServerOptions struct {
 	// Skip reports whether a call bypasses the limit, for instance a health check; nil means that
 	// no call does.
 	Skip func(ctx context.Context, method string) bool
 	// Jitter is the greatest random time that is added to the RetryInfo. It keeps clients that were
 	// refused together from coming back together.
 	Jitter time.Duration
+	// OnUnavailable selects the answer if the store failed: [FailClosed] or [FailOpen].
+	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store; 0 means no limit but the call's
 	// context. A call that takes longer counts as a failure of the store.
 	Timeout time.Duration
-	// OnError is called if the store failed or an argument was invalid, before the call is
-	// answered; nil means that errors are dropped. The error does not hold the key.
+	// OnError is called if the store failed, or if the application's policies failed or were
+	// invalid, before the call is answered; nil means that errors are dropped. The error does not
+	// hold the key. OnError is not called if the call has ended meanwhile.
 	OnError func(ctx context.Context, method string, err error)
 }
 
 // Server limits the calls of a gRPC server, by its interceptors Unary and Stream. It is safe for
 // concurrent use.
 type Server struct {
-	lim     *brim.Limiter
-	limit   brim.Limit
-	open    bool
-	options ServerOptions
+	lim      *brim.Limiter
+	policies Policies
+	options  ServerOptions
 }
 
-// NewServer returns a Server that puts limit in front of the calls. o may be nil. It fails if lim
-// is nil, or if limit, onFailure or an option is invalid.
-func NewServer(lim *brim.Limiter, limit brim.Limit, onFailure Failure, o *ServerOptions) (*Server, error) {
-	s := &Server{lim: lim, limit: limit, open: onFailure == FailOpen}
+// NewServer returns a Server that puts the limits of policies in front of the calls. o may be nil.
+//
+// NewServer fails if lim or policies is nil, or if an option is invalid. A policy that is invalid is
+// known only when there is a call: the call then fails with INTERNAL, and OnError gets the error.
+func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server, error) {
+	s := &Server{lim: lim, policies: policies}
 	if o != nil {
 		s.options = *o
-	}
-	if err := limit.Validate(); err != nil {
-		return nil, err
 	}
 	switch {
 	case lim == nil:
 		return nil, errors.New("grpclimit: the Limiter is nil; make one with brim.New")
-	case onFailure != FailClosed && onFailure != FailOpen:
-		return nil, fmt.Errorf("grpclimit: Failure is %d; choose FailClosed or FailOpen", onFailure)
+	case policies == nil:
+		return nil, errors.New("grpclimit: there are no policies; make some with PerClient")
+	case s.options.OnUnavailable > FailOpen:
+		return nil, fmt.Errorf("grpclimit: OnUnavailable is %d; choose FailClosed or FailOpen", s.options.OnUnavailable)
 	case s.options.Jitter < 0:
 		return nil, fmt.Errorf("grpclimit: Jitter is %v; it must not be negative", s.options.Jitter)
 	case s.options.Timeout < 0:
@@ -114,42 +159,67 @@ func (s *Server) admit(ctx context.Context, method string, message any) error {
 	if s.options.Skip != nil && s.options.Skip(ctx, method) {
 		return nil
 	}
-	n := 1.0
-	if s.options.Cost != nil {
-		n = s.options.Cost(ctx, method, message)
+	fills, err := s.fills(ctx, method, message)
+	if err != nil {
+		return s.failed(ctx, method, fmt.Errorf("%w: %w", errPolicies, err))
 	}
-	st, err := s.try(ctx, s.limit.For(s.key(ctx, method)), n)
+	states, err := s.try(ctx, fills)
 	switch {
 	case err != nil:
 		return s.failed(ctx, method, err)
-	case st.Accepted:
+	case len(states) == 0 || states[0].Accepted:
 		return nil
 	}
+	// The answer is that of the policy with the longest wait, since the call is refused until then.
+	st := slices.MaxFunc(states, func(a, b brim.State) int { return cmp.Compare(a.RetryAfter, b.RetryAfter) })
 	if jitter := s.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
 		st.RetryAfter += rand.N(jitter)
 	}
 	return Refusal(st)
 }
 
-// try puts n units into b, within Timeout.
-func (s *Server) try(ctx context.Context, b brim.Bucket, n float64) (brim.State, error) {
+// fills returns the cost of a call under each of its policies, with the bucket.
+func (s *Server) fills(ctx context.Context, method string, message any) ([]brim.Fill, error) {
+	policies, err := s.policies(ctx, method)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]brim.Fill, len(policies))
+	for i, p := range policies {
+		if err := caller.ValidateName(p.Name); err != nil {
+			return nil, err
+		}
+		all[i] = brim.Fill{Bucket: p.Limit.For(key(ctx, p)), Amount: 1}
+		if p.Cost != nil {
+			all[i].Amount = p.Cost(ctx, method, message)
+		}
+	}
+	return all, nil
+}
+
+// try puts the costs into the buckets of a call if all fit, within Timeout.
+func (s *Server) try(ctx context.Context, fills []brim.Fill) ([]brim.State, error) {
 	if s.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.options.Timeout)
 		defer cancel()
 	}
-	return s.lim.TryFillup(ctx, b, n)
+	if len(fills) == 1 { // a store decides about one bucket faster than about a list of one
+		st, err := s.lim.TryFillup(ctx, fills[0].Bucket, fills[0].Amount)
+		return []brim.State{st}, err
+	}
+	return s.lim.TryFillupAll(ctx, fills...)
 }
 
 // failed returns the error of a call that the limit could not decide, or nil if it passes.
 func (s *Server) failed(ctx context.Context, method string, err error) error {
-	if ctx.Err() != nil {
-		return ended(ctx.Err())
+	if left := caller.Left(ctx); left != nil {
+		return ended(left)
 	}
 	if s.options.OnError != nil {
 		s.options.OnError(ctx, method, err)
 	}
-	if answer := undecided(err); !s.open || answer.status.Code() == codes.Internal {
+	if answer := undecided(err); s.options.OnUnavailable != FailOpen || answer.status.Code() == codes.Internal {
 		// The application has made an invalid argument. A client that can provoke it must not get
 		// past the limit by FailOpen.
 		return answer
@@ -157,20 +227,15 @@ func (s *Server) failed(ctx context.Context, method string, err error) error {
 	return nil
 }
 
-// key returns the key of a call's bucket.
-func (s *Server) key(ctx context.Context, method string) string {
-	if s.options.Key != nil {
-		if key := s.options.Key(ctx, method); key != "" {
-			return clientkey.Storable(key)
-		}
+// key returns the key of the bucket that a policy has for a call.
+func key(ctx context.Context, p Policy) string {
+	if p.Key != "" {
+		return caller.Key(p.Name, p.Key)
 	}
-	p, ok := peer.FromContext(ctx)
-	if !ok || p.Addr == nil {
-		return clientkey.Unknown
+	from, ok := peer.FromContext(ctx)
+	if !ok || from.Addr == nil {
+		return caller.AddressKey(p.Name, netip.Addr{})
 	}
-	client, err := netip.ParseAddrPort(p.Addr.String())
-	if err != nil {
-		return clientkey.Unknown
-	}
-	return clientkey.OfAddress(client.Addr().Unmap())
+	client, _ := netip.ParseAddrPort(from.Addr.String()) // an invalid one without an address
+	return caller.AddressKey(p.Name, client.Addr().Unmap())
 }

@@ -22,12 +22,12 @@ func TestServer(t *testing.T) {
 	for name, call := range ways {
 		t.Run(name, func(t *testing.T) {
 			lim, _ := inMemory(t)
-			c := served(t, newServer(t, lim, three, FailClosed, nil))
+			c := served(t, newServer(t, lim, PerClient("api", three), nil))
 			for range 3 {
 				answered(t, call(t.Context(), c), codes.OK, -1)
 			}
 			answered(t, call(t.Context(), c), codes.ResourceExhausted, time.Minute)
-			if st, err := lim.StateOf(t.Context(), "ip:127.0.0.1"); err != nil || st.Level != 3 {
+			if st, err := lim.StateOf(t.Context(), "api:ip:127.0.0.1"); err != nil || st.Level != 3 {
 				t.Errorf("the client's bucket: %+v, %v; want level 3", st, err)
 			}
 		})
@@ -36,9 +36,9 @@ func TestServer(t *testing.T) {
 
 // TestServerOptions tries each option at a real server.
 func TestServerOptions(t *testing.T) {
-	secret := func(ctx context.Context, _ string) string {
+	perUser := func(ctx context.Context, _ string) ([]Policy, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
-		return strings.Join(md.Get("user"), "")
+		return []Policy{{Name: "api", Key: strings.Join(md.Get("user"), ""), Limit: brim.Limit{Capacity: 1}}}, nil
 	}
 	as := func(user string) context.Context {
 		return metadata.AppendToOutgoingContext(context.Background(), "user", user)
@@ -46,13 +46,13 @@ func TestServerOptions(t *testing.T) {
 	for name, call := range ways {
 		t.Run("Key, "+name, func(t *testing.T) {
 			lim, _ := inMemory(t)
-			c := served(t, newServer(t, lim, brim.Limit{Capacity: 1}, FailClosed, &ServerOptions{Key: secret}))
+			c := served(t, newServer(t, lim, perUser, nil))
 			long := strings.Repeat("u", 600)
 			for _, user := range []string{"", "alice", "bob", long} {
 				answered(t, call(as(user), c), codes.OK, -1)
 				answered(t, call(as(user), c), codes.ResourceExhausted, -1) // no wait helps
 			}
-			for _, key := range []string{"ip:127.0.0.1", "alice", "bob"} {
+			for _, key := range []string{"api:ip:127.0.0.1", "api:key:alice", "api:key:bob"} {
 				if st, err := lim.StateOf(t.Context(), key); err != nil || st.Level != 1 {
 					t.Errorf("bucket %s: %+v, %v", key, st, err)
 				}
@@ -63,7 +63,7 @@ func TestServerOptions(t *testing.T) {
 			skip := func(_ context.Context, method string) bool {
 				return strings.HasPrefix(method, "/grpc.health.v1.Health/")
 			}
-			c := served(t, newServer(t, lim, brim.Limit{Capacity: 1}, FailClosed, &ServerOptions{Skip: skip}))
+			c := served(t, newServer(t, lim, PerClient("api", brim.Limit{Capacity: 1}), &ServerOptions{Skip: skip}))
 			for range 3 {
 				answered(t, call(t.Context(), c), codes.OK, -1)
 			}
@@ -71,14 +71,15 @@ func TestServerOptions(t *testing.T) {
 		t.Run("Cost, "+name, func(t *testing.T) {
 			lim, _ := inMemory(t)
 			cost := 2.0
-			c := served(t, newServer(t, lim, three, FailOpen, &ServerOptions{
+			c := served(t, newServer(t, lim, always(Policy{
+				Name: "api", Limit: three,
 				Cost: func(_ context.Context, _ string, message any) float64 {
 					if (message != nil) != (name == "unary") {
 						t.Errorf("message %v of a %s call", message, name)
 					}
 					return cost
 				},
-			}))
+			}), &ServerOptions{OnUnavailable: FailOpen}))
 			answered(t, call(t.Context(), c), codes.OK, -1)
 			answered(t, call(t.Context(), c), codes.ResourceExhausted, time.Minute)
 			cost = 4
@@ -92,8 +93,8 @@ func TestServerOptions(t *testing.T) {
 				lim, s := inMemory(t)
 				s.fails = true
 				var reported error
-				c := served(t, newServer(t, lim, three, onFailure, &ServerOptions{
-					OnError: func(_ context.Context, _ string, err error) { reported = err },
+				c := served(t, newServer(t, lim, PerClient("api", three), &ServerOptions{
+					OnUnavailable: onFailure, OnError: func(_ context.Context, _ string, err error) { reported = err },
 				}))
 				err := call(t.Context(), c)
 				answered(t, err, want, -1)
@@ -122,13 +123,13 @@ func TestServerWithoutNetwork(t *testing.T) {
 	}
 	t.Run("addresses", func(t *testing.T) {
 		for want, ctx := range map[string]context.Context{
-			"ip:192.0.2.7":         from(&net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 7}),
-			"ip:192.0.2.8":         from(textAddr("[::ffff:192.0.2.8]:7")),
-			"ip:2001:db8:1:2::/64": from(&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3::4"), Port: 7}),
-			"ip:unknown":           from(&net.UnixAddr{Name: "@", Net: "unix"}),
+			"api:ip:192.0.2.7":         from(&net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 7}),
+			"api:ip:192.0.2.8":         from(textAddr("[::ffff:192.0.2.8]:7")),
+			"api:ip:2001:db8:1:2::/64": from(&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3::4"), Port: 7}),
+			"api:ip:unknown":           from(&net.UnixAddr{Name: "@", Net: "unix"}),
 		} {
 			lim, _ := inMemory(t)
-			if err := call(ctx, newServer(t, lim, three, FailClosed, nil)); err != nil {
+			if err := call(ctx, newServer(t, lim, PerClient("api", three), nil)); err != nil {
 				t.Error(err)
 			}
 			if st, err := lim.StateOf(t.Context(), want); err != nil || st.Level != 1 {
@@ -136,16 +137,16 @@ func TestServerWithoutNetwork(t *testing.T) {
 			}
 		}
 		lim, _ := inMemory(t)
-		if err := call(context.Background(), newServer(t, lim, three, FailClosed, nil)); err != nil {
+		if err := call(context.Background(), newServer(t, lim, PerClient("api", three), nil)); err != nil {
 			t.Error(err)
 		}
-		if st, err := lim.StateOf(t.Context(), "ip:unknown"); err != nil || st.Level != 1 {
+		if st, err := lim.StateOf(t.Context(), "api:ip:unknown"); err != nil || st.Level != 1 {
 			t.Errorf("a call without a peer: %+v, %v", st, err)
 		}
 	})
 	t.Run("jitter", func(t *testing.T) {
 		lim, _ := inMemory(t)
-		s := newServer(t, lim, brim.Limit{Capacity: 1, LeakRate: 1}, FailClosed, &ServerOptions{Jitter: time.Hour})
+		s := newServer(t, lim, PerClient("api", brim.Limit{Capacity: 1, LeakRate: 1}), &ServerOptions{Jitter: time.Hour})
 		answered(t, call(t.Context(), s), codes.OK, -1)
 		waits := map[time.Duration]bool{}
 		for range 10 {
@@ -164,7 +165,7 @@ func TestServerWithoutNetwork(t *testing.T) {
 		lim, _ := inMemory(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := call(ctx, newServer(t, lim, three, FailOpen, nil))
+		err := call(ctx, newServer(t, lim, PerClient("api", three), &ServerOptions{OnUnavailable: FailOpen}))
 		answered(t, err, codes.Canceled, -1)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v; want the context's error in it", err)
@@ -172,19 +173,104 @@ func TestServerWithoutNetwork(t *testing.T) {
 	})
 	t.Run("timeout", func(t *testing.T) {
 		lim, _ := inMemory(t)
-		s := newServer(t, lim, three, FailClosed, &ServerOptions{Timeout: time.Nanosecond})
+		s := newServer(t, lim, PerClient("api", three), &ServerOptions{Timeout: time.Nanosecond})
 		answered(t, call(t.Context(), s), codes.Unavailable, -1)
 	})
 }
 
+// TestSeveralPolicies decides calls under two policies at once.
+func TestSeveralPolicies(t *testing.T) {
+	lim, _ := inMemory(t)
+	cost := 1.0
+	perMethod := func(_ context.Context, method string) ([]Policy, error) {
+		return []Policy{{
+			Name: "method", Key: method, Limit: brim.Limit{Capacity: 10, LeakRate: 0.1},
+			Cost: func(context.Context, string, any) float64 { return cost },
+		}}, nil
+	}
+	s := newServer(t, lim, All(PerClient("client", three), perMethod), nil)
+	for _, step := range []struct {
+		cost float64
+		why  string
+		want codes.Code
+		wait time.Duration
+	}{
+		{6, "both have room", codes.OK, -1},
+		{5, "the method refuses, and the client's bucket does not count the call", codes.ResourceExhausted, 10 * time.Second},
+		{2, "both have room", codes.OK, -1},
+		{2, "both have room", codes.OK, -1},
+		{1, "both refuse, and the longer wait counts", codes.ResourceExhausted, time.Minute},
+		{11, "no wait helps", codes.ResourceExhausted, -1},
+		{math.NaN(), "the cost is the application's error", codes.Internal, -1},
+	} {
+		cost = step.cost
+		_, err := s.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/a/b"}, func(context.Context, any) (any, error) { return nil, nil })
+		t.Log(step.why)
+		answered(t, err, step.want, step.wait)
+	}
+}
+
+// TestInvalidPolicies makes calls that the application has made no sense of. FailOpen does not let
+// them pass.
+func TestInvalidPolicies(t *testing.T) {
+	lim, _ := inMemory(t)
+	errOwn := errors.New("no such plan")
+	failing := func(context.Context, string) ([]Policy, error) { return nil, errOwn }
+	for says, p := range map[string]Policies{
+		"has no name":  PerClient("", three),
+		"capacity":     PerClient("api", brim.Limit{}),
+		"no such plan": All(PerClient("api", three), failing),
+	} {
+		var reported error
+		s := newServer(t, lim, p, &ServerOptions{
+			OnUnavailable: FailOpen, OnError: func(_ context.Context, _ string, err error) { reported = err },
+		})
+		answered(t, s.admit(t.Context(), "/a/b", nil), codes.Internal, -1)
+		if reported == nil || !strings.Contains(reported.Error(), says) {
+			t.Errorf("%v; want an error that says %q", reported, says)
+		}
+	}
+	none := newServer(t, lim, func(context.Context, string) ([]Policy, error) { return nil, nil }, nil)
+	if err := none.admit(t.Context(), "/a/b", nil); err != nil {
+		t.Errorf("no policies: %v", err)
+	}
+}
+
+// overdue is a context whose deadline has come, and whose timer has not fired yet.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// TestLeavers fails the store for callers who have left. A client chooses its deadline, so an end of
+// the call must not pass it by FailOpen.
+func TestLeavers(t *testing.T) {
+	lim, s := inMemory(t)
+	s.fails = true
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want, ctx := range map[codes.Code]context.Context{
+		codes.Canceled: gone, codes.DeadlineExceeded: overdue{t.Context()}, codes.OK: t.Context(),
+	} {
+		reports := 0
+		open := newServer(t, lim, PerClient("api", three), &ServerOptions{
+			OnUnavailable: FailOpen, OnError: func(context.Context, string, error) { reports++ },
+		})
+		answered(t, open.admit(ctx, "/a/b", nil), want, -1)
+		if failure := want == codes.OK; failure != (reports == 1) {
+			t.Errorf("%v: %d failures of the store reported", want, reports)
+		}
+	}
+}
+
 func TestNewServer(t *testing.T) {
 	lim, _ := inMemory(t)
+	p := PerClient("api", three)
 	for says, create := range map[string]func() (*Server, error){
-		"Limiter is nil": func() (*Server, error) { return NewServer(nil, three, FailClosed, nil) },
-		"limit":          func() (*Server, error) { return NewServer(lim, brim.Limit{}, FailClosed, nil) },
-		"Failure is 0":   func() (*Server, error) { return NewServer(lim, three, 0, nil) },
-		"Jitter is -1":   func() (*Server, error) { return NewServer(lim, three, FailOpen, &ServerOptions{Jitter: -1}) },
-		"Timeout is -1":  func() (*Server, error) { return NewServer(lim, three, FailOpen, &ServerOptions{Timeout: -1}) },
+		"Limiter is nil":     func() (*Server, error) { return NewServer(nil, p, nil) },
+		"no policies":        func() (*Server, error) { return NewServer(lim, nil, nil) },
+		"OnUnavailable is 2": func() (*Server, error) { return NewServer(lim, p, &ServerOptions{OnUnavailable: 2}) },
+		"Jitter is -1":       func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Jitter: -1}) },
+		"Timeout is -1":      func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Timeout: -1}) },
 	} {
 		if s, err := create(); s != nil || err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, %v; want an error that says %q", s, err, says)

@@ -42,9 +42,13 @@ func Refusal(st brim.State) error {
 	return &callError{over, s}
 }
 
+// errPolicies marks errors of the application's policies.
+var errPolicies = errors.New("grpclimit: the policies of a call")
+
 // undecided returns the error of a call that the limit could not decide because of err.
 func undecided(err error) *callError {
-	if errors.Is(err, brim.ErrInvalidAmount) || errors.Is(err, brim.ErrInvalidKey) || errors.Is(err, brim.ErrInvalidLimit) {
+	if errors.Is(err, errPolicies) || errors.Is(err, errors.ErrUnsupported) ||
+		errors.Is(err, brim.ErrInvalidAmount) || errors.Is(err, brim.ErrInvalidKey) || errors.Is(err, brim.ErrInvalidLimit) {
 		return &callError{err, status.New(codes.Internal, "the limit is misconfigured")}
 	}
 	return &callError{err, status.New(codes.Unavailable, "limits cannot be checked at the moment")}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/brimgo/brim"
@@ -32,67 +31,62 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	_ = json.NewEncoder(w).Encode(p) // the status has been sent, so an error cannot be reported
 }
 
-// fields writes the header fields of a limit.
-type fields struct {
-	kind   Fields
-	name   string // of the policy
-	quoted string // the name as a string of a structured field
-	policy string // the value that is the same in each answer
+// set writes the fields of the policies, in their order. It stores the canonical names itself,
+// because http.Header.Set would compute them for each answer.
+//
+// The fields of a handler in front of this one stay: a list continues in another line of the field,
+// and X-RateLimit has no lists.
+func (f Fields) set(h http.Header, parts []part) {
+	if len(parts) == 0 {
+		return
+	}
+	switch f {
+	case DraftFields:
+		var policy, rate []byte
+		for i := range parts {
+			policy, rate = parts[i].draft(policy, rate)
+		}
+		h["Ratelimit-Policy"] = append(h["Ratelimit-Policy"], string(policy))
+		h["Ratelimit"] = append(h["Ratelimit"], string(rate))
+	case XRateLimitFields:
+		if _, outer := h["X-Ratelimit-Limit"]; !outer {
+			xRateLimit(h, parts[0].state)
+		}
+	}
 }
 
-func newFields(l brim.Limit, o *Options) (f fields, err error) {
-	if o.Fields > XRateLimitFields {
-		return f, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or XRateLimitFields", o.Fields)
+// draft appends a policy to the lists of the fields RateLimit-Policy and RateLimit.
+func (p *part) draft(policy, rate []byte) (policies, rates []byte) {
+	if len(policy) > 0 {
+		policy, rate = append(policy, ", "...), append(rate, ", "...)
 	}
-	f = fields{kind: o.Fields, name: o.Policy}
-	if f.name == "" {
-		f.name = "default"
+	policy, rate = appendQuoted(policy, p.Name), appendQuoted(rate, p.Name)
+	policy = appendInteger(append(policy, ";q="...), p.Limit.Capacity)
+	if p.Unit != "" {
+		policy = appendQuoted(append(policy, ";qu="...), p.Unit)
 	}
-	unit := ""
-	if f.quoted, err = quote("Policy", f.name); err == nil && o.Unit != "" {
-		unit, err = quote("Unit", o.Unit)
+	if p.Limit.LeakRate > 0 {
+		policy = appendInteger(append(policy, ";w="...), max(1, ceilSeconds(p.Limit.Capacity/p.Limit.LeakRate)))
 	}
-	if err != nil {
-		return f, err
+	left, more := quota(p.state)
+	rate = appendInteger(append(rate, ";r="...), left)
+	if more > 0 {
+		rate = appendInteger(append(rate, ";t="...), more)
 	}
-	switch f.kind {
-	case DraftFields:
-		f.policy = f.quoted + ";q=" + integer(l.Capacity)
-		if unit != "" {
-			f.policy += ";qu=" + unit
-		}
-		if l.LeakRate > 0 {
-			f.policy += ";w=" + integer(max(1, ceilSeconds(l.Capacity/l.LeakRate)))
-		}
-	case XRateLimitFields:
-		f.policy = integer(l.Capacity)
-	}
-	return f, nil
+	return policy, rate
 }
 
-// set writes the fields for a bucket in state st. It stores the canonical names itself, because
-// http.Header.Set would compute them for each answer.
-func (f *fields) set(h http.Header, st brim.State) {
-	switch f.kind {
-	case DraftFields:
-		h["Ratelimit-Policy"] = []string{f.policy}
-		left, more := quota(st)
-		value := f.quoted + ";r=" + integer(left)
-		if more > 0 {
-			value += ";t=" + integer(more)
+// xRateLimit writes the fields for a bucket in state st.
+func xRateLimit(h http.Header, st brim.State) {
+	left, _ := quota(st)
+	h["X-Ratelimit-Limit"] = []string{integer(st.Capacity)}
+	h["X-Ratelimit-Remaining"] = []string{integer(left)}
+	if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) != brim.Never {
+		reset := wholeSeconds(blocked)
+		if st.Level > 0 {
+			reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
 		}
-		h["Ratelimit"] = []string{value}
-	case XRateLimitFields:
-		left, _ := quota(st)
-		h["X-Ratelimit-Limit"] = []string{f.policy}
-		h["X-Ratelimit-Remaining"] = []string{integer(left)}
-		if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) != brim.Never {
-			reset := wholeSeconds(blocked)
-			if st.Level > 0 {
-				reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
-			}
-			h["X-Ratelimit-Reset"] = []string{integer(reset)}
-		}
+		h["X-Ratelimit-Reset"] = []string{integer(reset)}
 	}
 }
 
@@ -106,16 +100,24 @@ func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)
 	}
-	room := st.Remaining()
-	left = math.Floor(room)
+	units := room(st)
+	left = math.Floor(units)
 	if st.Level <= 0 || st.LeakRate == 0 {
 		return left, 0
 	}
-	more = ceilSeconds((left + 1 - room) / st.LeakRate)
+	more = ceilSeconds((left + 1 - units) / st.LeakRate)
 	if st.RetryAfter > 0 && st.RetryAfter != brim.Never {
 		more = min(more, wholeSeconds(st.RetryAfter))
 	}
 	return left, max(1, more)
+}
+
+// room returns the units that fit now.
+func room(st brim.State) float64 {
+	if blockedFor(st) > 0 {
+		return 0
+	}
+	return st.Remaining()
 }
 
 // blockedFor returns the time until the bucket's block ends, by the store's clock.
@@ -133,20 +135,21 @@ func blockedFor(st brim.State) time.Duration {
 //
 // Retry-After is st.RetryAfter in whole seconds, rounded up. To keep clients that were refused
 // together from coming back together, add a random time to st.RetryAfter before the call.
-func Refuse(w http.ResponseWriter, st brim.State, n float64) { (&fields{}).refuse(w, st, n) }
+func Refuse(w http.ResponseWriter, st brim.State, n float64) { NoFields.refuse(w, st, n, nil) }
 
-// refuse answers a request whose n units were refused with st.
-func (f *fields) refuse(w http.ResponseWriter, st brim.State, n float64) {
-	if n > st.Capacity {
+// refuse answers a request whose n units were refused with st. A smaller request would not help a
+// client that nothing is admitted from, so a capacity of 0 is no matter of size.
+func (f Fields) refuse(w http.ResponseWriter, st brim.State, n float64, violated []string) {
+	if n > st.Capacity && st.Capacity > 0 {
 		tooLarge(w, n, st.Capacity)
 		return
 	}
-	f.tooMany(w, st.RetryAfter)
+	f.tooMany(w, st.RetryAfter, violated)
 }
 
 // tooMany answers a request that does not fit now. The Retry-After is at least a second: 0 would
 // invite the client to try again at once.
-func (f *fields) tooMany(w http.ResponseWriter, wait time.Duration) {
+func (f Fields) tooMany(w http.ResponseWriter, wait time.Duration, violated []string) {
 	p := problem{
 		Title: "Too Many Requests", Status: http.StatusTooManyRequests,
 		Detail: "The limit is reached, and waiting will not change that.",
@@ -156,8 +159,8 @@ func (f *fields) tooMany(w http.ResponseWriter, wait time.Duration) {
 		w.Header().Set("Retry-After", after)
 		p.Detail = "The limit is reached. Try again in " + after + " s."
 	}
-	if f.kind == DraftFields {
-		p.Type, p.Title, p.Violated = quotaExceeded, "The quota is exceeded", []string{f.name}
+	if f == DraftFields {
+		p.Type, p.Title, p.Violated = quotaExceeded, "The quota is exceeded", violated
 	}
 	writeProblem(w, p)
 }
@@ -187,19 +190,34 @@ func ceilSeconds(s float64) float64 {
 	return math.Ceil(s)
 }
 
-// integer writes f as an integer of a structured field, which has at most 15 digits (RFC 9651,
-// section 3.3.1).
-func integer(f float64) string {
-	return strconv.FormatInt(int64(min(math.Floor(f), 999_999_999_999_999)), 10)
+// integer writes f as an integer of a structured field.
+func integer(f float64) string { return string(appendInteger(nil, f)) }
+
+// appendInteger appends f as an integer of a structured field, which has at most 15 digits (RFC
+// 9651, section 3.3.1).
+func appendInteger(to []byte, f float64) []byte {
+	return strconv.AppendInt(to, int64(min(math.Floor(f), 999_999_999_999_999)), 10)
 }
 
-// quote writes s as a string of a structured field, which is printable ASCII (RFC 9651, section
-// 3.3.3). The error names the option.
-func quote(option, s string) (string, error) {
+// appendQuoted appends s as a string of a structured field (RFC 9651, section 3.3.3). The string is
+// printable.
+func appendQuoted(to []byte, s string) []byte {
+	to = append(to, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			to = append(to, '\\')
+		}
+		to = append(to, s[i])
+	}
+	return append(to, '"')
+}
+
+// printable reports whether s is printable ASCII, which a string of a structured field must be.
+func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
-			return "", fmt.Errorf("httplimit: %s is %q; it must be printable ASCII", option, s)
+			return false
 		}
 	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, nil
+	return true
 }

@@ -30,13 +30,9 @@ func TestFieldsShowThePeriod(t *testing.T) {
 		limit := brim.Over(float64(n), time.Duration(d)*time.Second)
 		full := brim.State{Level: limit.Capacity, Capacity: limit.Capacity, LeakRate: limit.LeakRate}
 		draft, x := http.Header{}, http.Header{}
-		for kind, h := range map[Fields]http.Header{DraftFields: draft, XRateLimitFields: x} {
-			f, err := newFields(limit, &Options{Fields: kind})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.set(h, full)
-		}
+		parts := []part{{Policy: Policy{Name: "default", Limit: limit}, state: full}}
+		DraftFields.set(draft, parts)
+		XRateLimitFields.set(x, parts)
 		quota := strconv.FormatInt(min(n, 999_999_999_999_999), 10)
 		if got, want := draft.Get("RateLimit-Policy"), `"default";q=`+quota+";w="+strconv.FormatInt(d, 10); got != want {
 			t.Fatalf("%d units in %d s: RateLimit-Policy %s; want %s (BRIM_SEED=%d)", n, d, got, want, s)

@@ -15,7 +15,7 @@ import (
 func TestNextDrip(t *testing.T) {
 	lim, clock := inMemory(t)
 	start := clock.now
-	h := limited(t, lim, brim.Over(10, 10*time.Second), httplimit.FailClosed, nil)
+	h := limited(t, lim, httplimit.PerClient("calls", brim.Over(10, 10*time.Second)), nil)
 	call := func(since time.Duration, address string) *httptest.ResponseRecorder {
 		clock.now = start.Add(since)
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -23,11 +23,8 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	limit := brim.Over(2, 20*time.Second)
-	limited, err := httplimit.New(brim.New(db, nil), limit, httplimit.FailClosed, &httplimit.Options{
-		Key:    httplimit.ByHeader("X-API-Key"),
-		Fields: httplimit.DraftFields,
-	})
+	perKey := httplimit.ByHeader("api", "X-API-Key", brim.Over(2, 20*time.Second))
+	limited, err := httplimit.New(brim.New(db, nil), perKey, &httplimit.Options{Fields: httplimit.DraftFields})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,9 +39,9 @@ func ExampleNew() {
 		fmt.Println(w.Code, w.Header().Get("Retry-After"), w.Header().Get("RateLimit"))
 	}
 	// Output:
-	// 200  "default";r=1;t=10
-	// 200  "default";r=0;t=10
-	// 429 10 "default";r=0;t=10
+	// 200  "api";r=1;t=10
+	// 200  "api";r=0;t=10
+	// 429 10 "api";r=0;t=10
 }
 
 // A handler that knows the cost of a request only after it has read the body asks the Limiter, and

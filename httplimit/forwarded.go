@@ -1,63 +1,98 @@
 package httplimit
 
 import (
-	"net/http"
+	"iter"
 	"net/netip"
 	"strings"
 )
 
-// forwardedFor returns the nodes of X-Forwarded-For in order. Several fields form one list.
-func forwardedFor(h http.Header) (nodes []string) {
-	for _, line := range h["X-Forwarded-For"] {
-		nodes = append(nodes, strings.Split(line, ",")...)
-	}
-	return nodes
-}
+// maxElements is the number of elements that are read of a field, and maxElement the length of the
+// longest, in bytes. A client can send a field as long as a server's headers may be.
+const (
+	maxElements = 64
+	maxElement  = 1024
+)
 
-// forwarded returns the "for" parameters of Forwarded (RFC 7239, section 4) in order. An element
-// without "for" counts as one unknown node. A malformed field counts as a single unknown node,
-// too, because nobody can tell which part of the field the client wrote.
-func forwarded(h http.Header) (nodes []string) {
-	for _, line := range h["Forwarded"] {
-		elements, ok := parseForwarded(line)
-		if !ok {
-			elements = []string{""}
+// elementsFromEnd yields the elements of a list from its end, without empty ones (RFC 9110, section
+// 5.6.1). Several fields form one list. If the elements may hold quoted strings, a comma within one
+// does not end an element. An element that is too long ends the list.
+//
+// The proxies have written the end of the list, and the client may have written anything before it.
+// So a list is cut from its end: a quote that the client has left open cannot change the elements
+// behind it.
+func elementsFromEnd(lines []string, quoted bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		read := 0
+		for i := len(lines) - 1; i >= 0; i-- {
+			rest, more := lines[i], true
+			for more {
+				if read++; read > maxElements {
+					return
+				}
+				before := max(0, len(rest)-maxElement-1)
+				comma := lastComma(rest[before:], quoted)
+				if more = comma >= 0; !more && len(rest) > maxElement {
+					return
+				}
+				element := strings.Trim(rest[before+comma+1:], " \t")
+				rest = rest[:before+max(0, comma)]
+				if element != "" && !yield(element) {
+					return
+				}
+			}
 		}
-		nodes = append(nodes, elements...)
 	}
-	return nodes
 }
 
-// parseForwarded parses one field: elements separated by commas. An element is a list of pairs
-// separated by semicolons. The value of a pair may be a quoted string.
-func parseForwarded(s string) (nodes []string, ok bool) {
-	node := ""
+// lastComma returns the index of the last comma in s, or -1 if there is none. If quoted, it passes
+// over the commas in quoted strings: it enters one at the closing quote and leaves it at the next
+// quote that is not escaped.
+func lastComma(s string, quoted bool) int {
+	if !quoted {
+		return strings.LastIndexByte(s, ',')
+	}
+	inside := false
+	for i := len(s) - 1; i >= 0; i-- {
+		switch {
+		case s[i] == ',' && !inside:
+			return i
+		case s[i] == '"':
+			before := strings.TrimRight(s[:i], `\`)
+			if escaped := (i-len(before))%2 == 1; !inside || !escaped {
+				inside = !inside
+			}
+			i = len(before) // the backslashes need no second look
+		}
+	}
+	return -1
+}
+
+// forwardedNode returns the parameter "for" of an element of Forwarded (RFC 7239, section 4), and
+// false if there is none or the element is malformed. An element is a list of pairs separated by
+// semicolons. The value of a pair may be a quoted string.
+func forwardedNode(s string) (node string, ok bool) {
 	for {
 		s = strings.TrimLeft(s, " \t")
-		name, rest, found := strings.Cut(s, "=")
-		switch {
-		case s == "" || s[0] == ',' || s[0] == ';': // an empty element or pair
-		case !found || strings.ContainsAny(name, " \t,;\""):
-			return nil, false
-		default:
+		if s != "" && s[0] != ';' { // a pair may be empty
+			end := strings.IndexAny(s, " \t,;\"=")
+			if end < 0 || s[end] != '=' {
+				return "", false
+			}
+			name := s[:end]
 			var value string
-			if value, s, ok = cutValue(rest); !ok {
-				return nil, false
+			if value, s, ok = cutValue(s[end+1:]); !ok {
+				return "", false
 			}
 			if strings.EqualFold(name, "for") {
 				node = value
 			}
+			s = strings.TrimLeft(s, " \t")
 		}
-		s = strings.TrimLeft(s, " \t")
 		if s == "" {
-			return append(nodes, node), true
+			return node, node != ""
 		}
-		switch s[0] {
-		case ',':
-			nodes, node = append(nodes, node), ""
-		case ';':
-		default:
-			return nil, false
+		if s[0] != ';' {
+			return "", false
 		}
 		s = s[1:]
 	}

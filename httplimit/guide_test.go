@@ -46,7 +46,7 @@ func fillAll(ctx context.Context, lim *brim.Limiter, perUser, perTenant, overall
 }
 
 func serve(lim *brim.Limiter, mux *http.ServeMux, addr string, logger *slog.Logger) error {
-	limited, err := httplimit.New(lim, brim.Over(100, time.Minute), httplimit.FailClosed, &httplimit.Options{
+	limited, err := httplimit.New(lim, httplimit.PerClient("site", brim.Over(100, time.Minute)), &httplimit.Options{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, // only your load balancers
 		Fields:         httplimit.DraftFields,
 		Jitter:         5 * time.Second,

@@ -1,14 +1,15 @@
 // Package httplimit limits the requests to an HTTP handler, and the requests of an HTTP client.
 //
-//	limited, err := httplimit.New(lim, brim.Over(100, time.Minute), httplimit.FailClosed, nil)
+//	limited, err := httplimit.New(lim, httplimit.PerClient("api", brim.Over(100, time.Minute)), nil)
 //	...
 //	http.ListenAndServe(addr, limited(mux))
 //
-// Each client has a bucket, by default one per address. A request that fits reaches the handler.
-// A request that does not fit is answered with status 429 (RFC 6585, section 4) and Retry-After
-// in whole seconds (RFC 9110, section 10.2.3). A request that costs more than the bucket holds is
-// answered with status 413 (RFC 9110, section 15.5.14) and no Retry-After, because no wait would
-// help.
+// A [Policy] is a name, a key and a limit. [PerClient] has one for each client's address, and a
+// function of the request selects others: per account, per plan, per route, and several at once.
+// A request that fits under all its policies reaches the handler. A request that does not fit is
+// answered with status 429 (RFC 6585, section 4) and Retry-After in whole seconds (RFC 9110, section
+// 10.2.3), and counts under none of them. A request that costs more than a bucket holds is answered
+// with status 413 (RFC 9110, section 15.5.14) and no Retry-After, because no wait would help.
 //
 // A handler that finds the cost of a request by itself asks the Limiter and answers a refusal by
 // [Refuse].
@@ -20,27 +21,31 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/store"
 )
 
 // Failure selects the answer to a request that the limit could not decide because the store
-// failed. It has no default: the application must choose.
+// failed.
 type Failure uint8
 
 const (
 	// FailClosed answers with status 503. Use it if the limit protects something that must not
 	// get too many requests.
-	FailClosed Failure = iota + 1
+	FailClosed Failure = iota
 	// FailOpen passes the request to the handler. Use it if serving requests matters more than
-	// the limit.
+	// the limit. A request whose client has left does not pass: its end is no failure of the store.
 	FailOpen
 )
 
@@ -65,90 +70,78 @@ const (
 // The functions are called on the goroutine of the request, so they must be safe for concurrent
 // use.
 type Options struct {
-	// Key returns the key of a request's bucket: see [ByHeader]. If it returns "", or is nil, the
-	// key is the client's address: an IPv4 address, or the /64 network of an IPv6 address, since
-	// a client usually has all addresses of its /64. The address is Request.RemoteAddr, with or
-	// without a port. All requests without an address share the bucket "ip:unknown", for instance
-	// those that come over a Unix socket: a Key must tell their clients apart. A key that no store
-	// can keep, because it is too long or not UTF-8, is replaced by its hash.
-	Key func(r *http.Request) string
 	// TrustedProxies are the networks of the application's own proxies. If a request comes from
 	// one of these networks, the client is the last address in X-Forwarded-For that is not in
-	// them. In any other request the field is ignored, because any client can send it.
+	// them. In any other request the field is ignored, because any client can send it. At most the
+	// last 64 elements of the field are read, of up to 1 KiB each.
 	TrustedProxies []netip.Prefix
 	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field
 	// that the proxies write. The client may have written the other field.
 	Forwarded bool
 
-	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength].
-	// If Cost returns an invalid amount (negative or not a number), the request is answered with
-	// status 500 and OnError is called. To limit by the number of items in a body, read the body
-	// in a handler in front of the limit, and pass the number through the request's context.
-	Cost func(r *http.Request) float64
 	// Skip reports whether a request bypasses the limit, for instance a health check; nil means
 	// that no request does.
 	Skip func(r *http.Request) bool
 
 	// Fields selects the header fields beside Retry-After.
 	Fields Fields
-	// Policy is the name of the limit in DraftFields; "" means "default".
-	Policy string
-	// Unit is the quota unit in DraftFields, for instance "content-bytes"; "" means requests.
-	Unit string
 	// Jitter is the greatest random time that is added to Retry-After. It keeps clients that were
 	// refused together from coming back together.
 	Jitter time.Duration
 
+	// OnUnavailable selects the answer if the store failed: [FailClosed] or [FailOpen].
+	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store; 0 means no limit but the request's
 	// context. A call that takes longer counts as a failure of the store.
 	Timeout time.Duration
-	// OnError is called if the store failed or Cost returned an invalid amount, before the
-	// request is answered; nil means that errors are dropped. The error does not hold the key.
+	// OnError is called if the store failed, or if the application's policies failed or were
+	// invalid, before the request is answered; nil means that errors are dropped. The error does not
+	// hold the key. OnError is not called if the client has left meanwhile.
 	OnError func(r *http.Request, err error)
 }
 
-// New returns a function that puts limit in front of a handler. All handlers that it wraps share
-// the buckets, and they are safe for concurrent use. o may be nil.
+// New returns a function that puts the limits of policies in front of a handler. All handlers that
+// it wraps share the buckets, and they are safe for concurrent use. o may be nil.
 //
-// New fails if lim is nil, or if limit, onFailure or an option is invalid.
-func New(lim *brim.Limiter, limit brim.Limit, onFailure Failure, o *Options) (func(http.Handler) http.Handler, error) {
+// Handlers may be nested. The fields of an inner one are added to those of an outer one, except that
+// [XRateLimitFields], which have no form for two limits, stay those of the outer one.
+//
+// New fails if lim or policies is nil, or if an option is invalid. A policy that is invalid is known
+// only when there is a request: the answer is then status 500, and OnError gets the error.
+func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) http.Handler, error) {
 	if o == nil {
 		o = &Options{}
-	}
-	if err := limit.Validate(); err != nil {
-		return nil, err
 	}
 	switch {
 	case lim == nil:
 		return nil, errors.New("httplimit: the Limiter is nil; make one with brim.New")
-	case onFailure != FailClosed && onFailure != FailOpen:
-		return nil, fmt.Errorf("httplimit: Failure is %d; choose FailClosed or FailOpen", onFailure)
+	case policies == nil:
+		return nil, errors.New("httplimit: there are no policies; make some with PerClient")
+	case o.OnUnavailable > FailOpen:
+		return nil, fmt.Errorf("httplimit: OnUnavailable is %d; choose FailClosed or FailOpen", o.OnUnavailable)
+	case o.Fields > XRateLimitFields:
+		return nil, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or XRateLimitFields", o.Fields)
 	case o.Jitter < 0:
 		return nil, fmt.Errorf("httplimit: Jitter is %v; it must not be negative", o.Jitter)
 	case o.Timeout < 0:
 		return nil, fmt.Errorf("httplimit: Timeout is %v; it must not be negative", o.Timeout)
 	}
-	l := &limited{lim: lim, limit: limit, open: onFailure == FailOpen, options: *o}
-	var err error
-	if l.trusted, err = networks(o.TrustedProxies); err != nil {
+	trusted, err := networks(o.TrustedProxies)
+	if err != nil {
 		return nil, err
 	}
-	if l.fields, err = newFields(limit, o); err != nil {
-		return nil, err
-	}
+	l := &limited{lim: lim, policies: policies, options: *o, trusted: trusted}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(w, r, next) })
 	}, nil
 }
 
-// limited is the limit in front of some handlers.
+// limited is the limits in front of some handlers.
 type limited struct {
-	lim     *brim.Limiter
-	limit   brim.Limit
-	open    bool
-	options Options
-	trusted []netip.Prefix
-	fields  fields
+	lim      *brim.Limiter
+	policies Policies
+	options  Options
+	trusted  []netip.Prefix
 }
 
 func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -156,78 +149,102 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r)
 		return
 	}
-	n := costOf(r, l.options.Cost)
-	st, err := l.try(r, n)
-	if err != nil && errors.Is(err, brim.ErrInvalidAmount) && n > l.limit.Capacity {
-		err = nil // a Content-Length may exceed any valid amount; such a request is too large
-	}
+	parts, err := l.parts(r)
 	if err != nil {
-		l.failed(w, r, next, err)
+		l.failed(w, r, fmt.Errorf("%w: %w", errPolicies, err), next)
 		return
 	}
-	if st.Capacity > 0 {
-		l.fields.set(w.Header(), st)
+	for i := range parts {
+		// A Content-Length may exceed any valid amount. Such a request is too large.
+		if p := &parts[i]; p.cost > store.MaxAmount {
+			tooLarge(w, p.cost, p.Limit.Capacity)
+			return
+		}
 	}
-	if st.Accepted {
+	if err := l.try(r, parts); err != nil {
+		l.failed(w, r, err, next)
+		return
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.fits(), b.fits()) })
+	l.options.Fields.set(w.Header(), parts)
+	if len(parts) == 0 || parts[0].state.Accepted {
 		next.ServeHTTP(w, r)
 		return
 	}
-	if jitter := l.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
-		st.RetryAfter += rand.N(jitter)
-	}
-	st.Capacity = l.limit.Capacity
-	l.fields.refuse(w, st, n)
+	l.refuse(w, parts)
 }
 
-// costOf returns the cost of a request in units: 1 if cost is nil.
-func costOf(r *http.Request, cost func(*http.Request) float64) float64 {
-	if cost == nil {
-		return 1
-	}
-	return cost(r)
-}
-
-// try puts n units into the bucket of the request, within Timeout.
-func (l *limited) try(r *http.Request, n float64) (brim.State, error) {
+// try puts the costs into the buckets of the request if all fit, within Timeout.
+func (l *limited) try(r *http.Request, parts []part) error {
 	ctx := r.Context()
 	if l.options.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, l.options.Timeout)
 		defer cancel()
 	}
-	return l.lim.TryFillup(ctx, l.limit.For(l.key(r)), n)
+	if len(parts) == 1 { // a store decides about one bucket faster than about a list of one
+		var err error
+		parts[0].state, err = l.lim.TryFillup(ctx, parts[0].bucket, parts[0].cost)
+		return err
+	}
+	fills := make([]brim.Fill, len(parts))
+	for i := range parts {
+		fills[i] = brim.Fill{Bucket: parts[i].bucket, Amount: parts[i].cost}
+	}
+	states, err := l.lim.TryFillupAll(ctx, fills...)
+	for i := range states {
+		parts[i].state = states[i]
+	}
+	return err
 }
 
+// refuse answers a request that does not fit. The answer is that of the policy with the longest
+// wait, since the request is refused until then.
+func (l *limited) refuse(w http.ResponseWriter, parts []part) {
+	longest := &parts[0]
+	var violated []string
+	for i := range parts {
+		p := &parts[i]
+		if p.state.RetryAfter == 0 {
+			continue // there is room under this policy
+		}
+		violated = append(violated, p.Name)
+		if p.state.RetryAfter > longest.state.RetryAfter {
+			longest = p
+		}
+	}
+	st := longest.state
+	if jitter := l.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
+		st.RetryAfter += rand.N(jitter)
+	}
+	l.options.Fields.refuse(w, st, longest.cost, violated)
+}
+
+// errPolicies marks errors of the application's policies.
+var errPolicies = errors.New("httplimit: the policies of a request")
+
 // failed answers a request that the limit could not decide.
-func (l *limited) failed(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
+func (l *limited) failed(w http.ResponseWriter, r *http.Request, err error, next http.Handler) {
+	unavailable := problem{
+		Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
+		Detail: "Limits cannot be checked at the moment.",
+	}
+	if caller.Left(r.Context()) != nil {
+		writeProblem(w, unavailable) // for the log of the server: the client does not read it
+		return
+	}
 	if l.options.OnError != nil {
 		l.options.OnError(r, err)
 	}
 	switch {
-	case errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
+	case errors.Is(err, errPolicies), errors.Is(err, errors.ErrUnsupported),
+		errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
 		// The application has made the error. A client that can provoke it must not get past the
 		// limit by FailOpen.
 		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
-	case l.open:
+	case l.options.OnUnavailable == FailOpen:
 		next.ServeHTTP(w, r)
 	default:
-		writeProblem(w, problem{
-			Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
-			Detail: "Limits cannot be checked at the moment.",
-		})
-	}
-}
-
-// ContentLength returns a Cost of one unit per byte of the request's body, from its field
-// Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of
-// units.
-//
-// ContentLength does not read the body, and it does not limit the bytes that a handler reads.
-func ContentLength(unknown float64) func(*http.Request) float64 {
-	return func(r *http.Request) float64 {
-		if r.ContentLength < 0 {
-			return unknown
-		}
-		return float64(r.ContentLength)
+		writeProblem(w, unavailable)
 	}
 }

@@ -34,6 +34,11 @@ func costOf(r *http.Request) float64 {
 	return n
 }
 
+// costing is a policy whose cost is in the query of the request.
+func costing(l brim.Limit) httplimit.Policies {
+	return always(httplimit.Policy{Name: "default", Limit: l, Cost: costOf})
+}
+
 // problemOf parses the body of a refusal.
 func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p struct {
 	Type, Title, Detail string
@@ -111,8 +116,9 @@ func TestAnswers(t *testing.T) {
 				t.Run(tc.name+"/"+name, func(t *testing.T) {
 					lim, _ := open(t)
 					var reported error
-					h := limited(t, lim, tc.limit, httplimit.FailOpen, &httplimit.Options{
-						Cost: costOf, Fields: fields, OnError: func(_ *http.Request, err error) { reported = err },
+					h := limited(t, lim, costing(tc.limit), &httplimit.Options{
+						OnUnavailable: httplimit.FailOpen, Fields: fields,
+						OnError: func(_ *http.Request, err error) { reported = err },
 					})
 					if tc.before > 0 {
 						if w := ask(h, strconv.FormatFloat(tc.before, 'g', -1, 64)); w.Code != 200 {
@@ -137,7 +143,7 @@ func TestAnswers(t *testing.T) {
 					}
 					if fields == httplimit.NoFields && tc.status != 500 {
 						n := costOf(httptest.NewRequest(http.MethodGet, "/?cost="+tc.cost, nil))
-						refusedAlike(t, lim, tc.limit.For("ip:192.0.2.1"), n, w)
+						refusedAlike(t, lim, tc.limit.For("default:ip:192.0.2.1"), n, w)
 					}
 				})
 			}
@@ -164,7 +170,8 @@ func TestFields(t *testing.T) {
 		for _, tc := range []struct {
 			name    string
 			limit   brim.Limit
-			options httplimit.Options
+			fields  httplimit.Fields
+			policy  httplimit.Policy // whose Limit is limit
 			penalty time.Duration
 			costs   []string // one request each; the fields of the last answer are checked
 			want    map[string]string
@@ -177,60 +184,60 @@ func TestFields(t *testing.T) {
 			},
 			{
 				name: "accepted", limit: brim.Limit{Capacity: 100, LeakRate: 0.5},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0.5"},
+				fields: httplimit.DraftFields, costs: []string{"0.5"},
 				want: map[string]string{"RateLimit-Policy": `"default";q=100;w=200`, "RateLimit": `"default";r=99;t=1`},
 			},
 			{
 				name: "refused", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"9.5", "2"},
+				fields: httplimit.DraftFields, costs: []string{"9.5", "2"},
 				want: map[string]string{
 					"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6",
 				},
 			},
 			{
 				name: "Retry-After is not before t", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"10", "0.25"},
+				fields: httplimit.DraftFields, costs: []string{"10", "0.25"},
 				want: map[string]string{"RateLimit": `"default";r=0;t=1`, "Retry-After": "1"},
 			},
 			{
 				name: "fractions are rounded down", limit: brim.Limit{Capacity: 10.9, LeakRate: 1},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0"},
+				fields: httplimit.DraftFields, costs: []string{"0"},
 				want: map[string]string{"RateLimit-Policy": `"default";q=10;w=11`, "RateLimit": `"default";r=10`},
 			},
 			{
 				name: "a window of less than a microsecond", limit: brim.Limit{Capacity: 10, LeakRate: 1e9},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"0"},
+				fields: httplimit.DraftFields, costs: []string{"0"},
 				want: map[string]string{"RateLimit-Policy": `"default";q=10;w=1`},
 			},
 			{
 				name: "no leak", limit: brim.Limit{Capacity: 10},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"4"},
+				fields: httplimit.DraftFields, costs: []string{"4"},
 				want: map[string]string{"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=6`},
 			},
 			{
 				name: "name and unit", limit: tens,
-				options: httplimit.Options{Fields: httplimit.DraftFields, Policy: `up"load\s`, Unit: "content-bytes"},
-				costs:   []string{"1"},
+				fields: httplimit.DraftFields, policy: httplimit.Policy{Name: `up"load\s`, Unit: "content-bytes"},
+				costs: []string{"1"},
 				want: map[string]string{
 					"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`,
 				},
 			},
 			{
 				name: "a large limit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1e-12},
-				options: httplimit.Options{Fields: httplimit.DraftFields}, costs: []string{"2"},
+				fields: httplimit.DraftFields, costs: []string{"2"},
 				want: map[string]string{
 					"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`,
 					"RateLimit":        `"default";r=999999999999999;t=1000000000000`,
 				},
 			},
 			{
-				name: "blocked", limit: tens, options: httplimit.Options{Fields: httplimit.DraftFields},
+				name: "blocked", limit: tens, fields: httplimit.DraftFields,
 				penalty: time.Minute, costs: []string{"4", "7"},
 				want: map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
 			},
 			{
 				name: "X-RateLimit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
-				options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"9.5", "2"},
+				fields: httplimit.XRateLimitFields, costs: []string{"9.5", "2"},
 				want: map[string]string{
 					"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38",
 					"Retry-After": "6", "RateLimit": "",
@@ -238,20 +245,24 @@ func TestFields(t *testing.T) {
 			},
 			{
 				name: "X-RateLimit, no leak", limit: brim.Limit{Capacity: 10},
-				options: httplimit.Options{Fields: httplimit.XRateLimitFields}, costs: []string{"4"},
+				fields: httplimit.XRateLimitFields, costs: []string{"4"},
 				want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": ""},
 			},
 			{
 				name: "X-RateLimit, blocked", limit: tens,
-				options: httplimit.Options{Fields: httplimit.XRateLimitFields}, penalty: time.Minute,
+				fields: httplimit.XRateLimitFields, penalty: time.Minute,
 				costs: []string{"4", "7"},
 				want:  map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
 			},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				lim, _ := open(t)
-				tc.options.Cost = costOf
-				h := limited(t, lim.WithPenalty(tc.penalty), tc.limit, httplimit.FailClosed, &tc.options)
+				p := tc.policy
+				p.Limit, p.Cost = tc.limit, costOf
+				if p.Name == "" {
+					p.Name = "default"
+				}
+				h := limited(t, lim.WithPenalty(tc.penalty), always(p), &httplimit.Options{Fields: tc.fields})
 				var w *httptest.ResponseRecorder
 				for _, cost := range tc.costs {
 					w = ask(h, cost)
@@ -269,7 +280,7 @@ func TestFields(t *testing.T) {
 func TestJitter(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		lim, _ := open(t)
-		h := limited(t, lim, tens, httplimit.FailClosed, &httplimit.Options{Jitter: 10 * time.Second})
+		h := limited(t, lim, httplimit.PerClient("default", tens), &httplimit.Options{Jitter: 10 * time.Second})
 		for range 10 {
 			ask(h, "")
 		}
@@ -324,8 +335,9 @@ func TestStoreFailure(t *testing.T) {
 				choice = httplimit.FailOpen
 			}
 			var reported error
-			h := limited(t, brim.New(broken{err: tc.err}, nil), tens, choice, &httplimit.Options{
-				Timeout: 10 * time.Millisecond, OnError: func(_ *http.Request, err error) { reported = err },
+			h := limited(t, brim.New(broken{err: tc.err}, nil), httplimit.PerClient("default", tens), &httplimit.Options{
+				OnUnavailable: choice, Timeout: 10 * time.Millisecond,
+				OnError: func(_ *http.Request, err error) { reported = err },
 			})
 			w := ask(h, "")
 			if w.Code != tc.want || !errors.Is(reported, tc.cause) {
@@ -341,7 +353,7 @@ func TestStoreFailure(t *testing.T) {
 func TestSkip(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		lim, _ := open(t)
-		h := limited(t, lim, brim.Limit{Capacity: 1}, httplimit.FailClosed, &httplimit.Options{
+		h := limited(t, lim, httplimit.PerClient("default", brim.Limit{Capacity: 1}), &httplimit.Options{
 			Skip: func(r *http.Request) bool { return r.URL.Path == "/health" },
 		})
 		for range 3 {
@@ -374,38 +386,34 @@ func TestContentLength(t *testing.T) {
 
 func TestNewInvalid(t *testing.T) {
 	lim, _ := inMemory(t)
+	tensOf := httplimit.PerClient("default", tens)
 	for _, tc := range []struct {
-		name    string
-		limit   brim.Limit
-		failure httplimit.Failure
-		options httplimit.Options
-		says    string
+		name     string
+		lim      *brim.Limiter
+		policies httplimit.Policies
+		options  httplimit.Options
+		says     string
 	}{
-		{"no limit", brim.Limit{}, httplimit.FailOpen, httplimit.Options{}, "capacity is 0"},
-		{"no Failure", tens, 0, httplimit.Options{}, "choose FailClosed or FailOpen"},
-		{"no such Failure", tens, 3, httplimit.Options{}, "choose FailClosed or FailOpen"},
-		{"fields", tens, httplimit.FailOpen, httplimit.Options{Fields: 9}, "Fields is 9"},
-		{"jitter", tens, httplimit.FailOpen, httplimit.Options{Jitter: -1}, "Jitter is -1ns"},
-		{"timeout", tens, httplimit.FailOpen, httplimit.Options{Timeout: -1}, "Timeout is -1ns"},
-		{"policy", tens, httplimit.FailOpen, httplimit.Options{Policy: "a\nb"}, "printable ASCII"},
-		{"unit", tens, httplimit.FailOpen, httplimit.Options{Unit: "€"}, "printable ASCII"},
+		{"no Limiter", nil, tensOf, httplimit.Options{}, "the Limiter is nil"},
+		{"no policies", lim, nil, httplimit.Options{}, "PerClient"},
+		{"no such Failure", lim, tensOf, httplimit.Options{OnUnavailable: 2}, "choose FailClosed or FailOpen"},
+		{"fields", lim, tensOf, httplimit.Options{Fields: 9}, "Fields is 9"},
+		{"jitter", lim, tensOf, httplimit.Options{Jitter: -1}, "Jitter is -1ns"},
+		{"timeout", lim, tensOf, httplimit.Options{Timeout: -1}, "Timeout is -1ns"},
 		{
-			"network", tens, httplimit.FailOpen,
+			"network", lim, tensOf,
 			httplimit.Options{TrustedProxies: []netip.Prefix{{}}},
 			"TrustedProxies is invalid",
 		},
 		{
-			"all of IPv4", tens, httplimit.FailOpen,
+			"all of IPv4", lim, tensOf,
 			httplimit.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}},
 			"write the IPv4 network",
 		},
 	} {
-		_, err := httplimit.New(lim, tc.limit, tc.failure, &tc.options)
+		_, err := httplimit.New(tc.lim, tc.policies, &tc.options)
 		if err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v; want %q", tc.name, err, tc.says)
 		}
-	}
-	if _, err := httplimit.New(nil, tens, httplimit.FailOpen, nil); err == nil {
-		t.Error("a nil Limiter: no error")
 	}
 }

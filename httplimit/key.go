@@ -5,63 +5,46 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 
-	"github.com/brimgo/brim/internal/clientkey"
+	"github.com/brimgo/brim/internal/caller"
 )
 
-// ByHeader returns a Key that is the value of a header field, for instance of an API key. A
-// request without the field has the bucket of its client's address.
-//
-// The application must have checked the value before: a client that can choose any value gets a
-// new bucket for each request. The store keeps the value as a part of the bucket's key. If the
-// value is a secret, write a Key that hashes it.
-func ByHeader(name string) func(*http.Request) string {
-	prefix := strings.ToLower(name) + ":"
-	return func(r *http.Request) string {
-		value := r.Header.Get(name)
-		if value == "" {
-			return ""
-		}
-		return prefix + value
+// key returns the key of the bucket that a policy has for a request.
+func (l *limited) key(p Policy, r *http.Request) string {
+	if p.Key != "" {
+		return caller.Key(p.Name, p.Key)
 	}
+	return caller.AddressKey(p.Name, l.client(r))
 }
 
-// key returns the key of a request's bucket.
-func (l *limited) key(r *http.Request) string {
-	if l.options.Key != nil {
-		if key := l.options.Key(r); key != "" {
-			return clientkey.Storable(key)
-		}
+// client returns the address of a request's client, or an invalid one if it has none. net/http
+// writes RemoteAddr with a port; other servers, middleware that sets the client's address, and tests
+// leave the port out.
+func (l *limited) client(r *http.Request) netip.Addr {
+	peer, ok := parseNode(r.RemoteAddr)
+	if !ok || !l.trusts(peer) {
+		return peer
 	}
-	return l.address(r)
-}
-
-// address returns the key for the client's address. net/http writes RemoteAddr with a port; other
-// servers, middleware that sets the client's address, and tests leave the port out.
-func (l *limited) address(r *http.Request) string {
-	client, ok := parseNode(r.RemoteAddr)
-	if !ok {
-		return clientkey.Unknown
-	}
-	if len(l.trusted) > 0 && l.trusts(client) {
-		client = l.behind(client, r)
-	}
-	return clientkey.OfAddress(client)
+	return l.behind(peer, r)
 }
 
 // behind returns the address from which the application's proxies got the request: the last
 // address in the field that is not a trusted proxy. The addresses before it were written by the
-// client.
+// client. An element without an address ends the walk: the address that the proxy behind it has
+// named is the last one that is known.
 func (l *limited) behind(proxy netip.Addr, r *http.Request) netip.Addr {
-	nodes := forwardedFor(r.Header)
+	name, node := "X-Forwarded-For", func(element string) (string, bool) { return element, true }
 	if l.options.Forwarded {
-		nodes = forwarded(r.Header)
+		name, node = "Forwarded", forwardedNode
 	}
-	for i := len(nodes) - 1; i >= 0; i-- {
-		addr, ok := parseNode(nodes[i])
+	for element := range elementsFromEnd(r.Header[name], l.options.Forwarded) {
+		text, ok := node(element)
 		if !ok {
-			break // no address, so the proxy that wrote the node is the last known address
+			break
+		}
+		addr, ok := parseNode(text)
+		if !ok {
+			break
 		}
 		proxy = addr
 		if !l.trusts(addr) {

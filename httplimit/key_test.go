@@ -6,12 +6,15 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
 )
 
-// keyOf returns the key of the one bucket that a request has filled.
-func keyOf(t *testing.T, o *httplimit.Options, remote string, header http.Header) string {
+// keyOf returns the key of the one bucket that a request has filled, without the policy "p" before
+// it.
+func keyOf(t *testing.T, policies httplimit.Policies, o *httplimit.Options, remote string, header http.Header) string {
 	t.Helper()
 	lim, _ := inMemory(t)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -21,7 +24,7 @@ func keyOf(t *testing.T, o *httplimit.Options, remote string, header http.Header
 			r.Header.Add(name, v)
 		}
 	}
-	limited(t, lim, tens, httplimit.FailClosed, o).ServeHTTP(httptest.NewRecorder(), r)
+	limited(t, lim, policies, o).ServeHTTP(httptest.NewRecorder(), r)
 	key := ""
 	for e, err := range lim.List(t.Context(), "") {
 		if err != nil {
@@ -31,6 +34,10 @@ func keyOf(t *testing.T, o *httplimit.Options, remote string, header http.Header
 			t.Fatalf("the request filled %q and %q, want one bucket", key, e.Key)
 		}
 		key = e.Key
+	}
+	key, ok := strings.CutPrefix(key, "p:")
+	if !ok {
+		t.Errorf("key %q; want the name of the policy before it", key)
 	}
 	return key
 }
@@ -261,10 +268,70 @@ func TestAddresses(t *testing.T) {
 			header: fwd("for=198.51.100.7", "for=192.0.2.1"), want: "ip:192.0.2.1",
 		},
 		{
-			name:  "Forwarded, unterminated",
-			why:   "nobody can tell which part the client wrote",
+			name:  "Forwarded, a stray quote",
+			why:   "the client left it open; it must not reach the element that the proxy wrote",
 			trust: true, forwarded: true, remote: "10.0.0.1:1",
-			header: fwd(`for="192.0.2.1, for=192.0.2.2`), want: "ip:10.0.0.1",
+			header: fwd(`for="192.0.2.1, for=192.0.2.2`), want: "ip:192.0.2.2",
+		},
+		{
+			name:  "Forwarded, a stray quote before a quoted node",
+			why:   "the quotes of the proxy belong together, whatever the client wrote before them",
+			trust: true, forwarded: true, remote: "10.0.0.1:1",
+			header: fwd(`for="x\", for="[2001:db8:1:2::9]:80"`), want: "ip:2001:db8:1:2::/64",
+		},
+		{
+			name:  "Forwarded, garbage behind two proxies",
+			why:   "the last proxy has named the client; what the client wrote ends the walk",
+			trust: true, forwarded: true, remote: "10.0.0.1:1",
+			header: fwd(`="=,;", for=192.0.2.2, for=10.1.1.1`), want: "ip:192.0.2.2",
+		},
+		{
+			name:  "Forwarded, an escaped quote",
+			why:   "it does not end the string, so the comma behind it is not a border",
+			trust: true, forwarded: true, remote: "10.0.0.1:1",
+			header: fwd(`for=192.0.2.1, host="a\",for=192.0.2.66";for=192.0.2.2`), want: "ip:192.0.2.2",
+		},
+		{
+			name:  "Forwarded, an escaped backslash",
+			why:   "the quote behind it ends the string",
+			trust: true, forwarded: true, remote: "10.0.0.1:1",
+			header: fwd(`for=192.0.2.1, host="a\\";for=192.0.2.2`), want: "ip:192.0.2.2",
+		},
+		{
+			name:  "Forwarded, empty elements",
+			why:   "a list may have them",
+			trust: true, forwarded: true, remote: "10.0.0.1:1", header: fwd("for=192.0.2.1, ,, "), want: "ip:192.0.2.1",
+		},
+		{
+			name:  "Forwarded, empty pairs",
+			why:   "an element may have them",
+			trust: true, forwarded: true, remote: "10.0.0.1:1", header: fwd("; ;for=192.0.2.1;"), want: "ip:192.0.2.1",
+		},
+		{
+			name:  "empty elements",
+			why:   "a list may have them",
+			trust: true, remote: "10.0.0.1:1", header: xff("198.51.100.7, 1.2.3.4,,"), want: "ip:1.2.3.4",
+		},
+		{
+			name:  "a long element",
+			why:   "no proxy writes more than 1 KiB, so the client did",
+			trust: true, remote: "10.0.0.1:1", header: xff("192.0.2.1" + strings.Repeat(" ", 1016) + ",10.1.1.1"), want: "ip:10.1.1.1",
+		},
+		{
+			name:  "the longest element",
+			why:   "1 KiB is read",
+			trust: true, remote: "10.0.0.1:1", header: xff("198.51.100.7,192.0.2.1" + strings.Repeat(" ", 1015) + ",10.1.1.1"),
+			want: "ip:192.0.2.1",
+		},
+		{
+			name:  "64 elements",
+			why:   "they are as many as are read",
+			trust: true, remote: "10.0.0.1:1", header: xff("192.0.2.1" + strings.Repeat(",10.1.1.1", 63)), want: "ip:192.0.2.1",
+		},
+		{
+			name:  "65 elements",
+			why:   "no more than 64 are read",
+			trust: true, remote: "10.0.0.1:1", header: xff("192.0.2.1" + strings.Repeat(",10.1.1.1", 64)), want: "ip:10.1.1.1",
 		},
 		{
 			name:  "Forwarded, ends in an escape",
@@ -296,7 +363,7 @@ func TestAddresses(t *testing.T) {
 			if tc.trust {
 				o.TrustedProxies = proxies
 			}
-			if got := keyOf(t, o, tc.remote, tc.header); got != tc.want {
+			if got := keyOf(t, httplimit.PerClient("p", tens), o, tc.remote, tc.header); got != tc.want {
 				t.Errorf("key %q; want %q\nwhy: %s", got, tc.want, tc.why)
 			}
 		})
@@ -304,38 +371,97 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestByHeader(t *testing.T) {
-	o := &httplimit.Options{Key: httplimit.ByHeader("X-API-Key")}
+	p := httplimit.ByHeader("p", "X-API-Key", tens)
 	value := func(v string) http.Header { return http.Header{"X-Api-Key": {v}} }
-	if got := keyOf(t, o, "192.0.2.1:1", value("alpha")); got != "x-api-key:alpha" {
+	if got := keyOf(t, p, nil, "192.0.2.1:1", value("alpha")); got != "key:alpha" {
 		t.Errorf("key %q; want the value of the field", got)
 	}
-	if got := keyOf(t, o, "192.0.2.1:1", nil); got != "ip:192.0.2.1" {
+	if got := keyOf(t, p, nil, "192.0.2.1:1", nil); got != "ip:192.0.2.1" {
 		t.Errorf("without the field: key %q; want the address", got)
 	}
 	// A value that no store can keep must not make the store fail: with FailOpen, the client
 	// would get past the limit.
 	seen := map[string]bool{}
 	for _, v := range []string{strings.Repeat("x", 10_000), strings.Repeat("y", 10_000), "\xff", "\xfe", "a\x00b"} {
-		got := keyOf(t, o, "192.0.2.1:1", value(v))
-		if !strings.HasPrefix(got, "sha256:") || len(got) != 71 || seen[got] {
+		got := keyOf(t, p, nil, "192.0.2.1:1", value(v))
+		if !strings.HasPrefix(got, "hash:") || len(got) != 69 || seen[got] {
 			t.Errorf("key %q; want a hash that no other value has", got)
 		}
 		seen[got] = true
 	}
 }
 
-// FuzzForwarded checks that no field makes the parser panic or loop, and that each request gets a
-// key.
+var tenNet = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+
+// FuzzForwarded checks that no field makes the parser panic or loop, that each request gets an
+// address, and that whatever a client writes before the element of the last proxy changes nothing.
 func FuzzForwarded(f *testing.F) {
-	for _, s := range []string{`for=1.2.3.4;by="a,b", for="[::1]:80"`, `;;,,for=`, `"`, `for="\`, `a=b c=d`} {
+	for _, s := range []string{
+		`for=1.2.3.4;by="a,b", for="[::1]:80"`, `;;,,for=`, `"`, `for="\`, `a=b c=d`, `"\\`, `for="`, `\",`, "1.2.3.4,,", ",",
+	} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}
 	f.Fuzz(func(t *testing.T, s string, forwarded bool) {
-		o := &httplimit.Options{Forwarded: forwarded, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-		header := http.Header{"Forwarded": {s}, "X-Forwarded-For": {s}}
-		if got := keyOf(t, o, "10.0.0.1:1", header); !strings.HasPrefix(got, "ip:") || strings.Contains(got, "unknown") {
+		key := func(lines ...string) string {
+			o := &httplimit.Options{Forwarded: forwarded, TrustedProxies: tenNet}
+			header := http.Header{"Forwarded": lines, "X-Forwarded-For": lines}
+			return keyOf(t, httplimit.PerClient("p", tens), o, "10.0.0.1:1", header)
+		}
+		if got := key(s); !strings.HasPrefix(got, "ip:") || strings.Contains(got, "unknown") {
 			t.Errorf("key %q; want an address", got)
 		}
+		named := "192.0.2.1"
+		if forwarded {
+			named = `by="_x\",\\";for="192.0.2.1:80"`
+		}
+		hops := named + ", " + strings.ReplaceAll(named, "192.0.2.1", "10.1.1.1")
+		for _, lines := range [][]string{{s + "," + named}, {s, named}, {s + ", " + hops}, {s, hops + " , "}} {
+			if got := key(lines...); got != "ip:192.0.2.1" {
+				t.Errorf("%q: key %q; want the client that the last proxy named", lines, got)
+			}
+		}
 	})
+}
+
+// hostile returns fields of a megabyte that a client can send.
+func hostile() map[string]string {
+	fields := map[string]string{}
+	for _, s := range []string{",", ";", `"`, `\`, "=", " ", `"\`, `\"`, "for=,", "a=b;", `a="";`, "for=10.1.1.1,", "1.2.3.4 ", ":", "["} {
+		fields[s] = strings.Repeat(s, 1<<20/len(s))
+	}
+	return fields
+}
+
+// TestHostileFields sees that the time to read a field does not grow faster than the field. A
+// parser that reads the rest of the field for each comma needs many seconds.
+func TestHostileFields(t *testing.T) {
+	for name, field := range hostile() {
+		for _, forwarded := range []bool{false, true} {
+			o := &httplimit.Options{Forwarded: forwarded, TrustedProxies: tenNet}
+			header := http.Header{"Forwarded": {field}, "X-Forwarded-For": {field}}
+			began := time.Now()
+			key := keyOf(t, httplimit.PerClient("p", tens), o, "10.0.0.1:1", header)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("%q, Forwarded %v: %v for key %q", name, forwarded, took, key)
+			}
+		}
+	}
+}
+
+func BenchmarkHostileFields(b *testing.B) {
+	lim, _ := inMemory(b)
+	for name, field := range hostile() {
+		b.Run(name, func(b *testing.B) {
+			o := &httplimit.Options{Forwarded: true, TrustedProxies: tenNet}
+			h := limited(b, lim, httplimit.PerClient("p", brim.Limit{Capacity: 1 << 50}), o)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = "10.0.0.1:1"
+			r.Header["Forwarded"] = []string{field}
+			w := discard{http.Header{}}
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
 }

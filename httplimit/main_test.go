@@ -63,10 +63,15 @@ func onRealClock(t testing.TB) *brim.Limiter {
 	return brim.New(s, nil)
 }
 
-// limited puts a limit in front of a handler that answers 200.
-func limited(t testing.TB, lim *brim.Limiter, l brim.Limit, f httplimit.Failure, o *httplimit.Options) http.Handler {
+// always returns the same policies for each request.
+func always(all ...httplimit.Policy) httplimit.Policies {
+	return func(*http.Request) ([]httplimit.Policy, error) { return all, nil }
+}
+
+// limited puts policies in front of a handler that answers 200.
+func limited(t testing.TB, lim *brim.Limiter, policies httplimit.Policies, o *httplimit.Options) http.Handler {
 	t.Helper()
-	wrap, err := httplimit.New(lim, l, f, o)
+	wrap, err := httplimit.New(lim, policies, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestServer(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		const connections = 64
 		lim, _ := open(t)
-		srv := httptest.NewServer(limited(t, lim, brim.Limit{Capacity: 100}, httplimit.FailClosed, nil))
+		srv := httptest.NewServer(limited(t, lim, httplimit.PerClient("site", brim.Limit{Capacity: 100}), nil))
 		defer srv.Close()
 		var served, refused atomic.Int64
 		var wg sync.WaitGroup
@@ -70,10 +70,10 @@ func TestCurl(t *testing.T) {
 		t.Skip("curl is not on PATH")
 	}
 	lim, _ := inMemory(t)
-	limit := brim.Limit{Capacity: 100, LeakRate: 0.4}
-	srv := httptest.NewServer(limited(t, lim, limit, httplimit.FailClosed, &httplimit.Options{
-		Fields: httplimit.DraftFields, Policy: "uploads", Cost: httplimit.ContentLength(1),
-	}))
+	uploads := httplimit.Policy{
+		Name: "uploads", Limit: brim.Limit{Capacity: 100, LeakRate: 0.4}, Cost: httplimit.ContentLength(1),
+	}
+	srv := httptest.NewServer(limited(t, lim, always(uploads), &httplimit.Options{Fields: httplimit.DraftFields}))
 	defer srv.Close()
 	for _, step := range []struct {
 		body int
@@ -123,7 +123,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 	lim := brim.New(s, nil)
 	wrap := func(limit brim.Limit, o *httplimit.Options) http.Handler {
-		f, err := httplimit.New(lim, limit, httplimit.FailClosed, o)
+		f, err := httplimit.New(lim, httplimit.PerClient("site", limit), o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -138,9 +138,7 @@ func BenchmarkHandler(b *testing.B) {
 		{"accepted", wrap(roomy, nil)},
 		{"accepted, draft fields", wrap(roomy, &httplimit.Options{Fields: httplimit.DraftFields})},
 		{"accepted, timeout", wrap(roomy, &httplimit.Options{Timeout: time.Second})},
-		{"refused, draft fields", wrap(full, &httplimit.Options{
-			Fields: httplimit.DraftFields, Key: func(*http.Request) string { return "full" },
-		})},
+		{"refused, draft fields", wrap(full, &httplimit.Options{Fields: httplimit.DraftFields})},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)

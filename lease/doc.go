@@ -38,9 +38,10 @@
 //
 // If another process resets, drains or blocks the bucket, or changes its leak rate, this process
 // serves its allotment until it is used up or has lapsed. After such a change, the processes may
-// accept, in addition to the bound, the units of the allotments that they held at that moment. A
-// reset, a block and another limit that go through the same Store end its allotment at once. A
-// drain does not end it, and makes room as it does without leases.
+// accept, in addition to the bound, the units of the allotments that they held at that moment. The
+// same holds for a Fillup that loses units over the capacity, and for units that go in beyond it.
+// A reset, a block, another limit and such a fill that go through the same Store end its allotment
+// at once. A drain does not end it, and makes room as it does without leases.
 //
 // A Store measures a time on this machine's monotonic clock and on its wall clock, takes the
 // longer result, and adds a thousandth. It reads both clocks because the monotonic clock of some
@@ -53,7 +54,7 @@
 //
 // Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling, Turn or penalty. An
 // AbleToAccept about units that an allotment has is answered from it, and takes nothing out. All
-// other calls reach the store. Read, Scan and Visit show the bucket with the allotments in its
+// other calls reach the store. Read and Visit show the bucket with the allotments in its
 // level.
 //
 // The calls of a Shaper reach the store, too, so a Shaper on a Store gains nothing from it.

@@ -131,9 +131,12 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		}
 		return s.inner.Fill(ctx, op)
 	}
+	if err = s.end(ctx, &op); err != nil {
+		return st, store.Wrap(backend, "fill", err)
+	}
 	if !leasable(&op) {
 		st, err = s.inner.Fill(ctx, op)
-		s.bypassed(&op, err != nil || !st.Accepted || op.Mode == store.Block)
+		s.bypassed(&op, &st, err)
 		return st, err
 	}
 	h := s.table.hash(op.Key)
@@ -145,8 +148,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		}
 		return s.inner.Fill(ctx, op)
 	}
-	if a.limit != op.Limit {
-		s.table.drop(h, a)
+	if a.limit != op.Limit { // a caller with another limit has come meanwhile
 		return s.inner.Fill(ctx, op)
 	}
 	now := s.readClocks()
@@ -188,17 +190,47 @@ func (s *Store) able(op *store.Op, st *store.State) bool {
 	return true
 }
 
-// bypassed updates the bucket's account after a call that bypassed its allotment. A block or
-// another limit ends the account; a drain or a release makes room for the next allotment. blocked
-// reports whether the call may have blocked the bucket.
-func (s *Store) bypassed(op *store.Op, blocked bool) {
+// end ends the bucket's account before a call with another limit, and waits for a pending request.
+// That request goes out with the old limit. If it came after the call, the bucket would leak at the
+// old rate again.
+func (s *Store) end(ctx context.Context, op *store.Op) error {
+	if op.Limit == (store.Limit{}) || op.Mode == store.Ask || op.Mode == store.Unblock { // it writes no limit
+		return nil
+	}
 	h := s.table.hash(op.Key)
 	a := s.table.find(h, op.Key)
+	if a == nil || a.limit == op.Limit {
+		return nil
+	}
+	s.table.drop(h, a)
+	a.mu.Lock()
+	pending := a.pending
+	a.mu.Unlock()
+	if pending == nil {
+		return nil
+	}
+	select {
+	case <-pending:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// bypassed updates the bucket's account after a call that bypassed its allotment, with its answer or
+// its error. A block ends the account, and so do units that went in beyond the capacity or were lost
+// over it: without leases, the bucket would be full. A drain or a release makes room for the next
+// allotment.
+func (s *Store) bypassed(op *store.Op, st *store.State, err error) {
+	h := s.table.hash(op.Key)
+	a := s.table.find(h, op.Key)
+	refused := err != nil || !st.Accepted
 	switch {
 	case a == nil:
-	case op.Mode == store.Unblock: // it may make room, and decides by no limit
+	case op.Mode == store.Unblock: // it may make room
 		a.endPause()
-	case a.limit != op.Limit, op.BlockFor != 0 && blocked:
+	case op.BlockFor != 0 && (refused || op.Mode == store.Block),
+		op.Amount > 0 && op.Mode != store.IfFits && (refused || st.Level+st.Held > st.Capacity):
 		s.table.drop(h, a)
 	case op.Amount < 0, op.Hold < 0:
 		a.endPause()
@@ -210,11 +242,22 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
 	}
-	results, err := s.inner.Apply(ctx, txns...)
 	for _, txn := range txns {
 		for i := range txn {
-			if !txn.Asks() {
-				s.bypassed(&txn[i], true)
+			if err := s.end(ctx, &txn[i]); err != nil {
+				return nil, store.Wrap(backend, "apply", err)
+			}
+		}
+	}
+	results, err := s.inner.Apply(ctx, txns...)
+	for i, txn := range txns {
+		for j := range txn {
+			var st store.State
+			if i < len(results) && j < len(results[i].States) {
+				st = results[i].States[j]
+			}
+			if txn[j].Mode != store.Ask {
+				s.bypassed(&txn[j], &st, err)
 			}
 		}
 	}

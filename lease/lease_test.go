@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -239,6 +240,24 @@ func TestEndsAllotment(t *testing.T) {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1, Mode: store.Clamp})
 			return err
 		}, false, "the units of the allotment are in the bucket already"},
+		{"fillup that loses units", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp})
+			return err
+		}, true, "without leases the bucket would be full"},
+		{"units beyond the capacity, in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: b.Capacity, Mode: store.Always}})
+			return err
+		}, true, "without leases the bucket would be full"},
+		{"drain without a limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			_, err := s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: b.Key}, Amount: -1, Mode: store.Always})
+			return err
+		}, false, "the limit last written stays"},
+		{"question beside a fill", func(ctx context.Context, s store.Store, b store.Bucket) error {
+			other := b
+			other.LeakRate *= 2
+			_, err := s.Apply(ctx, store.Txn{{Bucket: other, Amount: 1, Mode: store.Ask}, {Bucket: limit.For("other"), Amount: 1}})
+			return err
+		}, false, "a question stores no limit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
@@ -251,6 +270,56 @@ func TestEndsAllotment(t *testing.T) {
 			st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
 			if err != nil || st.Estimate == c.ends {
 				t.Errorf("served from an allotment: %v (%v), want %v\nwhy: %s", st.Estimate, err, !c.ends, c.why)
+			}
+		})
+	}
+}
+
+// TestAnotherLimitComesLast asks by another limit while a request for an allotment is on its way. The
+// request goes out with the old limit, so it must come first: the bucket must not leak at the old
+// rate afterwards.
+func TestAnotherLimitComesLast(t *testing.T) {
+	for _, call := range []func(context.Context, store.Store, store.Op) error{
+		func(ctx context.Context, s store.Store, op store.Op) error { _, err := s.Fill(ctx, op); return err },
+		func(ctx context.Context, s store.Store, op store.Op) error { _, err := s.Apply(ctx, store.Txn{op}); return err },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := newManual()
+			inner := &watched{Store: inMemory(t, clock.now)}
+			requested := make(chan struct{})
+			inner.before = func(op store.Op) error {
+				if op.Ceiling != 0 {
+					<-requested
+				}
+				return nil
+			}
+			s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+			b := limit.For("k")
+			asked := make(chan error, 1000)
+			for range cap(asked) { // until one of them waits for an allotment
+				clock.step(time.Millisecond)
+				go func() {
+					_, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
+					asked <- err
+				}()
+				if synctest.Wait(); len(asked) == 0 {
+					break
+				}
+				if err := <-asked; err != nil {
+					t.Fatal(err)
+				}
+			}
+			faster := b
+			faster.LeakRate *= 2
+			done := make(chan error, 1)
+			go func() { done <- call(t.Context(), s, store.Op{Bucket: faster, Amount: 1}) }()
+			synctest.Wait()
+			close(requested)
+			if err := errors.Join(<-done, <-asked); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := inner.Read(t.Context(), store.Bucket{Key: "k"}); err != nil || got[0].LeakRate != faster.LeakRate {
+				t.Errorf("%+v, %v; want the limit of the call that came last", got, err)
 			}
 		})
 	}

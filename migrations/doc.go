@@ -20,9 +20,9 @@
 //
 // # Partitions
 //
-// The migrations make plain tables. To partition the table of buckets by the hash of its key, or to
-// distribute it by Citus, run the statements of docs/postgres.md after them. Up finds nothing to do
-// afterwards, and works on such a table as well.
+// The migrations make plain tables. To partition the table of buckets by the hash of its key, run
+// the statements of docs/postgres.md after them. Up finds nothing to do afterwards, and works on such
+// a table as well.
 //
 // # Poolers
 //

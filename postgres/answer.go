@@ -82,8 +82,11 @@ func answerPuts(s *Store, g group, r row) []*fillRequest {
 				st.Full = level+held >= op.Capacity
 			} else {
 				st = r.rec.Refusal(&req.In, r.clock, s.maxSkew)
-				st.Spilled, st.Full = before+n-level, true
+				st.Spilled, st.Full = max(0, before+n-level), true
 			}
+		}
+		if n < 0 {
+			st.Drained = before - level
 		}
 		st.Level = level
 		req.Out = st

@@ -187,7 +187,7 @@ func newAsked(txns []store.Txn) asked {
 		}
 		for j := range txn {
 			op := &txn[j]
-			plain = plain && op.Mode == store.IfFits && op.Amount >= 0 && op.Hold >= 0
+			plain = plain && (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount >= 0 && op.Hold >= 0
 			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.BlockFor == 0 && op.Amount+op.Hold > 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less
@@ -208,10 +208,6 @@ func newAsked(txns []store.Txn) asked {
 func (s *Store) lock(
 	ctx context.Context, q pgrun.Queryer, w *working, a asked, lane *pgrun.Lane,
 ) (map[int32]bool, error) {
-	portable, bounded, err := s.portable(ctx, q)
-	if err != nil {
-		return nil, err
-	}
 	b := &pgx.Batch{}
 	if lane != nil {
 		pgrun.QueueBegin(b)
@@ -220,11 +216,7 @@ func (s *Store) lock(
 		}
 	}
 	refused, found := make(map[int32]bool), make(map[string]bool)
-	if portable {
-		s.queueLocks(b, w, a, lane, bounded, found)
-	} else {
-		s.queueLock(b, w, a, lane, refused, found)
-	}
+	s.queueLock(b, w, a, lane, refused, found)
 	if lane == nil && s.run.Small() {
 		b = pgrun.WrapByIndex(b)
 	}
@@ -288,15 +280,13 @@ func (s *Store) store(ctx context.Context, q pgrun.Queryer, w *working, own bool
 		_, err := q.Exec(ctx, "ROLLBACK")
 		return err
 	}
-	portable, _, err := s.portable(ctx, q)
-	if err != nil {
-		return err
-	}
 	b := &pgx.Batch{}
-	if portable {
-		s.queueChanges(b, changed, unused)
-	} else {
-		s.queueChange(b, changed, unused)
+	if len(changed.keys) > 0 {
+		b.Queue(s.sql.Load().write, changed.keys, changed.levels, changed.times, changed.held,
+			changed.capacities, changed.leakRates, changed.blocks)
+	}
+	if len(unused) > 0 {
+		b.Queue(s.sql.Load().remove, unused, nil) // the rows are locked
 	}
 	switch {
 	case own:
@@ -307,17 +297,6 @@ func (s *Store) store(ctx context.Context, q pgrun.Queryer, w *working, own bool
 		b = pgrun.WrapByIndex(b)
 	}
 	return q.SendBatch(ctx, b).Close()
-}
-
-// queueChange queues write.sql and delete.sql.
-func (s *Store) queueChange(b *pgx.Batch, changed stored, unused []string) {
-	if len(changed.keys) > 0 {
-		b.Queue(s.sql.Load().write, changed.keys, changed.levels, changed.times, changed.held,
-			changed.capacities, changed.leakRates, changed.blocks)
-	}
-	if len(unused) > 0 {
-		b.Queue(s.sql.Load().remove, unused, nil) // the rows are locked
-	}
 }
 
 // working holds the buckets of some transactions while they are decided.

@@ -203,7 +203,7 @@ func TestVisitKeepsNoTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	err := store.Visit(t.Context(), s, "k", func(e store.Entry) bool {
+	err := s.Visit(t.Context(), "k", func(e store.Entry) bool {
 		if seen++; seen%500 == 1 {
 			if n := pool.Stat().AcquiredConns(); n != 0 {
 				t.Errorf("Visit holds %d connections while its function runs", n)

@@ -40,7 +40,6 @@ func TestCancelledBefore(t *testing.T) {
 	all := calls(s, steady.For(secret))
 	all["apply nothing"] = func(ctx context.Context) error { _, err := s.Apply(ctx); return err }
 	all["read nothing"] = func(ctx context.Context) error { _, err := s.Read(ctx); return err }
-	all["scan nothing"] = func(ctx context.Context) error { _, err := s.Scan(ctx, "", "", 0); return err }
 	all["delete nothing"] = func(ctx context.Context) error { return s.Delete(ctx) }
 	for _, call := range all {
 		plainContext(t, call(done), context.Canceled)
@@ -205,7 +204,7 @@ func TestCloseWaits(t *testing.T) {
 	go func() { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); result <- err }()
 	waiters(t, admin, schema, 1)
 	go func() { closed <- s.Close() }()
-	until(t, "the store to refuse", func() bool { _, err := s.Scan(t.Context(), "", "", 0); return errors.Is(err, store.ErrClosed) })
+	until(t, "the store to refuse", func() bool { return errors.Is(s.Delete(t.Context()), store.ErrClosed) })
 	select {
 	case err := <-closed:
 		t.Errorf("Close did not wait for a call in flight: %v", err)

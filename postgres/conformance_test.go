@@ -19,7 +19,6 @@ import (
 type harness struct {
 	settings string // of the connection string
 	parts    int    // the table is partitioned into so many, if not 0
-	portable bool   // see postgres.Options
 	mu       sync.Mutex
 	opened   map[store.Store]opened
 }
@@ -50,7 +49,7 @@ func (h *harness) pool(t testing.TB) *pgxpool.Pool {
 
 func (h *harness) over(t testing.TB, o opened, clock func() time.Time) store.Store {
 	t.Helper()
-	s := over(t, o.pool, postgres.Options{Schema: o.schema, Clock: clock, Portable: h.portable})
+	s := over(t, o.pool, postgres.Options{Schema: o.schema, Clock: clock})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened[s] = o
@@ -100,7 +99,6 @@ func TestConformance(t *testing.T) {
 		name, settings string
 		o              storetest.Options
 		parts          int
-		portable       bool
 	}{
 		{name: "defaults", settings: quick, o: defaults},
 		// With another default isolation of the session, a decision must not come from an old
@@ -110,12 +108,10 @@ func TestConformance(t *testing.T) {
 		// This is the mode for a pooler without prepared statements.
 		{name: "exec mode", settings: "default_query_exec_mode=exec&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
 		{name: "partitioned", settings: quick, o: storetest.Options{Operations: 1_000, Keys: 200}, parts: 3},
-		// These are the statements for a table that an extension distributes.
-		{name: "portable", settings: quick, o: storetest.Options{Operations: 2_000, Keys: 200}, parts: 2, portable: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			(&harness{settings: c.settings, parts: c.parts, portable: c.portable}).run(t, c.o)
+			(&harness{settings: c.settings, parts: c.parts}).run(t, c.o)
 		})
 	}
 }

@@ -36,7 +36,7 @@ func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error
 			return err
 		},
 		"read":   func(ctx context.Context) error { _, err := s.Read(ctx, b); return err },
-		"scan":   func(ctx context.Context) error { _, err := s.Scan(ctx, "", "", 10); return err },
+		"visit":  func(ctx context.Context) error { return s.Visit(ctx, "", func(store.Entry) bool { return true }) },
 		"delete": func(ctx context.Context) error { return s.Delete(ctx, b.Key) },
 		"prune":  func(ctx context.Context) error { _, err := s.Prune(ctx); return err },
 	}
@@ -46,7 +46,7 @@ func calls(s store.Store, b store.Bucket) map[string]func(context.Context) error
 var writes = []string{"try", "fillup", "drain", "hold", "apply", "block", "delete", "prune"}
 
 // looks are the calls that write nothing, here.
-var looks = []string{"nothing", "read", "scan", "ask", "ask for several", "unblock"}
+var looks = []string{"nothing", "read", "visit", "ask", "ask for several", "unblock"}
 
 // clientAuth replaces the server's pg_hba.conf by lines that come before a line that admits
 // everybody.

@@ -25,11 +25,9 @@ const cautious = 32
 
 // Refusals and buckets without a row are frequent if there is more than one among this many of the
 // last answers. A fast statement leaves such answers to a second statement, which costs as much as
-// some dozens of keys, most of it for its commit. In the portable form the look is the additional
-// statement, so that form looks only where more is refused.
+// some dozens of keys, most of it for its commit.
 const (
-	rare         = 64
-	rarePortable = 16
+	rare = 64
 	// recent is the number of answers after which the older ones count for half.
 	recent = 1024
 )
@@ -39,7 +37,8 @@ type filler struct {
 	s    *Store
 	lane *pgrun.Lane
 	groups
-	careful int // statements for TryFillups that are still to look before they lock
+	settle  []*fillRequest // those whose refusal settles the bucket, which package store does under a lock
+	careful int            // statements for TryFillups that are still to look before they lock
 	// The last answers, and those among them that were refusals or found no row.
 	answers, refusals int
 }
@@ -54,20 +53,7 @@ func (f *filler) decide(ctx context.Context, reqs []*fillRequest) (stalled []*fi
 	if len(open) == 0 {
 		return nil
 	}
-	var portable bool
-	err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-		portable, _, err = f.s.portable(ctx, conn)
-		return err
-	})
-	switch {
-	case err != nil:
-		for _, r := range open {
-			r.Err = err
-		}
-		return nil
-	case portable:
-		return f.decidePortable(ctx, open)
-	}
+	f.settle = nil
 	for n := range asks {
 		f.sort(open)
 		again := n > 0 // the first statement left these open
@@ -82,12 +68,14 @@ func (f *filler) decide(ctx context.Context, reqs []*fillRequest) (stalled []*fi
 		if err != nil {
 			stalled = append(stalled, f.fail(ctx, f.put, err)...)
 		}
-		open = append(tried, put...)
-		if len(open) == 0 {
-			return stalled
+		if open = append(tried, put...); len(open) == 0 {
+			break
 		}
 	}
-	return append(stalled, f.decideLocked(ctx, open)...)
+	if open = append(open, f.settle...); len(open) > 0 {
+		stalled = append(stalled, f.decideLocked(ctx, open)...)
+	}
+	return stalled
 }
 
 // answerAsks answers the questions among the requests, and returns the others. It comes before the
@@ -150,12 +138,12 @@ func (f *filler) countRefusals(open int) {
 			refusals++
 		}
 	}
-	f.caution(refusals, len(f.tries), rare)
+	f.caution(refusals, len(f.tries))
 }
 
 // caution decides from the refusals among the last answers whether the next statements look before
 // they lock. They do if more than one in rare answers was a refusal.
-func (f *filler) caution(refusals, answers, rare int) {
+func (f *filler) caution(refusals, answers int) {
 	f.refusals, f.answers = f.refusals+refusals, f.answers+answers
 	switch {
 	case rare*f.refusals > f.answers:
@@ -233,7 +221,11 @@ func (f *filler) send(
 		if rows[i].answered {
 			open = answer(f.s, g, rows[i])
 		}
-		again = append(again, open...)
+		if rows[i].settles(g.op()) {
+			f.settle = append(f.settle, open...)
+		} else {
+			again = append(again, open...)
+		}
 	}
 	return again, nil
 }
@@ -252,9 +244,10 @@ func (s *Store) decisions(ctx context.Context, q pgrun.Queryer, st statement, gr
 		number := int64(1)
 		switch st.form {
 		case single:
-			err = r.Scan(&written, &c.level, &c.atime, &c.held, &c.blocked, &c.now)
+			err = r.Scan(&written, &c.level, &c.atime, &c.held, &c.capacity, &c.leakRate, &c.blocked, &c.now)
 		case numbered:
-			err = r.Scan(&number, &written, &c.level, &c.atime, &c.pre, &c.held, &c.blocked, &c.now)
+			err = r.Scan(&number, &written, &c.pre, &c.now,
+				&c.level, &c.atime, &c.held, &c.capacity, &c.leakRate, &c.blocked)
 		case keyed:
 			key := r.RawValues()[0]
 			for next < len(groups) && groups[next].op().Key != string(key) {

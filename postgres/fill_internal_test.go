@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
@@ -34,7 +32,7 @@ func TestCaution(t *testing.T) {
 	} {
 		f := &filler{careful: c.careful}
 		for range c.statements {
-			f.caution(c.refusals, c.answers, rare)
+			f.caution(c.refusals, c.answers)
 		}
 		if f.careful != c.want || f.refusals != c.seen || f.answers != c.among {
 			t.Errorf("%s: careful for %d statements, %d refusals among %d answers; want %d, %d and %d",
@@ -168,49 +166,15 @@ func TestOneBadOfTwo(t *testing.T) {
 	limit := store.Limit{Capacity: 10}
 	type decide = func(*filler, context.Context, []*fillRequest) []*fillRequest
 	for name, decide := range map[string]decide{"by statements": (*filler).decide, "by locks": (*filler).decideLocked} {
-		for _, portable := range []bool{false, true} {
-			onLane(t, Options{Portable: portable}, func(ctx context.Context, f *filler) {
-				bad := &fillRequest{In: store.Op{Bucket: limit.For("no UTF-8: \xff"), Amount: 1}}
-				good := &fillRequest{In: store.Op{Bucket: limit.For("good"), Amount: 1}}
-				if stalled := decide(f, ctx, []*fillRequest{bad, good}); len(stalled) != 0 {
-					t.Errorf("%s, portable %v: %d requests stalled", name, portable, len(stalled))
-				}
-				if !errors.Is(bad.Err, store.ErrUnavailable) || good.Err != nil || !good.Out.Accepted {
-					t.Errorf("%s, portable %v: the bad one gets %v, the good one %+v, %v", name, portable, bad.Err, good.Out, good.Err)
-				}
-			})
-		}
-	}
-}
-
-// TestRefuse: a look without a lock answers requests that change nothing, and leaves open those that
-// may go in.
-func TestRefuse(t *testing.T) {
-	b := store.Limit{Capacity: 10}.For("k")
-	onLane(t, Options{Portable: true}, func(ctx context.Context, f *filler) {
-		fits := &fillRequest{In: store.Op{Bucket: b, Amount: 10}}
-		refused := &fillRequest{In: store.Op{Bucket: b, Amount: 11}}
-		open := f.refuse(ctx, []*fillRequest{fits, refused})
-		if len(open) != 1 || open[0] != fits || fits.Out != (store.State{}) {
-			t.Errorf("%d are open, and %+v is the answer to the one that fits; want it open, without an answer", len(open), fits.Out)
-		}
-		if refused.Out.Capacity != 10 || refused.Out.Accepted {
-			t.Errorf("%+v is the answer to the other one; want a refusal", refused.Out)
-		}
-	})
-}
-
-// TestPortableLockTimeout: locks of rows get a lock_timeout where it reaches the server of the rows,
-// and only there. Elsewhere it would stay set on the server that got it.
-func TestPortableLockTimeout(t *testing.T) {
-	txns := []store.Txn{{{Bucket: store.Limit{Capacity: 10}.For("k"), Amount: 1}}}
-	onLane(t, Options{Portable: true}, func(_ context.Context, f *filler) {
-		for _, bounded := range []bool{true, false} {
-			b := &pgx.Batch{}
-			f.s.queueLocks(b, newWorking(txns), newAsked(txns), f.lane, bounded, make(map[string]bool))
-			if wait, ok := b.QueuedQueries[0].Arguments[0].(*string); !ok || (wait != nil) != bounded {
-				t.Errorf("bounded %v: the lock_timeout is %v", bounded, b.QueuedQueries[0].Arguments[0])
+		onLane(t, Options{}, func(ctx context.Context, f *filler) {
+			bad := &fillRequest{In: store.Op{Bucket: limit.For("no UTF-8: \xff"), Amount: 1}}
+			good := &fillRequest{In: store.Op{Bucket: limit.For("good"), Amount: 1}}
+			if stalled := decide(f, ctx, []*fillRequest{bad, good}); len(stalled) != 0 {
+				t.Errorf("%s: %d requests stalled", name, len(stalled))
 			}
-		}
-	})
+			if !errors.Is(bad.Err, store.ErrUnavailable) || good.Err != nil || !good.Out.Accepted {
+				t.Errorf("%s: the bad one gets %v, the good one %+v, %v", name, bad.Err, good.Out, good.Err)
+			}
+		})
+	}
 }

@@ -37,10 +37,10 @@ func txnKeys(txns []store.Txn) iter.Seq[string] {
 
 type fillRequest = combine.Request[store.Op, store.State]
 
-// combinable reports whether the combined statements can decide the operation: it has an amount
-// and nothing else.
+// combinable reports whether the combined statements can decide the operation: it has an amount and
+// a limit, and nothing else.
 func combinable(op *store.Op) bool {
-	return op.Mode <= store.Always && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
+	return op.Mode <= store.Always && op.Limit != (store.Limit{}) && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
 }
 
 // kind says which statement decides an operation, and in which order the operations of a key go

@@ -27,8 +27,8 @@ import (
 // secret is a key that no error and no log line may contain.
 const secret = "card 4111-1111-1111-1111"
 
-// steady does not leak and is never full.
-var steady = store.Limit{Capacity: 1 << 40}
+// steady does not leak and is never full. A hold of one unit is not too small for it.
+var steady = store.Limit{Capacity: 1 << 36}
 
 func op(b store.Bucket, n float64, m store.Mode) store.Op {
 	return store.Op{Bucket: b, Amount: n, Mode: m}
@@ -59,6 +59,16 @@ func levelIs(t testing.TB, s store.Store, key string, want float64) {
 	if got := stateOf(t, s, key).Level; got != want {
 		t.Errorf("level is %v, want %v", got, want)
 	}
+}
+
+// list returns the buckets whose keys start with prefix.
+func list(t testing.TB, s store.Store, prefix string) (entries []store.Entry) {
+	t.Helper()
+	err := s.Visit(t.Context(), prefix, func(e store.Entry) bool { entries = append(entries, e); return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
 }
 
 // tune puts settings into a connection string.

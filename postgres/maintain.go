@@ -60,15 +60,6 @@ func (r records) of(key string, clock int64) store.Record {
 // records reads the rows of keys, and the clock. It locks nothing.
 func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (found records, clock int64, err error) {
 	found = make(records, len(keys))
-	portable, _, err := s.portable(ctx, q)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case portable:
-		clock, err = s.readPortable(ctx, q, s.sql.Load().portableRead, []any{keys},
-			func(key string, rec store.Record) { found[key] = rec })
-		return found, clock, err
-	}
 	query, sql := s.run.Query, s.sql.Load().read
 	switch {
 	case len(keys) == 1:
@@ -89,27 +80,21 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
 		err = s.run.Look(ctx, "visit", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-			page, err = s.scan(ctx, conn, prefix, after, limit)
+			page, err = s.page(ctx, conn, prefix, after, limit)
 			return err
 		})
 		return page, err
 	}, f)
 }
 
-func (s *Store) scan(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
-	if limit <= 0 || !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
+// page reads up to limit buckets whose keys start with prefix and come after the key after.
+func (s *Store) page(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
+	if !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
 		return nil, nil // no key starts with such a prefix, and the server would refuse the statement
 	}
 	var page []store.Entry
-	portable, _, err := s.portable(ctx, q)
-	switch {
-	case err != nil:
-		return nil, err
-	case portable:
-		return s.scanPortable(ctx, q, prefix, after, limit)
-	}
 	args := []any{prefix, after, limit, s.run.Now(), pgrun.PrefixEnd(prefix)}
-	_, err = s.run.QueryByIndex(ctx, q, s.sql.Load().scan, args, func(rows pgx.Rows) error {
+	_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().page, args, func(rows pgx.Rows) error {
 		key, rec, clock, err := scanStored(rows)
 		page = append(page, store.Entry{Key: key, State: rec.State(store.Limit{}, clock, s.maxSkew)})
 		return err
@@ -131,16 +116,7 @@ func (s *Store) remove(ctx context.Context, q pgrun.Queryer, keys []string, lock
 	if len(keys) == 0 {
 		return nil
 	}
-	portable, bounded, err := s.portable(ctx, q)
-	switch {
-	case err != nil:
-		return err
-	case portable && !bounded:
-		return s.removePortable(ctx, q, keys, nil)
-	case portable:
-		return s.removePortable(ctx, q, keys, lockTimeout)
-	}
-	_, err = s.run.QueryByIndex(ctx, q, s.sql.Load().remove, []any{keys, lockTimeout}, nil)
+	_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().remove, []any{keys, lockTimeout}, nil)
 	return err
 }
 
@@ -152,31 +128,24 @@ const prunePages = 1000
 // that somebody is filling to the next Prune. After an error, the number counts the buckets that
 // were removed before it. See [store.Store].
 //
-// On a table that is partitioned or distributed, or with [Options.Portable], Prune finds empty
-// buckets by their keys, which costs more. It answers [errors.ErrUnsupported] if the table is of
-// another kind, for instance a view, a foreign table, or one that other tables inherit from.
+// It answers [errors.ErrUnsupported] if the table is neither plain nor partitioned, for instance a
+// view, a foreign table, or one that other tables inherit from.
 func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
-	var pages int64
+	var pages, parts int64
 	var is shape
-	var portable bool
-	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		if portable, _, err = s.portable(ctx, conn); portable || err != nil {
-			return err
-		}
-		return conn.QueryRow(ctx, s.sql.Load().pages).Scan(&pages, &is.kind, &is.parent, &is.elsewhere)
+	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, s.sql.Load().pages).Scan(&pages, &parts, &is.kind, &is.parent)
 	})
-	if err == nil && (portable || is.kind == partitioned) {
-		return s.prunePortable(ctx)
-	}
 	if why := is.unprunable(); err == nil && why != "" {
-		return 0, s.run.Wrap("prune", fmt.Errorf("%w: the table of buckets %s, and Prune reads the pages of one "+
-			"plain table, or finds keys if Options.Portable is set; see docs/postgres.md for a statement that removes "+
-			"empty buckets", errors.ErrUnsupported, why))
+		return 0, s.run.Wrap("prune", fmt.Errorf("%w: the table of buckets %s, and Prune reads the pages of a plain "+
+			"or partitioned table; see docs/postgres.md for a statement that removes empty buckets",
+			errors.ErrUnsupported, why))
 	}
-	for from := int64(0); err == nil && from < pages; from += prunePages {
+	step := max(1, prunePages/max(1, parts)) // the statement reads as many pages of each part
+	for from := int64(0); err == nil && from < pages; from += step {
 		var n int64
 		err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-			n, err = s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, []any{from, from + prunePages, s.run.Now(), s.maxSkew}, nil)
+			n, err = s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, []any{from, from + step, s.run.Now(), s.maxSkew}, nil)
 			return err
 		})
 		removed += n
@@ -184,30 +153,23 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	return removed, err
 }
 
-// partitioned is the kind of a table whose rows are in other tables, its partitions.
-const partitioned = "p"
-
-// shape tells where the rows of the table are; see pages.sql.
+// shape tells what kind of table the buckets are in; see pages.sql.
 type shape struct {
-	kind      string // relkind in pg_class
-	parent    bool   // other tables inherit from it
-	elsewhere bool   // it has rows, and none of them in its own file
+	kind   string // relkind in pg_class
+	parent bool   // it is plain, and other tables inherit from it
 }
 
-// unprunable returns the reason why the rows of the table are not all in its own pages, or "". The
-// number of a row is unique within one file only, so Prune would delete rows of other files.
+// unprunable returns the reason why Prune cannot read the pages of the table, or "".
 func (t shape) unprunable() string {
 	switch {
 	case t.kind == "f":
 		return "is a foreign table"
 	case t.kind == "v":
 		return "is a view"
-	case t.kind != "r":
+	case t.kind != "r" && t.kind != "p":
 		return "is of kind " + t.kind + " in pg_class"
 	case t.parent:
 		return "has tables that inherit from it"
-	case t.elsewhere:
-		return "has its rows on other servers"
 	}
 	return ""
 }

@@ -62,13 +62,8 @@ func everything(t *testing.T, s *postgres.Store) {
 	for key, want := range map[string]float64{"hot": 100, "key 3": 40, "held": 16, "one": 84, "two": 96} {
 		levelIs(t, s, key, want)
 	}
-	page, err := s.Scan(t.Context(), "key ", "key 3", 4)
-	if err != nil || len(page) != 4 || page[0].Key != "key 4" {
-		t.Errorf("scan: %d buckets, %v; want 4 from the one behind key 3", len(page), err)
-	}
-	buckets := 0
-	if err := store.Visit(t.Context(), s, "key ", func(store.Entry) bool { buckets++; return true }); err != nil || buckets != 10 {
-		t.Errorf("visit: %d buckets, %v; want 10", buckets, err)
+	if n := len(list(t, s, "key ")); n != 10 {
+		t.Errorf("visit: %d buckets; want 10", n)
 	}
 	if bytes, err := s.Size(t.Context()); err != nil || bytes == 0 {
 		t.Errorf("size: %d bytes, %v", bytes, err)
@@ -80,7 +75,7 @@ func everything(t *testing.T, s *postgres.Store) {
 		t.Errorf("delete: %v", err)
 	}
 	levelIs(t, s, "hot", 0)
-	err = s.Update(t.Context(), func(in store.Store) error {
+	err := s.Update(t.Context(), func(in store.Store) error {
 		for _, n := range []float64{60, 60} {
 			if _, err := in.Fill(t.Context(), op(limit.For("hot"), n, store.IfFits)); err != nil {
 				return err
@@ -185,23 +180,13 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestPortableWithoutTable makes fills by portable statements without a table. The error must reach
-// a caller whose amount is refused by every bucket, too.
-func TestPortableWithoutTable(t *testing.T) {
-	s := over(t, pgtest.Pool(t), postgres.Options{Schema: pgtest.Schema(t), Portable: true})
-	for _, n := range []float64{1, 2 * steady.Capacity} {
-		_, err := s.Fill(t.Context(), op(steady.For(secret), n, store.IfFits))
-		wantError(t, err, store.ErrUnavailable, `run "brim migrate up"`)
-	}
-}
-
-// TestScanOfNoKey scans for prefixes that no key has, because the server cannot store them.
-func TestScanOfNoKey(t *testing.T) {
+// TestVisitOfNoKey visits prefixes that no key has, because the server cannot store them.
+func TestVisitOfNoKey(t *testing.T) {
 	s := open(t, postgres.Options{})
 	fill(t, s, op(steady.For("k"), 1, store.IfFits))
 	for _, prefix := range []string{"k\x00", "k\xff", "k\x00\xff"} {
-		if page, err := s.Scan(t.Context(), prefix, "", 10); err != nil || len(page) != 0 {
-			t.Errorf("%q: %+v, %v; want nothing", prefix, page, err)
+		if found := list(t, s, prefix); len(found) != 0 {
+			t.Errorf("%q: %+v; want nothing", prefix, found)
 		}
 	}
 }
@@ -209,9 +194,6 @@ func TestScanOfNoKey(t *testing.T) {
 // TestNothingAsked makes calls for no bucket. They need no server.
 func TestNothingAsked(t *testing.T) {
 	s := over(t, poolAt(t, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"), postgres.Options{})
-	if page, err := s.Scan(t.Context(), "", "", 0); err != nil || len(page) != 0 {
-		t.Errorf("scan: %+v, %v", page, err)
-	}
 	if states, err := s.Read(t.Context()); err != nil || len(states) != 0 {
 		t.Errorf("read: %+v, %v", states, err)
 	}
@@ -256,30 +238,26 @@ func TestHostileSearchPath(t *testing.T) {
 		!strings.Contains(err.Error(), "hostile") {
 		t.Fatalf("the search_path is not hostile: %v", err)
 	}
-	for name, portable := range map[string]bool{"usual": false, "portable": true} {
-		t.Run(name, func(t *testing.T) {
-			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
-			s := over(t, pool, postgres.Options{Schema: schema, Portable: portable})
-			everything(t, s)
-			if got, want := found(t, pool, schema), found(t, admin, schema); got != want {
-				t.Errorf("Check finds %q, and %q with the usual search_path", got, want)
-			}
-			fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For("empty"), 1, store.IfFits))
-			tomorrow := func() time.Time { return time.Now().Add(24 * time.Hour) }
-			later := over(t, pool, postgres.Options{Schema: schema, Portable: portable, Clock: tomorrow})
-			if n, err := later.Prune(t.Context()); err != nil || n != 1 {
-				t.Errorf("prune of an empty bucket: %d, %v", n, err)
-			}
-			// A held row brings in the statements that look for it.
-			release := lockRow(t, admin, schema, "one")
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a fill of a held row: %v", err)
-			}
-			release()
-			clean(t, pool)
-		})
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	s := over(t, pool, postgres.Options{Schema: schema})
+	everything(t, s)
+	if got, want := found(t, pool, schema), found(t, admin, schema); got != want {
+		t.Errorf("Check finds %q, and %q with the usual search_path", got, want)
 	}
+	fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For("empty"), 1, store.IfFits))
+	tomorrow := func() time.Time { return time.Now().Add(24 * time.Hour) }
+	later := over(t, pool, postgres.Options{Schema: schema, Clock: tomorrow})
+	if n, err := later.Prune(t.Context()); err != nil || n != 1 {
+		t.Errorf("prune of an empty bucket: %d, %v", n, err)
+	}
+	// A held row brings in the statements that look for it.
+	release := lockRow(t, admin, schema, "one")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Fill(ctx, op(steady.For("one"), 1, store.IfFits)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a fill of a held row: %v", err)
+	}
+	release()
+	clean(t, pool)
 }

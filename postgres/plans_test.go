@@ -168,7 +168,7 @@ func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
 			_, err = s.Read(ctx, a, b)
 		}
 		if err == nil {
-			_, err = s.Scan(ctx, "a", "", 10)
+			err = s.Visit(ctx, "a", func(store.Entry) bool { return true })
 		}
 		if err == nil {
 			err = s.Delete(ctx, "b")

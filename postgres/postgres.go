@@ -56,12 +56,6 @@ type Options struct {
 	// transactions of Update and of calls for several buckets. The store leaves the settings of a
 	// transaction of yours alone.
 	StatementTimeout time.Duration
-	// Portable limits the store to statements that work if an engine distributes the table over
-	// several servers. The store finds out by itself whether Citus does so; set Portable for other
-	// engines. Decisions are as exact, and cost several times as much.
-	//
-	// A table that PostgreSQL itself has partitioned needs no portable statements.
-	Portable bool
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
 	// starts none. The interval counts on this process's clock.
 	PruneEvery time.Duration
@@ -79,8 +73,8 @@ type Options struct {
 	Trace store.Trace
 }
 
-// Store is a [store.Store] and a [store.Sizer] in a PostgreSQL table. Any number of goroutines and
-// processes may use it at once.
+// Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may use it at
+// once.
 type Store struct {
 	run *pgrun.Runner
 	sql atomic.Pointer[statements]
@@ -88,8 +82,6 @@ type Store struct {
 	generation atomic.Int32
 	maxSkew    time.Duration
 	log        *slog.Logger
-	byHand     bool // Options.Portable
-	placement  *pgrun.Placement
 	seed       maphash.Seed
 	fills      *pgrun.Combiner[store.Op, store.State]
 	txns       *pgrun.Combiner[[]store.Txn, []store.Result]
@@ -130,8 +122,7 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if o.Lanes == 0 {
 		o.Lanes = DefaultLanes
 	}
-	s := &Store{maxSkew: o.MaxSkew, log: o.Logger, byHand: o.Portable, seed: maphash.MakeSeed()}
-	s.placement = pgrun.NewPlacement(names.Schema(), names.Table())
+	s := &Store{maxSkew: o.MaxSkew, log: o.Logger, seed: maphash.MakeSeed()}
 	sql := newStatements(names, 0)
 	s.sql.Store(sql)
 	s.run, err = pgrun.New(pool, "postgres", pgrun.Options{

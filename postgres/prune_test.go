@@ -134,36 +134,6 @@ func TestPruneManyPages(t *testing.T) {
 	}
 }
 
-// TestPortablePruneFails prunes by keys, and the server refuses a statement. Prune returns the number
-// of buckets that it has removed before.
-func TestPortablePruneFails(t *testing.T) {
-	const rows, step = 700, 500 // step is the number of rows that one transaction removes
-	clock := newHandClock()
-	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
-	o := postgres.Options{Schema: schema, Clock: clock.now, Portable: true}
-	execute(t, admin, "INSERT INTO "+table(t, schema)+` (key, level, atime, capacity, leak_rate)
-		SELECT 'key ' || i, 1, $1, 1, 1 FROM generate_series(100, $2) AS i`, clock.now(), 100+rows-1)
-	clock.advance(time.Hour)
-	keepRow(t, admin, schema, fmt.Sprint("key ", 100+rows-1))
-	for _, c := range []struct {
-		why, setting string
-		want         int64
-	}{
-		{"the rows of the first transaction cannot be locked", "default_transaction_read_only=on", 0},
-		{"a row of the second transaction cannot be removed", "", step},
-		{"the same row again", "", 0},
-	} {
-		s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), o)
-		before := scalar[int64](t, admin, "SELECT count(*) FROM "+table(t, schema))
-		n, err := s.Prune(t.Context())
-		gone := before - scalar[int64](t, admin, "SELECT count(*) FROM "+table(t, schema))
-		if err == nil || n != c.want || gone != n {
-			t.Errorf("%s: pruned %d, %v, and %d rows are gone; want %d", c.why, n, err, gone, c.want)
-		}
-	}
-}
-
 // TestPruneChangesNoAnswer prunes while 32 callers fill. Each bucket takes exactly its capacity
 // in each epoch. At the start of an epoch every bucket has leaked empty, and may or may not be
 // pruned before its next fill.

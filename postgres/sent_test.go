@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,7 +30,7 @@ func (s *sent) add(sql string, args []any) {
 		name = found[1]
 	}
 	switch name {
-	case "size", "session", "placement":
+	case "size", "session":
 		return
 	}
 	if len(args) > 0 {
@@ -71,12 +70,11 @@ func (s *sent) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQ
 func (*sent) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TestStatementsOfCalls sees which statements one caller sends over a small table, when refusals are
-// rare: by calls of its own, and by calls in a transaction. A portable store locks and writes each
-// row by a statement with its key, in byte order of key.
+// rare: by calls of its own, and by calls in a transaction.
 func TestStatementsOfCalls(t *testing.T) {
 	names := &sent{}
 	pool := tracedPool(t, names)
-	narrow, leaky := store.Limit{Capacity: 1}, store.Limit{Capacity: 1, LeakRate: 1}
+	narrow := store.Limit{Capacity: 1}
 	type call = func(store.Store) error
 	one := func(op store.Op) call {
 		return func(s store.Store) error { _, err := s.Fill(t.Context(), op); return err }
@@ -94,9 +92,7 @@ func TestStatementsOfCalls(t *testing.T) {
 			return err
 		}
 	}
-	scan := func(limit int) call {
-		return func(s store.Store) error { _, err := s.Scan(t.Context(), "", "", limit); return err }
-	}
+	visit := func(s store.Store) error { return s.Visit(t.Context(), "", func(store.Entry) bool { return true }) }
 	remove := func(keys ...string) call {
 		return func(s store.Store) error { return s.Delete(t.Context(), keys...) }
 	}
@@ -105,176 +101,136 @@ func TestStatementsOfCalls(t *testing.T) {
 
 	clock := newHandClock()
 	schema := migrated(t, pgtest.Pool(t))
-	plain := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
-	portable := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: true})
-	fill(t, plain, refused)
-	for _, s := range []store.Store{plain, portable} {
-		for range 150 { // then a refusal among them is rare
-			fill(t, s, unit("a"))
-		}
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	fill(t, s, refused)
+	for range 150 { // then a refusal among them is rare
+		fill(t, s, unit("a"))
 	}
 	for _, c := range []struct {
-		why                      string
-		call                     call
-		plain, joined            string
-		portable, portableJoined string
+		why          string
+		call         call
+		want, joined string
 	}{
 		{
 			"an amount that fits", one(unit("a")),
 			"try_update(a)",
 			"try_one(a)",
-			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
-			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
 		},
 		{
 			"an amount that is refused", one(refused),
 			"try_update(full) try_one(full)",
 			"try_one(full)",
-			"BEGIN by_index portable_begin portable_lock(full) portable_clock portable_read ROLLBACK",
-			"by_index_keep portable_lock(full) portable_clock portable_read by_index_back",
 		},
 		{
 			"an amount up to the rim", one(op(steady.For("a"), 1, store.Clamp)),
 			"by_index put_many",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
-			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
 		},
 		{
 			"an amount above the rim", one(op(steady.For("a"), 1, store.Always)),
 			"by_index put_many",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
-			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
 		},
 		{
 			"a hold", one(store.Op{Bucket: steady.For("a"), Hold: 1}),
 			"BEGIN by_index lock read write COMMIT",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-			"BEGIN by_index portable_begin portable_lock(a) portable_clock portable_read portable_write(a) COMMIT",
-			"by_index_keep portable_lock(a) portable_clock portable_read by_index_back by_index_keep portable_write(a) by_index_back",
 		},
 		{
 			"two buckets", apply(unit("b"), unit("a")),
 			"BEGIN by_index lock read write COMMIT",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-			"BEGIN by_index portable_begin portable_lock(a) portable_lock(b) portable_clock portable_read portable_write(a) portable_write(b) COMMIT",
-			"by_index_keep portable_lock(a) portable_lock(b) portable_clock portable_read by_index_back by_index_keep portable_write(a) portable_write(b) by_index_back",
 		},
 		{
 			"two buckets, one refuses", apply(unit("new"), refused),
 			"BEGIN by_index lock read ROLLBACK",
 			"by_index_keep lock read by_index_back",
-			"BEGIN by_index portable_begin portable_lock(full) portable_lock(new) portable_clock portable_read ROLLBACK",
-			"by_index_keep portable_lock(full) portable_lock(new) portable_clock portable_read by_index_back by_index_keep portable_delete(new) by_index_back",
 		},
 		{
 			"a read", read("a"),
 			"read",
 			"read",
-			"by_index portable_clock portable_read",
-			"by_index_keep portable_clock portable_read by_index_back",
 		},
 		{
 			"a read of two", read("b", "a"),
 			"by_index read",
 			"by_index_keep read by_index_back",
-			"by_index portable_clock portable_read",
-			"by_index_keep portable_clock portable_read by_index_back",
 		},
 		{
 			"a read of none", read(),
 			"",
 			"",
-			"",
-			"",
 		},
 		{
-			"a scan", scan(1),
-			"by_index scan()",
-			"by_index_keep scan() by_index_back",
-			"by_index portable_clock portable_scan()",
-			"by_index_keep portable_clock portable_scan() by_index_back",
-		},
-		{
-			"a scan of none", scan(0),
-			"",
-			"",
-			"",
-			"",
+			"a visit", visit,
+			"by_index page()",
+			"by_index_keep page() by_index_back",
 		},
 		{
 			"a delete", remove("b", "a", "b"),
 			"by_index delete",
 			"by_index_keep delete by_index_back",
-			"BEGIN portable_begin portable_delete(a) portable_delete(b) COMMIT",
-			"portable_delete(a) portable_delete(b)",
 		},
 		{
 			"a delete of none", remove(),
 			"",
 			"",
-			"",
-			"",
 		},
 	} {
-		for _, way := range []struct {
-			name         string
-			s            *postgres.Store
-			want, joined string
-		}{{"plain", plain, c.plain, c.joined}, {"portable", portable, c.portable, c.portableJoined}} {
-			names.take()
-			if err := c.call(way.s); err != nil {
-				t.Fatal(err)
-			}
-			if got := names.take(); got != way.want {
-				t.Errorf("%s, %s: %s; want %s", c.why, way.name, got, way.want)
-			}
-			tx, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			names.take()
-			if err := c.call(way.s.With(tx)); err != nil {
-				t.Fatal(err)
-			}
-			if got := names.take(); got != way.joined {
-				t.Errorf("%s, %s, in a transaction: %s; want %s", c.why, way.name, got, way.joined)
-			}
-			end(t, tx, false)
+		names.take()
+		if err := c.call(s); err != nil {
+			t.Fatal(err)
 		}
+		if got := names.take(); got != c.want {
+			t.Errorf("%s: %s; want %s", c.why, got, c.want)
+		}
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		names.take()
+		if err := c.call(s.With(tx)); err != nil {
+			t.Fatal(err)
+		}
+		if got := names.take(); got != c.joined {
+			t.Errorf("%s, in a transaction: %s; want %s", c.why, got, c.joined)
+		}
+		end(t, tx, false)
+	}
+
+	// A refusal at another rate than the one last written settles the bucket under a lock, once.
+	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
+	for _, want := range []string{"try_update(full) try_one(full) BEGIN by_index lock read write COMMIT", "try_one(full)"} {
+		names.take()
+		if st := fill(t, s, other); st.Accepted {
+			t.Errorf("%+v; the bucket is full", st)
+		}
+		if got := names.take(); got != want {
+			t.Errorf("a refusal at another rate: %s; want %s", got, want)
+		}
+	}
+	refused.Amount = 2 // more than the capacity
+	names.take()
+	fill(t, s, refused)
+	if got, want := names.take(), "try_one(full)"; got != want {
+		t.Errorf("a refusal for ever at another rate: %s; want %s", got, want)
 	}
 
 	// A new store does not know yet that refusals are rare, so it looks before it locks.
-	for _, c := range []struct {
-		portable bool
-		want     string
-	}{{false, "try_one(full)"}, {true, "by_index portable_clock portable_read"}} {
-		s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: c.portable})
-		names.take()
-		fill(t, s, refused)
-		if got := names.take(); got != c.want {
-			t.Errorf("a refusal by a new store, portable %v: %s; want %s", c.portable, got, c.want)
-		}
+	fresh := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
+	names.take()
+	fill(t, fresh, other)
+	if got, want := names.take(), "try_one(full)"; got != want {
+		t.Errorf("a refusal by a new store: %s; want %s", got, want)
 	}
 
 	// The statement for amounts that always go in creates a missing bucket, too.
 	for key, mode := range map[string]store.Mode{"clamped": store.Clamp, "spilled": store.Always} {
 		names.take()
-		fill(t, plain, op(steady.For(key), 1, mode))
+		fill(t, s, op(steady.For(key), 1, mode))
 		const want = "by_index put_many"
 		if got := names.take(); got != want {
 			t.Errorf("the first amount of %q: %s; want %s", key, got, want)
 		}
-	}
-
-	// Prune of a portable store finds keys without a lock, and then locks and removes rows one by one.
-	fill(t, plain, op(leaky.For("empty"), 1, store.IfFits))
-	clock.advance(24 * time.Hour)
-	names.take()
-	prune(t, portable, 1)
-	const want = "portable_clock by_index portable_expired() BEGIN portable_begin portable_doom(empty) portable_delete(empty) COMMIT"
-	if got := names.take(); got != want {
-		t.Errorf("a prune: %s; want %s", got, want)
 	}
 }

@@ -26,7 +26,7 @@ const silence = 2 * time.Second
 
 // methods are the methods behind the names of calls.
 var methods = map[string]string{
-	"apply": "Apply", "ask for several": "Apply", "read": "Read", "scan": "Scan", "delete": "Delete", "prune": "Prune",
+	"apply": "Apply", "ask for several": "Apply", "read": "Read", "visit": "Visit", "delete": "Delete", "prune": "Prune",
 	"size": "Size", "update": "Update",
 }
 
@@ -48,7 +48,7 @@ func everyCall(pool *pgxpool.Pool, s *postgres.Store, schema string) map[string]
 }
 
 // inTransactions are the calls that apart also makes within transactions: one for each method.
-var inTransactions = []string{"try", "apply", "read", "scan", "delete"}
+var inTransactions = []string{"try", "apply", "read", "visit", "delete"}
 
 // TestEveryCallIsNamed finds a method that everyCall lacks.
 func TestEveryCallIsNamed(t *testing.T) {

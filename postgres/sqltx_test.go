@@ -25,11 +25,10 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string
 		parts          int
-		portable       bool
 	}{
 		{name: "defaults"},
 		{name: "exec mode", settings: "default_query_exec_mode=exec"},
-		{name: "portable", parts: 2, portable: true},
+		{name: "partitioned", parts: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newHandClock()
@@ -43,7 +42,7 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 				if c.parts > 0 {
 					partition(t, pool, schema, c.parts)
 				}
-				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now, Portable: c.portable})
+				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 				return ways[way](t, &charges{pool: pool, schema: schema, s: s}, pgx.ReadCommitted)
 			}
 			with, withSQL := joint("With"), joint("WithSQL")
@@ -120,7 +119,11 @@ func randomCall(rng *rand.Rand) (describe string, call func(context.Context, sto
 			return s.Read(ctx, store.Bucket{Key: "a"}, store.Limit{Capacity: 7, LeakRate: 1}.For("b"), store.Bucket{Key: "none"})
 		}
 	case 6:
-		return "scan", func(ctx context.Context, s store.Store) (any, error) { return s.Scan(ctx, "", "a", 2) }
+		return "visit", func(ctx context.Context, s store.Store) (any, error) {
+			var entries []store.Entry
+			err := s.Visit(ctx, "", func(e store.Entry) bool { entries = append(entries, e); return len(entries) < 3 })
+			return entries, err
+		}
 	}
 	key := keys[rng.IntN(len(keys))]
 	return "delete " + key, func(ctx context.Context, s store.Store) (any, error) { return nil, s.Delete(ctx, key) }

@@ -17,11 +17,7 @@ type statements struct {
 	tryOne, tryUpdate, tryMany, tryFast, putMany string
 	lock, read, write, remove                    string
 	readOne                                      string // read for one key
-	probe, scan, prune, pages, size, bytes       string
-
-	// See portable.go.
-	portableBegin, portableClock, portableLock, portableRead, portableWrite string
-	portableDelete, portableScan, portableExpired, portableDoom             string
+	probe, page, prune, pages, size, bytes       string
 }
 
 // newStatements renders the statements of a generation. The server keeps a plan for each text. Each
@@ -37,12 +33,8 @@ func newStatements(names pgname.Names, generation int) *statements {
 		tryOne: text("try_one"), tryUpdate: text("try_update"), tryMany: text("try_many"), tryFast: text("try_fast"),
 		putMany: text("put_many"), lock: text("lock"), read: text("read"), write: text("write"), remove: text("delete"),
 		readOne: text("read") + "-- for one key\n", // planned without QueryByIndex
-		probe:   text("probe"), scan: text("scan"), prune: text("prune"), pages: text("pages"), size: text("size"),
-		bytes:         text("bytes"),
-		portableBegin: text("portable_begin"), portableClock: text("portable_clock"), portableLock: text("portable_lock"),
-		portableRead: text("portable_read"), portableWrite: text("portable_write"),
-		portableDelete: text("portable_delete"), portableScan: text("portable_scan"),
-		portableExpired: text("portable_expired"), portableDoom: text("portable_doom"),
+		probe:   text("probe"), page: text("page"), prune: text("prune"), pages: text("pages"), size: text("size"),
+		bytes: text("bytes"),
 	}
 }
 

@@ -72,7 +72,8 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 	const n = 50_000
 	random := rand.New(rand.NewPCG(1, 2))
 	records := make([]store.Record, n)
-	rates, levels, clocks, times := make([]float64, n), make([]float64, n), make([]time.Time, n), make([]time.Time, n)
+	levels, rates, written := make([]float64, n), make([]float64, n), make([]float64, n)
+	clocks, times := make([]time.Time, n), make([]time.Time, n)
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 	for i := range records {
 		r := &records[i]
@@ -94,16 +95,21 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 		if !(rates[i] >= 1e-12 && rates[i] <= 1<<53) || random.IntN(4) == 0 {
 			rates[i] = math.Ldexp(random.Float64(), random.IntN(90)-39)
 		}
+		r.Limit = store.Limit{Capacity: 1, LeakRate: rates[i]}
+		if written[i] = rates[i]; random.IntN(4) == 0 { // another rate than the one that is written now
+			r.LeakRate *= 2
+			written[i] = r.LeakRate
+		}
 		levels[i], times[i], clocks[i] = r.Level, time.UnixMicro(r.Time), time.UnixMicro(r.Time+elapsed)
 	}
 	sql := renderer(defaultNames(t))("test", `
-		SELECT {{leaked(t, t.rate, t.clock)}}, {{time_to_store(t, t.rate, t.clock, {{leaked(t, t.rate, t.clock)}})}},
-		       {{fits(t, t.rate, t.clock, 1::float8, t.level)}}
-		FROM unnest($1::float8[], $2::timestamptz[], $3::float8[], $4::timestamptz[])
-		     WITH ORDINALITY AS u (level, atime, rate, clock, i)
-		     CROSS JOIN LATERAL (SELECT u.level, u.atime, 2::float8 AS held, u.rate, u.clock) AS t
+		SELECT {{leaked(t, t.clock)}}, {{time_to_store(t, t.rate, t.clock, {{leaked(t, t.clock)}})}},
+		       {{fits(t, t.clock, 1::float8, t.level)}}
+		FROM unnest($1::float8[], $2::timestamptz[], $3::float8[], $4::timestamptz[], $5::float8[])
+		     WITH ORDINALITY AS u (level, atime, leak_rate, clock, rate, i)
+		     CROSS JOIN LATERAL (SELECT u.level, u.atime, 2::float8 AS held, u.leak_rate, u.rate, u.clock) AS t
 		ORDER BY i`)
-	rows, err := pgtest.Pool(t).Query(t.Context(), sql, levels, times, rates, clocks)
+	rows, err := pgtest.Pool(t).Query(t.Context(), sql, levels, times, written, clocks, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +119,7 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 	var fits bool
 	_, err = pgx.ForEachRow(rows, []any{&left, &at, &fits}, func() error {
 		r, clock := records[i], clocks[i].UnixMicro()
-		want := r.LevelAt(rates[i], clock)
+		want := r.LevelAt(clock)
 		if math.Float64bits(left) != math.Float64bits(want) {
 			t.Errorf("%v of %+v are left at rate %v after %d µs; package store says %v", left, r, rates[i], clock-r.Time, want)
 		}
@@ -159,13 +165,6 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	}
 	defer s.Close()
 
-	// This store sends what a table needs that an extension distributes.
-	portable, err := New(pool, &Options{Schema: schema, Portable: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer portable.Close()
-
 	request := func(key string) *fillRequest {
 		return &fillRequest{In: store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For(key), Amount: 1}}
 	}
@@ -189,25 +188,23 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	if _, err := s.Size(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*Store{s, portable} {
-		if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Scan(t.Context(), "", "", 1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Delete(t.Context(), "a", "b"); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Visit(t.Context(), "", func(store.Entry) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
 	}
 	err = s.run.Look(t.Context(), "probe", func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := s.run.Query(t.Context(), conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })

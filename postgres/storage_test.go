@@ -189,7 +189,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		}},
 		{"visits", alone, func(int64) error {
 			n := 0
-			err := store.Visit(t.Context(), s, "full/", func(store.Entry) bool { n++; return true })
+			err := s.Visit(t.Context(), "full/", func(store.Entry) bool { n++; return true })
 			if err == nil && n != 200 {
 				err = fmt.Errorf("visited %d buckets", n)
 			}

@@ -66,11 +66,7 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 	case op.Mode == store.Ask:
 		return t.s.askIn(ctx, t.tx, []store.Txn{{op}})
 	}
-	portable, _, err := t.s.portable(ctx, t.tx)
-	if err != nil {
-		return nil, err
-	}
-	if !portable && combinable(&op) && op.Mode == store.IfFits {
+	if combinable(&op) && op.Mode == store.IfFits {
 		req := &fillRequest{In: op}
 		g := group{reqs: []*fillRequest{req}}
 		rows, err := t.s.decisions(ctx, t.tx, (&filler{s: t.s}).tryOne(&op), []group{g})
@@ -107,7 +103,7 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
 		err = t.s.run.Within(ctx, t.tx, "visit", func(ctx context.Context) (err error) {
-			page, err = t.s.scan(ctx, t.tx, prefix, after, limit)
+			page, err = t.s.page(ctx, t.tx, prefix, after, limit)
 			return err
 		})
 		return page, err
@@ -116,7 +112,7 @@ func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) 
 
 func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
 	err = t.s.run.Within(ctx, t.tx, "size", func(ctx context.Context) error {
-		_, err := t.s.run.Query(ctx, t.tx, t.s.sql.Load().bytes, nil, func(rows pgx.Rows) error { return rows.Scan(&bytes) })
+		bytes, err = t.s.size(ctx, t.tx)
 		return err
 	})
 	return bytes, err

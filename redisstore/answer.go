@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (b *batch) reply(text string) (clock int64, recs []record, err error) {
 	if len(text) < 8 {
 		return 0, nil, errFormat
 	}
-	clock = absolute(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8]))))
+	clock = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8]))))
 	text = text[8:]
 	recs = make([]record, len(b.keys))
 	for i := range recs {
@@ -134,8 +135,8 @@ func (b *batch) settleRest(
 		for i, bucket := range q.reads {
 			rec := &recs[b.number[bucket.Key]]
 			if err := rec.err(); err != nil {
-				r.Err = err
-				return
+				out.damage = cmp.Or(out.damage, err)
+				continue
 			}
 			// The record is as the decisions before this one left it.
 			out.states[i], out.found[i] = rec.State(bucket.Limit, clock, maxSkew), rec.Limit != store.Limit{}

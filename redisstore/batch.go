@@ -11,14 +11,16 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// request is a call, or the part of a call that one script decides. Exactly one of the fields is
-// set.
+// request is a call, or the part of a call that one script decides. Exactly one of the fields but
+// since is set.
 type request struct {
 	op      store.Op       // of Fill, if nothing else is set
 	txns    []store.Txn    // of Apply
 	reads   []store.Bucket // of Read
 	deletes []string
 	prunes  []string
+
+	since time.Time // the call has waited for its script since then
 }
 
 // answer is the answer to a request.
@@ -26,7 +28,8 @@ type answer struct {
 	state   store.State
 	results []store.Result
 	states  []store.State // of reads
-	found   []bool        // of reads: whether the bucket exists
+	found   []bool        // of reads: whether the bucket exists and is whole
+	damage  error         // of reads: that of a bucket that is not whole
 	removed int64         // of prunes
 	wrote   bool          // whether the script changed a record for the request
 }
@@ -233,7 +236,7 @@ func (b *batch) encode(clock *int64, maxSkew time.Duration) {
 		in = double(in, 0)
 	} else {
 		in = append(in, 1)
-		in = double(in, relative(*clock))
+		in = double(in, float64(*clock))
 		grace = -1
 	}
 	in = double(in, float64(maxSkew.Microseconds()))
@@ -282,8 +285,8 @@ func (g *group) encode(in []byte, ls *limits) []byte {
 	return in
 }
 
-// encodeRest appends the transactions of a request. A Read has none: the script returns the
-// record of every key.
+// encodeRest appends the transactions of a request. A Read or a question has none: the script
+// returns the record of every key.
 func (b *batch) encodeRest(in []byte, q *request) []byte {
 	lone := func(key string, code byte) {
 		b.txns++
@@ -294,7 +297,7 @@ func (b *batch) encodeRest(in []byte, q *request) []byte {
 	case q.reads != nil:
 	case q.txns != nil:
 		for _, txn := range q.txns {
-			if unknownMode(txn) {
+			if unknownMode(txn) || txn.Asks() {
 				continue
 			}
 			b.txns++
@@ -311,7 +314,7 @@ func (b *batch) encodeRest(in []byte, q *request) []byte {
 		for _, key := range q.prunes {
 			lone(key, prune)
 		}
-	default:
+	case q.op.Mode != store.Ask:
 		b.txns++
 		in = binary.LittleEndian.AppendUint16(in, 1)
 		in = b.encodeOp(in, &q.op, byte(q.op.Mode))
@@ -323,7 +326,7 @@ func (b *batch) encodeOp(in []byte, op *store.Op, code byte) []byte {
 	since := 0.0
 	if !op.CeilingAt.IsZero() {
 		code |= sinks
-		since = relative(op.CeilingAt.UnixMicro())
+		since = float64(op.CeilingAt.UnixMicro())
 	}
 	// A duration of more than 2^53 microseconds need not be a double.
 	long, short := float64(-1), 0.0

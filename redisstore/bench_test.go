@@ -91,7 +91,7 @@ func BenchmarkScript(b *testing.B) {
 			run := func() {
 				batch.take(reqs, size)
 				c := s.call(batch, slotScript)
-				s.run(client, []*call{c}, false)
+				s.run(client, []*call{c}, false, time.Now().Add(time.Minute))
 				if c.err != nil {
 					b.Fatal(c.err)
 				}

@@ -50,7 +50,7 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	if k.s.cluster != nil {
 		k.at = " on " + c.Options().Addr
 	}
-	text, err := c.Info(ctx).Result()
+	text, err := ask(ctx, k.s, c, redis.NewStringCmd, "info", "default").Result()
 	known, err := k.allowed(err, "INFO", "its version, its role, eviction and the append-only file")
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	for _, name := range []string{
 		"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite",
 	} {
-		got, err := c.ConfigGet(ctx, name).Result()
+		got, err := ask(ctx, k.s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
 		if known, err = k.allowed(err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for"); err != nil {
 			return err
 		} else if !known {
@@ -78,7 +78,7 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	if k.s.cluster == nil {
 		return nil
 	}
-	state, err := c.ClusterInfo(ctx).Result()
+	state, err := ask(ctx, k.s, c, redis.NewStringCmd, "cluster", "info").Result()
 	if known, err = k.allowed(err, "CLUSTER INFO", "the state of the cluster"); err != nil || !known {
 		return err
 	}

@@ -62,13 +62,30 @@ func (c *cluster) primary(key string) (*redis.Client, error) {
 
 // primaries returns the clients of all primaries.
 func (c *cluster) primaries(ctx context.Context) (clients []*redis.Client, err error) {
-	var mu sync.Mutex
-	err = c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		clients = append(clients, client)
-		return nil
-	})
+	ctx, cancel := context.WithTimeout(ctx, c.s.o.CallTimeout)
+	defer cancel()
+	found := make(chan []*redis.Client, 1)
+	failed := make(chan error, 1)
+	go func() { // the client asks its servers for the map one after the other, each for its ReadTimeout
+		var mu sync.Mutex
+		var all []*redis.Client
+		if err := c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, client)
+			return nil
+		}); err != nil {
+			failed <- err
+			return
+		}
+		found <- all
+	}()
+	select {
+	case clients = <-found:
+	case err = <-failed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, explain(store.ErrUnavailable, err, c.s.patience)
 	}
@@ -79,12 +96,12 @@ func (c *cluster) primaries(ctx context.Context) (clients []*redis.Client, err e
 }
 
 // at returns the client of the primary with that address, or nil if the client does not know it
-// yet.
-func (c *cluster) at(addr string) *redis.Client {
+// yet. It asks until a time.
+func (c *cluster) at(addr string, until time.Time) *redis.Client {
 	if client, ok := c.addrs.Load(addr); ok {
 		return client.(*redis.Client)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.s.o.CallTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	clients, _ := c.primaries(ctx) // without an answer the caller asks the map again
 	var found *redis.Client
@@ -134,13 +151,16 @@ func (s *Store) slots(reqs []*fillRequest) (batches []*batch) {
 }
 
 // follow answers requests whose keys have moved in the cluster, or whose primary has failed.
-// Nothing of them was applied. It follows the redirections of the servers, slot by slot, and
-// gives up after CallTimeout.
-func (s *Store) follow(reqs []*fillRequest) {
-	deadline := time.Now().Add(s.o.CallTimeout)
+// Nothing of them was applied. It follows the redirections of the servers, slot by slot, until a
+// time.
+func (s *Store) follow(reqs []*fillRequest, until time.Time) {
 	s.cluster.client.ReloadState(context.Background())
 	for _, b := range s.slots(reqs) {
-		s.followOne(b, deadline)
+		if time.Now().After(until) {
+			b.fail(errLate)
+			continue
+		}
+		s.followOne(b, until)
 	}
 }
 
@@ -148,7 +168,7 @@ func (s *Store) follow(reqs []*fillRequest) {
 const hops = 8
 
 // followOne is follow for the requests of one slot.
-func (s *Store) followOne(b *batch, deadline time.Time) {
+func (s *Store) followOne(b *batch, until time.Time) {
 	var client *redis.Client
 	asking := false
 	for attempt := 1; ; attempt++ {
@@ -164,36 +184,36 @@ func (s *Store) followOne(b *batch, deadline time.Time) {
 			return
 		}
 		here := client.Options().Addr
-		s.run(client, []*call{c}, asking)
+		s.run(client, []*call{c}, asking, until)
 		client, asking = nil, false
 		if c.err == nil {
 			s.settle(b, c)
 			return
 		}
 		meaning := c.judge()
-		last := attempt == hops || time.Now().After(deadline)
+		last := attempt == hops || time.Now().After(until)
 		switch {
 		case meaning == redirect && !last:
 			var addr string
 			addr, asking = redirection(c.err, here)
-			if client = s.cluster.at(addr); client != nil {
+			if client = s.cluster.at(addr, until); client != nil {
 				continue
 			}
 			asking = false
 		case meaning == split && len(b.keys) > 1 && b.separate():
 			for _, one := range b.byKey() {
-				s.followOne(one, deadline)
+				s.followOne(one, until)
 			}
 			return
 		case (meaning == again || meaning == split || meaning == unsent) && !last:
 		default:
-			b.fail(c.explain(s.patience))
+			b.fail(s.explainCall(c))
 			return
 		}
 		if meaning == unsent {
 			s.cluster.addrs.Delete(here) // the server may be gone for good
 		}
-		s.retrying(attempt, c.explain(s.patience))
+		s.retrying(attempt, s.explainCall(c))
 		s.cluster.client.ReloadState(context.Background())
 		backoff(attempt)
 	}

@@ -127,26 +127,12 @@ func TestClusterOverSlots(t *testing.T) {
 				}
 			}
 			slices.Sort(want)
-			var listed, visited []string
-			for after := ""; ; {
-				page, err := s.Scan(t.Context(), "t", after, 7)
-				must(t, err)
-				for _, e := range page {
-					listed = append(listed, e.Key)
-					after = e.Key
-				}
-				if len(page) < 7 {
-					break
-				}
-			}
-			must(t, s.Visit(t.Context(), "t", func(e store.Entry) bool { visited = append(visited, e.Key); return true }))
-			slices.Sort(visited)
-			if !slices.Equal(listed, want) || !slices.Equal(visited, want) {
-				t.Errorf("listed %q, visited %q, want %q", listed, visited, want)
+			if visited, err := list(t.Context(), s, "t"); err != nil || !slices.Equal(visited, want) {
+				t.Errorf("visited %q, %v; want %q", visited, err, want)
 			}
 			must(t, s.Delete(t.Context(), all...))
-			if page, err := s.Scan(t.Context(), "t", "", 1); err != nil || len(page) != 0 {
-				t.Errorf("%d left after Delete, %v", len(page), err)
+			if left, err := list(t.Context(), s, "t"); err != nil || len(left) != 0 {
+				t.Errorf("%d left after Delete, %v", len(left), err)
 			}
 			for _, n := range s.nodes() {
 				if n.apart.Load() != apart {

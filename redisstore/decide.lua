@@ -7,8 +7,8 @@
 -- The answer is the clock, and for each key its record as it was before, behind its length, or a
 -- status.
 --
--- Times are microseconds since the year 2252, which is epoch, as record.go explains.
-local epoch, none = 8900000000000000, -8900000000000000 -- none: no block was ever set
+-- Times are microseconds since 1970. A double holds all from -2^53 to forever exactly.
+local forever, none = 9007199254740992, -1 / 0 -- none: there is no block
 local longest = 9223372036854775 -- the longest wait in microseconds
 
 local absent, moved, foreign, damaged, failed = '\0', '\252', '\253', '\254', '\255'
@@ -21,7 +21,7 @@ local input = ARGV[1]
 local injected, clock, skew, grace, solo, groups, txns, limits, at = decode('<BdddI2I2I2I2', input)
 if injected == 0 then
   local time = call('TIME')
-  clock = time[1] * 1000000 + time[2] - epoch
+  clock = time[1] * 1000000 + time[2]
 end
 
 -- The limits of the batch by number, and the form in which records contain each. capacities and
@@ -96,21 +96,21 @@ local function lasts(t, l, r, h, b)
   if b > e then
     e = b
   end
-  if e > 9e16 then -- in three thousand years
+  if e >= forever then
     return 0
   end
-  return ceil((e + epoch) / 60000000) * 60 + grace
+  return ceil(e / 60000000) * 60 + grace
 end
 
 -- read returns the fields of a record, and when Redis removes it, or nothing if it is damaged.
-local lengths = {[16] = 28, [17] = 36, [18] = 36, [19] = 44, [20] = 36, [21] = 44, [22] = 44, [23] = 52}
+local lengths = {[32] = 28, [33] = 36, [34] = 36, [35] = 44, [36] = 36, [37] = 44, [38] = 44, [39] = 52}
 local function read(raw)
   local head, n = byte(raw), #raw
   if n == 0 then
     return nil
   end
   local kind, lasting = head, false
-  if head >= 24 then
+  if head >= 40 then
     kind, lasting = head - 8, true
   end
   if lengths[kind] ~= n then
@@ -120,17 +120,17 @@ local function read(raw)
   if word ~= head + 256 * checksum(head, raw, 5, n - 4) then
     return nil
   end
-  local after = kind < 20 and 29 or 37
+  local after = kind < 36 and 29 or 37
   local form = sub(raw, 21, after - 1)
   if not rates[form] then
     learn(form)
   end
   local h, b = 0, none
-  if kind == 19 or kind == 23 then
+  if kind == 35 or kind == 39 then
     h, b = decode('<dd', raw, after)
-  elseif kind == 17 or kind == 21 then
+  elseif kind == 33 or kind == 37 then
     h = decode('<d', raw, after)
-  elseif kind ~= 16 and kind ~= 20 then
+  elseif kind ~= 32 and kind ~= 36 then
     b = decode('<d', raw, after)
   end
   return t, l, form, h, b, lasting and 0 or lasts(t, l, rates[form], h, b)
@@ -140,7 +140,7 @@ end
 -- server, if there is one.
 local any = false -- something has been written
 local function write(key, ended, t, l, form, h, b)
-  local head, body = #form == 8 and 16 or 20, encode('<ddc0', t, l, form)
+  local head, body = #form == 8 and 32 or 36, encode('<ddc0', t, l, form)
   if grace < 0 then
     head = head + 8
   end
@@ -203,12 +203,31 @@ local function fetch()
 end
 local raws = fetch()
 
+-- postponed returns the end of a block whose bucket had the time t, ahead of the clock, after that
+-- time was set to the clock.
+local function postponed(b, t)
+  if b > clock and b < forever then
+    -- Each of the differences that are computed is small enough for a double.
+    b = b <= t and clock or t < 0 and b - (t - clock) or clock + (b - t)
+    if b == 0 then -- it would mean that there is no block
+      b = 1
+    end
+  end
+  return b
+end
+
+-- before + before * tick is the next double above before.
+local tick = 2 ^ -53 + 2 ^ -105
+
 -- tries decides IfFits of amounts alone, the usual operations, by one capacity and leak rate:
 -- those of one key in ascending order, as runs of equal ones. After the first that does not fit
--- none fits. It returns the time and the level afterwards, or nothing if no amount went in. The
--- input goes on at the runs.
-local function tries(open, t, l, h, c, r, n, times, more)
+-- none fits. Until now the bucket has leaked at the rate was. It returns the time and the level
+-- afterwards, or nothing if they stay. The input goes on at the runs.
+local function tries(open, t, l, h, c, r, was, n, times, more)
   local now, went = t > clock and t or clock, false
+  if was ~= r and n <= c then -- from now on it leaks at r, also if all are refused
+    l, t, went = max(0, l - was * ((now - t) / 1000000)), now, true
+  end
   while true do
     if open then
       for _ = 1, times do
@@ -219,14 +238,18 @@ local function tries(open, t, l, h, c, r, n, times, more)
             before = 0
           end
         end
-        if before + h + n > c then
+        local after = before + n
+        if after == before then -- an amount never goes in for nothing
+          after = before + before * tick
+        end
+        if before + h + n > c or after + h > c then
           open = false
           break
         end
         if before ~= l or before == 0 or r == 0 then -- else the leak was lost in rounding
           t = now
         end
-        l, went = before + n, true
+        l, went = after, true
       end
     end
     if more == 0 then
@@ -251,24 +274,21 @@ for i = 1, solo do
   local raw = raws[i]
   local t, l, was, h, b, ended, skewed
   if status[i] then -- nothing to decide
-    tries(false, 0, 0, 0, c, r, n, times, more)
+    tries(false, 0, 0, 0, c, r, r, n, times, more)
   elseif raw then
     t, l, was, h, b, ended = read(raw)
     if not t then
       status[i] = damaged
-      tries(false, 0, 0, 0, c, r, n, times, more)
+      tries(false, 0, 0, 0, c, r, r, n, times, more)
     end
   else
     t, l, was, h, b, ended = clock, 0, nolimit, 0, none, -1
   end
   if t then
     if t - clock > skew then -- as unskew below
-      if b > clock then
-        b = b > t and b + (clock - t) or clock
-      end
-      t, skewed = clock, true
+      b, t, skewed = postponed(b, t), clock, true
     end
-    local newt, newl = tries(b <= t or b <= clock, t, l, h, c, r, n, times, more)
+    local newt, newl = tries(b <= t or b <= clock, t, l, h, c, r, was == nolimit and r or rates[was], n, times, more)
     local err
     if newt then
       err = write(keys[i], ended, newt, newl, form, h, b)
@@ -319,22 +339,30 @@ for i = solo + 1, count do
   end
 end
 
--- leaked returns the level at a time that is not before the record's.
-local function leaked(i, r, now)
+-- leaked is Record.LevelAt.
+local function leaked(i, now)
   if now <= time[i] then
     return level[i]
   end
-  return max(0, level[i] - r * ((now - time[i]) / 1000000))
+  return max(0, level[i] - rates[limit[i]] * ((now - time[i]) / 1000000))
 end
 
 -- unskew is Record.unskew.
 local function unskew(i)
   if time[i] - clock > skew then
-    if blocked[i] > clock then
-      -- In this order the difference is small, and so a double.
-      blocked[i] = blocked[i] > time[i] and blocked[i] + (clock - time[i]) or clock
-    end
-    time[i], written[i] = clock, true
+    blocked[i], time[i], written[i] = postponed(blocked[i], time[i]), clock, true
+  end
+end
+
+-- settles reports whether the bucket has leaked at another rate than that of form until now.
+local function settles(i, form)
+  return form ~= nolimit and limit[i] ~= nolimit and rates[limit[i]] ~= rates[form]
+end
+
+-- settle is Record.settle.
+local function settle(i, form, now)
+  if settles(i, form) then
+    level[i], time[i], limit[i], written[i] = leaked(i, now), now, form, true
   end
 end
 
@@ -343,18 +371,17 @@ end
 local function block(i, now, form, long, short)
   if long == -1 then
     long, short = 0, 0
-    local r = rates[form]
-    local l = leaked(i, r, now)
+    local l = leaked(i, now)
     if l > 0 then
-      long = ceil(l / r * 1000000)
+      long = ceil(l / rates[form] * 1000000)
       if not (long < longest) then
         long, short = 9223372036854774, 1
       end
     end
   end
-  local ends = now + long + short
+  local ends = min(now + long + short, forever)
   if ends > max(blocked[i], now) then
-    blocked[i], written[i] = ends, true
+    blocked[i], written[i] = ends == 0 and 1 or ends, true
     if limit[i] == nolimit then
       limit[i] = form
     end
@@ -367,17 +394,19 @@ for _ = 1, groups do
   local form = forms[k]
   local c, r = capacities[form], rates[form]
   if status[i] then
-    tries(false, 0, 0, 0, c, r, n, times, more)
+    tries(false, 0, 0, 0, c, r, r, n, times, more)
   else
     unskew(i)
-    local t, l = tries(blocked[i] <= max(time[i], clock), time[i], level[i], held[i], c, r, n, times, more)
+    local was = limit[i] == nolimit and r or rates[limit[i]]
+    local t, l = tries(blocked[i] <= max(time[i], clock), time[i], level[i], held[i], c, r, was, n, times, more)
     if t then
       time[i], level[i], limit[i], written[i] = t, l, form, true
     end
   end
 end
 
--- The codes of operations are the modes of package store, and two more.
+-- The codes of operations are the modes of package store, and two more. Ask stands beside others
+-- alone, and is then decided as iffits.
 local iffits, clamp, always, ask, blocks, unblocks, prunes, deletes = 0, 1, 2, 3, 4, 5, 6, 7
 
 -- forget makes the bucket as if it had never been.
@@ -386,15 +415,13 @@ local function forget(i)
   written[i], deleted[i] = nil, true
 end
 
--- fill is Record.Fill. It returns whether the operation was accepted, or nil if more units were to
--- be taken back than are held.
+-- fill is Record.Fill. It returns whether the operation was accepted, or nil if that returns an
+-- error.
 local function fill(o)
-  local i, mode = o.i, o.mode
-  if mode == ask then
-    return true
-  elseif mode == blocks then
+  local i, mode, form = o.i, o.mode, o.form
+  if mode == blocks then
     unskew(i)
-    block(i, max(time[i], clock), o.form, o.long, o.short)
+    block(i, max(time[i], clock), form, o.long, o.short)
     return true
   elseif mode == unblocks then
     unskew(i)
@@ -407,9 +434,8 @@ local function fill(o)
     return true
   elseif mode == prunes then
     local past = clock - skew
-    local r = rates[limit[i]]
-    if raws[i] and not (r == 0 or held[i] > 0 or blocked[i] > past or time[i] > past)
-      and leaked(i, r, past) == 0 then
+    if raws[i] and not (rates[limit[i]] == 0 or held[i] > 0 or blocked[i] > past or time[i] > past)
+      and leaked(i, past) == 0 then
       forget(i)
     end
     return true
@@ -418,14 +444,30 @@ local function fill(o)
   if amount == 0 and hold == 0 then
     return true
   end
-  if held[i] + hold < 0 then
-    return nil
+  if form == nolimit then -- the limit last written
+    form = limit[i]
+    if form == nolimit then
+      return not (hold < 0 or amount > 0) or nil
+    end
+  end
+  local c, r = capacities[form], rates[form]
+  local h = held[i] + hold
+  if hold ~= 0 then
+    local most = max(c, capacities[limit[i]])
+    if hold > 0 then
+      if hold < most * 2 ^ -38 then
+        return nil
+      end
+    elseif h < -(most * 2 ^ -40) then
+      return nil
+    elseif h < most * 2 ^ -40 then
+      h = 0
+    end
   end
   unskew(i)
-  local now = max(time[i], clock)
-  local c, r = capacities[o.form], rates[o.form]
-  local before, last = leaked(i, r, now), now
-  if before == level[i] and before > 0 and r > 0 then
+  local now, changes = max(time[i], clock), settles(i, form)
+  local before, last = leaked(i, now), now
+  if before == level[i] and before > 0 and r > 0 and not changes then
     last = time[i]
   end
   local rim = c
@@ -437,21 +479,24 @@ local function fill(o)
     rim = min(rim, ceiling)
   end
   local n = amount + hold
+  local after = max(0, before + amount)
   local room = before + held[i] + n <= rim
+  if amount > 0 and after == before then -- an amount never goes in for nothing
+    after = before + before * tick
+    room = room and after + (held[i] + hold) <= rim
+  end
   local accepted = mode == always or (room and blocked[i] <= now)
-  local after = before
   if mode == clamp and not room then
     after = max(before, rim - held[i])
-  elseif accepted or mode == clamp then
-    after = max(0, before + amount)
   end
   local idle = amount < 0 and hold == 0 and before == 0
   if (accepted or mode == clamp) and not idle then
-    level[i], time[i], limit[i], written[i] = after, last, o.form, true
-    held[i] = held[i] + hold
+    level[i], held[i], time[i], limit[i], written[i] = after, h, last, form, true
+  elseif not accepted and changes and n <= c then
+    settle(i, form, now)
   end
   if not accepted and (o.long ~= 0 or o.short ~= 0) then
-    block(i, now, o.form, o.long, o.short)
+    block(i, now, form, o.long, o.short)
   end
   return accepted
 end
@@ -478,7 +523,7 @@ for _ = 1, txns do
     end
     ops[j] = o
   end
-  local accepted, error = true, bad
+  local accepted, error, asks = true, bad, false
   for j = 1, bad and 0 or size do
     local o = ops[j]
     local went = fill(o)
@@ -486,22 +531,42 @@ for _ = 1, txns do
       error = true
       break
     end
-    if o.mode == iffits and not went then
+    asks = asks or o.mode == ask
+    if (o.mode == iffits or o.mode == ask) and not went then
       o.refused, accepted = true, false
     end
   end
-  if not bad and (error or not accepted) then
+  if not bad and (error or asks or not accepted) then
     for j = 1, size do
       local i, b = ops[j].i, ops[j].before
       level[i], held[i], time[i], limit[i], blocked[i], written[i] = b[1], b[2], b[3], b[4], b[5], b[6]
     end
-    for j = 1, error and 0 or size do
+  end
+  if not error and not accepted then
+    local sums, never = {}, false -- never: a bucket cannot take its operations, however long it leaks
+    for j = 1, size do
       local o = ops[j]
-      if o.n ~= 0 or o.hold ~= 0 then
-        unskew(o.i)
+      local sum = (sums[o.i] or 0) + (o.n + o.hold)
+      sums[o.i], never = sum, never or (sum > capacities[o.form] and o.form ~= nolimit)
+    end
+    for j = 1, size do
+      local o = ops[j]
+      if o.mode ~= ask then
+        if o.n ~= 0 or o.hold ~= 0 then
+          unskew(o.i)
+          if not never then
+            settle(o.i, o.form, max(time[o.i], clock))
+          end
+        end
+        if o.refused and (o.long ~= 0 or o.short ~= 0) then
+          block(o.i, max(time[o.i], clock), o.form, o.long, o.short)
+        end
       end
-      if o.refused and (o.long ~= 0 or o.short ~= 0) then
-        block(o.i, max(time[o.i], clock), o.form, o.long, o.short)
+    end
+  elseif not error and asks then
+    for j = 1, size do
+      if ops[j].mode ~= ask then
+        fill(ops[j])
       end
     end
   end

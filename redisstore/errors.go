@@ -63,20 +63,19 @@ func (c *call) judge() verdict {
 	return refused
 }
 
-// explain makes the error that callers see: a sentinel, the cause and the way out. It never quotes
-// text of the server in which a key could stand.
-func (c *call) explain(timeout time.Duration) error {
-	if c.err == nil {
-		return nil
+// explainCall makes the error that callers see: a sentinel, the cause and the way out. It never
+// quotes text of the server in which a key could stand.
+func (s *Store) explainCall(c *call) error {
+	switch c.judge() {
+	case unknown:
+		return explain(store.ErrUnknownOutcome, c.err, s.patience)
+	case unsent:
+		return explain(store.ErrUnavailable, s.unconnected(c.err), s.patience)
 	}
-	sentinel := store.ErrUnavailable
-	if c.judge() == unknown {
-		sentinel = store.ErrUnknownOutcome
-	}
-	return explain(sentinel, c.err, timeout)
+	return explain(store.ErrUnavailable, c.err, s.patience)
 }
 
-// explain is call.explain for an error that has been judged.
+// explain is explainCall for an error that has been judged.
 func explain(sentinel, err error, timeout time.Duration) error {
 	var answer redis.Error
 	switch {
@@ -91,7 +90,7 @@ func explain(sentinel, err error, timeout time.Duration) error {
 		return fmt.Errorf("%w: no connection of the client was free; make its PoolSize larger", sentinel)
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		// The deadline is the store's and not the caller's, so the context's error is not wrapped.
-		return fmt.Errorf("%w: no answer within %v; see the client's ReadTimeout and Options.CallTimeout", sentinel, timeout)
+		return fmt.Errorf("%w: no answer within %v; see Options.CallTimeout and the client's ReadTimeout", sentinel, timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the server closed the connection", sentinel)
 	}

@@ -151,7 +151,7 @@ func TestScriptFlush(t *testing.T) {
 // TestRenamedCommands disables commands that the store needs, or can do without.
 func TestRenamedCommands(t *testing.T) {
 	remove := func(ctx context.Context, s *Store) error { return s.Delete(ctx, "b") }
-	scan := func(ctx context.Context, s *Store) error { _, err := s.Scan(ctx, "", "", 9); return err }
+	visit := func(ctx context.Context, s *Store) error { _, err := list(ctx, s, ""); return err }
 	for _, c := range []struct {
 		command string
 		works   bool
@@ -166,7 +166,7 @@ func TestRenamedCommands(t *testing.T) {
 		{"EXISTS", false, fill},
 		{"SET", false, fill},
 		{"DEL", false, remove},
-		{"SCAN", false, scan},
+		{"SCAN", false, visit},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			server := redistest.NewServer(t, fmt.Sprintf(`rename-command %s ""`, c.command))
@@ -337,8 +337,8 @@ func TestNoServer(t *testing.T) {
 	if _, err := s.Read(t.Context(), tenUnits.For("b")); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Read: %v; want ErrUnavailable: a read applies nothing", err)
 	}
-	if _, err := s.Scan(t.Context(), "", "", 9); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("Scan: %v; want ErrUnavailable", err)
+	if _, err := list(t.Context(), s, ""); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Visit: %v; want ErrUnavailable", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

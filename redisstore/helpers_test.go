@@ -1,9 +1,13 @@
 package redisstore
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/store"
 )
 
 // open returns a store that is closed at the end of t.
@@ -19,4 +23,14 @@ func open(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 		}
 	})
 	return s
+}
+
+// list returns the keys of the buckets with a prefix, in order.
+func list(ctx context.Context, s *Store, prefix string) (keys []string, err error) {
+	err = s.Visit(ctx, prefix, func(e store.Entry) bool {
+		keys = append(keys, e.Key)
+		return true
+	})
+	slices.Sort(keys)
+	return keys, err
 }

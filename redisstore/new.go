@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,6 +22,9 @@ import (
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
 // fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
 // full; see [Options.AllowEviction]. If a server forbids the question, New logs that and goes on.
+//
+// New refuses a client that waits for an answer for longer than [Options.CallTimeout], because it
+// does without ContextTimeoutEnabled and has a longer ReadTimeout or WriteTimeout, or none.
 //
 // New refuses a [*redis.Ring]: when a server of a ring fails, the ring sends its buckets to another
 // server, where they are empty. New refuses a cluster client with ReadOnly, RouteByLatency or
@@ -50,33 +52,34 @@ func newStore(client redis.UniversalClient, o *Options) (*Store, error) {
 	if v := reflect.ValueOf(client); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("the client is nil; make one with redis.NewClient")
 	}
-	var answer time.Duration // the client's ReadTimeout
-	var contexts bool        // its ContextTimeoutEnabled
 	switch c := client.(type) {
 	case *redis.Client:
-		answer, contexts = c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
+		o := c.Options()
+		if err := s.bound(o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled); err != nil {
+			return nil, err
+		}
 		if s.single, err = newNode(s, c); err != nil {
 			return nil, err
 		}
 	case *redis.ClusterClient:
-		if o := c.Options(); o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
+		o := c.Options()
+		if o.ReadOnly || o.RouteByLatency || o.RouteRandomly {
 			return nil, errors.New("the cluster client has ReadOnly, RouteByLatency or RouteRandomly, and so may ask " +
 				"replicas, which are behind; make one without them")
 		}
-		answer, contexts = c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
+		if o.ReadTimeout <= 0 { // the client reloads its map without a context
+			return nil, errors.New("the cluster client has no ReadTimeout, so a server that hangs would keep it from " +
+				"learning where the buckets are; set ReadTimeout")
+		}
+		if err := s.bound(o.ReadTimeout, o.WriteTimeout, o.ContextTimeoutEnabled); err != nil {
+			return nil, err
+		}
 		s.cluster = &cluster{s: s, client: c}
 	case *redis.Ring:
 		return nil, errors.New("a Ring sends a bucket to another server when one fails, and the bucket is empty there; " +
 			"use Redis Cluster")
 	default:
 		return nil, fmt.Errorf("the client is a %T; it must be a *redis.Client or a *redis.ClusterClient", client)
-	}
-	switch s.patience = answer; {
-	case answer <= 0 && !contexts:
-		return nil, errors.New("the client has no ReadTimeout, so a server that hangs would hold the calls for ever; " +
-			"set ReadTimeout, or ContextTimeoutEnabled")
-	case contexts && (answer <= 0 || options.CallTimeout < answer):
-		s.patience = options.CallTimeout
 	}
 	return s, nil
 }
@@ -86,7 +89,7 @@ const noEviction = "noeviction"
 
 // check returns an error if the promises of the store would not hold on a server.
 func (s *Store) check(ctx context.Context, c *redis.Client) error {
-	info, err := c.Info(ctx, "server").Result()
+	info, err := ask(ctx, s, c, redis.NewStringCmd, "info", "server").Result()
 	switch forbidden, err := s.explainCheck(err, "INFO", "its version"); {
 	case err != nil:
 		return err
@@ -97,7 +100,7 @@ func (s *Store) check(ctx context.Context, c *redis.Client) error {
 	}
 	config := make(map[string]string)
 	for _, name := range []string{"maxmemory-policy", "appendonly"} {
-		got, err := c.ConfigGet(ctx, name).Result()
+		got, err := ask(ctx, s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
 		switch forbidden, err := s.explainCheck(err, "CONFIG GET", "whether it evicts keys, and persists them"); {
 		case err != nil:
 			return err

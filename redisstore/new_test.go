@@ -26,10 +26,10 @@ func TestNewRefuses(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer nobody.Close()
 	endless := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
 	defer endless.Close()
+	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer nobody.Close()
 	var none *redis.Client
 	for _, c := range []struct {
 		name   string
@@ -48,6 +48,8 @@ func TestNewRefuses(t *testing.T) {
 		{"negative replicas", nobody, &Options{Replicas: -1}, "negative"},
 		{"batch size", nobody, &Options{BatchSize: 1_000_000}, "BatchSize"},
 		{"no timeout", endless, nil, "ReadTimeout"},
+		{"a long timeout", nobody, &Options{CallTimeout: time.Second}, "CallTimeout"},
+		{"a map for ever", clusterWith(redis.ClusterOptions{ReadTimeout: -1, ContextTimeoutEnabled: true}), nil, "ReadTimeout"},
 		{"call timeout", nobody, &Options{CallTimeout: time.Microsecond}, "CallTimeout"},
 	} {
 		s, err := New(c.client, c.o)
@@ -136,9 +138,9 @@ func TestACLCluster(t *testing.T) {
 		must(t, r.Err)
 	}
 	must(t, redistest.MoveSlot(t.Context(), admin, slotOf(DefaultPrefix, keys[0])))
-	list, err := s.Scan(t.Context(), "acl", "", 100)
-	if err != nil || len(list) != 50 {
-		t.Errorf("Scan: %d, %v; want 50", len(list), err)
+	visited, err := list(t.Context(), s, "acl")
+	if err != nil || len(visited) != 50 {
+		t.Errorf("Visit: %d, %v; want 50", len(visited), err)
 	}
 	_, err = s.Prune(t.Context())
 	must(t, err)
@@ -164,11 +166,10 @@ func TestACL(t *testing.T) {
 	}
 	_, err := s.Apply(t.Context(), store.Txn{{Bucket: tenUnits.For("b"), Amount: 1}, {Bucket: tenUnits.For("c"), Amount: 1}})
 	must(t, err)
-	list, err := s.Scan(t.Context(), "", "", 10)
-	if err != nil || len(list) != 2 {
-		t.Errorf("Scan: %v, %v", list, err)
+	visited, err := list(t.Context(), s, "")
+	if err != nil || len(visited) != 2 {
+		t.Errorf("Visit: %v, %v", visited, err)
 	}
-	must(t, s.Visit(t.Context(), "", func(store.Entry) bool { return true }))
 	_, err = s.Prune(t.Context())
 	must(t, err)
 	must(t, s.Delete(t.Context(), "b"))

@@ -49,16 +49,30 @@ func newNode(s *Store, client *redis.Client) (*node, error) {
 // flush answers requests, by as many scripts as their buckets need.
 func (n *node) flush(lane int, reqs []*fillRequest) {
 	b := n.batches[lane]
+	now := time.Now()
+	for len(reqs) > 0 && now.Sub(reqs[0].In.since) > n.s.o.CallTimeout/queuing { // the queue is in order of time
+		reqs[0].Err = errLate
+		reqs = reqs[1:]
+	}
+	until := now.Add(n.s.o.CallTimeout / starting)
 	for len(reqs) > 0 {
 		reqs = b.take(reqs, n.s.o.BatchSize)
+		if n.s.closed.Load() {
+			b.fail(store.ErrClosed) // Close waits for one flush alone
+			continue
+		}
+		if time.Now().After(until) {
+			b.fail(errLate)
+			continue
+		}
 		var elsewhere []*fillRequest
 		if n.s.cluster != nil && n.apart.Load() {
-			elsewhere = n.decide(n.s.slots(b.reqs))
+			elsewhere = n.decide(n.s.slots(b.reqs), until)
 		} else {
-			elsewhere = n.decide([]*batch{b})
+			elsewhere = n.decide([]*batch{b}, until)
 		}
 		if len(elsewhere) > 0 {
-			n.s.follow(elsewhere)
+			n.s.follow(elsewhere, until)
 		}
 	}
 }
@@ -66,9 +80,9 @@ func (n *node) flush(lane int, reqs []*fillRequest) {
 // retries is the largest number of attempts after the first.
 const retries = 3
 
-// decide answers the requests of batches by one script each. It returns those that another
-// server of a cluster has to decide, of which nothing was applied.
-func (n *node) decide(open []*batch) (elsewhere []*fillRequest) {
+// decide answers the requests of batches by one script each, sent before a time. It returns those that
+// another server of a cluster has to decide, of which nothing was applied.
+func (n *node) decide(open []*batch, until time.Time) (elsewhere []*fillRequest) {
 	s := n.s
 	for attempt := 1; ; attempt++ {
 		calls := make([]*call, 0, len(open))
@@ -82,7 +96,7 @@ func (n *node) decide(open []*batch) (elsewhere []*fillRequest) {
 				calls, ready = append(calls, c), append(ready, b)
 			}
 		}
-		s.run(n.client, calls, false)
+		s.run(n.client, calls, false, until)
 		var retry []*batch
 		var cause error
 		for i, c := range calls {
@@ -94,13 +108,14 @@ func (n *node) decide(open []*batch) (elsewhere []*fillRequest) {
 				if !n.apart.Swap(true) {
 					s.o.Logger.Info(backend + ": the server refuses scripts over several hash slots; sending one for each slot")
 				}
-				elsewhere = append(elsewhere, n.decide(s.slots(b.reqs))...)
-			case s.cluster != nil && (meaning == again || meaning == redirect || meaning == split || meaning == unsent):
+				elsewhere = append(elsewhere, n.decide(s.slots(b.reqs), until)...)
+			case s.cluster != nil && time.Now().Before(until) &&
+				(meaning == again || meaning == redirect || meaning == split || meaning == unsent):
 				elsewhere = append(elsewhere, b.reqs...)
-			case meaning == again && attempt <= retries:
-				retry, cause = append(retry, b), c.explain(s.patience)
+			case meaning == again && attempt <= retries && time.Now().Before(until):
+				retry, cause = append(retry, b), s.explainCall(c)
 			default:
-				b.fail(c.explain(s.patience))
+				b.fail(s.explainCall(c))
 			}
 		}
 		if len(retry) == 0 {
@@ -118,8 +133,8 @@ func (s *Store) call(b *batch, form *script) *call {
 	var clock *int64
 	if s.o.Clock != nil {
 		us := s.o.Clock().UnixMicro()
-		if us < minClock || us > maxClock {
-			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1970 to 2524",
+		if us < -store.MaxTime || us > store.MaxTime {
+			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1685 to 2254",
 				store.ErrUnavailable, time.UnixMicro(us).UTC().Year()))
 			return nil
 		}
@@ -161,23 +176,23 @@ func (b *batch) fail(err error) {
 
 // run sends calls on one connection, and those again whose script the server does not remember.
 // With asking, the keys may be in slots that migrate to this server.
-func (s *Store) run(client *redis.Client, calls []*call, asking bool) {
-	s.send(client, calls, asking, false)
+func (s *Store) run(client *redis.Client, calls []*call, asking bool, until time.Time) {
+	s.send(client, calls, asking, false, until)
 	var missing []*call
 	for _, c := range calls {
 		if c.err != nil && c.judge() == noScript {
 			missing = append(missing, c)
 		}
 	}
-	s.send(client, missing, asking, true)
+	s.send(client, missing, asking, true, until)
 }
 
 // send sends calls on one connection. It never sends one of them twice.
-func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool) {
+func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool, until time.Time) {
 	if len(calls) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
+	ctx, cancel := s.trip(context.Background(), &calls[0].input, until)
 	defer cancel()
 	asks := !slices.ContainsFunc(calls, func(c *call) bool { return !c.asks })
 	if len(calls) == 1 && !asking && (asks || s.o.Replicas == 0 && !s.o.Synced) {

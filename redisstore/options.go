@@ -43,15 +43,19 @@ type Options struct {
 	// more; 0 means [DefaultBatchSize]. A script of that size holds the server for less than a
 	// millisecond. All calls for one bucket in a script count as one.
 	BatchSize int
-	// CallTimeout bounds the wait of a script for a connection, and the time for which the store
-	// follows a bucket that moves in a cluster; 0 means [DefaultCallTimeout]. The client's
-	// ReadTimeout bounds the wait for the answer, and so does CallTimeout if the client has
-	// ContextTimeoutEnabled. A script whose answer does not come in time has an unknown outcome.
-	// WAIT and WAITAOF wait for half of the time for which the client waits for an answer. A caller
-	// whose own context ends waits no longer.
+	// CallTimeout bounds each round trip to a server; 0 means [DefaultCallTimeout]. A third of it
+	// bounds the wait for a connection of the client, and the time for which the store follows a
+	// bucket that moves in a cluster. With the client's ContextTimeoutEnabled, that third includes
+	// the greeting of a new connection; without, its ReadTimeout bounds the greeting. A shorter
+	// ReadTimeout bounds the wait for an answer further.
+	//
+	// A call ends within twice CallTimeout, however many others wait. A call for many buckets, a
+	// listing and a Prune take as long as answers keep coming. A script whose answer does not come
+	// in time has an unknown outcome. WAIT and WAITAOF wait for half of the time for which the
+	// client waits for an answer. A caller whose own context ends waits no longer.
 	CallTimeout time.Duration
 	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
-	// for concurrent use, and read a year from 1970 to 2524. Buckets of a store with a Clock do
+	// for concurrent use, and read a year from 1685 to 2254. Buckets of a store with a Clock do
 	// not expire by themselves: call Prune.
 	Clock func() time.Time
 	// MaxSkew is how far ahead of the clock a bucket's time may be. The store does not believe a

@@ -10,13 +10,13 @@ import (
 
 // A record is one string, all numbers little-endian: a byte with the version and flags, a checksum
 // of three bytes, doubles for time and level, the limit in the form of limit.go, and then doubles
-// for held units and the end of the block if there are any. decide.lua reads and writes the same
-// format.
+// for held units and the end of the block if there are any. Times are microseconds since 1970; see
+// [store.MaxTime]. decide.lua reads and writes the same format.
 //
 // Most records have 28 bytes. Redis keeps a string of up to 28 bytes in an allocation of 48, and
 // one of up to 44 bytes in an allocation of 64.
 const (
-	version    = 0x10
+	version    = 0x20
 	hasHeld    = 1
 	hasBlock   = 2
 	hasWide    = 4  // the limit has the wide form
@@ -24,24 +24,6 @@ const (
 	headLength = 4  // version and checksum
 	baseLength = 28 // with time, level and the narrow form of a limit
 )
-
-// epoch is the zero of the times in records and scripts, in microseconds since 1970: the year
-// 2252. So a double holds every time from 1970 to 2537 exactly. A block may end 292 years after
-// the clock, so the ends of all blocks are exact while the clock reads a year before 2245.
-const epoch = 8_900_000_000_000_000
-
-// minClock and maxClock bound the readings of a clock, in microseconds since 1970. The last year is
-// 2524.
-const (
-	minClock = 0
-	maxClock = 17_500_000_000_000_000
-)
-
-// relative returns a time in microseconds since 1970 as records contain it.
-func relative(us int64) float64 { return float64(us - epoch) }
-
-// absolute is the inverse of relative.
-func absolute(t float64) int64 { return int64(t) + epoch }
 
 // weights are the factors of the words in a checksum.
 var weights = [...]uint64{3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41}
@@ -79,24 +61,24 @@ func parse(raw []byte) (rec store.Record, ok bool) {
 		body = body[8:]
 		return v
 	}
-	rec.Time, rec.Level = absolute(next()), next()
+	rec.Time, rec.Level = int64(next()), next()
 	rec.Limit, body = parseLimit(body[:form]), body[form:]
 	if raw[0]&hasHeld != 0 {
 		rec.Held = next()
 	}
 	if raw[0]&hasBlock != 0 {
-		rec.BlockedUntil = absolute(next())
+		rec.BlockedUntil = int64(next())
 	}
 	return rec, true
 }
 
-// clampTime returns t, or the nearest time that scripts can represent exactly.
+// clampTime returns t, or the nearest time that the contract knows.
 func clampTime(t time.Time) time.Time {
 	switch {
-	case t.Before(time.UnixMicro(minClock)):
-		return time.UnixMicro(minClock)
-	case t.After(time.UnixMicro(maxClock)):
-		return time.UnixMicro(maxClock)
+	case t.Before(time.UnixMicro(-store.MaxTime)):
+		return time.UnixMicro(-store.MaxTime)
+	case t.After(time.UnixMicro(store.MaxTime)):
+		return time.UnixMicro(store.MaxTime)
 	}
 	return t
 }

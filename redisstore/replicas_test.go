@@ -33,7 +33,7 @@ func waiting(t *testing.T, server *redistest.Server, timeout time.Duration) *red
 func TestReplicas(t *testing.T) {
 	primary := redistest.NewServer(t, "repl-diskless-sync-delay 0")
 	replica := redistest.NewReplica(t, primary)
-	s := open(t, patient(t, primary), &Options{Replicas: 1})
+	s := open(t, patient(t, primary), &Options{Replicas: 1, CallTimeout: time.Minute})
 	for range 3 {
 		must(t, fill(t.Context(), s))
 	}
@@ -76,12 +76,12 @@ func TestSynced(t *testing.T) {
 	info, err := server.Client(t).Info(t.Context(), "server").Result()
 	must(t, err)
 	if (&Store{o: Options{Synced: true}, single: &node{}}).checkVersion(info) != nil {
-		if _, err := New(patient(t, server), &Options{Synced: true}); err == nil || !strings.Contains(err.Error(), "7.2") {
+		if _, err := New(patient(t, server), &Options{Synced: true, CallTimeout: time.Minute}); err == nil || !strings.Contains(err.Error(), "7.2") {
 			t.Errorf("%v; want an error: the server has no WAITAOF", err)
 		}
 		return
 	}
-	s := open(t, patient(t, server), &Options{Synced: true})
+	s := open(t, patient(t, server), &Options{Synced: true, CallTimeout: time.Minute})
 	for want := range 5 {
 		must(t, fill(t.Context(), s))
 		must(t, server.Kill())
@@ -123,7 +123,7 @@ func TestSentinel(t *testing.T) {
 		MasterName: redistest.SentinelName, SentinelAddrs: []string{sentinel.Addr()}, ReadTimeout: time.Minute, DialerRetries: 1,
 	})
 	defer client.Close()
-	s := open(t, client, &Options{Replicas: 1})
+	s := open(t, client, &Options{Replicas: 1, CallTimeout: time.Minute})
 	limit := store.Limit{Capacity: 1 << 20}
 	b := limit.For("b")
 	sure, maybe := 0, 0
@@ -132,7 +132,7 @@ func TestSentinel(t *testing.T) {
 		must(t, err)
 		sure++
 	}
-	again := open(t, client, nil) // the new primary has no replica to wait for
+	again := open(t, client, &Options{CallTimeout: time.Minute}) // the new primary has no replica to wait for
 	must(t, primary.Kill())
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, err := again.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})

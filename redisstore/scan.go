@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -14,7 +15,7 @@ import (
 )
 
 // scanCount is how many keys one SCAN looks at: some tenths of a millisecond of the server.
-const scanCount = 1000
+const scanCount = "1000"
 
 // globs escapes the characters that have a meaning in a pattern of SCAN.
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
@@ -28,7 +29,9 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 			if err := s.ready(ctx); err != nil {
 				return err
 			}
-			names, next, err := c.ScanType(ctx, cursor, pattern, scanCount, "string").Result()
+			names, next, err := ask(ctx, s, c, func(ctx context.Context, args ...any) *redis.ScanCmd {
+				return redis.NewScanCmd(ctx, c.Process, args...)
+			}, "scan", strconv.FormatUint(cursor, 10), "match", pattern, "count", scanCount, "type", "string").Result()
 			if err != nil {
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -49,23 +52,23 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 // errStop ends a visit whose function has returned false.
 var errStop = errors.New("no further bucket is wanted")
 
-// entries reads the buckets of keys that still exist.
-func (s *Store) entries(ctx context.Context, keys []string) ([]store.Entry, error) {
+// entries reads the buckets of keys that still exist. The error damage is that of a bucket that is
+// not whole; the others are in the list.
+func (s *Store) entries(ctx context.Context, keys []string) (list []store.Entry, damage, err error) {
 	buckets := make([]store.Bucket, len(keys))
 	for i, key := range keys {
 		buckets[i].Key = key
 	}
-	states, found, err := s.read(ctx, buckets)
+	states, found, damage, err := s.read(ctx, buckets)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var list []store.Entry
 	for i, key := range keys {
 		if found[i] {
 			list = append(list, store.Entry{Key: key, State: states[i]})
 		}
 	}
-	return list, nil
+	return list, damage, nil
 }
 
 // Visit calls f for each bucket whose key starts with prefix, in one pass over the keys of the
@@ -78,6 +81,7 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	}
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	visited := make(map[[2]uint64]struct{})
+	var damage error
 	err := s.each(ctx, prefix, func(keys []string) error {
 		keys = slices.DeleteFunc(keys, func(key string) bool {
 			hash := [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
@@ -85,10 +89,11 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 			visited[hash] = struct{}{}
 			return again
 		})
-		entries, err := s.entries(ctx, keys)
+		entries, damaged, err := s.entries(ctx, keys)
 		if err != nil {
 			return err
 		}
+		damage = cmp.Or(damage, damaged)
 		for _, e := range entries {
 			if !f(e) {
 				return errStop
@@ -100,9 +105,9 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 		return nil
 	})
 	if err == errStop {
-		err = nil
+		return nil
 	}
-	return wrap("visit", err)
+	return wrap("visit", cmp.Or(err, damage))
 }
 
 // Size returns [errors.ErrUnsupported]: Redis does not tell the bytes that the keys of a prefix take.

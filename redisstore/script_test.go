@@ -41,7 +41,7 @@ func TestScriptAgainstGo(t *testing.T) {
 			reqs = b.take(reqs, 100)
 			done += len(b.reqs)
 			c := s.call(b, slotScript)
-			s.run(s.single.client, []*call{c}, false)
+			s.run(s.single.client, []*call{c}, false, time.Now().Add(time.Minute))
 			if c.err != nil {
 				t.Fatalf("step %d: %v", step, c.err)
 			}
@@ -111,8 +111,8 @@ func TestBrokenScript(t *testing.T) {
 	}, 10)
 	c := s.call(b, slotScript)
 	c.input.bytes = c.input.bytes[:len(c.input.bytes)-8]
-	s.run(client, []*call{c}, false)
-	if err := c.explain(time.Second); !errors.Is(err, store.ErrUnknownOutcome) {
+	s.run(client, []*call{c}, false, time.Now().Add(time.Minute))
+	if err := s.explainCall(c); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("%v; want ErrUnknownOutcome", err)
 	}
 	if got := level(t, s); got != 1 {
@@ -137,7 +137,9 @@ func newGenerator(seed uint64) *generator {
 	g.limits = append(g.limits,
 		store.Limit{Capacity: 10, LeakRate: 0.1}, store.Limit{Capacity: 100, LeakRate: 1.0 / 3}, store.Limit{Capacity: 5},
 		store.Limit{Capacity: store.MaxAmount, LeakRate: store.MinLeakRate}, store.Limit{Capacity: 1e-3, LeakRate: 1e-12},
-		store.Limit{Capacity: 1, LeakRate: store.MaxAmount}, store.Limit{Capacity: 0.3, LeakRate: 1e-9})
+		store.Limit{Capacity: 1, LeakRate: store.MaxAmount}, store.Limit{Capacity: 0.3, LeakRate: 1e-9},
+		store.Limit{Capacity: 10, LeakRate: 0.2}, store.Limit{Capacity: 10}, store.Limit{LeakRate: 3},
+		store.Limit{Capacity: 65 + 0x1p-46, LeakRate: 1e-3}) // whose last bit is set: see op
 	return g
 }
 
@@ -162,10 +164,11 @@ func (g *generator) move(clock time.Time) time.Time {
 	case 2:
 		return clock.Add(time.Duration(g.IntN(20)) * time.Hour)
 	case 3:
-		if next := clock.Add(time.Duration(g.IntN(1000)) * 24 * time.Hour); next.Year() < 2200 {
+		if next := clock.Add(time.Duration(g.IntN(1000)) * 24 * time.Hour); next.Year() < 2250 {
 			return next
 		}
-		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		year := []int{1690, 1969, 2026, 2254}[g.IntN(4)]
+		return time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
 	case 4, 5:
 		return clock
 	}
@@ -183,6 +186,10 @@ func (g *generator) op(clock time.Time) store.Op {
 			n = limit.Capacity / 8
 		case 1:
 			n = g.number()
+		case 2: // half of the last bit gets lost in the rounding of some levels, and not in that of the capacity
+			if g.IntN(4) == 0 {
+				n = (math.Nextafter(limit.Capacity, math.Inf(1)) - limit.Capacity) / 2
+			}
 		}
 		op := store.Op{Bucket: limit.For(g.key()), Amount: n, Mode: store.Mode(g.IntN(int(store.Unblock) + 1))}
 		if g.IntN(2) == 0 {
@@ -197,6 +204,14 @@ func (g *generator) op(clock time.Time) store.Op {
 			op.Hold = -n / 2
 		case 3:
 			op.Amount = 0
+		case 4: // of fractions, which end by their own amounts
+			op.Amount, op.Hold = 0, float64(1+g.IntN(8))/10
+			if g.IntN(2) == 0 {
+				op.Hold, op.Mode = -op.Hold, store.Always
+			}
+		}
+		if op.Mode == store.Always && op.Hold <= 0 && g.IntN(4) == 0 {
+			op.Limit = store.Limit{} // the one last written
 		}
 		switch g.IntN(8) {
 		case 0:
@@ -231,6 +246,13 @@ func (g *generator) txn(clock time.Time) store.Txn {
 			txn[i] = g.op(clock)
 			if i > 0 && g.IntN(3) == 0 {
 				txn[i].Bucket = txn[0].Bucket
+			}
+		}
+		if g.IntN(3) == 0 {
+			for i := range txn {
+				if txn[i].Mode = store.IfFits; g.IntN(2) == 0 {
+					txn[i].Mode, txn[i].BlockFor = store.Ask, 0
+				}
 			}
 		}
 		if txn.Validate() == nil {
@@ -284,7 +306,7 @@ func TestChecksum(t *testing.T) {
 		if _, whole := parse(raw); !whole {
 			t.Fatalf("step %d: Go does not take the script's record", i)
 		}
-		bad := [][]byte{{}, {16}, raw[:len(raw)-1], append(raw[:len(raw):len(raw)], 0), []byte("a string of an application:")}
+		bad := [][]byte{{}, {32}, raw[:len(raw)-1], append(raw[:len(raw):len(raw)], 0), []byte("a string of an application:")}
 		for at := range raw {
 			changed := append([]byte(nil), raw...)
 			changed[at] ^= 1 << (at % 8)
@@ -298,9 +320,9 @@ func TestChecksum(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, call := range map[string]func() error{
-				"fill": func() error { _, err := s.Fill(t.Context(), ops[0]); return err },
-				"read": func() error { _, err := s.Read(t.Context(), store.Bucket{Key: "k"}); return err },
-				"scan": func() error { _, err := s.Scan(t.Context(), "", "", 9); return err },
+				"fill":  func() error { _, err := s.Fill(t.Context(), ops[0]); return err },
+				"read":  func() error { _, err := s.Read(t.Context(), store.Bucket{Key: "k"}); return err },
+				"visit": func() error { _, err := list(t.Context(), s, ""); return err },
 				"apply": func() error {
 					res, err := s.Apply(t.Context(), store.Txn{{Bucket: limit.For("other"), Amount: 1}, ops[0]})
 					return errors.Join(err, res[0].Err)

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ type Store struct {
 	single  *node // nil with a cluster
 	cluster *cluster
 	closed  atomic.Bool
-	// patience is how long the client waits for an answer.
+	// patience is how long the client waits for an answer: CallTimeout, or its own ReadTimeout if
+	// that is shorter.
 	patience time.Duration
 }
 
@@ -133,14 +135,18 @@ func (s *Store) takes(txn store.Txn) error {
 // Read reports states. Those of one script are of one time of the server's clock; see
 // Options.BatchSize. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	states, _, err := s.read(ctx, buckets)
-	return states, wrap("read", err)
+	states, _, damage, err := s.read(ctx, buckets)
+	if err = cmp.Or(err, damage); err != nil {
+		return nil, wrap("read", err)
+	}
+	return states, nil
 }
 
-// read is Read, and reports which of the buckets exist.
-func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []store.State, found []bool, err error) {
+// read is Read, and reports which of the buckets exist and are whole. The error damage is that of a
+// bucket that is not whole.
+func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []store.State, found []bool, damage, err error) {
 	if err := s.ready(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	states, found = make([]store.State, len(buckets)), make([]bool, len(buckets))
 	p := parts{s: s, size: s.o.BatchSize}
@@ -156,9 +162,10 @@ func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []stor
 		return request{reads: reads}
 	}, func(numbers []int, got answer, err error) {
 		if err != nil {
-			failed = err
+			failed = cmp.Or(failed, err)
 			return
 		}
+		damage = cmp.Or(damage, got.damage)
 		for j, i := range numbers {
 			states[i], found[i] = got.states[j], got.found[j]
 		}
@@ -167,9 +174,9 @@ func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []stor
 		err = failed
 	}
 	if err != nil {
-		return nil, nil, onlyRead(ctx, err)
+		return nil, nil, nil, onlyRead(ctx, err)
 	}
-	return states, found, nil
+	return states, found, damage, nil
 }
 
 // Delete removes buckets, those that are damaged among them. See [store.Store].
@@ -198,7 +205,7 @@ func (s *Store) sweep(ctx context.Context, keys []string, of func([]string) requ
 		return of(own)
 	}, func(_ []int, got answer, err error) {
 		if err != nil {
-			failed = err
+			failed = cmp.Or(failed, err)
 			return
 		}
 		done++
@@ -213,7 +220,8 @@ func (s *Store) sweep(ctx context.Context, keys []string, of func([]string) requ
 	return removed, err
 }
 
-// Close refuses further calls and waits for those in flight. The client stays open.
+// Close refuses further calls, and those that wait for their turn, with [store.ErrClosed]. It waits
+// for those in flight. The client stays open.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	if s.single != nil {
@@ -241,6 +249,7 @@ func (s *Store) do(ctx context.Context, key string, q request) (answer, error) {
 			return answer{}, err
 		}
 	}
+	q.since = time.Now()
 	return n.calls.Do(ctx, maphash.String(s.seed, key), q)
 }
 
@@ -282,7 +291,8 @@ func (p *parts) add(key string, i, operations int) {
 }
 
 // do decides the parts: those of one slot, or without a cluster all, one after the other. It calls
-// took for each, one at a time. If there is one part alone, its error is that of do.
+// took for each, one at a time. If there is one part alone, its error is that of do. If the server
+// fails to decide a part, those behind it are not sent.
 func (p *parts) do(ctx context.Context, of func([]int) request, took func([]int, answer, error)) error {
 	if len(p.all) == 1 {
 		got, err := p.s.do(ctx, p.all[0].key, of(p.all[0].numbers))
@@ -292,10 +302,7 @@ func (p *parts) do(ctx context.Context, of func([]int) request, took func([]int,
 		return err
 	}
 	if p.s.cluster == nil {
-		for _, one := range p.all {
-			got, err := p.s.do(ctx, one.key, of(one.numbers))
-			took(one.numbers, got, err)
-		}
+		p.chain(ctx, p.all, of, took)
 		return nil
 	}
 	chains := make(map[int][]part)
@@ -307,16 +314,29 @@ func (p *parts) do(ctx context.Context, of func([]int) request, took func([]int,
 	var mu sync.Mutex
 	for _, chain := range chains {
 		wg.Go(func() {
-			for _, one := range chain {
-				got, err := p.s.do(ctx, one.key, of(one.numbers))
+			p.chain(ctx, chain, of, func(numbers []int, got answer, err error) {
 				mu.Lock()
-				took(one.numbers, got, err)
-				mu.Unlock()
-			}
+				defer mu.Unlock()
+				took(numbers, got, err)
+			})
 		})
 	}
 	wg.Wait()
 	return nil
+}
+
+// chain decides parts one after the other.
+func (p *parts) chain(ctx context.Context, parts []part, of func([]int) request, took func([]int, answer, error)) {
+	failed := false
+	for _, one := range parts {
+		if failed {
+			took(one.numbers, answer{}, errLate)
+			continue
+		}
+		got, err := p.s.do(ctx, one.key, of(one.numbers))
+		took(one.numbers, got, err)
+		failed = errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
+	}
 }
 
 // wrap names the backend and the operation in err; see [store.Wrap].

@@ -39,8 +39,9 @@
 //
 // A call is refused from memory only if its refusal would leave no trace in the store: its mode
 // is IfFits or Ask, it carries no penalty ([store.Op].BlockFor writes a block), and its ceiling
-// does not sink (CeilingAt). So AbleToAccept answers no where TryFillup would be refused. Apply,
-// Read, Delete, Scan, Visit and Prune always reach the store.
+// does not sink (CeilingAt). Its limit must be that of the last answer: the first refusal at
+// another leak rate ends the time at the old rate in the store. So AbleToAccept answers no where
+// TryFillup would be refused. Apply, Read, Delete, Visit and Prune always reach the store.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket
 // wait for the answer, unless the Store knows that their amounts may fit beside the amount of the

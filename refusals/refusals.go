@@ -123,7 +123,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 	}
 	now := s.now()
 	cs, h := s.at(op.Key)
-	if (op.Amount < 0 || op.Hold < 0) && op.Mode != store.Ask || block {
+	if op.Mode != store.Ask && (op.Amount < 0 || op.Hold < 0) || block || op.Limit == (store.Limit{}) {
 		return s.fillAndForget(ctx, &op, cs, h)
 	}
 	if refusable(&op) {
@@ -156,25 +156,26 @@ func refusable(op *store.Op) bool {
 }
 
 // Apply asks the wrapped store. It then forgets the buckets that the transactions may have
-// changed. A refused transaction changes a bucket in two cases: an operation in it carries a
-// penalty, or the store set back a time of the bucket that was more than its MaxSkew ahead of the
-// store's clock. See [store.Store].
+// changed. A refused transaction changes a bucket in three cases: an operation in it carries a
+// penalty, its limit ends the time at an old leak rate, or the store set back a time of the bucket
+// that was more than its MaxSkew ahead of the store's clock. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
 	}
 	defer func() {
 		for i, txn := range txns {
-			if txn.Asks() {
-				continue
-			}
 			refused := err == nil && i < len(results) && results[i].Err == nil && !results[i].Accepted
 			for j := range txn {
 				op := &txn[j]
+				if op.Mode == store.Ask {
+					continue
+				}
 				cs, h := s.at(op.Key)
-				if refused && op.BlockFor == 0 {
+				if refused && op.BlockFor == 0 && cs.lastLimitIs(op.Limit) {
 					e := cs.find(h, op.Key)
-					if e == nil || j >= len(results[i].States) || results[i].States[j].At.UnixMicro() >= e.rec.Time {
+					if e == nil || op.Limit == e.rec.Limit &&
+						(j >= len(results[i].States) || results[i].States[j].At.UnixMicro() >= e.rec.Time) {
 						continue // nothing has changed, or nothing is remembered
 					}
 				}

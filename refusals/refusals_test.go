@@ -213,6 +213,7 @@ func TestForgetsAtOnce(t *testing.T) {
 						t.Fatalf("the call in flight: %+v, want the store's refusal", st)
 					}
 				}
+				clock.step(time.Microsecond) // another rate holds from its call on
 				if st := try(t, s, b, 3); !st.Accepted {
 					t.Errorf("%+v, want accepted\nwhy: %s", st, why)
 				}
@@ -275,14 +276,13 @@ func TestForgetsAnotherLimit(t *testing.T) {
 	hold := newHolding(inMemory(t, clock.now))
 	s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
-	try(t, s, b, 9.5)
+	try(t, s, b, 7.5)
 	if st := try(t, s, b, 3); st.Accepted {
 		t.Fatalf("%+v", st)
 	}
 	if st := try(t, s, b, 3); !st.Estimate {
 		t.Fatalf("%+v, want refused from memory", st)
 	}
-	clock.step(time.Microsecond)
 	faster := b
 	faster.LeakRate = 5e6 // five units leak in a microsecond
 	done := make(chan error)
@@ -297,6 +297,7 @@ func TestForgetsAnotherLimit(t *testing.T) {
 	if err := <-done; !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Fatalf("error %v", err)
 	}
+	clock.step(time.Microsecond)
 	if st := try(t, s, b, 3); !st.Accepted {
 		t.Errorf("%+v, want accepted: the fill that failed has made room", st)
 	}
@@ -451,5 +452,91 @@ func TestNothingAllocated(t *testing.T) {
 		}); allocs != 0 {
 			t.Errorf("refusing %v allocates %v times", n, allocs)
 		}
+	}
+}
+
+// TestOtherRates compares the wrapper with its store alone while the leak rate changes. The first
+// refusal at a new rate must reach the store, because it ends the time at the old rate.
+func TestOtherRates(t *testing.T) {
+	slow, fast := store.Limit{Capacity: 10, LeakRate: 1}.For("k"), store.Limit{Capacity: 10, LeakRate: 2}.For("k")
+	zero := store.Bucket{Key: "k"}
+	for _, c := range []struct {
+		name, why string
+		steps     []store.Op // a second passes before each
+		asked     int64      // calls that reach the store
+	}{
+		{
+			"refused again", "the first answer at a rate ends what is remembered, and the second is remembered",
+			[]store.Op{
+				{Bucket: slow, Amount: 10},
+				{Bucket: fast, Amount: 10},
+				{Bucket: fast, Amount: 10},
+				{Bucket: fast, Amount: 10},
+				{Bucket: slow, Amount: 9},
+			}, 4,
+		},
+		{
+			"more than the capacity", "it settles nothing, so the next amount under its limit does",
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 10}, {Bucket: fast, Amount: 8}}, 4,
+		},
+		{
+			"back and forth", "callers with two rates take turns, as in a deploy",
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 5}}, 5,
+		},
+		{
+			"without a limit", "the limit last written holds, and the drain makes room",
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: zero, Amount: -4, Mode: store.Always}, {Bucket: slow, Amount: 7}}, 3,
+		},
+		{
+			"a question", "it answers as if the bucket had settled, and settles nothing",
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10, Mode: store.Ask}, {Bucket: slow, Amount: 3}, {Bucket: fast, Amount: 9}}, 3,
+		},
+		{
+			"a hold of the same amount", "a hold has its own rounding",
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: slow, Hold: 9}}, 1,
+		},
+	} {
+		clock := newManual()
+		inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+		for i, op := range c.steps {
+			clock.step(time.Second)
+			got, want := do(t, s, op), do(t, alone, op)
+			if got.Estimate = false; got != want {
+				t.Errorf("%s, step %d: %+v, but the store alone answers %+v\nwhy: %s", c.name, i, got, want, c.why)
+			}
+		}
+		if n := inner.fills.Load(); n != c.asked {
+			t.Errorf("%s: %d calls reached the store, want %d\nwhy: %s", c.name, n, c.asked, c.why)
+		}
+	}
+}
+
+// TestTransactionOfAnotherRate has a refused transaction end the time at the old rate.
+func TestTransactionOfAnotherRate(t *testing.T) {
+	slow, fast := store.Limit{Capacity: 10, LeakRate: 1}.For("k"), store.Limit{Capacity: 10, LeakRate: 2}.For("k")
+	full := store.Limit{Capacity: 1}.For("full")
+	clock := newManual()
+	inner := inMemory(t, clock.now)
+	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	try(t, s, full, 1)
+	try(t, s, slow, 10)
+	if st := try(t, s, slow, 6); !st.Estimate || st.RetryAfter != 6*time.Second {
+		t.Fatalf("%+v; want the refusal from memory", st)
+	}
+	asked := store.Txn{{Bucket: fast, Amount: 1, Mode: store.Ask}, {Bucket: full, Amount: 1}}
+	if _, err := s.Apply(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	if st := try(t, s, slow, 6); !st.Estimate {
+		t.Errorf("%+v; want the refusal from memory: a question changes nothing", st)
+	}
+	asked[0].Mode = store.IfFits
+	if _, err := s.Apply(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	clock.step(4 * time.Second)
+	if st := try(t, s, slow, 6); !st.Accepted {
+		t.Errorf("%+v; want 6 units accepted: 8 have leaked at the rate of the transaction", st)
 	}
 }

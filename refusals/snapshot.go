@@ -30,8 +30,11 @@ type snapshot struct {
 
 	longKey     string // the key, if it is too long for shortKey
 	provisional bool   // no caller was refused amount; the last accepted fill asked for it
-	_           [16]byte
-	pending     // guarded by the set's mutex
+	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
+	// leak rate that was last written, which may be another than that of rec.
+	unsettled bool
+	_         [8]byte
+	pending   // guarded by the set's mutex
 }
 
 // shortKey holds a key of at most maxShort bytes; the last byte holds its length. A last byte of
@@ -96,7 +99,8 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 		}
 	}
 	e.minClock = e.clock
-	if op.Mode == store.IfFits && !st.Accepted && op.Ceiling == 0 {
+	e.unsettled = op.Mode == store.IfFits && !st.Accepted && op.Amount+op.Hold > op.Capacity
+	if op.Mode == store.IfFits && !st.Accepted && op.Ceiling == 0 && op.Hold == 0 {
 		e.amount, e.wait = op.Amount+op.Hold, nanoseconds(st.RetryAfter)
 	} else {
 		e.precompute(op.Amount + op.Hold)
@@ -121,14 +125,14 @@ func nanoseconds(d time.Duration) int64 { return int64(d) }
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
 	n := op.Amount + op.Hold
-	if elapsed < 0 || elapsed >= remember && n <= op.Capacity {
+	if elapsed < 0 || (elapsed >= remember || e.unsettled) && n <= op.Capacity {
 		return false
 	}
 	clock := e.maxClock(elapsed)
 	level := e.levelAt(clock)
 	var wait time.Duration
 	switch {
-	case n != e.amount || op.Ceiling != 0:
+	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
 		wait = e.waitFor(op, n, clock)
 	case e.wait == math.MaxInt64:
 		wait = store.Never
@@ -142,7 +146,7 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	st.Level, st.Held, st.RetryAfter = level, e.rec.Held, wait
 	st.Capacity, st.LeakRate, st.Estimate = op.Capacity, op.LeakRate, true
 	st.At = time.UnixMicro(at).UTC()
-	if e.rec.BlockedUntil > at {
+	if e.rec.BlockedUntil > at && e.rec.BlockedUntil != 0 {
 		st.BlockedUntil = time.UnixMicro(e.rec.BlockedUntil).UTC()
 	}
 	return true
@@ -153,11 +157,13 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 	r := &e.rec
 	over := r.Level + r.Held + n - op.Capacity
-	common := op.Ceiling == 0 && r.BlockedUntil <= clock && r.Held+n <= op.Capacity && r.LeakRate > 0
+	common := op.Ceiling == 0 && (r.BlockedUntil == 0 || r.BlockedUntil <= clock) && r.Held+n <= op.Capacity && r.LeakRate > 0
 	if over > 0 && common {
-		if us := math.Ceil(over / r.LeakRate * 1e6); us < 1<<53 {
+		if us := math.Ceil(over / r.LeakRate * 1e6); us < store.MaxTime {
 			fits := r.Time + int64(us)
-			if e.levelAt(fits)+r.Held+n <= op.Capacity && e.levelAt(fits-1)+r.Held+n > op.Capacity {
+			level := e.levelAt(fits)
+			lost := op.Amount > 0 && level+op.Amount == level // in rounding
+			if level+r.Held+n <= op.Capacity && !lost && e.levelAt(fits-1)+r.Held+n > op.Capacity && fits < store.MaxTime {
 				return time.Duration(max(0, fits-clock)) * time.Microsecond
 			}
 		}
@@ -191,8 +197,8 @@ func (e *snapshot) supersedes(old *snapshot) bool {
 		return true
 	case e.rec.Time != old.rec.Time:
 		return e.rec.Time > old.rec.Time
-	case e.rec.BlockedUntil != old.rec.BlockedUntil:
-		return e.rec.BlockedUntil > old.rec.BlockedUntil
+	case e.rec.BlockedUntil != old.rec.BlockedUntil: // a block is never shortened
+		return old.rec.BlockedUntil == 0 || e.rec.BlockedUntil != 0 && e.rec.BlockedUntil > old.rec.BlockedUntil
 	}
 	return e.rec.Level+e.rec.Held >= old.rec.Level+old.rec.Held
 }

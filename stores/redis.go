@@ -97,6 +97,7 @@ func (t *target) single(server *url.URL) error {
 	}
 	t.client = func(maxConns int) redis.UniversalClient {
 		o := *o // the client writes into its options
+		o.ContextTimeoutEnabled = true // the store's CallTimeout bounds each call, a new connection's greeting too
 		if maxConns > 0 {
 			o.PoolSize = min(maxConns, maxPool)
 		}
@@ -127,6 +128,7 @@ func parseCluster(u *url.URL, t *target) error {
 	}
 	t.client = func(maxConns int) redis.UniversalClient {
 		o := *o
+		o.ContextTimeoutEnabled = true
 		if maxConns > 0 {
 			o.PoolSize = min(maxConns, maxPool)
 		}
@@ -154,6 +156,7 @@ func parseSentinel(u *url.URL, t *target) error {
 	}
 	t.client = func(maxConns int) redis.UniversalClient {
 		o := *o
+		o.ContextTimeoutEnabled = true
 		if maxConns > 0 {
 			o.PoolSize = min(maxConns, maxPool)
 		}

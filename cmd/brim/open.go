@@ -156,5 +156,5 @@ func (a *app) with(ctx context.Context, o opening, f func(*opened, *brim.Limiter
 			err = e
 		}
 	}()
-	return f(s, brim.New(s.Store, nil))
+	return f(s, brim.New(s.Store, &brim.Options{AsStored: true}))
 }

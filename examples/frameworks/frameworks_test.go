@@ -51,7 +51,7 @@ func TestHTTP(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limited, err := httplimit.New(limiter(t), three, httplimit.FailClosed,
+			limited, err := httplimit.New(limiter(t), httplimit.PerClient("site", three),
 				&httplimit.Options{Fields: httplimit.DraftFields})
 			if err != nil {
 				t.Fatal(err)

@@ -15,11 +15,14 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// item returns the name and the parameters of a field that is a list of one item.
+// second is a policy with more room than all others, so it comes second in each list.
+var second = httplimit.Policy{Name: "second", Limit: brim.Limit{Capacity: 1 << 52, LeakRate: 1}}
+
+// item returns the name and the parameters of the first item of a field that is a list of two.
 func item(t *testing.T, h http.Header, field string) (name string, params map[string]any) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(h.Values(field))
-	if err != nil || len(list) != 1 {
+	if err != nil || len(list) != 2 {
 		t.Fatalf("%s: %q: %v", field, h.Values(field), err)
 	}
 	it, ok := list[0].(httpsfv.Item)
@@ -38,15 +41,14 @@ func item(t *testing.T, h http.Header, field string) (name string, params map[st
 
 func TestFieldsAreStructured(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		limit   brim.Limit
-		options httplimit.Options
-		policy  map[string]any
-		rates   []map[string]any // one per request
-		status  []int
+		name   string
+		own    httplimit.Policy
+		policy map[string]any
+		rates  []map[string]any // one per request
+		status []int
 	}{
 		{
-			name: "plain", limit: brim.Limit{Capacity: 2, LeakRate: 0.25},
+			name: "plain", own: httplimit.Policy{Name: "plain", Limit: brim.Limit{Capacity: 2, LeakRate: 0.25}},
 			policy: map[string]any{"q": int64(2), "w": int64(8)},
 			rates: []map[string]any{
 				{"r": int64(1), "t": int64(4)}, {"r": int64(0), "t": int64(4)}, {"r": int64(0), "t": int64(4)},
@@ -54,15 +56,16 @@ func TestFieldsAreStructured(t *testing.T) {
 			status: []int{200, 200, 429},
 		},
 		{
-			name: "no leak", limit: brim.Limit{Capacity: 1},
+			name: "no leak", own: httplimit.Policy{Name: "for good", Limit: brim.Limit{Capacity: 1}},
 			policy: map[string]any{"q": int64(1)},
 			rates:  []map[string]any{{"r": int64(0)}, {"r": int64(0)}},
 			status: []int{200, 429},
 		},
 		{
-			name: "a name that needs escapes, and a unit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1},
-			options: httplimit.Options{
-				Policy: `a "b" \c`, Unit: "content-bytes", Cost: func(*http.Request) float64 { return 2 },
+			name: "a name that needs escapes, and a unit",
+			own: httplimit.Policy{
+				Name: `a "b" \c`, Limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1},
+				Cost: func(*http.Request) float64 { return 2 }, Unit: "content-bytes",
 			},
 			policy: map[string]any{"q": int64(999_999_999_999_999), "w": int64(999_999_999_999_999), "qu": "content-bytes"},
 			rates:  []map[string]any{{"r": int64(999_999_999_999_999), "t": int64(1)}},
@@ -75,17 +78,14 @@ func TestFieldsAreStructured(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tc.options.Fields = httplimit.DraftFields
-			wrap, err := httplimit.New(brim.New(s, nil), tc.limit, httplimit.FailClosed, &tc.options)
+			policies := func(*http.Request) ([]httplimit.Policy, error) { return []httplimit.Policy{tc.own, second}, nil }
+			wrap, err := httplimit.New(brim.New(s, nil), policies, &httplimit.Options{Fields: httplimit.DraftFields})
 			if err != nil {
 				t.Fatal(err)
 			}
 			srv := httptest.NewServer(wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 			defer srv.Close()
-			want := tc.options.Policy
-			if want == "" {
-				want = "default"
-			}
+			want := tc.own.Name
 			for i, status := range tc.status {
 				resp, err := srv.Client().Get(srv.URL)
 				if err != nil {

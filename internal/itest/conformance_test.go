@@ -2,7 +2,6 @@ package itest
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -24,22 +23,18 @@ var usual = storetest.Options{Operations: 5_000, Keys: 1_000}
 
 func TestConformance(t *testing.T) {
 	forEachVersion(t, postgreSQL, func(t *testing.T, image string) {
-		overPostgres(newServer(t, image).pool(t), nil).run(t, usual)
+		overPostgres(newServer(t, image).pool(t)).run(t, usual)
 	})
 }
 
-// overPostgres returns a harness that opens each new store in a schema of its own. It calls
-// prepare, if that is set, behind the migrations of the schema.
-func overPostgres(pool *pgxpool.Pool, prepare func(t *testing.T, schema string)) *harness {
+// overPostgres returns a harness that opens each new store in a schema of its own.
+func overPostgres(pool *pgxpool.Pool) *harness {
 	schemas := 0
 	return &harness{
 		name: func(t *testing.T) string {
 			schemas++
-			schema := fmt.Sprintf("brim_%d_%d", os.Getpid(), schemas) // a server that BRIM_TEST_CITUS names may have others
+			schema := fmt.Sprintf("brim_%d", schemas)
 			migrate(t, pool, schema)
-			if prepare != nil {
-				prepare(t, schema)
-			}
 			return schema
 		},
 		open: func(t *testing.T, schema string, clock func() time.Time) store.Store {

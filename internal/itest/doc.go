@@ -14,10 +14,6 @@
 // last lines of the output name it and give the reason. The run fails if no version of a server
 // is left. If BRIM_ITEST_ALL is set, the run fails as soon as one version has no image.
 //
-// BRIM_TEST_CITUS names a server for the test over Citus: the URL of a coordinator, with workers or
-// without, or an image, which the test starts as a single node. Without it, the test tries the
-// image citusdata/citus:13.2.0, and is skipped with the reason if that cannot be had.
-//
 // testcontainers watches over its containers with a container of its own, the reaper. If that image
 // cannot be pulled, the tests set TESTCONTAINERS_RYUK_DISABLED. Each test removes its container in
 // any case, and "make itest" removes the containers of a test that was killed.

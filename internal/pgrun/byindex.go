@@ -37,26 +37,21 @@ func WrapByIndex(b *pgx.Batch) *pgx.Batch {
 }
 
 // QueryByIndex is [Runner.Query] for a statement that the server must not plan to answer by
-// reading a whole table.
+// reading a whole table. The setting goes out with the statement.
 func (r *Runner) QueryByIndex(
 	ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error,
 ) (n int64, err error) {
 	b := &pgx.Batch{}
+	application := ofApplication(q)
+	if !application {
+		QueueByIndex(b)
+	}
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 		n, err = readAll(ctx, rows, each)
 		return err
 	})
-	return n, r.LookByIndex(ctx, q, b)
-}
-
-// LookByIndex sends statements that the server must not plan to answer by reading a whole table.
-// The setting goes out with the statements. Of several statements, at most the last may change rows.
-func (r *Runner) LookByIndex(ctx context.Context, q Queryer, statements *pgx.Batch) error {
-	if OfApplication(q) {
-		return q.SendBatch(ctx, WrapByIndex(statements)).Close()
+	if application {
+		return n, q.SendBatch(ctx, WrapByIndex(b)).Close()
 	}
-	b := &pgx.Batch{}
-	QueueByIndex(b)
-	b.QueuedQueries = append(b.QueuedQueries, statements.QueuedQueries...)
-	return r.SendTogether(ctx, q, b)
+	return n, r.SendTogether(ctx, q, b)
 }

@@ -171,7 +171,7 @@ func (r *Runner) SendTogether(ctx context.Context, q Queryer, statements *pgx.Ba
 func (r *Runner) Query(
 	ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error,
 ) (n int64, err error) {
-	if OfApplication(q) || !r.explicit.Load() {
+	if ofApplication(q) || !r.explicit.Load() {
 		return Read(ctx, q, sql, args, each)
 	}
 	b := &pgx.Batch{}

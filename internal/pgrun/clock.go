@@ -18,10 +18,14 @@ var (
 
 // Fragments returns the fragments that the statements of all packages share: clock(injected),
 // whose argument is the parameter to which [Runner.Now] is bound; lock_timeout(given), whose
-// argument is that of [Lane.LockTimeout]; and idle_timeout(given), whose argument is that of
-// [Lane.IdleTimeout].
-func Fragments() []pgname.Fragment {
-	return []pgname.Fragment{pgname.ParseFragment(clock), pgname.ParseFragment(lockTimeout), pgname.ParseFragment(idleTimeout)}
+// argument is that of [Lane.LockTimeout]; idle_timeout(given), whose argument is that of
+// [Lane.IdleTimeout]; and bits(double), instant(time) and octets(bytes), in which doubles, times and
+// bytes leave the server, so that no setting of a session changes them.
+func Fragments() (list []pgname.Fragment) {
+	for _, text := range [...]string{clock, lockTimeout, idleTimeout, bitsFile, instantFile, octetsFile} {
+		list = append(list, pgname.ParseFragment(text))
+	}
+	return list
 }
 
 // Now returns the injected clock's time as the argument of a statement, or nil for the server's

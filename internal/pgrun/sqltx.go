@@ -21,9 +21,9 @@ func OverSQL(tx *sql.Tx) Queryer {
 	return &sqlTx{tx: tx}
 }
 
-// OfApplication reports whether q is a transaction that belongs to the application, whose settings
+// ofApplication reports whether q is a transaction that belongs to the application, whose settings
 // have to come back.
-func OfApplication(q Queryer) bool {
+func ofApplication(q Queryer) bool {
 	switch q.(type) {
 	case pgx.Tx, *sqlTx:
 		return true

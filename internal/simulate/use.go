@@ -80,7 +80,7 @@ func newCalling(use Use, u unit) (*calling, error) {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
 	c := &cells{records: make(map[string]store.Record)}
-	lim := brim.New(c, nil).WithPenalty(use.Penalty)
+	lim := brim.New(c, &brim.Options{AsStored: true}).WithPenalty(use.Penalty)
 	shaper, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: use.MaxWait})
 	if err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)

@@ -94,9 +94,8 @@ const clientHeader = "X-Client"
 func served(t *testing.T, w *work) *subject {
 	s := inMemory(t, w)
 	lim := brim.New(s.store, nil)
-	guard, err := httplimit.New(lim, w.scarce, httplimit.FailClosed, &httplimit.Options{
-		Key: httplimit.ByHeader(clientHeader), Fields: httplimit.DraftFields,
-	})
+	perClient := httplimit.ByHeader("site", clientHeader, w.scarce)
+	guard, err := httplimit.New(lim, perClient, &httplimit.Options{Fields: httplimit.DraftFields})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,13 +24,14 @@ WITH c AS MATERIALIZED (
            u.need IS NOT NULL
            AND CASE WHEN s.key IS NULL THEN u.need > u.capacity
                     ELSE s.atime - c.now <= $7::interval
+                         AND (s.leak_rate = u.rate OR u.need > u.capacity)  -- else the refusal settles the bucket
                          AND (s.blocked_until > GREATEST(c.now, s.atime)
-                              OR NOT {{fits(s, u.rate, c.now, u.need, u.capacity)}}) END AS refused
+                              OR NOT {{fits(s, c.now, u.need, u.capacity)}}) END AS refused
     FROM c
          CROSS JOIN (SELECT $1::text[] AS k, $2::int4[] AS t, $3::float8[] AS n, $4::float8[] AS c,
                             $5::float8[] AS r OFFSET 0) AS a
          CROSS JOIN LATERAL unnest(a.k, a.t, a.n, a.c, a.r) AS u (key, txn, need, capacity, rate)
-         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.blocked_until
+         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.leak_rate, s.blocked_until
                             FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
 ), refused AS MATERIALIZED (
     SELECT DISTINCT a.txn FROM asked AS a WHERE a.refused

@@ -1,8 +1,9 @@
--- The number of pages of the table, and the reasons for which its pages are not all of its rows:
--- its kind, as in pg_class; whether other tables inherit from it; and whether it has rows but no
--- page, as the tables have that an extension keeps on other servers.
-SELECT pg_relation_size(c.oid) / current_setting('block_size')::int8, c.relkind::text,
-       EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid),
-       c.relkind = 'r' AND pg_relation_size(c.oid) = 0 AND EXISTS (SELECT FROM {{schema}}.{{table}})
+-- The pages of the table, or of its largest partition; the number of its partitions; its kind, as in
+-- pg_class; and whether it is plain and other tables inherit from it.
+SELECT COALESCE(p.largest, pg_relation_size(c.oid)) / current_setting('block_size')::int8, p.parts,
+       c.relkind::text,
+       c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid)
 FROM pg_catalog.pg_class AS c
+     CROSS JOIN LATERAL (SELECT max(pg_relation_size(p.relid)) AS largest, count(p.relid) AS parts
+                         FROM pg_partition_tree(c.oid) AS p) AS p
 WHERE c.oid = {{'table'}}::regclass

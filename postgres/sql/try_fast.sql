@@ -20,15 +20,14 @@
 -- $10 how far ahead of the clock a stored time may be
 -- $11 the lock_timeout in milliseconds, or null
 UPDATE {{schema}}.{{table}} AS t SET
-    level = {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}} + {{of_key($2, $3)}},
-    pre = CASE WHEN $8::bool THEN {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}} END,
-    atime = {{time_to_store(t, {{of_key($6, $7)}}, {{started($9)}},
-                            {{leaked(t, {{of_key($6, $7)}}, {{started($9)}})}})}},
+    level = {{leaked(t, {{started($9)}})}} + {{of_key($2, $3)}},
+    pre = CASE WHEN $8::bool THEN {{leaked(t, {{started($9)}})}} END,
+    atime = {{time_to_store(t, {{of_key($6, $7)}}, {{started($9)}}, {{leaked(t, {{started($9)}})}})}},
     capacity = {{of_key($4, $5)}},
     leak_rate = {{of_key($6, $7)}}
 -- The sub-select hides the length of the array from the planner, which would otherwise make a new
 -- plan for every length instead of keeping one. It is evaluated once, before the first row.
 WHERE t.key = ANY ((SELECT CASE WHEN {{lock_timeout($11)}} IS NOT NULL THEN $1::text[] END)::text[])
-  AND {{usable(t, {{started($9)}}, $10)}}
-  AND {{fits(t, {{of_key($6, $7)}}, {{started($9)}}, {{of_key($2, $3)}}, {{of_key($4, $5)}})}}
-RETURNING t.key, t.level, t.pre, t.held, GREATEST(t.atime, {{started($9)}})
+  AND {{usable(t, {{started($9)}}, $10, {{of_key($2, $3)}})}}
+  AND {{fits(t, {{started($9)}}, {{of_key($2, $3)}}, {{of_key($4, $5)}})}}
+RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($9)}}))}}

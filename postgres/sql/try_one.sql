@@ -17,23 +17,23 @@ WITH c AS MATERIALIZED (
     FROM c LEFT JOIN {{schema}}.{{table}} AS s ON s.key = $1::text
     -- The snapshot may only refuse: a refusal then takes no lock and writes no WAL.
     WHERE CASE WHEN s.key IS NULL THEN $2::float8 <= $3::float8
-               ELSE {{usable(s, c.now, $6)}}
-                    AND {{fits(s, $4::float8, c.now, $2::float8, $3::float8)}} END
+               ELSE {{usable(s, c.now, $6, $2::float8)}}
+                    AND {{fits(s, c.now, $2::float8, $3::float8)}} END
     ON CONFLICT (key) DO UPDATE SET
-        level = {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}} + EXCLUDED.level,
+        level = {{leaked(t, EXCLUDED.atime)}} + EXCLUDED.level,
         pre = NULL,
         atime = {{time_to_store(t, EXCLUDED.leak_rate, EXCLUDED.atime,
-                                {{leaked(t, EXCLUDED.leak_rate, EXCLUDED.atime)}})}},
+                                {{leaked(t, EXCLUDED.atime)}})}},
         capacity = EXCLUDED.capacity,
         leak_rate = EXCLUDED.leak_rate
     -- The locked row decides again: others may have filled it between the snapshot and the
     -- lock.
-    WHERE {{usable(t, EXCLUDED.atime, $6)}}
-      AND {{fits(t, EXCLUDED.leak_rate, EXCLUDED.atime, EXCLUDED.level, EXCLUDED.capacity)}}
-    RETURNING level, atime, held, blocked_until
+    WHERE {{usable(t, EXCLUDED.atime, $6, EXCLUDED.level)}}
+      AND {{fits(t, EXCLUDED.atime, EXCLUDED.level, EXCLUDED.capacity)}}
+    RETURNING level, atime, held, capacity, leak_rate, blocked_until
 )
-SELECT true AS written, w.level, w.atime, w.held, w.blocked_until, c.now FROM c, written AS w
+SELECT true, {{stored(w)}}, {{instant(c.now)}} FROM c, written AS w
 UNION ALL
-SELECT false, s.level, s.atime, s.held, s.blocked_until, c.now
+SELECT false, {{stored(s)}}, {{instant(c.now)}}
 FROM c LEFT JOIN {{schema}}.{{table}} AS s ON s.key = $1::text
 WHERE NOT EXISTS (SELECT FROM written)

@@ -8,14 +8,13 @@
 -- $8 whether there are several amounts: then each caller's answer needs the level before, which
 --    RETURNING does not know before PostgreSQL 18
 UPDATE {{schema}}.{{table}} AS t SET
-    level = {{leaked(t, $4::float8, {{started($5)}})}} + $2::float8,
-    pre = CASE WHEN $8::bool THEN {{leaked(t, $4::float8, {{started($5)}})}} END,
-    atime = {{time_to_store(t, $4::float8, {{started($5)}},
-                            {{leaked(t, $4::float8, {{started($5)}})}})}},
+    level = {{leaked(t, {{started($5)}})}} + $2::float8,
+    pre = CASE WHEN $8::bool THEN {{leaked(t, {{started($5)}})}} END,
+    atime = {{time_to_store(t, $4::float8, {{started($5)}}, {{leaked(t, {{started($5)}})}})}},
     capacity = $3::float8,
     leak_rate = $4::float8
 WHERE t.key = $1::text
   AND {{lock_timeout($7)}} IS NOT NULL
-  AND {{usable(t, {{started($5)}}, $6)}}
-  AND {{fits(t, $4::float8, {{started($5)}}, $2::float8, $3::float8)}}
-RETURNING t.level, t.atime, t.pre, t.held, {{started($5)}}
+  AND {{usable(t, {{started($5)}}, $6, $2::float8)}}
+  AND {{fits(t, {{started($5)}}, $2::float8, $3::float8)}}
+RETURNING {{bits(t.level)}}, {{instant(t.atime)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant({{started($5)}})}}

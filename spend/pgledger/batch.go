@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -149,8 +148,8 @@ type batch struct {
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
 
-	declined bool      // a job has declined
-	clock    time.Time // of the server, when the changes were stored
+	declined bool          // a job has declined
+	clock    pgrun.Instant // of the server, when the changes were stored
 
 	// To be stored.
 	dirty   map[string]bool

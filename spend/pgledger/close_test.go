@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
@@ -114,7 +113,7 @@ func TestClose(t *testing.T) {
 		if err := other.Decide(t.Context(), idle("account")); err != nil {
 			t.Errorf("another ledger over the same store: %v", err)
 		}
-		if _, err := paging.All(t.Context(), s, ""); err != nil {
+		if _, err := s.Size(t.Context()); err != nil {
 			t.Errorf("the store: %v", err)
 		}
 	})

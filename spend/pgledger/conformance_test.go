@@ -54,9 +54,13 @@ func over(t testing.TB, pool *pgxpool.Pool, o *postgres.Options) *pgledger.Ledge
 	return l
 }
 
-func harness(t *testing.T) spendtest.Harness {
+// harness makes ledgers over connections with settings, which are those of a connection string.
+func harness(t *testing.T, settings string) spendtest.Harness {
 	t.Helper()
-	cfg := pgtest.Pool(t).Config()
+	cfg, err := pgxpool.ParseConfig(pgtest.With(t, settings))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg.MaxConns = 12
 	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test of this suite crashes the server
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
@@ -94,7 +98,17 @@ func TestRandom(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") == "1" {
 		n = 100_000
 	}
-	spendtest.Random(t, harness(t), n)
+	spendtest.Random(t, harness(t, ""), n)
 }
 
-func TestConformance(t *testing.T) { spendtest.Run(t, harness(t)) }
+func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
+
+// TestSettingsChangeNoAnswer runs the random suite over connections whose settings change the text of
+// times, doubles and bytes, in all modes of the driver.
+func TestSettingsChangeNoAnswer(t *testing.T) {
+	for _, mode := range pgtest.Modes {
+		t.Run(mode, func(t *testing.T) {
+			spendtest.Random(t, harness(t, pgtest.Distorted+"&default_query_exec_mode="+mode), 200)
+		})
+	}
+}

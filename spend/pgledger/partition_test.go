@@ -29,7 +29,7 @@ func TestPartitioned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := harness(t)
+	h := harness(t, "")
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}

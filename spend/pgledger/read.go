@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -156,7 +155,7 @@ func (b *batch) scanAccounts(rows pgx.Rows) error {
 	for rows.Next() {
 		var a ledger.Account
 		var after, width []int64
-		if err := rows.Scan(&a.Key, &a.State, &a.NextExpiry, &after, &width); err != nil {
+		if err := rows.Scan(&a.Key, (*pgrun.Octets)(&a.State), &a.NextExpiry, &after, &width); err != nil {
 			return err
 		}
 		for i := range after {
@@ -171,12 +170,12 @@ func (b *batch) scanAccounts(rows pgx.Rows) error {
 // entries of their windows.
 func (b *batch) scanRequests(rows pgx.Rows) error {
 	for rows.Next() {
-		var now time.Time
+		var now pgrun.Instant
 		r, err := scanRequest(rows, &now)
 		if err != nil {
 			return err
 		}
-		b.now = now.UnixMicro()
+		b.now = now.Micros
 		if r.ID != "" {
 			b.requests[r.ID] = r
 		}
@@ -204,16 +203,17 @@ func (b *batch) ahead(at window, width int64) *ahead {
 
 func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
 	var id pgtype.Text
-	var at pgtype.Timestamptz
+	var at pgrun.Instant
 	r := &ledger.Request{}
-	err := rows.Scan(append(before, &id, &at, &r.Accounts, &r.Content, &r.Answer, &r.Spend)...)
-	r.ID, r.At = id.String, at.Time.UnixMicro()
+	err := rows.Scan(append(before, &id, &at, &r.Accounts,
+		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))...)
+	r.ID, r.At = id.String, at.Micros
 	return r, err
 }
 
 // entryRow is the target of a scan of an entry.
 type entryRow struct {
-	at, dated                            pgtype.Timestamptz
+	at, dated                            pgrun.Instant
 	seq, part, amount, used, held, count int64
 	first                                int64 // amount of the spend
 	currency, kind, id, spend            pgtype.Text
@@ -231,7 +231,7 @@ func (r *entryRow) fields() []any {
 
 func (r *entryRow) entry(account string) ledger.Entry {
 	return ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Time.UnixMicro(), Dated: r.dated.Time.UnixMicro(),
+		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.dated.Micros,
 		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, SpendAmount: r.first, Part: r.part,
 		Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
 		Tags: r.tags, Refused: r.refused, Credited: r.credited,

@@ -154,8 +154,8 @@ func (r *recall) stored(b *batch) {
 	r.keep(accounts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !b.clock.IsZero() {
-		r.now, r.read = b.clock.UnixMicro(), time.Now()
+	if b.clock.Valid {
+		r.now, r.read = b.clock.Micros, time.Now()
 	}
 	r.declined = b.declined
 	if b.recalled != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
@@ -75,8 +74,9 @@ func TestRights(t *testing.T) {
 	if err != nil || !results[0].Accepted {
 		t.Errorf("apply: %+v, %v", results, err)
 	}
-	if entries, err := paging.All(t.Context(), s, ""); err != nil || len(entries) != 1 {
-		t.Errorf("scan: %v, %v", entries, err)
+	n := 0
+	if err := s.Visit(t.Context(), "", func(store.Entry) bool { n++; return true }); err != nil || n != 1 {
+		t.Errorf("visit: %d buckets, %v", n, err)
 	}
 	if _, err := s.Prune(t.Context()); err != nil {
 		t.Errorf("prune: %v", err)
@@ -84,7 +84,7 @@ func TestRights(t *testing.T) {
 	if err := s.Delete(t.Context(), "k"); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	h := harness(t)
+	h := harness(t, "")
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}

@@ -40,7 +40,7 @@ func (b *batch) Request(id string) (*ledger.Request, error) {
 	}
 	b.requests[id] = nil
 	err := b.query(b.l.sql.requests, []any{[]string{id}, b.l.run.Now()}, func(rows pgx.Rows) error {
-		var now time.Time
+		var now pgrun.Instant
 		r, err := scanRequest(rows, &now)
 		if err == nil && r.ID != "" {
 			b.requests[r.ID] = r
@@ -146,18 +146,18 @@ func (b *batch) Holds(account string, upto int64, limit int) ([]ledger.Request, 
 	// The statement finds one more, for next, and as many more as this batch has closed.
 	rows := min(limit, maxHolds) + 1 + len(b.closed)
 	err := b.query(b.l.sql.holds, []any{account, bound(upto), rows}, func(rows pgx.Rows) error {
-		var expires *time.Time
+		var expires pgrun.Instant
 		r, err := scanRequest(rows, &expires)
 		switch {
 		case err != nil:
 			return err
-		case r.ID == "" && expires != nil:
-			next = expires.UnixMicro()
+		case r.ID == "" && expires.Valid:
+			next = expires.Micros
 		case r.ID != "":
 			if b.requests[r.ID] == nil {
 				b.requests[r.ID] = r
 			}
-			open = append(open, hold{expires.UnixMicro(), r.ID})
+			open = append(open, hold{expires.Micros, r.ID})
 		}
 		return nil
 	})

@@ -12,8 +12,9 @@ var files embed.FS
 
 // columns are the columns of an entry in the order of entryRow.fields. Every reader knows the
 // account.
-const columns = `e.at, e.dated, e.seq, e.part, e.amount, e.used, e.held, e.spends, e.spend_amount,
-	e.currency, e.kind, e.id, e.spend, e.tags, e.refused, e.credited`
+const columns = `-- columns(e)
+	{{instant({e}.at)}}, {{instant({e}.dated)}}, {e}.seq, {e}.part, {e}.amount, {e}.used, {e}.held, {e}.spends,
+	{e}.spend_amount, {e}.currency, {e}.kind, {e}.id, {e}.spend, {e}.tags, {e}.refused, {e}.credited`
 
 // statements are the ledger's statements for one schema and table.
 type statements struct {
@@ -27,12 +28,13 @@ type statements struct {
 // newStatements renders the statements. The plans that the server keeps for them never read a whole
 // table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex] and its kin.
 func newStatements(names pgname.Names) *statements {
+	fragments := append(pgrun.Fragments(), pgname.ParseFragment(columns))
 	text := func(name string) string {
 		raw, err := files.ReadFile("sql/" + name + ".sql")
 		if err != nil {
 			panic(err) // embedded: the program would not have been built without it
 		}
-		return names.Statement("ledger."+name, string(raw), pgrun.Fragments(), "{{columns}}", columns)
+		return names.Statement("ledger."+name, string(raw), fragments)
 	}
 	return &statements{
 		plan: text("plan"), take: text("take"), takeSpends: text("take_spends"), create: text("create"), lock: text("lock"), probe: text("probe"),

@@ -20,7 +20,7 @@ func (s *suite) conservation(t *testing.T) {
 		steps = 300
 	}
 	for i, limit := range []store.Limit{
-		{Capacity: 0.3, LeakRate: 0.1}, {Capacity: 99.9, LeakRate: 1e3 / 7}, {Capacity: 1e6 / 3, LeakRate: 1e-3},
+		{Capacity: 0.3, LeakRate: 0.1}, {Capacity: 99.9, LeakRate: 1e3 / 7}, {Capacity: 1e6 / 3, LeakRate: 1e-2},
 	} {
 		t.Run(fmt.Sprintf("%v at %v", limit.Capacity, limit.LeakRate), func(t *testing.T) {
 			st, clock := s.at(t)

@@ -41,7 +41,7 @@ type reached struct {
 // newReached returns a world with the history's clock, or that of the server.
 func newReached(at *keyspace, clocked bool) (w *reached, err error) {
 	w = &reached{keyspace: at, name: fmt.Sprintf("lin-%d", at.used.Add(1))}
-	o := redisstore.Options{Prefix: w.name + ":"}
+	o := redisstore.Options{Prefix: w.name + ":", CallTimeout: time.Minute}
 	if clocked {
 		var now atomic.Int64
 		o.Clock = func() time.Time { return time.UnixMicro(now.Load()) }

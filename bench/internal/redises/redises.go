@@ -33,7 +33,7 @@ func Start(ctx context.Context, cluster bool, pool int, conf ...string) (*Server
 		}
 		addrs, r.stop = c.Addrs(), c.Close
 		r.Client = redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addrs, PoolSize: pool, PoolTimeout: time.Minute, ReadTimeout: time.Minute,
+			Addrs: addrs, PoolSize: pool, PoolTimeout: time.Minute, ReadTimeout: time.Minute, ContextTimeoutEnabled: true,
 		})
 	} else {
 		s, err := redistest.Launch(conf...)
@@ -55,7 +55,7 @@ func Start(ctx context.Context, cluster bool, pool int, conf ...string) (*Server
 // Connect returns a new client of the server at addr, with pool connections at most.
 func Connect(addr string, pool int) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: addr, PoolSize: pool, PoolTimeout: time.Minute, ReadTimeout: time.Minute,
+		Addr: addr, PoolSize: pool, PoolTimeout: time.Minute, ReadTimeout: time.Minute, ContextTimeoutEnabled: true,
 	})
 }
 

@@ -4,4 +4,4 @@
 -- Record.Expired in package store.
 {row}.held = 0 AND {row}.leak_rate > 0 AND {row}.atime <= {past}
 AND ({row}.blocked_until IS NULL OR {row}.blocked_until <= {past})
-AND {{leaked({row}, {row}.leak_rate, {past})}} = 0
+AND {{leaked({row}, {past})}} = 0

@@ -1,8 +1,8 @@
--- leaked(row, rate, clock)
+-- leaked(row, clock)
 --
 -- The level of the row after the leak, in the same operations on doubles as Record.LevelAt in
--- package store: level less rate times the whole microseconds since atime / 1e6, never below 0
--- and never for a clock that went back. date_part of an interval is a double that can be off in
--- its last bit; rounding to microseconds makes it the double that Go computes.
-GREATEST(0, {row}.level - {rate} * (
+-- package store: level less the rate last written times the whole microseconds since atime / 1e6,
+-- never below 0 and never for a clock that went back. date_part of an interval is a double that can
+-- be off in its last bit; rounding to microseconds makes it the double that Go computes.
+GREATEST(0, {row}.level - {row}.leak_rate * (
     round(date_part('epoch', GREATEST({clock}, {row}.atime) - {row}.atime) * 1e6) / 1e6))

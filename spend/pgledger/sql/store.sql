@@ -54,7 +54,7 @@ WITH saved AS (
     FROM (SELECT unnest($30::text[]) AS account, unnest($31::timestamptz[]) AS expires,
                  unnest($32::text[]) AS spend) AS u
 )
-SELECT c.now, 1 / CASE WHEN c.saved = COALESCE(cardinality($1::text[]), 0)
+SELECT {{instant(c.now)}}, 1 / CASE WHEN c.saved = COALESCE(cardinality($1::text[]), 0)
                             AND ($33::timestamptz IS NULL
                                  OR $33::timestamptz <= c.now
                                     AND c.now - $33::timestamptz <= interval '1 second')

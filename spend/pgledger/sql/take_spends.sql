@@ -1,6 +1,6 @@
 -- take.sql for the accounts in $1 and those of the spends in $2, in byte order of key. Spends of an
 -- account in $3, which another transaction holds, are left out.
-SELECT a.key, a.state, a.next_expiry, a.watch_after, a.watch_width
+SELECT a.key, {{octets(a.state)}}, a.next_expiry, a.watch_after, a.watch_width
 FROM (SELECT n.key
       FROM (SELECT u.key FROM unnest($1::text[]) AS u (key)
             UNION

@@ -19,20 +19,20 @@ WITH c AS MATERIALIZED (
 )
 SELECT w.key, w.edge, w.width, e.*
 FROM w CROSS JOIN LATERAL (
-    (SELECT false AS later, {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT false AS later, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
      ORDER BY e.at, e.seq LIMIT $3)
     UNION ALL
-    (SELECT false, {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT false, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
      WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
        AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT $3)
     UNION ALL
-    (SELECT true, {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT true, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
      WHERE e.account = w.key AND e.at > w.upto AND e.part = e.seq
      ORDER BY e.at, e.seq LIMIT 1)
     UNION ALL
-    (SELECT true, {{columns}} FROM {{schema}}.{{entries}} AS e
+    (SELECT true, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
      WHERE (e.account || '') = w.key AND e.dated > w.upto AND e.part <> e.seq
      ORDER BY e.dated, e.seq LIMIT 1)
 ) AS e

@@ -78,7 +78,7 @@ type Report struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	b := &bench{
 		Options:  o,
-		lim:      brim.New(o.Store, &brim.Options{Prefix: o.Prefix}),
+		lim:      brim.New(o.Store, &brim.Options{Prefix: o.Prefix, AsStored: true}),
 		admitted: make([]atomic.Int64, o.Keys),
 	}
 	b.keys = make([]string, o.Keys)

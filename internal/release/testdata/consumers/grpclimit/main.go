@@ -19,7 +19,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limit, err := grpclimit.NewServer(brim.New(buckets, nil), brim.Over(5, time.Minute), grpclimit.FailClosed, nil)
+	limit, err := grpclimit.NewServer(brim.New(buckets, nil), grpclimit.PerClient("api", brim.Over(5, time.Minute)), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,0 +1,135 @@
+package httplimit
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/caller"
+)
+
+// Policy is one of the limits that apply to a request. Each caller has a bucket of its own under
+// each policy.
+type Policy struct {
+	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
+	// share a bucket only if they have the same name and the same Limiter. It is also the name of
+	// the policy in [DraftFields]. It is required, and has 1 to 64 bytes of printable ASCII without
+	// a colon.
+	Name string
+	// Key tells callers apart, for instance by their account. If it is "", the caller is the client's
+	// address: an IPv4 address, or the /64 network of an IPv6 address, since a client usually has all
+	// addresses of its /64. All requests without an address share a bucket, for instance those that
+	// come over a Unix socket: a Key must tell their clients apart. A key that no store can keep,
+	// because it is too long or not UTF-8, is replaced by its hash.
+	Key string
+	// Limit is the limit of each caller.
+	Limit brim.Limit
+	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength]. To
+	// limit by the number of items in a body, read the body in a handler in front of the limit, and
+	// pass the number through the request's context.
+	Cost func(r *http.Request) float64
+	// Unit is the quota unit in [DraftFields], for instance "content-bytes"; "" means requests.
+	Unit string
+}
+
+// Policies returns the policies of a request. They are decided together: the request is admitted if
+// it fits under all of them, and it is counted under none of them otherwise. Without policies, the
+// request is admitted.
+//
+// A Policies is called on the goroutine of the request, so it must be safe for concurrent use. If it
+// returns an error, the request is answered with status 500, whatever [Options.OnUnavailable] says:
+// a client that can provoke the error must not get past the limit. To admit the request in spite of
+// an error, return no policy.
+type Policies func(r *http.Request) ([]Policy, error)
+
+// PerClient returns a policy with the same limit for each client. A client is an address: see
+// [Policy.Key].
+func PerClient(name string, limit brim.Limit) Policies {
+	all := []Policy{{Name: name, Limit: limit}}
+	return func(*http.Request) ([]Policy, error) { return all, nil }
+}
+
+// ByHeader returns a policy whose key is the value of a header field, for instance of an API key. A
+// request without the field has the bucket of its client's address.
+//
+// The application must have checked the value before: a client that can choose any value gets a new
+// bucket for each request. The store keeps the value as a part of the bucket's key. If the value is a
+// secret, write a Policies whose Key is its hash.
+func ByHeader(name, field string, limit brim.Limit) Policies {
+	return func(r *http.Request) ([]Policy, error) {
+		return []Policy{{Name: name, Key: r.Header.Get(field), Limit: limit}}, nil
+	}
+}
+
+// All returns the policies of all functions, in order.
+func All(functions ...Policies) Policies {
+	return func(r *http.Request) (all []Policy, err error) {
+		for _, f := range functions {
+			some, err := f(r)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	}
+}
+
+// ContentLength returns a Cost of one unit per byte of the request's body, from its field
+// Content-Length (RFC 9110, section 8.6). A body of unknown length costs the given number of
+// units.
+//
+// ContentLength does not read the body, and it does not limit the bytes that a handler reads.
+func ContentLength(unknown float64) func(*http.Request) float64 {
+	return func(r *http.Request) float64 {
+		if r.ContentLength < 0 {
+			return unknown
+		}
+		return float64(r.ContentLength)
+	}
+}
+
+// costOf returns the cost of a request in units: 1 if cost is nil.
+func costOf(r *http.Request, cost func(*http.Request) float64) float64 {
+	if cost == nil {
+		return 1
+	}
+	return cost(r)
+}
+
+// part is the part of one policy in the decision about a request.
+type part struct {
+	Policy
+	bucket brim.Bucket
+	cost   float64
+	state  brim.State
+}
+
+// parts returns one part for each policy of the request, undecided.
+func (l *limited) parts(r *http.Request) ([]part, error) {
+	policies, err := l.policies(r)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]part, len(policies))
+	for i, p := range policies {
+		if err := caller.ValidateName(p.Name); err != nil {
+			return nil, err
+		}
+		if !printable(p.Unit) {
+			return nil, fmt.Errorf("the unit of policy %s is %q; it must be printable ASCII", p.Name, p.Unit)
+		}
+		all[i] = part{Policy: p, bucket: p.Limit.For(l.key(p, r)), cost: costOf(r, p.Cost)}
+	}
+	return all, nil
+}
+
+// fits returns how many requests of the same cost would still fit. A policy under which a request
+// costs nothing never stands in its way.
+func (p *part) fits() float64 {
+	if p.cost == 0 {
+		return math.Inf(1)
+	}
+	return room(p.state) / p.cost
+}

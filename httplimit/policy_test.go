@@ -1,0 +1,255 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+// TestPoliciesShareNoBucket guesses passwords every 100 ms for ten minutes while the same client
+// loads a page a second, under another limit of the same Limiter. If the two shared a bucket, the
+// page's high leak rate would empty it, and 2,400 guesses would be admitted.
+func TestPoliciesShareNoBucket(t *testing.T) {
+	lim, clock := inMemory(t)
+	login := limited(t, lim, httplimit.PerClient("login", brim.Over(5, time.Minute)), nil)
+	page := limited(t, lim, httplimit.PerClient("page", brim.Over(600, time.Minute)), nil)
+	start, guesses, pages := clock.now, 0, 0
+	for at := time.Duration(0); at < 10*time.Minute; at += 100 * time.Millisecond {
+		clock.now = start.Add(at)
+		if at%time.Second == 0 && ask(page, "").Code == http.StatusOK {
+			pages++
+		}
+		if ask(login, "").Code == http.StatusOK {
+			guesses++
+		}
+	}
+	if guesses != 54 || pages != 600 {
+		t.Errorf("%d guesses and %d pages; want 5 guesses at once and one every 12 s, 54, and 600 pages", guesses, pages)
+	}
+}
+
+// TestSeveralPolicies decides requests under three policies at once.
+func TestSeveralPolicies(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open opener) {
+		lim, _ := open(t)
+		burst := httplimit.PerClient("burst", brim.Limit{Capacity: 3, LeakRate: 1})
+		plan := always(httplimit.Policy{Name: "plan", Key: "account:7", Limit: brim.Limit{Capacity: 100, LeakRate: 0.1}, Cost: costOf})
+		whole := always(httplimit.Policy{Name: "whole", Key: "all", Limit: brim.Limit{Capacity: 1000, LeakRate: 100}})
+		h := limited(t, lim, httplimit.All(burst, httplimit.All(plan, whole)), &httplimit.Options{Fields: httplimit.DraftFields})
+		policies := func(names ...string) string {
+			all := map[string]string{"burst": `"burst";q=3;w=3`, "plan": `"plan";q=100;w=1000`, "whole": `"whole";q=1000;w=10`}
+			for i, name := range names {
+				names[i] = all[name]
+			}
+			return strings.Join(names, ", ")
+		}
+		for i, step := range []struct {
+			cost, why string
+			status    int
+			after     string
+			policies  string
+			rates     string
+			violated  string
+		}{
+			{
+				cost: "30", why: "it fits; two more of its kind fit under burst and plan, so their order stays",
+				status: 200, policies: policies("burst", "plan", "whole"),
+				rates: `"burst";r=2;t=1, "plan";r=70;t=10, "whole";r=999;t=1`,
+			},
+			{
+				cost: "65", why: "no second one of its kind fits under plan",
+				status: 200, policies: policies("plan", "burst", "whole"),
+				rates: `"plan";r=5;t=10, "burst";r=1;t=1, "whole";r=998;t=1`,
+			},
+			{
+				cost: "6", why: "plan refuses it, and the other policies do not count it",
+				status: 429, after: "10", policies: policies("plan", "burst", "whole"),
+				rates: `"plan";r=5;t=10, "burst";r=1;t=1, "whole";r=998;t=1`, violated: "plan",
+			},
+			{
+				cost: "0", why: "a request that costs nothing under a policy is not limited by it",
+				status: 200, policies: policies("burst", "whole", "plan"),
+				rates: `"burst";r=0;t=1, "whole";r=997;t=1, "plan";r=5;t=10`,
+			},
+			{
+				cost: "7", why: "two policies refuse it, and the longer wait counts",
+				status: 429, after: "20", policies: policies("burst", "plan", "whole"),
+				rates: `"burst";r=0;t=1, "plan";r=5;t=10, "whole";r=997;t=1`, violated: "burst plan",
+			},
+			{
+				cost: "101", why: "no wait helps under plan",
+				status: 413, policies: policies("burst", "plan", "whole"),
+				rates: `"burst";r=0;t=1, "plan";r=5;t=10, "whole";r=997;t=1`,
+			},
+			{cost: "1e300", why: "no bucket can count it", status: 413},
+		} {
+			w := ask(h, step.cost)
+			got := w.Result().Header
+			if w.Code != step.status || got.Get("Retry-After") != step.after || got.Get("RateLimit-Policy") != step.policies ||
+				got.Get("RateLimit") != step.rates {
+				t.Errorf("step %d: %d, Retry-After %s, %s, %s; want %d, %s, %s, %s\nwhy: %s", i, w.Code, got.Get("Retry-After"),
+					got.Get("RateLimit-Policy"), got.Get("RateLimit"), step.status, step.after, step.policies, step.rates, step.why)
+			}
+			if step.status != 200 {
+				if p := problemOf(t, w); strings.Join(p.Violated, " ") != step.violated {
+					t.Errorf("step %d: violated %v; want %s", i, p.Violated, step.violated)
+				}
+			}
+		}
+		for key, level := range map[string]float64{"burst:ip:192.0.2.1": 3, "plan:key:account:7": 95, "whole:key:all": 3} {
+			if st, err := lim.StateOf(t.Context(), key); err != nil || st.Level != level {
+				t.Errorf("bucket %s: %+v, %v; want level %v", key, st, err, level)
+			}
+		}
+	})
+}
+
+// TestXRateLimitOfSeveral sees that the one limit of those fields is that with the least room.
+func TestXRateLimitOfSeveral(t *testing.T) {
+	lim, _ := inMemory(t)
+	h := limited(t, lim, httplimit.All(httplimit.PerClient("wide", tens), httplimit.PerClient("narrow", brim.Limit{Capacity: 5})),
+		&httplimit.Options{Fields: httplimit.XRateLimitFields})
+	got := ask(h, "").Result().Header
+	if got.Get("X-RateLimit-Limit") != "5" || got.Get("X-RateLimit-Remaining") != "4" || got.Get("X-RateLimit-Reset") != "" {
+		t.Errorf("%v; want the fields of the narrow limit", got)
+	}
+}
+
+// TestNested puts one limit behind another.
+func TestNested(t *testing.T) {
+	for _, tc := range []struct {
+		fields httplimit.Fields
+		want   map[string][]string // after the inner limit has refused
+	}{
+		{httplimit.DraftFields, map[string][]string{
+			"Ratelimit-Policy": {`"outer";q=10;w=10`, `"inner";q=1`}, "Ratelimit": {`"outer";r=8;t=1`, `"inner";r=0`},
+		}},
+		{httplimit.XRateLimitFields, map[string][]string{
+			"X-Ratelimit-Limit": {"10"}, "X-Ratelimit-Remaining": {"8"}, "X-Ratelimit-Reset": {"2"},
+		}},
+	} {
+		lim, _ := inMemory(t)
+		o := &httplimit.Options{Fields: tc.fields}
+		outer, err := httplimit.New(lim, httplimit.PerClient("outer", tens), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := outer(limited(t, lim, httplimit.PerClient("inner", brim.Limit{Capacity: 1}), o))
+		if first, second := ask(h, ""), ask(h, ""); first.Code != 200 || second.Code != 429 {
+			t.Errorf("%d, %d; want the inner limit to refuse", first.Code, second.Code)
+		} else {
+			for name, want := range tc.want {
+				if got := second.Result().Header.Values(name); !slices.Equal(got, want) {
+					t.Errorf("%s: %q; want %q", name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestNoPolicies admits requests that no policy applies to, without the store.
+func TestNoPolicies(t *testing.T) {
+	h := limited(t, brim.New(broken{err: brim.ErrUnavailable}, nil), always(), &httplimit.Options{Fields: httplimit.DraftFields})
+	if w := ask(h, ""); w.Code != 200 || w.Header().Get("RateLimit") != "" {
+		t.Errorf("%d, %v; want 200 without fields", w.Code, w.Header())
+	}
+}
+
+// TestInvalidPolicies makes requests that the application has made no sense of. FailOpen does not
+// let them pass.
+func TestInvalidPolicies(t *testing.T) {
+	errOwn := errors.New("no such plan")
+	failing := func(*http.Request) ([]httplimit.Policy, error) { return nil, errOwn }
+	p := func(name string, l brim.Limit) httplimit.Policy { return httplimit.Policy{Name: name, Limit: l} }
+	for _, tc := range []struct {
+		name     string
+		policies httplimit.Policies
+		says     string
+	}{
+		{"no name", always(p("", tens)), "has no name"},
+		{"a colon", always(p("a:b", tens)), "without a colon"},
+		{"a long name", always(p(strings.Repeat("n", 65), tens)), "at most 64"},
+		{"no ASCII", always(p("é", tens)), "printable ASCII"},
+		{"a unit", always(httplimit.Policy{Name: "a", Limit: tens, Unit: "€"}), "printable ASCII"},
+		{"no limit", httplimit.PerClient("a", brim.Limit{}), "capacity is 0"},
+		{"two limits of one bucket", always(p("a", tens), p("a", brim.Limit{Capacity: 1})), "limit"},
+		{"an error", failing, errOwn.Error()},
+		{"an error of several", httplimit.All(always(p("a", tens)), failing), errOwn.Error()},
+	} {
+		lim, _ := inMemory(t)
+		var reported error
+		h := limited(t, lim, tc.policies, &httplimit.Options{
+			OnUnavailable: httplimit.FailOpen, OnError: func(_ *http.Request, err error) { reported = err },
+		})
+		if w := ask(h, ""); w.Code != http.StatusInternalServerError || reported == nil || !strings.Contains(reported.Error(), tc.says) {
+			t.Errorf("%s: %d, %v; want 500, and an error that says %q", tc.name, w.Code, reported, tc.says)
+		}
+	}
+	lim := brim.New(broken{err: errors.ErrUnsupported}, nil)
+	h := limited(t, lim, httplimit.PerClient("a", tens), &httplimit.Options{OnUnavailable: httplimit.FailOpen})
+	if w := ask(h, ""); w.Code != http.StatusInternalServerError {
+		t.Errorf("%d; want 500: a store that cannot decide such a request at all would let all of them pass", w.Code)
+	}
+}
+
+// slow is a store that takes a second for a decision, unless the caller leaves.
+type slow struct{ store.Store }
+
+func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.Store.Fill(ctx, op)
+	case <-ctx.Done():
+		return store.State{}, errors.Join(brim.ErrUnknownOutcome, ctx.Err())
+	}
+}
+
+// TestLeavers has 2,000 requests under a limit of 10 over a slow store. Of 40 clients who wait for
+// the answer, 10 are served. The others leave before: they hang up, or a deadline of their own
+// passes. An end of theirs is no failure of the store, so FailOpen lets none of them pass.
+func TestLeavers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served, reported atomic.Int64
+		wrap, err := httplimit.New(brim.New(slow{s}, nil), httplimit.PerClient("site", brim.Limit{Capacity: 10}), &httplimit.Options{
+			OnUnavailable: httplimit.FailOpen, Timeout: time.Minute, OnError: func(*http.Request, error) { reported.Add(1) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+		for i := range 2000 {
+			go func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				switch {
+				case i%50 == 0: // waits
+				case i%2 == 0:
+					ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
+				default:
+					time.AfterFunc(500*time.Millisecond, cancel)
+				}
+				defer cancel()
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			}()
+		}
+		time.Sleep(time.Minute)
+		if served.Load() != 10 || reported.Load() != 0 {
+			t.Errorf("the handler ran %d times, and %d failures of the store were reported; want 10 and 0", served.Load(), reported.Load())
+		}
+	})
+}
