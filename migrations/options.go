@@ -25,7 +25,8 @@ type Options struct {
 	// of the server empties every bucket. A table that exists already does not change.
 	Unlogged bool
 	// LockTimeout is the longest time to wait for another process that migrates, and for each
-	// lock on a table. 0 means [DefaultLockTimeout]. A negative value is an error.
+	// lock on a table, and for the first answer of the server. 0 means [DefaultLockTimeout]. A
+	// negative value is an error.
 	LockTimeout time.Duration
 	// Logger receives a record of each migration, of a schema that is newer than this program,
 	// and of runs that were cut short. If it is nil, nothing is logged.

@@ -3,6 +3,7 @@ package migrations
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	osexec "os/exec"
 	"strconv"
@@ -212,4 +213,31 @@ func TestSessionIsNotReplaced(t *testing.T) {
 	}
 	s.close()
 	idle(t, pool)
+}
+
+// TestServerThatNeverAnswers asks a server that accepts connections and says nothing.
+func TestServerThatNeverAnswers(t *testing.T) {
+	noLeaks(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the system accepts connections, and nobody reads them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pool, err := pgxpool.New(t.Context(), "postgres://postgres@"+l.Addr().String()+"/postgres?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	o := &Options{LockTimeout: time.Second}
+	for name, call := range map[string]func(context.Context) error{
+		"up":     func(ctx context.Context) error { return Up(ctx, pool, o) },
+		"down":   func(ctx context.Context) error { return Down(ctx, pool, o) },
+		"status": func(ctx context.Context) error { _, err := CurrentStatus(ctx, pool, o); return err },
+	} {
+		began := time.Now()
+		err := call(ctxFor(t, 10*time.Second))
+		if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 2*o.LockTimeout {
+			t.Errorf("%s ended after %v with: %v", name, took, err)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package migrations
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,13 +56,20 @@ type querier interface {
 
 // readVersion reads the version that golang-migrate has recorded. A missing table means that no
 // migration was applied.
-func readVersion(ctx context.Context, q querier, p plan) (version, error) {
+//
+// The lock timeout bounds the whole: the server may not answer, or somebody may have locked the table.
+func readVersion(caller context.Context, q querier, p plan) (version, error) {
+	ctx, cancel := context.WithTimeout(caller, p.lockTimeout)
+	defer cancel()
 	var v version
 	err := q.QueryRow(ctx, `SELECT version, dirty FROM `+p.QualifiedVersions()+` LIMIT 1`).Scan(&v.number, &v.dirty)
 	var pg *pgconn.PgError
 	missing := errors.As(err, &pg) && (pg.Code == stateUndefinedTable || pg.Code == stateInvalidSchema)
 	if missing || errors.Is(err, pgx.ErrNoRows) {
 		return version{number: none}, nil
+	}
+	if err != nil && ctx.Err() != nil && caller.Err() == nil {
+		err = fmt.Errorf("no answer within %v; see Options.LockTimeout", p.lockTimeout)
 	}
 	return v, err
 }

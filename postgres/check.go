@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
@@ -33,8 +36,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	}
 	defer func() { _ = s.Close() }()
 	var k *checker
-	err = s.run.Look(ctx, "check", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
 		k = &checker{conn: conn.Conn(), names: s.run.Names}
+		k.hosts(pool.Config().ConnConfig, s.run.Timeout)
 		for _, step := range []func(context.Context) error{k.server, k.table, k.migrations} {
 			if err := step(ctx); err != nil {
 				return err
@@ -84,7 +88,40 @@ func (k *checker) server(ctx context.Context) error {
 	}
 	k.version(number, version)
 	k.settings(s)
+	if s.standbyNames == "" || s.synchronousCommit == "off" || s.synchronousCommit == "local" {
+		return nil
+	}
+	return k.commits(ctx)
+}
+
+// commits tries whether the pool shows warnings of the server to the store.
+func (k *checker) commits(ctx context.Context) error {
+	// Outside of a transaction, a ROLLBACK succeeds with a warning.
+	pgrun.Warned(k.conn.PgConn())
+	if _, err := k.conn.Exec(ctx, "ROLLBACK", plain); err != nil {
+		return err
+	}
+	if !pgrun.Warned(k.conn.PgConn()) {
+		k.add(store.Broken, "synchronous_standby_names", "the pool does not show warnings of the server to the store: a commit whose "+
+			"wait for the synchronous standby was cancelled counts as acknowledged, and a fail-over loses it",
+			"call postgres.WatchCommits on the configuration of the pool, and leave client_min_messages at warning or below")
+	}
 	return nil
+}
+
+// hosts judges how the pool gets to the second of several servers.
+func (k *checker) hosts(c *pgx.ConnConfig, bound time.Duration) {
+	several := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port })
+	if !several || c.ConnectTimeout > 0 && c.ConnectTimeout <= bound/3+time.Second {
+		return
+	}
+	problem := "it is not set"
+	if c.ConnectTimeout > 0 {
+		problem = fmt.Sprintf("it is %v, more than a third of StatementTimeout", c.ConnectTimeout)
+	}
+	k.add(store.Broken, "connect_timeout", problem+": if the first of the servers in the connection string hangs, calls fail, "+
+		"because the next server is not tried in time",
+		fmt.Sprintf("put connect_timeout=%d into the connection string", max(1, int(bound.Seconds()/3))))
 }
 
 // settings judges settings.

@@ -26,6 +26,30 @@ func TestCheckOfVersion(t *testing.T) {
 	}
 }
 
+// TestCheckOfHosts judges connection strings of one server and of several.
+func TestCheckOfHosts(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"postgres://db/app", ""},
+		{"postgres://db/app?sslmode=prefer", ""}, // tries one server twice
+		{"postgres://db1,db2/app", "it is not set"},
+		{"postgres://db1,db2/app?connect_timeout=3", ""},
+		{"postgres://db:1,db:2/app?connect_timeout=10", "it is 10s, more than a third"},
+	} {
+		config, err := pgx.ParseConfig(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &checker{}
+		k.hosts(config, DefaultStatementTimeout)
+		switch {
+		case c.want == "" && len(k.findings) == 0:
+		case len(k.findings) != 1 || !strings.Contains(k.findings[0].Problem, c.want) ||
+			!strings.Contains(k.findings[0].Remedy, "connect_timeout=3 "):
+			t.Errorf("%s: %+v; want %q", c.url, k.findings, c.want)
+		}
+	}
+}
+
 // TestCheckOfEachSetting judges settings that a test cannot change without a server of its own, and
 // those of a session.
 func TestCheckOfEachSetting(t *testing.T) {

@@ -20,7 +20,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 	if len(buckets) == 0 {
 		return nil, s.run.Wrap("read", s.run.Ready(ctx))
 	}
-	err = s.run.Look(ctx, "read", func(conn *pgxpool.Conn) (err error) {
+	err = s.run.Look(ctx, "read", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		states, err = s.read(ctx, conn, buckets)
 		return err
 	})
@@ -79,7 +79,7 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 // [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
-		err = s.run.Look(ctx, "visit", func(conn *pgxpool.Conn) (err error) {
+		err = s.run.Look(ctx, "visit", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			page, err = s.page(ctx, conn, prefix, after, limit)
 			return err
 		})
@@ -107,7 +107,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return s.run.Wrap("delete", s.run.Ready(ctx))
 	}
-	return s.run.Change(ctx, "delete", func(conn *pgxpool.Conn) error {
+	return s.run.Change(ctx, "delete", func(ctx context.Context, conn *pgxpool.Conn) error {
 		return s.remove(ctx, conn, keys, s.run.LockTimeout(ctx, conn))
 	})
 }
@@ -133,7 +133,7 @@ const prunePages = 1000
 func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	var pages, parts int64
 	var is shape
-	err = s.run.Look(ctx, "prune", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, s.sql.Load().pages).Scan(&pages, &parts, &is.kind, &is.parent)
 	})
 	if why := is.unprunable(); err == nil && why != "" {
@@ -144,7 +144,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	step := max(1, prunePages/max(1, parts)) // the statement reads as many pages of each part
 	for from := int64(0); err == nil && from < pages; from += step {
 		var n int64
-		err = s.run.Change(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+		err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			n, err = s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, []any{from, from + step, s.run.Now(), s.maxSkew}, nil)
 			return err
 		})

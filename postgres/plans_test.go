@@ -91,7 +91,7 @@ func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
 	before := s.generation.Load()
 	for deadline := time.Now().Add(30 * time.Second); s.generation.Load() == before; {
 		// A call without a statement.
-		if err := s.run.Look(ctx, "look", func(*pgxpool.Conn) error { return nil }); err != nil {
+		if err := s.run.Look(ctx, "look", func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -186,7 +186,7 @@ func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	err = s.run.Look(ctx, "probe", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "probe", func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := s.run.QueryByIndex(ctx, conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
 		return err
 	})

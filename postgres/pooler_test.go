@@ -14,11 +14,14 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/store"
 )
 
 // pooler runs a pgbouncer in transaction mode before the shared server. It returns a connection
 // string that leads through the pooler.
-func pooler(t *testing.T, prepared int) string {
+func pooler(t *testing.T, prepared int) string { return poolerInMode(t, "transaction", prepared) }
+
+func poolerInMode(t *testing.T, mode string, prepared int) string {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -63,10 +66,10 @@ listen_addr = 127.0.0.1
 listen_port = %s
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = %s
 default_pool_size = 4
 max_client_conn = 200
-`, u.Hostname(), u.Port(), port)
+`, u.Hostname(), u.Port(), port, mode)
 	if prepared > 0 {
 		text += fmt.Sprintf("max_prepared_statements = %d\n", prepared)
 	}
@@ -121,5 +124,25 @@ func TestTransactionPooler(t *testing.T) {
 				t.Errorf("%d sessions were left in a transaction", n)
 			}
 		})
+	}
+}
+
+// TestStatementPooler calls through a pooler in statement mode, which ends a connection as soon as a
+// transaction stays open. Nothing is applied, and the error names the setting.
+func TestStatementPooler(t *testing.T) {
+	if os.Getenv("BRIM_TORTURE") != "1" {
+		return // pgbouncer is not installed on every machine
+	}
+	schema := migrated(t, pgtest.Pool(t))
+	s := over(t, poolAt(t, tune(poolerInMode(t, "statement", 0), "default_query_exec_mode=exec")), postgres.Options{Schema: schema})
+	b := steady.For("k")
+	for _, call := range []string{"hold", "apply", "block"} {
+		wantError(t, calls(s, b)[call](t.Context()), store.ErrUnavailable, "set pool_mode to transaction")
+	}
+	err := s.Update(t.Context(), func(in store.Store) error { _, err := in.Fill(t.Context(), op(b, 1, store.Clamp)); return err })
+	wantError(t, err, store.ErrUnavailable, "set pool_mode to transaction")
+	direct := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
+	if st := stateOf(t, direct, b.Key); st.Level != 0 || st.Held != 0 {
+		t.Errorf("refused calls have left %+v", st)
 	}
 }

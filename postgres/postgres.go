@@ -38,8 +38,14 @@ type Options struct {
 	Lanes int
 	// BatchSize is the largest number of calls in one statement; 0 means [DefaultBatchSize].
 	BatchSize int
-	// StatementTimeout bounds one combined statement and the wait for its connection; 0 means
-	// [DefaultStatementTimeout]. A statement that it cuts off has an unknown outcome.
+	// StatementTimeout bounds each round trip of each call, and the wait for a connection; 0 means
+	// [DefaultStatementTimeout]. For a combined statement it bounds both together, and may end up to
+	// an eighth earlier. A call that gets no answer ends within twice this time. A statement that
+	// writes and is cut off has an unknown outcome.
+	//
+	// After a statement without an answer, the store closes the idle connections of the pool, by
+	// [pgxpool.Pool.Reset]. Set the ConnectTimeout of the pool to a third of StatementTimeout if its
+	// configuration names several servers, so that a call has time for the second one.
 	//
 	// It also bounds how long a call waits for a bucket whose row a transaction of somebody else
 	// holds. Such a call fails with [store.ErrUnavailable], and nothing was applied. Calls for
@@ -179,7 +185,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // a block. Where the row as it is leaves nothing to write, fillIdle locks no row and makes none.
 func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err error) {
 	var effect store.Effect
-	err = s.run.Look(ctx, "fill", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(ctx, "fill", func(ctx context.Context, conn *pgxpool.Conn) error {
 		found, clock, err := s.records(ctx, conn, []string{op.Key})
 		if err != nil {
 			return err
@@ -206,7 +212,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	}
 	if onlyAsks(txns) {
 		var results []store.Result
-		err := s.run.Look(ctx, "apply", func(conn *pgxpool.Conn) (err error) {
+		err := s.run.Look(ctx, "apply", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results, err = s.askIn(ctx, conn, txns)
 			return err
 		})

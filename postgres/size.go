@@ -13,7 +13,7 @@ import (
 // autovacuum has yet to remove. If the table is partitioned, all partitions count. See
 // [store.Store].
 func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
-	err = s.run.Look(ctx, "size", func(conn *pgxpool.Conn) (err error) {
+	err = s.run.Look(ctx, "size", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		bytes, err = s.size(ctx, conn)
 		return err
 	})

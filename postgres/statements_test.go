@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"math"
@@ -205,7 +206,7 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	if err := s.Delete(t.Context(), "a", "b"); err != nil {
 		t.Fatal(err)
 	}
-	err = s.run.Look(t.Context(), "probe", func(conn *pgxpool.Conn) error {
+	err = s.run.Look(t.Context(), "probe", func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := s.run.Query(t.Context(), conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
 		return err
 	})

@@ -22,8 +22,10 @@ import (
 // several buckets by several calls can deadlock if they do so in different orders. One
 // [store.Store.Apply], or TryFillupAll, cannot.
 //
-// The caller bounds the transaction: Options.StatementTimeout does not. Set
-// idle_in_transaction_session_timeout, so that the server ends it if the client stops.
+// Options.StatementTimeout bounds each call, and not the transaction. A call that it cuts off ends the
+// transaction. Set idle_in_transaction_session_timeout, so that the server ends the transaction if the
+// client stops. The caller's COMMIT can succeed with a warning that it has not waited for a
+// synchronous standby; [WatchCommits] does not see it.
 //
 // Like the transaction, the store is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Nothing is applied before it commits, so no outcome is
@@ -48,7 +50,7 @@ type txStore struct {
 
 func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	var results []store.Result
-	err := t.s.run.Within(ctx, t.tx, "fill", func() (err error) {
+	err := t.s.run.Within(ctx, t.tx, "fill", func(ctx context.Context) (err error) {
 		results, err = t.fill(ctx, op)
 		return err
 	})
@@ -79,7 +81,7 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 }
 
 func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
-	err = t.s.run.Within(ctx, t.tx, "apply", func() (err error) {
+	err = t.s.run.Within(ctx, t.tx, "apply", func(ctx context.Context) (err error) {
 		if onlyAsks(txns) {
 			results, err = t.s.askIn(ctx, t.tx, txns)
 		} else {
@@ -91,7 +93,7 @@ func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store
 }
 
 func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = t.s.run.Within(ctx, t.tx, "read", func() (err error) {
+	err = t.s.run.Within(ctx, t.tx, "read", func(ctx context.Context) (err error) {
 		states, err = t.s.read(ctx, t.tx, buckets)
 		return err
 	})
@@ -100,7 +102,7 @@ func (t *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []s
 
 func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (page []store.Entry, err error) {
-		err = t.s.run.Within(ctx, t.tx, "visit", func() (err error) {
+		err = t.s.run.Within(ctx, t.tx, "visit", func(ctx context.Context) (err error) {
 			page, err = t.s.page(ctx, t.tx, prefix, after, limit)
 			return err
 		})
@@ -109,7 +111,7 @@ func (t *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) 
 }
 
 func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
-	err = t.s.run.Within(ctx, t.tx, "size", func() error {
+	err = t.s.run.Within(ctx, t.tx, "size", func(ctx context.Context) error {
 		bytes, err = t.s.size(ctx, t.tx)
 		return err
 	})
@@ -117,7 +119,7 @@ func (t *txStore) Size(ctx context.Context) (bytes int64, err error) {
 }
 
 func (t *txStore) Delete(ctx context.Context, keys ...string) error {
-	return t.s.run.Within(ctx, t.tx, "delete", func() error { return t.s.remove(ctx, t.tx, keys, nil) })
+	return t.s.run.Within(ctx, t.tx, "delete", func(ctx context.Context) error { return t.s.remove(ctx, t.tx, keys, nil) })
 }
 
 // Prune is not part of a transaction: the rows that it removes would stay locked until the end.

@@ -401,3 +401,47 @@ func TestPenaltyWithinTransaction(t *testing.T) {
 		t.Errorf("%d rows in the table; want 1", n)
 	}
 }
+
+// TestFirstCause calls again in a transaction that has failed. The server then tells no reason, so
+// the error names the first one.
+func TestFirstCause(t *testing.T) {
+	pool := pgtest.Pool(t)
+	s := over(t, pool, postgres.Options{Schema: "nowhere"})
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	sqlTx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sqlTx.Rollback()
+	other, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(context.Background())
+	for name, within := range map[string]func() store.Store{
+		"With":    func() store.Store { return s.With(tx) },
+		"WithSQL": func() store.Store { return s.WithSQL(sqlTx) },
+	} {
+		for range 2 { // the server tells the reason at first
+			_, err := within().Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
+			wantError(t, err, store.ErrUnavailable, "42P01")
+		}
+		_, err := within().Read(t.Context(), steady.For(secret))
+		wantError(t, err, store.ErrUnavailable, "25P02", "42P01", "brim migrate up")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	// The application's own statement has failed: nobody knows why.
+	if _, err := other.Exec(t.Context(), "SELECT 1/0"); err == nil {
+		t.Fatal("no error")
+	}
+	_, err = s.With(other).Read(t.Context(), steady.For(secret))
+	wantError(t, err, store.ErrUnavailable, "25P02", "roll the transaction back")
+}

@@ -39,15 +39,25 @@ func (p Place) Pool(ctx context.Context, o *Options) (*pgxpool.Pool, error) {
 	if p.kind != PostgreSQL {
 		return nil, fmt.Errorf("stores: a pool needs a server of PostgreSQL, and this is: %v", p.kind)
 	}
+	return pgxpool.NewWithConfig(ctx, p.poolConfig(o))
+}
+
+func (p Place) poolConfig(o *Options) *pgxpool.Config {
 	config := p.target.pool.Copy()
 	if o != nil && o.MaxConns > 0 {
 		config.MaxConns = int32(min(o.MaxConns, 1<<20))
 	}
-	return pgxpool.NewWithConfig(ctx, config)
+	postgres.WatchCommits(config)
+	return config
 }
 
 func (p Place) openPostgres(ctx context.Context, o *Options) (*Store, error) {
-	pool, err := p.Pool(ctx, o)
+	config := p.poolConfig(o)
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// A call has time for a server that hangs, and for the next one in the connection string.
+		config.ConnConfig.ConnectTimeout = postgres.DefaultStatementTimeout / 3
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}

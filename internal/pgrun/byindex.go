@@ -47,7 +47,7 @@ func (r *Runner) QueryByIndex(
 		QueueByIndex(b)
 	}
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		n, err = readAll(rows, each)
+		n, err = readAll(ctx, rows, each)
 		return err
 	})
 	if application {

@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
-	"github.com/brimgo/brim/store"
 )
 
 // Queryer is a connection or a transaction.
@@ -22,7 +22,10 @@ type Queryer interface {
 
 // Look calls f with a connection, on which f reads and changes nothing. It rolls back a
 // transaction that f leaves open. An error never says ErrUnknownOutcome.
-func (r *Runner) Look(ctx context.Context, op string, f func(*pgxpool.Conn) error) error {
+//
+// Of Look and of the methods below, f sends its statements under the context that it gets: that
+// context ends when the server has sent nothing for the runner's timeout.
+func (r *Runner) Look(ctx context.Context, op string, f func(context.Context, *pgxpool.Conn) error) error {
 	err := r.Ready(ctx)
 	if err == nil {
 		err = r.looked(ctx, r.onConn(ctx, f))
@@ -32,7 +35,7 @@ func (r *Runner) Look(ctx context.Context, op string, f func(*pgxpool.Conn) erro
 
 // Change calls f with a connection, on which f sends one statement by [Runner.Query]. It calls
 // f again where nothing was applied and a retry may help.
-func (r *Runner) Change(ctx context.Context, op string, f func(*pgxpool.Conn) error) error {
+func (r *Runner) Change(ctx context.Context, op string, f func(context.Context, *pgxpool.Conn) error) error {
 	err := r.Ready(ctx)
 	if err == nil {
 		err = r.changed(ctx, r.retry(ctx, func() error { return r.onConn(ctx, f) }))
@@ -54,17 +57,22 @@ func (r *Runner) IdleTimeout() *string {
 }
 
 // onConn calls f with a connection of the pool.
-func (r *Runner) onConn(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	conn, err := r.pool.Acquire(ctx)
+func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+	conn, err := r.acquire(caller)
 	if err != nil {
 		return unsent{err}
 	}
-	defer conn.Release()
+	ctx, release := r.bounded(caller)
+	defer func() {
+		late := ctx.Err() != nil && caller.Err() == nil
+		release()
+		r.giveBack(conn, late)
+	}()
 	r.measure(ctx, conn)
 	if conn.Conn().IsClosed() {
-		return unsent{errGone}
+		return unsent{cmp.Or(ctx.Err(), errGone)}
 	}
-	return use(ctx, conn, f)
+	return use(ctx, conn, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
 }
 
 // Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
@@ -92,36 +100,28 @@ type ownError struct{ error }
 func (e ownError) Unwrap() error { return e.error }
 
 func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
-	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: r.beginBounded})
-	if err != nil {
-		return unsent{err}
-	}
-	// After a commit this does nothing. The context may be done by then, and the transaction
-	// must end all the same.
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	r.measure(ctx, tx)
-	if err := fn(tx); err != nil {
-		return ownError{err}
-	}
-	if tx.Conn().IsClosed() {
-		return unsent{errGone} // no COMMIT can go out
-	}
-	return tx.Commit(ctx)
-}
-
-// Within calls f, which sends statements in tx, a transaction that belongs to the application: a
-// [pgx.Tx], or the Queryer of [OverSQL].
-// Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
-func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func() error) error {
-	err := r.Ready(ctx)
-	switch {
-	case tx == nil:
-		err = store.ErrClosed
-	case err == nil:
-		r.measure(ctx, tx)
-		err = r.looked(ctx, f())
-	}
-	return r.Wrap(op, err)
+	return r.onConn(ctx, func(bounded context.Context, conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(bounded, pgx.TxOptions{BeginQuery: r.beginBounded})
+		if err != nil {
+			return unsent{err}
+		}
+		// After a commit this does nothing. The context may be done by then, and the transaction
+		// must end all the same.
+		defer func() {
+			ctx, release := r.bounded(context.WithoutCancel(ctx))
+			defer release()
+			_ = tx.Rollback(ctx)
+		}()
+		unanswerable(bounded)
+		if err := fn(tx); err != nil {
+			return ownError{err}
+		}
+		if tx.Conn().IsClosed() {
+			return unsent{errGone} // no COMMIT can go out
+		}
+		answered(bounded)
+		return tx.Commit(bounded)
+	})
 }
 
 // begin does not say READ WRITE. A session that was made read-only is so for every kind of
@@ -172,30 +172,40 @@ func (r *Runner) Query(
 	ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error,
 ) (n int64, err error) {
 	if ofApplication(q) || !r.explicit.Load() {
-		rows, err := q.Query(ctx, sql, args...)
-		if err != nil {
-			return 0, err
-		}
-		return readAll(rows, each)
+		return Read(ctx, q, sql, args, each)
 	}
 	b := &pgx.Batch{}
 	QueueBegin(b)
 	b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		n, err = readAll(rows, each)
+		n, err = readAll(ctx, rows, each)
 		return err
 	})
 	QueueCommit(b)
 	return n, q.SendBatch(ctx, b).Close()
 }
 
+// Read sends one statement of a transaction, calls each for each of its rows, and reports how many
+// rows it returned or changed.
+func Read(ctx context.Context, q Queryer, sql string, args []any, each func(pgx.Rows) error) (int64, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	return readAll(ctx, rows, each)
+}
+
 // readAll reads the rows to their end and closes them.
-func readAll(rows pgx.Rows, each func(pgx.Rows) error) (int64, error) {
-	for rows.Next() {
+func readAll(ctx context.Context, rows pgx.Rows, each func(pgx.Rows) error) (int64, error) {
+	for n := 1; rows.Next(); n++ {
+		if n%rowsPerAnswer == 0 {
+			answered(ctx)
+		}
 		if err := each(rows); err != nil {
 			rows.Close()
 			return 0, err
 		}
 	}
 	rows.Close()
+	answered(ctx)
 	return rows.CommandTag().RowsAffected(), rows.Err() // a commit that fails shows only after the last row
 }

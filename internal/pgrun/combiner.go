@@ -64,7 +64,7 @@ func NewCombiner[Q, A any](
 	c := &Combiner[Q, A]{r: r, rows: rows, stuck: newStuck()}
 	var flushes []Flush[Q, A]
 	for n := range max(1, b.Lanes) + 1 {
-		lane := &Lane{r: r, watchdog: newWatchdog(r.Timeout)}
+		lane := &Lane{r: r}
 		if n < b.Lanes {
 			lane.stuck = c.stuck
 		}
@@ -78,7 +78,7 @@ func NewCombiner[Q, A any](
 		&combine.Options{
 			Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch, Patience: b.Patience,
 			Before:  func(i int) error { return c.lanes[i].acquire() },
-			Cut:     func(i int) { c.lanes[i].end() },
+			Cut:     func(i int) { c.lanes[i].cut() },
 			After:   func(i int) { c.lanes[i].release() },
 			Flushed: r.flushed(),
 		})
@@ -140,15 +140,11 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 	return out, errs
 }
 
-// Close refuses further calls, waits for those in flight and stops the lanes' timers. Calls that
-// wait for rows of other transactions fail.
+// Close refuses further calls, waits for those in flight. Calls that wait for rows of other transactions fail.
 func (c *Combiner[Q, A]) Close() {
 	c.stuck.close()
 	c.fast.Close()
 	c.slow.Close()
-	for _, l := range c.lanes {
-		l.close()
-	}
 	c.r.forget(c)
 }
 
@@ -173,7 +169,7 @@ const grace = 10 * leastWait
 func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	wait := min(max(waitRatio*time.Duration(c.usual.Load()), leastWait), mostWait)
 	l.wait = min(wait, c.r.Timeout/stallsPerFlush)
-	ctx, start := l.flushing(), time.Now()
+	ctx, start := l.ctx, time.Now()
 	open := flush(ctx, batch)
 	if len(open) == 0 {
 		usual := c.usual.Load()

@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ func judge(err error) verdict {
 			return stalled
 		case pg.Code == "57014":
 			return cancelled
+		case pg.Code == "08P01" && (severity(pg) == "ERROR" || refusal(pg) != ""):
+			return down
 		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
 			return unknown
 		}
@@ -108,13 +111,11 @@ func (r *Runner) explain(err error) error {
 	}
 	switch {
 	case errors.As(err, &pg):
-		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: advice(pg.Code)})
-	case errors.Is(err, context.DeadlineExceeded):
-		// The deadline is the flush's and not the caller's, so the context's error is not
-		// wrapped.
-		if errors.As(err, new(unsent)) {
-			return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
-		}
+		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: cmp.Or(refusal(pg), advice(pg.Code))})
+	// In the next two it is not the caller's context that has ended, so its error is not wrapped.
+	case errors.As(err, new(unsent)) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: no answer within %v; see Options.StatementTimeout", sentinel, r.Timeout)
 	case strings.HasSuffix(err.Error(), "closed pool"):
 		return fmt.Errorf("%w: the pool is closed; close the store first, then the pool", sentinel)
@@ -135,7 +136,7 @@ func (r *Runner) looked(ctx context.Context, err error) error {
 	}
 	err = r.explain(err)
 	if errors.Is(err, store.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: the connection failed before the answer came", store.ErrUnavailable)
+		err = fmt.Errorf("%w%s", store.ErrUnavailable, strings.TrimPrefix(err.Error(), store.ErrUnknownOutcome.Error()))
 	}
 	return err
 }
@@ -171,7 +172,7 @@ func advice(code string) string {
 		return "another transaction holds the row: keep transactions that fill buckets short"
 	case code == "57014":
 		return "the server's statement_timeout passed, or an operator cancelled it"
-	case code == "26000":
+	case code == "26000", code == "42P05":
 		return "a pooler has given the connection another session: put default_query_exec_mode=exec into the " +
 			"connection string, or set max_prepared_statements above 0 in PgBouncer 1.21 or newer"
 	case code == "57P05":
@@ -184,6 +185,8 @@ func advice(code string) string {
 		return "the server has no connection left; make the pool smaller or use a pooler"
 	case strings.HasPrefix(code, "28"):
 		return "check the user and the password"
+	case code == "25P02":
+		return "a statement before it in the same transaction has failed; roll the transaction back"
 	case code == "40001":
 		return "run the whole transaction again"
 	case strings.HasPrefix(code, "57P"):
@@ -191,6 +194,29 @@ func advice(code string) string {
 	}
 	return ""
 }
+
+// refusals are the errors by which PgBouncer ends a connection before the server has applied anything
+// of the transaction. PgBouncer has one code for all its errors, also for a server that broke in
+// between, so the words tell them apart.
+var refusals = []struct{ words, advice string }{
+	{"statement pooling mode", "set pool_mode to transaction or session in PgBouncer: in statement mode it refuses transactions"},
+	{"query_wait_timeout", "all connections of PgBouncer to the server were busy: raise default_pool_size, or use a smaller pool"},
+	{"server login", "PgBouncer cannot log in to the server: see its log"},
+}
+
+// refusal returns the way out after a refusal of PgBouncer, or "".
+func refusal(pg *pgconn.PgError) string {
+	for _, r := range refusals {
+		if pg.Code == "08P01" && strings.Contains(pg.Message, r.words) {
+			return r.advice
+		}
+	}
+	return ""
+}
+
+// severity returns the severity of an error; old servers and poolers send it in the language of the
+// session only.
+func severity(pg *pgconn.PgError) string { return cmp.Or(pg.SeverityUnlocalized, pg.Severity) }
 
 // serverError is the server's error without its detail, hint and context, which can quote a
 // row.

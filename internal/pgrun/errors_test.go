@@ -25,6 +25,11 @@ func coded(code string) error {
 	return &pgconn.PgError{Code: code, Message: "the server's words", Detail: "Key (key)=(secret) already exists."}
 }
 
+// fatal is an error by which PgBouncer ends a connection.
+func fatal(message string) error {
+	return &pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: message}
+}
+
 func TestErrors(t *testing.T) {
 	r := &Runner{server: &server{Options: Options{Timeout: time.Second}}}
 	for _, c := range []struct {
@@ -59,6 +64,21 @@ func TestErrors(t *testing.T) {
 		{"conn closed", "the driver says so of statements that were sent, too", safe{"conn closed"}, unknown, "closed the connection"},
 		{"end of the stream", "the answer is missing", io.ErrUnexpectedEOF, unknown, "closed the connection"},
 		{"timeout", "the answer is missing", fmt.Errorf("read: %w", context.DeadlineExceeded), unknown, "no answer within 1s"},
+		{"bound", "the answer is missing", context.Canceled, unknown, "no answer within 1s"},
+		{
+			"statement pooling", "the pooler ends the connection within the transaction",
+			fatal("transaction blocks not allowed in statement pooling mode"), down, "set pool_mode to transaction",
+		},
+		{"busy pooler", "the statement has not reached the server", fatal("query_wait_timeout"), down, "default_pool_size"},
+		{
+			"pooler without a server", "the statement has not reached the server",
+			fatal("server login has been failing, try again later (server_login_retry)"), down, "cannot log in",
+		},
+		{"pooler lost its server", "the statement was sent", fatal("server conn crashed?"), unknown, "08P01"},
+		{"malformed", "the server refuses the statement", &pgconn.PgError{Code: "08P01", Severity: "ERROR"}, down, "08P01"},
+		{"aborted", "a statement before it failed", coded("25P02"), refused, "roll the transaction back"},
+		{"prepared twice", "behind a pooler", coded("42P05"), down, "default_query_exec_mode=exec"},
+		{"standby", "a fail-over can lose the commit", errUnsynced, unknown, "standby was cancelled"},
 		{"another error", "it may come from anywhere", errors.New("boom"), unknown, "boom"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

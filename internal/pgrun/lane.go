@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +20,27 @@ type Lane struct {
 	wait  time.Duration // the lock_timeout of the flush
 	own   time.Duration // the lock_timeout of the connection's session; 0 for none
 	stuck *stuck        // nil for the lane that serves the requests for stuck rows
-	watchdog
+
+	mu  sync.Mutex      // guards changes of ctx
+	ctx context.Context // of the flush
+	end context.CancelFunc
+
+	deadline context.Context // the parent of ctx; see begin
+	since    time.Time       // when deadline was made
+}
+
+// begin makes the context of the next flush, which ends after the runner's timeout, or up to an
+// eighth of it earlier. A timer for each flush would cost a lone caller some microseconds, because
+// the runtime wakes a thread to look at it. So flushes that begin at about the same time share one.
+func (l *Lane) begin() {
+	if now := time.Now(); l.deadline == nil || now.Sub(l.since) > l.r.Timeout/8 {
+		deadline, cancel := context.WithTimeout(context.Background(), l.r.Timeout)
+		context.AfterFunc(deadline, cancel)
+		l.deadline, l.since = deadline, now
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ctx, l.end = context.WithCancel(l.deadline)
 }
 
 // Attempt calls f with the lane's connection, on which f sends one statement or one
@@ -64,11 +85,15 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// use calls f with the connection and ends a transaction that f left open: the pool would close
-// the connection. It closes a connection to a server that is read-only, since the next may go
+// use calls f with the connection, and fails where a commit of f has not waited for its standby. It
+// ends a transaction that f left open: the pool would close the connection. It closes a connection to a server that is read-only, since the next may go
 // to another server.
 func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
+	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
 	err := f(conn)
+	if take(conn.Conn().PgConn(), unsyncedKey) {
+		err = errUnsynced
+	}
 	if rerr := Rollback(ctx, conn); err == nil {
 		err = rerr
 	}
@@ -125,14 +150,22 @@ func (l *Lane) SetAside(name string) error {
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.
 func (l *Lane) acquire() error {
-	l.start()
-	err := l.connect()
-	if err != nil {
-		l.stop()
+	l.begin()
+	if err := l.connect(); err != nil {
+		l.end()
 		return err
 	}
-	l.r.measure(l.flushing(), l.conn)
+	l.r.measure(l.ctx, l.conn)
 	return nil
+}
+
+// cut ends the flush in flight at once.
+func (l *Lane) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		l.end()
+	}
 }
 
 // connect takes a connection where the lane has none, or one that has broken.
@@ -141,15 +174,13 @@ func (l *Lane) connect() error {
 		return nil
 	}
 	l.disconnect()
-	ctx := l.acquiring()
-	conn, err := l.r.pool.Acquire(ctx)
+	conn, err := l.r.acquire(l.ctx)
 	switch {
 	case err == nil:
 		l.conn = conn
-		l.watch(conn.Conn().PgConn().Conn())
-		l.own = ownWait(l.flushing(), conn.Conn())
+		l.own = ownWait(l.ctx, conn.Conn())
 		return nil
-	case ctx.Err() != nil:
+	case l.ctx.Err() != nil:
 		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size",
 			store.ErrUnavailable, l.r.Timeout)
 	}
@@ -159,13 +190,12 @@ func (l *Lane) connect() error {
 // release gives the connection back when the flush is done.
 func (l *Lane) release() {
 	l.disconnect()
-	l.stop()
+	l.end()
 }
 
 func (l *Lane) disconnect() {
 	if l.conn != nil {
-		l.unwatch()
-		l.conn.Release()
+		l.r.giveBack(l.conn, l.ctx.Err() == context.DeadlineExceeded)
 		l.conn = nil
 	}
 }

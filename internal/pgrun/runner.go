@@ -65,6 +65,9 @@ type server struct {
 	// not READ COMMITTED, so each statement must ask for READ COMMITTED.
 	explicit atomic.Bool
 
+	start time.Time    // of the clock of heard
+	heard atomic.Int64 // when a connection was last given back
+
 	growth growth
 
 	beginBounded string // see the function
@@ -80,7 +83,7 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 		return nil, errors.New("the pool is nil; make one with pgxpool.New")
 	}
 	s := &server{
-		Options: o, pool: pool, growth: growth{pages: o.Pages, resized: o.Resized, start: time.Now()},
+		Options: o, pool: pool, start: time.Now(), growth: growth{pages: o.Pages, resized: o.Resized, start: time.Now()},
 		beginBounded: beginBounded(o.Timeout),
 	}
 	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil

@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -32,8 +33,7 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			l := &Lane{r: r, wait: 50 * time.Millisecond, watchdog: newWatchdog(r.Timeout)}
-			defer l.close()
+			l := &Lane{r: r, wait: 50 * time.Millisecond}
 			if err := l.acquire(); err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 			if got := *l.LockTimeout(); got != c.lane {
 				t.Errorf("lock_timeout of a flush is %s ms, want %s", got, c.lane)
 			}
-			err = r.Look(t.Context(), "test", func(conn *pgxpool.Conn) error {
+			err = r.Look(t.Context(), "test", func(_ context.Context, conn *pgxpool.Conn) error {
 				if got := *r.LockTimeout(t.Context(), conn); got != c.lone {
 					t.Errorf("lock_timeout of a lone statement is %s ms, want %s", got, c.lone)
 				}
@@ -58,7 +58,7 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 // shows that a connection is asked once only.
 func TestLockTimeoutIsAskedOnce(t *testing.T) {
 	r := runner(t, 1, Options{})
-	err := r.Look(t.Context(), "test", func(conn *pgxpool.Conn) error {
+	err := r.Look(t.Context(), "test", func(_ context.Context, conn *pgxpool.Conn) error {
 		before := *r.LockTimeout(t.Context(), conn)
 		if _, err := conn.Exec(t.Context(), "SET lock_timeout = 3"); err != nil {
 			return err

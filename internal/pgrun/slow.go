@@ -60,7 +60,7 @@ func (c *Combiner[Q, A]) awaitRows() error {
 		if err := l.acquire(); err != nil {
 			return err
 		}
-		held, _, err := c.probe(l.flushing(), l, names, true)
+		held, _, err := c.probe(l.ctx, l, names, true)
 		l.release()
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (c *Combiner[Q, A]) flushSlow(flush Flush[Q, A], batch Batch[Q, A]) {
 	l := c.lanes[len(c.lanes)-1]
 	l.wait = leastWait
 	stalls := 0
-	c.sendApart(l.flushing(), l, flush, batch, &stalls)
+	c.sendApart(l.ctx, l, flush, batch, &stalls)
 }
 
 // mostStalls is how many statements of one flush of the slow lane may stall. They then take half of

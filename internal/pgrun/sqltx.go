@@ -40,11 +40,14 @@ type sqlTx struct {
 // isPgx, as the first argument of a statement, finds out whether pgx sends the statement, without a
 // statement of its own: pgx calls RewriteQuery. Other drivers have no such argument. For them,
 // package sql asks for the Value, before anything is sent.
-type isPgx struct{ known bool }
+type isPgx struct {
+	known bool
+	conn  *pgconn.PgConn
+}
 
 // RewriteQuery changes nothing. It implements [pgx.QueryRewriter].
-func (p *isPgx) RewriteQuery(_ context.Context, _ *pgx.Conn, sql string, args []any) (string, []any, error) {
-	p.known = true
+func (p *isPgx) RewriteQuery(_ context.Context, c *pgx.Conn, sql string, args []any) (string, []any, error) {
+	p.known, p.conn = true, c.PgConn()
 	return sql, args, nil
 }
 

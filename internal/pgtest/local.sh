@@ -13,6 +13,12 @@ stop() {
 }
 while read -r word signal; do
     case $word in
+    follow)
+        # $signal is the port of the primary. $bin may hold links to some of the programs only.
+        "$(dirname "$(readlink -f "$bin/postgres")")/pg_basebackup" -D "$dir/data" -h 127.0.0.1 -p "$signal" -U postgres -R -c fast --no-sync \
+            >>"$dir/log" 2>&1 </dev/null
+        echo "follow $?"
+        ;;
     init)
         "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --no-locale --no-sync --no-instructions \
             >>"$dir/log" 2>&1 </dev/null

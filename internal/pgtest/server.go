@@ -48,6 +48,19 @@ func NewServer(t testing.TB, conf ...string) *Server {
 	skipShort(t)
 	count(t)
 	s, err := Launch(conf...)
+	return closeAfter(t, s, err)
+}
+
+// NewStandby starts a standby of s for t alone and closes it at the end of t. It follows s by
+// streaming replication. A server in Docker has no standby.
+func (s *Server) NewStandby(t testing.TB, conf ...string) *Server {
+	t.Helper()
+	standby, err := launch(fmt.Sprint("follow ", s.port), conf)
+	return closeAfter(t, standby, err)
+}
+
+func closeAfter(t testing.TB, s *Server, err error) *Server {
+	t.Helper()
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
@@ -61,7 +74,10 @@ func NewServer(t testing.TB, conf ...string) *Server {
 
 // Launch starts a server for callers that have no testing.TB. The server ends with Close, or with
 // this process.
-func Launch(conf ...string) (*Server, error) {
+func Launch(conf ...string) (*Server, error) { return launch("init", conf) }
+
+// launch starts a server whose data the command of local.sh makes.
+func launch(command string, conf []string) (*Server, error) {
 	bin := findBinaries(exec.LookPath, places)
 	docker := bin == "" && findDocker()
 	if bin == "" && !docker {
@@ -83,7 +99,7 @@ func Launch(conf ...string) (*Server, error) {
 		if docker {
 			err = s.initDocker()
 		} else {
-			err = s.initLocal(bin)
+			err = s.initLocal(bin, command)
 		}
 		if err == nil {
 			if err = s.Start(); err == nil {
@@ -98,7 +114,7 @@ func Launch(conf ...string) (*Server, error) {
 	}
 }
 
-func (s *Server) initLocal(bin string) error {
+func (s *Server) initLocal(bin, command string) error {
 	dir, err := os.MkdirTemp(serverDir(os.TempDir(), os.Geteuid() == 0), "brim-pg-")
 	if err != nil {
 		return err
@@ -108,7 +124,7 @@ func (s *Server) initLocal(bin string) error {
 	if s.super, err = supervisor.Start(localScript, prepare, dir, bin); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	return s.explain(s.super.Ask("init", 2*time.Minute))
+	return s.explain(s.super.Ask(command, 2*time.Minute))
 }
 
 // serverDir returns the directory in which a server's own directory is made: tmp, or /tmp if tmp

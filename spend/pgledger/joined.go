@@ -33,7 +33,7 @@ func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
 
 func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	own := make([]error, len(jobs))
-	err := j.l.run.Within(ctx, j.tx, "decide", func() error {
+	err := j.l.run.Within(ctx, j.tx, "decide", func(ctx context.Context) error {
 		errs, err := j.l.newBatch(j.tx, false).decide(ctx, jobs)
 		copy(own, errs)
 		if isDuplicate(err) {
@@ -50,7 +50,7 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 
 func (j *joined) View(ctx context.Context, job *ledger.Job) error {
 	var own error
-	err := j.l.run.Within(ctx, j.tx, "view", func() (err error) {
+	err := j.l.run.Within(ctx, j.tx, "view", func(ctx context.Context) (err error) {
 		own, err = j.l.newBatch(j.tx, false).view(ctx, job)
 		return err
 	})
@@ -60,7 +60,7 @@ func (j *joined) View(ctx context.Context, job *ledger.Job) error {
 func (j *joined) History(
 	ctx context.Context, account string, before ledger.Position, limit int,
 ) (list []ledger.Entry, err error) {
-	err = j.l.run.Within(ctx, j.tx, "history", func() (err error) {
+	err = j.l.run.Within(ctx, j.tx, "history", func(ctx context.Context) (err error) {
 		list, err = j.l.history(ctx, j.tx, account, before, limit)
 		return err
 	})
@@ -68,7 +68,7 @@ func (j *joined) History(
 }
 
 func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = j.l.run.Within(ctx, j.tx, "accounts", func() (err error) {
+	err = j.l.run.Within(ctx, j.tx, "accounts", func(ctx context.Context) (err error) {
 		list, err = j.l.accounts(ctx, j.tx, prefix, after, limit)
 		return err
 	})
@@ -76,7 +76,7 @@ func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) 
 }
 
 func (j *joined) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	err = j.l.run.Within(ctx, j.tx, "prune", func() (err error) {
+	err = j.l.run.Within(ctx, j.tx, "prune", func(ctx context.Context) (err error) {
 		removed, err = j.l.prune(ctx, j.tx, prefix, before)
 		return err
 	})

@@ -130,7 +130,7 @@ func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
 // View runs a job on one state of the database. See [ledger.Ledger].
 func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 	var own error
-	err := l.run.Look(ctx, "view", func(conn *pgxpool.Conn) (err error) {
+	err := l.run.Look(ctx, "view", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		own, err = l.newBatch(conn, true).view(ctx, job)
 		return err
 	})
@@ -141,7 +141,7 @@ func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 func (l *Ledger) History(
 	ctx context.Context, account string, before ledger.Position, limit int,
 ) (list []ledger.Entry, err error) {
-	err = l.run.Look(ctx, "history", func(conn *pgxpool.Conn) (err error) {
+	err = l.run.Look(ctx, "history", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		list, err = l.history(ctx, conn, account, before, limit)
 		return err
 	})
@@ -150,7 +150,7 @@ func (l *Ledger) History(
 
 // Accounts lists accounts. See [ledger.Ledger].
 func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = l.run.Look(ctx, "accounts", func(conn *pgxpool.Conn) (err error) {
+	err = l.run.Look(ctx, "accounts", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		list, err = l.accounts(ctx, conn, prefix, after, limit)
 		return err
 	})
@@ -159,7 +159,7 @@ func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) 
 
 // PruneRequests forgets requests, in one statement. See [ledger.Ledger].
 func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	err = l.run.Change(ctx, "prune", func(conn *pgxpool.Conn) (err error) {
+	err = l.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 		removed, err = l.prune(ctx, conn, prefix, before)
 		return err
 	})

@@ -130,17 +130,8 @@ func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
 		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
 		return err
 	}
-	rows, err := b.q.Query(b.ctx, sql, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	_, err := pgrun.Read(b.ctx, b.q, sql, args, each)
+	return err
 }
 
 func (b *batch) scanOwners(rows pgx.Rows) error {

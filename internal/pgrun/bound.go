@@ -1,0 +1,99 @@
+package pgrun
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// bound is the context of a call under its caller's context. It also ends when the server has sent
+// nothing for the runner's timeout: each round trip of a call has that time, and so has each part of
+// a long answer.
+type bound struct {
+	context.Context
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+// bounded returns a bound that counts from now, and the function that releases it.
+func (r *Runner) bounded(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bound{Context: ctx, timer: time.AfterFunc(r.Timeout, cancel), timeout: r.Timeout}
+	return b, func() {
+		b.timer.Stop()
+		cancel()
+	}
+}
+
+// answered tells the bound of a call that the server has sent something. Other contexts keep their
+// deadlines.
+func answered(ctx context.Context) {
+	if b, ok := ctx.(*bound); ok {
+		b.timer.Reset(b.timeout)
+	}
+}
+
+// unanswerable tells the bound of a call that the server is not asked anything before [answered].
+func unanswerable(ctx context.Context) {
+	if b, ok := ctx.(*bound); ok {
+		b.timer.Stop()
+	}
+}
+
+// rowsPerAnswer is how many rows of an answer count as a sign of life of the server.
+const rowsPerAnswer = 256
+
+// fresh is how long a connection may be idle before the pool pings it; see pgxpool.Config.ShouldPing.
+const fresh = time.Second
+
+// acquire takes a connection of the pool, and waits at most for the runner's timeout.
+//
+// The pool pings a connection that was idle, for as long as the context lasts. If the server has
+// hung, a ping takes all the time that it is given. So acquire gives the pool a third of the time
+// for its idle connections. Then it has the pool close them, since they share the server, and
+// the pool connects anew: with a connect_timeout of a third, it reaches a second host.
+func (r *Runner) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if time.Duration(r.heard.Load()) > time.Since(r.start)-fresh {
+		return r.acquireWithin(ctx, r.Timeout) // the pool gives out the connection that was used last
+	}
+	wait := r.Timeout
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end))
+	}
+	if r.pool.Stat().IdleConns() > 0 {
+		conn, err := r.acquireWithin(ctx, wait/3)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return conn, err
+		}
+		r.pool.Reset()
+		wait -= wait / 3
+	}
+	return r.acquireWithin(ctx, wait)
+}
+
+func (r *Runner) acquireWithin(ctx context.Context, wait time.Duration) (*pgxpool.Conn, error) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > wait {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	return r.pool.Acquire(ctx)
+}
+
+// giveBack gives a connection back to the pool. If late is set, the bound of a statement has ended.
+// The driver then tells the server to cancel the statement, and gives up after 15 s. The pool would
+// keep the place of the connection for so long, so giveBack takes the connection out of the pool.
+// Connections that were made before the server hung are of no use either, so the pool closes them.
+func (r *Runner) giveBack(conn *pgxpool.Conn, late bool) {
+	if late && conn.Conn().IsClosed() {
+		conn.Hijack()
+		r.pool.Reset()
+		return
+	}
+	if !conn.Conn().IsClosed() {
+		r.heard.Store(int64(time.Since(r.start)))
+	}
+	conn.Release()
+}

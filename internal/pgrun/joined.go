@@ -1,0 +1,75 @@
+package pgrun
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Within calls f, which sends statements in tx, a transaction that belongs to the application: a
+// [pgx.Tx], or the Queryer of [OverSQL].
+// Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
+func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(context.Context) error) error {
+	err := r.Ready(ctx)
+	switch {
+	case tx == nil:
+		err = store.ErrClosed
+	case err == nil:
+		bounded, release := r.bounded(ctx)
+		defer release()
+		r.measure(bounded, tx)
+		if err = bounded.Err(); err == nil {
+			err = f(bounded)
+		}
+		err = firstCause(tx, r.looked(ctx, err))
+	}
+	return r.Wrap(op, err)
+}
+
+// causeKey is the key, in the custom data of a connection, of the first error of a transaction.
+const causeKey = "brim.cause"
+
+// cause is the error by which a transaction of the application has failed.
+type cause struct {
+	tx  any // its identity: a connection has one transaction after another
+	err error
+}
+
+// firstCause remembers an error that has failed the transaction. After it, the server refuses every
+// statement without a reason; firstCause adds the remembered error to such a refusal.
+func firstCause(tx Queryer, err error) error {
+	if err == nil {
+		return nil
+	}
+	conn, id := identity(tx)
+	if conn == nil {
+		return err
+	}
+	first, known := conn.CustomData()[causeKey].(cause)
+	switch {
+	case !IsCode(err, "25P02") && conn.TxStatus() == 'E':
+		conn.CustomData()[causeKey] = cause{id, err}
+	case known && IsCode(err, "25P02") && reflect.ValueOf(first.tx).Comparable() && first.tx == id:
+		return fmt.Errorf("%w; it failed with: %w", err, first.err)
+	}
+	return err
+}
+
+// identity returns the connection of a transaction of the application, if it is known, and a value
+// that no other transaction has.
+func identity(tx Queryer) (*pgconn.PgConn, any) {
+	switch t := tx.(type) {
+	case pgx.Tx:
+		if c := t.Conn(); c != nil {
+			return c.PgConn(), t
+		}
+	case *sqlTx:
+		return t.driver.conn, t.tx
+	}
+	return nil, nil
+}
