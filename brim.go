@@ -123,6 +123,9 @@ func Over(capacity float64, period time.Duration) Limit { return store.Over(capa
 // If rate or maxWait is not positive, the limit is invalid, and every call with the limit
 // returns [ErrInvalidLimit].
 func Smooth(rate float64, maxWait time.Duration) Limit {
+	if maxWait <= 0 {
+		return Limit{} // a capacity of 0 alone would be valid
+	}
 	return Limit{Capacity: rate * maxWait.Seconds(), LeakRate: rate}
 }
 

@@ -183,7 +183,7 @@ func TestInvalid(t *testing.T) {
 			"amount lost in rounding", "capacity plus amount equals capacity", limit(big, 1), 0.5,
 			brim.ErrInvalidAmount,
 		},
-		{"capacity is zero", "no amount ever fits", limit(0, 1), 1, brim.ErrInvalidLimit},
+		{"no limit", "somebody forgot it; Nobody is another limit", limit(0, 0), 1, brim.ErrInvalidLimit},
 		{"capacity is negative", "no amount ever fits", limit(-1, 1), 1, brim.ErrInvalidLimit},
 		{"capacity is NaN", "every comparison with NaN is false", limit(nan, 1), 1, brim.ErrInvalidLimit},
 		{"capacity is infinite", "the error names the limit, not the amount", limit(inf, 1), 1, brim.ErrInvalidLimit},

@@ -76,7 +76,7 @@ func TestMethods(t *testing.T) {
 			name: "Drain", why: "units given back make room",
 			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 7)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
-			want:  brim.State{Level: 4, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
+			want:  brim.State{Level: 4, Drained: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name: "Drain below empty", why: "a drain of an empty bucket is accepted and gives no credit",
@@ -270,7 +270,7 @@ func TestDo(t *testing.T) {
 		},
 		{
 			name: "held units take up the room", limit: tens, held: 4, n: 7, wait: brim.Never,
-			text: "it can never fit; the bucket takes 6 units at most",
+			text: "no leak makes the room; 4 of 10 units are held until somebody releases them",
 		},
 		{
 			name: "no leak", limit: brim.Limit{Capacity: 10}, before: 4, n: 7, wait: brim.Never,

@@ -201,7 +201,7 @@ func TestCheckTimeout(t *testing.T) {
 		{"deep, with MaxWait", brim.Smooth(5, 10*time.Second), time.Second, 2 * time.Second, ""},
 		{"MaxWait too long", brim.Smooth(5, 10*time.Second), 3 * time.Second, 2 * time.Second, "up to 3s long"},
 		{"no leak", brim.Limit{Capacity: 5}, 0, time.Hour, "leak rate is 0"},
-		{"no limit", brim.Limit{}, 0, time.Hour, "capacity is 0"},
+		{"no limit", brim.Limit{}, 0, time.Hour, "the limit is not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := shaper(t, nil, test.maxWait).CheckTimeout(test.limit, test.timeout)

@@ -36,7 +36,7 @@ func TestFrameOfAFlush(t *testing.T) {
 		highest  int64
 	}{
 		{"the store's own clock", true, now},
-		{"an injected clock, whose time counts for nothing in another run", false, 0},
+		{"an injected clock, whose time counts for nothing in another run", false, math.MinInt64},
 	} {
 		keys, highest, err := collectChanges(v.appendChanges(nil, now, c.ownClock))
 		if err != nil || highest != c.highest {

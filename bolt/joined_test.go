@@ -155,7 +155,7 @@ func TestWithAfterAnError(t *testing.T) {
 	db := openApp(t)
 	s := newOver(t, db, nil)
 	ctx := t.Context()
-	tooMuch := store.Op{Bucket: steady.For("k"), Hold: -1}
+	tooMuch := store.Op{Bucket: steady.For("k"), Hold: -2}
 	err := db.Update(func(tx *bbolt.Tx) error {
 		j := s.With(tx)
 		fillup(t, j, "k", 1)
@@ -181,7 +181,7 @@ func TestWithAfterAnError(t *testing.T) {
 		_, err = j.Read(ctx, steady.For("k"))
 		failsWith(t, err, store.ErrCorrupt, "bolt: read: ")
 		_, err = paging.All(ctx, j, "")
-		failsWith(t, err, store.ErrCorrupt, "bolt: scan: ")
+		failsWith(t, err, store.ErrCorrupt, "bolt: visit: ")
 		if n, err := j.Prune(ctx); n != 0 || err != nil {
 			t.Errorf("prune: %d, %v; want it to pass over the damage", n, err)
 		}
@@ -209,7 +209,7 @@ func TestWithReadOnly(t *testing.T) {
 		}
 		for _, c := range callsOf(j) {
 			switch c.name {
-			case "read", "read of no buckets", "scan", "apply of no transactions":
+			case "read", "read of no buckets", "visit", "size", "apply of no transactions":
 			default:
 				t.Run(c.name, func(t *testing.T) { c.refuses(t, t.Context(), berrors.ErrTxNotWritable, "writable transaction") })
 			}
@@ -232,7 +232,7 @@ func TestUpdateThatCannotWrite(t *testing.T) {
 		fillup(t, j, "k", 1)
 		fillup(t, j, "", 1) // no caller may use this key: bbolt cannot store it
 		_, err := paging.All(ctx, j, "")
-		failsWith(t, err, berrors.ErrKeyRequired, "bolt: scan: ")
+		failsWith(t, err, berrors.ErrKeyRequired, "bolt: visit: ")
 		n, err := j.Prune(ctx)
 		failsWith(t, err, berrors.ErrKeyRequired, "bolt: prune: ")
 		if n != 0 {

@@ -119,7 +119,7 @@ func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store,
 		clock: clock.New(clock.Options{
 			Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger,
 		}),
-		seed:    maphash.MakeSeed(),
+		seed: maphash.MakeSeed(),
 	}
 	s.view = *s.newView()
 	if err := s.recover(journaled, highest); err != nil {

@@ -83,7 +83,7 @@ func TestRelaxedCallsInFlightAtClose(t *testing.T) {
 			return err
 		},
 		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
-		"scan": func(ctx context.Context, r *Relaxed) error {
+		"visit": func(ctx context.Context, r *Relaxed) error {
 			_, err := paging.All(ctx, r, "")
 			return err
 		},

@@ -281,7 +281,10 @@ func TestEndsAllotment(t *testing.T) {
 func TestAnotherLimitComesLast(t *testing.T) {
 	for _, call := range []func(context.Context, store.Store, store.Op) error{
 		func(ctx context.Context, s store.Store, op store.Op) error { _, err := s.Fill(ctx, op); return err },
-		func(ctx context.Context, s store.Store, op store.Op) error { _, err := s.Apply(ctx, store.Txn{op}); return err },
+		func(ctx context.Context, s store.Store, op store.Op) error {
+			_, err := s.Apply(ctx, store.Txn{op})
+			return err
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			clock := newManual()

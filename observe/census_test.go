@@ -15,6 +15,8 @@ import (
 // sizeless is a store that does not tell its size.
 type sizeless struct{ store.Store }
 
+func (sizeless) Size(context.Context) (int64, error) { return 0, errors.ErrUnsupported }
+
 // listed is a store whose listing ends with an error.
 type listed struct {
 	store.Store
@@ -45,7 +47,7 @@ func TestCensus(t *testing.T) {
 	}{
 		{name: "memory", store: m, sized: true},
 		{name: "a store without a size", store: sizeless{m}},
-		{name: "damaged buckets", store: listed{m, store.ErrCorrupt}},
+		{name: "damaged buckets", store: listed{m, store.ErrCorrupt}, sized: true},
 		{name: "a store that is away", store: listed{m, store.ErrUnavailable}, err: store.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {

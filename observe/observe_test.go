@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
@@ -146,9 +145,6 @@ func TestHooks(t *testing.T) {
 		}},
 		{"delete", func(ctx context.Context, s store.Store) error { return s.Delete(ctx, "a", "b", "c") }, []string{
 			"start delete 3", "end delete delete: 1s, failed 0, error <nil>",
-		}},
-		{"scan", func(ctx context.Context, s store.Store) error { _, err := paging.All(ctx, s, "p"); return err }, []string{
-			"start scan 7", "end scan scan: 1s, failed 0, error <nil>",
 		}},
 		{"ask", func(ctx context.Context, s store.Store) error {
 			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 4, Mode: store.Ask})

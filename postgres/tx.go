@@ -22,8 +22,8 @@ import (
 // several buckets by several calls can deadlock if they do so in different orders. One
 // [store.Store.Apply], or TryFillupAll, cannot.
 //
-// Options.StatementTimeout bounds each call, and not the transaction. A call that it cuts off ends the
-// transaction. Set idle_in_transaction_session_timeout, so that the server ends the transaction if the
+// One and a half times Options.StatementTimeout bounds each call, and not the transaction. A call that
+// is cut off ends the transaction. Set idle_in_transaction_session_timeout, so that the server ends the transaction if the
 // client stops. The caller's COMMIT can succeed with a warning that it has not waited for a
 // synchronous standby; [WatchCommits] does not see it.
 //

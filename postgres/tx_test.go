@@ -413,17 +413,17 @@ func TestFirstCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background())
+	defer func() { _ = tx.Rollback(context.Background()) }()
 	sqlTx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sqlTx.Rollback()
+	defer func() { _ = sqlTx.Rollback() }()
 	other, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Rollback(context.Background())
+	defer func() { _ = other.Rollback(context.Background()) }()
 	for name, within := range map[string]func() store.Store{
 		"With":    func() store.Store { return s.With(tx) },
 		"WithSQL": func() store.Store { return s.WithSQL(sqlTx) },

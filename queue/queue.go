@@ -92,9 +92,9 @@ func New[T any](limit store.Limit, release func(ctx context.Context, item T), o 
 	if err := limit.Validate(); err != nil {
 		return nil, err
 	}
-	if limit.LeakRate == 0 {
-		return nil, fmt.Errorf("queue: %w: leak rate is 0, so no second item would be released; use a positive one",
-			store.ErrInvalidLimit)
+	if limit.LeakRate == 0 || limit.Capacity == 0 {
+		return nil, fmt.Errorf("queue: %w: capacity %v and leak rate %v release no second item; use positive ones",
+			store.ErrInvalidLimit, limit.Capacity, limit.LeakRate)
 	}
 	if release == nil {
 		return nil, errors.New("queue: release is nil; pass the function that takes the items")

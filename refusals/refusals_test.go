@@ -473,27 +473,33 @@ func TestOtherRates(t *testing.T) {
 				{Bucket: fast, Amount: 10},
 				{Bucket: fast, Amount: 10},
 				{Bucket: slow, Amount: 9},
-			}, 4,
+			},
+			4,
 		},
 		{
 			"more than the capacity", "it settles nothing, so the next amount under its limit does",
-			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 10}, {Bucket: fast, Amount: 8}}, 4,
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 11}, {Bucket: fast, Amount: 10}, {Bucket: fast, Amount: 8}},
+			4,
 		},
 		{
 			"back and forth", "callers with two rates take turns, as in a deploy",
-			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 5}}, 5,
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10}, {Bucket: slow, Amount: 5}},
+			5,
 		},
 		{
 			"without a limit", "the limit last written holds, and the drain makes room",
-			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: zero, Amount: -4, Mode: store.Always}, {Bucket: slow, Amount: 7}}, 3,
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: zero, Amount: -4, Mode: store.Always}, {Bucket: slow, Amount: 7}},
+			3,
 		},
 		{
 			"a question", "it answers as if the bucket had settled, and settles nothing",
-			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10, Mode: store.Ask}, {Bucket: slow, Amount: 3}, {Bucket: fast, Amount: 9}}, 3,
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: fast, Amount: 10, Mode: store.Ask}, {Bucket: slow, Amount: 3}, {Bucket: fast, Amount: 9}},
+			3,
 		},
 		{
 			"a hold of the same amount", "a hold has its own rounding",
-			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: slow, Hold: 9}}, 1,
+			[]store.Op{{Bucket: slow, Amount: 10}, {Bucket: slow, Amount: 9}, {Bucket: slow, Hold: 9}},
+			1,
 		},
 	} {
 		clock := newManual()

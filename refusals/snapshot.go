@@ -31,7 +31,7 @@ type snapshot struct {
 	longKey     string // the key, if it is too long for shortKey
 	provisional bool   // no caller was refused amount; the last accepted fill asked for it
 	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
-	// leak rate that was last written, which may be another than that of rec.
+	// leak rate that was last written, which may be another than that of rec: nothing is refused by it.
 	unsettled bool
 	_         [8]byte
 	pending   // guarded by the set's mutex
@@ -125,7 +125,7 @@ func nanoseconds(d time.Duration) int64 { return int64(d) }
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
 	n := op.Amount + op.Hold
-	if elapsed < 0 || (elapsed >= remember || e.unsettled) && n <= op.Capacity {
+	if elapsed < 0 || e.unsettled || elapsed >= remember && n <= op.Capacity {
 		return false
 	}
 	clock := e.maxClock(elapsed)

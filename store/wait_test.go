@@ -116,7 +116,8 @@ func TestRefusalOfAnAmountThatFits(t *testing.T) {
 		{"a block for ever", record(0, MaxTime), Op{Bucket: limit.For("k"), Amount: 3}, noon, Never},
 		{
 			"time since the last write leaks at the rate last written", record(9, 0),
-			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6}, at(2), 1500 * time.Millisecond,
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6},
+			at(2), 1500 * time.Millisecond,
 		},
 	} {
 		if got := c.r.Refusal(&c.op, c.clock, DefaultMaxSkew).RetryAfter; got != c.want {

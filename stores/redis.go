@@ -96,7 +96,7 @@ func (t *target) single(server *url.URL) error {
 		return unreadable(err, server)
 	}
 	t.client = func(maxConns int) redis.UniversalClient {
-		o := *o // the client writes into its options
+		o := *o                        // the client writes into its options
 		o.ContextTimeoutEnabled = true // the store's CallTimeout bounds each call, a new connection's greeting too
 		if maxConns > 0 {
 			o.PoolSize = min(maxConns, maxPool)

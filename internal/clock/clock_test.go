@@ -29,15 +29,18 @@ func TestClock(t *testing.T) {
 	}{
 		{
 			"right", "both clocks run alike",
-			[]step{{0, 0, 0}, {0, 1, 0}, {0, ms, 0}, {0, hour, 0}, {0, 1000 * hour, 0}}, "",
+			[]step{{0, 0, 0}, {0, 1, 0}, {0, ms, 0}, {0, hour, 0}, {0, 1000 * hour, 0}},
+			"",
 		},
 		{
 			"suspended for a night", "a budget of a day must not end eight hours late",
-			[]step{{0, hour, 0}, {8 * hour, ms, 0}, {0, hour, 0}}, "direction=forward by=8h0m0s",
+			[]step{{0, hour, 0}, {8 * hour, ms, 0}, {0, hour, 0}},
+			"direction=forward by=8h0m0s",
 		},
 		{
 			"suspended for MaxSkew", "a jump within MaxSkew needs no line in the log",
-			[]step{{0, hour, 0}, {maxSkew, ms, 0}, {0, hour, 0}}, "",
+			[]step{{0, hour, 0}, {maxSkew, ms, 0}, {0, hour, 0}},
+			"",
 		},
 		{
 			"set back", "the clock does not run back, and half of the time that passes catches up",
@@ -48,15 +51,18 @@ func TestClock(t *testing.T) {
 				{0, minute/2 - 2, 1},
 				{0, 2, 0},
 				{0, hour, 0},
-			}, "",
+			},
+			"",
 		},
 		{
 			"set back by MaxSkew", "stored times up to MaxSkew ahead are believed, so the clock need not run back",
-			[]step{{-maxSkew, ms, maxSkew}, {0, 2 * maxSkew, 0}}, "",
+			[]step{{-maxSkew, ms, maxSkew}, {0, 2 * maxSkew, 0}},
+			"",
 		},
 		{
 			"set back by more", "a bucket would stand still for too long",
-			[]step{{-maxSkew - time.Microsecond, ms, 0}, {0, hour, 0}}, "direction=back by=5m0.000001s",
+			[]step{{-maxSkew - time.Microsecond, ms, 0}, {0, hour, 0}},
+			"direction=back by=5m0.000001s",
 		},
 		{
 			"set back twice", "the distance of the moment counts, not the way to it",
@@ -65,27 +71,33 @@ func TestClock(t *testing.T) {
 				{0, 2 * minute, 2 * minute},
 				{-2 * minute, ms, 4*minute - ms/2},
 				{-2 * minute, ms, 0},
-			}, "direction=back by=5m59.999s",
+			},
+			"direction=back by=5m59.999s",
 		},
 		{
 			"set back and right again", "the wall clock is ahead of a clock that ran at half speed meanwhile",
-			[]step{{-minute, ms, minute}, {0, minute, minute / 2}, {minute, ms, 0}, {0, hour, 0}}, "",
+			[]step{{-minute, ms, minute}, {0, minute, minute / 2}, {minute, ms, 0}, {0, hour, 0}},
+			"",
 		},
 		{
 			"set back and less so", "the clock stays ahead of the wall clock, by less",
-			[]step{{-3 * minute, ms, 3 * minute}, {minute, ms, 2*minute - ms/2}, {0, 4 * minute, 0}}, "",
+			[]step{{-3 * minute, ms, 3 * minute}, {minute, ms, 2*minute - ms/2}, {0, 4 * minute, 0}},
+			"",
 		},
 		{
 			"within a millisecond", "the wall clock is not read more often",
-			[]step{{hour, ms - 1, -hour}, {0, 1, 0}}, "direction=forward by=1h0m0s",
+			[]step{{hour, ms - 1, -hour}, {0, 1, 0}},
+			"direction=forward by=1h0m0s",
 		},
 		{
 			"by a nanosecond", "wall clocks are finer than the readings of the clock",
-			[]step{{-1, ms, 1}, {0, 2, 0}, {1, ms, 0}}, "",
+			[]step{{-1, ms, 1}, {0, 2, 0}, {1, ms, 0}},
+			"",
 		},
 		{
 			"over centuries", "the distance is longer than the longest Duration",
-			[]step{{290 * 365 * 24 * hour, ms, 0}}, "direction=forward by=2540400h0m0s",
+			[]step{{290 * 365 * 24 * hour, ms, 0}},
+			"direction=forward by=2540400h0m0s",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // bound is the context of a call under its caller's context. It also ends when the server has sent
-// nothing for the runner's timeout: each round trip of a call has that time, and so has each part of
+// nothing for a time: each round trip of a call has that time, and so has each part of
 // a long answer.
 type bound struct {
 	context.Context
@@ -18,9 +18,9 @@ type bound struct {
 }
 
 // bounded returns a bound that counts from now, and the function that releases it.
-func (r *Runner) bounded(ctx context.Context) (context.Context, func()) {
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	b := &bound{Context: ctx, timer: time.AfterFunc(r.Timeout, cancel), timeout: r.Timeout}
+	b := &bound{Context: ctx, timer: time.AfterFunc(timeout, cancel), timeout: timeout}
 	return b, func() {
 		b.timer.Stop()
 		cancel()

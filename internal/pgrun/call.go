@@ -62,7 +62,7 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 	if err != nil {
 		return unsent{err}
 	}
-	ctx, release := r.bounded(caller)
+	ctx, release := bounded(caller, r.Timeout)
 	defer func() {
 		late := ctx.Err() != nil && caller.Err() == nil
 		release()
@@ -100,27 +100,27 @@ type ownError struct{ error }
 func (e ownError) Unwrap() error { return e.error }
 
 func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
-	return r.onConn(ctx, func(bounded context.Context, conn *pgxpool.Conn) error {
-		tx, err := conn.BeginTx(bounded, pgx.TxOptions{BeginQuery: r.beginBounded})
+	return r.onConn(ctx, func(bound context.Context, conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(bound, pgx.TxOptions{BeginQuery: r.beginBounded})
 		if err != nil {
 			return unsent{err}
 		}
 		// After a commit this does nothing. The context may be done by then, and the transaction
 		// must end all the same.
 		defer func() {
-			ctx, release := r.bounded(context.WithoutCancel(ctx))
+			ctx, release := bounded(context.WithoutCancel(ctx), r.Timeout)
 			defer release()
 			_ = tx.Rollback(ctx)
 		}()
-		unanswerable(bounded)
+		unanswerable(bound)
 		if err := fn(tx); err != nil {
 			return ownError{err}
 		}
 		if tx.Conn().IsClosed() {
 			return unsent{errGone} // no COMMIT can go out
 		}
-		answered(bounded)
-		return tx.Commit(bounded)
+		answered(bound)
+		return tx.Commit(bound)
 	})
 }
 

@@ -14,17 +14,21 @@ import (
 // Within calls f, which sends statements in tx, a transaction that belongs to the application: a
 // [pgx.Tx], or the Queryer of [OverSQL].
 // Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
+//
+// A call that its bound cuts off ends the transaction. So the bound is half as long again as that of
+// other calls: where a call outside of the transaction waits for it and it waits in turn, the call
+// outside gives up first.
 func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(context.Context) error) error {
 	err := r.Ready(ctx)
 	switch {
 	case tx == nil:
 		err = store.ErrClosed
 	case err == nil:
-		bounded, release := r.bounded(ctx)
+		bound, release := bounded(ctx, r.Timeout+r.Timeout/2)
 		defer release()
-		r.measure(bounded, tx)
-		if err = bounded.Err(); err == nil {
-			err = f(bounded)
+		r.measure(bound, tx)
+		if err = bound.Err(); err == nil {
+			err = f(bound)
 		}
 		err = firstCause(tx, r.looked(ctx, err))
 	}
