@@ -172,7 +172,7 @@ func grownInTurn(ctx context.Context, p plan, sizes []*grown) error {
 func (g *grown) passes(ctx context.Context) error {
 	start := time.Now()
 	visited := 0
-	err := store.Visit(ctx, g.store, "", func(store.Entry) bool { visited++; return true })
+	err := g.store.Visit(ctx, "", func(store.Entry) bool { visited++; return true })
 	g.Scan = time.Since(start).Seconds() * 1e3
 	if err != nil {
 		return err
