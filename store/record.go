@@ -179,10 +179,12 @@ func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, 
 		trial, try := *r, *op
 		try.Mode = IfFits
 		var would State
-		would, _, err = trial.Fill(&try, clock, maxSkew)
+		if would, _, err = trial.Fill(&try, clock, maxSkew); err != nil {
+			return State{}, 0, err
+		}
 		st = r.State(op.Limit, clock, maxSkew)
 		st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
-		return st, 0, err
+		return st, 0, nil
 	case Block:
 		effect = r.unskew(clock, maxSkew)
 		effect |= r.block(op, max(r.Time, clock))

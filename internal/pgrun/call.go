@@ -46,7 +46,7 @@ func (r *Runner) Change(ctx context.Context, op string, f func(context.Context, 
 // LockTimeout returns the lock_timeout of a statement on a connection under the context of its one
 // caller, which may wait for as long as a flush may last; see the fragment lock_timeout().
 func (r *Runner) LockTimeout(ctx context.Context, conn *pgxpool.Conn) *string {
-	return lockTimeoutOf(r.Timeout, ownWait(ctx, conn.Conn()))
+	return lockTimeoutOf(r.Timeout*3/4, ownWait(ctx, conn.Conn())) // the server answers before the call is cut off
 }
 
 // IdleTimeout returns the idle_in_transaction_session_timeout of the transactions of brim as the

@@ -38,11 +38,11 @@ var marks = map[Kind][]mark{
 const (
 	bits   = 4
 	base   = 1 << bits
-	digits = 13 // a level of so many digits is an exact float64
+	digits = 9 // a level of so many digits is an exact float64
 )
 
 // limit holds all digits and does not leak.
-var limit = store.Limit{Capacity: 1 << 52}
+var limit = store.Limit{Capacity: 1 << 36}
 
 // Buckets is the subject of any store.
 type Buckets struct {
