@@ -264,6 +264,7 @@ func TestCuts(t *testing.T) {
 	defer proxy.Close()
 	o, err := redis.ParseURL(proxy.URL())
 	must(t, err)
+	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(o)
 	defer client.Close()
 	armed = false
