@@ -106,7 +106,7 @@ var leaseDefects = []weave.Edit{
 var refusalsDefects = []weave.Edit{
 	{
 		File: "snapshot.go",
-		Old:  "if elapsed < 0 || elapsed >= remember && n <= op.Capacity {",
+		Old:  "if elapsed < 0 || e.unsettled || elapsed >= remember && n <= op.Capacity {",
 		New: "if elapsed < 0 || elapsed >= remember && n <= op.Capacity &&\n" +
 			"\t\t!weft.Defective(\"remembered beyond its time\") {",
 	},
