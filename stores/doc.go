@@ -21,9 +21,13 @@
 //	redis+cluster://...     a Redis Cluster, as [redis.ParseClusterURL] reads it
 //	redis+sentinel://...    a Redis that Sentinels watch, as [redis.ParseFailoverURL] reads it
 //
-// rediss+cluster:// and rediss+sentinel:// are the last two over TLS. Any other name that contains
-// "@" or "://" is an error, as is a known scheme without its slashes. Such a name is most likely a
-// mistyped URL, and a file of that name would show the password.
+// rediss+cluster:// and rediss+sentinel:// are the last two over TLS.
+//
+// A name that looks like an address or a connection string is never a file: it would hold limits
+// that nobody shares, and may show a password. Such a name has "@", "://", "=", "?", a space, a scheme
+// or a port, as "localhost:5432" has, or is a known scheme without its slashes. The error says so. A
+// path that begins with a directory, as "/" or "./", may have spaces, "=", "?" and colons. A file of any
+// name is file:NAME.
 //
 // In a cluster, each parameter addr=host:port adds a node to ask for the map of the cluster. With
 // Sentinels, host and addr are those of Sentinels, and master_name is required. User and password

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -102,11 +103,26 @@ func Parse(name string) (Place, error) {
 		return Place{kind: File, name: rest, target: &target{path: rest}}, nil
 	case hasColon && isURL:
 		return parseURL(scheme, name, read)
-	case strings.Contains(name, "://"), strings.Contains(name, "@"), strings.Contains(name, "password="):
+	case isAddress(name):
 		return Place{}, fmt.Errorf("%w: it looks like the address of a server, but its beginning is unknown; %s. "+
 			"A file of that name is file:NAME", ErrName, names)
 	}
 	return Place{kind: File, name: name, target: &target{path: name}}, nil
+}
+
+var (
+	// isPath matches the beginning of a path that nobody takes for an address: with a drive, or a
+	// directory.
+	isPath = regexp.MustCompile(`^([A-Za-z]:)?([/\\]|\.\.?[/\\])`)
+	// likeAddress matches a scheme, a port, and the marks of parameters and of a connection string.
+	likeAddress = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:|:[0-9]*(/|$)|[\s=?]`)
+)
+
+// isAddress reports whether a name is more likely an address or a connection string than a file.
+// Then a file of that name would hold limits that nobody shares, and may show a password.
+func isAddress(name string) bool {
+	return strings.Contains(name, "://") || strings.Contains(name, "@") || strings.Contains(name, "password=") ||
+		strings.HasPrefix(name, "//") || !isPath.MatchString(name) && likeAddress.MatchString(name)
 }
 
 // parseURL reads a name with a known scheme.

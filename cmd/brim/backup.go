@@ -33,7 +33,7 @@ Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim veri
 		Example: `  brim backup "limits-$(date +%F).db" --store limits.db`,
 		Args:    exactArgs("NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.with(cmd.Context(), opening{absent: fail}, func(s *opened, _ *brim.Limiter) error {
+			err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
 				if s.file == nil {
 					return usagef("%s has no file to back up; give a bbolt file", s.name)
 				}

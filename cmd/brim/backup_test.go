@@ -82,7 +82,7 @@ func TestBackupRefuses(t *testing.T) {
 	}
 	cli(t, "backup", "--store", path).want(t, exitUsage, "", "NEW is missing")
 	cli(t, "backup", other+"2", "--store", "memory:").want(t, exitUsage, "", "give a bbolt file")
-	cli(t, "backup", other+"2", "--store", filepath.Join(dir, "none.db")).want(t, exitUnavailable, "", "no such file")
+	cli(t, "backup", other+"2", "--store", filepath.Join(dir, "none.db")).want(t, exitAbsent, "", "no such file")
 	cli(t, "backup", filepath.Join(dir, "none", "new.db"), "--store", path).
 		want(t, exitUnavailable, "", "create the directory first")
 	damaged := bytes.ReplaceAll(sound, []byte("beta\x01"), []byte("bfta\x01"))

@@ -70,7 +70,7 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 	var rep *bench.Report
 	// The reference has a connection for every caller, up to a number beyond which no server is
 	// faster.
-	err := a.with(ctx, opening{conns: min(max(o.Callers, 4), 64)}, func(s *opened, _ *brim.Limiter) (err error) {
+	err := a.with(ctx, opening{create: true, conns: min(max(o.Callers, 4), 64)}, func(s *opened, _ *brim.Limiter) (err error) {
 		if reference && s.reference == nil {
 			return usagef("%s has no bare reference to compare it with; leave out --reference", s.name)
 		}

@@ -56,11 +56,8 @@ Exit status: 0.`,
 			}
 			return a.printBlocked(key, st)
 		}
-		absent := empty // without a limit there must be a bucket, and so a file
-		if limit.given() {
-			absent = create
-		}
-		return a.with(cmd.Context(), opening{absent: absent}, func(_ *opened, lim *brim.Limiter) error {
+		// Without a limit there must be a bucket, and so a file.
+		return a.with(cmd.Context(), opening{create: limit.given()}, func(_ *opened, lim *brim.Limiter) error {
 			if !limit.given() {
 				if l, err = lastLimit(cmd.Context(), lim, key); err != nil {
 					return err
@@ -132,7 +129,7 @@ Exit status: 0.`,
 				}
 				return a.printUnblocked(key, st)
 			}
-			return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+			return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
 				st, err := lim.Unblock(cmd.Context(), key)
 				if err != nil {
 					return err

@@ -100,9 +100,8 @@ type copyJSON struct {
 
 // copy opens both stores and copies the buckets.
 func (a *app) copy(ctx context.Context, source, target stores.Place, c copying) (err error) {
-	source, err = a.present(source, fail, "")
-	if err != nil {
-		return openError{err}
+	if err := present(source); err != nil {
+		return fmt.Errorf("--from: %w", err)
 	}
 	from, err := source.Open(ctx, &stores.Options{Logger: a.logger()})
 	if err != nil {

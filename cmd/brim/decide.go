@@ -29,7 +29,7 @@ limit.`,
 		}
 		return a.verdict(true, "accepted") + ": " + filling(st)
 	}
-	cmd.RunE = a.change(limit, change{absent: create, refuses: true, call: (*brim.Limiter).TryFillup, words: words})
+	cmd.RunE = a.change(limit, change{creates: true, refuses: true, call: (*brim.Limiter).TryFillup, words: words})
 	return cmd
 }
 
@@ -55,7 +55,7 @@ Exit status: 0, whether or not all of it went in; see accepted, full and spilled
 		}
 		return s
 	}
-	cmd.RunE = a.change(limit, change{absent: create, call: (*brim.Limiter).Fillup, words: words})
+	cmd.RunE = a.change(limit, change{creates: true, call: (*brim.Limiter).Fillup, words: words})
 	return cmd
 }
 
@@ -72,7 +72,7 @@ Exit status: 0.`,
 	}
 	limit := addLimit(cmd)
 	words := func(_ float64, st brim.State) string { return "drained: " + filling(st) }
-	cmd.RunE = a.change(limit, change{absent: empty, call: (*brim.Limiter).Drain, words: words})
+	cmd.RunE = a.change(limit, change{call: (*brim.Limiter).Drain, words: words})
 	return cmd
 }
 
@@ -93,7 +93,7 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 		if err != nil {
 			return err
 		}
-		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
 			st, err := lim.AbleToAccept(cmd.Context(), b, n)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answe
 
 // change describes a command that changes one bucket.
 type change struct {
-	absent  absence
+	creates bool // the file of the store
 	refuses bool // a refusal has an exit status of its own
 	call    func(*brim.Limiter, context.Context, brim.Bucket, float64) (brim.State, error)
 	words   func(n float64, st brim.State) string
@@ -126,7 +126,7 @@ func (a *app) change(limit *limitFlags, c change) func(*cobra.Command, []string)
 		if err != nil {
 			return err
 		}
-		return a.with(cmd.Context(), opening{absent: c.absent}, func(_ *opened, lim *brim.Limiter) error {
+		return a.with(cmd.Context(), opening{create: c.creates}, func(_ *opened, lim *brim.Limiter) error {
 			st, err := c.call(lim, cmd.Context(), b, n)
 			if err != nil {
 				return err

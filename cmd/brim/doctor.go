@@ -56,6 +56,9 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := present(p); err != nil {
+		return err
+	}
 	findings, err := check(ctx, p)
 	if err != nil {
 		return openError{err}

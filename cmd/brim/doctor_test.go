@@ -11,7 +11,7 @@ import (
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	path := storeIn(t)
-	cli(t, "doctor", "--store", path).want(t, exitUnavailable, "", "no such file")
+	cli(t, "doctor", "--store", path).want(t, exitAbsent, "", "no such file")
 	cli(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "0", "--store", path).want(t, exitOK, "accepted", "")
 	cli(t, "doctor", "--store", "memory:").want(t, exitOK, "every promise can be kept", "")
 	cli(t, "doctor", "--store", "redis://:s3cr3t@127.0.0.1:1").want(t, exitUnavailable, "", "connection refused")

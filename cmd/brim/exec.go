@@ -88,7 +88,7 @@ func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.
 	deadline := time.Now().Add(longest)
 	for told := false; ; {
 		var st brim.State
-		err := a.with(ctx, opening{absent: create}, func(_ *opened, lim *brim.Limiter) (err error) {
+		err := a.with(ctx, opening{create: true}, func(_ *opened, lim *brim.Limiter) (err error) {
 			st, err = lim.TryFillup(ctx, b, n)
 			return err
 		})

@@ -21,6 +21,7 @@ const (
 	exitBroken      = 1  // doctor: a promise does not hold; size: no limit on the list is large enough
 	exitUsage       = 64 // the command was called wrongly
 	exitData        = 65 // the input is damaged, or of another format
+	exitAbsent      = 66 // there is no such store
 	exitUnavailable = 69 // the store cannot be reached, opened or written
 	exitInternal    = 70 // brim has a defect, or could not write its answer
 	exitRefused     = 75 // the amount does not fit now, and may fit later
@@ -51,6 +52,15 @@ type openError struct{ error }
 
 func (e openError) Unwrap() error { return e.error }
 
+// absentError reports a store that is not there, to a command that does not create it.
+type absentError struct{ error }
+
+func (e absentError) Error() string {
+	return "there is no such store: " + e.error.Error() + "; only a command that puts something in creates one"
+}
+
+func (e absentError) Unwrap() error { return e.error }
+
 // signalError is the cause of a context that a signal has cancelled.
 type signalError struct{ os.Signal }
 
@@ -78,6 +88,8 @@ func exitStatus(err error) int {
 			return exitSignal + int(n)
 		}
 		return exitUnavailable
+	case errors.As(err, new(absentError)):
+		return exitAbsent
 	case errors.As(err, new(openError)) && !is(store.ErrCorrupt):
 		return exitUnavailable // even if the error has another kind, such as an unknown format
 	case errors.As(err, new(usageError)),

@@ -13,6 +13,7 @@ var exits = []struct{ status, meaning string }{
 	{"1", "`doctor`: the store cannot keep a promise; `size`: every limit on the list refuses too many"},
 	{"64", "wrong usage"},
 	{"65", "bad data: a damaged store, or a file that is no log; `verify`: damage was found"},
+	{"66", "there is no such store; for a command that reads"},
 	{"69", "the store cannot be reached, opened or written"},
 	{"70", "a defect of brim, or the answer could not be written"},
 	{"75", "refused for now: a later try may succeed"},

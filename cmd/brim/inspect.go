@@ -55,7 +55,7 @@ Exit status: 0, whether or not the bucket exists.`,
 			}
 			return a.printState(key, st)
 		}
-		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
 			var st brim.State
 			var err error
 			if limit.given() {
@@ -136,7 +136,7 @@ Exit status: 0, or 65 if buckets are damaged.`,
 		case page != nil:
 			return a.listPage(cmd.Context(), page, prefix, order, limit)
 		}
-		return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
 			return a.list(lim.List(cmd.Context(), prefix), order, limit)
 		})
 	}

@@ -59,7 +59,7 @@ Exit status: 0; 64 the answer was not yes, and nothing was deleted; 65 a damaged
 				}
 				return done()
 			}
-			return a.with(cmd.Context(), opening{absent: empty}, func(s *opened, _ *brim.Limiter) error {
+			return a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
 				if all {
 					return a.resetAll(cmd.Context(), s, prefix, yes)
 				}
@@ -88,7 +88,7 @@ Exit status: 0.`,
 		Example: `  brim prune --store /var/lib/app/limits.db`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), opening{absent: empty}, func(_ *opened, lim *brim.Limiter) error {
+			return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
 				p := a.progress("prune")
 				n, err := lim.Prune(cmd.Context())
 				p.end()
@@ -113,7 +113,7 @@ Exit status: 0.`,
 		Example: `  brim prune --store limits.db && brim compact --store limits.db`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), opening{absent: fail}, func(s *opened, _ *brim.Limiter) error {
+			return a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
 				if s.compact == nil {
 					return usagef("%s has no file to compact; give a bbolt file", s.name)
 				}

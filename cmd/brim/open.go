@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -38,23 +37,10 @@ type opened struct {
 
 // opening is the way in which a command opens a store.
 type opening struct {
+	create bool             // a file that is not there is created; else the command fails
 	clock  func() time.Time // nil for the store's own
-	absent absence
-	conns  int // the most connections to a server; 0 for the client's default
+	conns  int              // the most connections to a server; 0 for the client's default
 }
-
-// absence is the way in which a command treats a missing file.
-type absence uint8
-
-const (
-	// create creates the file.
-	create absence = iota
-	// empty answers as if the file were empty, and does not create it, because a command that
-	// reads must leave no file behind.
-	empty
-	// fail returns an error.
-	fail
-)
 
 // place reads --store.
 func (a *app) place() (stores.Place, error) {
@@ -84,18 +70,10 @@ func (a *app) open(ctx context.Context, o opening) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.openPlace(ctx, p, o)
-	if err != nil {
-		return nil, openError{err}
-	}
-	return s, nil
-}
-
-// openPlace opens the store at p.
-func (a *app) openPlace(ctx context.Context, p stores.Place, o opening) (*opened, error) {
-	p, err := a.present(p, o.absent, "every bucket in it is empty")
-	if err != nil {
-		return nil, err
+	if !o.create {
+		if err := present(p); err != nil {
+			return nil, err
+		}
 	}
 	options := &stores.Options{Clock: o.clock, MaxConns: o.conns, Logger: a.logger()}
 	if o.clock != nil {
@@ -103,26 +81,28 @@ func (a *app) openPlace(ctx context.Context, p stores.Place, o opening) (*opened
 	}
 	s, err := p.Open(ctx, options)
 	if err != nil {
-		return nil, err
+		return nil, openError{err}
 	}
 	return withAbilities(s), nil
 }
 
-// present returns p, or a place in memory if p is a file that does not exist and the command only
-// reads. It then tells the user the consequence.
-func (a *app) present(p stores.Place, absent absence, consequence string) (stores.Place, error) {
-	if p.Kind() != stores.File || absent == create {
-		return p, nil
+// present returns an absentError if p is a file that is not there. A command that reads must neither
+// create the file of a mistyped name nor answer for it.
+func present(p stores.Place) error {
+	if p.Kind() != stores.File {
+		return nil
 	}
 	_, err := os.Stat(p.Path())
 	if _, journal := os.Lstat(p.Path() + ".journal"); journal == nil {
-		return p, nil // a journal without its file: the file was lost, and Open says so
+		return nil // a journal without its file: the file was lost, and Open says so
 	}
-	if !errors.Is(err, fs.ErrNotExist) || absent == fail {
-		return p, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return absentError{err}
 	}
-	fmt.Fprintf(a.stderr, "brim: %s does not exist: %s\n", p, consequence)
-	return stores.Parse("memory:")
+	if err != nil {
+		return openError{err}
+	}
+	return nil
 }
 
 // withAbilities finds the abilities of the backend.

@@ -81,7 +81,7 @@ func TestPostgres(t *testing.T) {
 	cli(t, append(on("try", "k", "3"), slow...)...).want(t, exitRefused, "refused", "")
 	cli(t, append(on("try", "k", "3"), limit...)...).want(t, exitNever, "will not fit by waiting", "")
 	cli(t, append(on("able", "k", "2"), limit...)...).want(t, exitOK, "yes", "")
-	cli(t, append(on("fillup", "k", "9"), limit...)...).want(t, exitOK, "7", "")
+	cli(t, append(on("fillup", "k", "9"), limit...)...).want(t, exitOK, "filled: level 5 of 5", "")
 	cli(t, on("state", "k")...).want(t, exitOK, "level      5", "")
 	cli(t, append(on("drain", "k", "1"), limit...)...).want(t, exitOK, "level 4 of 5", "")
 	cli(t, on("list", "--json")...).want(t, exitOK, `"key":"k","level":4,`, "")

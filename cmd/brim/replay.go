@@ -145,7 +145,7 @@ func (a *app) runInStore(
 	ctx context.Context, src simulate.Source, o simulate.Options, keep bool,
 ) (rep *simulate.Report, err error) {
 	clock := new(simulate.Clock)
-	err = a.with(ctx, opening{clock: clock.Now}, func(s *opened, _ *brim.Limiter) (err error) {
+	err = a.with(ctx, opening{create: true, clock: clock.Now}, func(s *opened, _ *brim.Limiter) (err error) {
 		prefix, err := scratch.Prefix(ctx, s, "brim-replay")
 		if err != nil {
 			return err

@@ -215,22 +215,42 @@ func TestStoresThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A command that reads from a mistyped path must not create a file, and reports that there is none.
-func TestReadingMakesNoFile(t *testing.T) {
-	path := storeIn(t)
-	limit := []string{"--capacity", "5", "--leak-rate", "1", "--store", path}
-	const says = "does not exist"
-	cli(t, append([]string{"state", "k"}, limit...)...).want(t, exitOK, "level", says)
-	cli(t, append([]string{"able", "k", "5"}, limit...)...).want(t, exitOK, "yes", says)
-	cli(t, append([]string{"drain", "k", "5"}, limit...)...).want(t, exitOK, "drained", says)
-	cli(t, "list", "--store", path).want(t, exitOK, "", says)
-	cli(t, "reset", "k", "--store", path).want(t, exitOK, "reset", says)
-	cli(t, "prune", "--store", path).want(t, exitOK, "pruned: 0", says)
-	cli(t, "compact", "--store", path).want(t, exitUnavailable, "", "no such file")
+// A command that reads from a mistyped path must neither create a file nor answer for it.
+func TestNoSuchStore(t *testing.T) {
+	path, budget := storeIn(t), budgetIn(t, cardsBudget)
+	limit := []string{"--capacity", "5", "--leak-rate", "1"}
+	budgetFlag := []string{"--budget", budget}
+	for _, c := range []struct {
+		command string
+		flags   []string
+	}{
+		{"state k", limit},
+		{"state k", nil},
+		{"able k 5", limit},
+		{"drain k 5", limit},
+		{"list", nil},
+		{"block k 1h", nil},
+		{"unblock k", nil},
+		{"reset k", nil},
+		{"reset --all", nil},
+		{"prune", nil},
+		{"compact", nil},
+		{"verify", nil},
+		{"doctor", nil},
+		{"backup " + path + "2", nil},
+		{"ui", nil},
+		{"spend remaining card", budgetFlag},
+		{"spend history card", budgetFlag},
+		{"spend limits card", budgetFlag},
+		{"spend capture pay 1", budgetFlag},
+	} {
+		args := append(strings.Fields(c.command), c.flags...)
+		cli(t, append(args, "--store", path)...).want(t, exitAbsent, "", "there is no such store: stat "+path)
+	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the command has created a file: %v", err)
 	}
-	cli(t, append([]string{"try", "k", "1"}, limit...)...).want(t, exitOK, "accepted", "")
+	cli(t, append([]string{"try", "k", "1", "--store", path}, limit...)...).want(t, exitOK, "accepted", "")
 	cli(t, "list", "--store", path).want(t, exitOK, "k", "")
 }
 

@@ -102,14 +102,14 @@ func (f *spendFlags) file() (*budgetfile.File, error) {
 }
 
 // withBudget reads the budget file, opens the ledger, calls do and closes the ledger.
-func (a *app) withBudget(ctx context.Context, f *spendFlags, absent absence,
+func (a *app) withBudget(ctx context.Context, f *spendFlags, create bool,
 	do func(*spend.Budgets, *budgetfile.File) error,
 ) (err error) {
 	file, err := f.file()
 	if err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, absent)
+	l, err := a.openLedger(ctx, create)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ Exit status: 0.`,
 		if kind == "freeze" && reason == "" {
 			return usagef("--reason is missing; it tells why the account is frozen")
 		}
-		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
 			call, done := b.Freeze, "frozen"
 			if kind == "unfreeze" {
 				call, done = b.Unfreeze, "unfrozen"
@@ -127,11 +127,11 @@ Exit status: 0; 65 if the budget does not allow a limit.`,
 			if until != "" {
 				return usagef("--until ends a limit, and no RULE=AMOUNT is given")
 			}
-			return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+			return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 				return a.showLimits(cmd.Context(), b, args[0])
 			})
 		}
-		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, file *budgetfile.File) error {
 			r := spend.LimitsRequest{ID: f.requestID(), Account: args[0]}
 			for _, s := range args[1:] {
 				l, err := parseLimit(s, file.Budget.Currency, end)
@@ -206,7 +206,7 @@ func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
 		Args:    exactArgs("ACCOUNT"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			list, err := b.Holds(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -238,7 +238,7 @@ Exit status: that of the answer: 0 approved; 75 declined for the time; 78 it cou
 		Args:    exactArgs("ID"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			x, err := b.Get(cmd.Context(), args[0])
 			if err != nil {
 				return err

@@ -27,7 +27,7 @@ func (l *openedLedger) end() error {
 }
 
 // openLedger opens the ledger in the store that --store names.
-func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, error) {
+func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error) {
 	p, err := a.place()
 	switch {
 	case err != nil:
@@ -36,8 +36,10 @@ func (a *app) openLedger(ctx context.Context, absent absence) (*openedLedger, er
 		return nil, usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
 			"give a file or postgres://...")
 	}
-	if p, err = a.present(p, absent, "nothing was spent in it"); err != nil {
-		return nil, openError{err}
+	if !create {
+		if err := present(p); err != nil {
+			return nil, err
+		}
 	}
 	l, err := a.ledgerAt(ctx, p)
 	if err != nil {

@@ -60,7 +60,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		cmd.Flags().Lookup("ttl").DefValue = ""
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, create, func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, file *budgetfile.File) error {
 			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std()}
 			var err error
 			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
@@ -121,7 +121,7 @@ func (a *app) followUp(
 	f *spendFlags, done string, decide func(context.Context, *spend.Budgets, followUp) (spend.Decision, error),
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, fail, func(b *spend.Budgets, file *budgetfile.File) (err error) {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, file *budgetfile.File) (err error) {
 			r := followUp{id: f.requestID(), earlier: args[0]}
 			if len(args) > 1 {
 				if r.amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {

@@ -27,7 +27,7 @@ Exit status: 0.`,
 		Args:    exactArgs("ACCOUNT"),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			list, err := b.Remaining(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ Exit status: 0.`,
 		if limit < 0 {
 			return usagef("--limit is %d; it must be 0 or more", limit)
 		}
-		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			t := table.New(make([]table.Column, 8)...)
 			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: limit}) {
 				if err != nil {
@@ -117,7 +117,7 @@ Exit status: 0; another means that lines are missing.`,
 		Args:    exactArgs(),
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.withBudget(cmd.Context(), f, empty, func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, file *budgetfile.File) error {
 			for _, budget := range append([]spend.Budget{file.Budget}, file.Options.Budgets...) {
 				one, err := b.ForBudget(budget.Name)
 				if err != nil {

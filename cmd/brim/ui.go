@@ -71,7 +71,7 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 		return openError{cannotListen(listen, err)}
 	}
 	defer func() { _ = listener.Close() }() // a second Close, after the server's
-	return a.with(ctx, opening{absent: fail}, func(s *opened, _ *brim.Limiter) error {
+	return a.with(ctx, opening{}, func(s *opened, _ *brim.Limiter) error {
 		access := ui.Look
 		if act {
 			access = ui.Act

@@ -139,7 +139,7 @@ func TestUIFails(t *testing.T) {
 		{"--store limits.db --listen :8080", exitUsage, "serves only this machine"},
 		{"--store limits.db --listen 0.0.0.0:8080", exitUsage, "serves only this machine"},
 		{"--store limits.db --listen ops.example:8080", exitUsage, "serves only this machine"},
-		{"--store missing.db", exitUnavailable, "missing.db: no such file"},
+		{"--store missing.db", exitAbsent, "missing.db: no such file"},
 		{"--store memory:", exitUsage, "memory: is empty"},
 		{"--store http://127.0.0.1:1/", exitUsage, "only list, state, doctor, reset, block and unblock"},
 		{"--store limits.db x", exitUsage, "too many"},

@@ -44,6 +44,9 @@ func (a *app) verify(ctx context.Context) error {
 	case place.Kind() != stores.File:
 		return usagef("verify reads a bbolt file; give its path with --store")
 	}
+	if err := present(place); err != nil {
+		return err
+	}
 	r, err := bolt.Examine(ctx, place.Path(), bolt.DefaultLockTimeout)
 	if err != nil {
 		return openError{err}

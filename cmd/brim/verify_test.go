@@ -76,7 +76,7 @@ func TestVerifyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	cli(t, "verify", "--store", "memory:").want(t, exitUsage, "", "bbolt file")
-	cli(t, "verify", "--store", filepath.Join(dir, "none.db")).want(t, exitUnavailable, "", "no such file")
+	cli(t, "verify", "--store", filepath.Join(dir, "none.db")).want(t, exitAbsent, "", "no such file")
 	cli(t, "verify", "--store", dir).want(t, exitUnavailable, "", "not a regular file")
 	cli(t, "verify", "--store", other).want(t, exitData, "file: it is cut short", "")
 	for name, want := range map[string]string{path: string(sound), other: "theirs"} {

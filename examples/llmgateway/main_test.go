@@ -114,7 +114,7 @@ func over(t *testing.T, m *model) (*gateway, *clock) {
 }
 
 // request asks for an answer of at most so many tokens. The body has 46 bytes at most.
-func request(client string, most int, stream bool) *http.Request {
+func request(client string, most int64, stream bool) *http.Request {
 	body := fmt.Sprintf(`{"max_tokens": %d}`, most)
 	if stream {
 		body = fmt.Sprintf(`{"max_tokens": %d, "stream": true}`, most)
@@ -127,7 +127,7 @@ func request(client string, most int, stream bool) *http.Request {
 }
 
 // ask makes a call and returns its answer.
-func ask(g *gateway, client string, most int) *httptest.ResponseRecorder {
+func ask(g *gateway, client string, most int64) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, request(client, most, false))
 	return w
@@ -156,7 +156,7 @@ func TestGateway(t *testing.T) {
 		name   string
 		client string
 		model  *model
-		most   int
+		most   int64
 		status int
 		level  float64 // of the bucket after the call
 	}{
