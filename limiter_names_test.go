@@ -12,7 +12,7 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// owner is what tells a bucket from all others: the prefix of the Limiter, and the key, which a
+// owner tells a bucket from all others: the prefix of the Limiter, and the key, which a
 // policy makes from a key or an address of a client.
 type owner struct{ prefix, policy, kind, key string }
 

@@ -138,7 +138,7 @@ func waitFor(t *testing.T, lim *brim.Limiter, b brim.Bucket, n float64, least ti
 	}
 }
 
-// TestRoomBesideWaiters sees which fills leave room for callers that wait, and what they are told.
+// TestRoomBesideWaiters sees which fills leave room for callers that wait, and their answers.
 func TestRoomBesideWaiters(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
 		ctx := t.Context()
@@ -219,7 +219,7 @@ func TestRoomBesideWaiters(t *testing.T) {
 	})
 }
 
-// TestMaxWaiting fills the line of a key. Who comes then gets what TryFillup gets, and leaves at
+// TestMaxWaiting fills the line of a key. A later caller gets the answer of TryFillup, and leaves at
 // once; a place that becomes free goes to the next.
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

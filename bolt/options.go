@@ -21,8 +21,8 @@ type Options struct {
 	// Clock is the store's clock, for tests and for replaying logs. If Clock is nil, the store
 	// follows the wall clock, and time in which the machine was suspended counts. The store's time
 	// does not run back: if the wall clock is set back by at most MaxSkew, the store's time runs at
-	// half speed until both are equal. An injected clock is taken as it is. The highest time in the file is then neither read nor written, so a replay
-	// does not disturb live buckets.
+	// half speed until both are equal. An injected clock is taken as it is. The highest time in the
+	// file is then neither read nor written, so a replay does not disturb live buckets.
 	Clock func() time.Time
 
 	// MaxSkew limits how far ahead of the clock a stored time is believed; 0 means

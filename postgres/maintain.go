@@ -153,7 +153,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	return removed, err
 }
 
-// shape tells what kind of table the buckets are in; see pages.sql.
+// shape is the kind of table that the buckets are in; see pages.sql.
 type shape struct {
 	kind   string // relkind in pg_class
 	parent bool   // it is plain, and other tables inherit from it

@@ -32,8 +32,8 @@ const (
 // Nobody is the limit under which nothing fits but an amount of 0, with a RetryAfter of [Never].
 // Unlimited is the limit under which everything fits and nothing is counted.
 //
-// The Limiter answers TryFillup, Fillup, AbleToAccept and Hold under them itself. It passes what
-// ends a hold or takes units out on to the store without a limit, so a store never gets them.
+// The Limiter answers TryFillup, Fillup, AbleToAccept and Hold under them itself. A call that ends a
+// hold or takes units out goes on to the store without a limit, so a store never gets them.
 var (
 	Nobody    = Limit{special: nobody}
 	Unlimited = Limit{special: unlimited}

@@ -15,7 +15,7 @@
 // is sent again while the ledger is away, which its ID makes safe.
 //
 // The hold of a step that dies with the process expires. The ID of each step contains the task, so
-// that an agent that is started again repeats no payment: it asks the ledger what became of the
+// that an agent that is started again repeats no payment: it asks the ledger for the outcome of the
 // step. A step that was begun and not ended may have been done, so it counts as its highest cost.
 package main
 
@@ -170,7 +170,7 @@ func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	return nil
 }
 
-// before says what became of a step in an earlier run of the task. One process has the file open at
+// before tells the outcome of a step in an earlier run of the task. One process has the file open at
 // a time, so that run is over.
 func (a *agent) before(ctx context.Context, id string, s step) error {
 	known, err := a.budget.Get(ctx, id)

@@ -14,7 +14,7 @@
 // afterwards instead would take out units that have leaked meanwhile.
 //
 // A call ends at the API and not at the client. If the client leaves, the gateway reads the answer
-// to its end, because its end says what the API bills. If nobody can know that, because the answer
+// to its end, because its end tells the bill. If nobody can know that, because the answer
 // was cut off or does not say it, the call counts as its highest cost. A call that never reached
 // the API costs nothing, and neither does one that the API refused.
 //
@@ -170,7 +170,7 @@ func parse(body []byte) (out []byte, most float64, err error) {
 	return body, most, err
 }
 
-// call is what a call has cost.
+// call is the cost of a call.
 type call struct {
 	most float64     // tokens
 	sent atomic.Bool // to the API, perhaps
@@ -210,7 +210,7 @@ func (g *gateway) settle(ctx context.Context, bucket brim.Bucket, c *call) {
 	}
 }
 
-// forward passes a request on and writes the answer to w. It notes in c what the call has cost.
+// forward passes a request on and writes the answer to w. It notes the cost of the call in c.
 func (g *gateway) forward(ctx context.Context, w http.ResponseWriter, method, path string, body []byte, c *call) {
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { c.sent.Store(true) }}
 	out, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, g.upstream+path, bytes.NewReader(body))

@@ -192,7 +192,7 @@ func TestGateway(t *testing.T) {
 	})
 }
 
-// leaver is a client that fails at some write, and then does to the handler what it wants.
+// leaver is a client that fails at some write, and then has an effect on the handler.
 type leaver struct {
 	*httptest.ResponseRecorder
 	writes int // until it leaves
@@ -312,7 +312,7 @@ func TestClientHasGone(t *testing.T) {
 	}
 }
 
-// TestLeaksMeanwhile: a bucket with 400 tokens leaks while a call runs. What has leaked is not given
+// TestLeaksMeanwhile: a bucket with 400 tokens leaks while a call runs. Leaked tokens are not given
 // back a second time.
 func TestLeaksMeanwhile(t *testing.T) {
 	m := &model{used: 120, status: 200}

@@ -1,4 +1,4 @@
-// Package caller knows about callers what limits of HTTP and gRPC share: the keys of their buckets,
+// Package caller has the parts that limits of HTTP and gRPC share: the keys of their buckets,
 // and whether they have left.
 package caller
 

@@ -188,8 +188,8 @@ func (j *Journal) firstPage() []byte {
 }
 
 // Open opens the journal at path. Its user calls [Journal.Replay] before anything else. If there is
-// no file, the error is [fs.ErrNotExist]. It follows no link. Open also removes what is left of a Create that did not
-// end.
+// no file, the error is [fs.ErrNotExist]. It follows no link. Open also removes the rest of a Create
+// that did not end.
 func Open(path string) (*Journal, error) {
 	_ = os.Remove(path + newSuffix) // it does no harm if it stays
 	return open(path, os.O_RDWR)

@@ -140,7 +140,8 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 	return out, errs
 }
 
-// Close refuses further calls, waits for those in flight. Calls that wait for rows of other transactions fail.
+// Close refuses further calls and waits for those in flight. Calls that wait for rows of other
+// transactions fail.
 func (c *Combiner[Q, A]) Close() {
 	c.stuck.close()
 	c.fast.Close()

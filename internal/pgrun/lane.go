@@ -86,8 +86,8 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 }
 
 // use calls f with the connection, and fails where a commit of f has not waited for its standby. It
-// ends a transaction that f left open: the pool would close the connection. It closes a connection to a server that is read-only, since the next may go
-// to another server.
+// ends a transaction that f left open: the pool would close the connection. It closes a connection
+// to a server that is read-only, since the next may go to another server.
 func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
 	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
 	err := f(conn)
