@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ func (s *suite) cases(t *testing.T) {
 		askCases, operatorCases,
 	} {
 		for _, c := range group {
-			clock.set(start + int64(i)*(24*time.Hour).Microseconds())
+			clock.set(cmp.Or(c.from, start+int64(i)*(24*time.Hour).Microseconds()))
 			prefix := fmt.Sprintf("case%d/", i)
 			i++
 			t.Run(c.name, func(t *testing.T) { s.play(t, &c, st, clock, prefix) })

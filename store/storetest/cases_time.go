@@ -98,4 +98,25 @@ var timeCases = []testCase{
 			always(1).after(time.Second + 15625*time.Microsecond).ok(9),
 		},
 	},
+	{
+		name: "before 1970", c: 10, r: 1, from: (-10 * time.Second).Microseconds(),
+		why: "a time before 1970 is a time like any other; a block that ends in microsecond 0 ends in the next, " +
+			"because 0 stands for no block",
+		steps: []step{
+			try(8).ok(8), try(5).penalty(4*time.Second).no(8, 4*time.Second).blocked(4 * time.Second),
+			try(9).after(2*time.Second).no(6, 5*time.Second).blocked(2 * time.Second),
+			try(7).penalty(8*time.Second).no(6, 8*time.Second+1e3).blocked(8*time.Second + 1e3),
+			try(1).after(8*time.Second).no(0, 1e3).blocked(1e3), try(1).after(time.Microsecond).ok(1),
+			try(3).after(-2 * time.Second).ok(4).ahead(2 * time.Second), read().after(3 * time.Second).is(3),
+		},
+	},
+	{
+		name: "the end of time", c: 10, r: 1, from: store.MaxTime - (10 * time.Second).Microseconds(),
+		why: "a wait or a block that would end after MaxTime is for ever",
+		steps: []step{
+			try(8).ok(8), try(10).no(8, 8*time.Second), fillup(10).after(5*time.Second).spill(10, 3, never),
+			try(3).no(10, 3*time.Second), try(5).no(10, never), try(1).penalty(5*time.Second).no(10, never).blocked(5 * time.Second),
+			read().after(4 * time.Second).is(6).blocked(time.Second), unblock().ok(6), try(4).full(10),
+		},
+	},
 }

@@ -10,6 +10,7 @@ import (
 // testCase is a script for a store with an injected clock, with the reason of the rule that it
 // guards.
 type testCase struct {
+	from  int64 // the time at the first step, in microseconds since 1970; 0 means any
 	name  string
 	why   string
 	c, r  float64 // capacity and leak rate of steps that set no other limit
