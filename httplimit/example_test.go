@@ -44,6 +44,45 @@ func ExampleNew() {
 	// 429 10 "api";r=0;t=10
 }
 
+// Each client may call 5 times, an address may log in 2 times, and an account that pays has no limit. A
+// request counts under all of its policies or under none.
+func ExamplePolicies() {
+	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	perClient := httplimit.PerClient("client", brim.Over(5, 50*time.Second))
+	logins := httplimit.PerClient("login", brim.Over(2, time.Minute))
+	policies := func(r *http.Request) ([]httplimit.Policy, error) {
+		switch {
+		case r.Header.Get("X-Account") == "pays":
+			return nil, nil
+		case r.URL.Path == "/login":
+			return httplimit.All(perClient, logins)(r)
+		}
+		return perClient(r)
+	}
+	limited, err := httplimit.New(brim.New(db, nil), policies, &httplimit.Options{Fields: httplimit.DraftFields})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	service := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+
+	for _, path := range []string{"/login", "/login", "/login", "/"} {
+		w := httptest.NewRecorder()
+		service.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Println(path, w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// /login 200 "login";r=1;t=30, "client";r=4;t=10
+	// /login 200 "login";r=0;t=30, "client";r=3;t=10
+	// /login 429 "login";r=0;t=30, "client";r=3;t=10
+	// / 200 "client";r=2;t=10
+}
+
 // A handler that knows the cost of a request only after it has read the body asks the Limiter, and
 // leaves the answer to a refusal to Refuse.
 func ExampleRefuse() {
