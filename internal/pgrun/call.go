@@ -99,6 +99,9 @@ type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
 
+// ownTx is a transaction that Transact has begun.
+type ownTx struct{ pgx.Tx }
+
 func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 	return r.onConn(ctx, func(bound context.Context, conn *pgxpool.Conn) error {
 		tx, err := conn.BeginTx(bound, pgx.TxOptions{BeginQuery: r.beginBounded})
@@ -113,7 +116,7 @@ func (r *Runner) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 			_ = tx.Rollback(ctx)
 		}()
 		unanswerable(bound)
-		if err := fn(tx); err != nil {
+		if err := fn(ownTx{tx}); err != nil {
 			return ownError{err}
 		}
 		if tx.Conn().IsClosed() {

@@ -11,20 +11,24 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Within calls f, which sends statements in tx, a transaction that belongs to the application: a
-// [pgx.Tx], or the Queryer of [OverSQL].
+// Within calls f, which sends statements in tx: a transaction of [Runner.Transact], or one that
+// belongs to the application, as a [pgx.Tx] or the Queryer of [OverSQL].
 // Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
 //
-// A call that its bound cuts off ends the transaction. So the bound is half as long again as that of
-// other calls: where a call outside of the transaction waits for it and it waits in turn, the call
-// outside gives up first.
+// A call that its bound cuts off ends the transaction. So the bound in a transaction of the application
+// is half as long again as that of other calls: where a call outside of the transaction waits for it
+// and it waits in turn, the call outside gives up first. Transact runs its transaction again.
 func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(context.Context) error) error {
 	err := r.Ready(ctx)
 	switch {
 	case tx == nil:
 		err = store.ErrClosed
 	case err == nil:
-		bound, release := bounded(ctx, r.Timeout+r.Timeout/2)
+		timeout := r.Timeout
+		if _, own := tx.(ownTx); !own {
+			timeout += timeout / 2
+		}
+		bound, release := bounded(ctx, timeout)
 		defer release()
 		r.measure(bound, tx)
 		if err = bound.Err(); err == nil {
