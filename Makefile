@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-32 lint cross cover torture torture-quick soak itest vuln
 .PHONY: release-check release browser
-.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures playground demo
+.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -11,10 +11,10 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # These modules stand apart because of their dependencies.
-NESTED := bench internal/itest internal/browser observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks docs/playground/browser torture internal/release
+NESTED := bench internal/itest internal/browser observe/otelbrim observe/prombrim grpclimit docs/observability httplimit/sfvtest examples/frameworks torture internal/release
 # Tests of these modules are not part of "make test": they need Docker, a browser, or minutes of
 # building. "make itest", "make browser" and "make release-check" run them.
-APART := internal/itest internal/browser docs/playground/browser internal/release
+APART := internal/itest internal/browser internal/release
 # "make cross" builds for these systems. "make lint" does so for the modules that users import: the
 # others have large dependencies, which take minutes for each system, and the workflow builds them.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
@@ -50,7 +50,6 @@ lint: ## formatting, vet, staticcheck and golangci-lint in the versions of inter
 	if [[ -n "$$unformatted" ]]; then echo "not formatted; run gofumpt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(TOOL) staticcheck ./...
 	for module in . $(NESTED); do (cd $$module && $(GO) vet ./... && $(TOOL) golangci-lint run ./...); done
-	GOOS=js GOARCH=wasm $(GO) vet ./docs/playground
 	$(MAKE) --no-print-directory cross MODULES="$(IMPORTED)"
 
 cross: ## build and vet every module for other systems, or for PLATFORMS="linux/386 windows/amd64"
@@ -83,8 +82,8 @@ bench-peers: ## brim, its peers and bare references, in an hour and a half; star
 	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results $(PEERSFLAGS)
 	$(GO) run ./internal/draw -results bench/results
 
-bench-check: ## three minutes of bench-peers: no ratio may be below 0.85 of that in docs/bench/results.json
-	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results/check -check $(CURDIR)/docs/bench/results.json $(PEERSFLAGS)
+bench-check: ## three minutes of bench-peers: no ratio may be below 0.85 of that in AGAINST, the results.json of another run
+	cd bench && $(GO) run ./peers -out $(CURDIR)/bench/results/check -check $(abspath $(or $(AGAINST),bench/results/results.json)) $(PEERSFLAGS)
 
 bench-accept: ## check the promises of leases and remembered refusals at full load
 	cd bench && $(GO) run ./accept
@@ -92,30 +91,23 @@ bench-accept: ## check the promises of leases and remembered refusals at full lo
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
 	$(GO) run ./spend/internal/spendbench $(SPENDFLAGS)
 
-pictures: ## draw every picture of docs anew, and write the colours of the playground
+pictures: ## draw every picture of docs anew
 	$(GO) run ./internal/draw
-
-playground: ## build docs/playground for browsers: playground.wasm, and wasm_exec.js of the Go in use
-	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags="-s -w" -o docs/playground/playground.wasm ./docs/playground
-	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" docs/playground/wasm_exec.js
-	@ls -l docs/playground/playground.wasm; echo "compressed: $$(gzip -9 -c docs/playground/playground.wasm | wc -c) bytes"
 
 torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of torture
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...
-	BRIM_TORTURE=1 BRIM_REPORT=$(CURDIR)/torture/REPORT.md \
-		$(PGTEST) $(GO) -C torture test -count 1 -p 1 -v -timeout 4h ./...
+	BRIM_TORTURE=1 $(PGTEST) $(GO) -C torture test -count 1 -p 1 -v -timeout 4h ./...
 
 torture-quick: ## some seconds of every harness of torture; BRIM_SEED repeats a run
 	$(PGTEST) $(GO) -C torture test -count 1 ./...
 
 soak: ## one subject at full load for SOAK, 4h by default: no resource may grow; the day takes turns, or SOAK_OF=bolt
-	SOAK=$${SOAK:-4h} BRIM_REPORT=$(CURDIR)/torture/REPORT.md $(GO) test -count 1 -v -timeout 24h -run TestFullLoad ./internal/soak
+	SOAK=$${SOAK:-4h} $(GO) test -count 1 -v -timeout 24h -run TestFullLoad ./internal/soak
 
-browser: ## package ui and the playground in headless Chromium and Node.js, in three minutes; BRIM_SCREENSHOTS=DIR keeps pictures
+browser: ## package ui in headless Chromium, in two minutes; BRIM_SCREENSHOTS=DIR keeps pictures
 	@chromium=$${BRIM_CHROMIUM:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}; \
 	if [[ -z "$$chromium" ]]; then echo "there is no Chromium on PATH; install it, on Debian by: apt-get install --no-install-recommends chromium"; exit 1; fi; \
-	BRIM_CHROMIUM="$$chromium" $(GO) -C internal/browser test -count 1 ./... && \
-	$(GO) -C docs/playground/browser test -count 1 ./...
+	BRIM_CHROMIUM="$$chromium" $(GO) -C internal/browser test -count 1 ./...
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) run ./cmd/brim/demo

@@ -12,7 +12,6 @@
 //     random orders,
 //   - fuzz runs the fuzz targets of all parsers,
 //   - lin checks histories of concurrent calls on every backend,
-//   - mutate changes the code in one place at a time, and has the tests fail,
 //   - pgcrash crashes the server under the stores in PostgreSQL,
 //   - cut breaks the connections of stores on servers after each byte,
 //   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
@@ -22,6 +21,5 @@
 //
 // "make torture-quick" gives each harness some seconds, and "make torture" the budget of a night.
 // Everything random comes from BRIM_SEED, a number. A failure prints the command that repeats it,
-// and is shown in its shortest form. BRIM_REPORT names a file that the harnesses write their
-// results to.
+// and is shown in its shortest form. Each test logs the number of its attacks and the result.
 package torture

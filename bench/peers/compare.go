@@ -43,7 +43,7 @@ func withReferences(all []*subject) []*subject {
 
 // readKept reads the results with which a run is compared.
 func readKept(path string) (*results, error) {
-	const remedy = "run \"make bench-peers\" on a quiet machine, and copy what it writes to bench/results to docs/bench"
+	const remedy = "run \"make bench-peers\" on a quiet machine; it writes bench/results/results.json"
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: there are no results to compare with; %s", err, remedy)

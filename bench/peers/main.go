@@ -5,7 +5,7 @@
 //
 // The command starts the servers that it needs, PostgreSQL and Redis, and stops them at the end.
 // It skips a subject whose server is missing, and reports that. It writes results.json and
-// results.md into the output directory, and prints the figures that brim is required to reach.
+// results.md into the output directory, and prints the latter.
 // internal/draw makes pictures of results.md.
 //
 // A run has these parts, in this order; -part chooses some of them:
@@ -172,7 +172,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := r.figureTable()
+	text := r.markdown()
 	if kept != nil {
 		named := func(name string) bool {
 			return slices.ContainsFunc(chosen, func(s *subject) bool { return s.name == name })
@@ -245,7 +245,6 @@ func (e *env) measure(ctx context.Context, p plan, all []cell, subjects []*subje
 			break
 		}
 	}
-	r.check(runtime.GOMAXPROCS(0))
 	if r.empty() {
 		r = nil
 	}

@@ -16,54 +16,17 @@ import (
 	"github.com/brimgo/brim/internal/load"
 )
 
-func TestVerdict(t *testing.T) {
-	at := func(v float64) *float64 { return &v }
-	for _, c := range []struct {
-		f    figure
-		want string
-		why  string
-	}{
-		{figure{Measured: at(0.85), Required: 0.85, Aim: 1}, "yes", "the required value is enough"},
-		{figure{Measured: at(0.849), Required: 0.85, Aim: 1}, "NO", "less than the required value is not enough"},
-		{figure{Measured: at(1), Required: 0.85, Aim: 1}, "aim", "the aim is reached"},
-		{figure{Measured: at(151), Required: 250, Aim: 150, AtMost: true}, "yes", "a smaller number of bytes is better"},
-		{figure{Measured: at(251), Required: 250, Aim: 150, AtMost: true}, "NO", "a larger number of bytes is worse"},
-		{figure{Measured: at(0), AtMost: true}, "aim", "0 is at most 0"},
-		{figure{Required: 1, Aim: 1, AtMost: true}, "not measured", "a missing value is not 0"},
-	} {
-		if got := c.f.verdict(); got != c.want {
-			t.Errorf("%+v: %s, want %s: %s", c.f, got, c.want, c.why)
-		}
-	}
-}
-
-func TestCheckPairsRounds(t *testing.T) {
+func TestRatiosPairRounds(t *testing.T) {
 	c := cell{"uniform", 64, 0, false}
 	r := &results{Measured: []*measured{
-		{
-			Subject: postgresName,
-			Cell:    c,
-			Rates:   []float64{30, 10, 90},
-			P99:     []float64{1, 1, 1},
-			Written: []float64{200, 900, 210},
-		},
+		{Subject: postgresName, Cell: c, Rates: []float64{30, 10, 90}, P99: []float64{1, 1, 1}},
 		{Subject: updateName, Cell: c, Rates: []float64{10, 5, 10}, P99: []float64{4, 2, 2}},
-	}, Machine: &machine{}}
-	r.check(2)
-	want := map[string]float64{
-		"PostgreSQL, uniform, 64 callers / bare UPDATE":        3, // of 3, 2 and 9
-		"PostgreSQL, uniform, 64 callers, p99 / bare UPDATE's": 0.5,
-		"WAL bytes per accepted decision, uniform, 64 callers": 210,
+	}}
+	if v, ok := r.ratio(postgresName, updateName, c, rates); !ok || v != 3 { // of 3, 2 and 9
+		t.Errorf("decisions per second: %v, %v", v, ok)
 	}
-	for _, f := range r.Figures {
-		v, ok := want[f.Name]
-		delete(want, f.Name)
-		if ok != (f.Measured != nil) || ok && *f.Measured != v {
-			t.Errorf("%s: %v, want %v (%v)", f.Name, f.Measured, v, ok)
-		}
-	}
-	if len(want) > 0 || len(r.Figures) < 30 {
-		t.Errorf("%d figures; missing %v", len(r.Figures), want)
+	if v, ok := r.ratio(postgresName, updateName, c, p99s); !ok || v != 0.5 {
+		t.Errorf("99th percentiles: %v, %v", v, ok)
 	}
 }
 

@@ -19,20 +19,19 @@ func (r *results) markdown() string {
 	if r.Ended != "" {
 		fmt.Fprintf(&b, "\n**The run ended early**, and has only a part of the figures: %s.\n", r.Ended)
 	}
-	b.WriteString("\n## Required figures\n\n")
 	if r.Plan.Quick {
-		b.WriteString("This was a quick run. Its rounds are too few and too short to judge by.\n\n")
+		b.WriteString("\nThis was a quick run. Its rounds are too few and too short to judge by.\n")
 	}
-	b.WriteString(r.figureTable())
 	for _, distribution := range load.Distributions {
 		fmt.Fprintf(&b, "\n## Decisions per second, all accepted, %s\n\n", distribution)
 		b.WriteString(r.throughput(distribution))
-		b.WriteString(r.picture(distribution, cell{distribution, 64, 0, false}))
+		if distribution != "zipf" {
+			b.WriteString(r.picture(distribution, cell{distribution, 64, 0, false}))
+		}
 	}
 	b.WriteString("\n## Mixes with refusals\n\n")
 	b.WriteString("Decisions per second, and bytes that the server writes to its log per decision.\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.Refused > 0 && !c.InMemory }))
-	b.WriteString(r.picture("refused", cell{"hot", 64, 1, false}))
 	b.WriteString("\n## In memory, one caller per core\n\n")
 	b.WriteString(r.mixes(func(c cell) bool { return c.InMemory }))
 	r.writeLatencies(&b)
@@ -50,8 +49,8 @@ func (r *results) markdown() string {
 		}
 		b.WriteString(r.growthTable())
 		b.WriteString("\n![time per decision against the number of buckets](growth.svg)\n")
-		b.WriteString("![bytes per bucket against the number of buckets](bytes.svg)\n")
 	}
+	r.writeStorage(&b)
 	b.WriteString("\n## Subjects\n\n")
 	t := table.Numeric("subject", "kind", "place of its buckets, and the event that an answer waits for", "ratio to")
 	for _, s := range r.Subjects {
@@ -90,21 +89,6 @@ func (r *results) writeMachine(b *strings.Builder) {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(b, "- **Skipped: %s**, because its server is missing\n", s)
 	}
-}
-
-func (r *results) figureTable() string {
-	t := table.Numeric("figure", "measured", "required", "aim", "reached")
-	for _, f := range r.Figures {
-		measured, than := "", "≥ "
-		if f.Measured != nil {
-			measured = plot.Number(*f.Measured)
-		}
-		if f.AtMost {
-			than = "≤ "
-		}
-		t.Add(f.Name, measured, than+plot.Number(f.Required), than+plot.Number(f.Aim), f.verdict())
-	}
-	return t.Markdown()
 }
 
 // throughput returns the table of decisions per second of each subject under each number of

@@ -108,6 +108,28 @@ func (r *results) writeSustained(b *strings.Builder) {
 	b.WriteString(t.Markdown())
 }
 
+// writeStorage writes the figures of a table in PostgreSQL, of new keys and of refusals from memory,
+// if they were measured.
+func (r *results) writeStorage(b *strings.Builder) {
+	t := table.Numeric("figure", "measured")
+	if s := r.Storage; s != nil && s.Updated > 0 {
+		t.Add("PostgreSQL, share of heap-only updates", plot.Number(s.HeapOnly))
+		t.Add(fmt.Sprintf("PostgreSQL, heap growth in %v of a hot key", r.Plan.HotFor), plot.Number(s.HotGrowth))
+	}
+	c := cell{"uniform", 64, 0, false}
+	if ours, theirs := find(r.Firsts, firsts, c), find(r.Firsts, updateName, c); ours != nil && theirs != nil {
+		if v, ok := load.Ratio(ours.Rates, theirs.Rates); ok {
+			t.Add("PostgreSQL, first insert of new keys, 64 callers / bare UPDATE", plot.Number(v))
+		}
+	}
+	if r.RefusedAllocations != nil {
+		t.Add("refused again from memory, allocations", plot.Number(*r.RefusedAllocations))
+	}
+	if len(t.Rows) > 0 {
+		b.WriteString("\n## Tables, new keys and allocations\n\n" + t.Markdown())
+	}
+}
+
 // ifAny returns the median of values, "" if there are none or if it is 0.
 func ifAny(values []float64) string {
 	if v := load.Median(values); v != 0 {

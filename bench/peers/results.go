@@ -23,7 +23,6 @@ type results struct {
 	Growth             []*grown     `json:"growth,omitempty"`
 	LeftOut            []string     `json:"growth_left_out,omitempty"` // sizes for which the memory did not suffice
 	Sustained          []*sustained `json:"sustained,omitempty"`
-	Figures            []*figure    `json:"figures"`
 	// Ended is the reason why the run ended early, "" if it did not.
 	Ended string `json:"ended_early,omitempty"`
 }

@@ -50,6 +50,15 @@ type subject struct {
 	open     func(ctx context.Context, e *env) (*target, error)
 }
 
+// The subjects that other code names.
+const (
+	postgresName, boltName, relaxedName, memoryName      = "brim postgres", "brim bolt", "brim bolt relaxed", "brim memory"
+	refusalsName                                         = "brim refusals over memory"
+	updateName, boltUpdate, rateName                     = "bare UPDATE", "db.Update", "x/time/rate"
+	redisAlwaysName, redisEverysecName, redisClusterName = "brim redis, AOF always", "brim redis, AOF everysec", "brim redis, cluster"
+	redisRateName, redisRateEverysec, redisRateCluster   = "redis_rate, AOF always", "redis_rate, AOF everysec", "redis_rate, cluster"
+)
+
 // target is an open subject. decide is required.
 type target struct {
 	// decide asks for one unit of the bucket keys[key] or, if full is set, of full[key].

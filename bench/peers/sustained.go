@@ -198,13 +198,3 @@ func (r *results) sustainedRatio(against string, buckets int, c cell) (ratio flo
 	}
 	return ours.perSecond() / theirs.perSecond(), true
 }
-
-// sustainedBytes returns the bytes that bolt writes per decision. ok is false if they were not
-// measured, as on a file system in memory, or if the journal was rotated too seldom.
-func (r *results) sustainedBytes(buckets int) (bytes float64, ok bool) {
-	s := r.findSustained(boltName, buckets, bytesCell)
-	if s == nil || s.Rotations < leastRotations || s.Bytes == 0 {
-		return 0, false
-	}
-	return s.bytesPerDecision(), true
-}

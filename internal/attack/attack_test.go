@@ -1,11 +1,9 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -100,73 +98,30 @@ func TestMeter(t *testing.T) {
 // ending is a test that ends at once.
 type ending struct {
 	testing.TB
-	failed   bool
-	cleanups []func()
-	errors   []string
+	failed  bool
+	cleanup func()
+	log     string
 }
 
-func (e *ending) Cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
-func (e *ending) Failed() bool     { return e.failed }
-func (e *ending) Errorf(text string, args ...any) {
-	e.errors = append(e.errors, fmt.Sprintf(text, args...))
-}
-
-// end ends the test and returns its errors.
-func (e *ending) end() []string {
-	for _, f := range slices.Backward(e.cleanups) {
-		f()
-	}
-	return e.errors
-}
+func (e *ending) Cleanup(f func())              { e.cleanup = f }
+func (e *ending) Failed() bool                  { return e.failed }
+func (e *ending) Logf(text string, args ...any) { e.log = fmt.Sprintf(text, args...) }
 
 func TestReport(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "REPORT.md")
-	t.Setenv("BRIM_REPORT", path)
 	for _, c := range []struct {
-		harness, often, found string
-		seed                  Seed
-		failed                bool
+		found  string
+		failed bool
+		want   string
 	}{
-		{"power", "1 images", "lost", 1, true},
-		{"ioerr", "7 errors", "", 2, false},
-		{"power", "50000 images", "", 3, false}, // takes the place of the first row
-		{"cut", "5 cuts", "", 4, true},
-		{"kill", "9 kills", "lost", 5, true},
+		{"", false, "power attacked bolt: 7 images, seed 3, in 0s: found nothing"},
+		{"lost", true, "power attacked bolt: 7 images, seed 3, in 0s: found lost"},
+		{"", true, "power attacked bolt: 7 images, seed 3, in 0s: found a failure, see above"},
 	} {
 		e := &ending{failed: c.failed}
-		r := Begin(e, c.harness, "bolt", c.seed)
-		r.Often = c.often
-		if c.found != "" {
-			r.Found = c.found
+		r := Begin(e, "power", "bolt", 3)
+		r.Often, r.Found = "7 images", cmp.Or(c.found, r.Found)
+		if e.cleanup(); e.log != c.want {
+			t.Errorf("the test logged %q, want %q", e.log, c.want)
 		}
-		if errs := e.end(); len(errs) > 0 {
-			t.Fatal(errs)
-		}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `| harness | attacked |    how often | seed | took | found                  |
-| ------- | -------- | -----------: | ---: | ---: | ---------------------- |
-| cut     | bolt     |       5 cuts |    4 |   0s | a failure, see the log |
-| ioerr   | bolt     |     7 errors |    2 |   0s | nothing                |
-| kill    | bolt     |      9 kills |    5 |   0s | lost                   |
-| power   | bolt     | 50000 images |    3 |   0s | nothing                |
-`
-	if !strings.HasSuffix(string(text), want) {
-		t.Errorf("the report ends otherwise than with\n%s\n%s", want, text)
-	}
-	t.Setenv("BRIM_REPORT", filepath.Join(t.TempDir(), "nowhere", "REPORT.md"))
-	e := &ending{}
-	Begin(e, "power", "bolt", 1)
-	if errs := e.end(); len(errs) != 1 {
-		t.Errorf("a directory that is missing made the errors %q, want one", errs)
-	}
-	t.Setenv("BRIM_REPORT", "")
-	e = &ending{}
-	Begin(e, "power", "bolt", 1)
-	if errs := e.end(); len(errs) > 0 {
-		t.Errorf("without BRIM_REPORT: %q", errs)
 	}
 }

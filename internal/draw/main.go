@@ -1,12 +1,12 @@
-// Command draw makes every picture of the documentation. Run it in the root of the module:
+// Command draw makes the pictures of the documentation. Run it in the root of the module:
 //
 //	go run ./internal/draw
 //
-// The pictures of the guides show the decisions of brim's own buckets and budgets on a clock that
-// the program moves. The pictures in docs/bench show the figures of docs/bench/results.md. With
-// -results DIR the program draws only the figures of DIR/results.md, into DIR. The test of this
-// package fails if a picture in docs differs from the picture that the program makes. The colours of
-// the playground are those of the pictures, so the program writes them, too.
+// They show the decisions of brim's own buckets and budgets on a clock that the program moves. The
+// test of this package fails if a picture in docs differs from the picture that the program makes.
+//
+// With -results DIR the program draws the figures of DIR/results.md, which make bench-peers has
+// written, into DIR. Those of docs/performance.md are in docs/bench.
 package main
 
 import (
@@ -14,11 +14,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-
-	"github.com/brimgo/brim/internal/plot"
 )
 
 func main() {
@@ -60,20 +57,17 @@ var guides = map[string]func(context.Context) (string, error){
 	"after-outage.svg":       afterOutage,
 }
 
-// allPictures returns all pictures of the documentation by path.
+// allPictures returns the pictures of the guides by path.
 func allPictures(ctx context.Context, docs string) (map[string]string, error) {
-	all, err := resultPictures(filepath.Join(docs, "bench"))
-	if err != nil {
-		return nil, err
-	}
-	pictures := maps.Clone(all)
+	pictures := make(map[string]string)
 	for name, draw := range guides {
 		path := filepath.Join(docs, name)
-		if pictures[path], err = draw(ctx); err != nil {
+		svg, err := draw(ctx)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		pictures[path] = svg
 	}
-	pictures[filepath.Join(docs, "playground", "colors.css")] = plot.Variables()
 	return pictures, nil
 }
 

@@ -42,11 +42,9 @@ func resultPictures(dir string) (map[string]string, error) {
 		file, title, heading, column string
 	}{
 		{"uniform.svg", "100,000 buckets, uniform, 64 callers, all accepted", "Decisions per second, all accepted, uniform", "64 callers"},
-		{"zipf.svg", "100,000 buckets, by Zipf's law, 64 callers, all accepted", "Decisions per second, all accepted, zipf", "64 callers"},
 		{"hot.svg", "One hot bucket, 64 callers, all accepted", "Decisions per second, all accepted, hot", "64 callers"},
-		{"refused.svg", "One hot bucket, 64 callers, all refused", "Mixes with refusals", "hot, 64 callers, refused"},
 	} {
-		svg, err := r.bars(p.title, p.heading, p.column)
+		svg, err := r.dots(p.title, p.heading, p.column)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.file, err)
 		}
@@ -54,32 +52,27 @@ func resultPictures(dir string) (map[string]string, error) {
 			all[filepath.Join(dir, p.file)] = svg
 		}
 	}
-	for _, p := range []struct{ file, title, column string }{
-		{"growth.svg", "Time per decision as buckets grow in number", "µs per decision"},
-		{"bytes.svg", "Bytes per bucket as buckets grow in number", "bytes per bucket"},
-	} {
-		svg, err := r.growth(p.title, p.column)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.file, err)
-		}
-		if svg != "" {
-			all[filepath.Join(dir, p.file)] = svg
-		}
+	svg, err := r.growth("Time per decision as buckets grow in number", "µs per decision")
+	if err != nil {
+		return nil, fmt.Errorf("growth.svg: %w", err)
+	}
+	if svg != "" {
+		all[filepath.Join(dir, "growth.svg")] = svg
 	}
 	return all, nil
 }
 
-// bars draws one column of decisions per second, the fastest subject first. It returns "" if the
+// dots draws one column of decisions per second, the fastest subject first. It returns "" if the
 // report has no such figures.
-func (r report) bars(title, heading, column string) (string, error) {
+func (r report) dots(title, heading, column string) (string, error) {
 	subjects, figures := r.section("Subjects"), r.section(heading)
 	if subjects == nil || figures == nil {
 		return "", nil
 	}
-	b := plot.Bars{
+	b := plot.DotPlot{
 		Title: title, Axis: "decisions per second",
 		Description: "Decisions per second of brim's stores, bare references, a naive implementation and peers, " +
-			"the fastest first. The axis is logarithmic. The table in results.md has the figures.",
+			"the fastest first. The axis is logarithmic.",
 	}
 	group := make(map[string]int)
 	kinds := subjects.Cells("kind")
@@ -117,8 +110,7 @@ func (r report) growth(title, column string) (string, error) {
 	}
 	f := plot.Figure{
 		Title: title, Width: 480, Height: 300,
-		Description: "A curve for each backend, from a thousand buckets up. Both axes are logarithmic. " +
-			"The table in results.md has the figures.",
+		Description: "A curve for each backend, from a thousand buckets up. Both axes are logarithmic.",
 		X: plot.Axis{Label: "buckets", Log: true},
 		Y: plot.Axis{Label: column, Log: true},
 	}

@@ -43,19 +43,6 @@ func (p *palette) css() string {
 	return s
 }
 
-// Variables returns rules of CSS that set the colours of pictures as variables, for a page that shows
-// pictures: --ground, --ink, --faint and --c0, --c1 and so on for the colours.
-func Variables() string {
-	set := func(p *palette) string {
-		s := fmt.Sprintf("  --ground: %s;\n  --ink: %s;\n  --faint: %s;\n", p.ground, p.ink, p.faint)
-		for i, c := range p.colors {
-			s += fmt.Sprintf("  --%s: %s;\n", Color(i).class(), c)
-		}
-		return s
-	}
-	return ":root {\n" + set(&light) + "}\n@media (prefers-color-scheme: dark) {\n:root {\n" + set(&dark) + "}\n}\n"
-}
-
 // class returns the name of the CSS class of a colour. Colours beyond the last begin again with
 // the first.
 func (c Color) class() string { return "c" + strconv.Itoa(int(uint(c)%colors)) }

@@ -175,25 +175,24 @@ func TestRowsAndMarks(t *testing.T) {
 	}
 }
 
-func TestBars(t *testing.T) {
-	b := Bars{
+func TestDotPlot(t *testing.T) {
+	b := DotPlot{
 		Title: "Decisions", Axis: "per second", Groups: []string{"ours", "theirs"},
 		Rows: []Row{{"fast", 1e6, 0}, {"slow", 1e3, 1}, {"nothing", 0, 1}},
 	}
 	all := parse(t, b.SVG())
 	rects := named(all, "rect")
 	if len(rects) != 1+2+3 {
-		t.Fatalf("%d rectangles; want the ground, a key of two and three bars", len(rects))
+		t.Fatalf("%d rectangles; want the ground, a key of two and three dots", len(rects))
 	}
-	for i, want := range []float64{480, 1, 1} {
-		if got := rects[3+i].number(t, "width"); got != want {
-			t.Errorf(
-				"bar %d is %v wide, want %v: the longest fills the plot from 1k to 1M, and the shortest is visible",
-				i, got, want)
+	least := rects[4].number(t, "x")
+	for i, want := range []float64{480, 0, 0} {
+		if got := rects[3+i].number(t, "x") - least; got != want {
+			t.Errorf("dot %d is %v right of the least, want %v: the axis goes from 1k to 1M", i, got, want)
 		}
 	}
 	if rects[3].attr["class"] == rects[4].attr["class"] || rects[4].attr["class"] != rects[5].attr["class"] {
-		t.Error("the colours of the bars do not follow the groups")
+		t.Error("the colours of the dots do not follow the groups")
 	}
 	var texts []string
 	for _, e := range named(all, "text") {
@@ -215,7 +214,7 @@ func TestTextIsEscapedAndRead(t *testing.T) {
 			{Name: hostile, Points: []Point{{1, 0}}},
 		}, Guides: []Guide{{Label: hostile}}, Notes: []Note{{Text: hostile}},
 	}
-	bars := Bars{
+	dots := DotPlot{
 		Title:       hostile,
 		Description: hostile,
 		Axis:        hostile,
@@ -225,7 +224,7 @@ func TestTextIsEscapedAndRead(t *testing.T) {
 	for kind, picture := range map[string]struct {
 		svg   string
 		times int
-	}{"figure": {figure.SVG(), 9}, "bars": {bars.SVG(), 6}} {
+	}{"figure": {figure.SVG(), 9}, "dots": {dots.SVG(), 6}} {
 		all := parse(t, picture.svg)
 		if all[0].attr["role"] != "img" || all[1].name != "title" || all[2].name != "desc" {
 			t.Errorf("%s: a picture begins with its title and description for screen readers", kind)
@@ -247,7 +246,7 @@ func TestTextIsEscapedAndRead(t *testing.T) {
 
 func TestEmptyPicturesAreXML(t *testing.T) {
 	for _, svg := range []string{
-		(&Figure{}).SVG(), (&Bars{}).SVG(), (&Figure{X: Axis{Log: true}, Y: Axis{Log: true}}).SVG(),
+		(&Figure{}).SVG(), (&DotPlot{}).SVG(), (&Figure{X: Axis{Log: true}, Y: Axis{Log: true}}).SVG(),
 		(&Figure{Curves: []Curve{{Points: []Point{{math.NaN(), 1}, {1, math.Inf(1)}}}}}).SVG(),
 	} {
 		if all := parse(t, svg); len(all) == 0 || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

@@ -28,7 +28,6 @@ func TestFuzz(t *testing.T) {
 	} else {
 		row.Often, row.Found = wantSeeds(t)
 	}
-	t.Logf("%s, %s, in %v, found: %s", row.Subject, row.Often, time.Since(start), row.Found)
 }
 
 // wantSeeds wants a seed corpus of each target. The tests of the packages run the corpora.

@@ -1,8 +1,9 @@
 package plot
 
-// Bars is a picture of horizontal bars over a logarithmic axis. It shows values that differ by a
-// factor of a thousand; the length of a bar is not in proportion to its value.
-type Bars struct {
+// DotPlot is a picture with a dot for each value, by rows, over a logarithmic axis. It shows values that
+// differ by a factor of a thousand. Bars would mislead there: their lengths are in no proportion.
+// See W. S. Cleveland, "Graphical Methods for Data Presentation", The American Statistician 38(4), 1984.
+type DotPlot struct {
 	Title       string // stands above the picture; screen readers read it
 	Description string // screen readers read it after the title; "" for none
 	Axis        string // names the unit of the values
@@ -10,16 +11,16 @@ type Bars struct {
 	Rows        []Row // from top to bottom
 }
 
-// Row is one bar of [Bars].
+// Row is one value of a [DotPlot].
 type Row struct {
 	Name  string
 	Value float64
-	Group int // the index in Groups; the bars of a group share a colour
+	Group int // the index in Groups; the dots of a group share a colour
 }
 
 // SVG returns the picture as a complete SVG document, which can also stand inline in HTML. The
-// same bars always give the same document.
-func (b *Bars) SVG() string {
+// same values always give the same document.
+func (b *DotPlot) SVG() string {
 	const width, height = 480.0, 24.0 // of the plotted area, and of a row
 	var names, groups float64
 	values := make([]float64, len(b.Rows))
@@ -46,10 +47,11 @@ func (b *Bars) SVG() string {
 		c.text(s.at(tick), bottom+18, "middle", ink, Number(tick))
 	}
 	for i, r := range b.Rows {
-		y, end := head+height*float64(i), max(left+1, s.at(r.Value)) // at least one pixel
-		c.text(left-gap, y+height/2+baseline, "end", ink, r.Name)
-		c.rect(Color(r.Group).class(), left, y+4, end-left, height-8)
-		c.text(end+6, y+height/2+baseline, "start", ink, Number(r.Value))
+		y, x := head+height*(float64(i)+0.5), max(left, s.at(r.Value)) // 0 has no place on the axis
+		c.text(left-gap, y+baseline, "end", ink, r.Name)
+		c.line(faint, thin, Point{left, y}, Point{x, y})
+		c.rect(Color(r.Group).class(), x-4, y-4, 8, 8)
+		c.text(x+10, y+baseline, "start", ink, Number(r.Value))
 	}
 	c.line(ink, thin, Point{left, head}, Point{left, bottom})
 	c.text((left+right)/2, bottom+42, "middle", ink, b.Axis)
