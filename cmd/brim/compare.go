@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
 )
 

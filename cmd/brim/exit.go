@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/brimgo/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )

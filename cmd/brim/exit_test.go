@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/brimgo/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 	"github.com/brimgo/brim/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/brimgo/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
 // input is the log of a replay.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/store"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/brimgo/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
 // logFlags are the flags of commands that read a log.

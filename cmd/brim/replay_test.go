@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 )
 
 func TestReplayOfADay(t *testing.T) {

@@ -122,7 +122,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
-		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.commandsCommand(), exitTopic(), a.spendCommand())
+		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), exitTopic(), a.spendCommand())
 	return root
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
 )
 

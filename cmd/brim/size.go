@@ -12,9 +12,9 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
 // maxSizes is the largest number of limits that size compares.

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/brimgo/brim/internal/simulate"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
-	"github.com/brimgo/brim/internal/trace"
+	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
 // outcomeJSON is the JSON of one limit of a sweep.

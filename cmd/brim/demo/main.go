@@ -6,7 +6,7 @@
 //
 // Run it in the root of the module:
 //
-//	go run ./cmd/brim/demo
+//	make demo
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	kills := flag.Int("kills", 3, "number of processes to kill")
 	after := duration.Value(500 * time.Millisecond)
 	flag.Var(&after, "after", "time for which a process fills before it is killed")
-	log := flag.String("log", "cmd/brim/testdata/nasa-1995-08-01.log.gz", "log to replay")
+	log := flag.String("log", "testdata/nasa-1995-08-01.log.gz", "log to replay")
 	flag.Parse()
 	ctx := context.Background()
 	var err error
@@ -59,7 +59,7 @@ func demo(ctx context.Context, log string, kills int, after time.Duration) error
 
 // replay runs the log through the command brim. Every decision goes through the file.
 func replay(ctx context.Context, log, file string) error {
-	args := []string{"run", "./cmd/brim", "replay", log, "--capacity", "5", "--leak-rate", "0.1", "--top", "3", "--store", file}
+	args := []string{"run", ".", "replay", log, "--capacity", "5", "--leak-rate", "0.1", "--top", "3", "--store", file}
 	fmt.Println("A day of a web server, 5 requests per host and one more every 10 seconds:")
 	fmt.Printf("\n$ brim replay %s --capacity 5 --leak-rate 0.1 --top 3 --store %s\n", filepath.Base(log), filepath.Base(file))
 	cmd := exec.CommandContext(ctx, "go", args...)

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// docs is the folder of the documentation, seen from this package.
+var docs = filepath.Join("..", "..", "..", "..", "docs")
+
+func TestPicturesAreCurrent(t *testing.T) {
+	drawn, err := allPictures(t.Context(), docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, svg := range drawn {
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != svg {
+			t.Errorf("%s differs from the picture that the program draws (%v); run: make pictures", path, err)
+		}
+	}
+	kept, err := filepath.Glob(filepath.Join(docs, "*.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		if _, ok := drawn[path]; !ok {
+			t.Errorf("%s is a picture that the program does not draw", path)
+		}
+	}
+}
+
+func TestRunWritesThePictures(t *testing.T) {
+	dir := t.TempDir()
+	var stderr strings.Builder
+	if err := run(t.Context(), []string{"-docs", dir}, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(pictureNames(t, dir)); got != len(guides) {
+		t.Errorf("%d pictures of the guides are written, want %d", got, len(guides))
+	}
+	for _, args := range [][]string{{"-results", dir}, {"-docs", filepath.Join(dir, "missing")}, {"extra"}, {"-nonsense"}} {
+		if err := run(t.Context(), args, &stderr); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// A run of some subjects and workloads has fewer tables, and gives fewer pictures.
+func TestResultsOfAPartialRun(t *testing.T) {
+	dir := t.TempDir()
+	text := "# brim and its peers\n\n## Decisions per second, all accepted, hot\n\n" +
+		"| subject | 64 callers |\n| -- | --: |\n| a | 10k |\n| b |  |\n\n## Subjects\n\n| subject | kind |\n| -- | --: |\n| a | brim |\n| b | peer |\n"
+	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), []string{"-results", dir}, os.Stderr); err != nil {
+		t.Fatal(err)
+	}
+	if got := pictureNames(t, dir); !slices.Equal(got, []string{"hot.svg"}) {
+		t.Errorf("the pictures are %v, want hot.svg alone", got)
+	}
+}
+
+func pictureNames(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".svg") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// The text beside the picture says that a leaky bucket lets about twice its limit through in its
+// first period.
+func TestLeakyLetsAboutTwiceTheLimitThrough(t *testing.T) {
+	leaky, err := spent(t.Context(), spend.Leaky("month", spendLimit, spendWindow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := spendLimit.Minor
+	if worst := leaky[30*24-1]; worst < 199*limit/100 || worst > 2*limit {
+		t.Errorf("a leaky bucket lets %d through in its first period; want about twice %d", worst, limit)
+	}
+}

@@ -1,0 +1,25 @@
+// Package lab attacks the promises of brim. It is a module of its own and holds no code that
+// programs import.
+//
+// Each harness is a package with a test of that name:
+//
+//   - power cuts the power of bolt stores,
+//   - kill kills a process before, within and after each call by which it changes a file,
+//   - ioerr has calls of the system fail under bolt stores,
+//   - full fills the disk under a bolt store, and makes room again,
+//   - broken has the conformance suites fail stores and ledgers that are broken on purpose,
+//   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
+//     random orders,
+//   - fuzz runs the fuzz targets of all parsers,
+//   - lin checks histories of concurrent calls on every backend,
+//   - pgcrash crashes the server under the stores in PostgreSQL,
+//   - cut breaks the connections of stores on servers after each byte,
+//   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
+//   - stall stops clients and servers, and steps clocks.
+//
+// Every harness also runs against defects that are built in, and must find each of them.
+//
+// "make test" gives each harness some seconds, and "make torture" the budget of a night.
+// Everything random comes from BRIM_SEED, a number. A failure prints the command that repeats it,
+// and is shown in its shortest form. Each test logs the number of its attacks and the result.
+package lab

@@ -1,0 +1,232 @@
+package disk
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/lab/internal/iotrace"
+)
+
+func create(file int, name string) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Create, File: file, Name: name}
+}
+
+// write fills sectors of a file, each with one letter.
+func write(file int, sector int64, letters string) iotrace.Event {
+	var data []byte
+	for _, letter := range []byte(letters) {
+		data = append(data, strings.Repeat(string(letter), Sector)...)
+	}
+	return iotrace.Event{Kind: iotrace.Write, File: file, Offset: sector * Sector, Data: data}
+}
+
+func resize(file int, sectors int64) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Resize, File: file, Offset: sectors * Sector}
+}
+
+func sync(file int) iotrace.Event { return iotrace.Event{Kind: iotrace.Sync, File: file} }
+
+func syncFails(file int) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Failed, Of: iotrace.Sync, File: file}
+}
+
+var syncDir = iotrace.Event{Kind: iotrace.SyncDir}
+
+func link(file int, from, to string) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Link, File: file, Name: from, To: to}
+}
+
+func exchange(a, b string) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Exchange, Name: a, To: b}
+}
+
+func rename(from, to string) iotrace.Event {
+	return iotrace.Event{Kind: iotrace.Rename, Name: from, To: to}
+}
+
+func remove(name string) iotrace.Event { return iotrace.Event{Kind: iotrace.Remove, Name: name} }
+
+// show writes an image in short: the first letter of each sector, and "." for zeros.
+func show(image map[string][]byte) string {
+	var files []string
+	for _, name := range slices.Sorted(maps.Keys(image)) {
+		short := name + "="
+		for content := image[name]; len(content) > 0; content = content[min(Sector, len(content)):] {
+			if content[0] == 0 {
+				short += "."
+			} else {
+				short += string(content[0])
+			}
+		}
+		files = append(files, short)
+	}
+	return strings.Join(files, " ")
+}
+
+// images returns all images that a power cut can leave, each once.
+func images(d *Disk) []string {
+	seen := make(map[string]bool)
+	for lost := range 1 << len(d.Pending()) {
+		seen[show(d.Image(func(i int) bool { return lost>>i&1 == 1 }))] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func TestImages(t *testing.T) {
+	durable := []iotrace.Event{create(0, "a"), write(0, 0, "xy"), sync(0), syncDir}
+	for _, c := range []struct {
+		name, why string
+		events    []iotrace.Event
+		want      []string
+	}{
+		{"nothing", "a disk without calls is empty", nil, []string{""}},
+		{"all durable", "both syncs were made", durable, []string{"a=xy"}},
+		{
+			"no sync of the directory", "the name can be lost, whatever the file holds",
+			[]iotrace.Event{create(0, "a"), write(0, 0, "x"), sync(0)},
+			[]string{"", "a=x"},
+		},
+		{
+			"no sync of the file", "the name can last without the content",
+			[]iotrace.Event{create(0, "a"), write(0, 0, "x"), syncDir},
+			[]string{"a=", "a=x"},
+		},
+		{
+			"a torn write", "each sector lasts by itself",
+			[]iotrace.Event{write(0, 0, "zz")},
+			[]string{"a=xy", "a=xz", "a=zy", "a=zz"},
+		},
+		{
+			"two writes of a sector", "every version can be the one that lasts",
+			[]iotrace.Event{write(0, 0, "1"), write(0, 0, "2")},
+			[]string{"a=1y", "a=2y", "a=xy"},
+		},
+		{
+			"writes out of order", "a later write can last without an earlier one",
+			[]iotrace.Event{write(0, 0, "1"), write(0, 1, "2")},
+			[]string{"a=12", "a=1y", "a=x2", "a=xy"},
+		},
+		{
+			"a write behind a hole", "what was never written is zero",
+			[]iotrace.Event{write(0, 3, "z")},
+			[]string{"a=xy", "a=xy.z"},
+		},
+		{
+			"a longer file", "a size can be lost",
+			[]iotrace.Event{resize(0, 3)},
+			[]string{"a=xy", "a=xy."},
+		},
+		{
+			"a shorter file", "its end does not come back with a later size",
+			[]iotrace.Event{resize(0, 1), sync(0), resize(0, 2)},
+			[]string{"a=x", "a=x."},
+		},
+		{
+			"a write before a sync", "a sync is for all earlier writes of the file, and for no later write",
+			[]iotrace.Event{write(0, 0, "1"), sync(0), write(0, 1, "2")},
+			[]string{"a=12", "a=1y"},
+		},
+		{
+			"a sync that fails", "a second sync writes nothing",
+			[]iotrace.Event{write(0, 0, "1"), syncFails(0), sync(0), write(0, 1, "2"), sync(0)},
+			[]string{"a=12", "a=x2"},
+		},
+		{
+			"a sync that fails, and a write", "the second sync writes what was written again",
+			[]iotrace.Event{write(0, 0, "1"), syncFails(0), write(0, 0, "1"), sync(0)},
+			[]string{"a=1y"},
+		},
+		{
+			"a sync of another file", "it makes nothing durable here",
+			[]iotrace.Event{create(1, "b"), syncDir, write(0, 0, "1"), sync(1)},
+			[]string{"a=1y b=", "a=xy b="},
+		},
+		{
+			"a rename", "it happens wholly or not at all",
+			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, rename("b", "a")},
+			[]string{"a=n", "a=xy b=n"},
+		},
+		{
+			"a rename with a sync", "the old file cannot come back",
+			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), rename("b", "a"), syncDir},
+			[]string{"a=n"},
+		},
+		{
+			"an exchange", "both names change, or none",
+			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, exchange("b", "a"), remove("b")},
+			[]string{"a=n", "a=n b=xy", "a=xy", "a=xy b=n"},
+		},
+		{
+			"a link and a removal", "each can be lost by itself",
+			[]iotrace.Event{link(0, "a", "b"), remove("a")},
+			[]string{"", "a=xy", "a=xy b=xy", "b=xy"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Disk
+			events := c.events
+			if len(events) > 0 && events[0].Kind != iotrace.Create || len(events) > 0 && events[0].File == 1 {
+				events = append(slices.Clone(durable), events...)
+			}
+			for i, e := range events {
+				d.Apply(i, e)
+			}
+			if got := images(&d); !slices.Equal(got, c.want) {
+				t.Errorf("images %q, want %q: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+// TestSectors: a write that begins and ends within sectors is split at their borders.
+func TestSectors(t *testing.T) {
+	var d Disk
+	d.Apply(0, create(0, "a"))
+	d.Apply(1, syncDir)
+	d.Apply(2, iotrace.Event{Kind: iotrace.Write, Offset: 500, Data: make([]byte, 600)})
+	var got []string
+	for _, c := range d.Pending() {
+		got = append(got, fmt.Sprint(c))
+	}
+	want := []string{"12 bytes at 500 of file 0", "512 bytes at 512 of file 0", "76 bytes at 1024 of file 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("changes %q, want %q", got, want)
+	}
+}
+
+// TestPartOfSector: a sync after one that failed writes the whole of a sector that was written again
+// in part.
+func TestPartOfSector(t *testing.T) {
+	part := func(offset int64, letters string) iotrace.Event {
+		return iotrace.Event{Kind: iotrace.Write, Offset: offset, Data: []byte(letters)}
+	}
+	for _, c := range []struct {
+		name   string
+		events []iotrace.Event
+		want   []string
+	}{
+		{"the same part", []iotrace.Event{part(0, "1"), sync(0)}, []string{"a=1b"}},
+		{"another part", []iotrace.Event{part(1, "2"), sync(0)}, []string{"a=a2"}},
+		{"no sync", []iotrace.Event{part(1, "2")}, []string{"a=.2", "a=ab", "a=a2", "a="}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Disk
+			begin := []iotrace.Event{create(0, "a"), syncDir, part(0, "ab"), syncFails(0)}
+			for i, e := range append(begin, c.events...) {
+				d.Apply(i, e)
+			}
+			seen := make(map[string]bool)
+			for lost := range 1 << len(d.Pending()) {
+				image := d.Image(func(i int) bool { return lost>>i&1 == 1 })
+				seen["a="+strings.ReplaceAll(string(image["a"]), "\x00", ".")] = true
+			}
+			slices.Sort(c.want)
+			if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, c.want) {
+				t.Errorf("images %q, want %q", got, c.want)
+			}
+		})
+	}
+}

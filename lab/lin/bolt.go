@@ -1,0 +1,180 @@
+package lin
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// bucketOfKey is a bucket that a child can be told of.
+type bucketOfKey struct {
+	Key                string
+	Capacity, LeakRate float64
+}
+
+// bucketsAt returns the buckets of a list by their numbers.
+func bucketsAt(list []bucketOfKey) history.Bucket {
+	return func(k int) store.Bucket {
+		b := list[k]
+		return store.Limit{Capacity: b.Capacity, LeakRate: b.LeakRate}.For(b.Key)
+	}
+}
+
+// killed is a store or a ledger in a bbolt file. A child serves the calls, is killed, and starts
+// again over the same file.
+type killed struct {
+	m     model
+	clk   *clock
+	dir   string
+	ends  []request     // see finals
+	death request       // of a child; see strike
+	lasts time.Duration // now and then a kill waits so long, until all acknowledged calls must last; or 0
+
+	mu  sync.RWMutex // held for writing while there is no child
+	set setting
+	p   *process
+}
+
+func newKilled(s setting) (w *killed, err error) {
+	w = &killed{set: s}
+	if w.dir, err = history.Scratch(); err != nil {
+		return nil, err
+	}
+	w.set.Path = path(w.dir)
+	if w.clk, err = newClock(time.Second, w.setClock); err != nil {
+		return nil, err
+	}
+	w.p, err = startProcess(w.set)
+	return w, err
+}
+
+func (w *killed) model() model { return w.m }
+func (w *killed) time() *clock { return w.clk }
+
+// child returns the process of the moment.
+func (w *killed) child() *process {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.p
+}
+
+// setClock tells the child the time. A child that starts later begins with it.
+func (w *killed) setClock(now int64) error {
+	w.mu.Lock()
+	w.set.Now = now
+	p := w.p
+	w.mu.Unlock()
+	if p != nil {
+		p.ask(order{Now: now}) // without a reply, it has been killed, and the next one begins with now
+	}
+	return nil
+}
+
+func (w *killed) do(ctx context.Context, _ int, in request) response {
+	o := order{}
+	if end, ok := ctx.Deadline(); ok {
+		o.Patience = max(1, time.Until(end))
+	}
+	switch q := in.(type) {
+	case storeRequest:
+		o.Op = &q.Op
+	case spendRequest:
+		o.Spend = &q
+	}
+	r, ok := w.child().ask(o)
+	switch {
+	case !ok && o.Spend != nil:
+		return spendAnswer{Err: history.Unknown}
+	case !ok:
+		return storeResponse{history.Answer{Err: history.Unknown}}
+	case r.Spend != nil:
+		return *r.Spend
+	}
+	return storeResponse{*r.Answer}
+}
+
+// strike kills the child at a random moment and starts the next one.
+func (w *killed) strike(r *rand.Rand, now func()) (request, error) {
+	time.Sleep(time.Duration(r.IntN(1500)) * time.Microsecond) // the calls in flight get so far
+	if w.lasts > 0 && r.IntN(20) == 0 {
+		time.Sleep(w.lasts)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now()
+	w.p.kill()
+	var err error
+	w.p, err = startProcess(w.set)
+	return w.death, err
+}
+
+// settle does nothing: the child has answered each call that was not under way at a kill.
+func (w *killed) settle() error     { return nil }
+func (w *killed) finals() []request { return w.ends }
+
+func (w *killed) close() error {
+	err := w.p.end()
+	if failed := os.RemoveAll(w.dir); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// kills is the largest number of kills in a history.
+const kills = 3
+
+// region is the size of a region of the journal. A history fills many.
+const region = 4 << 10
+
+// inBolt returns a bolt store with a journal, or without one if region is 0, and a plan with kills.
+// A kill loses nothing that was acknowledged.
+func inBolt(defect history.Defect, region int64) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		limits := limitsOf(r, 0, 1, 2)
+		w, err := newKilled(setting{Bucket: listed(limits), Defect: defect, Region: region})
+		if err != nil {
+			return nil, plan{}, err
+		}
+		w.m, w.ends = &storeModel{limits: limits}, allKeys()
+		w.death = storeRequest{history.Op{Kind: history.Tick}} // nothing is lost
+		return w, planStore(r, style{
+			clock: true, back: true, compact: true, single: r.IntN(2) == 0, asks: true, impatient: 4, strikes: kills,
+		}), nil
+	}
+}
+
+func listed(limits [keys]store.Limit) (list []bucketOfKey) {
+	for k, l := range limits {
+		list = append(list, bucketOfKey{Key: string(rune('a' + k)), Capacity: l.Capacity, LeakRate: l.LeakRate})
+	}
+	return list
+}
+
+// inRelaxed returns a relaxed store, and a plan with kills. In half of the histories, the store
+// writes only when Sync asks for it. In the others it writes in short windows.
+func inRelaxed(defect history.Defect) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		limits := limitsOf(r, 0, 1, 2)
+		s := setting{Bucket: listed(limits), Defect: defect, Relaxed: true, Window: time.Hour}
+		if r.IntN(2) == 0 {
+			s.Window = 10 * time.Millisecond
+		}
+		w, err := newKilled(s)
+		if err != nil {
+			return nil, plan{}, err
+		}
+		const busy = time.Second // a timer of the store can be so late
+		lag := 2*s.Window + busy
+		w.m = &relaxedModel{storeModel: &storeModel{limits: limits}, lag: lag}
+		if s.Window < time.Second {
+			w.lasts = lag
+		}
+		w.ends, w.death = allKeys(), storeRequest{history.Op{Kind: crash}}
+		return w, planStore(r, style{clock: true, back: true, sync: true, single: true, asks: true, strikes: kills}), nil
+	}
+}

@@ -1,0 +1,318 @@
+package lin
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// flaw is a defect of a store in this process.
+type flaw string
+
+const (
+	lostUpdate   flaw = "lost update"
+	timeBack     flaw = "time steps back"
+	refusalWrite flaw = "a refusal writes"
+	stuck        flaw = "a refusal is remembered for ever"
+	generous     flaw = "accepted without asking"
+)
+
+// flawed is a store with a flaw. It has the calls of histories on single buckets.
+type flawed struct {
+	store.Store // nil
+	flaw        flaw
+	clock       func() time.Time
+	calls       atomic.Int64
+
+	mu   sync.Mutex
+	recs map[string]*store.Record
+	full map[string]bool // buckets that have refused once
+}
+
+func newFlawed(f flaw, clock func() time.Time) *flawed {
+	return &flawed{flaw: f, clock: clock, recs: make(map[string]*store.Record), full: make(map[string]bool)}
+}
+
+func (s *flawed) record(key string, now int64) store.Record {
+	if r := s.recs[key]; r != nil {
+		return *r
+	}
+	return store.NewRecord(now)
+}
+
+func (s *flawed) Fill(_ context.Context, op store.Op) (store.State, error) {
+	now := s.clock().UnixMicro()
+	if s.flaw == timeBack {
+		runtime.Gosched()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record(op.Key, now)
+	switch {
+	case s.flaw == lostUpdate:
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	case s.flaw == timeBack:
+		r.Time = min(r.Time, now)
+	case s.flaw == stuck && s.full[op.Key] && op.Mode == store.IfFits:
+		st := r.State(op.Limit, now, store.DefaultMaxSkew)
+		st.Estimate = true
+		return st, nil
+	case s.flaw == generous && s.calls.Add(1)%8 == 0 && op.Mode == store.IfFits:
+		st := r.State(op.Limit, now, store.DefaultMaxSkew)
+		st.Accepted, st.Estimate = true, true
+		return st, nil
+	}
+	st, effect, err := r.Fill(&op, now, store.DefaultMaxSkew)
+	if s.flaw == refusalWrite && err == nil && op.Mode == store.IfFits && !st.Accepted {
+		r.Level++
+	}
+	s.full[op.Key] = s.full[op.Key] || op.Mode == store.IfFits && !st.Accepted
+	if effect&store.Write != 0 || s.flaw == refusalWrite {
+		s.recs[op.Key] = &r
+	}
+	return st, err
+}
+
+func (s *flawed) Read(_ context.Context, buckets ...store.Bucket) ([]store.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().UnixMicro()
+	r := s.record(buckets[0].Key, now)
+	return []store.State{r.State(buckets[0].Limit, now, store.DefaultMaxSkew)}, nil
+}
+
+func (s *flawed) Delete(_ context.Context, ks ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range ks {
+		delete(s.recs, k)
+	}
+	return nil
+}
+
+func (s *flawed) Prune(context.Context) (int64, error) { return 0, nil }
+func (s *flawed) Close() error                         { return nil }
+
+// inFlawed returns a store with a flaw.
+func inFlawed(f flaw, m func(*storeModel) model) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, err := onMemory(r, time.Second, func(_ store.Store, clock func() time.Time) ([]store.Store, error) {
+			return []store.Store{newFlawed(f, clock)}, nil
+		})
+		if err != nil {
+			return nil, plan{}, err
+		}
+		w.m = m(w.exact)
+		return w, planStore(r, style{clock: true, back: true, single: true, asks: true}), nil
+	}
+}
+
+func exactly(m *storeModel) model { return m }
+
+// inGenerous returns a store that accepts more than a lease may.
+func inGenerous(r *rand.Rand) (world, plan, error) {
+	w, p, err := leaseInMemory(r)
+	if l, ok := w.(leased); ok {
+		clock := func() time.Time { return time.UnixMicro(l.clk.shown[len(l.clk.shown)-1].value) }
+		l.stores = []store.Store{newFlawed(generous, clock)}
+	}
+	return w, p, err
+}
+
+// resending sends a fill again after an unknown outcome.
+type resending struct{ store.Store }
+
+func (s resending) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	st, err := s.Store.Fill(ctx, op)
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		return s.Store.Fill(context.WithoutCancel(ctx), op)
+	}
+	return st, err
+}
+
+func resent(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
+	return []store.Store{resending{below[0]}, resending{below[1]}}, true, nil
+}
+
+// deciding decides about fills in the client, between a call that reads and a call that writes.
+type deciding struct{ store.Store }
+
+func (s deciding) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if op.Mode != store.IfFits || op.Amount <= 0 || op.Hold != 0 {
+		return s.Store.Fill(ctx, op)
+	}
+	states, err := s.Store.Read(ctx, op.Bucket)
+	if err != nil || states[0].Level+states[0].Held+op.Amount > op.Capacity {
+		return s.Store.Fill(ctx, op)
+	}
+	op.Mode = store.Always
+	return s.Store.Fill(ctx, op)
+}
+
+func apart(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
+	return []store.Store{deciding{below[0]}, deciding{below[1]}}, true, nil
+}
+
+// altered is a ledger that gets some requests otherwise than its callers send them.
+type altered struct {
+	*localSpend
+	alter func(w *altered, q spendRequest) spendRequest
+}
+
+func (w *altered) do(ctx context.Context, client int, in request) response {
+	if q, ok := in.(spendRequest); ok {
+		in = w.alter(w, q)
+	}
+	return w.localSpend.do(ctx, client, in)
+}
+
+func inAltered(alter func(w *altered, q spendRequest) spendRequest) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, p, err := inMemledger(r)
+		if l, ok := w.(*localSpend); ok {
+			return &altered{localSpend: l, alter: alter}, p, err
+		}
+		return w, p, err
+	}
+}
+
+// renamed sends some requests twice, under two IDs, as a caller that gives a request that it sends
+// again a new ID.
+func renamed(w *altered, q spendRequest) spendRequest {
+	if (q.Verb == charge || q.Verb == authorize) && q.Number%16 == 0 {
+		again := q
+		again.Number += 1 << 20
+		w.localSpend.do(context.Background(), 0, again)
+	}
+	return q
+}
+
+// thawed loses some requests that freeze an account.
+func thawed(_ *altered, q spendRequest) spendRequest {
+	if q.Verb == freeze && q.Number%2 == 0 {
+		q.Verb = unfreeze
+	}
+	return q
+}
+
+// endless loses the end of an account's own limit.
+func endless(_ *altered, q spendRequest) spendRequest {
+	q.Until = 0
+	return q
+}
+
+// TestCatches has the harness attack defective subjects.
+func TestCatches(t *testing.T) {
+	at, in := newPlace(t), newKeyspace(t)
+	for _, c := range []struct {
+		name, why string
+		open      func(r *rand.Rand) (world, plan, error)
+	}{
+		{
+			name: string(lostUpdate), open: inFlawed(lostUpdate, exactly),
+			why: "two calls read the same level, and the later write hides the earlier one",
+		},
+		{
+			name: string(timeBack), open: inFlawed(timeBack, exactly),
+			why: "the bucket's time goes back, and the same seconds leak twice",
+		},
+		{
+			name: string(refusalWrite), open: inFlawed(refusalWrite, exactly),
+			why: "a refused call changed the level",
+		},
+		{
+			name: "an answer before the commit", open: inBolt(history.Early, region),
+			why: "a kill loses calls that were acknowledged",
+		},
+		{
+			name: "Sync does nothing", open: inRelaxed(history.Unsynced),
+			why: "a kill loses calls before a Sync",
+		},
+		{
+			name: "a resend after a cut", open: inPostgres(at, resent),
+			why: "a call of unknown outcome was applied, and then once more",
+		},
+		{
+			name: "a resend after a cut of Redis", open: inRedis(in, resent),
+			why: "a call of unknown outcome was applied, and then once more",
+		},
+		{
+			name: "a decision between two calls of Redis", open: inRedis(in, apart),
+			why: "two calls find the same room, and both take it",
+		},
+		{
+			name: string(stuck), open: inFlawed(stuck, func(m *storeModel) model { return refusalsModel{m} }),
+			why: "the bucket has room again, and memory refuses",
+		},
+		{
+			name: string(generous), open: inGenerous,
+			why: "more is accepted than the bucket holds and leaks",
+		},
+		{
+			name: "a new ID for a resend", open: inAltered(renamed),
+			why: "a request has two effects",
+		},
+		{
+			name: "a freeze that is lost", open: inAltered(thawed),
+			why: "an account spends that is frozen",
+		},
+		{
+			name: "an own limit without its end", open: inAltered(endless),
+			why: "an account has its own limit for ever",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := subject{name: c.name, open: c.open}
+			for part := range 200 {
+				n, f, err := s.attack(attack.Seed(1).Part(part), unchanged)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f != nil {
+					t.Logf("caught in history %d; %d of %d calls contradict the model", part+1, len(f.part), n.calls)
+					return
+				}
+			}
+			t.Errorf("200 histories did not catch it; %s", c.why)
+		})
+	}
+}
+
+// TestShrinks: the history that is shown is short, and is still not allowed. The system's scheduler
+// decides whether an attempt shows the defect again, so a history that stayed long gives way to the
+// next one with a finding.
+func TestShrinks(t *testing.T) {
+	s := subject{open: inFlawed(refusalWrite, exactly)}
+	findings := 0
+	for part := range 50 {
+		seed := attack.Seed(1).Part(part)
+		_, f, err := s.attack(seed, unchanged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f == nil {
+			continue
+		}
+		findings++
+		short := shrinkPlan(s, seed, f, 10*time.Second).shrink()
+		if !illegal(short.m, short.part, patience) {
+			t.Fatalf("the model allows the shorter history: %s", short.describe())
+		}
+		t.Log(short.describe())
+		if len(short.part) <= 6 {
+			return
+		}
+	}
+	t.Errorf("of %d histories with a finding, none became 6 calls at most", findings)
+}

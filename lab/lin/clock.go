@@ -1,0 +1,62 @@
+package lin
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// clock is the clock of a history. It stands still between ticks, so a store can have read it only
+// at the few values that it showed during a call.
+type clock struct {
+	mu     sync.Mutex
+	unit   time.Duration // of the ticks
+	set    func(now int64) error
+	shown  []reading
+	latest int64 // the highest value
+}
+
+// reading is a value of the clock and the part of the history in which it can have been read.
+type reading struct{ value, from, to int64 }
+
+// back is how far, in units, the clock may step back behind its highest value. A whole history
+// takes less time than the stores' MaxSkew: a caller can be so slow that its reading is as old.
+const back = 8
+
+// newClock returns a clock that shows the time at which histories begin. It calls set for every
+// value.
+func newClock(unit time.Duration, set func(now int64) error) (*clock, error) {
+	now := history.At(0).UnixMicro()
+	c := &clock{unit: unit, set: set, shown: []reading{{value: now, to: never}}, latest: now}
+	return c, set(now)
+}
+
+// tick moves the clock by so many units.
+func (c *clock) tick(rec *recorder, units int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(c.shown) - 1
+	step := c.unit.Microseconds()
+	now := max(c.shown[last].value+int64(units)*step, c.latest-back*step)
+	c.latest = max(c.latest, now)
+	c.shown = append(c.shown, reading{value: now, from: rec.stamp(), to: never})
+	if err := c.set(now); err != nil {
+		return err
+	}
+	c.shown[last].to = rec.stamp()
+	return nil
+}
+
+// between returns the values that could be read in a part of the history, each once.
+func (c *clock) between(from, to int64) (values []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.shown {
+		if r.from <= to && r.to >= from && !slices.Contains(values, r.value) {
+			values = append(values, r.value)
+		}
+	}
+	return values
+}

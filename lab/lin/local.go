@@ -1,0 +1,165 @@
+package lin
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// local is a store in this process, with the history's clock.
+type local struct {
+	exact  *storeModel
+	m      model
+	clk    *clock
+	bucket history.Bucket
+	stores []store.Store // clients take turns
+	inner  store.Store   // below all of them
+}
+
+func (w *local) model() model { return w.m }
+func (w *local) time() *clock { return w.clk }
+
+func (w *local) do(ctx context.Context, client int, in request) response {
+	q, _ := in.(storeRequest)
+	return storeResponse{history.CallOn(ctx, w.stores[client%len(w.stores)], w.bucket, q.Op)}
+}
+
+func (w *local) strike(*rand.Rand, func()) (request, error) { return nil, nil }
+func (w *local) settle() error                              { return nil }
+func (w *local) finals() []request                          { return allKeys() }
+func (w *local) close() error                               { return w.inner.Close() }
+
+// allKeys reads every bucket.
+func allKeys() (all []request) {
+	for k := range keys {
+		all = append(all, storeRequest{history.Op{Kind: history.Read, Keys: []int{k}}})
+	}
+	return all
+}
+
+// limitsOf returns random limits with leak rates of a choice.
+func limitsOf(r *rand.Rand, rates ...float64) (limits [keys]store.Limit) {
+	for k := range limits {
+		limits[k] = store.Limit{Capacity: float64(15 + r.IntN(30)), LeakRate: rates[r.IntN(len(rates))]}
+	}
+	return limits
+}
+
+// bucketsOf names the buckets of a history.
+func bucketsOf(limits [keys]store.Limit, prefix string) history.Bucket {
+	return func(k int) store.Bucket { return limits[k].For(prefix + string(rune('a'+k))) }
+}
+
+// wrapping makes the stores of the clients from the store below them.
+type wrapping func(s store.Store, clock func() time.Time) ([]store.Store, error)
+
+// onMemory returns a world over a memory store. Every step of the clock is a unit, in which buckets
+// leak whole numbers of units.
+func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*local, error) {
+	var now atomic.Int64
+	read := func() time.Time { return time.UnixMicro(now.Load()) }
+	clk, err := newClock(unit, func(us int64) error { now.Store(us); return nil })
+	if err != nil {
+		return nil, err
+	}
+	s, err := memory.New(&memory.Options{Clock: read})
+	if err != nil {
+		return nil, err
+	}
+	limits := limitsOf(r, 0, 1, 2)
+	exact := &storeModel{limits: limits}
+	w := &local{exact: exact, m: exact, clk: clk, bucket: bucketsOf(limits, ""), inner: s}
+	w.stores, err = wrap(s, read)
+	return w, err
+}
+
+func inMemory(r *rand.Rand) (world, plan, error) {
+	w, err := onMemory(r, time.Second, bare)
+	return w, planStore(r, style{clock: true, back: true, single: r.IntN(2) == 0, asks: true}), err
+}
+
+func bare(s store.Store, _ func() time.Time) ([]store.Store, error) { return []store.Store{s}, nil }
+
+// refusalsOver wraps a store so often, as if each client's process had remembered refusals of its
+// own.
+func refusalsOver(s store.Store, processes int, clock func() time.Time) (all []store.Store, err error) {
+	for range processes {
+		w, err := refusals.New(s, &refusals.Options{Clock: clock, Remember: time.Hour})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// refusalsInMemory has either one process that makes room, too, or two that only fill. Room that
+// another process makes may stay hidden, so the answers of two such processes would not be exact.
+func refusalsInMemory(r *rand.Rand) (world, plan, error) {
+	processes := 1 + r.IntN(2)
+	w, err := onMemory(r, time.Second, func(s store.Store, clock func() time.Time) ([]store.Store, error) {
+		return refusalsOver(s, processes, clock)
+	})
+	if err != nil {
+		return nil, plan{}, err
+	}
+	w.m = refusalsModel{w.exact}
+	return w, planStore(r, style{clock: true, single: r.IntN(2) == 0, fills: processes > 1, asks: true}), nil
+}
+
+// leaseTick is the step of the clock under leases. At rates that are multiples of 64 units a
+// second, every leak is a whole number.
+const leaseTick = time.Second / 64
+
+func leaseInMemory(r *rand.Rand) (world, plan, error) {
+	limit := store.Limit{Capacity: float64(int(64) << r.IntN(4)), LeakRate: float64(int(64) << r.IntN(4))}
+	const share = 0.5
+	w, err := onMemory(r, leaseTick, func(s store.Store, clock func() time.Time) (all []store.Store, err error) {
+		for range 1 + r.IntN(3) {
+			l, err := lease.New(s, &lease.Options{Share: share, Ahead: 250 * time.Millisecond, Clock: clock})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, l)
+		}
+		return all, nil
+	})
+	if err != nil {
+		return nil, plan{}, err
+	}
+	w.m = &leaseModel{limit: limit, share: share}
+	w.bucket = func(int) store.Bucket { return limit.For("k") }
+	p := plan{}
+	for range each {
+		for c := range clients {
+			op := history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: float64(1 + r.IntN(2))}}}}
+			if r.IntN(8) == 0 {
+				op = history.Op{Kind: history.Tick, Seconds: 1 + r.IntN(3)}
+			}
+			p.steps = append(p.steps, step{client: c, in: storeRequest{op}})
+		}
+	}
+	return leased{w}, p, nil
+}
+
+// leased is a store under leases, whose levels show allotments and not the content of the model.
+type leased struct{ *local }
+
+func (leased) finals() []request { return nil }
+
+// settle ends the leases' requests for allotments.
+func (w leased) settle() error {
+	for _, s := range w.stores {
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package lin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// at returns a time on the histories' clocks.
+func at(seconds int) int64 { return history.At(seconds).UnixMicro() }
+
+// fillOf is a call on bucket 0, which has the capacity 10.
+func fillOf(began, over int64, amount, level float64, mode store.Mode) *call {
+	res := history.Result{Accepted: true, Levels: []float64{level}, Held: []float64{0}, At: []int64{at(0)}}
+	return &call{
+		in: storeRequest{history.Op{
+			Kind: history.Fill, Txns: [][]history.Move{{{Amount: amount, Mode: mode}}},
+		}},
+		out:   storeResponse{history.Answer{Results: []history.Result{res}}},
+		began: began, over: over, readings: []int64{at(0)},
+	}
+}
+
+func readOf(began, over int64, level float64) *call {
+	c := fillOf(began, over, 0, level, store.IfFits)
+	c.in = storeRequest{history.Op{Kind: history.Read, Keys: []int{0}}}
+	return c
+}
+
+// refusedOf is a refusal of a call.
+func refusedOf(c *call, estimate bool) *call {
+	a, _ := c.out.(storeResponse)
+	a.Results[0].Accepted, a.Results[0].Estimate = false, estimate
+	return c
+}
+
+func unknownOf(began, over int64, amount float64, mode store.Mode) *call {
+	c := fillOf(began, over, amount, 0, mode)
+	c.out = nil
+	return c
+}
+
+// late moves a call to another time.
+func late(c *call, seconds int) *call {
+	a, _ := c.out.(storeResponse)
+	a.Results[0].At, c.readings = []int64{at(seconds)}, []int64{at(seconds)}
+	return c
+}
+
+// misdated is a call with another time in its answer than the clock showed.
+func misdated(c *call, seconds int) *call {
+	c = late(c, seconds)
+	c.readings = []int64{at(0)}
+	return c
+}
+
+func only(kind history.Kind, began, over int64, wall time.Duration) *call {
+	return &call{
+		in: storeRequest{history.Op{Kind: kind, Keys: []int{0}}}, out: storeResponse{},
+		began: began, over: over, wall: wall, readings: []int64{at(0)},
+	}
+}
+
+// TestModels checks small histories by hand.
+func TestModels(t *testing.T) {
+	var limits [keys]store.Limit
+	for k := range limits {
+		limits[k] = store.Limit{Capacity: 10, LeakRate: 1}
+	}
+	exact := &storeModel{limits: limits}
+	weak := &relaxedModel{storeModel: exact, lag: time.Minute}
+	for _, c := range []struct {
+		name, why string
+		m         model
+		calls     []*call
+		want      porcupine.CheckResult
+	}{
+		{
+			"in order", "the second fill finds the first", exact,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 2, 7, store.IfFits)},
+			porcupine.Ok,
+		},
+		{
+			"lost", "the second fill must find the first", exact,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 2, 2, store.IfFits)},
+			porcupine.Illegal,
+		},
+		{
+			"at the same time", "either order is possible", exact,
+			[]*call{fillOf(1, 4, 5, 7, store.IfFits), fillOf(2, 3, 2, 2, store.IfFits)},
+			porcupine.Ok,
+		},
+		{
+			"wrongly refused", "2 units fit", exact,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), refusedOf(fillOf(3, 4, 2, 5, store.IfFits), false)},
+			porcupine.Illegal,
+		},
+		{
+			"too many", "12 units do not fit", exact,
+			[]*call{fillOf(1, 2, 12, 12, store.IfFits)},
+			porcupine.Illegal,
+		},
+		{
+			"not seen yet", "the server may commit after the read, until it has ended", exact,
+			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(2, 3, 0), readOf(4, 5, 5), readOf(7, 8, 5)},
+			porcupine.Ok,
+		},
+		{
+			"never", "the call may have been lost", exact,
+			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(7, 8, 0)},
+			porcupine.Ok,
+		},
+		{
+			"after the end", "a server that has ended commits nothing", exact,
+			[]*call{unknownOf(1, 4, 5, store.IfFits), readOf(5, 6, 0), readOf(7, 8, 5)},
+			porcupine.Illegal,
+		},
+		{
+			"twice", "the call has one effect", exact,
+			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(7, 8, 10)},
+			porcupine.Illegal,
+		},
+		{
+			"leaked", "5 units leak in 5 seconds", exact,
+			[]*call{fillOf(1, 2, 7, 7, store.IfFits), late(readOf(3, 4, 2), 5)},
+			porcupine.Ok,
+		},
+		{
+			"leaked twice", "only 5 units leak in 5 seconds", exact,
+			[]*call{fillOf(1, 2, 7, 7, store.IfFits), late(readOf(3, 4, 0), 5)},
+			porcupine.Illegal,
+		},
+		{
+			"back in time", "the clock was behind the last write", exact,
+			[]*call{late(fillOf(1, 2, 7, 7, store.IfFits), 5), fillOf(3, 4, 1, 8, store.IfFits)},
+			porcupine.Illegal,
+		},
+		{
+			"at another time", "the clock did not show the time during the call", exact,
+			[]*call{misdated(fillOf(1, 2, 7, 7, store.IfFits), 5)},
+			porcupine.Illegal,
+		},
+		{
+			"crash", "a relaxed store may forget", weak,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), only(crash, 3, 4, 0), readOf(5, 6, 0)},
+			porcupine.Ok,
+		},
+		{
+			"crash after Sync", "Sync made it last", weak,
+			[]*call{
+				fillOf(1, 2, 5, 5, store.IfFits), only(history.Sync, 3, 4, 0), only(crash, 5, 6, 0), readOf(7, 8, 0),
+			},
+			porcupine.Illegal,
+		},
+		{
+			"late crash", "the call is older than the time that a crash may take back", weak,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), only(crash, 3, 4, time.Hour), readOf(5, 6, 0)},
+			porcupine.Illegal,
+		},
+		{
+			"out of nothing", "a crash brings back what was there", weak,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), only(crash, 3, 4, 0), readOf(5, 6, 3)},
+			porcupine.Illegal,
+		},
+		{
+			"overlooked", "the drain has not returned",
+			refusalsModel{exact},
+			[]*call{
+				fillOf(1, 2, 10, 10, store.IfFits), fillOf(3, 8, -5, 5, store.Always), readOf(4, 5, 5),
+				refusedOf(fillOf(6, 7, 2, 10, store.IfFits), true),
+			},
+			porcupine.Ok,
+		},
+		{
+			"hidden", "the drain has returned",
+			refusalsModel{exact},
+			[]*call{
+				fillOf(1, 2, 10, 10, store.IfFits), fillOf(3, 4, -5, 5, store.Always),
+				refusedOf(fillOf(6, 7, 2, 10, store.IfFits), true),
+			},
+			porcupine.Illegal,
+		},
+		{
+			"lease", "units may wait in allotments", &leaseModel{limit: limits[0], share: 0.5},
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), refusedOf(fillOf(3, 4, 1, 10, store.IfFits), false)},
+			porcupine.Ok,
+		},
+		{
+			"lease wastes", "allotments fill half of the bucket at most", &leaseModel{limit: limits[0], share: 0.5},
+			[]*call{fillOf(1, 2, 4, 4, store.IfFits), refusedOf(fillOf(3, 4, 1, 10, store.IfFits), false)},
+			porcupine.Illegal,
+		},
+		{
+			"lease mints", "11 units do not fit", &leaseModel{limit: limits[0], share: 0.5},
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 6, 0, store.IfFits)},
+			porcupine.Illegal,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := check(c.m, c.calls, time.Minute).CheckResult; got != c.want {
+				t.Errorf("%s, want %s: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+// TestPartition: calls that share a bucket, also by way of another call, are checked together.
+func TestPartition(t *testing.T) {
+	on := func(ks ...int) *call {
+		return &call{in: storeRequest{history.Op{Kind: history.Delete, Keys: ks}}}
+	}
+	parts := partition([]*call{on(0), on(1), on(2, 3), on(1, 3), on()})
+	if len(parts) != 2 || len(parts[0]) != 1 || len(parts[1]) != 3 {
+		t.Errorf("the parts are %v, want one of the first call and one of three", parts)
+	}
+}

@@ -1,0 +1,304 @@
+package lin
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// storeRequest is a call on a store.
+type storeRequest struct{ history.Op }
+
+// crash is the kind of a call that stands for the end of a process.
+const crash history.Kind = "crash"
+
+// parts splits a call into calls on one bucket each, if it is no more than those.
+func (q storeRequest) parts() (all []request) {
+	if q.Kind != history.Sync && q.Kind != crash {
+		return []request{q}
+	}
+	for k := range keys {
+		all = append(all, storeRequest{history.Op{Kind: q.Kind, Keys: []int{k}}})
+	}
+	return all
+}
+
+func (q storeRequest) writes(out response) bool {
+	if len(q.Txns) > 0 && q.Txns[0][0].Mode == store.Ask {
+		return false
+	}
+	a, ok := out.(storeResponse)
+	if !ok || len(a.Results) == 0 {
+		return q.Kind != history.Read
+	}
+	// A lone clamped fill that spills is not accepted, and writes.
+	return a.Results[0].Accepted || q.Kind == history.Fill && q.Txns[0][0].Mode == store.Clamp
+}
+
+func (q storeRequest) ticks() int { return q.Seconds }
+
+func (q storeRequest) touches() (keys []int) {
+	for _, txn := range q.Txns {
+		for _, m := range txn {
+			keys = append(keys, m.Key)
+		}
+	}
+	return append(keys, q.Keys...)
+}
+
+// storeResponse is the answer of a store.
+type storeResponse struct{ history.Answer }
+
+func (a storeResponse) failure() history.Failure { return a.Err }
+
+func (a storeResponse) String() string {
+	if a.Err != "" {
+		return string(a.Err)
+	}
+	var b strings.Builder
+	for _, r := range a.Results {
+		switch {
+		case r.NotHeld:
+			b.WriteString("not held")
+			continue
+		case r.Accepted:
+			b.WriteString("accepted, ")
+		}
+		if r.Estimate {
+			b.WriteString("from memory, ")
+		}
+		fmt.Fprintf(&b, "level %v held %v at %v", r.Levels, r.Held, seconds(r.At))
+	}
+	return b.String()
+}
+
+// seconds returns times in seconds since the beginning of the histories' clocks.
+func seconds(us []int64) []float64 {
+	s := make([]float64, len(us))
+	for i, at := range us {
+		s[i] = float64(at-history.At(0).UnixMicro()) / 1e6
+	}
+	return s
+}
+
+// keys is the number of buckets of a history.
+const keys = 4
+
+// content is the state of a store: the units of each bucket at the time of its last write, in
+// microseconds. The time of a bucket that does not exist is 0.
+type content struct {
+	units [keys]history.Units
+	time  [keys]int64
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func (c content) hash() uint64           { return maphash.Comparable(hashSeed, c) }
+func (c content) equal(other state) bool { return c == other }
+
+// storeModel is the model of a store that answers when its decision lasts. It is written from the
+// documentation of package store.
+//
+// The State's At fixes the time of a decision. At is never before the bucket's last write. If the
+// history has the store's clock, At is one of the readings during the call, or the time of the last
+// write if the reading is behind that.
+type storeModel struct {
+	limits [keys]store.Limit
+	// rounding is the difference in units that is allowed between the store and the model. It is 0
+	// if all amounts are whole numbers.
+	rounding float64
+}
+
+func (m *storeModel) start() state { return content{} }
+
+func (m *storeModel) step(before state, c *call) []state {
+	b, _ := before.(content)
+	after := m.next(b, c)
+	states := make([]state, len(after))
+	for i := range after {
+		states[i] = after[i]
+	}
+	return states
+}
+
+// next returns the contents that are possible after a call.
+func (m *storeModel) next(b content, c *call) []content {
+	q, _ := c.in.(storeRequest)
+	if c.out == nil {
+		return m.unknown(b, q, c.readings)
+	}
+	a, _ := c.out.(storeResponse)
+	switch q.Kind {
+	case history.Delete:
+		return []content{deleted(b, q.Keys)}
+	case history.Read:
+		return m.read(b, q.Keys, a.Results[0], c.readings)
+	case history.Fill, history.Apply:
+		return m.transact(b, q.Txns[0], a.Results[0], c.readings)
+	}
+	return []content{b}
+}
+
+func deleted(b content, gone []int) content {
+	for _, k := range gone {
+		b.units[k], b.time[k] = history.Units{}, 0
+	}
+	return b
+}
+
+// unknown returns the contents after a call that may have been applied, at any of the readings. A
+// store with its own clock gets such calls only if its buckets leak so slowly that the time does
+// not matter.
+func (m *storeModel) unknown(b content, q storeRequest, readings []int64) []content {
+	after := []content{b}
+	add := func(c content) {
+		if !slices.Contains(after, c) {
+			after = append(after, c)
+		}
+	}
+	if q.Kind == history.Delete {
+		add(deleted(b, q.Keys))
+		return after
+	}
+	for _, txn := range q.Txns {
+		if readings == nil {
+			next := b
+			history.Transact(next.units[:], m.limit(0), txn)
+			add(next)
+		}
+		for _, at := range readings {
+			leaked := m.leaked(b, txn, func(i int) int64 { return max(b.time[txn[i].Key], at) })
+			next := leaked
+			res := history.Transact(next.units[:], m.limit(0), txn)
+			add(written(b, leaked, next, txn, res))
+		}
+	}
+	return after
+}
+
+func (m *storeModel) limit(more float64) func(k int) store.Limit {
+	return func(k int) store.Limit {
+		return store.Limit{Capacity: m.limits[k].Capacity + more, LeakRate: m.limits[k].LeakRate}
+	}
+}
+
+// leaked returns the content with the buckets of a transaction brought to times.
+func (m *storeModel) leaked(b content, txn []history.Move, at func(i int) int64) content {
+	for i, move := range txn {
+		k, now := move.Key, at(i)
+		if b.time[k] != 0 {
+			b.units[k].Level = max(0, b.units[k].Level-m.limits[k].LeakRate*(float64(now-b.time[k])/1e6))
+		}
+		b.time[k] = now
+	}
+	return b
+}
+
+// written returns the content after a decision. leaked is the content before it, at the time of the
+// decision. A bucket that was not written keeps its old time.
+func written(before, leaked, after content, txn []history.Move, res history.Result) content {
+	if txn[0].Mode == store.Ask || !res.Accepted && (len(txn) > 1 || txn[0].Mode == store.IfFits || res.NotHeld) {
+		return before
+	}
+	for _, move := range txn {
+		k := move.Key
+		drains := !slices.ContainsFunc(txn, func(m history.Move) bool {
+			return m.Key == k && (m.Amount >= 0 || m.Hold != 0)
+		})
+		if drains && leaked.units[k].Level == 0 { // a drain of an empty bucket changes nothing
+			after.units[k], after.time[k] = before.units[k], before.time[k]
+		}
+	}
+	return after
+}
+
+// transact checks the answer to a transaction.
+func (m *storeModel) transact(b content, txn []history.Move, res history.Result, readings []int64) []content {
+	if res.NotHeld {
+		next := b
+		if history.Transact(next.units[:], m.limit(0), txn).NotHeld {
+			return []content{b}
+		}
+		return nil
+	}
+	if res.Estimate {
+		return m.estimate(b, txn, res, readings)
+	}
+	for i, move := range txn {
+		if !m.possible(b, move.Key, res.At[i], readings) {
+			return nil
+		}
+	}
+	leaked := m.leaked(b, txn, func(i int) int64 { return res.At[i] })
+	for _, more := range m.margins() {
+		next := leaked
+		if want := history.Transact(next.units[:], m.limit(more), txn); m.agree(res, want) {
+			return []content{written(b, leaked, next, txn, want)}
+		}
+	}
+	return nil
+}
+
+// margins returns the changes of a capacity that rounding can excuse.
+func (m *storeModel) margins() []float64 {
+	if m.rounding == 0 {
+		return []float64{0}
+	}
+	return []float64{0, -m.rounding, m.rounding}
+}
+
+// possible reports whether the store may decide about a bucket at a time.
+func (m *storeModel) possible(b content, k int, at int64, readings []int64) bool {
+	if at < b.time[k] {
+		return false
+	}
+	if readings == nil {
+		return true
+	}
+	return slices.ContainsFunc(readings, func(r int64) bool { return at == max(r, b.time[k]) })
+}
+
+func (m *storeModel) agree(got, want history.Result) bool {
+	return got.NotHeld == want.NotHeld && got.Accepted == want.Accepted &&
+		slices.EqualFunc(got.Levels, want.Levels, m.near) && slices.EqualFunc(got.Held, want.Held, m.near)
+}
+
+func (m *storeModel) near(x, y float64) bool { return math.Abs(x-y) <= m.rounding }
+
+func (m *storeModel) read(b content, ks []int, res history.Result, readings []int64) []content {
+	for i, k := range ks {
+		if !m.possible(b, k, res.At[i], readings) {
+			return nil
+		}
+		u := m.leaked(b, []history.Move{{Key: k}}, func(int) int64 { return res.At[i] }).units[k]
+		if !m.near(u.Level, res.Levels[i]) || !m.near(u.Held, res.Held[i]) {
+			return nil
+		}
+	}
+	return []content{b}
+}
+
+// estimate checks a refusal that a wrapper gave from memory. The store would have refused, too, at
+// a reading during the call, and its level was at least that of the answer. Level and time are only
+// lower bounds.
+func (m *storeModel) estimate(b content, txn []history.Move, res history.Result, readings []int64) []content {
+	if res.Accepted {
+		return nil
+	}
+	if readings == nil {
+		readings = []int64{max(b.time[txn[0].Key], res.At[0])}
+	}
+	for _, at := range readings {
+		next := m.leaked(b, txn, func(i int) int64 { return max(b.time[txn[i].Key], at) })
+		want := history.Transact(next.units[:], m.limit(-m.rounding), txn)
+		if !want.Accepted && res.Levels[0] <= want.Levels[0]+m.rounding {
+			return []content{b}
+		}
+	}
+	return nil
+}

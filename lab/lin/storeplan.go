@@ -1,0 +1,119 @@
+package lin
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// style tells which calls a store's histories have.
+type style struct {
+	single  bool // no call touches two buckets
+	back    bool // the clock steps back, too
+	clock   bool // the history has the store's clock
+	sync    bool // Sync
+	compact bool // Compact
+	fills   bool // nothing but fills that make no room
+	asks    bool // questions, too
+	impatient,
+	strikes int // at most
+}
+
+// planStore returns a random plan for a store.
+func planStore(r *rand.Rand, s style) plan {
+	p := plan{strikes: make(map[int64]bool), seed: r.Uint64()}
+	for range each {
+		for c := range clients {
+			p.steps = append(p.steps, step{client: c, in: storeRequest{s.op(r)}})
+		}
+	}
+	p.disturb(r, s.impatient, s.strikes)
+	return p
+}
+
+// disturb adds strikes and contexts that end.
+func (p *plan) disturb(r *rand.Rand, impatient, strikes int) {
+	if impatient > 0 {
+		for range r.IntN(impatient + 1) {
+			p.steps[r.IntN(len(p.steps))].patience = time.Microsecond * time.Duration(1+r.IntN(2000))
+		}
+	}
+	if strikes > 0 {
+		for range r.IntN(strikes + 1) {
+			p.strikes[1+r.Int64N(int64(len(p.steps)*9/10))] = true
+		}
+	}
+}
+
+func (s style) op(r *rand.Rand) history.Op {
+	switch n := r.IntN(100); {
+	case n == 0:
+		return history.Op{Kind: history.Prune}
+	case n == 1 && !s.fills:
+		return history.Op{Kind: history.Delete, Keys: []int{r.IntN(keys)}}
+	case n == 2 && s.compact:
+		return history.Op{Kind: history.Compact}
+	case 3 <= n && n < 6 && s.sync:
+		return history.Op{Kind: history.Sync}
+	case 6 <= n && n < 12 && s.clock:
+		seconds := 1 + r.IntN(5)
+		if s.back && r.IntN(3) == 0 {
+			seconds = -seconds
+		}
+		return history.Op{Kind: history.Tick, Seconds: seconds}
+	case 12 <= n && n < 24:
+		return history.Op{Kind: history.Read, Keys: []int{r.IntN(keys)}}
+	case 24 <= n && n < 32 && !s.single:
+		var txn []history.Move
+		for range 2 + r.IntN(2) { // a key may come twice
+			m := s.move(r)
+			if m.Mode == store.Clamp {
+				m.Mode = store.IfFits
+			}
+			txn = append(txn, m)
+		}
+		if s.asks && r.IntN(4) == 0 {
+			txn = questions(txn)
+		}
+		return history.Op{Kind: history.Apply, Txns: [][]history.Move{txn}}
+	}
+	txn := []history.Move{s.move(r)}
+	if s.asks && r.IntN(6) == 0 {
+		txn = questions(txn)
+	}
+	return history.Op{Kind: history.Fill, Txns: [][]history.Move{txn}}
+}
+
+// questions turns moves into questions about the same units.
+func questions(txn []history.Move) []history.Move {
+	for i := range txn {
+		m := &txn[i]
+		m.Mode, m.Amount, m.Hold = store.Ask, math.Abs(m.Amount), max(0, m.Hold)
+		if m.Amount+m.Hold == 0 { // nothing always fits, and the model does not say so
+			m.Amount = 1
+		}
+	}
+	return txn
+}
+
+func (s style) move(r *rand.Rand) history.Move {
+	m := history.Move{Key: r.IntN(keys), Amount: float64(1 + r.IntN(9))}
+	switch n := r.IntN(20); {
+	case n < 8: // if it fits
+	case n < 10:
+		m.Mode = store.Clamp
+	case n < 11:
+		m.Mode = store.Always
+	case n < 14:
+		m.Amount, m.Hold = 0, m.Amount
+	case s.fills:
+	case n < 17:
+		m.Mode, m.Amount = store.Always, -m.Amount
+	default: // a capture, or a release
+		m.Mode, m.Hold, m.Amount = store.Always, -m.Amount, float64(r.IntN(int(m.Amount)+1))
+	}
+	return m
+}

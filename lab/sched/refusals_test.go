@@ -1,0 +1,185 @@
+package sched
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/lab/sched/turn"
+)
+
+var refusalsSubject = &subject{
+	name: "refusals", night: 200_000, passes: []time.Duration{time.Millisecond, 10 * time.Millisecond},
+	random: func(r *rand.Rand) program {
+		// Remember in ms; ms of a call to the store; the fill that fails; 1: it takes effect
+		p := program{config: [4]int{5 + 10*r.IntN(3), r.IntN(3), r.IntN(8), r.IntN(2)}}
+		actors := 2 + r.IntN(4)
+		for range 4 + r.IntN(6) {
+			c := call{actor: r.IntN(actors), do: "fill", amount: 1 + r.IntN(40), leave: pickLeave(r, 20)}
+			if r.IntN(8) == 0 {
+				c.key = 1
+			}
+			switch r.IntN(20) {
+			case 0:
+				c.do, c.key = cancels, r.IntN(actors)
+			case 1, 2:
+				c.do = "drain"
+			case 3, 4:
+				c.do = "foreign drain"
+			case 5:
+				c.do = "foreign fill"
+			case 6:
+				c.do = "reset"
+			case 7, 8, 9:
+				c.do = "sleep"
+			case 10:
+				c.do = "fill under another limit"
+			case 11:
+				c.do = "apply"
+			case 12:
+				if r.IntN(4) == 0 {
+					c.do = "close"
+				}
+			}
+			p.calls = append(p.calls, c)
+		}
+		return p
+	},
+	begin: func(p program) world { return &refusalsWorld{program: p, answers: make([]timed, len(p.calls))} },
+}
+
+// refusalsLimit leaks a unit in a millisecond, so all levels are whole.
+var refusalsLimit = store.Limit{Capacity: 50, LeakRate: 1000}
+
+type refusalsWorld struct {
+	program
+	b        *below
+	s        *refusals.Store
+	answers  []timed
+	closed   bool
+	closeErr error
+}
+
+func (w *refusalsWorld) remember() time.Duration { return milliseconds(w.config[0]) }
+
+func (w *refusalsWorld) setup() (err error) {
+	if w.b, err = newBelow(); err != nil {
+		return err
+	}
+	w.b.slow, w.b.fails, w.b.lost = milliseconds(w.config[1]), w.config[2], w.config[3] == 1
+	if w.s, err = refusals.New(w.b, &refusals.Options{Remember: w.remember(), MaxBuckets: 4}); err != nil {
+		return err
+	}
+	_, err = w.b.foreign(context.Background(), store.Op{Bucket: refusalsLimit.For("0"), Amount: 45})
+	return err
+}
+
+func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
+	op := store.Op{Bucket: refusalsLimit.For(fmt.Sprint(c.key)), Amount: float64(c.amount)}
+	drain := op
+	drain.Amount, drain.Mode = -op.Amount, store.Always
+	w.answers[i] = w.b.log.time(i, func() (st store.State, err error) {
+		switch c.do {
+		case "fill":
+			return w.s.Fill(ctx, op)
+		case "fill under another limit":
+			op.LeakRate *= 2
+			return w.s.Fill(ctx, op)
+		case "drain":
+			return w.s.Fill(ctx, drain)
+		case "apply":
+			_, err = w.s.Apply(ctx, store.Txn{drain})
+			return st, err
+		case "foreign drain":
+			return w.b.foreign(ctx, drain)
+		case "foreign fill":
+			return w.b.foreign(ctx, op)
+		case "reset":
+			return st, w.s.Delete(ctx, op.Key)
+		case "sleep":
+			turn.Sleep("sleep", milliseconds(c.amount))
+		case "close":
+			w.close()
+		}
+		return st, nil
+	})
+}
+
+func (w *refusalsWorld) close() {
+	if err := w.s.Close(); err != nil {
+		w.closeErr = err
+	}
+	w.closed = true
+}
+
+func (w *refusalsWorld) finish() { w.close() }
+
+func (w *refusalsWorld) check(*turn.Schedule) error {
+	if w.closeErr != nil {
+		return w.closeErr
+	}
+	for i, c := range w.calls {
+		a := w.answers[i]
+		if c.do == cancels {
+			continue
+		}
+		if !a.given {
+			return fmt.Errorf("call %d: %w", i, errNoAnswer)
+		}
+		if c.do != "fill" && c.do != "fill under another limit" {
+			continue
+		}
+		asked := w.b.log.of(i)
+		switch {
+		case len(asked) > 1:
+			return fmt.Errorf("call %d asked the store %d times", i, len(asked))
+		case a.err != nil:
+		case a.state.Accepted && (len(asked) == 0 || !asked[0].state.Accepted):
+			return fmt.Errorf("call %d was granted, and not by the store", i)
+		case len(asked) == 0 && !a.state.Estimate:
+			return fmt.Errorf("call %d was answered from memory and does not say so", i)
+		case len(asked) == 1 && asked[0].state != a.state:
+			return fmt.Errorf("call %d got %+v; the store answered %+v", i, a.state, asked[0].state)
+		case len(asked) == 0:
+			if err := w.refused(i, c, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refused judges a refusal from memory. The units must not have fitted at some moment of the call,
+// or else within Remember before it, if another process has made room since.
+func (w *refusalsWorld) refused(i int, c call, a timed) error {
+	b := refusalsLimit.For(fmt.Sprint(c.key))
+	if c.do == "fill under another limit" {
+		b.LeakRate *= 2
+	}
+	n := float64(c.amount)
+	next, until := a.to, a.ended // the entry that followed, and its time
+	foreign := false             // another process, or a call that had not ended, has made room since
+	earliest := a.begun - w.remember()
+	for k := a.to - 1; k >= 0 && until >= earliest; k-- {
+		e := w.b.log.entries[k]
+		if e.op.Key != b.Key {
+			continue
+		}
+		// While this entry counts, the units fit the worst at the beginning.
+		misfits := func(from time.Duration) bool {
+			leaked := b.LeakRate * (max(e.at, from) - e.at).Seconds()
+			return e.state.Level-leaked+n > b.Capacity-1e-6
+		}
+		if next >= a.from && misfits(a.begun) || foreign && misfits(earliest) {
+			return nil
+		}
+		// Room that a call of this Store makes is used when the call has returned.
+		foreign = foreign || e.foreign || w.answers[e.call].last > a.first
+		next, until = k, e.at
+	}
+	return fmt.Errorf("call %d (%v to %v) was refused %v units from memory, which the store would grant: %+v",
+		i, a.begun, a.ended, n, a.state)
+}

@@ -1,0 +1,222 @@
+package soak
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	code := pgtest.Run(redistest.With(m))
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// ample never refuses a call of these tests.
+var ample = brim.Limit{Capacity: 1e7, LeakRate: 1e7}
+
+// TestHour runs an hour of injected time, a minute a round. Buckets that have leaked empty are
+// pruned while the callers go on.
+func TestHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the soak")
+	}
+	for _, c := range []struct {
+		name  string
+		open  opener
+		calls int // in a round
+		why   string
+	}{
+		{"memory", inMemory, 2000, "an empty bucket leaves nothing behind"},
+		{"wrapped", wrapped, 6000, "wrappers remember a bounded number of buckets, and allotments end"},
+		{"bolt", inFile, 500, "the file uses the pages of pruned buckets again"},
+		{"relaxed bolt", inRelaxedFile, 600, "the window of unwritten changes is bounded, too"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			soak(t, c.open, plan{
+				why: c.why, seed: newSeed(t), rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
+				limit: brim.Limit{Capacity: 100, LeakRate: 1},
+				// Leaks half of the units that the callers ask for.
+				scarce: brim.Limit{Capacity: 100, LeakRate: float64(c.calls) * hotShare / 2 / 60},
+			})
+		})
+	}
+}
+
+// TestFullLoad runs stores at full load of real time: all of them for a minute each with
+// BRIM_TORTURE=1, or the one whose turn it is for the time of SOAK, as in SOAK=4h. SOAK_OF names
+// another one.
+func TestFullLoad(t *testing.T) {
+	long := os.Getenv("SOAK")
+	if os.Getenv("BRIM_TORTURE") != "1" && long == "" {
+		t.Log("BRIM_TORTURE=1 adds a minute of real time for each store; SOAK=4h soaks one of them")
+		return
+	}
+	subjects := realSubjects()
+	duration := time.Minute
+	if long != "" {
+		var err error
+		if duration, err = time.ParseDuration(long); err != nil || duration < time.Minute {
+			t.Fatalf("SOAK=%s: %v; want a time of at least 1m, like 4h", long, err)
+		}
+		subjects = turn(subjects, os.Getenv("SOAK_OF"), time.Now().YearDay())
+		if len(subjects) == 0 {
+			t.Fatalf("SOAK_OF=%s names no subject", os.Getenv("SOAK_OF"))
+		}
+	}
+	seed := newSeed(t)
+	for _, c := range subjects {
+		t.Run(c.name, func(t *testing.T) {
+			row := attack.Begin(t, "soak", c.name, seed)
+			// A sample follows each round. A long run takes one every 10 s.
+			round := min(10*time.Second, duration/60)
+			calls, trends := soak(t, c.open, plan{
+				why: c.why, seed: seed, rounds: int(duration / round), round: round, keys: 3000, pace: 500, real: true,
+				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
+				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
+			})
+			row.Often = often(calls, trends)
+		})
+	}
+}
+
+func newSeed(t *testing.T) attack.Seed {
+	t.Helper()
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
+}
+
+// realSubject is a subject of TestFullLoad.
+type realSubject struct {
+	name string
+	open opener
+	why  string
+}
+
+func realSubjects() []realSubject {
+	return []realSubject{
+		{"memory", inMemory, "an empty bucket leaves nothing behind"},
+		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
+		{"relaxed", inRelaxedFile, "the window of unwritten changes is bounded, too"},
+		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
+		{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
+		{"lease", leased, "allotments end"},
+		{"refusals", refusing, "refusals of a bounded number of buckets are remembered"},
+		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
+		{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
+		{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
+		{"queue", queued, "an item leaves nothing behind, whether it was released or given up"},
+		{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
+	}
+}
+
+// turn returns the subject with that name, or, without a name, the one whose turn it is on that
+// day of the year.
+func turn(all []realSubject, name string, day int) []realSubject {
+	if name == "" {
+		return all[day%len(all):][:1]
+	}
+	return slices.DeleteFunc(all, func(s realSubject) bool { return s.name != name })
+}
+
+// plan tells how to soak a store.
+type plan struct {
+	why    string
+	seed   attack.Seed
+	rounds int
+	round  time.Duration
+	calls  int        // in a round; unused in real time, where the callers make as many as they can
+	keys   int        // in use at once
+	pace   int        // number of keys that new keys replace in each round
+	limit  brim.Limit // of a tenant's bucket
+	scarce brim.Limit // of a bucket that everybody wants and that refuses many
+	real   bool       // real time passes; otherwise, the calls drive an injected clock
+}
+
+// After the warm-up, which is the first third of the rounds, resources may grow by this share
+// from the second third to the last, because they depend on the keys that were drawn. A garbage
+// collector works in steps, and a file grows in steps: one step is allowed in addition.
+const (
+	growth   = 0.25
+	heapStep = 1 << 17
+)
+
+// minSlope is the shortest run whose slopes are judged. A slope of less than a minute, taken per
+// hour, does not tell a leak from a table that a slow machine has not yet filled.
+const minSlope = 10 * time.Minute
+
+// soak runs the plan. It compares the peaks in the second third of the rounds with those in the
+// last. In real time it also looks at the slopes, and judges those of a long run. It returns the
+// number of calls, and the slopes of real time.
+func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
+	before := goleak.IgnoreCurrent()
+	// The first clean-up to be registered runs last, after the pool was closed.
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	w := newWork(p)
+	s := open(t, w)
+	samples := measure(t, w, s)
+	if t.Failed() {
+		return w.calls.Load(), nil
+	}
+	s.duty.check(t)
+	second, last := most(samples[p.rounds/3:2*p.rounds/3]), most(samples[2*p.rounds/3:])
+	for _, r := range resources {
+		was, is := r.of(second), r.of(last)
+		if is > (1+growth)*was*s.faster(second, last)+r.allowed(s) {
+			t.Errorf("%s: the peak was %.0f in the second third and %.0f in the last; want no growth\nwhy: %s",
+				r.name, was, is, p.why)
+		}
+	}
+	if p.real {
+		trends = slopes(samples[p.rounds/3:], s)
+		long := time.Duration(p.rounds)*p.round >= minSlope
+		for _, x := range trends {
+			if long && x.grows() {
+				t.Errorf("%s grow by %s per hour\nwhy: %s", x.name, x.perHour(), p.why)
+			}
+		}
+		t.Logf("%s, %d calls, slopes per hour after the warm-up:\n%s",
+			path.Base(t.Name()), w.calls.Load(), trendTable(trends))
+	}
+	t.Logf("seed %d, %d calls, %d pruned; second third %+v, last third %+v",
+		p.seed, w.calls.Load(), w.pruned.Load(), second, last)
+	t.Log(s.duty.story())
+	if err := s.duty.close(); err != nil {
+		t.Error(err)
+	}
+	return w.calls.Load(), trends
+}
+
+// measure runs all rounds of the load and takes a sample after each.
+func measure(t *testing.T, w *work, s *subject) []sample {
+	t.Helper()
+	w.use(s)
+	samples := make([]sample, 0, w.rounds)
+	for round := range w.rounds {
+		before := w.calls.Load()
+		w.run(t, round)
+		if t.Failed() {
+			return nil
+		}
+		x := take(t, w, s)
+		x.Calls = w.calls.Load() - before
+		samples = append(samples, x)
+	}
+	return samples
+}
