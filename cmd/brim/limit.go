@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/store"
 )
 

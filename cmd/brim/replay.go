@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/cmd/brim/internal/scratch"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // replayFlags are the flags of replay beside the limit.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/duration"
 )
 
 func TestReplayOfADay(t *testing.T) {

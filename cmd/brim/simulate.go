@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/table"
 )
 

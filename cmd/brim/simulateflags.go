@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/table"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // maxSizes is the largest number of limits that size compares.

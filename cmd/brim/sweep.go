@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
-	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/table"
 )
 
 // outcomeJSON is the JSON of one limit of a sweep.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/wire"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/serverload"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/store"
 )
 
 // exchange is a call and all that it sends and receives.

@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/internal/serverload"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/lab/internal/serverload"
 )
 
 // newPostgres returns a rig with a schema of its own. settings are those of the URL.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/wire"
-	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/redisstore"
 )
 
 // The settings of connections to Redis.

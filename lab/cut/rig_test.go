@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/wire"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/store"
 )
 
 // rig is a store, and perhaps a ledger, behind a proxy, and sound ones that look past the proxy. It

@@ -14,8 +14,8 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/lab/frameworks/notes"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/frameworks/notes"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 )

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // bucketOfKey is a bucket that a child can be told of.

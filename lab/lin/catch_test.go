@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/attack"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // flaw is a defect of a store in this process.

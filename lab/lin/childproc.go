@@ -16,8 +16,8 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/journal"
-	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/spend/boltledger"
 )
 
 // childEnv, in the environment, holds the setting of a child and makes a test binary one.

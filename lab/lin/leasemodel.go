@@ -3,8 +3,8 @@ package lin
 import (
 	"hash/maphash"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // leaseModel is the contract of package lease, which is weaker than that of a store. Units that

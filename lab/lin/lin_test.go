@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/migrations"
 )
 

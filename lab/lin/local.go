@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/lease"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/internal/history"
 )
 
 // local is a store in this process, with the history's clock.

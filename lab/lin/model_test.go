@@ -6,8 +6,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // at returns a time on the histories' clocks.

@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/lab/internal/proxy"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/internal/history"
-	"github.com/brimgo/brim/lab/internal/proxy"
 )
 
 // linked is a store or a ledger in PostgreSQL, reached through a proxy that cuts connections.

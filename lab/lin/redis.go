@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/brimgo/brim/redisstore"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/lab/internal/proxy"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/store"
 )
 
 // keyspace is a Redis. Histories use it at the same time, each with a prefix of its own.

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/internal/history"
 )
 
 // verb is the kind of a request to a ledger.

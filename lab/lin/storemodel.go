@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // storeRequest is a call on a store.

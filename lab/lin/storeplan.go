@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // style tells which calls a store's histories have.

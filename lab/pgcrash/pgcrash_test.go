@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/serverload"
 )
 

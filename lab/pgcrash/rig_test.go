@@ -18,10 +18,10 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/wire"
+	"github.com/brimgo/brim/lab/internal/serverload"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/lab/internal/serverload"
 )
 
 // rig is a server that crashes, and a proxy before it that holds answers up: between a commit and

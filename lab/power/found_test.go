@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/lab/internal/attack"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/lab/internal/iotrace"
+	"github.com/brimgo/brim/store"
 )
 
 // fill puts units into bucket 0 if they fit.

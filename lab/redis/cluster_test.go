@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/redisstore"
 )
 
 // prefixes of keys in a cluster.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/serverload"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/wire"
-	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/lab/internal/serverload"
+	"github.com/brimgo/brim/redisstore"
 )
 
 // rig is the part that all rigs share.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/combine"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/sched/turn"
+	"github.com/brimgo/brim/store"
 )
 
 // The fates of requests in a flush: call.amount.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/lease"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/sched/turn"
 )
 
 var leaseSubject = &subject{

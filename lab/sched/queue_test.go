@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/queue"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/sched/turn"
 )
 
 var queueSubject = &subject{

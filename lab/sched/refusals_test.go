@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/sched/turn"
 )
 
 var refusalsSubject = &subject{

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/lab/sched/turn"
+	"github.com/brimgo/brim/store"
 )
 
 var relaxedSubject = &subject{

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/sched/turn"
+	"github.com/brimgo/brim/store"
 )
 
 var shaperSubject = &subject{

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/sched/turn"
 )
 
 // below is the store below a wrapper: a memory store on the time of the bubble, with points around

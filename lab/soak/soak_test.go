@@ -11,9 +11,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/attack"
 )
 
 func TestMain(m *testing.M) {

@@ -20,11 +20,11 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/wire"
+	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/serverload"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/lab/internal/serverload"
 )
 
 // childEnv, in the environment, makes this test binary a client that will be stopped. Its value is

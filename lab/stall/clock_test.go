@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/internal/serverload"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/lab/internal/serverload"
 )
 
 // rig is a server of its own, which may be stopped, and sound stores on it.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/migrations"
 )
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"

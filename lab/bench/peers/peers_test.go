@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/lab/bench/internal/redises"
 )
 
 func TestRatiosPairRounds(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/lab/bench/internal/redises"
 )
 
 // neighbour is a subject: a load beside the GETs.

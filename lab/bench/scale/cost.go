@@ -11,10 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/lab/bench/internal/redises"
 	"github.com/brimgo/brim/redisstore"
 )
 

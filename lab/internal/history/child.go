@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/lab/internal/iotrace"
+	"github.com/brimgo/brim/store"
 )
 
 // Request is an order to the child.

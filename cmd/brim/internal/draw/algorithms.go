@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/plot"
 )
 
 // every returns n arrivals of one client, the first after begin, and cost units each.

@@ -111,8 +111,8 @@ func (r report) growth(title, column string) (string, error) {
 	f := plot.Figure{
 		Title: title, Width: 480, Height: 300,
 		Description: "A curve for each backend, from a thousand buckets up. Both axes are logarithmic.",
-		X: plot.Axis{Label: "buckets", Log: true},
-		Y: plot.Axis{Label: column, Log: true},
+		X:           plot.Axis{Label: "buckets", Log: true},
+		Y:           plot.Axis{Label: column, Log: true},
 	}
 	buckets, figures := t.Cells("buckets"), t.Cells(column)
 	for i, backend := range t.Cells("backend") {

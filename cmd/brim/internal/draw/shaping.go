@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/plot"
 )
 
 // The burst of shaperOrPolicer, and the limit that it meets.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/store"
 )
 
