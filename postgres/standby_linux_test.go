@@ -29,11 +29,7 @@ func TestFailOver(t *testing.T) {
 	busy := over(t, poolAt(t, url), postgres.Options{Schema: schema})
 	idle := over(t, poolAt(t, url), postgres.Options{Schema: schema})
 	updating := over(t, poolAt(t, url), postgres.Options{Schema: schema})
-	place, err := stores.Parse(strings.Replace(url, "&connect_timeout=3", "", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := place.Open(t.Context(), nil)
+	opened, err := stores.Open(t.Context(), strings.Replace(url, "&connect_timeout=3", "", 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

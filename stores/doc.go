@@ -42,5 +42,5 @@
 // # Passwords
 //
 // No error and no log entry of this package contains a password, whatever is wrong with the name.
-// [Place.String] is the name without user, password and parameters.
+// [Store.Name] is the name without user, password and parameters.
 package stores

@@ -21,14 +21,3 @@ func ExampleOpen() {
 	fmt.Println(st.Accepted, err)
 	// Output: true <nil>
 }
-
-// The name in a log has no password.
-func ExampleParse() {
-	place, err := stores.Parse("redis://app:secret@cache.example/0?brim_prefix=app:")
-	fmt.Println(place, err)
-	_, err = stores.Parse("redis:/app:secret@cache.example")
-	fmt.Println(err)
-	// Output:
-	// redis://cache.example/0 <nil>
-	// not the name of a store: two slashes must follow the colon, as in redis://user:password@host:port/database
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
@@ -41,8 +42,8 @@ type Options struct {
 // number of goroutines at once.
 type Store struct {
 	store.Store
-	// Place is the name of the store.
-	Place Place
+	// Name is the name of the store without user, password and parameters: for a file its path.
+	Name string
 	// Bolt is the store in a file.
 	Bolt *bolt.Store
 	// Postgres is the store in PostgreSQL, and Pool its connections. Close closes them.
@@ -56,48 +57,88 @@ type Store struct {
 	once    sync.Once
 }
 
+// ErrName reports a name that is not the name of a store. The error says how to write it and does
+// not quote it, since a password may be in it.
+var ErrName = place.ErrName
+
 // Open opens the store of that name; the package comment lists the names. o may be nil.
 //
 // If name is not the name of a store, the error is [ErrName]. If a server cannot be reached, or
 // lacks the tables of package migrations, or cannot keep the promises of package redisstore, Open
 // returns the backend's error.
 func Open(ctx context.Context, name string, o *Options) (*Store, error) {
-	p, err := Parse(name)
+	p, err := place.Parse(name)
 	if err != nil {
 		return nil, fmt.Errorf("stores: %w", err)
 	}
-	return p.Open(ctx, o)
-}
-
-// Open opens the store at p. o may be nil.
-func (p Place) Open(ctx context.Context, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	switch p.kind {
-	case Memory:
-		s, err := memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger})
-		if err != nil {
-			return nil, err
-		}
-		return &Store{Store: s, Place: p}, nil
-	case File:
-		s, err := bolt.Open(p.target.path, &bolt.Options{
+	s := &Store{Name: p.String()}
+	switch p.Kind() {
+	case place.Memory:
+		s.Store, err = memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger})
+	case place.File:
+		s.Bolt, err = bolt.Open(p.Path(), &bolt.Options{
 			Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,
 		})
-		if err != nil {
-			return nil, err
-		}
-		return &Store{Store: s, Place: p, Bolt: s}, nil
-	case PostgreSQL:
-		return p.openPostgres(ctx, o)
-	case Redis:
-		return p.openRedis(o)
+		s.Store = s.Bolt
+	case place.PostgreSQL:
+		err = s.openPostgres(ctx, p, o)
+	case place.Redis:
+		err = s.openRedis(p, o)
 	}
-	return nil, errors.New("stores: the zero Place is no store; make one with Parse")
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) openPostgres(ctx context.Context, p place.Place, o *Options) error {
+	config, err := p.PoolConfig(o.MaxConns)
+	if err != nil {
+		return err
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		// A call has time for a server that hangs, and for the next one in the connection string.
+		config.ConnConfig.ConnectTimeout = postgres.DefaultStatementTimeout / 3
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	schema, table := p.Tables()
+	s.Postgres, err = postgres.New(pool, &postgres.Options{
+		Schema: schema, Table: table, Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,
+	})
+	if err == nil {
+		// A missing server, or missing tables, must show before any work begins.
+		if err = s.Postgres.Visit(ctx, "", func(store.Entry) bool { return false }); err != nil {
+			err = errors.Join(err, s.Postgres.Close())
+		}
+	}
+	if err != nil {
+		pool.Close()
+		return err
+	}
+	s.Store, s.Pool, s.release = s.Postgres, pool, func() error { pool.Close(); return nil }
+	return nil
+}
+
+func (s *Store) openRedis(p place.Place, o *Options) error {
+	client, options, err := p.Client(o.MaxConns)
+	if err != nil {
+		return err
+	}
+	options.Clock, options.MaxSkew, options.Logger, options.Trace = o.Clock, o.MaxSkew, o.Logger, o.Trace
+	if s.Redis, err = redisstore.New(client, &options); err != nil {
+		return errors.Join(err, client.Close())
+	}
+	s.Store, s.Client, s.release = s.Redis, client, client.Close
+	return nil
 }
 
 // Close closes the store, and then the connections that Open has made. A second Close does nothing

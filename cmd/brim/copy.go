@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 
@@ -58,10 +59,10 @@ Exit status: 0, or 65 if buckets of the source are damaged; all others are then 
 }
 
 // copyPlaces reads --from and --to.
-func copyPlaces(from, to string) (source, target stores.Place, err error) {
+func copyPlaces(from, to string) (source, target place.Place, err error) {
 	for _, f := range []struct {
 		name, value string
-		place       *stores.Place
+		place       *place.Place
 	}{{"--from", from, &source}, {"--to", to, &target}} {
 		if f.value == "" {
 			return source, target, usagef("%s is missing; name a store: a file, postgres://... or redis://...", f.name)
@@ -70,7 +71,7 @@ func copyPlaces(from, to string) (source, target stores.Place, err error) {
 		if err != nil {
 			return source, target, err
 		}
-		if p.Kind() == stores.Memory {
+		if p.Kind() == place.Memory {
 			return source, target, usagef("%s is memory:, which is empty and ends with the command; name a store that lasts", f.name)
 		}
 		*f.place = p
@@ -99,11 +100,11 @@ type copyJSON struct {
 }
 
 // copy opens both stores and copies the buckets.
-func (a *app) copy(ctx context.Context, source, target stores.Place, c copying) (err error) {
+func (a *app) copy(ctx context.Context, source, target place.Place, c copying) (err error) {
 	if err := present(source); err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	from, err := source.Open(ctx, &stores.Options{Logger: a.logger()})
+	from, err := stores.Open(ctx, source.Name(), &stores.Options{Logger: a.logger()})
 	if err != nil {
 		return openError{fmt.Errorf("--from: %w", err)}
 	}
@@ -115,7 +116,7 @@ func (a *app) copy(ctx context.Context, source, target stores.Place, c copying) 
 	}
 	c.from = from
 	if !c.dry {
-		to, err := target.Open(ctx, &stores.Options{Logger: a.logger()})
+		to, err := stores.Open(ctx, target.Name(), &stores.Options{Logger: a.logger()})
 		if err != nil {
 			return openError{fmt.Errorf("--to: %w", err)}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/stores"
+	"github.com/brimgo/brim/internal/place"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -85,20 +85,20 @@ func (a *app) printFindings(name fmt.Stringer, findings []store.Finding) (err er
 }
 
 // check checks the store at p.
-func check(ctx context.Context, p stores.Place) ([]store.Finding, error) {
+func check(ctx context.Context, p place.Place) ([]store.Finding, error) {
 	switch p.Kind() {
-	case stores.File:
+	case place.File:
 		return bolt.Check(ctx, p.Path())
-	case stores.PostgreSQL:
-		pool, err := p.Pool(ctx, nil)
+	case place.PostgreSQL:
+		pool, err := p.Pool(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer pool.Close()
 		schema, table := p.Tables()
 		return postgres.Check(ctx, pool, &postgres.Options{Schema: schema, Table: table})
-	case stores.Redis:
-		client, err := p.Client(nil)
+	case place.Redis:
+		client, _, err := p.Client(0)
 		if err != nil {
 			return nil, err
 		}

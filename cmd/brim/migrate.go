@@ -10,7 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/migrations"
-	"github.com/brimgo/brim/stores"
+	"github.com/brimgo/brim/internal/place"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -117,11 +117,11 @@ func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context
 	switch {
 	case err != nil:
 		return err
-	case p.Kind() != stores.PostgreSQL:
+	case p.Kind() != place.PostgreSQL:
 		return usagef("migrations are for PostgreSQL; give --store postgres://...")
 	}
 	o.Schema, o.Table = p.Tables()
-	pool, err := p.Pool(ctx, nil)
+	pool, err := p.Pool(ctx)
 	if err != nil {
 		return openError{err}
 	}

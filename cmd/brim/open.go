@@ -15,6 +15,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 
@@ -43,18 +44,18 @@ type opening struct {
 }
 
 // place reads --store.
-func (a *app) place() (stores.Place, error) {
+func (a *app) place() (place.Place, error) {
 	return parsePlace("--store", a.store)
 }
 
 // parsePlace reads the name of a store that a flag gives.
-func parsePlace(flag, name string) (stores.Place, error) {
+func parsePlace(flag, name string) (place.Place, error) {
 	if uiapi.IsAddress(name) {
-		return stores.Place{}, notThere(flag)
+		return place.Place{}, notThere(flag)
 	}
-	p, err := stores.Parse(name)
+	p, err := place.Parse(name)
 	if err != nil {
-		return stores.Place{}, usagef("%s: %w", flag, err)
+		return place.Place{}, usagef("%s: %w", flag, err)
 	}
 	return p, nil
 }
@@ -79,17 +80,17 @@ func (a *app) open(ctx context.Context, o opening) (*opened, error) {
 	if o.clock != nil {
 		options.MaxSkew = simulate.MaxSkew
 	}
-	s, err := p.Open(ctx, options)
+	s, err := stores.Open(ctx, p.Name(), options)
 	if err != nil {
 		return nil, openError{err}
 	}
-	return withAbilities(s), nil
+	return withAbilities(s, p), nil
 }
 
 // present returns an absentError if p is a file that is not there. A command that reads must neither
 // create the file of a mistyped name nor answer for it.
-func present(p stores.Place) error {
-	if p.Kind() != stores.File {
+func present(p place.Place) error {
+	if p.Kind() != place.File {
 		return nil
 	}
 	_, err := os.Stat(p.Path())
@@ -106,18 +107,18 @@ func present(p stores.Place) error {
 }
 
 // withAbilities finds the abilities of the backend.
-func withAbilities(s *stores.Store) *opened {
-	o := &opened{Store: s, name: s.Place.String()}
+func withAbilities(s *stores.Store, p place.Place) *opened {
+	o := &opened{Store: s, name: s.Name}
 	switch {
 	case s.Bolt != nil:
 		o.update, o.compact, o.file = s.Bolt.Update, s.Bolt.Compact, s.Bolt
 		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
-			return bench.BoltReference(ctx, filepath.Dir(s.Place.Path()), keys)
+			return bench.BoltReference(ctx, filepath.Dir(p.Path()), keys)
 		}
 	case s.Postgres != nil:
 		o.update = s.Postgres.Update
 		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
-			schema, _ := s.Place.Tables()
+			schema, _ := p.Tables()
 			return bench.PostgresReference(ctx, s.Pool, schema, keys)
 		}
 	}

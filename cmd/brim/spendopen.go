@@ -8,6 +8,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 
@@ -32,7 +33,7 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 	switch {
 	case err != nil:
 		return nil, err
-	case p.Kind() == stores.Redis:
+	case p.Kind() == place.Redis:
 		return nil, usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
 			"give a file or postgres://...")
 	}
@@ -51,11 +52,11 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 func memoryLedger() *openedLedger { return &openedLedger{Ledger: memledger.New(nil)} }
 
 // ledgerAt opens the ledger at p.
-func (a *app) ledgerAt(ctx context.Context, p stores.Place) (*openedLedger, error) {
-	if p.Kind() == stores.Memory {
+func (a *app) ledgerAt(ctx context.Context, p place.Place) (*openedLedger, error) {
+	if p.Kind() == place.Memory {
 		return memoryLedger(), nil
 	}
-	s, err := p.Open(ctx, &stores.Options{Logger: a.logger()})
+	s, err := stores.Open(ctx, p.Name(), &stores.Options{Logger: a.logger()})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/stores"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/ui"
 )
 
@@ -60,7 +60,7 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 	if err != nil {
 		return err
 	}
-	if p.Kind() == stores.Memory {
+	if p.Kind() == place.Memory {
 		return usagef("memory: is empty and ends with the command; name a store that lasts, or mount package ui in the program")
 	}
 	if err := onThisMachine(listen); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/stores"
+	"github.com/brimgo/brim/internal/place"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -37,21 +37,21 @@ Exit status: 0 if the file is sound; 65 if it is damaged.`,
 }
 
 func (a *app) verify(ctx context.Context) error {
-	place, err := a.place()
+	p, err := a.place()
 	switch {
 	case err != nil:
 		return err
-	case place.Kind() != stores.File:
+	case p.Kind() != place.File:
 		return usagef("verify reads a bbolt file; give its path with --store")
 	}
-	if err := present(place); err != nil {
+	if err := present(p); err != nil {
 		return err
 	}
-	r, err := bolt.Examine(ctx, place.Path(), bolt.DefaultLockTimeout)
+	r, err := bolt.Examine(ctx, p.Path(), bolt.DefaultLockTimeout)
 	if err != nil {
 		return openError{err}
 	}
-	report := reportOf(place, r)
+	report := reportOf(p, r)
 	if err := a.print(report, report.text()); err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ type reportJSON struct {
 	Damage []findingJSON     `json:"damage"`
 }
 
-func reportOf(place stores.Place, r *boltfile.Report) *reportJSON {
-	out := &reportJSON{Store: place.String(), Intact: r.Values(), Damage: []findingJSON{}}
+func reportOf(p place.Place, r *boltfile.Report) *reportJSON {
+	out := &reportJSON{Store: p.String(), Intact: r.Values(), Damage: []findingJSON{}}
 	if r.Damage != nil {
 		out.Damage = append(out.Damage, findingJSON{What: "file", Problem: r.Damage.Error()})
 	}

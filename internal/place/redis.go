@@ -1,4 +1,4 @@
-package stores
+package place
 
 import (
 	"errors"
@@ -166,30 +166,12 @@ func parseSentinel(u *url.URL, t *target) error {
 		o.PipelineReadBufferSize, o.PipelineWriteBufferSize)
 }
 
-// Client returns a client for a place of kind [Redis], for checks; for another kind it returns an
-// error. It sends nothing, and the caller closes the client. Of o, which may be nil, it uses
-// MaxConns.
-func (p Place) Client(o *Options) (redis.UniversalClient, error) {
+// Client returns a client for a place of kind [Redis], and the options of the store in it. It sends
+// nothing, and the caller closes the client. maxConns is the largest number of connections to each
+// server; 0 leaves it to the name.
+func (p Place) Client(maxConns int) (redis.UniversalClient, redisstore.Options, error) {
 	if p.kind != Redis {
-		return nil, fmt.Errorf("stores: a client needs a server of Redis, and this is: %v", p.kind)
+		return nil, redisstore.Options{}, fmt.Errorf("a client needs a server of Redis, and this is: %v", p.kind)
 	}
-	conns := 0
-	if o != nil {
-		conns = o.MaxConns
-	}
-	return p.target.client(conns), nil
-}
-
-func (p Place) openRedis(o *Options) (*Store, error) {
-	client, err := p.Client(o)
-	if err != nil {
-		return nil, err
-	}
-	options := p.target.options
-	options.Clock, options.MaxSkew, options.Logger, options.Trace = o.Clock, o.MaxSkew, o.Logger, o.Trace
-	s, err := redisstore.New(client, &options)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	return &Store{Store: s, Place: p, Redis: s, Client: client, release: client.Close}, nil
+	return p.target.client(maxConns), p.target.options, nil
 }

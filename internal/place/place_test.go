@@ -1,4 +1,4 @@
-package stores
+package place
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
@@ -68,7 +67,6 @@ func TestParse(t *testing.T) {
 const password = "s3cr3t"
 
 func TestParseRefuses(t *testing.T) {
-	t.Chdir(t.TempDir())
 	for _, c := range []struct{ name, says string }{
 		{"", "it is empty"},
 		{"memory:limits", "nothing may follow"},
@@ -148,17 +146,14 @@ func TestParseRefuses(t *testing.T) {
 		{"redis+sentinel://h:1?master_name=m&password=s3cr3t&db=s3cr3t", "withheld"},
 		{"redis+sentinel://u:s3cr3t@h:1?master_name=m&pool_size=-1", "number of connections"},
 	} {
-		s, err := Open(t.Context(), c.name, nil)
-		if s != nil || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), c.says) {
+		p, err := Parse(c.name)
+		if p != (Place{}) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want an ErrName that says %q", c.name, err, c.says)
 			continue
 		}
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, password) {
 			t.Errorf("%s: the error quotes the password: %s", c.name, text)
 		}
-	}
-	if left, _ := os.ReadDir("."); len(left) != 0 {
-		t.Errorf("wrong names left files behind: %v", left)
 	}
 }
 
@@ -200,12 +195,10 @@ func TestApplicationName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pool, err := p.Pool(t.Context(), &Options{MaxConns: 3})
+		config, err := p.PoolConfig(3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := pool.Config()
-		pool.Close()
 		if got := config.ConnConfig.RuntimeParams["application_name"]; got != c.want || config.MaxConns != 3 {
 			t.Errorf("%s with PGAPPNAME=%q: application_name is %q, MaxConns %d; want %q, 3", c.name, c.env, got, config.MaxConns, c.want)
 		}
@@ -220,7 +213,7 @@ func TestRedisParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := p.Client(&Options{MaxConns: 7})
+		c, _, err := p.Client(7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +299,7 @@ func FuzzParse(f *testing.F) {
 			case Redis:
 				// min_idle_conns would dial in the background.
 				if !strings.Contains(rest, "idle") {
-					c, err := p.Client(nil)
+					c, _, err := p.Client(0)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -319,4 +312,26 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestOtherKinds(t *testing.T) {
+	for _, name := range []string{"memory:", "limits.db", "redis://h"} {
+		p, err := Parse(name)
+		if err != nil || p.Name() != name {
+			t.Fatal(p.Name(), err)
+		}
+		if pool, err := p.Pool(t.Context()); err == nil || pool != nil {
+			t.Errorf("%s gives a pool", name)
+		}
+	}
+	p, err := Parse("postgres://h/db?brim_schema=a&brim_table=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _, err := p.Client(0); err == nil || c != nil {
+		t.Error("PostgreSQL gives a client of Redis")
+	}
+	if schema, table := p.Tables(); schema != "a" || table != "b" {
+		t.Errorf("the table is %q.%q", schema, table)
+	}
 }

@@ -1,4 +1,5 @@
-package stores
+// Package place reads the names of stores. Package stores documents the names, and opens them.
+package place
 
 import (
 	"errors"
@@ -43,11 +44,11 @@ func (k Kind) String() string {
 	return "no store"
 }
 
-// Place is the name of a store after [Parse]. The zero Place is no store. Its methods may be called
+// Place is the place that the name of a store gives; see [Parse]. The zero Place is no store. Its methods may be called
 // by any number of goroutines at once.
 type Place struct {
-	kind Kind
-	name string // without credentials
+	kind  Kind
+	shown string // the name without credentials
 	// target is a pointer so that fmt prints its address and not its content, which has
 	// passwords, wherever a Place is a field.
 	target *target
@@ -55,6 +56,7 @@ type Place struct {
 
 // target holds the parts of a name that only its kind has.
 type target struct {
+	given         func() string   // the whole name, which fmt cannot print
 	path          string          // of a file
 	pool          *pgxpool.Config // of PostgreSQL
 	schema, table string
@@ -79,8 +81,7 @@ var schemes = map[string]func(*url.URL, *target) error{
 	"rediss+sentinel": parseSentinel,
 }
 
-// Parse reads the name of a store; the package comment lists the names. It opens nothing. Every
-// error is an [ErrName].
+// Parse reads the name of a store. It opens nothing. Every error is an [ErrName].
 //
 // For PostgreSQL it reads the environment variables and files that libpq reads, such as PGHOST and
 // PGPASSFILE.
@@ -95,19 +96,19 @@ func Parse(name string) (Place, error) {
 		if rest != "" {
 			return Place{}, fmt.Errorf("%w: nothing may follow the colon of memory:, and something does", ErrName)
 		}
-		return Place{kind: Memory, name: name, target: &target{}}, nil
+		return Place{kind: Memory, shown: name, target: &target{given: func() string { return name }}}, nil
 	case hasColon && scheme == "file":
 		if rest == "" {
 			return Place{}, fmt.Errorf("%w: the path after file: is missing", ErrName)
 		}
-		return Place{kind: File, name: rest, target: &target{path: rest}}, nil
+		return Place{kind: File, shown: rest, target: &target{given: func() string { return name }, path: rest}}, nil
 	case hasColon && isURL:
 		return parseURL(scheme, name, read)
 	case isAddress(name):
 		return Place{}, fmt.Errorf("%w: it looks like the address of a server, but its beginning is unknown; %s. "+
 			"A file of that name is file:NAME", ErrName, names)
 	}
-	return Place{kind: File, name: name, target: &target{path: name}}, nil
+	return Place{kind: File, shown: name, target: &target{given: func() string { return name }, path: name}}, nil
 }
 
 var (
@@ -147,7 +148,7 @@ func parseURL(scheme, name string, read func(*url.URL, *target) error) (Place, e
 		return Place{}, fmt.Errorf("%w: it should look like %s; an @ or # behind the host must be written %%40 or "+
 			"%%23, and in the password / as %%2F, ? as %%3F", ErrName, example)
 	}
-	t := new(target)
+	t := &target{given: func() string { return name }}
 	if err := read(u, t); err != nil {
 		return Place{}, fmt.Errorf("%w: %w", ErrName, err)
 	}
@@ -156,7 +157,7 @@ func parseURL(scheme, name string, read func(*url.URL, *target) error) (Place, e
 		p.kind = PostgreSQL
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	p.name = shown.String()
+	p.shown = shown.String()
 	return p, nil
 }
 
@@ -164,13 +165,21 @@ func parseURL(scheme, name string, read func(*url.URL, *target) error) (Place, e
 func (p Place) Kind() Kind { return p.kind }
 
 // String returns the name without user, password and parameters: for a file its path.
-func (p Place) String() string { return p.name }
+func (p Place) String() string { return p.shown }
 
 // GoString returns String, so that the format %#v does not show a password.
-func (p Place) GoString() string { return p.name }
+func (p Place) GoString() string { return p.shown }
 
 // MarshalText returns String, for logs and reports in JSON.
-func (p Place) MarshalText() ([]byte, error) { return []byte(p.name), nil }
+func (p Place) MarshalText() ([]byte, error) { return []byte(p.shown), nil }
+
+// Name returns the name that Parse was given, with its password.
+func (p Place) Name() string {
+	if p.target == nil {
+		return ""
+	}
+	return p.target.given()
+}
 
 // Path returns the path of the file, or "" if the kind is not [File].
 func (p Place) Path() string {
