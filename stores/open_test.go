@@ -23,8 +23,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 

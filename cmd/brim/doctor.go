@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/internal/place"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/internal/place"
+	"github.com/brimgo/brim/migrations"
 )
 
 func (a *app) migrateCommand() *cobra.Command {

@@ -13,9 +13,9 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/cmd/brim/internal/bench"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/stores"
 )
 

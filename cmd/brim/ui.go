@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/internal/place"
+	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
 )
 
