@@ -159,7 +159,8 @@ func TestQuestionCutOff(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
 	p, url := newProxy(t, pgtest.URL(t))
-	s := over(t, poolAt(t, tune(url, "pool_max_conns=1")), postgres.Options{Schema: schema, StatementTimeout: time.Second})
+	pool := poolAt(t, tune(url, "pool_max_conns=1"))
+	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 	b := steady.For(secret)
 	for name, ask := range map[string]func(context.Context) error{
 		"ask": calls(s, b)["ask"], "ask for several": calls(s, b)["ask for several"],
@@ -167,11 +168,7 @@ func TestQuestionCutOff(t *testing.T) {
 		if err := ask(t.Context()); err != nil { // prepares the statements
 			t.Fatal(err)
 		}
-		cuts := []cut{before, after}
-		if name == "ask" { // StatementTimeout bounds a flush; the context of its caller bounds another read
-			cuts = append(cuts, swallowed)
-		}
-		for _, c := range cuts {
+		for _, c := range []cut{before, after} {
 			p.arm(c, 0)
 			wantError(t, ask(t.Context()), store.ErrUnavailable)
 			until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
@@ -186,6 +183,13 @@ func TestQuestionCutOff(t *testing.T) {
 		release()
 		until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
 	}
+
+	hasty := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 2 * time.Second})
+	ask := calls(hasty, b)["ask"]
+	until(t, "a connection", func() bool { return ask(t.Context()) == nil })
+	p.arm(swallowed, 0)
+	wantError(t, ask(t.Context()), store.ErrUnavailable)
+	until(t, "a hasty store to recover", func() bool { return ask(t.Context()) == nil })
 }
 
 // TestVisitKeepsNoTransaction looks at the sessions of a store while the function of Visit runs.

@@ -136,7 +136,11 @@ func TestConnectionCut(t *testing.T) {
 				url = tune(url, c.setting)
 			}
 			pool := poolAt(t, url)
-			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Second})
+			timeout := time.Minute // a cut is noticed at once, however busy the machine is
+			if c.cut == swallowed {
+				timeout = 2 * time.Second
+			}
+			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
 			if strings.Contains(c.setting, serializable) { // the store learns the isolation from a failure
 				other := steady.For("other")
 				fill(t, s, op(other, 1, store.Clamp))

@@ -96,6 +96,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	drive(t, s, h)
+	counted(t, census)
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP brim_decisions_total Operations decided.
 # TYPE brim_decisions_total counter
@@ -195,6 +196,14 @@ brim_units_total{limit="other",outcome="spilled"} 0.3
 	}
 }
 
+// counted waits for the first census, for which a scrape waits a second only.
+func counted(t *testing.T, c *observe.Census) {
+	t.Helper()
+	if _, err := c.Count(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDoc compares the metrics with their list in the documentation of the package.
 func TestDoc(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
@@ -206,6 +215,7 @@ func TestDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	drive(t, s, h)
+	counted(t, census)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
