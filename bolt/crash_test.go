@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -61,11 +62,8 @@ func childCommand(role, path string) *exec.Cmd {
 // stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := 200
-	switch {
-	case os.Getenv("BRIM_TORTURE") == "1":
-		kills = 1000
-	case testing.Short():
+	kills := seed.Attempts(60, 1000)
+	if testing.Short() {
 		kills = 20
 	}
 	path := filepath.Join(t.TempDir(), "limits.db")

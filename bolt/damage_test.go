@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -90,7 +91,7 @@ func TestFlippedBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	at := filepath.Join(t.TempDir(), "flipped.db")
 	refused, intact, alone := 0, 0, 0
-	flips := 1500
+	flips := seed.Attempts(500, 1500)
 	if testing.Short() {
 		flips = 100
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -19,7 +20,8 @@ import (
 // or nothing, with single fills, drains, deletes and pruning between them. No call may
 // deadlock, and every bucket must hold exactly the units that were granted.
 func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
-	const keys, gone, capacity, lasts = 50, 8, 400, 10 * time.Second
+	const keys, gone, capacity = 50, 8, 400
+	lasts := time.Duration(seed.Attempts(4, 10)) * time.Second
 	server := pgtest.NewServer(t, "deadlock_timeout=1ms") // below every lock_timeout, which would hide a deadlock
 	pools := []*pgxpool.Pool{
 		poolAt(t, tune(server.URL(), "application_name=measured")),

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
@@ -39,8 +40,9 @@ func TestPlansOutliveGrowth(t *testing.T) {
 			}
 		}
 	}
-	t.Run("a million", func(t *testing.T) {
-		growUnderPlans(t, "cache_statement", "auto", "ANALYZE @", 1_000_000)
+	large := seed.Attempts(200_000, 1_000_000)
+	t.Run(fmt.Sprint(large), func(t *testing.T) {
+		growUnderPlans(t, "cache_statement", "auto", "ANALYZE @", large)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -147,8 +148,8 @@ func TestProcessesShareABucket(t *testing.T) {
 		name, settings string
 		rounds         int
 	}{
-		{name: "read committed", rounds: 20},
-		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", rounds: 5},
+		{name: "read committed", rounds: seed.Attempts(6, 20)},
+		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", rounds: seed.Attempts(2, 5)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := pgtest.Pool(t)

@@ -1,4 +1,4 @@
-// Package seed gives random tests the seed that everything random in them comes from.
+// Package seed gives random tests their seed, and the number of their attempts.
 package seed
 
 import (
@@ -20,4 +20,12 @@ func New() (uint64, error) {
 		return 0, fmt.Errorf("BRIM_SEED must be a whole number from 0 to 2^64-1: %w", err)
 	}
 	return n, nil
+}
+
+// Attempts returns usual, or night if BRIM_TORTURE=1 asks for the budgets of a night.
+func Attempts(usual, night int) int {
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		return night
+	}
+	return usual
 }

@@ -2,7 +2,6 @@ package boltledger_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/spendtest"
@@ -69,11 +69,7 @@ func harness(t *testing.T) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
-	n := 3_000
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		n = 100_000
-	}
-	spendtest.Random(t, harness(t), n)
+	spendtest.Random(t, harness(t), seed.Attempts(1_000, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness(t)) }

@@ -1,10 +1,10 @@
 package memledger_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
@@ -20,11 +20,7 @@ var harness = spendtest.Harness{
 }
 
 func TestRandom(t *testing.T) {
-	n := 10_000
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		n = 100_000
-	}
-	spendtest.Random(t, harness, n)
+	spendtest.Random(t, harness, seed.Attempts(3_000, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness) }

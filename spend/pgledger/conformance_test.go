@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
@@ -94,11 +95,7 @@ func harness(t *testing.T, settings string) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
-	n := 2_000
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		n = 100_000
-	}
-	spendtest.Random(t, harness(t, ""), n)
+	spendtest.Random(t, harness(t, ""), seed.Attempts(600, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
@@ -108,7 +105,7 @@ func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
 func TestSettingsChangeNoAnswer(t *testing.T) {
 	for _, mode := range pgtest.Modes {
 		t.Run(mode, func(t *testing.T) {
-			spendtest.Random(t, harness(t, pgtest.Distorted+"&default_query_exec_mode="+mode), 200)
+			spendtest.Random(t, harness(t, pgtest.Distorted+"&default_query_exec_mode="+mode), seed.Attempts(30, 200))
 		})
 	}
 }

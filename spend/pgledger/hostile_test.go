@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/spendtest"
@@ -27,5 +28,5 @@ func TestHostileSearchPath(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, 1000)
+	spendtest.Random(t, h, seed.Attempts(150, 1000))
 }

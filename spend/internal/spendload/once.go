@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -23,12 +23,7 @@ type Once struct {
 
 // NewOnce returns the load of a test: 3,000 requests, or 10,000 with BRIM_TORTURE=1, each sent
 // three times.
-func NewOnce() Once {
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		return Once{Requests: 10_000, Times: 3}
-	}
-	return Once{Requests: 3_000, Times: 3}
-}
+func NewOnce() Once { return Once{Requests: seed.Attempts(3_000, 10_000), Times: 3} }
 
 const onceAccounts = 20
 
