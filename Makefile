@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-32 lint cross torture soak itest browser release-check nightly vuln
+.PHONY: help quick test test-32 lint cross fuzz torture soak itest browser release-check nightly vuln
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
 
 GO ?= go
@@ -41,7 +41,7 @@ cross: ## build and vet the modules of users for other systems, or for PLATFORMS
 	for platform in $(PLATFORMS); do for module in $(TAGGED); do (cd $$module && \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} && $(GO) build ./... && $(GO) vet ./...); done; done
 
-nightly: cross test-32 itest browser release-check torture ## all that takes too long for each change, with new seeds
+nightly: cross test-32 fuzz itest browser release-check torture ## all that takes too long for each change, with new seeds
 
 bench: bench-memory bench-bolt ## measure the backends against the libraries below them, in one run
 
@@ -82,6 +82,9 @@ browser: ## package ui in headless Chromium, in two minutes; BRIM_SCREENSHOTS=DI
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) -C cmd/brim run ./demo
+
+fuzz: ## every fuzz target for FUZZTIME, 2m by default
+	.ci/fuzz $(FUZZTIME)
 
 itest: ## PostgreSQL 14 to 18 and a Redis Cluster in containers; needs Docker; ITESTFLAGS goes to "go test"
 	GO='$(GO)' lab/itest/run.sh -race -timeout 30m $(ITESTFLAGS)

@@ -7,10 +7,8 @@
 //   - kill kills a process before, within and after each call by which it changes a file,
 //   - ioerr has calls of the system fail under bolt stores,
 //   - full fills the disk under a bolt store, and makes room again,
-//   - broken has the conformance suites fail stores and ledgers that are broken on purpose,
 //   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
 //     random orders,
-//   - fuzz runs the fuzz targets of all parsers,
 //   - lin checks histories of concurrent calls on every backend,
 //   - pgcrash crashes the server under the stores in PostgreSQL,
 //   - cut breaks the connections of stores on servers after each byte,
