@@ -32,7 +32,7 @@ test: ## every test that needs no Docker, with the race detector and coverage; s
 	$(PGTEST) .ci/test $(TESTFLAGS)
 
 lint: ## format, vet, staticcheck and more, by golangci-lint in the version of internal/tools
-	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run ./...); done
+	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --allow-parallel-runners ./...); done
 
 test-32: ## the packages without a file and a server, where an int has 32 bits; on Linux only
 	@GO="$(GO)" .ci/test32 $(TESTFLAGS)
