@@ -13,7 +13,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/seed"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -150,7 +150,7 @@ func TestShaperInvalid(t *testing.T) {
 // the store, because an allotment has none.
 func TestShaperOverLease(t *testing.T) {
 	_, s, clock := open(t, nil)
-	leased, err := lease.New(s, &lease.Options{Clock: clock.Now})
+	leased, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

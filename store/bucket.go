@@ -108,7 +108,7 @@ type State struct {
 	// Capture of held units are never Full.
 	Full bool
 	// Estimate reports whether a wrapper answered from memory instead of asking the store; see
-	// packages refusals and lease.
+	// package local.
 	Estimate bool
 }
 

@@ -8,7 +8,7 @@
 //   - ioerr has calls of the system fail under bolt stores,
 //   - full fills the disk under a bolt store, and makes room again,
 //   - broken has the conformance suites fail stores and ledgers that are broken on purpose,
-//   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
+//   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
 //   - fuzz runs the fuzz targets of all parsers,
 //   - lin checks histories of concurrent calls on every backend,

@@ -1,100 +1,18 @@
-package lease_test
+package local_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/internal/redistest/buckets"
-	"github.com/brimgo/brim/lease"
-	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
-	"github.com/brimgo/brim/store/storetest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
-
-// TestConformance runs the whole suite with a share too small for any allotment, so that each
-// call reaches the store and its answer must come back unchanged. Allotments would break the
-// suite, which demands exact levels: a bucket with allotments is fuller than the units that were
-// served. TestModel tests allotments.
-func TestConformance(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		over       func(testing.TB, func() time.Time) store.Store
-		operations int
-	}{
-		{"memory", inMemory, 5000},
-		{"redis", func(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }, 1000},
-	} {
-		if testing.Short() {
-			c.operations = 1000 // package memory makes a full run
-		}
-		t.Run(c.name, func(t *testing.T) {
-			at := func(t *testing.T, clock func() time.Time) store.Store {
-				return wrap(t, c.over(t, clock), &lease.Options{Share: 1e-30})
-			}
-			storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-				OpenAt: at, Operations: c.operations, Keys: 1000,
-			})
-		})
-	}
-}
-
-func inMemory(t testing.TB, clock func() time.Time) store.Store {
-	t.Helper()
-	s, err := memory.New(&memory.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func wrap(t testing.TB, s store.Store, o *lease.Options) *lease.Store {
-	t.Helper()
-	w, err := lease.New(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close() })
-	return w
-}
-
-// watched counts the fills that reach a store.
-type watched struct {
-	store.Store
-	fills  atomic.Int64
-	before func(op store.Op) error // runs before each fill; an error fails the fill
-}
-
-func (w *watched) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	w.fills.Add(1)
-	if w.before != nil {
-		if err := w.before(op); err != nil {
-			return store.State{}, err
-		}
-	}
-	return w.Store.Fill(ctx, op)
-}
-
-// manual is a clock that moves only by step.
-type manual struct{ ns atomic.Int64 }
-
-func newManual() *manual {
-	c := &manual{}
-	c.ns.Store(1_767_225_600_000_000_000)
-	return c
-}
-
-func (c *manual) now() time.Time       { return time.Unix(0, c.ns.Load()) }
-func (c *manual) step(d time.Duration) { c.ns.Add(int64(d)) }
 
 // warm asks a bucket until it is served from an allotment.
 func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.State {
@@ -118,7 +36,7 @@ var limit = store.Limit{Capacity: 100_000, LeakRate: 1000}
 func TestServedFromAllotments(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	b := limit.For("k")
 	st := warm(t, s, clock, b)
 	if st.Capacity != limit.Capacity || st.LeakRate != limit.LeakRate || st.Full || st.RetryAfter != 0 || st.Level <= 0 {
@@ -142,17 +60,17 @@ func TestServedFromAllotments(t *testing.T) {
 		t.Errorf("%d of 10000 accepted with %d calls to the store, want all with 500 at most", accepted, fills)
 	}
 	got, err := s.Read(t.Context(), b)
-	if err != nil || got[0].Level < 10_000-limit.LeakRate || got[0].Level > lease.DefaultShare*limit.Capacity {
+	if err != nil || got[0].Level < 10_000-limit.LeakRate || got[0].Level > 0.25*limit.Capacity {
 		t.Errorf("the bucket holds %+v, %v; want the served units and those in allotments, below the share", got[0], err)
 	}
 }
 
-// TestQuestions asks a bucket that has an allotment. The answer is that of a TryFillup, which the
+// TestLeasesQuestions asks a bucket that has an allotment. The answer is that of a TryFillup, which the
 // allotment may serve although the bucket in the store has no room, and a question takes nothing.
-func TestQuestions(t *testing.T) {
+func TestLeasesQuestions(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	b := limit.For("k")
 	warm(t, s, clock, b)
 	full := store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp} // by another process
@@ -261,7 +179,7 @@ func TestEndsAllotment(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
-			s := wrap(t, inMemory(t, clock.now), &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+			s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 			b := limit.For("k")
 			warm(t, s, clock, b)
 			if err := c.call(t.Context(), s, b); err != nil {
@@ -296,7 +214,7 @@ func TestAnotherLimitComesLast(t *testing.T) {
 				}
 				return nil
 			}
-			s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+			s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 			b := limit.For("k")
 			asked := make(chan error, 1000)
 			for range cap(asked) { // until one of them waits for an allotment
@@ -371,7 +289,7 @@ func TestAsksOneByOne(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
 			inner := inMemory(t, clock.now)
-			s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+			s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 			b := c.limit.For("k")
 			if _, err := inner.Fill(t.Context(), store.Op{Bucket: b, Amount: c.level}); err != nil {
 				t.Fatal(err)
@@ -401,7 +319,7 @@ func TestFailing(t *testing.T) {
 		}
 		return nil
 	}
-	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	for range 1000 {
 		clock.step(time.Millisecond)
 		st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: 1})
@@ -424,7 +342,7 @@ func TestFailing(t *testing.T) {
 func TestWaitersAndContexts(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	b := limit.For("k")
 	warm(t, s, clock, b)
 	asked, proceed := make(chan struct{}), make(chan struct{})
@@ -474,10 +392,7 @@ func TestManyCallers(t *testing.T) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 2 {
-		s, err := lease.New(inner, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := leases(t, inner, nil)
 		for range 8 {
 			wg.Go(func() {
 				for range 8000 {
@@ -511,7 +426,7 @@ func TestManyCallers(t *testing.T) {
 func TestBoundedBuckets(t *testing.T) {
 	clock := newManual()
 	inner := inMemory(t, clock.now)
-	s := wrap(t, inner, &lease.Options{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 1})
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 1})
 	for i := range 300 {
 		b := limit.For(string(rune('a' + i)))
 		warm(t, s, clock, b)
@@ -519,16 +434,16 @@ func TestBoundedBuckets(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	if n := lease.Accounts(s); n > 64 {
-		t.Errorf("%d buckets have accounts, want 64 at most: one for each shard of the table", n)
+	if n := local.Accounts(s); n > 7 {
+		t.Errorf("%d buckets have accounts, want 7 at most, which one set has room for", n)
 	}
-	if lease.Accounts(s) == 0 {
+	if local.Accounts(s) == 0 {
 		t.Error("no bucket has an account; the next check would be empty")
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := lease.Accounts(s); n != 0 {
+	if n := local.Accounts(s); n != 0 {
 		t.Errorf("a closed store keeps %d accounts; want 0, because the application may keep the store", n)
 	}
 }
@@ -536,12 +451,65 @@ func TestBoundedBuckets(t *testing.T) {
 func TestBadUse(t *testing.T) {
 	inner := inMemory(t, nil)
 	defer inner.Close()
-	if _, err := lease.New(nil, nil); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("no store: %v, want ErrClosed", err)
+	open := func(s store.Store, o any) error {
+		var err error
+		switch o := o.(type) {
+		case *local.RefusalsOptions:
+			_, err = local.Refusals(s, o)
+		case *local.LeasesOptions:
+			_, err = local.Leases(s, o)
+		}
+		return err
 	}
-	for _, o := range []lease.Options{{Share: -0.1}, {Share: 1}, {Ahead: -1}, {MaxBuckets: -1}} {
-		if _, err := lease.New(inner, &o); err == nil {
+	for _, o := range []any{(*local.RefusalsOptions)(nil), (*local.LeasesOptions)(nil)} {
+		if err := open(nil, o); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%T, no store: %v, want ErrClosed", o, err)
+		}
+	}
+	for _, o := range []any{
+		&local.RefusalsOptions{Remember: -1},
+		&local.RefusalsOptions{MaxBuckets: -1},
+		&local.LeasesOptions{Share: -0.1},
+		&local.LeasesOptions{Share: 1},
+		&local.LeasesOptions{Ahead: -1},
+		&local.LeasesOptions{MaxBuckets: -1},
+	} {
+		if err := open(inner, o); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
+	}
+}
+
+// TestLeasesFlood has more busy buckets than the store has accounts. One bucket is asked more often
+// than all others.
+func TestLeasesFlood(t *testing.T) {
+	clock := newManual()
+	s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 256})
+	limit := store.Limit{Capacity: 1e6, LeakRate: 1e6}
+	ask := func(key string) (st store.State) {
+		t.Helper()
+		clock.step(time.Microsecond)
+		st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For(key), Amount: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	const calls, others = 100_000, 2000
+	served := 0
+	for i := range calls {
+		if ask("hot").Estimate {
+			served++
+		}
+		ask(fmt.Sprintf("other %d", i%others))
+	}
+	if n := local.Accounts(s); n > 256 {
+		t.Errorf("%d buckets have accounts, want 256 at most", n)
+	}
+	t.Logf("%d of %d calls served from allotments", served, calls)
+	if served < calls/2 {
+		t.Errorf("%d of %d calls on the hottest bucket were served from allotments, want half at least\n"+
+			"why: an account that newcomers push out at once never measures its bucket's demand, "+
+			"and no bucket gets an allotment", served, calls)
 	}
 }

@@ -1,4 +1,4 @@
-package refusals_test
+package local_test
 
 import (
 	"errors"
@@ -6,17 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
-var limit = store.Limit{Capacity: 10, LeakRate: 2}
-
 func TestRefusedFromMemory(t *testing.T) {
 	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Minute})
-	b := limit.For("k")
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Minute})
+	b := store.Limit{Capacity: 10, LeakRate: 2}.For("k")
 	if st := try(t, s, b, 10); !st.Accepted || st.Estimate {
 		t.Fatalf("10 into an empty bucket: %+v", st)
 	}
@@ -51,9 +49,9 @@ func TestRefusedFromMemory(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// TestFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every
+// TestRefusalsFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every
 // decision must be the decision of the store alone, and few calls may reach the store.
-func TestFlood(t *testing.T) {
+func TestRefusalsFlood(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		n    func(*rand.Rand) float64
@@ -64,8 +62,8 @@ func TestFlood(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
-			inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-			s := wrap(t, inner, &refusals.Options{Clock: clock.now})
+			inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+			s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now})
 			b := store.Limit{Capacity: 16, LeakRate: c.rate}.For("hot")
 			r := rand.New(rand.NewPCG(1, 1))
 			accepted, decisions := 0, 20_000
@@ -100,7 +98,7 @@ func TestBound(t *testing.T) {
 	}{{0, time.Second}, {200 * time.Millisecond, 200 * time.Millisecond}} {
 		clock := newManual()
 		inner := inMemory(t, clock.now)
-		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: c.remember})
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: c.remember})
 		b := store.Limit{Capacity: 10}.For("k")
 		try(t, s, b, 10)
 		if st := try(t, s, b, 1); st.Accepted || st.RetryAfter != store.Never {
@@ -182,7 +180,7 @@ func TestForgetsAtOnce(t *testing.T) {
 			t.Run(c.name+"/"+v.name, func(t *testing.T) {
 				clock := newManual()
 				hold := newHolding(v.over(t, clock.now))
-				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 				do(t, hold.Store, store.Op{Bucket: b, Amount: 4.5})
 				do(t, hold.Store, store.Op{Bucket: b, Hold: 5})
@@ -222,12 +220,12 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
+// TestRefusalsQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
 // the store, and neither keeps callers waiting nor makes the wrapper forget.
-func TestQuestions(t *testing.T) {
+func TestRefusalsQuestions(t *testing.T) {
 	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 	ask := func(n float64) store.State {
 		t.Helper()
@@ -274,7 +272,7 @@ func TestQuestions(t *testing.T) {
 func TestForgetsAnotherLimit(t *testing.T) {
 	clock := newManual()
 	hold := newHolding(inMemory(t, clock.now))
-	s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 	try(t, s, b, 7.5)
 	if st := try(t, s, b, 3); st.Accepted {
@@ -307,8 +305,8 @@ func TestForgetsAnotherLimit(t *testing.T) {
 // at which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
 func TestPruneForgets(t *testing.T) {
 	clock := newManual()
-	count := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, count, &refusals.Options{Clock: clock.now, Remember: 1000 * time.Hour})
+	count := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, count, &local.RefusalsOptions{Clock: clock.now, Remember: 1000 * time.Hour})
 	b := store.Limit{Capacity: 4, LeakRate: 1}.For("k")
 	do(t, s, store.Op{Bucket: b, Amount: 15, Mode: store.Always})
 	if try(t, s, b, 1).Accepted || !try(t, s, b, 1).Estimate {
@@ -330,8 +328,8 @@ func TestPruneForgets(t *testing.T) {
 // whole step, so the wrapper must not answer by the state that it saw before.
 func TestRefusedApplyAfterStepBack(t *testing.T) {
 	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Remember: time.Hour})
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 0.01}.For("k")
 	try(t, s, b, 10)
 	apply := func() {
@@ -361,7 +359,7 @@ func TestBehindItsBucket(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	clock, own := newManual(), newManual()
 	inner := inMemory(t, clock.now)
-	s := wrap(t, inner, &refusals.Options{Clock: own.now, Remember: time.Hour})
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: own.now, Remember: time.Hour})
 	estimates, behind, highest := 0, 0, clock.now()
 	for i := range 20_000 {
 		b := store.Limit{Capacity: 16, LeakRate: 0.5}.For(string(rune('a' + i/50%20)))
@@ -425,21 +423,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func TestBadUse(t *testing.T) {
-	inner := inMemory(t, nil)
-	defer inner.Close()
-	if _, err := refusals.New(nil, nil); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("no store: %v, want ErrClosed", err)
-	}
-	for _, o := range []refusals.Options{{Remember: -1}, {MaxBuckets: -1}} {
-		if _, err := refusals.New(inner, &o); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
-	}
-}
-
 func TestNothingAllocated(t *testing.T) {
-	s := wrap(t, inMemory(t, nil), &refusals.Options{Remember: time.Hour})
+	s := refusals(t, inMemory(t, nil), &local.RefusalsOptions{Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-6}.For("tenant:42")
 	try(t, s, b, 10)
 	ctx := t.Context()
@@ -503,8 +488,8 @@ func TestOtherRates(t *testing.T) {
 		},
 	} {
 		clock := newManual()
-		inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+		inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 		for i, op := range c.steps {
 			clock.step(time.Second)
 			got, want := do(t, s, op), do(t, alone, op)
@@ -524,7 +509,7 @@ func TestTransactionOfAnotherRate(t *testing.T) {
 	full := store.Limit{Capacity: 1}.For("full")
 	clock := newManual()
 	inner := inMemory(t, clock.now)
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 	try(t, s, full, 1)
 	try(t, s, slow, 10)
 	if st := try(t, s, slow, 6); !st.Estimate || st.RetryAfter != 6*time.Second {

@@ -1,8 +1,7 @@
-package refusals
+package local
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -14,52 +13,19 @@ import (
 // gives units back: all other calls only raise the level. The leak is counted from the moment at
 // which the question was sent, so it is never too small.
 //
-// The fields from hash to provisional are set before the snapshot is published and are never
-// written again. Lookups therefore take no lock, and the cores share the snapshot's cache lines.
+// The fields before pending are set before the snapshot is published and are never written again.
+// Lookups therefore take no lock, and the cores share the snapshot's cache lines.
 type snapshot struct {
-	hash   uint64
-	key    shortKey
-	amount float64      // units that do not fit before wait has passed
-	wait   int64        // nanoseconds after sent; math.MaxInt64: amount never fits
-	sent   int64        // when the question was sent, in nanoseconds on this process's clock
-	rec    store.Record // the bucket at the answer
-	clock  int64        // the store's clock at the answer, in microseconds
-	// A refusal reads the fields above, which fill two cache lines, and also these two.
-	received int64 // when the answer arrived, in nanoseconds on this process's clock
-	minClock int64 // a lower bound of the store's clock at received, in microseconds
-
-	longKey     string // the key, if it is too long for shortKey
-	provisional bool   // no caller was refused amount; the last accepted fill asked for it
+	sent  int64        // when the question was sent, in nanoseconds on this process's clock
+	rec   store.Record // the bucket at the answer
+	clock int64        // the store's clock at the answer, in microseconds
 	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
 	// leak rate that was last written, which may be another than that of rec: nothing is refused by it.
 	unsettled bool
-	_         [8]byte
+	received  int64   // when the answer arrived, in nanoseconds on this process's clock
+	amount    float64 // units for which the snapshot is kept: it refuses them
+	_         [24]byte
 	pending   // guarded by the set's mutex
-}
-
-// shortKey holds a key of at most maxShort bytes; the last byte holds its length. A last byte of
-// longMark means that the key is in snapshot.longKey.
-type shortKey [24]byte
-
-const (
-	maxShort = len(shortKey{}) - 1
-	longMark = 0xff
-)
-
-func (e *snapshot) setKey(key string) {
-	if len(key) > maxShort {
-		e.key[maxShort], e.longKey = longMark, strings.Clone(key) // key may be part of a large buffer
-		return
-	}
-	copy(e.key[:], key)
-	e.key[maxShort] = byte(len(key))
-}
-
-func (e *snapshot) hasKey(key string) bool {
-	if len(key) > maxShort {
-		return e.longKey == key
-	}
-	return int(e.key[maxShort]) == len(key) && string(e.key[:len(key)]) == key
 }
 
 // pending counts the questions about a bucket that the store has not answered yet.
@@ -67,6 +33,14 @@ type pending struct {
 	calls   int
 	units   float64       // the sum of the calls' amounts
 	changed chan struct{} // closed when waiting callers should try again; nil if no caller waits
+}
+
+// await returns a channel that is closed by notify. The set is locked.
+func (p *pending) await() <-chan struct{} {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
 }
 
 // notify wakes the callers that wait at the snapshot.
@@ -77,10 +51,9 @@ func (p *pending) notify() {
 	}
 }
 
-// newSnapshot returns the snapshot of an answer to op. It leaves the key unset, because many
-// snapshots are discarded before they are published.
+// newSnapshot returns the snapshot of an answer to op.
 func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
-	e := snapshot{sent: sent, received: received, rec: store.Record{
+	e := snapshot{sent: sent, received: received, amount: op.Amount + op.Hold, rec: store.Record{
 		Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: op.Limit,
 	}}
 	if !st.BlockedUntil.IsZero() {
@@ -98,58 +71,36 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 			e.clock -= lag.Microseconds()
 		}
 	}
-	e.minClock = e.clock
 	e.unsettled = op.Mode == store.IfFits && !st.Accepted && op.Amount+op.Hold > op.Capacity
-	if op.Mode == store.IfFits && !st.Accepted && op.Ceiling == 0 && op.Hold == 0 {
-		e.amount, e.wait = op.Amount+op.Hold, nanoseconds(st.RetryAfter)
-	} else {
-		e.precompute(op.Amount + op.Hold)
-	}
 	return e
 }
-
-// precompute sets the snapshot's amount to n and computes its wait, so that refuse need not. It
-// reports whether the bucket refuses n.
-func (e *snapshot) precompute(n float64) bool {
-	op := store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}
-	e.provisional = true
-	e.amount, e.wait = n, nanoseconds(e.rec.Refusal(&op, e.clock, math.MaxInt64).RetryAfter)
-	return e.wait > 0
-}
-
-// nanoseconds keeps store.Never as math.MaxInt64.
-func nanoseconds(d time.Duration) int64 { return int64(d) }
 
 // refuse writes the refusal of op into st and returns true, if op is known not to fit. Otherwise
 // it leaves st unchanged and returns false. now is a reading of this process's clock.
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
 	n := op.Amount + op.Hold
-	if elapsed < 0 || e.unsettled || elapsed >= remember && n <= op.Capacity {
+	if elapsed < 0 || e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {
 		return false
 	}
 	clock := e.maxClock(elapsed)
-	level := e.levelAt(clock)
-	var wait time.Duration
-	switch {
-	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
-		wait = e.waitFor(op, n, clock)
-	case e.wait == math.MaxInt64:
-		wait = store.Never
-	case elapsed < e.wait:
-		wait = time.Duration((e.wait-elapsed+999)/1000) * time.Microsecond
-	}
+	wait := e.waitFor(op, n, clock)
 	if wait == 0 {
 		return false
 	}
-	at := max(e.rec.Time, e.minClockAt(now))
-	st.Level, st.Held, st.RetryAfter = level, e.rec.Held, wait
+	at := max(e.rec.Time, e.clock+max(0, now-e.received)/1000) // at least, on the store's clock
+	st.Level, st.Held, st.RetryAfter = e.rec.LevelAt(clock), e.rec.Held, wait
 	st.Capacity, st.LeakRate, st.Estimate = op.Capacity, op.LeakRate, true
 	st.At = time.UnixMicro(at).UTC()
 	if e.rec.BlockedUntil > at && e.rec.BlockedUntil != 0 {
 		st.BlockedUntil = time.UnixMicro(e.rec.BlockedUntil).UTC()
 	}
 	return true
+}
+
+// fits reports whether the bucket had room for n units at the answer.
+func (e *snapshot) fits(n float64) bool {
+	return e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock) == 0
 }
 
 // waitFor returns the wait for n units when the store's clock shows clock. The result is that of
@@ -161,9 +112,9 @@ func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 	if over > 0 && common {
 		if us := math.Ceil(over / r.LeakRate * 1e6); us < store.MaxTime {
 			fits := r.Time + int64(us)
-			level := e.levelAt(fits)
+			level := e.rec.LevelAt(fits)
 			lost := op.Amount > 0 && level+op.Amount == level // in rounding
-			if level+r.Held+n <= op.Capacity && !lost && e.levelAt(fits-1)+r.Held+n > op.Capacity && fits < store.MaxTime {
+			if level+r.Held+n <= op.Capacity && !lost && e.rec.LevelAt(fits-1)+r.Held+n > op.Capacity && fits < store.MaxTime {
 				return time.Duration(max(0, fits-clock)) * time.Microsecond
 			}
 		}
@@ -171,15 +122,9 @@ func (e *snapshot) waitFor(op *store.Op, n float64, clock int64) time.Duration {
 	return r.Refusal(op, clock, math.MaxInt64).RetryAfter
 }
 
-// levelAt returns the units that are left when the store's clock shows clock.
-func (e *snapshot) levelAt(clock int64) float64 { return e.rec.LevelAt(clock) }
-
 // maxClock returns an upper bound of the store's clock, elapsed nanoseconds after the question
 // was sent.
 func (e *snapshot) maxClock(elapsed int64) int64 { return e.clock + (elapsed+999)/1000 }
-
-// minClockAt returns a lower bound of the store's clock when this process's clock shows now.
-func (e *snapshot) minClockAt(now int64) int64 { return e.minClock + max(0, now-e.received)/1000 }
 
 // fitsBesidePending reports whether op may fit even if the store accepts all pending questions.
 func (e *snapshot) fitsBesidePending(op *store.Op, now, remember int64) bool {
@@ -187,7 +132,7 @@ func (e *snapshot) fitsBesidePending(op *store.Op, now, remember int64) bool {
 	if elapsed < 0 || elapsed >= remember {
 		return false
 	}
-	return e.levelAt(e.maxClock(elapsed))+e.rec.Held+e.units+op.Amount+op.Hold <= op.Capacity
+	return e.rec.LevelAt(e.maxClock(elapsed))+e.rec.Held+e.units+op.Amount+op.Hold <= op.Capacity
 }
 
 // supersedes reports whether e should replace old as the snapshot of the bucket.

@@ -1,4 +1,4 @@
-package refusals
+package local
 
 import (
 	"math/bits"
@@ -14,10 +14,10 @@ func TestLayout(t *testing.T) {
 	if n := unsafe.Sizeof(cacheSet{}); n != 128 {
 		t.Errorf("a cacheSet has %d bytes, want two cache lines of 64", n)
 	}
-	if n := unsafe.Sizeof(snapshot{}); n != 192 {
-		t.Errorf("a snapshot has %d bytes, want three cache lines of 64", n)
+	if n := unsafe.Sizeof(entry[snapshot]{}); n != 192 {
+		t.Errorf("an entry of a snapshot has %d bytes, want three cache lines of 64", n)
 	}
-	if n := unsafe.Offsetof(snapshot{}.received); n > 128 {
+	if n := unsafe.Offsetof(entry[snapshot]{}.v) + unsafe.Offsetof(snapshot{}.amount); n > 128 {
 		t.Errorf("the fields that each refusal reads end at byte %d, want 128 at most", n)
 	}
 }
