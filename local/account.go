@@ -114,23 +114,17 @@ func (as *accountSet) clear() {
 	}
 }
 
-// end drops the account a before a call with another limit, and waits for a pending request. That
-// request goes out with the old limit. If it came after the call, the bucket would leak at the old
-// rate again.
-func (as *accountSet) end(ctx context.Context, a *account, op *store.Op) error {
+// end drops the account a before a call of method with another limit, and waits for a pending
+// request. That request goes out with the old limit. If it came after the call, the bucket would
+// leak at the old rate again.
+func (l *leases) end(ctx context.Context, method string, as *accountSet, a *account, op *store.Op) error {
 	if op.Limit == (store.Limit{}) || op.Mode == store.Ask || op.Mode == store.Unblock { // it writes no limit
 		return nil
 	}
-	pending := as.drop(a)
-	if pending == nil {
-		return nil
+	if pending := as.drop(a); pending != nil {
+		return l.wait(ctx, method, pending)
 	}
-	select {
-	case <-pending:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // nextSize returns the units to request when a call asks for n units of the bucket. It returns 0
@@ -195,10 +189,8 @@ func (l *leases) await(ctx context.Context, a *account, op *store.Op) (st store.
 		}
 		pending := a.pending
 		a.mu.Unlock()
-		select {
-		case <-pending:
-		case <-ctx.Done():
-			return st, store.Wrap(backend, "fill", ctx.Err())
+		if err := l.wait(ctx, "fill", pending); err != nil {
+			return st, err
 		}
 	}
 	return l.Store.Fill(ctx, *op)

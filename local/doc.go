@@ -13,13 +13,12 @@
 //
 // # Refusals
 //
-// When the store answers that n units fit after a wait of T at the earliest, the wrapper refuses n
-// units or more by itself until T has passed. It counts T from the moment at which it sent the
-// question, on this machine's monotonic clock. It also learns from fills that the store accepted:
-// the answer shows the level, and the level tells when the next fill of the same size can fit. The
-// wrapper never accepts from memory: the wrapped store has accepted every unit that goes in.
-// RetryAfter counts down. Level is a lower bound of the bucket's level, provided that no other
-// process has given units back, and At is a lower bound of the store's clock.
+// Each answer of the store shows the level of a bucket, and so the time at which n units can fit at
+// the earliest. Until then the wrapper refuses n units or more by itself. It counts from the moment
+// at which it sent the question, on this machine's monotonic clock. It never accepts from memory:
+// the wrapped store has accepted every unit that goes in. RetryAfter counts down. Level is a lower
+// bound of the bucket's level, provided that no other process has given units back, and At is a
+// lower bound of the store's clock.
 //
 // If another process makes room, this process may go on refusing for up to
 // [RefusalsOptions].Remember after it sent its last question; the default is one second. Another

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -45,21 +46,11 @@ func Leases(s store.Store, o *LeasesOptions) (store.Store, error) {
 	case o.Ahead < 0:
 		err = fmt.Errorf("Ahead is %v; it must be positive, or 0 for 20ms", o.Ahead)
 	}
-	l := &leases{share: o.Share, ahead: o.Ahead}
+	l := &leases{share: cmp.Or(o.Share, 0.25), ahead: cmp.Or(o.Ahead, 20*time.Millisecond)}
 	if err := l.open("leases", s, o.MaxBuckets, o.Clock, err); err != nil {
 		return nil, err
 	}
-	if l.share == 0 {
-		l.share = 0.25
-	}
-	if l.ahead == 0 {
-		l.ahead = 20 * time.Millisecond
-	}
-	buckets := o.MaxBuckets
-	if buckets == 0 {
-		buckets = 1 << 14
-	}
-	l.table = newTable[accountSet](buckets / 2)
+	l.table = newTable[accountSet](cmp.Or(o.MaxBuckets, 1<<14) / 2)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.now = func() instant {
 		if l.clock != nil {
@@ -91,14 +82,14 @@ type leases struct {
 
 // Fill serves op from the bucket's allotment if it can, and asks the wrapped store otherwise.
 func (l *leases) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	if err = l.check(ctx); err != nil {
+	if err = l.check(ctx, "fill"); err != nil {
 		return st, err
 	}
 	as, h := l.at(op.Key)
 	a := as.find(h, op.Key)
 	if a != nil && a.bucket.Limit != op.Limit {
-		if err = as.end(ctx, a, &op); err != nil {
-			return st, store.Wrap(backend, "fill", err)
+		if err = l.end(ctx, "fill", as, a, &op); err != nil {
+			return st, err
 		}
 		a = nil
 	}
@@ -179,8 +170,8 @@ func (l *leases) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, 
 		for i := range txn {
 			as, h := l.at(txn[i].Key)
 			if a := as.find(h, txn[i].Key); a != nil && a.bucket.Limit != txn[i].Limit {
-				if err := as.end(ctx, a, &txn[i]); err != nil {
-					return nil, store.Wrap(backend, "apply", err)
+				if err := l.end(ctx, "apply", as, a, &txn[i]); err != nil {
+					return nil, err
 				}
 			}
 		}

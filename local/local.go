@@ -39,11 +39,21 @@ func (w *wrapper) open(name string, s store.Store, maxBuckets int, clock func() 
 
 // check returns the error of a call that must not be answered, because the wrapper is closed or ctx
 // has ended.
-func (w *wrapper) check(ctx context.Context) error {
+func (w *wrapper) check(ctx context.Context, op string) error {
 	if w.closed.Load() {
-		return store.Wrap(backend, "fill", store.ErrClosed)
+		return store.Wrap(backend, op, store.ErrClosed)
 	}
-	return store.Wrap(backend, "fill", ctx.Err())
+	return store.Wrap(backend, op, ctx.Err())
+}
+
+// wait waits for another caller, or a request, to close done. It returns an error if the call must
+// not go on.
+func (w *wrapper) wait(ctx context.Context, op string, done <-chan struct{}) error {
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return w.check(ctx, op)
 }
 
 // Answered asks the wrapped store. See [store.Witness].

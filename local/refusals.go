@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -38,18 +39,11 @@ func Refusals(s store.Store, o *RefusalsOptions) (store.Store, error) {
 	if o.Remember < 0 {
 		err = fmt.Errorf("Remember is %v; it must be positive, or 0 for a second", o.Remember)
 	}
-	r := &refusals{remember: int64(o.Remember)}
+	r := &refusals{remember: int64(cmp.Or(o.Remember, time.Second))}
 	if err := r.open("refusals", s, o.MaxBuckets, o.Clock, err); err != nil {
 		return nil, err
 	}
-	if r.remember == 0 {
-		r.remember = int64(time.Second)
-	}
-	buckets := o.MaxBuckets
-	if buckets == 0 {
-		buckets = 1 << 16
-	}
-	r.table = newTable[cacheSet](2 * buckets) // so that hardly any set has to evict a bucket
+	r.table = newTable[cacheSet](2 * cmp.Or(o.MaxBuckets, 1<<16)) // so that hardly any set has to evict a bucket
 	return r, nil
 }
 
@@ -70,7 +64,7 @@ func (r *refusals) now() int64 {
 
 // Fill refuses op from memory if op is known not to fit, and asks the wrapped store otherwise.
 func (r *refusals) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	if err = r.check(ctx); err != nil {
+	if err = r.check(ctx, "fill"); err != nil {
 		return st, err
 	}
 	block := op.Mode == store.Block || op.Mode == store.Unblock
@@ -129,13 +123,8 @@ func (r *refusals) ask(ctx context.Context, op *store.Op, cs *cacheSet, h uint64
 		if counted {
 			break
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return st, store.Wrap(backend, "fill", ctx.Err())
-		}
-		if r.closed.Load() {
-			return st, store.Wrap(backend, "fill", store.ErrClosed)
+		if err := r.wait(ctx, "fill", changed); err != nil {
+			return st, err
 		}
 	}
 	return r.send(ctx, op, cs, h, counted)
@@ -178,28 +167,16 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 	return st, nil
 }
 
-// Apply asks the wrapped store. It then forgets the buckets that the transactions may have
-// changed. A refused transaction changes a bucket in three cases: an operation in it carries a
-// penalty, its limit ends the time at an old leak rate, or the store set back a time of the bucket
-// that was more than its MaxSkew ahead of the store's clock.
+// Apply asks the wrapped store, and forgets the buckets of the operations that can change one. Even
+// a refused transaction can: by a penalty, or because it ends the time at an old leak rate.
 func (r *refusals) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	results, err := r.Store.Apply(ctx, txns...)
-	for i, txn := range txns {
-		refused := err == nil && i < len(results) && results[i].Err == nil && !results[i].Accepted
-		for j := range txn {
-			op := &txn[j]
-			if op.Mode == store.Ask {
-				continue
+	for _, txn := range txns {
+		for i := range txn {
+			if op := &txn[i]; op.Mode != store.Ask {
+				cs, h := r.at(op.Key)
+				cs.forget(h, op.Key)
 			}
-			cs, h := r.at(op.Key)
-			if refused && op.BlockFor == 0 && cs.lastLimitIs(op.Limit) {
-				e := cs.find(h, op.Key)
-				if e == nil || op.Limit == e.rec.Limit &&
-					(j >= len(results[i].States) || results[i].States[j].At.UnixMicro() >= e.rec.Time) {
-					continue // nothing has changed, or nothing is remembered
-				}
-			}
-			cs.forget(h, op.Key)
 		}
 	}
 	return results, err

@@ -156,6 +156,15 @@ var makesRoom = []struct {
 			t.Fatal(err)
 		}
 	}},
+	{"refused under another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		b.LeakRate = 5e6
+		full := store.Op{Bucket: store.Limit{Capacity: 1}.For("other"), Amount: 1}
+		do(t, s, full)
+		results, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1}, full})
+		if err != nil || results[0].Accepted {
+			t.Errorf("%+v, %v; want it refused", results, err)
+		}
+	}},
 	{"another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
 		b.LeakRate = 5e6 // five units leak in a microsecond, once the limit is written
 		do(t, s, store.Op{Bucket: b, Amount: 1, Mode: store.Always})
@@ -323,35 +332,6 @@ func TestPruneForgets(t *testing.T) {
 	}
 }
 
-// TestRefusedApplyAfterStepBack sets the store's clock back by more than MaxSkew. A refused Apply
-// then sets the bucket's time back. When the clock is right again, the bucket has leaked for the
-// whole step, so the wrapper must not answer by the state that it saw before.
-func TestRefusedApplyAfterStepBack(t *testing.T) {
-	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := refusals(t, inner, &local.RefusalsOptions{Remember: time.Hour})
-	b := store.Limit{Capacity: 10, LeakRate: 0.01}.For("k")
-	try(t, s, b, 10)
-	apply := func() {
-		t.Helper()
-		results, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1}})
-		if err != nil || results[0].Err != nil || results[0].Accepted {
-			t.Fatalf("Apply to a full bucket: %+v, %v; want it refused", results, err)
-		}
-	}
-	apply()
-	if st := try(t, s, b, 1); !st.Estimate {
-		t.Errorf("after a refused Apply that changed nothing: %+v, want a refusal from memory", st)
-	}
-	const step = 2 * store.DefaultMaxSkew
-	clock.step(-step)
-	apply()
-	clock.step(step)
-	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
-		t.Errorf("the bucket has leaked %v units: %+v, want accepted by the store", 0.01*step.Seconds(), st)
-	}
-}
-
 // TestBehindItsBucket makes random calls through the wrapper and past it while the store's clock
 // steps back. An amount that the wrapper refuses must not fit into the store's bucket either. The
 // opposite error, a question that the store then refuses, is allowed.
@@ -500,34 +480,5 @@ func TestOtherRates(t *testing.T) {
 		if n := inner.fills.Load(); n != c.asked {
 			t.Errorf("%s: %d calls reached the store, want %d\nwhy: %s", c.name, n, c.asked, c.why)
 		}
-	}
-}
-
-// TestTransactionOfAnotherRate has a refused transaction end the time at the old rate.
-func TestTransactionOfAnotherRate(t *testing.T) {
-	slow, fast := store.Limit{Capacity: 10, LeakRate: 1}.For("k"), store.Limit{Capacity: 10, LeakRate: 2}.For("k")
-	full := store.Limit{Capacity: 1}.For("full")
-	clock := newManual()
-	inner := inMemory(t, clock.now)
-	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
-	try(t, s, full, 1)
-	try(t, s, slow, 10)
-	if st := try(t, s, slow, 6); !st.Estimate || st.RetryAfter != 6*time.Second {
-		t.Fatalf("%+v; want the refusal from memory", st)
-	}
-	asked := store.Txn{{Bucket: fast, Amount: 1, Mode: store.Ask}, {Bucket: full, Amount: 1}}
-	if _, err := s.Apply(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
-	if st := try(t, s, slow, 6); !st.Estimate {
-		t.Errorf("%+v; want the refusal from memory: a question changes nothing", st)
-	}
-	asked[0].Mode = store.IfFits
-	if _, err := s.Apply(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
-	clock.step(4 * time.Second)
-	if st := try(t, s, slow, 6); !st.Accepted {
-		t.Errorf("%+v; want 6 units accepted: 8 have leaked at the rate of the transaction", st)
 	}
 }

@@ -60,14 +60,12 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 		e.rec.BlockedUntil = st.BlockedUntil.UnixMicro()
 	}
 	e.clock = e.rec.Time
-	if !st.Accepted && op.CeilingAt.IsZero() {
+	if !st.Accepted && op.CeilingAt.IsZero() && st.RetryAfter != store.Never {
 		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
 		// then returns a longer wait than the level explains. The difference is the lag of the
 		// clock. A difference of up to two microseconds is rounding.
-		const rounding = 2 * time.Microsecond
-		explained := e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
-		lag := st.RetryAfter - explained
-		if st.RetryAfter != store.Never && explained != store.Never && lag > rounding {
+		lag := st.RetryAfter - e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
+		if lag > 2*time.Microsecond {
 			e.clock -= lag.Microseconds()
 		}
 	}
@@ -135,23 +133,13 @@ func (e *snapshot) fitsBesidePending(op *store.Op, now, remember int64) bool {
 	return e.rec.LevelAt(e.maxClock(elapsed))+e.rec.Held+e.units+op.Amount+op.Hold <= op.Capacity
 }
 
-// supersedes reports whether e should replace old as the snapshot of the bucket.
-func (e *snapshot) supersedes(old *snapshot) bool {
-	switch {
-	case !e.overlaps(old): // e is later, even if the store's clock was set back
-		return true
-	case e.rec.Time != old.rec.Time:
-		return e.rec.Time > old.rec.Time
-	case e.rec.BlockedUntil != old.rec.BlockedUntil: // a block is never shortened
-		return old.rec.BlockedUntil == 0 || e.rec.BlockedUntil != 0 && e.rec.BlockedUntil > old.rec.BlockedUntil
-	}
-	return e.rec.Level+e.rec.Held >= old.rec.Level+old.rec.Held
-}
-
-// overlaps reports whether the store may have answered the two questions in either order. Two
-// readings of one value overlap, because a coarse clock may not have moved between them. If the
-// question of e ended before the question of old began, an injected clock was put back, and e is
+// supersedes reports whether e should replace old as the snapshot of the bucket. If the store may have
+// answered the two questions in either order, the later time on its clock decides, and then the
+// higher level. Two readings of one value overlap, because a coarse clock may not have moved between
+// them. If the question of e ended before that of old began, an injected clock was put back, and e is
 // the later snapshot.
-func (e *snapshot) overlaps(old *snapshot) bool {
-	return e.sent <= old.received && e.received >= old.sent
+func (e *snapshot) supersedes(old *snapshot) bool {
+	overlap := e.sent <= old.received && e.received >= old.sent
+	return !overlap || e.rec.Time > old.rec.Time ||
+		e.rec.Time == old.rec.Time && e.rec.Level+e.rec.Held >= old.rec.Level+old.rec.Held
 }

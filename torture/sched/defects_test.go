@@ -126,8 +126,8 @@ var refusalsDefects = []weave.Edit{
 var queueDefects = []weave.Edit{
 	{
 		File: "queue.go",
-		Old:  "q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)\n",
-		New: `q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+		Old:  "q.waiting = slices.Delete(q.waiting, i, i+1)\n",
+		New: `q.waiting = slices.Delete(q.waiting, i, i+1)
 			if weft.Defective("room is forgotten") {
 				return true
 			}
