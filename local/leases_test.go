@@ -14,16 +14,24 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+var limit = store.Limit{Capacity: 100_000, LeakRate: 1000}
+
+// leased returns leases over a store in memory, that store and the clock of both.
+func leased(t testing.TB) (store.Store, *watched, *manual) {
+	t.Helper()
+	clock := newManual()
+	inner := &watched{Store: inMemory(t, clock.now)}
+	return leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond}), inner, clock
+}
+
 // warm asks a bucket until it is served from an allotment.
 func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.State {
 	t.Helper()
 	for range 1000 {
 		clock.step(time.Millisecond)
-		st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
-		if err != nil || !st.Accepted {
-			t.Fatalf("%+v, %v", st, err)
-		}
-		if st.Estimate {
+		if st := try(t, s, b, 1); !st.Accepted {
+			t.Fatalf("%+v", st)
+		} else if st.Estimate {
 			return st
 		}
 	}
@@ -31,12 +39,8 @@ func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.Stat
 	return store.State{}
 }
 
-var limit = store.Limit{Capacity: 100_000, LeakRate: 1000}
-
 func TestServedFromAllotments(t *testing.T) {
-	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s, inner, clock := leased(t)
 	b := limit.For("k")
 	st := warm(t, s, clock, b)
 	if st.Capacity != limit.Capacity || st.LeakRate != limit.LeakRate || st.Full || st.RetryAfter != 0 || st.Level <= 0 {
@@ -46,11 +50,7 @@ func TestServedFromAllotments(t *testing.T) {
 	accepted := 0
 	for range 10_000 {
 		clock.step(50 * time.Microsecond) // 20,000 calls a second; the bucket holds 100,000
-		st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st.Accepted {
+		if try(t, s, b, 1).Accepted {
 			accepted++
 		}
 	}
@@ -60,32 +60,28 @@ func TestServedFromAllotments(t *testing.T) {
 		t.Errorf("%d of 10000 accepted with %d calls to the store, want all with 500 at most", accepted, fills)
 	}
 	got, err := s.Read(t.Context(), b)
-	if err != nil || got[0].Level < 10_000-limit.LeakRate || got[0].Level > 0.25*limit.Capacity {
+	if err != nil || got[0].Level < 10_000-limit.LeakRate || got[0].Level > limit.Capacity/4 {
 		t.Errorf("the bucket holds %+v, %v; want the served units and those in allotments, below the share", got[0], err)
 	}
 }
 
-// TestLeasesQuestions asks a bucket that has an allotment. The answer is that of a TryFillup, which the
-// allotment may serve although the bucket in the store has no room, and a question takes nothing.
+// TestLeasesQuestions asks a bucket that has an allotment. The answer is that of a TryFillup, which
+// the allotment may serve although the bucket in the store has no room, and a question takes
+// nothing.
 func TestLeasesQuestions(t *testing.T) {
-	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s, inner, clock := leased(t)
 	b := limit.For("k")
 	warm(t, s, clock, b)
-	full := store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp} // by another process
-	if _, err := inner.Store.Fill(t.Context(), full); err != nil {
-		t.Fatal(err)
-	}
+	do(t, inner.Store, store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp}) // by another process
 	ask := store.Op{Bucket: b, Amount: 1, Mode: store.Ask}
 	before := inner.fills.Load()
 	for range 1000 {
-		if st, err := s.Fill(t.Context(), ask); err != nil || !st.Accepted || !st.Estimate || st.RetryAfter != 0 {
-			t.Fatalf("a question: %+v, %v; want yes from the allotment", st, err)
+		if st := do(t, s, ask); !st.Accepted || !st.Estimate || st.RetryAfter != 0 {
+			t.Fatalf("a question: %+v; want yes from the allotment", st)
 		}
 	}
-	if st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1}); err != nil || !st.Accepted || !st.Estimate {
-		t.Errorf("the fill after the questions: %+v, %v; want it served from the allotment", st, err)
+	if st := try(t, s, b, 1); !st.Accepted || !st.Estimate {
+		t.Errorf("the fill after the questions: %+v; want it served from the allotment", st)
 	}
 	if n := inner.fills.Load() - before; n != 0 {
 		t.Errorf("%d calls reached the store, want none", n)
@@ -95,98 +91,58 @@ func TestLeasesQuestions(t *testing.T) {
 		"a hold":                  {Bucket: b, Hold: 1, Mode: store.Ask},
 		"another limit":           {Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For("k"), Amount: 1, Mode: store.Ask},
 	} {
-		if st, err := s.Fill(t.Context(), op); err != nil || st.Accepted || st.Estimate {
-			t.Errorf("a question about %s: %+v, %v; want the store's no", name, st, err)
+		if st := do(t, s, op); st.Accepted || st.Estimate {
+			t.Errorf("a question about %s: %+v; want the store's no", name, st)
 		}
 	}
 	clock.step(2 * time.Second) // the allotment has lapsed; 2000 units have leaked
-	if st, err := s.Fill(t.Context(), ask); err != nil || !st.Accepted || st.Estimate {
-		t.Errorf("a question after the allotment: %+v, %v; want the store's yes", st, err)
+	if st := do(t, s, ask); !st.Accepted || st.Estimate {
+		t.Errorf("a question after the allotment: %+v; want the store's yes", st)
 	}
 }
 
-// TestEndsAllotment changes a bucket through the same Store.
+// TestEndsAllotment changes a bucket through the same store.
 func TestEndsAllotment(t *testing.T) {
+	b, unlimited := limit.For("k"), store.Bucket{Key: "k"}
+	faster := store.Limit{Capacity: limit.Capacity, LeakRate: 2 * limit.LeakRate}.For("k")
 	for _, c := range []struct {
-		name string
-		call func(ctx context.Context, s store.Store, b store.Bucket) error
-		ends bool
-		why  string
+		name  string
+		ops   []store.Op // none: Delete
+		apply bool       // in a transaction
+		ends  bool
+		why   string
 	}{
-		{"delete", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			return s.Delete(ctx, b.Key)
-		}, true, "the units are in no bucket any more"},
-		{"another limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			b.LeakRate *= 2
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1})
-			return err
-		}, true, "the bucket leaks faster than the allotment"},
-		{"another limit in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			b.LeakRate *= 2
-			_, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: 1}})
-			return err
-		}, true, "the bucket leaks faster than the allotment"},
-		{"block", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: b.Capacity + 1, BlockFor: time.Hour})
-			return err
-		}, true, "nothing fits into a blocked bucket"},
-		{"block by an operator", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: b, BlockFor: time.Hour, Mode: store.Block})
-			return err
-		}, true, "nothing fits into a blocked bucket"},
-		{"block in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Apply(ctx, store.Txn{{Bucket: b, BlockFor: time.Hour, Mode: store.Block}})
-			return err
-		}, true, "nothing fits into a blocked bucket"},
-		{"unblock", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: b.Key}, Mode: store.Unblock})
-			return err
-		}, false, "there was no block"},
-		{"question by another limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			b.LeakRate *= 2
-			if _, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: 1, Mode: store.Ask}}); err != nil {
-				return err
-			}
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1, Mode: store.Ask})
-			return err
-		}, false, "a question stores no limit"},
-		{"drain", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: -1, Mode: store.Always})
-			return err
-		}, false, "a drain makes room, as it does without leases"},
-		{"fillup", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1, Mode: store.Clamp})
-			return err
-		}, false, "the units of the allotment are in the bucket already"},
-		{"fillup that loses units", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: b.Capacity, Mode: store.Clamp})
-			return err
-		}, true, "without leases the bucket would be full"},
-		{"units beyond the capacity, in a transaction", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Apply(ctx, store.Txn{{Bucket: b, Amount: b.Capacity, Mode: store.Always}})
-			return err
-		}, true, "without leases the bucket would be full"},
-		{"drain without a limit", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			_, err := s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: b.Key}, Amount: -1, Mode: store.Always})
-			return err
-		}, false, "the limit last written stays"},
-		{"question beside a fill", func(ctx context.Context, s store.Store, b store.Bucket) error {
-			other := b
-			other.LeakRate *= 2
-			_, err := s.Apply(ctx, store.Txn{{Bucket: other, Amount: 1, Mode: store.Ask}, {Bucket: limit.For("other"), Amount: 1}})
-			return err
-		}, false, "a question stores no limit"},
+		{"delete", nil, false, true, "the units are in no bucket any more"},
+		{"another limit", []store.Op{{Bucket: faster, Amount: 1}}, false, true, "the bucket leaks faster than the allotment"},
+		{"another limit", []store.Op{{Bucket: faster, Amount: 1}}, true, true, "the bucket leaks faster than the allotment"},
+		{"penalty", []store.Op{{Bucket: b, Amount: b.Capacity + 1, BlockFor: time.Hour}}, false, true, "nothing fits into a blocked bucket"},
+		{"block", []store.Op{{Bucket: b, BlockFor: time.Hour, Mode: store.Block}}, false, true, "nothing fits into a blocked bucket"},
+		{"block", []store.Op{{Bucket: b, BlockFor: time.Hour, Mode: store.Block}}, true, true, "nothing fits into a blocked bucket"},
+		{"unblock", []store.Op{{Bucket: unlimited, Mode: store.Unblock}}, false, false, "there was no block"},
+		{"question by another limit", []store.Op{{Bucket: faster, Amount: 1, Mode: store.Ask}}, false, false, "a question stores no limit"},
+		{
+			"question by another limit", []store.Op{{Bucket: faster, Amount: 1, Mode: store.Ask}, {Bucket: limit.For("other"), Amount: 1}},
+			true, false, "a question stores no limit",
+		},
+		{"drain", []store.Op{{Bucket: b, Amount: -1, Mode: store.Always}}, false, false, "a drain makes room, as it does without leases"},
+		{"drain without a limit", []store.Op{{Bucket: unlimited, Amount: -1, Mode: store.Always}}, false, false, "the limit last written stays"},
+		{"fillup", []store.Op{{Bucket: b, Amount: 1, Mode: store.Clamp}}, false, false, "the units of the allotment are in the bucket already"},
+		{"fillup that loses units", []store.Op{{Bucket: b, Amount: b.Capacity, Mode: store.Clamp}}, false, true, "without leases the bucket would be full"},
+		{"units beyond the capacity", []store.Op{{Bucket: b, Amount: b.Capacity, Mode: store.Always}}, true, true, "without leases the bucket would be full"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			clock := newManual()
-			s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
-			b := limit.For("k")
+		t.Run(fmt.Sprint(c.name, ", in a transaction: ", c.apply), func(t *testing.T) {
+			s, _, clock := leased(t)
 			warm(t, s, clock, b)
-			if err := c.call(t.Context(), s, b); err != nil {
-				t.Fatal(err)
+			var err error
+			switch {
+			case len(c.ops) == 0:
+				err = s.Delete(t.Context(), b.Key)
+			case c.apply:
+				_, err = s.Apply(t.Context(), c.ops)
+			default:
+				do(t, s, c.ops[0])
 			}
-			st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
-			if err != nil || st.Estimate == c.ends {
+			if st := try(t, s, b, 1); err != nil || st.Estimate == c.ends {
 				t.Errorf("served from an allotment: %v (%v), want %v\nwhy: %s", st.Estimate, err, !c.ends, c.why)
 			}
 		})
@@ -205,8 +161,7 @@ func TestAnotherLimitComesLast(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			clock := newManual()
-			inner := &watched{Store: inMemory(t, clock.now)}
+			s, inner, clock := leased(t)
 			requested := make(chan struct{})
 			inner.before = func(op store.Op) error {
 				if op.Ceiling != 0 {
@@ -214,7 +169,6 @@ func TestAnotherLimitComesLast(t *testing.T) {
 				}
 				return nil
 			}
-			s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 			b := limit.For("k")
 			asked := make(chan error, 1000)
 			for range cap(asked) { // until one of them waits for an allotment
@@ -255,50 +209,20 @@ func TestAsksOneByOne(t *testing.T) {
 		level float64 // before the first call
 		why   string
 	}{
-		{
-			"no leak",
-			store.Limit{Capacity: 1e6},
-			time.Millisecond, 0,
-			"units of a lost allotment would stay in the bucket for ever",
-		},
-		{
-			"slow leak",
-			store.Limit{Capacity: 1e6, LeakRate: 1},
-			time.Millisecond, 0,
-			"an allotment holds at most the leak of a second, which is one unit",
-		},
-		{
-			"rarely asked",
-			store.Limit{Capacity: 1e6, LeakRate: 1e4},
-			time.Second, 0,
-			"the allotment would lapse before the next call",
-		},
-		{
-			"nearly full",
-			store.Limit{Capacity: 1e6, LeakRate: 10},
-			time.Millisecond, 300_000,
-			"allotments fill a bucket to their share at most",
-		},
-		{
-			"small",
-			store.Limit{Capacity: 20, LeakRate: 5000},
-			time.Millisecond, 0,
-			"a quarter of the share is less than four calls",
-		},
+		{"no leak", store.Limit{Capacity: 1e6}, time.Millisecond, 0, "units of a lost allotment would stay in the bucket for ever"},
+		{"slow leak", store.Limit{Capacity: 1e6, LeakRate: 1}, time.Millisecond, 0, "an allotment holds at most the leak of a second, which is one unit"},
+		{"rarely asked", store.Limit{Capacity: 1e6, LeakRate: 1e4}, time.Second, 0, "the allotment would lapse before the next call"},
+		{"nearly full", store.Limit{Capacity: 1e6, LeakRate: 10}, time.Millisecond, 300_000, "allotments fill a bucket to their share at most"},
+		{"small", store.Limit{Capacity: 20, LeakRate: 5000}, time.Millisecond, 0, "a quarter of the share is less than four calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := newManual()
-			inner := inMemory(t, clock.now)
-			s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
+			s, inner, clock := leased(t)
 			b := c.limit.For("k")
-			if _, err := inner.Fill(t.Context(), store.Op{Bucket: b, Amount: c.level}); err != nil {
-				t.Fatal(err)
-			}
+			try(t, inner, b, c.level)
 			for range 500 {
 				clock.step(c.every)
-				st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
-				if err != nil || st.Estimate || !st.Accepted {
-					t.Fatalf("%+v, %v; want the store's answer\nwhy: %s", st, err, c.why)
+				if st := try(t, s, b, 1); st.Estimate || !st.Accepted {
+					t.Fatalf("%+v; want the store's answer\nwhy: %s", st, c.why)
 				}
 			}
 			if got, err := s.Read(t.Context(), b); err != nil || got[0].Level > c.level+500 {
@@ -310,8 +234,7 @@ func TestAsksOneByOne(t *testing.T) {
 
 // TestFailing lets requests for allotments fail while calls go on.
 func TestFailing(t *testing.T) {
-	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
+	s, inner, clock := leased(t)
 	boom := errors.New("boom")
 	inner.before = func(op store.Op) error {
 		if op.Ceiling != 0 { // only requests for allotments have a ceiling
@@ -319,12 +242,10 @@ func TestFailing(t *testing.T) {
 		}
 		return nil
 	}
-	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
 	for range 1000 {
 		clock.step(time.Millisecond)
-		st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: 1})
-		if err != nil || !st.Accepted || st.Estimate {
-			t.Fatalf("%+v, %v; want each call decided by the store", st, err)
+		if st := try(t, s, limit.For("k"), 1); !st.Accepted || st.Estimate {
+			t.Fatalf("%+v; want each call decided by the store", st)
 		}
 	}
 	if fills := inner.fills.Load(); fills > 1050 {
@@ -340,9 +261,7 @@ func TestFailing(t *testing.T) {
 // TestWaitersAndContexts lets callers wait for a slow request. Their contexts end, and then the
 // Store is closed.
 func TestWaitersAndContexts(t *testing.T) {
-	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond})
+	s, inner, clock := leased(t)
 	b := limit.For("k")
 	warm(t, s, clock, b)
 	asked, proceed := make(chan struct{}), make(chan struct{})
@@ -486,14 +405,9 @@ func TestLeasesFlood(t *testing.T) {
 	clock := newManual()
 	s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 256})
 	limit := store.Limit{Capacity: 1e6, LeakRate: 1e6}
-	ask := func(key string) (st store.State) {
-		t.Helper()
+	ask := func(key string) store.State {
 		clock.step(time.Microsecond)
-		st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For(key), Amount: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st
+		return try(t, s, limit.For(key), 1)
 	}
 	const calls, others = 100_000, 2000
 	served := 0
