@@ -187,7 +187,7 @@ type Bucket = store.Bucket
 //	func (s State) TimeToEmpty() time.Duration // time after At until the level has leaked
 //
 // RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
-// helps. Accepted and a RetryAfter together mean that package shadow let the call pass.
+// helps. Accepted and a RetryAfter together mean that Options.Shadow let the call pass.
 type State = store.State
 
 // Entry is a bucket in a listing:

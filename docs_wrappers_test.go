@@ -6,19 +6,18 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
-// The documentation must not promise more of refusals and lease than they do. Each case shows a
+// The documentation must not promise more of package local than it does. Each case shows a
 // limit of a wrapper, and names the sentence that admits it.
 func TestDocsLimitsOfWrappers(t *testing.T) {
 	busy := brim.Limit{Capacity: 100_000, LeakRate: 1000}.For("busy")
 	leased := func(t *testing.T, s store.Store, clock *manualClock) store.Store {
 		t.Helper()
-		w, err := lease.New(s, &lease.Options{Clock: clock.Now, Ahead: 100 * time.Millisecond})
+		w, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +81,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 			name: "a remembered refusal hides room",
 			page: "README.md", sentence: "may refuse a call that the store would accept",
 			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
-				w, err := refusals.New(s, nil)
+				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,7 +102,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 			name: "refusals accept nothing from memory",
 			page: "docs/backends.md", sentence: "It never accepts from memory",
 			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
-				w, err := refusals.New(s, nil)
+				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -314,6 +314,33 @@ func ExampleLimiter_List() {
 	// pruned: 2 <nil>
 }
 
+// A limit is tried in production before it is enforced.
+func ExampleOptions_shadow() {
+	db, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	lim := brim.New(db, &brim.Options{
+		Prefix: "tried:",
+		Shadow: func(_ context.Context, f brim.Fill, err error) {
+			// Log the error, or count it. If it is no ErrOverLimit, the store failed.
+			fmt.Println(f.Amount, "rows:", errors.Is(err, brim.ErrOverLimit))
+		},
+	})
+	inserts := brim.Limit{Capacity: 1000, LeakRate: 0.001}
+	for _, rows := range []float64{600, 300, 250, 50, 2000} {
+		st, err := lim.TryFillup(context.Background(), inserts.For("tenant:42"), rows)
+		if err != nil || !st.Accepted {
+			fmt.Println("an invalid argument:", err)
+		}
+	}
+	// Output:
+	// 250 rows: true
+	// 2000 rows: true
+}
+
 // A cell may come every 20 milliseconds, and up to 40 milliseconds early: three cells at once,
 // then one at a time.
 func ExampleGCRA() {

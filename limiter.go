@@ -20,6 +20,7 @@ type Limiter struct {
 	head     string // what the store's names have before the caller's keys
 	asStored bool
 	penalty  time.Duration
+	shadow   func(context.Context, Fill, error)
 	lines    *lines
 }
 
@@ -40,20 +41,43 @@ type Options struct {
 	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
 	// could name the buckets of another program.
 	AsStored bool
+
+	// Shadow tries limits without enforcing them. If it is set, TryFillup, TryFillupAll,
+	// AbleToAccept, Do and Wait accept every amount at once. The store decides and changes its
+	// buckets as if the limits were enforced: an amount that does not fit stays outside, and a
+	// penalty blocks the bucket. The State keeps the RetryAfter of the refusal; no other State that
+	// is accepted has one.
+	//
+	// Shadow is called for each fill whose bucket has no room for it, with an [*OverLimitError], and
+	// for each fill that the store failed to decide, with the store's error. After a failure, units
+	// may have gone in if the error is [ErrUnknownOutcome]; the State is that of an empty bucket and
+	// has Estimate set. AskOnly tells a question from a TryFillup. The function runs on the goroutine
+	// of the caller and gets its context, so it must be quick and safe for concurrent use.
+	//
+	// An invalid argument and the end of the caller's own context are no failures of the store. The
+	// methods return these errors and do not call Shadow. All other methods are as without Shadow,
+	// and return the errors of the store. But Hold, and the turns of a [Shaper], answer
+	// [errors.ErrUnsupported]: an amount that does not fit reserves no room and has no turn.
+	//
+	// A penalty is stored with the bucket. If the store has enforced limits as well, give the
+	// buckets of tried limits keys of their own, by Prefix for instance. The calls of Shadow count
+	// what the limit would have refused if no caller changed its behavior. Under an enforced limit,
+	// callers that are refused come back later, or leave.
+	Shadow func(ctx context.Context, f Fill, err error)
 }
 
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
 // s. If s is nil, every method answers [ErrClosed]. The options may be nil.
 func New(s store.Store, o *Options) *Limiter {
-	if s == nil {
-		s = noStore{}
-	}
 	l := &Limiter{store: s, lines: &lines{most: 10_000}}
 	if o != nil {
-		l.head, l.asStored = o.Prefix, o.AsStored
+		l.head, l.asStored, l.shadow = o.Prefix, o.AsStored, o.Shadow
 		if o.MaxWaiting > 0 {
 			l.lines.most = o.MaxWaiting
 		}
+	}
+	if s == nil {
+		l.store, l.shadow = noStore{}, nil
 	}
 	if l.head != "" && !l.asStored {
 		l.head = fmt.Sprintf("%s%d:%s", mark, len(l.head), l.head)
@@ -203,6 +227,9 @@ func (f *Fill) mode() store.Mode {
 func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, error) {
 	if len(fills) == 0 {
 		return nil, nil
+	}
+	if l.shadow != nil {
+		return l.tryFillupAllShadow(ctx, fills)
 	}
 	for i := range fills {
 		if isSpecial(&fills[i].Bucket.Limit) {
@@ -375,6 +402,8 @@ func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Pru
 // the caller passed. The State is written to *st, because each return of a State is a copy.
 func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float64) error {
 	switch {
+	case l.shadow != nil && (op.Mode == store.IfFits || op.Mode == store.Ask):
+		return l.fillShadow(ctx, st, op, least)
 	case isSpecial(&op.Limit):
 		return l.fillSpecial(ctx, st, op, least)
 	case op.Mode == store.Always && op.Limit == Limit{}: // the store would take it for the limit last written

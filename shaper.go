@@ -27,8 +27,8 @@ import (
 // at once and delay later turns. If Drain or Release takes units out, a newcomer may get a turn
 // before callers that still wait. Held units take up room that no wait frees.
 //
-// Over package shadow, which lets everything pass, there are no turns: Reserve and Wait return an
-// error that matches [errors.ErrUnsupported].
+// A Limiter with Options.Shadow lets everything pass, so there are no turns: Reserve and Wait return
+// an error that matches [errors.ErrUnsupported].
 //
 // A Shaper has no state of its own and may be used by any number of goroutines at once.
 type Shaper struct {

@@ -13,8 +13,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/seed"
-	"github.com/brimgo/brim/lease"
-	"github.com/brimgo/brim/shadow"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -115,10 +114,6 @@ func TestShaperInvalid(t *testing.T) {
 	ctx := t.Context()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	shadowed, err := shadow.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		name string
 		sh   *brim.Shaper
@@ -136,7 +131,6 @@ func TestShaperInvalid(t *testing.T) {
 		{"infinite with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.Inf(1), brim.ErrInvalidAmount},
 		{"cancelled context", sh, ended, tens.For("k"), 1, context.Canceled},
 		{"no store", shaper(t, nil, time.Second), ctx, tens.For("k"), 1, brim.ErrClosed},
-		{"over a shadow", shaper(t, shadowed, 0), ctx, tens.For("k"), 1, errors.ErrUnsupported},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := test.sh.Reserve(test.ctx, test.b, test.n); !errors.Is(err, test.want) {
@@ -156,7 +150,7 @@ func TestShaperInvalid(t *testing.T) {
 // the store, because an allotment has none.
 func TestShaperOverLease(t *testing.T) {
 	_, s, clock := open(t, nil)
-	leased, err := lease.New(s, &lease.Options{Clock: clock.Now})
+	leased, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

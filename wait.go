@@ -42,6 +42,9 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 	if l.penalty != 0 {
 		l = l.WithPenalty(0)
 	}
+	if l.shadow != nil {
+		return l.TryFillup(ctx, b, n)
+	}
 	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if isSpecial(&op.Limit) {
 		return l.waitSpecial(ctx, &op)

@@ -7,7 +7,7 @@
 //   - kill kills a process before, within and after each call by which it changes a file,
 //   - ioerr has calls of the system fail under bolt stores,
 //   - full fills the disk under a bolt store, and makes room again,
-//   - sched runs the goroutines of combine, relaxed stores, lease, refusals, queue and the Shaper in
+//   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend,
 //   - pgcrash crashes the server under the stores in PostgreSQL,

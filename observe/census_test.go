@@ -68,7 +68,7 @@ func TestLabels(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for want, d := range map[string]observe.Decision{
 		"accepted": {Accepted: true, State: store.State{At: now, BlockedUntil: now.Add(time.Hour)}},
-		"shadowed": {Accepted: true, State: store.State{At: now, Accepted: true, RetryAfter: time.Second}},
+		"shadowed": {Shadowed: true, State: store.State{At: now, RetryAfter: time.Second}},
 		"refused":  {State: store.State{At: now, RetryAfter: time.Second}},
 		"never":    {State: store.State{At: now, RetryAfter: store.Never}},
 		"blocked":  {State: store.State{At: now, RetryAfter: store.Never, BlockedUntil: now.Add(time.Hour)}},

@@ -14,8 +14,8 @@
 // store.
 //
 // A [Store] reports the calls that pass through it, so its place among other wrappers matters. If
-// the Store wraps a store of package refusals, it reports every call. If a store of package
-// refusals wraps the Store, it reports only the calls that reach the backend. A backend reports
+// the Store wraps a store of package local, it reports every call. If a store of package local
+// wraps the Store, it reports only the calls that reach the backend. A backend reports
 // its commits and retries through its own Options.Trace; see [Hooks.Trace].
 //
 // # Keys

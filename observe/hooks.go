@@ -58,8 +58,8 @@ type Decision struct {
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out
 	Hold   float64 // units; the change of the held units
-	// State is the answer that the caller got. Its RetryAfter is the wait after a refusal, or the
-	// wait that package shadow spared the caller.
+	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if Shadowed
+	// spared the caller the wait.
 	State store.State
 	// Accepted reports whether the operation went in. In a transaction, all operations go in or
 	// none.
@@ -67,8 +67,10 @@ type Decision struct {
 	// Operations is the number of operations that were decided together, this one included: 1 for
 	// a Fill, and the length of the transaction in an Apply.
 	Operations int
-
-	shadowed bool // package shadow let the transaction of the operation pass
+	// Shadowed reports that nothing went in, because the limit refused this operation or another one
+	// of its transaction, and that the caller was told that it was accepted: its Limiter has
+	// Options.Shadow.
+	Shadowed bool
 }
 
 // Block is the block of a bucket by Limiter.Block, or its end by Limiter.Unblock.

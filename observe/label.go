@@ -7,23 +7,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Shadowed reports whether package shadow let the operation pass. The limit then refused this
-// operation or another one of its transaction, nothing went in, and the caller was told that it was
-// accepted.
-func (d Decision) Shadowed() bool { return d.shadowed || shadowed(&d.State) }
-
-// shadowed reports whether a State tells of a refusal that package shadow let pass. No other State
-// is accepted and has a RetryAfter.
-func shadowed(st *store.State) bool { return st.Accepted && st.RetryAfter > 0 }
-
-// Label returns a word for the label of a metric: "accepted"; "shadowed", see
-// [Decision.Shadowed]; "refused", if the units would have fitted later; "never", if no wait
-// helps, as for more units than the bucket's capacity; "blocked", if the bucket is blocked, also
-// by the penalty of this refusal; or "spilled", if a Fillup did not fit whole: State.Spilled
-// units of it stayed outside.
+// Label returns a word for the label of a metric: "accepted"; "shadowed", if
+// Shadowed is set; "refused", if the units would have fitted later; "never", if no wait helps, as
+// for more units than the bucket's capacity; "blocked", if the bucket is blocked, also by the
+// penalty of this refusal; or "spilled", if a Fillup did not fit whole: State.Spilled units of it
+// stayed outside.
 func (d Decision) Label() string {
 	switch {
-	case d.Shadowed():
+	case d.Shadowed:
 		return "shadowed"
 	case d.State.Spilled > 0: // in a transaction that went in, Accepted is set
 		return "spilled"

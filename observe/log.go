@@ -12,8 +12,8 @@ import (
 // LogOptions adjust the hooks of [Log]. The zero value selects the defaults.
 type LogOptions struct {
 	// Accepted and Refused are the levels of decisions; nil means [slog.LevelDebug], because a
-	// busy program makes a great many decisions. Refused is also that of a decision that package
-	// shadow let pass.
+	// busy program makes a great many decisions. Refused is also that of a decision that
+	// Options.Shadow of the Limiter let pass.
 	Accepted, Refused slog.Leveler
 	// Slow is the duration above which a call is logged as a warning; 0 means that no call is
 	// slow.
@@ -53,7 +53,7 @@ func Log(l *slog.Logger, o *LogOptions) Hooks {
 	return Hooks{
 		Decision: func(ctx context.Context, d Decision) {
 			switch {
-			case d.Shadowed():
+			case d.Shadowed:
 				logDecision(ctx, l, refused.Level(), "brim: would have refused", d)
 			case d.Accepted:
 				logDecision(ctx, l, accepted.Level(), "brim: accepted", d)

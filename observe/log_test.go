@@ -35,7 +35,7 @@ func TestLog(t *testing.T) {
 			h.Decision(ctx, observe.Decision{Amount: 11, State: store.State{Capacity: 10, RetryAfter: store.Never}})
 		}, `level=DEBUG msg="brim: refused" amount=11 level=0 capacity=10 estimate=false retry_after=never`},
 		{"shadowed", &observe.LogOptions{Refused: slog.LevelInfo}, func(h observe.Hooks) {
-			h.Decision(ctx, observe.Decision{Amount: 3, Accepted: true, State: store.State{Level: 9, Capacity: 10, Accepted: true, RetryAfter: time.Second}})
+			h.Decision(ctx, observe.Decision{Amount: 3, Shadowed: true, State: store.State{Level: 9, Capacity: 10, RetryAfter: time.Second}})
 		}, `level=INFO msg="brim: would have refused" amount=3 level=9 capacity=10 estimate=false retry_after=1s`},
 		{"blocked", nil, func(h observe.Hooks) {
 			until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/internal/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -93,7 +94,7 @@ func (s *Store) end(p *span, failed int, err error) {
 	}
 }
 
-func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted, shadowed bool, operations int) {
+func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
 	switch op.Mode {
 	case store.Ask:
 	case store.Block, store.Unblock:
@@ -108,7 +109,8 @@ func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accep
 		}
 		s.hooks.Decision(ctx, Decision{
 			Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
-			State: st, Accepted: accepted, Operations: operations, shadowed: shadowed,
+			State: st, Accepted: accepted, Operations: operations,
+			Shadowed: op.Mode == store.IfFits && !accepted && shadow.In(ctx),
 		})
 	}
 }
@@ -118,7 +120,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	p := s.begin(ctx, MethodFill, 1)
 	st, err := s.inner.Fill(p.ctx, op)
 	if err == nil {
-		s.decided(p.ctx, &op, st, st.Accepted, shadowed(&st), 1)
+		s.decided(p.ctx, &op, st, st.Accepted, 1)
 	}
 	s.end(&p, 0, err)
 	return st, err
@@ -129,7 +131,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store.State {
 	p := s.begin(ctx, MethodFill, 1)
 	st = store.Answered(p.ctx, s.inner, op, st)
-	s.decided(p.ctx, &op, st, st.Accepted, shadowed(&st), 1)
+	s.decided(p.ctx, &op, st, st.Accepted, 1)
 	s.end(&p, 0, nil)
 	return st
 }
@@ -144,9 +146,8 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 			failed++
 			continue
 		}
-		passed := slices.ContainsFunc(r.States, func(st store.State) bool { return shadowed(&st) })
 		for j := range r.States {
-			s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, passed, len(txns[i]))
+			s.decided(p.ctx, &txns[i][j], r.States[j], r.Accepted, len(txns[i]))
 		}
 	}
 	s.end(&p, failed, err)

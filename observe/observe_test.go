@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
@@ -243,5 +244,41 @@ func TestNoHooks(t *testing.T) {
 		}
 	}); allocs != 0 {
 		t.Errorf("a call without hooks allocates %v times", allocs)
+	}
+}
+
+// TestShadowed sees that hooks tell a refusal that a Limiter let pass from one that it enforces, and
+// that they count an operation as accepted only if its units went in.
+func TestShadowed(t *testing.T) {
+	var labels []string
+	s := wrap(t, inMemory(t, func() time.Time { return time.Unix(1_800_000_000, 0) }), observe.Hooks{
+		Decision: func(_ context.Context, d observe.Decision) {
+			labels = append(labels, fmt.Sprint(d.Key, " ", d.Label(), " ", d.Accepted))
+		},
+	}, &observe.Options{Key: func(key string) string { return key }})
+	tried := brim.New(s, &brim.Options{Shadow: func(context.Context, brim.Fill, error) {}})
+	fill := func(key string, n float64) brim.Fill {
+		return brim.Fill{Bucket: brim.Limit{Capacity: 10, LeakRate: 1}.For(key), Amount: n}
+	}
+	for _, c := range []struct {
+		lim   *brim.Limiter
+		fills []brim.Fill
+	}{
+		{tried, []brim.Fill{fill("a", 8)}},
+		{tried, []brim.Fill{fill("a", 5)}},
+		{tried, []brim.Fill{fill("b", 1), fill("a", 5)}},
+		{tried, []brim.Fill{{Bucket: brim.Nobody.For("c"), Amount: 1}}},
+		{brim.New(s, nil), []brim.Fill{fill("a", 5)}},
+	} {
+		if _, err := c.lim.TryFillupAll(t.Context(), c.fills...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, err := tried.TryFillup(t.Context(), fill("a", 5).Bucket, 5); err != nil || !st.Accepted {
+		t.Errorf("%+v, %v", st, err)
+	}
+	want := "[a accepted true a shadowed false b shadowed false a shadowed false c shadowed false a refused false a shadowed false]"
+	if got := fmt.Sprint(labels); got != want {
+		t.Errorf("labels %s, want %s", got, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -251,14 +252,13 @@ func (q *Queue[T]) wakeWorker() {
 func (q *Queue[T]) withdraw(w *waiter[T]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, other := range q.waiting {
-		if other == w {
-			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			q.admit()
-			return true
-		}
+	i := slices.Index(q.waiting, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.admit()
+	return true
 }
 
 // admit puts the items of waiting Puts into the queue, in order, until one does not fit. The
@@ -310,8 +310,7 @@ func (q *Queue[T]) work() {
 			return
 		}
 		q.release(q.ctx, it.value)
-		q.released()
-		spacing = duration(it.cost / q.limit.LeakRate)
+		spacing = time.Duration(min(math.Round(it.cost/q.limit.LeakRate*1e9), 1<<62))
 		earliest = turn.Add(spacing)
 	}
 }
@@ -321,6 +320,7 @@ func (q *Queue[T]) work() {
 func (q *Queue[T]) next() (arrived time.Time, ok bool) {
 	for {
 		q.mu.Lock()
+		q.releasing = false
 		if len(q.items) > 0 {
 			defer q.mu.Unlock()
 			return q.items[0].arrived, true
@@ -351,19 +351,4 @@ func (q *Queue[T]) pop() (it item[T], ok bool) {
 	}
 	q.admit()
 	return it, true
-}
-
-// released notes that the release of the item of the last pop has returned.
-func (q *Queue[T]) released() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.releasing = false
-}
-
-// duration converts seconds to a Duration, and too many seconds to the longest Duration.
-func duration(seconds float64) time.Duration {
-	if ns := math.Round(seconds * 1e9); ns < math.MaxInt64 {
-		return time.Duration(ns)
-	}
-	return math.MaxInt64
 }

@@ -90,8 +90,8 @@ type State struct {
 	Drained float64
 	// RetryAfter is the wait on the store's clock until the amount fits, if it was not accepted
 	// and no other caller comes. It is rounded up to a microsecond. It is 0 after an accepted
-	// call, and [Never] if no wait helps. Package shadow accepts calls that the limit refuses, and
-	// leaves their RetryAfter.
+	// call, and [Never] if no wait helps. A Limiter with Options.Shadow accepts calls that the limit
+	// refuses, and leaves their RetryAfter.
 	RetryAfter time.Duration
 	// At is the bucket's time at the decision: the store's clock, or the time of the last write
 	// if the clock is behind it.
@@ -108,7 +108,7 @@ type State struct {
 	// Capture of held units are never Full.
 	Full bool
 	// Estimate reports whether a wrapper answered from memory instead of asking the store; see
-	// packages refusals and lease.
+	// package local.
 	Estimate bool
 }
 

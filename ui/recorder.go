@@ -35,7 +35,8 @@ type RecorderOptions struct {
 // [Window]. It costs a call about as much as a mutex, allocates nothing, and never asks the store.
 // It is safe for concurrent use.
 //
-// A call that package shadow let pass counts as refused, and so does a Fillup that spilled units.
+// A call that Options.Shadow of the Limiter let pass counts as refused, and so does a Fillup that
+// spilled units.
 //
 // The Recorder knows the calls of its own process only. Its times are on the store's clock. It
 // keeps a fixed number of buckets, in groups of 16. The key of a bucket decides its group. In a
@@ -163,7 +164,7 @@ func (t *slot) add(d *observe.Decision, second, us uint32) {
 	// The level right before an accepted amount is an extreme, too. The level after a call that
 	// was refused, or lost units over the rim, is one by itself. The built-in min and max look for
 	// NaN, which takes as long as all else here.
-	in := d.Accepted && d.State.Spilled == 0 && !d.Shadowed()
+	in := d.Accepted && d.State.Spilled == 0
 	if in {
 		before := level - float32(d.Amount)
 		if before < 0 {

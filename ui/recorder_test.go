@@ -13,7 +13,6 @@ import (
 	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
-	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -87,45 +86,6 @@ func TestTallies(t *testing.T) {
 		if got := r.tallies(clock.Now()); fmt.Sprint(got) != fmt.Sprint(tc.want) {
 			t.Errorf("%v later: %v, want %v", tc.after, got, tc.want)
 		}
-	}
-}
-
-// TestRecordShadow sees that the units of a call that package shadow let pass are no part of the
-// level, and that the call counts as refused.
-func TestRecordShadow(t *testing.T) {
-	clock := newManual()
-	s, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shadowed, err := shadow.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewRecorder(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := r.Wrap(shadowed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = w.Close() }()
-	lim := brim.New(w, nil)
-	if _, err := lim.TryFillup(t.Context(), ten.For("a"), 9); err != nil {
-		t.Fatal(err)
-	}
-	clock.advance(time.Second)
-	if st, err := lim.TryFillup(t.Context(), ten.For("a"), 5); err != nil || !st.Accepted {
-		t.Fatalf("%+v, %v", st, err)
-	}
-	if got := r.tallies(clock.Now()); fmt.Sprint(got) != "[{a 1 1}]" {
-		t.Errorf("counted %v; want a call accepted and one refused", got)
-	}
-	begin := clock.Now().Add(-Window)
-	c, _ := r.course("a", clock.Now())
-	if low, high := extent(c.levels(begin), slots-0.5, slots); low != 8 || high > 8.5 {
-		t.Errorf("levels from %v to %v, want about 8", low, high)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkMemory(b *testing.B) {
 	})
 }
 
-// BenchmarkRefusals compares a call that package refusals refuses from memory with
+// BenchmarkRefusals compares a call that local.Refusals refuses from memory with
 // golang.org/x/time/rate's AllowN behind a sync.Map. Both sides refuse every call: their buckets
 // are full, and stay full for longer than the benchmark runs.
 //
@@ -36,7 +36,7 @@ func BenchmarkMemory(b *testing.B) {
 func BenchmarkRefusals(b *testing.B) {
 	compare(b, func(b *testing.B, keys []string) (ours, theirs side) {
 		limit := brim.Limit{Capacity: 100, LeakRate: 1e-6}
-		s, err := refusals.New(openMemory(b), &refusals.Options{Remember: time.Hour, MaxBuckets: len(keys)})
+		s, err := local.Refusals(openMemory(b), &local.RefusalsOptions{Remember: time.Hour, MaxBuckets: len(keys)})
 		if err != nil {
 			b.Fatal(err)
 		}

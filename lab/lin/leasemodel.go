@@ -7,7 +7,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// leaseModel is the contract of package lease, which is weaker than that of a store. Units that
+// leaseModel is the contract of local.Leases, which is weaker than that of a store. Units that
 // wait in allotments count in the bucket, so a call can be refused although it would fit. The model
 // keeps the level that the accepted units alone would have. That level never exceeds the capacity.
 // A call is refused only if its amount would take that level above the part of the capacity that

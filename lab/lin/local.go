@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/history"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
-// local is a store in this process, with the history's clock.
-type local struct {
+// inProcess is a store in this process, with the history's clock.
+type inProcess struct {
 	exact  *storeModel
 	m      model
 	clk    *clock
@@ -23,18 +22,18 @@ type local struct {
 	inner  store.Store   // below all of them
 }
 
-func (w *local) model() model { return w.m }
-func (w *local) time() *clock { return w.clk }
+func (w *inProcess) model() model { return w.m }
+func (w *inProcess) time() *clock { return w.clk }
 
-func (w *local) do(ctx context.Context, client int, in request) response {
+func (w *inProcess) do(ctx context.Context, client int, in request) response {
 	q, _ := in.(storeRequest)
 	return storeResponse{history.CallOn(ctx, w.stores[client%len(w.stores)], w.bucket, q.Op)}
 }
 
-func (w *local) strike(*rand.Rand, func()) (request, error) { return nil, nil }
-func (w *local) settle() error                              { return nil }
-func (w *local) finals() []request                          { return allKeys() }
-func (w *local) close() error                               { return w.inner.Close() }
+func (w *inProcess) strike(*rand.Rand, func()) (request, error) { return nil, nil }
+func (w *inProcess) settle() error                              { return nil }
+func (w *inProcess) finals() []request                          { return allKeys() }
+func (w *inProcess) close() error                               { return w.inner.Close() }
 
 // allKeys reads every bucket.
 func allKeys() (all []request) {
@@ -62,7 +61,7 @@ type wrapping func(s store.Store, clock func() time.Time) ([]store.Store, error)
 
 // onMemory returns a world over a memory store. Every step of the clock is a unit, in which buckets
 // leak whole numbers of units.
-func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*local, error) {
+func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*inProcess, error) {
 	var now atomic.Int64
 	read := func() time.Time { return time.UnixMicro(now.Load()) }
 	clk, err := newClock(unit, func(us int64) error { now.Store(us); return nil })
@@ -75,7 +74,7 @@ func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*local, error) {
 	}
 	limits := limitsOf(r, 0, 1, 2)
 	exact := &storeModel{limits: limits}
-	w := &local{exact: exact, m: exact, clk: clk, bucket: bucketsOf(limits, ""), inner: s}
+	w := &inProcess{exact: exact, m: exact, clk: clk, bucket: bucketsOf(limits, ""), inner: s}
 	w.stores, err = wrap(s, read)
 	return w, err
 }
@@ -91,7 +90,7 @@ func bare(s store.Store, _ func() time.Time) ([]store.Store, error) { return []s
 // own.
 func refusalsOver(s store.Store, processes int, clock func() time.Time) (all []store.Store, err error) {
 	for range processes {
-		w, err := refusals.New(s, &refusals.Options{Clock: clock, Remember: time.Hour})
+		w, err := local.Refusals(s, &local.RefusalsOptions{Clock: clock, Remember: time.Hour})
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +122,7 @@ func leaseInMemory(r *rand.Rand) (world, plan, error) {
 	const share = 0.5
 	w, err := onMemory(r, leaseTick, func(s store.Store, clock func() time.Time) (all []store.Store, err error) {
 		for range 1 + r.IntN(3) {
-			l, err := lease.New(s, &lease.Options{Share: share, Ahead: 250 * time.Millisecond, Clock: clock})
+			l, err := local.Leases(s, &local.LeasesOptions{Share: share, Ahead: 250 * time.Millisecond, Clock: clock})
 			if err != nil {
 				return nil, err
 			}
@@ -150,7 +149,7 @@ func leaseInMemory(r *rand.Rand) (world, plan, error) {
 }
 
 // leased is a store under leases, whose levels show allotments and not the content of the model.
-type leased struct{ *local }
+type leased struct{ *inProcess }
 
 func (leased) finals() []request { return nil }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
-// refusalsModel is the contract of package refusals, which is weaker than that of a store in one
+// refusalsModel is the contract of local.Refusals, which is weaker than that of a store in one
 // point. Answers of the wrapped store are exact. A refusal from memory may overlook room that a
 // call makes until that call has returned, although other calls show the room already. A call of
 // unknown outcome makes its room at any time until its server process has ended.

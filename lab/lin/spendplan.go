@@ -111,7 +111,7 @@ func newBudget(r *rand.Rand) *budget {
 
 // localSpend is a ledger in this process, with the history's clock.
 type localSpend struct {
-	*local
+	*inProcess
 	l ledger.Ledger
 	b *budgets
 }
@@ -133,7 +133,7 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 	b := newBudget(r)
 	l := memledger.New(&memledger.Options{Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
 	sender, err := b.over(l)
-	w := &localSpend{local: &local{m: &spendModel{b}, clk: clk}, l: l, b: sender}
+	w := &localSpend{inProcess: &inProcess{m: &spendModel{b}, clk: clk}, l: l, b: sender}
 	return w, planSpend(r, true, 0, 0), err
 }
 

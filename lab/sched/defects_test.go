@@ -87,9 +87,9 @@ var relaxedDefects = []weave.Edit{
 
 var leaseDefects = []weave.Edit{
 	{
-		File: "allotment.go",
-		Old:  "\treturn &allotment{\n",
-		New:  "\tif weft.Defective(\"more than it took\") {\n\t\tleft += g.size\n\t}\n\treturn &allotment{\n",
+		File: "account.go",
+		Old:  "\ta.allotment.Store(&allotment{\n",
+		New:  "\tif weft.Defective(\"more than it took\") {\n\t\tleft += a.size\n\t}\n\ta.allotment.Store(&allotment{\n",
 	},
 	{
 		File: "allotment.go",
@@ -106,28 +106,28 @@ var leaseDefects = []weave.Edit{
 var refusalsDefects = []weave.Edit{
 	{
 		File: "snapshot.go",
-		Old:  "if elapsed < 0 || e.unsettled || elapsed >= remember && n <= op.Capacity {",
-		New: "if elapsed < 0 || elapsed >= remember && n <= op.Capacity &&\n" +
+		Old:  "if elapsed < 0 || e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {",
+		New: "if elapsed < 0 || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity &&\n" +
 			"\t\t!weft.Defective(\"remembered beyond its time\") {",
 	},
 	{
-		File: "table.go",
+		File: "cache.go",
 		Old:  "if cs.generation.Load() != generation ||",
 		New:  "if cs.generation.Load() != generation && !weft.Defective(\"an old answer is learned\") ||",
 	},
 	{
 		File: "refusals.go",
-		Old:  "\t\t\t\treturn st, nil\n\t\t\t}\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
-		New: "\t\t\t\tst.Accepted = weft.Defective(\"granted from memory\")\n" +
-			"\t\t\t\treturn st, nil\n\t\t\t}\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
+		Old:  "\t\t\treturn st, nil\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
+		New: "\t\t\tst.Accepted = weft.Defective(\"granted from memory\")\n" +
+			"\t\t\treturn st, nil\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
 	},
 }
 
 var queueDefects = []weave.Edit{
 	{
 		File: "queue.go",
-		Old:  "q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)\n",
-		New: `q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+		Old:  "q.waiting = slices.Delete(q.waiting, i, i+1)\n",
+		New: `q.waiting = slices.Delete(q.waiting, i, i+1)
 			if weft.Defective("room is forgotten") {
 				return true
 			}

@@ -1,4 +1,4 @@
-// Package sched attacks combine, bolt's relaxed store, lease, refusals, queue and the Shaper with
+// Package sched attacks combine, bolt's relaxed store, local, queue and the Shaper with
 // schedules of their goroutines.
 //
 // The tests build themselves anew, with subjects into which package weave has put points, and run

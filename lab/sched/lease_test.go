@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/lab/sched/turn"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -59,7 +59,7 @@ var leaseLimit = store.Limit{Capacity: 24, LeakRate: 40}
 type leaseWorld struct {
 	program
 	b         []*below // of each process
-	s         []*lease.Store
+	s         []store.Store
 	before    []leaseFill // of setup
 	answers   []timed
 	closeErr  error
@@ -92,7 +92,7 @@ func (w *leaseWorld) setup() error {
 		w.b = append(w.b, b.another())
 	}
 	for _, b := range w.b {
-		s, err := lease.New(b, &lease.Options{Share: leaseShare, Ahead: 100 * time.Millisecond, MaxBuckets: 64})
+		s, err := local.Leases(b, &local.LeasesOptions{Share: leaseShare, Ahead: 100 * time.Millisecond, MaxBuckets: 64})
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/lab/sched/turn"
-	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -57,7 +57,7 @@ var refusalsLimit = store.Limit{Capacity: 50, LeakRate: 1000}
 type refusalsWorld struct {
 	program
 	b        *below
-	s        *refusals.Store
+	s        store.Store
 	answers  []timed
 	closed   bool
 	closeErr error
@@ -70,7 +70,7 @@ func (w *refusalsWorld) setup() (err error) {
 		return err
 	}
 	w.b.slow, w.b.fails, w.b.lost = milliseconds(w.config[1]), w.config[2], w.config[3] == 1
-	if w.s, err = refusals.New(w.b, &refusals.Options{Remember: w.remember(), MaxBuckets: 4}); err != nil {
+	if w.s, err = local.Refusals(w.b, &local.RefusalsOptions{Remember: w.remember(), MaxBuckets: 4}); err != nil {
 		return err
 	}
 	_, err = w.b.foreign(context.Background(), store.Op{Bucket: refusalsLimit.For("0"), Amount: 45})

@@ -28,12 +28,11 @@ func subjectPackages() []weave.Package {
 			),
 		},
 		{
-			Dir: "lease", Files: []string{"lease.go", "account.go", "table.go", "request.go", "allotment.go"},
-			Edits: leaseDefects,
-		},
-		{
-			Dir: "refusals", Files: []string{"refusals.go", "table.go", "ask.go", "snapshot.go"},
-			Edits: refusalsDefects,
+			Dir: "local",
+			Files: []string{
+				"local.go", "table.go", "refusals.go", "cache.go", "snapshot.go", "leases.go", "account.go", "allotment.go",
+			},
+			Edits: append(leaseDefects, refusalsDefects...),
 		},
 		{Dir: "queue", Files: []string{"queue.go"}, Edits: queueDefects},
 		{Dir: ".", Files: []string{"shaper.go"}, Long: []string{"mu"}, Edits: shaperDefects},

@@ -13,12 +13,11 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
@@ -90,7 +89,7 @@ func refusing(t *testing.T, w *work) *subject {
 func leasesOver(t *testing.T, w *work) store.Store {
 	// An injected clock advances by 10 ms with each call, so an allotment must last longer than
 	// by default.
-	l, err := lease.New(inMemory(t, w).store, &lease.Options{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
+	l, err := local.Leases(inMemory(t, w).store, &local.LeasesOptions{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func leasesOver(t *testing.T, w *work) store.Store {
 }
 
 func refusalsOver(t *testing.T, w *work, below store.Store) store.Store {
-	s, err := refusals.New(below, &refusals.Options{Clock: w.clock(), MaxBuckets: 1024})
+	s, err := local.Refusals(below, &local.RefusalsOptions{Clock: w.clock(), MaxBuckets: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}

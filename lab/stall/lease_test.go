@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/attack"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -26,7 +26,7 @@ import (
 // leased is the limit of a bucket that clients lease. An allotment holds some hundred units.
 var leased = store.Limit{Capacity: 4000, LeakRate: 1000}
 
-// leaseEnds is the time after which an allotment has expired; see package lease.
+// leaseEnds is the time after which an allotment has expired; see package local.
 const leaseEnds = time.Second
 
 // grant is a call that was accepted, with the time before and after it.
@@ -38,11 +38,11 @@ type grant struct {
 // spendLease asks for a unit of the bucket every millisecond, from its lease, until the input ends.
 // It prints what it was granted.
 func (o order) spendLease(s *postgres.Store) error {
-	options := &lease.Options{Share: 0.9, Ahead: 500 * time.Millisecond}
+	options := &local.LeasesOptions{Share: 0.9, Ahead: 500 * time.Millisecond}
 	if o.Defect {
 		options.Clock = lazyClock()
 	}
-	l, err := lease.New(s, options)
+	l, err := local.Leases(s, options)
 	if err != nil {
 		return err
 	}

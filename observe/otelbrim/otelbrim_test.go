@@ -20,7 +20,6 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
-	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -74,14 +73,8 @@ func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]met
 	if st, err := lim.Fillup(t.Context(), card, 3); err != nil || st.Spilled != 1 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	tried, err := shadow.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrapped, err = observe.New(tried, h, nil); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := brim.New(wrapped, nil).TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
+	tried := brim.New(wrapped, &brim.Options{Shadow: func(context.Context, brim.Fill, error) {}})
+	if st, err := tried.TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	trace := h.Trace()

@@ -16,7 +16,6 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
-	"github.com/brimgo/brim/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -54,14 +53,8 @@ func drive(t *testing.T, s store.Store, h observe.Hooks) {
 	if _, err := lim.TryFillup(t.Context(), card, 1); err != nil {
 		t.Fatal(err)
 	}
-	tried, err := shadow.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrapped, err = observe.New(tried, h, nil); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := brim.New(wrapped, nil).TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
+	tried := brim.New(wrapped, &brim.Options{Shadow: func(context.Context, brim.Fill, error) {}})
+	if st, err := tried.TryFillup(t.Context(), card, 7); err != nil || !st.Accepted {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	trace := h.Trace()

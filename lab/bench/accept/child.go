@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -25,7 +25,7 @@ func child(ctx context.Context, url string, in io.Reader, out io.Writer) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, server.close()) }()
-	leased, err := lease.New(server.store, nil)
+	leased, err := local.Leases(server.store, nil)
 	if err != nil {
 		return err
 	}

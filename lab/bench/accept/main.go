@@ -1,11 +1,11 @@
-// Command accept checks the promises of packages refusals and lease under full load: leases over
-// PostgreSQL and over Redis, refusals over PostgreSQL.
+// Command accept checks the promises of package local under full load: leases over PostgreSQL and
+// over Redis, refusals over PostgreSQL.
 //
 //	go run ./accept
 //
 // The command starts the servers and, for the leases, two processes of itself. It prints
 // each measured figure beside the required one. It exits with status 1 if a bound was broken: a
-// bucket admitted more than its limit allows, or package refusals asked the server more often
+// bucket admitted more than its limit allows, or local.Refusals asked the server more often
 // than it may. A machine that is too slow for a required rate breaks no bound.
 package main
 

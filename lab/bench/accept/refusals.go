@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/postgres"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
@@ -45,7 +45,7 @@ func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tra
 func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { s.n.Add(1) }
 func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// counting counts the calls that package refusals makes of the store. Several of its calls may
+// counting counts the calls that local.Refusals makes of the store. Several of its calls may
 // share a statement.
 type counting struct {
 	*postgres.Store
@@ -78,7 +78,7 @@ func runRefusals(ctx context.Context, url string, length time.Duration) (_ []fig
 		return nil, err
 	}
 	inner := &counting{Store: db}
-	s, err := refusals.New(inner, nil)
+	s, err := local.Refusals(inner, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

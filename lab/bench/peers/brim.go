@@ -11,9 +11,9 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
-	"github.com/brimgo/brim/refusals"
 	"github.com/brimgo/brim/store"
 )
 
@@ -127,7 +127,7 @@ func brims() []*subject {
 				}
 				// A refusal is remembered for the whole run, so the cost of a refusal from memory
 				// is measured.
-				s, err := refusals.New(m, &refusals.Options{Remember: time.Hour, MaxBuckets: fullCount})
+				s, err := local.Refusals(m, &local.RefusalsOptions{Remember: time.Hour, MaxBuckets: fullCount})
 				if err != nil {
 					return nil, err
 				}
@@ -183,7 +183,7 @@ func brims() []*subject {
 				if err := e.migrate(ctx, "remembered"); err != nil {
 					return nil, err
 				}
-				s, err := refusals.New(p, nil)
+				s, err := local.Refusals(p, nil)
 				if err != nil {
 					return nil, err
 				}

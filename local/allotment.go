@@ -1,4 +1,4 @@
-package lease
+package local
 
 import (
 	"math"
@@ -63,14 +63,14 @@ import (
 // too little. So a process takes the longer time of two clocks, and leaks a thousandth faster.
 // This margin also covers rounding.
 type allotment struct {
-	start   instant
+	start   instant // of its use: the arrival of the store's answer
 	units   float64 // that may be served, at start
 	balance float64 // units, at start; at least units
 	rate    float64 // units per nanosecond at which the balance leaks
 
 	// The store's answer to the request, for the states of served calls.
-	bucket          store.Record
-	asked, received instant
+	bucket store.Record
+	asked  instant
 
 	_          [64]byte      // separates fields that are never written from fields that always are
 	spent      atomic.Uint64 // float64 bits: units that were served or have lapsed
@@ -90,18 +90,19 @@ func (t instant) since(start instant) int64 {
 // margin is the factor by which a balance leaks faster than its bucket.
 const margin = 1 + 1.0/1024
 
-// perNano returns the leak rate of a balance, in units per nanosecond.
-func perNano(leakRate float64) float64 { return leakRate * margin / 1e9 }
-
 // ended is the value of spent once nobody may serve from the allotment any more.
 var ended = math.Inf(1)
 
-// serve takes n units out of the allotment. It returns false if the allotment has fewer units.
+// serve takes n units out of the allotment, or only reports whether it could, if ask is set. It
+// returns false if the allotment is nil or has fewer units.
 //
 // serve computes the balance from its value at start, because a leak that is subtracted in small
 // steps may round to nothing. Between two calls the balance only falls, so its value at the later
 // call bounds the unused units at all times between the calls.
-func (l *allotment) serve(n float64, now instant) bool {
+func (l *allotment) serve(n float64, now instant, ask bool) bool {
+	if l == nil {
+		return false
+	}
 	elapsed := now.since(l.start)
 	if elapsed > int64(maxAge) {
 		return false
@@ -117,6 +118,9 @@ func (l *allotment) serve(n float64, now instant) bool {
 		if !(before+n <= l.units) {
 			return false
 		}
+		if ask {
+			return true
+		}
 		if l.spent.CompareAndSwap(bits, math.Float64bits(before+n)) {
 			if before > spent {
 				addTo(&l.lapsed, before-spent)
@@ -124,17 +128,6 @@ func (l *allotment) serve(n float64, now instant) bool {
 			return true
 		}
 	}
-}
-
-// has reports whether serve would take n units out of the allotment. It takes none.
-func (l *allotment) has(n float64, now instant) bool {
-	elapsed := now.since(l.start)
-	if elapsed > int64(maxAge) {
-		return false
-	}
-	spent := math.Float64frombits(l.spent.Load())
-	balance := l.balance - l.rate*float64(elapsed)
-	return spent != ended && max(spent, l.units-balance)+n <= l.units
 }
 
 // addTo adds x to the float64 whose bits f holds.
@@ -198,33 +191,11 @@ func (l *allotment) balanceAt(now instant) float64 {
 	return max(0, l.balance-l.rate*float64(now.since(l.start)))
 }
 
-// grant is an allotment that the store has granted and that is not in use yet.
-type grant struct {
-	size            float64 // units
-	asked, received instant
-	balance         float64 // at asked, without size
-}
-
-// next ends l and returns the following allotment, which holds the rest of l and of g. It also
-// returns the units that l has served.
-func (l *allotment) next(g grant, limit store.Limit, st *store.State) (following *allotment, served float64) {
-	rate := perNano(limit.LeakRate)
-	balance, unused, served := l.end(g.received)
-	// The leak since the request takes the older units of the balance first, and then the
-	// grant's.
-	left := max(0, g.size-max(0, rate*float64(g.received.since(g.asked))-g.balance))
-	return &allotment{
-		start: g.received, units: unused + left, balance: balance + left, rate: rate,
-		bucket: store.Record{Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: limit},
-		asked:  g.asked, received: g.received,
-	}, served
-}
-
 // state writes the answer to a served op into st: the bucket as the store last showed it, less
 // the leak since.
 func (l *allotment) state(st *store.State, op *store.Op, now instant) {
 	st.Level = l.bucket.LevelAt(l.bucket.Time + (now.since(l.asked)+999)/1000)
 	st.Held, st.Capacity, st.LeakRate = l.bucket.Held, op.Capacity, op.LeakRate
-	st.At = time.UnixMicro(l.bucket.Time + max(0, now.mono-l.received.mono)/1000).UTC()
+	st.At = time.UnixMicro(l.bucket.Time + max(0, now.mono-l.start.mono)/1000).UTC()
 	st.Accepted, st.Estimate = true, true
 }

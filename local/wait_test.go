@@ -1,4 +1,4 @@
-package refusals_test
+package local_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -45,9 +45,9 @@ func TestOneAsks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := newManual()
-				count := &counting{Store: inMemory(t, clock.now)}
+				count := &watched{Store: inMemory(t, clock.now)}
 				hold := newHolding(count)
-				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 				try(t, s, b, 10)
 				clock.step(c.leaks)
@@ -96,7 +96,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
 		hold := newHolding(inMemory(t, clock.now))
-		s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 		try(t, s, b, 10)
 		clock.step(time.Second)
@@ -145,7 +145,7 @@ func TestCloseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
 		hold := newHolding(inMemory(t, clock.now))
-		s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 		try(t, s, b, 10)
 		clock.step(time.Second)

@@ -1,4 +1,4 @@
-package lease_test
+package local_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lease"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -33,7 +33,7 @@ func TestVectorsWithAllotments(t *testing.T) {
 		}
 		clock, last := newManual(), 0.0
 		first := clock.now()
-		s := wrap(t, inMemory(t, clock.now), &lease.Options{Share: 0.5, Clock: clock.now})
+		s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Share: 0.5, Clock: clock.now})
 		alone := inMemory(t, clock.now)
 		for i, o := range v.Ops {
 			if o.T < last {
@@ -45,7 +45,7 @@ func TestVectorsWithAllotments(t *testing.T) {
 			switch o.Op {
 			case "try":
 				if o.R > 0 {
-					lease.Force(s, op.Bucket, o.C/4)
+					local.Force(s, op.Bucket, o.C/4)
 				}
 			case "able":
 				op.Mode = store.Ask

@@ -1,4 +1,4 @@
-package lease
+package local
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type world struct {
 // host is a machine with one process.
 type host struct {
 	w    *world
-	s    *Store
+	s    *leases
 	mono time.Duration // how far the monotonic clock is behind true time, because of suspends
 	wall time.Duration // how far the wall clock is ahead of true time, because it was set
 	// sleeps marks a machine that is suspended now and then. Its wall clock is never set back:
@@ -104,16 +104,16 @@ func (w *world) boot() *host {
 		w: w, mono: time.Duration(w.r.IntN(1000)) * tick, wall: time.Duration(w.r.IntN(100000)-50000) * tick,
 		sleeps: w.r.IntN(2) == 0,
 	}
-	s, err := New(inWorld{w.inner, w}, &Options{Share: w.share, Ahead: 250 * time.Millisecond})
+	s, err := Leases(inWorld{w.inner, w}, &LeasesOptions{Share: w.share, Ahead: 250 * time.Millisecond})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s.readClocks = func() instant {
+	h.s = s.(*leases)
+	h.s.now = func() instant {
 		h.reads++
 		now := int64(w.now) / w.slow
 		return instant{mono: now - int64(h.mono), wall: now + int64(h.wall)}
 	}
-	h.s = s
 	return h
 }
 

@@ -1,4 +1,4 @@
-package refusals_test
+package local_test
 
 import (
 	"errors"
@@ -6,17 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
-var limit = store.Limit{Capacity: 10, LeakRate: 2}
-
 func TestRefusedFromMemory(t *testing.T) {
 	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Minute})
-	b := limit.For("k")
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Minute})
+	b := store.Limit{Capacity: 10, LeakRate: 2}.For("k")
 	if st := try(t, s, b, 10); !st.Accepted || st.Estimate {
 		t.Fatalf("10 into an empty bucket: %+v", st)
 	}
@@ -51,9 +49,9 @@ func TestRefusedFromMemory(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// TestFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every
+// TestRefusalsFlood asks one bucket at a fixed rate, a twentieth of which the bucket accepts. Every
 // decision must be the decision of the store alone, and few calls may reach the store.
-func TestFlood(t *testing.T) {
+func TestRefusalsFlood(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		n    func(*rand.Rand) float64
@@ -64,8 +62,8 @@ func TestFlood(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
-			inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-			s := wrap(t, inner, &refusals.Options{Clock: clock.now})
+			inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+			s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now})
 			b := store.Limit{Capacity: 16, LeakRate: c.rate}.For("hot")
 			r := rand.New(rand.NewPCG(1, 1))
 			accepted, decisions := 0, 20_000
@@ -100,7 +98,7 @@ func TestBound(t *testing.T) {
 	}{{0, time.Second}, {200 * time.Millisecond, 200 * time.Millisecond}} {
 		clock := newManual()
 		inner := inMemory(t, clock.now)
-		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: c.remember})
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: c.remember})
 		b := store.Limit{Capacity: 10}.For("k")
 		try(t, s, b, 10)
 		if st := try(t, s, b, 1); st.Accepted || st.RetryAfter != store.Never {
@@ -158,6 +156,15 @@ var makesRoom = []struct {
 			t.Fatal(err)
 		}
 	}},
+	{"refused under another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
+		b.LeakRate = 5e6
+		full := store.Op{Bucket: store.Limit{Capacity: 1}.For("other"), Amount: 1}
+		do(t, s, full)
+		results, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1}, full})
+		if err != nil || results[0].Accepted {
+			t.Errorf("%+v, %v; want it refused", results, err)
+		}
+	}},
 	{"another limit", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
 		b.LeakRate = 5e6 // five units leak in a microsecond, once the limit is written
 		do(t, s, store.Op{Bucket: b, Amount: 1, Mode: store.Always})
@@ -182,7 +189,7 @@ func TestForgetsAtOnce(t *testing.T) {
 			t.Run(c.name+"/"+v.name, func(t *testing.T) {
 				clock := newManual()
 				hold := newHolding(v.over(t, clock.now))
-				s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 				do(t, hold.Store, store.Op{Bucket: b, Amount: 4.5})
 				do(t, hold.Store, store.Op{Bucket: b, Hold: 5})
@@ -222,12 +229,12 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
+// TestRefusalsQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
 // the store, and neither keeps callers waiting nor makes the wrapper forget.
-func TestQuestions(t *testing.T) {
+func TestRefusalsQuestions(t *testing.T) {
 	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	inner := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 	ask := func(n float64) store.State {
 		t.Helper()
@@ -274,7 +281,7 @@ func TestQuestions(t *testing.T) {
 func TestForgetsAnotherLimit(t *testing.T) {
 	clock := newManual()
 	hold := newHolding(inMemory(t, clock.now))
-	s := wrap(t, hold, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+	s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 	try(t, s, b, 7.5)
 	if st := try(t, s, b, 3); st.Accepted {
@@ -307,8 +314,8 @@ func TestForgetsAnotherLimit(t *testing.T) {
 // at which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
 func TestPruneForgets(t *testing.T) {
 	clock := newManual()
-	count := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, count, &refusals.Options{Clock: clock.now, Remember: 1000 * time.Hour})
+	count := &watched{Store: inMemory(t, clock.now)}
+	s := refusals(t, count, &local.RefusalsOptions{Clock: clock.now, Remember: 1000 * time.Hour})
 	b := store.Limit{Capacity: 4, LeakRate: 1}.For("k")
 	do(t, s, store.Op{Bucket: b, Amount: 15, Mode: store.Always})
 	if try(t, s, b, 1).Accepted || !try(t, s, b, 1).Estimate {
@@ -325,35 +332,6 @@ func TestPruneForgets(t *testing.T) {
 	}
 }
 
-// TestRefusedApplyAfterStepBack sets the store's clock back by more than MaxSkew. A refused Apply
-// then sets the bucket's time back. When the clock is right again, the bucket has leaked for the
-// whole step, so the wrapper must not answer by the state that it saw before.
-func TestRefusedApplyAfterStepBack(t *testing.T) {
-	clock := newManual()
-	inner := &counting{Store: inMemory(t, clock.now)}
-	s := wrap(t, inner, &refusals.Options{Remember: time.Hour})
-	b := store.Limit{Capacity: 10, LeakRate: 0.01}.For("k")
-	try(t, s, b, 10)
-	apply := func() {
-		t.Helper()
-		results, err := s.Apply(t.Context(), store.Txn{{Bucket: b, Amount: 1}})
-		if err != nil || results[0].Err != nil || results[0].Accepted {
-			t.Fatalf("Apply to a full bucket: %+v, %v; want it refused", results, err)
-		}
-	}
-	apply()
-	if st := try(t, s, b, 1); !st.Estimate {
-		t.Errorf("after a refused Apply that changed nothing: %+v, want a refusal from memory", st)
-	}
-	const step = 2 * store.DefaultMaxSkew
-	clock.step(-step)
-	apply()
-	clock.step(step)
-	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
-		t.Errorf("the bucket has leaked %v units: %+v, want accepted by the store", 0.01*step.Seconds(), st)
-	}
-}
-
 // TestBehindItsBucket makes random calls through the wrapper and past it while the store's clock
 // steps back. An amount that the wrapper refuses must not fit into the store's bucket either. The
 // opposite error, a question that the store then refuses, is allowed.
@@ -361,7 +339,7 @@ func TestBehindItsBucket(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	clock, own := newManual(), newManual()
 	inner := inMemory(t, clock.now)
-	s := wrap(t, inner, &refusals.Options{Clock: own.now, Remember: time.Hour})
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: own.now, Remember: time.Hour})
 	estimates, behind, highest := 0, 0, clock.now()
 	for i := range 20_000 {
 		b := store.Limit{Capacity: 16, LeakRate: 0.5}.For(string(rune('a' + i/50%20)))
@@ -425,21 +403,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func TestBadUse(t *testing.T) {
-	inner := inMemory(t, nil)
-	defer inner.Close()
-	if _, err := refusals.New(nil, nil); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("no store: %v, want ErrClosed", err)
-	}
-	for _, o := range []refusals.Options{{Remember: -1}, {MaxBuckets: -1}} {
-		if _, err := refusals.New(inner, &o); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
-	}
-}
-
 func TestNothingAllocated(t *testing.T) {
-	s := wrap(t, inMemory(t, nil), &refusals.Options{Remember: time.Hour})
+	s := refusals(t, inMemory(t, nil), &local.RefusalsOptions{Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-6}.For("tenant:42")
 	try(t, s, b, 10)
 	ctx := t.Context()
@@ -503,8 +468,8 @@ func TestOtherRates(t *testing.T) {
 		},
 	} {
 		clock := newManual()
-		inner, alone := &counting{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-		s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
+		inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
 		for i, op := range c.steps {
 			clock.step(time.Second)
 			got, want := do(t, s, op), do(t, alone, op)
@@ -515,34 +480,5 @@ func TestOtherRates(t *testing.T) {
 		if n := inner.fills.Load(); n != c.asked {
 			t.Errorf("%s: %d calls reached the store, want %d\nwhy: %s", c.name, n, c.asked, c.why)
 		}
-	}
-}
-
-// TestTransactionOfAnotherRate has a refused transaction end the time at the old rate.
-func TestTransactionOfAnotherRate(t *testing.T) {
-	slow, fast := store.Limit{Capacity: 10, LeakRate: 1}.For("k"), store.Limit{Capacity: 10, LeakRate: 2}.For("k")
-	full := store.Limit{Capacity: 1}.For("full")
-	clock := newManual()
-	inner := inMemory(t, clock.now)
-	s := wrap(t, inner, &refusals.Options{Clock: clock.now, Remember: time.Hour})
-	try(t, s, full, 1)
-	try(t, s, slow, 10)
-	if st := try(t, s, slow, 6); !st.Estimate || st.RetryAfter != 6*time.Second {
-		t.Fatalf("%+v; want the refusal from memory", st)
-	}
-	asked := store.Txn{{Bucket: fast, Amount: 1, Mode: store.Ask}, {Bucket: full, Amount: 1}}
-	if _, err := s.Apply(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
-	if st := try(t, s, slow, 6); !st.Estimate {
-		t.Errorf("%+v; want the refusal from memory: a question changes nothing", st)
-	}
-	asked[0].Mode = store.IfFits
-	if _, err := s.Apply(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
-	clock.step(4 * time.Second)
-	if st := try(t, s, slow, 6); !st.Accepted {
-		t.Errorf("%+v; want 6 units accepted: 8 have leaked at the rate of the transaction", st)
 	}
 }

@@ -1,4 +1,4 @@
-package refusals_test
+package local_test
 
 import (
 	"context"
@@ -6,19 +6,65 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/refusals"
+	"go.uber.org/goleak"
+
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/redistest/buckets"
+	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
-// counting counts the fills that reach a store.
-type counting struct {
-	store.Store
-	fills atomic.Int64
+func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
+
+func inMemory(t testing.TB, clock func() time.Time) store.Store {
+	t.Helper()
+	s, err := memory.New(&memory.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
-func (c *counting) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	c.fills.Add(1)
-	return c.Store.Fill(ctx, op)
+func inRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }
+
+func refusals(t testing.TB, s store.Store, o *local.RefusalsOptions) store.Store {
+	t.Helper()
+	return closing(t)(local.Refusals(s, o))
+}
+
+func leases(t testing.TB, s store.Store, o *local.LeasesOptions) store.Store {
+	t.Helper()
+	return closing(t)(local.Leases(s, o))
+}
+
+// closing returns a function that closes a wrapper at the end of the test.
+func closing(t testing.TB) func(store.Store, error) store.Store {
+	return func(s store.Store, err error) store.Store {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+}
+
+// watched counts the fills that reach a store.
+type watched struct {
+	store.Store
+	fills  atomic.Int64
+	before func(op store.Op) error // runs before each fill; an error fails the fill
+}
+
+func (w *watched) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	w.fills.Add(1)
+	if w.before != nil {
+		if err := w.before(op); err != nil {
+			return store.State{}, err
+		}
+	}
+	return w.Store.Fill(ctx, op)
 }
 
 // holding delays answers until the test releases them.
@@ -59,16 +105,6 @@ func newManual() *manual {
 
 func (c *manual) now() time.Time       { return time.Unix(0, c.ns.Load()) }
 func (c *manual) step(d time.Duration) { c.ns.Add(int64(d)) }
-
-func wrap(t testing.TB, s store.Store, o *refusals.Options) *refusals.Store {
-	t.Helper()
-	w, err := refusals.New(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close() })
-	return w
-}
 
 func try(t testing.TB, s store.Store, b store.Bucket, n float64) store.State {
 	t.Helper()

@@ -1,4 +1,4 @@
-package refusals_test
+package local_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/refusals"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -17,11 +17,7 @@ import (
 func BenchmarkRefusedAgain(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			s, err := refusals.New(inMemory(b, nil), &refusals.Options{Remember: time.Hour, MaxBuckets: n})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
+			s := refusals(b, inMemory(b, nil), &local.RefusalsOptions{Remember: time.Hour, MaxBuckets: n})
 			limit := store.Limit{Capacity: 100, LeakRate: 1e-6}
 			ops := make([]store.Op, n)
 			for i := range ops {
@@ -55,4 +51,23 @@ func BenchmarkRefusedAgain(b *testing.B) {
 			b.ReportMetric(float64(asked.Load())/float64(b.N), "asked/op")
 		})
 	}
+}
+
+// BenchmarkServe measures calls on one bucket that are served from allotments. The flag -cpu sets
+// the number of goroutines.
+func BenchmarkServe(b *testing.B) {
+	inner := &watched{Store: inMemory(b, nil)}
+	s := leases(b, inner, nil)
+	bucket := store.Limit{Capacity: 1 << 50, LeakRate: 1e7}.For("hot")
+	ctx := b.Context()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if st, err := s.Fill(ctx, store.Op{Bucket: bucket, Amount: 1}); err != nil || !st.Accepted {
+				b.Error(st, err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(inner.fills.Load())/float64(b.N), "asked/op")
 }

@@ -1,0 +1,87 @@
+package local_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
+)
+
+// skewed watches a store for fills that were decided while the clock was behind the bucket's
+// time. If such a fill is accepted, or can never fit, its answer does not tell how far the clock
+// was behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks
+// the store too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact
+// answers. So each such fill puts the wrapper's clock back, and the wrapper then ignores all
+// older answers.
+type skewed struct {
+	store.Store
+	clock  func() time.Time
+	behind atomic.Int64
+}
+
+func (s *skewed) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	st, err := s.Store.Fill(ctx, op)
+	lagUnknown := st.Accepted || st.RetryAfter == store.Never
+	if err == nil && lagUnknown && st.At.After(s.clock()) {
+		s.behind.Add(1)
+	}
+	return st, err
+}
+
+// wrapperClock is the clock of the wrapper.
+func (s *skewed) wrapperClock() time.Time {
+	return s.clock().Add(-time.Duration(s.behind.Load()) * 10_000 * time.Hour)
+}
+
+// TestConformance runs the whole suite over a store in memory and one on a server.
+//
+// Refusals with a long Remember answer from memory as often as they can; in the smallest table,
+// buckets evict each other. Leases get a share too small for any allotment, so that each call reaches
+// the store and its answer must come back unchanged. Allotments would break the suite, which demands
+// exact levels: a bucket with allotments is fuller than the units that were served. TestModel tests
+// allotments.
+func TestConformance(t *testing.T) {
+	type open func(testing.TB, func() time.Time) store.Store
+	refusing := func(o local.RefusalsOptions) func(testing.TB, open, func() time.Time) store.Store {
+		return func(t testing.TB, over open, clock func() time.Time) store.Store {
+			if clock == nil {
+				return refusals(t, over(t, nil), &o)
+			}
+			s := &skewed{Store: over(t, clock), clock: clock}
+			o := o
+			o.Clock = s.wrapperClock
+			return refusals(t, s, &o)
+		}
+	}
+	leasing := func(t testing.TB, over open, clock func() time.Time) store.Store {
+		return leases(t, over(t, clock), &local.LeasesOptions{Share: 1e-30})
+	}
+	for _, c := range []struct {
+		name string
+		over open
+		wrap func(testing.TB, open, func() time.Time) store.Store
+		ops  int
+	}{
+		{"refusals, long memory", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 20_000},
+		{"refusals, default", inMemory, refusing(local.RefusalsOptions{}), 5000},
+		{"refusals, few buckets", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour, MaxBuckets: 1}), 5000},
+		{"refusals, redis", inRedis, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 1000},
+		{"leases", inMemory, leasing, 5000},
+		{"leases, redis", inRedis, leasing, 1000},
+	} {
+		if testing.Short() {
+			c.ops /= 4 // the first case remains a full run of the suite
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			at := func(t *testing.T, clock func() time.Time) store.Store { return c.wrap(t, c.over, clock) }
+			storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
+				OpenAt: at, Operations: c.ops, Keys: min(2000, c.ops),
+			})
+		})
+	}
+}
