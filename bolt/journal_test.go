@@ -208,7 +208,7 @@ func TestJournalOfTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := s.Tables()
+			w := memtable.PartsOf(s).Tables
 			put := func(text string) {
 				t.Helper()
 				if err := w.Lock(ctx); err != nil {

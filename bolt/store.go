@@ -107,14 +107,6 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// File returns the file of the store, for packages of this repository that keep data beside the
-// buckets. Its type is internal: only this repository can use it, and it may change at any time.
-func (s *Store) File() *boltfile.File { return s.file }
-
-// Clock returns the clock of the store, for packages of this repository that keep data beside the
-// buckets. Its type is internal: only this repository can use it, and it may change at any time.
-func (s *Store) Clock() *clock.Clock { return s.clock }
-
 // check returns the error of a call that needs no database: the store is closed or refuses all
 // work, or ctx has ended.
 func (s *Store) check(ctx context.Context) error {

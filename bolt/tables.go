@@ -11,9 +11,15 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Tables returns the writer of tables that other packages of this repository keep beside the
-// buckets. Its type is internal: only this repository can use it, and it may change at any time.
-func (s *Store) Tables() memtable.Writer {
+func init() {
+	memtable.PartsOf = func(store any) memtable.Parts {
+		s := store.(*Store)
+		return memtable.Parts{File: s.file, Tables: s.tables(), Clock: s.clock}
+	}
+}
+
+// tables returns the writer of tables that other packages of this module keep beside the buckets.
+func (s *Store) tables() memtable.Writer {
 	if s.logged != nil {
 		return (*loggedTables)(s.logged)
 	}

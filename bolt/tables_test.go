@@ -25,7 +25,7 @@ func TestTablesWithoutAJournal(t *testing.T) {
 		}
 	}
 	s := openTemp(t, &Options{NoJournal: true})
-	w := s.Tables()
+	w := memtable.PartsOf(s).Tables
 	if err := w.Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ type Count struct {
 // It is safe for concurrent use.
 type Census struct{ value *paced.Value[Count] }
 
-// NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not a [Store]
-// around it, whose hooks would see each count as a call.
+// NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not the store
+// that [New] makes of it, whose hooks would see each count as a call.
 func NewCensus(s store.Store) *Census {
 	return &Census{paced.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, time.Now)}
 }

@@ -13,10 +13,9 @@
 // see docs/observability.md. [Log] feeds package log/slog. A [Census] counts the buckets of a
 // store.
 //
-// A [Store] reports the calls that pass through it, so its place among other wrappers matters. If
-// the Store wraps a store of package local, it reports every call. If a store of package local
-// wraps the Store, it reports only the calls that reach the backend. A backend reports
-// its commits and retries through its own Options.Trace; see [Hooks.Trace].
+// The store of [New] reports the calls that pass through it, so its place among other wrappers
+// matters. Around a store of package local it reports every call; below one it reports only the
+// calls that reach the backend. A backend reports its commits and retries through its own Options.Trace; see [Hooks.Trace].
 //
 // # Keys
 //

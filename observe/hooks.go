@@ -7,10 +7,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Hooks are functions that a [Store] calls. Nil functions are skipped.
+// Hooks are functions that the store of [New] calls. Nil functions are skipped.
 //
 // Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must
-// be safe for concurrent use, and must not call the Store. The hook gets the caller's context.
+// be safe for concurrent use, and must not call the store. The hook gets the caller's context.
 type Hooks struct {
 	// Start is called before each call to the store. The call and the other hooks get the context
 	// that Start returns, for instance with a span in it.

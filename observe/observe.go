@@ -16,7 +16,7 @@ import (
 
 const backend = "observe"
 
-// Options adjust a [Store]. The zero value selects the defaults.
+// Options adjust [New]. The zero value selects the defaults.
 type Options struct {
 	// Key returns the form of a bucket's key that hooks get. If it is nil, hooks get an empty
 	// string. It must be safe for concurrent use.
@@ -41,18 +41,17 @@ func HashKey(secret []byte) func(key string) string {
 	}
 }
 
-// Store is a [store.Store] that calls hooks and changes no answer. It is safe for concurrent use
-// if its hooks are.
-type Store struct {
+// observer is the store that New returns.
+type observer struct {
 	inner store.Store
 	hooks Hooks
 	key   func(string) string
 	clock func() time.Time
 }
 
-// New returns a Store that wraps s and calls h; o may be nil. If s is nil, New fails with
-// [store.ErrClosed].
-func New(s store.Store, h Hooks, o *Options) (*Store, error) {
+// New returns a store that wraps s, calls h and changes no answer. It is safe for concurrent use if
+// its hooks are. o may be nil. If s is nil, New fails with [store.ErrClosed].
+func New(s store.Store, h Hooks, o *Options) (store.Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -60,7 +59,7 @@ func New(s store.Store, h Hooks, o *Options) (*Store, error) {
 		err := fmt.Errorf("%w: the store to wrap is nil", store.ErrClosed)
 		return nil, &store.Error{Backend: backend, Op: "new", Err: err}
 	}
-	w := &Store{inner: s, hooks: h, key: o.Key, clock: o.Clock}
+	w := &observer{inner: s, hooks: h, key: o.Key, clock: o.Clock}
 	if w.key == nil {
 		w.key = func(string) string { return "" }
 	}
@@ -77,7 +76,7 @@ type span struct {
 	start time.Time
 }
 
-func (s *Store) begin(ctx context.Context, m Method, size int) span {
+func (s *observer) begin(ctx context.Context, m Method, size int) span {
 	p := span{ctx: ctx, call: Call{Method: m, Size: size}}
 	if s.hooks.Start != nil {
 		p.ctx = s.hooks.Start(ctx, p.call)
@@ -88,13 +87,13 @@ func (s *Store) begin(ctx context.Context, m Method, size int) span {
 	return p
 }
 
-func (s *Store) end(p *span, failed int, err error) {
+func (s *observer) end(p *span, failed int, err error) {
 	if s.hooks.End != nil {
 		s.hooks.End(p.ctx, p.call, Outcome{Took: s.clock().Sub(p.start), Err: err, Failed: failed})
 	}
 }
 
-func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
+func (s *observer) decided(ctx context.Context, op *store.Op, st store.State, accepted bool, operations int) {
 	switch op.Mode {
 	case store.Ask:
 	case store.Block, store.Unblock:
@@ -116,7 +115,7 @@ func (s *Store) decided(ctx context.Context, op *store.Op, st store.State, accep
 }
 
 // Fill calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
+func (s *observer) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	p := s.begin(ctx, MethodFill, 1)
 	st, err := s.inner.Fill(p.ctx, op)
 	if err == nil {
@@ -128,7 +127,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 
 // Answered calls the hooks for an answer that the Limiter gave without the store, as for a call of
 // Fill. See [store.Witness].
-func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store.State {
+func (s *observer) Answered(ctx context.Context, op store.Op, st store.State) store.State {
 	p := s.begin(ctx, MethodFill, 1)
 	st = store.Answered(p.ctx, s.inner, op, st)
 	s.decided(p.ctx, &op, st, st.Accepted, 1)
@@ -137,7 +136,7 @@ func (s *Store) Answered(ctx context.Context, op store.Op, st store.State) store
 }
 
 // Apply calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+func (s *observer) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	p := s.begin(ctx, MethodApply, len(txns))
 	results, err := s.inner.Apply(p.ctx, txns...)
 	failed := 0
@@ -155,7 +154,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 }
 
 // Read calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
+func (s *observer) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	p := s.begin(ctx, MethodRead, len(buckets))
 	states, err := s.inner.Read(p.ctx, buckets...)
 	s.end(&p, 0, err)
@@ -163,7 +162,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 }
 
 // Delete calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Delete(ctx context.Context, keys ...string) error {
+func (s *observer) Delete(ctx context.Context, keys ...string) error {
 	p := s.begin(ctx, MethodDelete, len(keys))
 	err := s.inner.Delete(p.ctx, keys...)
 	s.end(&p, 0, err)
@@ -172,7 +171,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 
 // Visit calls the wrapped store and the hooks. The call lasts as long as f makes it last. See
 // [store.Store].
-func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+func (s *observer) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	p := s.begin(ctx, MethodVisit, 0)
 	err := s.inner.Visit(p.ctx, prefix, f)
 	s.end(&p, 0, err)
@@ -180,10 +179,10 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 }
 
 // Size asks the wrapped store. It calls no hook. See [store.Store].
-func (s *Store) Size(ctx context.Context) (int64, error) { return s.inner.Size(ctx) }
+func (s *observer) Size(ctx context.Context) (int64, error) { return s.inner.Size(ctx) }
 
 // Prune calls the wrapped store and the hooks. See [store.Store].
-func (s *Store) Prune(ctx context.Context) (int64, error) {
+func (s *observer) Prune(ctx context.Context) (int64, error) {
 	p := s.begin(ctx, MethodPrune, 0)
 	n, err := s.inner.Prune(p.ctx)
 	s.end(&p, 0, err)
@@ -191,7 +190,7 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 }
 
 // Close closes the wrapped store. It calls no hook.
-func (s *Store) Close() error { return s.inner.Close() }
+func (s *observer) Close() error { return s.inner.Close() }
 
 // canceled reports whether a call failed because its caller's context ended.
 func canceled(err error) bool {

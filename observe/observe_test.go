@@ -55,7 +55,7 @@ func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	return s
 }
 
-func wrap(t testing.TB, s store.Store, h observe.Hooks, o *observe.Options) *observe.Store {
+func wrap(t testing.TB, s store.Store, h observe.Hooks, o *observe.Options) store.Store {
 	t.Helper()
 	w, err := observe.New(s, h, o)
 	if err != nil {

@@ -151,10 +151,7 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 // resized gives the statements new texts, and so new plans, because the table has grown or shrunk.
 func (s *Store) resized() { s.sql.Store(newStatements(s.run.Names, int(s.generation.Add(1)))) }
 
-// Runner returns the machinery by which the packages of this repository run transactions over the
-// store's pool and clock. It closes with the store. Its type is internal: only this repository can
-// use it, and it may change at any time.
-func (s *Store) Runner() *pgrun.Runner { return s.run }
+func init() { pgrun.Of = func(store any) *pgrun.Runner { return store.(*Store).run } }
 
 // minBatch is how many calls must wait before a second statement is sent beside one in flight.
 // Apart from its keys, a statement costs as much as some dozens of keys, most of it for the

@@ -89,7 +89,7 @@ func NewRecorder(o *RecorderOptions) (*Recorder, error) {
 
 // Wrap returns a store that records the calls to s and changes no answer. To report the calls to
 // other hooks as well, wrap the returned store again by [observe.New]. It fails if s is nil.
-func (r *Recorder) Wrap(s store.Store) (*observe.Store, error) {
+func (r *Recorder) Wrap(s store.Store) (store.Store, error) {
 	w, err := observe.New(s, observe.Hooks{Decision: r.decided}, &observe.Options{
 		Key: func(key string) string { return key },
 	})

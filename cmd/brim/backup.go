@@ -12,6 +12,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/memtable"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -52,7 +53,7 @@ func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
 	var size int64
 	values, err := boltfile.WriteNew(ctx, to, func(file *os.File) (err error) {
 		// An operator who works as root must not lock out the program that owns the file.
-		if err := s.File().Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := memtable.PartsOf(s).File.Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 		size, err = s.Backup(ctx, file)

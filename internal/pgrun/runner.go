@@ -89,6 +89,10 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil
 }
 
+// Of returns the runner of a *postgres.Store, which closes with the store. Package postgres sets it
+// when it is linked, so that Store needs no exported method for packages of this module.
+var Of func(store any) *Runner
+
 // As returns a runner over the same pool, clock and options that works for another backend. It
 // closes with r.
 func (r *Runner) As(backend string) *Runner {

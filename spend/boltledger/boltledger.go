@@ -69,7 +69,8 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if len(name) > 64 {
 		return nil, errors.New("Name is longer than 64 bytes")
 	}
-	l := &Ledger{file: s.File(), tables: s.Tables(), clock: s.Clock(), names: namesOf(name)}
+	parts := memtable.PartsOf(s)
+	l := &Ledger{file: parts.File, tables: parts.Tables, clock: parts.Clock, names: namesOf(name)}
 	if o.Clock != nil {
 		l.clock = clock.New(clock.Options{Source: o.Clock})
 	}

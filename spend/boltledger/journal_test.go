@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
@@ -69,10 +70,11 @@ func journaled(t *testing.T) spendtest.Harness {
 // file: the two copies belong to one moment.
 func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
-	if err := s.File().Lock(context.Background()); err != nil {
+	file := memtable.PartsOf(s).File
+	if err := file.Lock(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	defer s.File().Unlock()
+	defer file.Unlock()
 	for _, suffix := range []string{"", ".journal"} {
 		b, err := os.ReadFile(from + suffix)
 		if suffix != "" && errors.Is(err, os.ErrNotExist) {
@@ -127,7 +129,7 @@ func TestJournalOfBoth(t *testing.T) {
 					t.Error(err)
 				}
 				if n%10 == 9 {
-					if err := o.s.Tables().Sync(t.Context()); err != nil {
+					if err := memtable.PartsOf(o.s).Tables.Sync(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}

@@ -18,7 +18,7 @@ import (
 
 const backend = "memledger"
 
-// Options adjust a [Ledger]. A nil *Options means all defaults.
+// Options adjust [New]. A nil *Options means all defaults.
 type Options struct {
 	// Clock replaces the system's clock, for tests and for replaying logs. It must
 	// be safe for concurrent use. If Clock is nil, the ledger follows the wall clock,
@@ -29,9 +29,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Ledger is a [ledger.Ledger] in memory. Any number of goroutines may use it at
-// once.
-type Ledger struct {
+// book is the ledger that New returns.
+type book struct {
 	clock *clock.Clock
 
 	// turn has one place, for the caller whose turn it is. Callers get it in the order in which they
@@ -43,7 +42,7 @@ type Ledger struct {
 	requests map[string]*ledger.Request
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
+var _ ledger.Ledger = (*book)(nil)
 
 // account is a working set with its entries and its holds.
 type account struct {
@@ -56,12 +55,12 @@ type account struct {
 // dated is the number of an entry and the date at which it counts.
 type dated struct{ date, seq int64 }
 
-// New returns an empty ledger. o may be nil.
-func New(o *Options) *Ledger {
+// New returns an empty ledger in memory. Any number of goroutines may use it at once. o may be nil.
+func New(o *Options) ledger.Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	return &Ledger{
+	return &book{
 		clock:    clock.New(clock.Options{Source: o.Clock, MaxSkew: store.DefaultMaxSkew}),
 		turn:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
@@ -70,7 +69,7 @@ func New(o *Options) *Ledger {
 }
 
 // enter waits for the caller's turn, unless ctx ends or the ledger is closed.
-func (l *Ledger) enter(ctx context.Context) error {
+func (l *book) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -87,10 +86,10 @@ func (l *Ledger) enter(ctx context.Context) error {
 }
 
 // leave ends the caller's turn.
-func (l *Ledger) leave() { <-l.turn }
+func (l *book) leave() { <-l.turn }
 
 // Decide runs a job in the caller's turn. See [ledger.Ledger].
-func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
+func (l *book) Decide(ctx context.Context, job *ledger.Job) error {
 	if err := l.enter(ctx); err != nil {
 		return store.Wrap(backend, "decide", err)
 	}
@@ -99,7 +98,7 @@ func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 // DecideAll runs jobs in the caller's turn. See [ledger.Ledger].
-func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+func (l *book) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	errs := make([]error, len(jobs))
 	if err := l.enter(ctx); err != nil {
 		for i := range errs {
@@ -115,7 +114,7 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 // decide runs a job and stores its changes.
-func (l *Ledger) decide(job *ledger.Job) error {
+func (l *book) decide(job *ledger.Job) error {
 	changes, err := job.Run(l.snapshot(job))
 	if err != nil || changes == nil {
 		return err
@@ -125,7 +124,7 @@ func (l *Ledger) decide(job *ledger.Job) error {
 }
 
 // View runs a job and drops its changes. See [ledger.Ledger].
-func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
+func (l *book) View(ctx context.Context, job *ledger.Job) error {
 	if err := l.enter(ctx); err != nil {
 		return store.Wrap(backend, "view", err)
 	}
@@ -135,7 +134,7 @@ func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 }
 
 // apply stores the changes of a job.
-func (l *Ledger) apply(c *ledger.Changes) {
+func (l *book) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
 		a := l.accounts[c.Accounts[i].Key]
 		if a == nil {
@@ -206,7 +205,7 @@ func (a *account) corrected(date int64) int {
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+func (l *book) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "history", err)
 	}
@@ -225,7 +224,7 @@ func (l *Ledger) History(ctx context.Context, key string, before ledger.Position
 }
 
 // Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
-func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+func (l *book) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "accounts", err)
 	}
@@ -241,7 +240,7 @@ func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) 
 }
 
 // PruneRequests removes requests. See [ledger.Ledger].
-func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
+func (l *book) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
 	if err := l.enter(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
@@ -262,7 +261,7 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 }
 
 // Close ends the ledger and forgets its data.
-func (l *Ledger) Close() error {
+func (l *book) Close() error {
 	l.turn <- struct{}{}
 	defer l.leave()
 	l.closed, l.accounts, l.requests = true, nil, nil

@@ -10,12 +10,12 @@ import (
 
 // snapshot reads the ledger itself, which stays locked while a job runs.
 type snapshot struct {
-	l      *Ledger
+	l      *book
 	now    int64
 	locked []string
 }
 
-func (l *Ledger) snapshot(job *ledger.Job) *snapshot {
+func (l *book) snapshot(job *ledger.Job) *snapshot {
 	s := &snapshot{l: l, now: l.clock.Now(), locked: job.Accounts}
 	if r := l.requests[job.SpendID]; r != nil {
 		s.locked = append(slices.Clone(s.locked), r.Accounts...)

@@ -101,7 +101,7 @@ func newLedger(s *postgres.Store, o Options) (*Ledger, error) {
 	if o.BatchSize == 0 {
 		o.BatchSize = DefaultBatchSize
 	}
-	run := s.Runner().As("pgledger")
+	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
 		run: run, seed: maphash.MakeSeed(),
 		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),

@@ -16,7 +16,7 @@ import (
 
 // brokenLedger is a ledger in memory with a fault, or a correct one.
 type brokenLedger struct {
-	*memledger.Ledger
+	ledger.Ledger
 	fault fault
 	disk  *brokenDisk
 

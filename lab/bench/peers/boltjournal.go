@@ -11,6 +11,7 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/memtable"
 )
 
 // boltJournal is the journal of an open bolt store.
@@ -58,7 +59,7 @@ func (j *boltJournal) settle(ctx context.Context) error {
 // changes, as the store notes in it, and the number of the newest commit.
 func (j *boltJournal) written(ctx context.Context) (generation uint64, commit int, err error) {
 	const noted, end = 17, 25 // offsets of the generation in the note; see package bolt
-	file, table := j.s.File(), boltfile.NewTable("brim")
+	file, table := memtable.PartsOf(j.s).File, boltfile.NewTable("brim")
 	if err := file.Lock(ctx); err != nil {
 		return 0, 0, err
 	}

@@ -9,17 +9,19 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/memtable"
 )
 
 // advance moves the mark to the end of the journal, if the store is [Ahead] and err is nil.
 func (d defective) advance(ctx context.Context, err error) error {
-	owner, ok := d.Backend.(interface{ File() *boltfile.File })
+	s, ok := d.Backend.(*bolt.Store)
 	if err != nil || d.defect != Ahead || !ok {
 		return err
 	}
-	file := owner.File()
+	file := memtable.PartsOf(s).File
 	log, err := journal.Open(file.Path() + ".journal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
