@@ -7,7 +7,6 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/local"
-	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
@@ -43,12 +42,12 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, page, sentence string
-		show                 func(t *testing.T, s *memory.Store, clock *manualClock)
+		show                 func(t *testing.T, s store.Store, clock *manualClock)
 	}{
 		{
 			name: "a lease serves a bucket with room alone",
 			page: "README.md", sentence: "serves a busy key from memory while its bucket is less than a quarter full",
-			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *manualClock) {
 				w := leased(t, s, clock)
 				if accepted, _ := estimates(t, w, clock); accepted == 0 {
 					t.Error("a bucket with room: no call was served from memory")
@@ -63,7 +62,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "a lease accepts in a bucket that another process has blocked",
 			page: "README.md", sentence: "after another process has blocked or reset the bucket",
-			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *manualClock) {
 				w := leased(t, s, clock)
 				estimates(t, w, clock)
 				if st := fillOne(t, s, store.Op{Bucket: busy, Amount: busy.Capacity, BlockFor: time.Hour}); st.BlockedUntil.IsZero() {
@@ -80,7 +79,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "a remembered refusal hides room",
 			page: "README.md", sentence: "may refuse a call that the store would accept",
-			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *manualClock) {
 				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -101,7 +100,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "refusals accept nothing from memory",
 			page: "docs/backends.md", sentence: "It never accepts from memory",
-			show: func(t *testing.T, s *memory.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *manualClock) {
 				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)

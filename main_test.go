@@ -53,7 +53,7 @@ func (c *manualClock) Now() time.Time          { return time.UnixMicro(c.us.Load
 func (c *manualClock) Advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
 // open returns a Limiter over an empty memory store, the store, and the clock of the store.
-func open(t testing.TB, o *brim.Options) (*brim.Limiter, *memory.Store, *manualClock) {
+func open(t testing.TB, o *brim.Options) (*brim.Limiter, store.Store, *manualClock) {
 	t.Helper()
 	clock := newClock()
 	s, err := memory.New(&memory.Options{Clock: clock.Now})

@@ -22,7 +22,7 @@ func (m *manualClock) Now() time.Time          { return time.UnixMicro(m.us.Load
 func (m *manualClock) Advance(d time.Duration) { m.us.Add(d.Microseconds()) }
 
 // open returns an empty store with the given options, and its clock.
-func open(t testing.TB, o memory.Options) (*memory.Store, *manualClock) {
+func open(t testing.TB, o memory.Options) (store.Store, *manualClock) {
 	t.Helper()
 	clock := &manualClock{}
 	clock.us.Store(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -40,7 +40,7 @@ var limit = store.Limit{Capacity: 10, LeakRate: 1}
 func fill(key string, n float64) store.Op { return store.Op{Bucket: limit.For(key), Amount: n} }
 
 // count returns the number of buckets in the store.
-func count(t testing.TB, s *memory.Store) int {
+func count(t testing.TB, s store.Store) int {
 	t.Helper()
 	entries, err := paging.All(t.Context(), s, "")
 	if err != nil {

@@ -30,7 +30,7 @@ const backend = "memory"
 // [errors.Is] too, because the limit gave no answer.
 var ErrTooManyBuckets = fmt.Errorf("%w: MaxBuckets buckets are in use, and none of them is empty", store.ErrUnavailable)
 
-// Options adjust a [Store]. The zero value is the default.
+// Options adjust [New]. The zero value is the default.
 type Options struct {
 	// MaxBuckets is the largest number of buckets; 0 means no bound. A bucket that is not empty
 	// is never evicted. If no bucket is empty, a call with a new key fails with
@@ -58,8 +58,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Store is a [store.Store] in memory. It may be used by any number of goroutines at once.
-type Store struct {
+// inMemory is the store that New returns.
+type inMemory struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
 	maxSkew    time.Duration
@@ -73,9 +73,9 @@ type Store struct {
 	sweepAfter atomic.Int64 // microseconds; no sweep before this time, so that a flood of new keys causes few sweeps
 }
 
-// New returns an empty store. The options may be nil. It fails if MaxBuckets, MaxSkew or
-// PruneEvery is negative.
-func New(o *Options) (*Store, error) {
+// New returns an empty store, which any number of goroutines may use at once. The options may be
+// nil. It fails if MaxBuckets, MaxSkew or PruneEvery is negative.
+func New(o *Options) (store.Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -91,7 +91,7 @@ func New(o *Options) (*Store, error) {
 		err := fmt.Errorf("PruneEvery is %v; it must be positive, or 0 for no pruning at intervals", o.PruneEvery)
 		return nil, store.Wrap(backend, "new", err)
 	}
-	s := &Store{
+	s := &inMemory{
 		maxSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets), log: o.Logger, seed: maphash.MakeSeed(),
 	}
 	if s.maxSkew == 0 {
@@ -112,7 +112,7 @@ func New(o *Options) (*Store, error) {
 }
 
 // Fill decides one operation on one bucket. See [store.Store].
-func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+func (s *inMemory) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.ready(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
@@ -159,7 +159,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 
 // Read returns the states of buckets. It reads one bucket after the other, so the states may be
 // of different moments. See [store.Store].
-func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
+func (s *inMemory) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
 	}
@@ -179,7 +179,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 }
 
 // Delete removes buckets. See [store.Store].
-func (s *Store) Delete(ctx context.Context, keys ...string) error {
+func (s *inMemory) Delete(ctx context.Context, keys ...string) error {
 	if err := s.ready(ctx); err != nil {
 		return store.Wrap(backend, "delete", err)
 	}
@@ -197,7 +197,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 // Prune removes buckets that have leaked empty, and returns their number. It locks a small part
 // of the store at a time. If ctx ends, it returns the context's error and the number so far.
 // See [store.Store].
-func (s *Store) Prune(ctx context.Context) (int64, error) {
+func (s *inMemory) Prune(ctx context.Context) (int64, error) {
 	var removed int64
 	for i := range s.shards {
 		if err := s.ready(ctx); err != nil {
@@ -209,7 +209,7 @@ func (s *Store) Prune(ctx context.Context) (int64, error) {
 }
 
 // Close ends pruning, closes the store and forgets its buckets. Calls in flight complete.
-func (s *Store) Close() error {
+func (s *inMemory) Close() error {
 	s.pruner.Stop()
 	if s.closed.Swap(true) {
 		return nil
@@ -224,7 +224,7 @@ func (s *Store) Close() error {
 }
 
 // ready returns the error of a call on a closed store or with a context that is done.
-func (s *Store) ready(ctx context.Context) error {
+func (s *inMemory) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
@@ -232,7 +232,7 @@ func (s *Store) ready(ctx context.Context) error {
 }
 
 // skewed logs that the times of some buckets were set to the clock, and their number.
-func (s *Store) skewed(buckets int) {
+func (s *inMemory) skewed(buckets int) {
 	s.log.Warn("memory: stored times were more than MaxSkew ahead of the clock and were set to the clock",
 		"buckets", buckets)
 }

@@ -15,7 +15,7 @@ func TestCallerStandsStill(t *testing.T) {
 	const stall = store.DefaultMaxSkew + time.Second
 	b := store.Limit{Capacity: 10, LeakRate: 1}.For("b")
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var s *memory.Store
+	var s store.Store
 	fill := func() bool {
 		t.Helper()
 		st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 10})

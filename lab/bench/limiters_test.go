@@ -66,7 +66,7 @@ func compare(b *testing.B, open func(b *testing.B, keys []string) (ours, theirs 
 	}
 }
 
-func openMemory(b *testing.B) *memory.Store {
+func openMemory(b *testing.B) store.Store {
 	b.Helper()
 	s, err := memory.New(nil)
 	if err != nil {

@@ -211,17 +211,17 @@ func lines(list []move) string {
 func TestClocksCatch(t *testing.T) {
 	for _, c := range []struct {
 		name, why string
-		open      func(clock func() time.Time) (*memory.Store, error)
+		open      func(clock func() time.Time) (store.Store, error)
 	}{
 		{
 			"time that steps back", "the bucket believes no time ahead of the clock, and leaks twice for the time between",
-			func(clock func() time.Time) (*memory.Store, error) {
+			func(clock func() time.Time) (store.Store, error) {
 				return memory.New(&memory.Options{Clock: clock, MaxSkew: time.Microsecond})
 			},
 		},
 		{
 			"a clock that runs fast", "a second of the clock leaks for more than a second",
-			func(clock func() time.Time) (*memory.Store, error) {
+			func(clock func() time.Time) (store.Store, error) {
 				return memory.New(&memory.Options{Clock: func() time.Time {
 					now := clock()
 					return now.Add(now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) / 50)
