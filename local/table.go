@@ -16,10 +16,10 @@ type table[S any] struct {
 
 // newTable returns a table whose sets have room for that many buckets at least, and for less than
 // twice as many if they have room for more than one set does.
-func newTable[S any](buckets int) table[S] {
+func newTable[S any](buckets float64) table[S] {
 	const maxSets = 1 << 30 // hold more buckets than fit into the memory of any machine
 	n := 1
-	for n < maxSets && int64(n)*ways < int64(buckets) {
+	for n < maxSets && float64(n)*ways < buckets {
 		n *= 2
 	}
 	return table[S]{maphash.MakeSeed(), make([]S, n)}
