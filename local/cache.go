@@ -28,22 +28,6 @@ func (cs *cacheSet) replace(w int, e *entry[snapshot]) {
 	cs.put(w, e)
 }
 
-// victim returns the way for a new snapshot: a free way, or the way of the oldest snapshot. The set
-// is locked.
-func (cs *cacheSet) victim() (victim int) {
-	oldest := int64(math.MaxInt64)
-	for w := range ways {
-		e := cs.ways[w].Load()
-		if e == nil {
-			return w
-		}
-		if e.v.sent < oldest {
-			oldest, victim = e.v.sent, w
-		}
-	}
-	return victim
-}
-
 // remove drops the snapshot of key. The set is locked.
 func (cs *cacheSet) remove(hash uint64, key string) {
 	if e := cs.find(hash, key); e != nil {
@@ -110,7 +94,7 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refuse
 		cs.remove(hash, key)
 		return
 	}
-	w := cs.victim()
+	w := cs.victim(func(e *snapshot) int64 { return e.sent })
 	if old != nil {
 		w = cs.wayOf(old)
 		e.calls, e.units = old.calls, old.units

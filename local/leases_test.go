@@ -121,7 +121,8 @@ func TestEndsAllotment(t *testing.T) {
 		{"unblock", []store.Op{{Bucket: unlimited, Mode: store.Unblock}}, false, false, "there was no block"},
 		{"question by another limit", []store.Op{{Bucket: faster, Amount: 1, Mode: store.Ask}}, false, false, "a question stores no limit"},
 		{
-			"question by another limit", []store.Op{{Bucket: faster, Amount: 1, Mode: store.Ask}, {Bucket: limit.For("other"), Amount: 1}},
+			"question by another limit",
+			[]store.Op{{Bucket: faster, Amount: 1, Mode: store.Ask}, {Bucket: limit.For("other"), Amount: 1}},
 			true, false, "a question stores no limit",
 		},
 		{"drain", []store.Op{{Bucket: b, Amount: -1, Mode: store.Always}}, false, false, "a drain makes room, as it does without leases"},

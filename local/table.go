@@ -2,6 +2,7 @@ package local
 
 import (
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"strings"
 	"sync"
@@ -117,4 +118,20 @@ func (s *set[V]) wayOf(v *V) int {
 		}
 	}
 	return -1
+}
+
+// victim returns the way for a new value: a free way, or the way of the value that is the oldest by
+// its time of birth. The set is locked.
+func (s *set[V]) victim(born func(*V) int64) (victim int) {
+	oldest := int64(math.MaxInt64)
+	for w := range ways {
+		e := s.ways[w].Load()
+		if e == nil {
+			return w
+		}
+		if at := born(&e.v); at < oldest {
+			oldest, victim = at, w
+		}
+	}
+	return victim
 }
