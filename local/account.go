@@ -71,27 +71,20 @@ type accountSet struct{ set[account] }
 func (as *accountSet) insert(h uint64, b store.Bucket, now instant, stay time.Duration) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	place, oldest := -1, int64(stay)
-	for w := range ways {
-		e := as.ways[w].Load()
-		if e == nil {
-			place = w
-			break
-		}
-		if age := now.since(e.v.opened); age >= oldest {
-			place, oldest = w, age
-		}
-	}
-	if place < 0 || as.find(h, b.Key) != nil {
+	w := as.victim(func(a *account) int64 { return a.opened.mono })
+	if as.find(h, b.Key) != nil {
 		return
 	}
-	if e := as.ways[place].Load(); e != nil {
-		e.v.close()
+	if old := as.ways[w].Load(); old != nil {
+		if now.since(old.v.opened) < int64(stay) {
+			return
+		}
+		old.v.close()
 	}
 	e := newEntry[account](h, b.Key)
 	e.v.bucket = store.Bucket{Key: strings.Clone(b.Key), Limit: b.Limit} // Key may be part of a large buffer
 	e.v.opened, e.v.countedFrom = now, now
-	as.put(place, e)
+	as.put(w, e)
 }
 
 // drop closes the account a and removes it from the set.

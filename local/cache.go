@@ -28,22 +28,6 @@ func (cs *cacheSet) replace(w int, e *entry[snapshot]) {
 	cs.put(w, e)
 }
 
-// victim returns the way for a new snapshot: a free way, or the way of the oldest snapshot. The set
-// is locked.
-func (cs *cacheSet) victim() (victim int) {
-	oldest := int64(math.MaxInt64)
-	for w := range ways {
-		e := cs.ways[w].Load()
-		if e == nil {
-			return w
-		}
-		if e.v.sent < oldest {
-			oldest, victim = e.v.sent, w
-		}
-	}
-	return victim
-}
-
 // remove drops the snapshot of key. The set is locked.
 func (cs *cacheSet) remove(hash uint64, key string) {
 	if e := cs.find(hash, key); e != nil {
@@ -91,9 +75,9 @@ func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
 		cs.leakRate.Load() == math.Float64bits(limit.LeakRate)
 }
 
-// learn publishes the snapshot e of an answer, unless the generation has changed since the
-// question or the set holds a better snapshot. The set is locked.
-func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, generation uint64) {
+// learn publishes the snapshot e of an answer about n units, unless the generation has changed since
+// the question or the set holds a better snapshot. The set is locked.
+func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refused bool, generation uint64) {
 	old := cs.find(hash, key)
 	if !cs.lastLimitIs(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
 		// A question with another limit was in flight at the same time. Nobody can tell which
@@ -105,15 +89,12 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 	if cs.generation.Load() != generation || old != nil && !e.supersedes(old) {
 		return
 	}
-	if !refused && e.fits(e.amount) {
-		// The amount that the old snapshot refuses may still not fit.
-		if old == nil || e.fits(old.amount) {
-			cs.remove(hash, key)
-			return
-		}
-		e.amount = old.amount
+	// If the same amount would fit again, the amount that the old snapshot refuses may still not fit.
+	if !e.keepFor(n) && !refused && (old == nil || !e.keepFor(old.amount)) {
+		cs.remove(hash, key)
+		return
 	}
-	w := cs.victim()
+	w := cs.victim(func(e *snapshot) int64 { return e.sent })
 	if old != nil {
 		w = cs.wayOf(old)
 		e.calls, e.units = old.calls, old.units

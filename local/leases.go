@@ -21,8 +21,8 @@ type LeasesOptions struct {
 	// milliseconds. It should be several times the duration of a call to the store.
 	Ahead time.Duration
 	// MaxBuckets is the approximate number of buckets that may have allotments, and at most that
-	// number if it is 14 or more; 0 means 16,384. A bucket that another bucket displaces loses its
-	// allotment and nothing else.
+	// number if it is 7 or more; 0 means 16,384. A bucket that another bucket displaces loses its
+	// allotment and nothing else. The table allocates 5 to 10 bytes for each of MaxBuckets at once.
 	MaxBuckets int
 	// Clock replaces the system's monotonic and wall clocks, for tests. It must be safe for
 	// concurrent use.
@@ -50,7 +50,7 @@ func Leases(s store.Store, o *LeasesOptions) (store.Store, error) {
 	if err := l.open("leases", s, o.MaxBuckets, o.Clock, err); err != nil {
 		return nil, err
 	}
-	l.table = newTable[accountSet](cmp.Or(o.MaxBuckets, 1<<14) / 2)
+	l.table = newTable[accountSet](float64(cmp.Or(o.MaxBuckets, 1<<14)) / 2)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.now = func() instant {
 		if l.clock != nil {

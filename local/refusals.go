@@ -43,7 +43,7 @@ func Refusals(s store.Store, o *RefusalsOptions) (store.Store, error) {
 	if err := r.open("refusals", s, o.MaxBuckets, o.Clock, err); err != nil {
 		return nil, err
 	}
-	r.table = newTable[cacheSet](2 * cmp.Or(o.MaxBuckets, 1<<16)) // so that hardly any set has to evict a bucket
+	r.table = newTable[cacheSet](2 * float64(cmp.Or(o.MaxBuckets, 1<<16))) // so that hardly any set has to evict a bucket
 	return r, nil
 }
 
@@ -162,7 +162,7 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 		cs.settle(h, op) // under the same lock as learn, so that waiting callers wake to the new snapshot
 		counted = false
 	}
-	cs.learn(h, op.Key, e, refused, generation)
+	cs.learn(h, op.Key, e, op.Amount+op.Hold, refused, generation)
 	cs.mu.Unlock()
 	return st, nil
 }

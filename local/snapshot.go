@@ -22,9 +22,10 @@ type snapshot struct {
 	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
 	// leak rate that was last written, which may be another than that of rec: nothing is refused by it.
 	unsettled bool
-	received  int64   // when the answer arrived, in nanoseconds on this process's clock
-	amount    float64 // units for which the snapshot is kept: it refuses them
-	_         [24]byte
+	received  int64         // when the answer arrived, in nanoseconds on this process's clock
+	amount    float64       // units for which the snapshot is kept
+	wait      time.Duration // after clock, until amount fits
+	_         [16]byte
 	pending   // guarded by the set's mutex
 }
 
@@ -53,7 +54,7 @@ func (p *pending) notify() {
 
 // newSnapshot returns the snapshot of an answer to op.
 func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
-	e := snapshot{sent: sent, received: received, amount: op.Amount + op.Hold, rec: store.Record{
+	e := snapshot{sent: sent, received: received, rec: store.Record{
 		Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: op.Limit,
 	}}
 	if !st.BlockedUntil.IsZero() {
@@ -82,8 +83,14 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 		return false
 	}
 	clock := e.maxClock(elapsed)
-	wait := e.waitFor(op, n, clock)
-	if wait == 0 {
+	wait := e.wait
+	switch {
+	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
+		wait = e.waitFor(op, n, clock)
+	case wait != store.Never:
+		wait -= time.Duration(clock-e.clock) * time.Microsecond
+	}
+	if wait <= 0 {
 		return false
 	}
 	at := max(e.rec.Time, e.clock+max(0, now-e.received)/1000) // at least, on the store's clock
@@ -96,9 +103,12 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	return true
 }
 
-// fits reports whether the bucket had room for n units at the answer.
-func (e *snapshot) fits(n float64) bool {
-	return e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock) == 0
+// keepFor computes the wait for n units beforehand. It reports whether the bucket has no room for
+// them.
+func (e *snapshot) keepFor(n float64) bool {
+	e.amount = n
+	e.wait = e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock)
+	return e.wait > 0
 }
 
 // waitFor returns the wait for n units when the store's clock shows clock. The result is that of

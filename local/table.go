@@ -2,6 +2,7 @@ package local
 
 import (
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"strings"
 	"sync"
@@ -16,10 +17,10 @@ type table[S any] struct {
 
 // newTable returns a table whose sets have room for that many buckets at least, and for less than
 // twice as many if they have room for more than one set does.
-func newTable[S any](buckets int) table[S] {
+func newTable[S any](buckets float64) table[S] {
 	const maxSets = 1 << 30 // hold more buckets than fit into the memory of any machine
 	n := 1
-	for n < maxSets && int64(n)*ways < int64(buckets) {
+	for n < maxSets && float64(n)*ways < buckets {
 		n *= 2
 	}
 	return table[S]{maphash.MakeSeed(), make([]S, n)}
@@ -117,4 +118,20 @@ func (s *set[V]) wayOf(v *V) int {
 		}
 	}
 	return -1
+}
+
+// victim returns the way for a new value: a free way, or the way of the value that is the oldest by
+// its time of birth. The set is locked.
+func (s *set[V]) victim(born func(*V) int64) (victim int) {
+	oldest := int64(math.MaxInt64)
+	for w := range ways {
+		e := s.ways[w].Load()
+		if e == nil {
+			return w
+		}
+		if at := born(&e.v); at < oldest {
+			oldest, victim = at, w
+		}
+	}
+	return victim
 }

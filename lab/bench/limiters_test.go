@@ -44,8 +44,10 @@ func BenchmarkRefusals(b *testing.B) {
 		ours = brimSide(b.Context(), s, limit, keys, false)
 		lim := brim.New(s, nil)
 		for _, key := range keys {
-			if _, err := lim.TryFillup(b.Context(), limit.For(key), limit.Capacity); err != nil {
-				b.Fatal(err)
+			for _, n := range []float64{limit.Capacity - 1, 1} {
+				if _, err := lim.TryFillup(b.Context(), limit.For(key), n); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		return ours, rateSide(limit, keys, false)
