@@ -233,15 +233,31 @@ func TestWaitBehindOthers(t *testing.T) {
 	})
 }
 
+// accepting notes the amounts that go in, in order.
+type accepting struct {
+	store.Store
+	mu    sync.Mutex
+	order []float64
+}
+
+func (s *accepting) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, err := s.Store.Fill(ctx, op)
+	if op.Mode == store.IfFits && st.Accepted {
+		s.order = append(s.order, op.Amount)
+	}
+	return st, err
+}
+
 // TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them all
 // the same.
 func TestNewcomerOvertakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lim := brim.New(inMemory(t), nil)
+		s := &accepting{Store: inMemory(t)}
+		lim := brim.New(s, nil)
 		b := tens.For("b")
 		must(t)(lim.TryFillup(t.Context(), b, 10))
-		var mu sync.Mutex
-		var order []float64
 		var all sync.WaitGroup
 		for _, n := range []float64{5, 2, 1} {
 			if n == 1 {
@@ -249,17 +265,12 @@ func TestNewcomerOvertakesNobody(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			all.Go(func() {
-				must(t)(lim.Wait(t.Context(), b, n))
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, n)
-			})
+			all.Go(func() { must(t)(lim.Wait(t.Context(), b, n)) })
 			synctest.Wait()
 		}
 		all.Wait()
-		if !slices.Equal(order, []float64{5, 2, 1}) {
-			t.Errorf("callers went in with %v units, one after another", order)
+		if !slices.Equal(s.order, []float64{10, 5, 2, 1}) {
+			t.Errorf("the amounts went in as %v, one after another", s.order)
 		}
 	})
 }

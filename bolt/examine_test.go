@@ -9,10 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/store"
 )
+
+// patience is the lock timeout of tests beside others that start children: a child has the open files
+// of this process until it runs its own program.
+const patience = time.Minute
 
 // TestExamineEveryPage changes the bytes that begin each page of a file: its number, kind, size and
 // first entries. Whatever they say then, an examination ends, and tells of the damage or finds all.
@@ -35,7 +40,7 @@ func TestExamineEveryPage(t *testing.T) {
 				if err := os.WriteFile(damaged, b, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				r, err := Examine(t.Context(), damaged, 0)
+				r, err := Examine(t.Context(), damaged, patience)
 				switch {
 				case err != nil:
 					t.Fatalf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
@@ -97,7 +102,7 @@ func TestExamineJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := Examine(t.Context(), at, 0)
+		r, err := Examine(t.Context(), at, patience)
 		if err != nil || r.Damage != nil || (c.damage == "") != (r.Journal == "") || !strings.Contains(r.Journal, c.damage) {
 			t.Errorf("%s: %+v, %v; want the damage %q", c.why, r, err, c.damage)
 		}
