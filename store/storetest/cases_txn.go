@@ -6,6 +6,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// txnCases are about transactions and questions.
 var txnCases = []testCase{
 	{
 		name: "all or none", c: 10, r: 1,
@@ -45,32 +46,6 @@ var txnCases = []testCase{
 		},
 	},
 	{
-		name: "amounts for one key that never fit", c: 10, r: 1,
-		why: "each amount would fit in time, but their sum exceeds the capacity; a finite wait would make the " +
-			"client retry for ever",
-		steps: []step{
-			refuse(try(6).no(0, 0), try(5).no(0, never)),
-			try(5).ok(5), refuse(try(4).no(5, 0), try(7).no(5, never)),
-		},
-	},
-	{
-		name: "operations that are never refused wait for the others", c: 10, r: 1,
-		why: "a transaction is refused as a whole, with its Fillups, drains and captures",
-		steps: []step{
-			hold(4).ok(0).held(4), try(3).on("b").ok(3),
-			refuse(
-				capture(4, 1).no(0, 0).held(4), fillup(2).on("b").no(3, 0), drain(1).on("b").no(3, 0),
-				always(2).on("c").no(0, 0),
-				try(11).on("d").no(0, never),
-			),
-			rows("a", "b"),
-			apply(
-				capture(4, 1).ok(1), fillup(9).on("b").spill(10, 2, 9*time.Second), drain(1).on("b").ok(9).took(1),
-				always(20).on("c").full(20),
-			),
-		},
-	},
-	{
 		name: "more than is held in a transaction", c: 10, r: 1,
 		why: "an error fails the whole transaction: nothing of it is applied",
 		steps: []step{
@@ -81,42 +56,46 @@ var txnCases = []testCase{
 		},
 	},
 	{
-		name: "a transaction of zeros", c: 10, r: 1,
-		why:   "amounts of 0 are accepted and write nothing",
-		steps: []step{apply(try(0).ok(0), fillup(0).on("b").ok(0)), rows()},
-	},
-	{
-		name: "a transaction and a backward clock", c: 10, r: 1,
-		why: "every bucket has its own time: a bucket written later than the clock does not leak, another bucket does",
+		name: "a question writes nothing", c: 10, r: 1,
+		why: "an Ask answers as a TryFillup would and leaves the bucket as it is; the state is that of a read",
 		steps: []step{
-			try(5).on("b").ok(5), try(5).after(time.Minute).ok(5),
-			apply(try(1).ok(6).ahead(58*time.Second), try(1).on("b").ok(4)).after(-58 * time.Second),
-		},
-	},
-}
-
-var deleteCases = []testCase{
-	{
-		name: "delete", c: 10, r: 1,
-		why: "a deleted bucket is like one that never existed, and Delete removes no other bucket",
-		steps: []step{
-			hold(4).ok(0).held(4), try(3).ok(3).held(4), try(5).on("b").ok(5), try(1).on("aa").ok(1),
-			remove("a"), rows("aa", "b"), read().is(0), readLast().is(0), read().on("b").is(5),
-			release(1).fails(store.ErrNotHeld), try(10).full(10), remove("nobody"), rows("a", "aa", "b"),
+			ask(10).ok(0), ask(11).no(0, never), rows(),
+			try(8).ok(8), ask(2).ok(8), ask(3).no(8, time.Second), ask(3).after(time.Second).ok(7),
+			ask(3).limit(4, 2).no(7, 3*time.Second), read().is(7), readLast().limit(10, 1).is(7),
+			try(3).full(10), ask(0).ok(10), ask(1).no(10, time.Second),
 		},
 	},
 	{
-		name: "a deleted bucket's time", c: 10, r: 1,
-		why: "a bucket that does not exist has the clock's time; the time of the deleted bucket must not come back",
+		name: "a question about a hold", c: 10, r: 1,
+		why: "an Ask can ask for held units and under a ceiling, as the call that would follow it",
 		steps: []step{
-			try(10).full(10), remove("a"), read().after(-time.Minute).is(0), try(4).ok(4),
-			read().after(time.Second).is(3),
+			hold(4).ok(0).held(4), try(5).ok(5).held(4),
+			fill(store.Ask, 0, 1).ok(5).held(4), fill(store.Ask, 0, 2).no(5, time.Second).held(4),
+			fill(store.Ask, 1, 1).no(5, time.Second).held(4), fill(store.Ask, 0, 7).no(5, never).held(4),
+			ask(1).ceiling(9).no(5, time.Second).held(4), ask(1).ceiling(10).ok(5).held(4),
+			read().is(5).held(4),
 		},
 	},
 	{
-		name: "a bucket that does not exist", c: 10, r: 1,
-		why: "a bucket that does not exist is empty, at the clock's time; without a limit its Capacity is 0; " +
-			"reads create no row",
-		steps: []step{read().is(0), readLast().is(0), rows()},
+		name: "a question on a clock that is behind", c: 10, r: 1,
+		why: "the answer is that of a TryFillup on any clock, but a question does not mend a time that is not believed",
+		steps: []step{
+			try(8).ok(8),
+			ask(3).after(-time.Minute).no(8, time.Minute+time.Second).ahead(time.Minute),
+			try(3).no(8, time.Minute+time.Second).ahead(time.Minute),
+			ask(3).after(-time.Hour).no(8, time.Second), ask(2).ok(8),
+			read().after(time.Hour + time.Minute).is(8),
+		},
+	},
+	{
+		name: "several questions together", c: 10, r: 1,
+		why: "a transaction of questions answers as the same transaction of TryFillups would, and writes nothing",
+		steps: []step{
+			try(2).ok(2), try(8).on("b").ok(8),
+			apply(ask(3).ok(2), ask(2).on("b").ok(8), ask(5).ok(2), ask(1).on("c").ok(0)),
+			refuse(ask(3).no(2, 0), ask(3).on("b").no(8, time.Second), ask(1).on("c").no(0, 0)),
+			refuse(ask(4).no(2, 0), ask(5).no(2, time.Second)), refuse(ask(6).no(2, 0), ask(5).no(2, never)),
+			rows("a", "b"), read().is(2), read().on("b").is(8),
+		},
 	},
 }

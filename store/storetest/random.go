@@ -55,7 +55,8 @@ type inputs struct {
 
 // againstModel compares that many random operations with the model.
 func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
-	st, clock := s.reopenable(t)
+	clock := newClock()
+	st := s.reopenable(t, clock.now)
 	var done, world atomic.Int64
 	var failed atomic.Bool
 	for done.Load() < int64(operations) && !t.Failed() {
