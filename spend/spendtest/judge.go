@@ -12,7 +12,7 @@ import (
 // judge checks a decision about n more units of a spend, which then amounts to
 // total, and about so many more spends.
 func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64) error {
-	now := s.clock.us.Load()
+	now := s.now()
 	if d.Replayed || d.At.UnixMicro() != now {
 		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
 	}
@@ -77,7 +77,7 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 // retry checks the RetryAfter of a decline. The largest of its rules is least. It is longer where a
 // raised limit ends before the other rules have room.
 func (s *sequence) retry(after, least time.Duration, fits func(t int64) bool, accounts []string) error {
-	now := s.clock.us.Load()
+	now := s.now()
 	at := now + after.Microseconds()
 	switch {
 	case after == least && (after == store.Never || fits(at)):

@@ -1,7 +1,6 @@
 package spendtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -187,9 +186,8 @@ type sequence struct {
 
 // sent is a request with its first answer.
 type sent struct {
-	id    string
-	again func(*spend.Budgets) (spend.Decision, error)
-	first spend.Decision
+	request request
+	first   spend.Decision
 }
 
 func (s *sequence) begin() error {
@@ -204,7 +202,7 @@ func (s *sequence) begin() error {
 
 func (s *sequence) end() error {
 	for _, a := range s.accounts {
-		if err := s.budgets.Verify(context.Background(), a); err != nil {
+		if err := s.budgets.Verify(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -316,10 +314,10 @@ func (s *sequence) compare() error {
 }
 
 func (s *sequence) compareAll() error {
-	now := s.clock.us.Load()
+	now := s.now()
 	defer s.model.asked(s.rules, s.accounts, now)()
 	for _, account := range s.accounts {
-		shown, err := s.budgets.Remaining(context.Background(), account)
+		shown, err := s.budgets.Remaining(ctx, account)
 		if err != nil {
 			return fmt.Errorf("remaining: %w", err)
 		}
@@ -352,22 +350,23 @@ func (s *sequence) compareAll() error {
 
 // send sends a request and keeps it for retries. Now and then it first sends the
 // request into a transaction that is lost.
-func (s *sequence) send(id string, call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
+func (s *sequence) send(r request) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
-		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = call(s.budgets.With(l)) })
+		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = r.send(s.budgets.With(l)) })
 		s.tell("lost")
 	}
-	d, err := call(s.budgets)
+	d, err := r.send(s.budgets)
+	s.tell("%+v: %t %v", r, d.Approved, err)
 	if err == nil {
-		s.sent = append(s.sent, sent{id, call, d})
+		s.sent = append(s.sent, sent{r, d})
 		var accounts []string
 		for _, u := range d.Remaining { // a rule for each category is left out; it is not leaky
 			accounts = append(accounts, u.Account.Name)
 		}
 		slices.Sort(accounts)
-		s.model.decided(s.rules, slices.Compact(accounts), s.clock.us.Load())
+		s.model.decided(s.rules, slices.Compact(accounts), s.now())
 		for _, account := range accounts {
-			s.model.last[account] = s.clock.us.Load()
+			s.model.last[account] = s.now()
 		}
 	}
 	return d, err
@@ -379,7 +378,7 @@ func (s *sequence) again() error {
 		return nil
 	}
 	x := s.sent[s.r.IntN(len(s.sent))]
-	d, err := x.again(s.budgets)
+	d, err := x.request.send(s.budgets)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)
 	}

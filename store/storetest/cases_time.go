@@ -85,7 +85,8 @@ var timeCases = []testCase{
 		why: "a wait or a block that would end after MaxTime is for ever",
 		steps: []step{
 			try(8).ok(8), try(10).no(8, 8*time.Second), fillup(10).after(5*time.Second).spill(10, 3, never),
-			try(3).no(10, 3*time.Second), try(5).no(10, never), try(1).penalty(5*time.Second).no(10, never).blocked(5 * time.Second),
+			try(3).no(10, 3*time.Second), try(5).no(10, never),
+			try(1).penalty(5*time.Second).no(10, never).blocked(5 * time.Second),
 			read().after(4 * time.Second).is(6).blocked(time.Second), unblock().ok(6), try(4).full(10),
 		},
 	},

@@ -94,7 +94,7 @@ func (s *suite) pruneExpired(t *testing.T) {
 		},
 		{"held", "held units do not leak", 0, []store.Op{{Bucket: limit.For(""), Hold: 1}}},
 		{"no leak", "a bucket that does not leak never empties", 0, []store.Op{always(still, 1)}},
-		{"no leak, drained", "with a leak rate of 0 a bucket never expires", 0, []store.Op{always(still, 1), always(still, -1)}},
+		{"no leak, drained", "without a leak a bucket never expires", 0, []store.Op{always(still, 1), always(still, -1)}},
 		{
 			"blocked", "the bucket is empty, but nothing fits; without the bucket everything would",
 			time.Hour + maxSkew,
