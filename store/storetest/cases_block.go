@@ -55,16 +55,6 @@ var blockCases = []testCase{
 		},
 	},
 	{
-		name: "block twice", c: 10, r: 1,
-		why: "the longer block counts, whoever set it",
-		steps: []step{
-			try(8).ok(8), block(time.Minute).ok(8).blocked(time.Minute), block(time.Second).ok(8).blocked(time.Minute),
-			try(3).penalty(time.Second).no(8, time.Minute).blocked(time.Minute),
-			try(3).penalty(2*time.Minute).no(8, 2*time.Minute).blocked(2 * time.Minute),
-			block(time.Hour).ok(8).blocked(time.Hour),
-		},
-	},
-	{
 		name: "unblock", c: 10, r: 1,
 		why: "an operator lets a caller in again without giving back the units that are in the bucket",
 		steps: []step{
@@ -80,20 +70,6 @@ var blockCases = []testCase{
 		steps: []step{
 			block(time.Minute).ok(0).blocked(time.Minute), unblock().after(time.Minute).ok(0),
 			try(1).after(-time.Minute).ok(1),
-		},
-	},
-	{
-		name: "blocks in transactions", c: 10, r: 1,
-		why: "a block and an end of a block go in with the rest of the transaction or not at all",
-		steps: []step{
-			try(8).ok(8),
-			apply(try(1).ok(9), block(time.Minute).on("b").ok(0).blocked(time.Minute), unblock().on("c").ok(0)),
-			rows("a", "b"),
-			refuse(try(2).no(9, time.Second), unblock().on("b").no(0, 0).blocked(time.Minute),
-				block(time.Minute).on("d").no(0, 0)),
-			rows("a", "b"), try(1).on("b").no(0, time.Minute).blocked(time.Minute),
-			apply(unblock().on("b").ok(0), try(1).on("b").ok(1)), read().on("b").is(1),
-			refuse(block(time.Minute).on("b").no(1, 0), try(1).on("b").no(1, never)), read().on("b").is(1),
 		},
 	},
 }

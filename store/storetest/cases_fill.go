@@ -32,16 +32,6 @@ var fillCases = []testCase{
 		},
 	},
 	{
-		name: "integer leaks", c: 100, r: 0.5,
-		why: "if each call rounded the leak to whole units, a bucket in frequent use would never leak",
-		steps: times(40, func(i int) step {
-			if i == 0 {
-				return always(50).ok(50)
-			}
-			return always(1.0 / 16).after(250 * time.Millisecond).ok(50 - float64(i)/16)
-		}),
-	},
-	{
 		name: "tiny leaks add up", c: 1 << 52, r: 1.0 / 64,
 		why: "if the leak is too small to change the level, the stored time stays, so that no write loses the leak",
 		steps: append(times(16, func(i int) step {
@@ -123,11 +113,6 @@ var fillCases = []testCase{
 			try(halfUnit).on("c").ceiling(1).no(1, never),
 			always(1 << 60).on("d").full(1 << 60), always(1).on("d").full(1<<60 + 1<<8),
 		},
-	},
-	{
-		name: "capture of the whole hold", c: 10, r: 1,
-		why:   "the changes of level and held units add up to 0, but that is no call with n = 0: it must be written",
-		steps: []step{hold(6).ok(0).held(6), capture(6, 6).ok(6), read().after(time.Second).is(5)},
 	},
 	{
 		name: "more than is held", c: 10, r: 1,

@@ -83,17 +83,11 @@ func (s *suite) pruneExpired(t *testing.T) {
 			[]store.Op{fill(60)},
 		},
 		{
-			"above the capacity", "the last call was long ago, but units above the capacity have to leak too",
-			2*time.Hour + maxSkew,
-			[]store.Op{always(limit, 7200)},
-		},
-		{
 			"drained", "the bucket is empty, but its time counts until no believed clock can be behind it",
 			maxSkew,
 			[]store.Op{fill(9), always(limit, -9)},
 		},
 		{"held", "held units do not leak", 0, []store.Op{{Bucket: limit.For(""), Hold: 1}}},
-		{"no leak", "a bucket that does not leak never empties", 0, []store.Op{always(still, 1)}},
 		{"no leak, drained", "without a leak a bucket never expires", 0, []store.Op{always(still, 1), always(still, -1)}},
 		{
 			"blocked", "the bucket is empty, but nothing fits; without the bucket everything would",
