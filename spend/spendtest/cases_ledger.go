@@ -210,8 +210,8 @@ func ledgerCases() []testCase {
 			}), shows(60, 0, 59, "rule-19"+strings.Repeat("-", 40))},
 		},
 		{
-			name:  "values that no window needs",
-			why:   "the working set of an account must not grow with its history",
+			name: "values that no window needs",
+			why:  "the working set of an account must not grow with its history",
 			rules: []spend.Rule{
 				spend.Rolling("amount", money(100), days).Per("merchant"), spend.Count("number", 5, days).Per("merchant"),
 			},
@@ -290,8 +290,7 @@ func ledgerCases() []testCase {
 
 // closed checks the answers to a context that has ended, and then those of a closed ledger.
 func closed(s *fixture) {
-	b, request := s.b, charge(1).as("closed").request
-	request.id = s.named("closed")
+	b, request := s.b, charge(1).in(s)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	calls := map[string]func(ctx context.Context) error{

@@ -53,9 +53,7 @@ func raceCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				var approved atomic.Int64
 				s.race(func(racer, i int) error {
-					c := charge(1)
-					c.id = s.named(fmt.Sprintf("%d/%d", racer, i))
-					d, err := c.send(s.b)
+					d, err := charge(1).as(fmt.Sprintf("%d/%d", racer, i)).in(s).send(s.b)
 					if d.Approved {
 						approved.Add(1)
 					}
@@ -71,9 +69,7 @@ func raceCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				var first atomic.Int64
 				s.race(func(_, i int) error {
-					c := charge(3)
-					c.id = s.named(fmt.Sprintf("same/%d", i))
-					d, err := c.send(s.b)
+					d, err := charge(3).as(fmt.Sprintf("same/%d", i)).in(s).send(s.b)
 					if !d.Replayed {
 						first.Add(1)
 					}
@@ -95,9 +91,7 @@ func raceCases() []testCase {
 				}
 				var taken atomic.Int64
 				s.race(func(racer, i int) error {
-					c := capture(s.named(fmt.Sprint("h", i)), 3)
-					c.id = s.named(fmt.Sprintf("%d/%d", racer, i))
-					_, err := c.send(s.b)
+					_, err := capture(fmt.Sprint("h", i), 3).as(fmt.Sprintf("%d/%d", racer, i)).in(s).send(s.b)
 					if errors.Is(err, spend.ErrNotHeld) {
 						return nil
 					}
@@ -117,9 +111,8 @@ func raceCases() []testCase {
 					var requests []spend.Request
 					for j := range 4 {
 						// Every second caller begins with the other account.
-						c := charge(1).to([]string{"card", "other"}[(j+racer)%2])
-						c.id = s.named(fmt.Sprintf("%d/%d/%d", racer, i, j))
-						requests = append(requests, c.money())
+						c := charge(1).to([]string{"card", "other"}[(j+racer)%2]).as(fmt.Sprintf("%d/%d/%d", racer, i, j))
+						requests = append(requests, c.in(s).money())
 					}
 					for j, a := range s.b.ChargeAll(ctx, requests) {
 						if a.Err != nil {
@@ -147,8 +140,7 @@ func raceCases() []testCase {
 				}
 				var requests []spend.Request
 				for _, c := range calls {
-					c.id = s.named(c.id)
-					requests = append(requests, c.money())
+					requests = append(requests, c.in(s).money())
 				}
 				answers := s.b.ChargeAll(ctx, requests)
 				for i, c := range calls {
@@ -168,9 +160,7 @@ func raceCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				var requests []spend.Request
 				for range 700 {
-					c := charge(1)
-					c.id = s.named("")
-					requests = append(requests, c.money())
+					requests = append(requests, charge(1).in(s).money())
 				}
 				for i, a := range s.b.ChargeAll(ctx, requests) {
 					if a.Err != nil || a.Decision.Approved != (i < 100) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,9 +102,8 @@ func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequen
 				var group []*sequence
 				for i := range int64(together) {
 					group = append(group, &sequence{
-						t: t, h: h, l: l, clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))),
-						name: fmt.Sprintf("m%d-%d", seed, n-i), model: newModel(),
-						prunes: prunes(n - i),
+						player: player{clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))), name: fmt.Sprintf("m%d-%d", seed, n-i)},
+						t:      t, h: h, l: l, model: newModel(), prunes: prunes(n - i),
 					})
 				}
 				run(t, group, done)
@@ -162,15 +162,52 @@ func (c *testClock) now() time.Time {
 	return time.UnixMicro(c.us.Load())
 }
 
-// sequence is one random sequence. Its budget has a name of its own, so that no
-// two sequences share an account.
+// player makes random requests, and tells of them. Its budgets have names of their own, so that no two
+// players share an account.
+type player struct {
+	clock *testClock
+	r     *rand.Rand
+	name  string
+	ids   int
+	told  []string
+}
+
+func (p *player) tell(format string, args ...any) {
+	at := time.UnixMicro(p.now()).UTC().Format("2006-01-02 15:04:05.999999 ")
+	p.told = append(p.told, "  "+at+fmt.Sprintf(format, args...)+"\n")
+}
+
+func (p *player) now() int64 { return p.clock.us.Load() }
+
+func (p *player) id() string {
+	p.ids++
+	return fmt.Sprintf("%s-%d", p.name, p.ids)
+}
+
+// payment returns a request for n units, with tags or without.
+func (p *player) payment(method, account string, n int64) request {
+	r := request{method: method, id: p.id(), account: account, amount: money(n)}
+	if p.r.IntN(2) == 0 {
+		r.tags = map[string]string{"category": []string{"travel", "food"}[p.r.IntN(2)]}
+	}
+	return r
+}
+
+// budget returns a budget with the rules of the model.
+func budget(name string, rules []modelRule) spend.Budget {
+	b := spend.Budget{Name: name, Currency: "EUR"}
+	for _, r := range rules {
+		b.Rules = append(b.Rules, r.rule())
+	}
+	return b
+}
+
+// sequence is one random sequence.
 type sequence struct {
+	player
 	t        testing.TB
 	h        Harness
 	l        ledger.Ledger
-	clock    *testClock
-	r        *rand.Rand
-	name     string
 	model    *model
 	all      []modelRule
 	rules    []modelRule // in use: those of all that the last change has left
@@ -178,9 +215,7 @@ type sequence struct {
 	accounts []string
 	prunes   bool
 	keep     int64 // the lifetime of IDs in a sequence that prunes; 0 in any other
-	ids      int
 	sent     []sent
-	told     []string
 	err      error // the first mismatch
 }
 
@@ -216,14 +251,7 @@ func (s *sequence) story() (text string) {
 	for _, r := range s.all {
 		text += fmt.Sprintf("  rule %+v\n", r)
 	}
-	for _, line := range s.told {
-		text += "  " + line + "\n"
-	}
-	return text
-}
-
-func (s *sequence) tell(format string, args ...any) {
-	s.told = append(s.told, fmt.Sprintf("%d ", s.clock.us.Load()/tick)+fmt.Sprintf(format, args...))
+	return text + strings.Join(s.told, "")
 }
 
 func (s *sequence) someRules() (rules []modelRule) {
@@ -255,11 +283,7 @@ func leakyWidth(r *rand.Rand) int64 { return int64(time.Second/time.Microsecond)
 
 // use makes budgets with the rules in use.
 func (s *sequence) use() (err error) {
-	b := spend.Budget{Name: s.name, Currency: "EUR"}
-	for _, r := range s.rules {
-		b.Rules = append(b.Rules, r.rule())
-	}
-	s.budgets, err = spend.New(s.l, b, s.options())
+	s.budgets, err = spend.New(s.l, budget(s.name, s.rules), s.options())
 	return err
 }
 
@@ -328,7 +352,7 @@ func (s *sequence) compareAll() error {
 		for i, u := range shown {
 			r := want[i]
 			if u.Rule != r.name || u.Value != r.one || (u.Tag != "") != r.each {
-				return fmt.Errorf("account %s: figure %d is of rule %s and value %q; want %s and %q", account, i, u.Rule, u.Value, r.name, r.one)
+				return fmt.Errorf("account %s: figure %d is %+v; want rule %s and value %q", account, i, u, r.name, r.one)
 			}
 			used, held, _ := s.model.usage(r, account, now)
 			room := s.model.room(r, account, now)

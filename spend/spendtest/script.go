@@ -61,7 +61,7 @@ func limit(limits ...spend.RuleLimit) call {
 func (c call) as(id string) call              { c.id = id; return c }
 func (c call) about(of string) call           { c.of = of; return c }
 func (c call) to(account string) call         { c.account = account; return c }
-func (c call) in(m spend.Money) call          { c.amount = m; return c }
+func (c call) paid(m spend.Money) call        { c.amount = m; return c }
 func (c call) down(least spend.Money) call    { c.least = least; return c }
 func (c call) lasting(d time.Duration) call   { c.ttl = d; return c }
 func (c call) ago(d time.Duration) call       { c.back = d; return c }
@@ -89,9 +89,8 @@ func (c call) no(wait time.Duration, rules ...string) call {
 
 func (c call) do(s *fixture) { s.Helper(); c.decide(s) }
 
-// decide sends the request and compares the answer, which it returns.
-func (c call) decide(s *fixture) spend.Decision {
-	s.Helper()
+// in returns the request in a case, with the IDs for which its names stand.
+func (c call) in(s *fixture) request {
 	r := c.request
 	r.id = s.named(r.id)
 	if r.of != "" {
@@ -100,7 +99,13 @@ func (c call) decide(s *fixture) spend.Decision {
 	if c.back != 0 {
 		r.dated = s.clock.now().Add(-c.back)
 	}
-	d, err := r.send(s.b)
+	return r
+}
+
+// decide sends the request and compares the answer, which it returns.
+func (c call) decide(s *fixture) spend.Decision {
+	s.Helper()
+	d, err := c.in(s).send(s.b)
 	if !errors.Is(err, c.want) {
 		s.Fatalf("%s %s of %v: error %v; want %v", c.method, c.id, c.amount, err, c.want)
 	}

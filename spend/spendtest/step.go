@@ -61,24 +61,14 @@ func (s *sequence) try(r request, want error, then func(d spend.Decision) error)
 	return then(d)
 }
 
-func (s *sequence) id() string {
-	s.ids++
-	return fmt.Sprintf("%s-%d", s.name, s.ids)
-}
-
-func (s *sequence) now() int64 { return s.clock.us.Load() }
-
 // ttl returns a time in which holds expire, or limits end.
 func (s *sequence) ttl() time.Duration {
 	return time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
 }
 
-// payment returns a request for money, with tags or without, and its spend in the model.
-func (s *sequence) payment(method string, n int64) (request, *modelSpend) {
-	r := request{method: method, id: s.id(), account: s.account(), amount: money(n)}
-	if s.r.IntN(2) == 0 {
-		r.tags = map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
-	}
+// pays returns a request for n units of an account, and its spend in the model.
+func (s *sequence) pays(method string, n int64) (request, *modelSpend) {
+	r := s.payment(method, s.account(), n)
 	return r, &modelSpend{accounts: []string{r.account}, tags: r.tags, first: n}
 }
 
@@ -136,7 +126,7 @@ func (s *sequence) scaled(m spend.Money) spend.Money {
 }
 
 func (s *sequence) charge(method string) error {
-	r, sp := s.payment(method, s.amount())
+	r, sp := s.pays(method, s.amount())
 	s.shared(&r, sp)
 	now := s.now()
 	at := now
@@ -202,7 +192,7 @@ func (s *sequence) together() error {
 	var all []spend.Request
 	var spends []*modelSpend
 	for range 1 + s.r.IntN(4) {
-		r, sp := s.payment("charge", s.amount())
+		r, sp := s.pays("charge", s.amount())
 		r.amount = s.scaled(r.amount)
 		requests, all, spends = append(requests, r), append(all, r.money()), append(spends, sp)
 	}
@@ -226,7 +216,7 @@ func (s *sequence) together() error {
 
 // upTo asks for the largest amount that fits.
 func (s *sequence) upTo() error {
-	r, sp := s.payment("upTo", s.amount()+s.r.Int64N(60))
+	r, sp := s.pays("upTo", s.amount()+s.r.Int64N(60))
 	n, now := r.amount.Minor, s.now()
 	least := 1 + s.r.Int64N(min(30, n))
 	r.least = money(least)
@@ -234,12 +224,9 @@ func (s *sequence) upTo() error {
 		s.held(&r, sp)
 	}
 	return s.try(r, nil, func(d spend.Decision) error {
-		for n > least && slices.ContainsFunc(s.rules, func(rule modelRule) bool {
-			return !s.model.fits(rule, r.account, now, n, n, n, 1, r.tags)
-		}) {
+		for sp.first = n; n > least && !s.model.fitsAll(s.rules, sp, now, n, n, 1); sp.first = n {
 			n--
 		}
-		sp.first = n
 		if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
 			return err
 		}
@@ -254,7 +241,7 @@ func (s *sequence) upTo() error {
 // credit notes money that comes in.
 func (s *sequence) credit() error {
 	n := 1 + s.r.Int64N(60)
-	r, sp := s.payment("credit", n)
+	r, sp := s.pays("credit", n)
 	s.shared(&r, sp)
 	return s.try(r, nil, func(d spend.Decision) error {
 		if !d.Approved || d.Amount != money(n) {

@@ -18,9 +18,7 @@ import (
 // twins are two budgets of one ledger that get the same requests, of two processes with different
 // rules. One of the two budgets is pruned, by either process. Every decision must be the same.
 type twins struct {
-	r     *rand.Rand
-	clock *testClock
-	name  string
+	player
 	// rarely is Harness.CompareRarely.
 	rarely bool
 	// long is set if the processes have rules that look back further than KeepIDs. Then each process
@@ -32,8 +30,6 @@ type twins struct {
 	prune [2]*spend.Budgets // the budgets that are pruned
 	used  map[string]int64  // the last decision of a process on an account
 	began []began
-	ids   int
-	told  []string
 }
 
 // began is a spend and the time at which it began.
@@ -61,32 +57,24 @@ func playTwins(t *testing.T, h Harness, seed uint64, n int) {
 	for i := range n {
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		tw := &twins{
-			r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), clock: clock, name: fmt.Sprintf("t%d-%d", seed, i),
+			player: player{clock: clock, r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), name: fmt.Sprintf("t%d-%d", seed, i)},
 			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64),
 		}
 		if err := tw.play(l); err != nil {
 			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes\n"+
-				"  %s\nrepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
-				tw.name, err, strings.Join(tw.told, "\n  "), seed, t.Name())
+				"%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
+				tw.name, err, strings.Join(tw.told, ""), seed, t.Name())
 			return
 		}
 	}
-}
-
-func (tw *twins) tell(format string, args ...any) {
-	tw.told = append(tw.told, time.UnixMicro(tw.clock.us.Load()).UTC().Format("2006-01-02 15:04:05.999999 ")+fmt.Sprintf(format, args...))
 }
 
 func (tw *twins) play(l ledger.Ledger) error {
 	tw.someRules()
 	for p := range tw.rules {
 		for name, b := range map[string]*[2]*spend.Budgets{"k": &tw.kept, "p": &tw.prune} {
-			budget := spend.Budget{Name: tw.name + name, Currency: "EUR"}
-			for _, r := range tw.rules[p] {
-				budget.Rules = append(budget.Rules, r.rule())
-			}
 			var err error
-			if b[p], err = spend.New(l, budget, nil); err != nil {
+			if b[p], err = spend.New(l, budget(tw.name+name, tw.rules[p]), nil); err != nil {
 				return err
 			}
 		}
@@ -208,7 +196,7 @@ func (tw *twins) step() error {
 func (tw *twins) refresh() error {
 	for p := range tw.rules {
 		for _, account := range []string{"a", "b"} {
-			if tw.clock.us.Load()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
+			if tw.now()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
 				continue
 			}
 			if err := tw.charge(p, "charge", []string{account}); err != nil {
@@ -249,7 +237,7 @@ func (tw *twins) both(p int, r request) error {
 		return fmt.Errorf("the decision after Prune is\n%+v\nwithout, it is\n%+v", pruned, kept)
 	}
 	for _, u := range kept.Remaining {
-		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.clock.us.Load()
+		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.now()
 	}
 	return nil
 }
@@ -264,20 +252,10 @@ func (tw *twins) plain(list []spend.Usage) []spend.Usage {
 	return list
 }
 
-func (tw *twins) id() string {
-	tw.ids++
-	return fmt.Sprintf("%s-%d", tw.name, tw.ids)
-}
-
 func (tw *twins) charge(p int, method string, accounts []string) error {
-	now := tw.clock.us.Load()
-	r := request{
-		method: method, id: tw.id(), account: accounts[0], amount: money(1 + tw.r.Int64N(40)),
-		ttl: time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond,
-	}
-	if tw.r.IntN(2) == 0 {
-		r.tags = map[string]string{"category": []string{"travel", "food"}[tw.r.IntN(2)]}
-	}
+	now := tw.now()
+	r := tw.payment(method, accounts[0], 1+tw.r.Int64N(40))
+	r.ttl = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
 	if method == "record" && tw.r.IntN(2) == 0 {
 		r.dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
 	}
@@ -292,7 +270,7 @@ func (tw *twins) charge(p int, method string, accounts []string) error {
 
 // follow sends a request about an earlier spend whose ID Prune keeps.
 func (tw *twins) follow(p int) error {
-	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.clock.us.Load()-x.at > keepIDs.Microseconds() })
+	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.now()-x.at > keepIDs.Microseconds() })
 	if len(tw.began) == 0 {
 		return nil
 	}
@@ -311,7 +289,7 @@ func (tw *twins) limit(p int, account string) error {
 	if !l.Default {
 		l.Amount = r.units(tw.r.Int64N(r.most))
 		if tw.r.IntN(2) == 0 {
-			l.Until = time.UnixMicro(tw.clock.us.Load() + tw.r.Int64N(100*dayLength))
+			l.Until = time.UnixMicro(tw.now() + tw.r.Int64N(100*dayLength))
 		}
 	}
 	return tw.both(p, request{method: "limit", id: tw.id(), account: account, limits: []spend.RuleLimit{l}})
@@ -321,21 +299,17 @@ func (tw *twins) limit(p int, account string) error {
 func (tw *twins) compare() error {
 	for p := range tw.rules {
 		for _, account := range []string{"a", "b"} {
-			kept, err := tw.kept[p].Remaining(ctx, account)
-			if err != nil {
-				return err
-			}
-			pruned, err := tw.prune[p].Remaining(ctx, account)
-			if err != nil {
-				return err
-			}
-			if !reflect.DeepEqual(tw.plain(kept), tw.plain(pruned)) {
-				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v", p, account, pruned, kept)
-			}
-			for _, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
-				if err := b.Verify(ctx, account); err != nil {
+			var shown [2][]spend.Usage
+			for i, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
+				list, err := b.Remaining(ctx, account)
+				if err := errors.Join(err, b.Verify(ctx, account)); err != nil {
 					return fmt.Errorf("process %d, account %s: %w", p, account, err)
 				}
+				shown[i] = tw.plain(list)
+			}
+			if !reflect.DeepEqual(shown[0], shown[1]) {
+				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v",
+					p, account, shown[1], shown[0])
 			}
 		}
 	}

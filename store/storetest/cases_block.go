@@ -32,15 +32,6 @@ var blockCases = []testCase{
 		},
 	},
 	{
-		name: "a block behind a skewed clock", c: 10, r: 1,
-		why: "if a stored time is not believed and set to the clock, the block keeps the duration that it had left",
-		steps: []step{
-			try(8).ok(8), try(5).penalty(time.Minute).no(8, time.Minute).blocked(time.Minute),
-			read().after(-time.Hour).is(8).blocked(time.Minute), always(1).ok(9).blocked(time.Minute),
-			try(10).after(time.Minute).full(10),
-		},
-	},
-	{
 		name: "block", c: 10, r: 1,
 		why: "a block by an operator keeps everybody out until its end, and leaves level, held units, time and limit",
 		steps: []step{
@@ -62,14 +53,6 @@ var blockCases = []testCase{
 			unblock().after(2 * time.Second).ok(6).held(1), readLast().limit(10, 1).is(6).held(1), try(3).ok(9).held(1).full(9),
 			try(1).penalty(time.Hour).no(9, time.Hour).held(1).blocked(time.Hour),
 			unblock().limit(20, 2).ok(9).held(1), try(1).after(time.Second).full(9).held(1),
-		},
-	},
-	{
-		name: "unblock after the end of the block", c: 10, r: 1,
-		why: "a clock that steps back must not bring back a block that an operator has lifted",
-		steps: []step{
-			block(time.Minute).ok(0).blocked(time.Minute), unblock().after(time.Minute).ok(0),
-			try(1).after(-time.Minute).ok(1),
 		},
 	},
 }

@@ -46,7 +46,7 @@ var fillCases = []testCase{
 		why: "the bucket empties in more than 292 years: nothing may overflow, and the wait is Never",
 		steps: []step{
 			always(1 << 53).full(1 << 53), try(2).no(1<<53, never), fillup(2).spill(1<<53, 2, never),
-			read().after(24 * time.Hour).is(1 << 53), prune(), rows("a"),
+			read().after(24 * time.Hour).is(1 << 53),
 		},
 	},
 	{
@@ -76,21 +76,6 @@ var fillCases = []testCase{
 			read().limit(10, 2).after(time.Second).is(4), try(10.5).limit(10, 4).no(4, never),
 			ask(7).limit(10, 4).no(4, 250*time.Millisecond), readLast().limit(10, 2).is(4),
 			hold(7).no(4, time.Second).mends(), readLast().limit(10, 1).is(4), try(7).after(time.Second).full(10),
-		},
-	},
-	{
-		name: "refused together at another rate", c: 10, r: 1,
-		why: "every bucket that the transaction would fill ends the time at its old rate, unless one of them can never " +
-			"take its amounts",
-		steps: []step{
-			try(8).ok(8), try(5).on("b").ok(5),
-			refuse(try(6).limit(10, 2).no(6, time.Second), try(1).on("b").limit(10, 2).no(3, 0),
-				ask(1).on("c").no(0, 0)).after(2 * time.Second).mends(),
-			readLast().limit(10, 2).is(6), readLast().on("b").limit(10, 2).is(3), rows("a", "b"),
-			refuse(try(6).limit(10, 4).no(6, 500*time.Millisecond), try(11).on("b").limit(10, 4).no(3, never)),
-			refuse(try(4).limit(10, 4).no(6, 0), try(7).limit(10, 4).no(6, never)), readLast().limit(10, 2).is(6),
-			refuse(ask(6).no(6, 2*time.Second), try(1).on("b").no(3, 0)).mends(),
-			readLast().limit(10, 2).is(6), readLast().on("b").limit(10, 1).is(3),
 		},
 	},
 	{
@@ -171,6 +156,30 @@ var fillCases = []testCase{
 			try(14).ok(14), try(6).ok(20), try(1).ok(21),
 			try(-6).ceiling(14).since(-time.Hour).after(-time.Hour).no(21, never),
 			drain(1).ok(20).took(1), try(-6).ceiling(14).since(-time.Hour).ok(14).took(6),
+		},
+	},
+}
+
+// txnCases are about transactions and questions.
+var txnCases = []testCase{
+	{
+		name: "more than is held in a transaction", c: 10, r: 1,
+		why: "an error fails the whole transaction: nothing of it is applied",
+		steps: []step{
+			hold(2).on("b").ok(0).held(2),
+			apply(try(3), release(3).on("b")).fails(store.ErrNotHeld), rows("b"),
+			apply(try(3).ok(3), release(1).on("b").ok(0).held(1)),
+			apply(hold(1).ok(3).held(1), capture(1, 2).ok(5), hold(2).on("b").ok(0).held(3), release(3).on("b").ok(0)),
+		},
+	},
+	{
+		name: "a question writes nothing", c: 10, r: 1,
+		why: "an Ask answers as a TryFillup would and leaves the bucket as it is; the state is that of a read",
+		steps: []step{
+			ask(10).ok(0), ask(11).no(0, never), rows(),
+			try(8).ok(8), ask(2).ok(8), ask(3).no(8, time.Second), ask(3).after(time.Second).ok(7),
+			ask(3).limit(4, 2).no(7, 3*time.Second), read().is(7), readLast().limit(10, 1).is(7),
+			try(3).full(10), ask(0).ok(10), ask(1).no(10, time.Second),
 		},
 	},
 }

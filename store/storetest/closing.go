@@ -23,10 +23,6 @@ func (s *suite) methods() []method {
 	limit := store.Limit{Capacity: 10}
 	one := store.Op{Bucket: limit.For("b"), Amount: 1}
 	calls := []method{
-		{"Apply", func(ctx context.Context, st store.Store) error {
-			_, err := st.Apply(ctx, store.Txn{one}, store.Txn{one, one})
-			return err
-		}},
 		{"Read", func(ctx context.Context, st store.Store) error {
 			_, err := st.Read(ctx, one.Bucket)
 			return err

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -18,14 +19,9 @@ import (
 func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
 	before := make(map[string]modelBucket)
 	for _, op := range txn {
-		if _, ok := before[op.Key]; !ok {
-			before[op.Key] = d.m.bucket(op.Key)
-		}
+		before[op.Key] = d.m.bucket(op.Key)
 	}
-	now := make(map[string]modelBucket)
-	for k, b := range before {
-		now[k] = b
-	}
+	now := maps.Clone(before)
 	decisions := make([]decision, len(txn))
 	steps := make([]modelBucket, len(txn)) // each bucket after its operation
 	refused := false
@@ -46,9 +42,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 			b, wrote = b.block(op, d.m.clock, until)
 			dec.wrote = dec.wrote || wrote
 		}
-		if dec.wrote {
-			b.there = true
-		}
+		b.there = b.there || dec.wrote
 		now[op.Key], steps[i], decisions[i] = b, b, dec
 		refused = refused || dec.refused
 	}
@@ -65,9 +59,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 		return
 	}
 	if slices.ContainsFunc(txn, asks) && !lone {
-		for k, b := range before {
-			now[k] = b
-		}
+		now = maps.Clone(before)
 		for i, op := range txn {
 			if asks(op) {
 				continue
@@ -123,25 +115,24 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 		if asks(op) {
 			continue
 		}
-		if op.Amount != 0 || op.Hold != 0 {
-			var wrote bool
-			b, wrote = b.believed(d.m.clock)
+		becomes := func(next modelBucket, wrote bool) {
+			b = next
 			b.there = b.there || wrote
+		}
+		if op.Amount != 0 || op.Hold != 0 {
+			becomes(b.believed(d.m.clock))
 			if !never && op.Limit != (store.Limit{}) {
-				b, wrote = b.endOldRate(op.Limit, max(b.time, d.m.clock))
-				b.there = b.there || wrote
+				becomes(b.endOldRate(op.Limit, max(b.time, d.m.clock)))
 			}
 		}
 		if op.BlockFor != 0 && decisions[i].refused {
-			var wrote bool
 			until := got.States[i].BlockedUntil
 			if until.IsZero() {
 				// The store may have rounded the level to zero. An empty bucket needs no block
 				// until it is empty, so the block ends now.
 				until = time.UnixMicro(max(b.time, d.m.clock))
 			}
-			b, wrote = b.block(op, d.m.clock, until)
-			b.there = b.there || wrote
+			becomes(b.block(op, d.m.clock, until))
 		}
 		left[op.Key] = b
 	}

@@ -357,7 +357,9 @@ func (d *driver) maintain(t *rapid.T) {
 			}
 		}
 	case 6:
-		d.reopen()
+		if d.s.o.Reopen != nil {
+			*d.st = d.s.o.Reopen(d.t, *d.st, d.clock.now)
+		}
 	case 7, 8:
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -368,12 +370,4 @@ func (d *driver) maintain(t *rapid.T) {
 	default:
 		d.move(t)
 	}
-}
-
-// reopen reopens the store if the backend can.
-func (d *driver) reopen() {
-	if d.s.o.Reopen == nil {
-		return
-	}
-	*d.st = d.s.o.Reopen(d.t, *d.st, d.clock.now)
 }

@@ -26,7 +26,6 @@ const (
 	doRead
 	doReadLast
 	doDelete
-	doPrune
 	doRows
 )
 
@@ -81,7 +80,6 @@ func read() step     { return step{action: doRead, key: "a"} }
 func readLast() step { return step{action: doReadLast, key: "a"} }
 
 func remove(key string) step      { return step{action: doDelete, key: key} }
-func prune() step                 { return step{action: doPrune} }
 func rows(keys ...string) step    { return step{action: doRows, rows: keys} }
 func apply(steps ...step) step    { return step{action: doApply, all: steps} }
 func refuse(steps ...step) step   { return step{action: doApply, all: steps, refused: true} }
@@ -147,9 +145,6 @@ func (s step) changesNothing() bool {
 		refused := !s.want.accepted && s.op.Mode != store.Clamp
 		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
 	case doApply:
-		if !slices.ContainsFunc(s.all, func(s step) bool { return s.op.Mode != store.Ask }) {
-			return true
-		}
 		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })
 	}
 	return false
