@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -36,21 +35,6 @@ func (s *fixture) exported(b *spend.Budgets, o *spend.ExportOptions) (list []str
 		list, entries = append(list, fmt.Sprint(e.Name, " ", e.Seq)), append(entries, e)
 	}
 	return list, entries
-}
-
-// stateSize returns the size of the working set of the card.
-func (s *fixture) stateSize() (n int) {
-	s.Helper()
-	key := s.c.name + "/card"
-	err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := snap.Account(key)
-		n = len(a.State)
-		return nil, err
-	}})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
 }
 
 // apart charges each of the IDs or accounts, which differ by little, and wants that none is taken for
@@ -285,41 +269,6 @@ func ledgerCases() []testCase {
 			name: "closed", why: "a context that has ended, and a ledger that is closed, decide nothing", rules: window,
 			steps: []step{check(closed)},
 		},
-	}
-}
-
-// closed checks the answers to a context that has ended, and then those of a closed ledger.
-func closed(s *fixture) {
-	b, request := s.b, charge(1).in(s)
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	calls := map[string]func(ctx context.Context) error{
-		"Charge":        func(ctx context.Context) error { return only(b.Charge(ctx, request.money())) },
-		"ChargeAll":     func(ctx context.Context) error { return b.ChargeAll(ctx, []spend.Request{request.money()})[0].Err },
-		"Remaining":     func(ctx context.Context) error { _, err := b.Remaining(ctx, "card"); return err },
-		"Verify":        func(ctx context.Context) error { return b.Verify(ctx, "card") },
-		"Prune":         func(ctx context.Context) error { _, err := b.Prune(ctx); return err },
-		"PruneRequests": func(ctx context.Context) error { _, err := s.l.PruneRequests(ctx, "closed/", 0); return err },
-		"History": func(ctx context.Context) error {
-			_, err := s.l.History(ctx, "closed/card", ledger.Position{}, 1)
-			return err
-		},
-	}
-	for name, call := range calls {
-		if err := call(ended); !errors.Is(err, context.Canceled) {
-			s.Errorf("%s with an ended context: %v; want context.Canceled", name, err)
-		}
-	}
-	s.shows(0, 0, 100_000)
-	for range 2 {
-		if err := s.l.Close(); err != nil {
-			s.Errorf("Close: %v", err)
-		}
-	}
-	for name, call := range calls {
-		if err := call(ctx); !errors.Is(err, store.ErrClosed) {
-			s.Errorf("%s on a closed ledger: %v; want ErrClosed", name, err)
-		}
 	}
 }
 

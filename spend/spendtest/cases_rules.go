@@ -3,7 +3,6 @@ package spendtest
 import (
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ func raise(rule string, n int64, d time.Duration) check {
 // that they do not make.
 func ruleCases() []testCase {
 	single := spend.PerTransaction("single", money(1<<20))
+	also := spend.Account{Budget: "a team", Name: "card"}
 	return []testCase{
 		{
 			name:  "a window ends to the microsecond",
@@ -128,38 +128,23 @@ func ruleCases() []testCase {
 		{
 			name: "either all accounts are charged or none", rules: []spend.Rule{month(1000)},
 			why: "a spend of a team's card counts for the card and the team, whose budget has other rules",
-			steps: []step{check(func(s *fixture) {
-				team := spend.Budget{Name: "a team", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("team", money(500))}}
-				card := s.budget(spend.Budget{Name: s.c.name, Currency: "EUR", Rules: s.c.rules}, team)
-				teams, err := card.ForBudget(team.Name)
-				if err != nil {
-					s.Fatal(err)
-				}
-				cards := func(steps ...step) {
-					s.b = card
-					for _, step := range steps {
-						step.do(s)
+			steps: []step{
+				check(func(s *fixture) {
+					team := spend.Budget{Name: also.Budget, Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("team", money(500))}}
+					card := s.budget(spend.Budget{Name: s.c.name, Currency: "EUR", Rules: s.c.rules}, team)
+					teams, err := card.ForBudget(team.Name)
+					if err != nil {
+						s.Fatal(err)
 					}
-				}
-				figures := func(used, held, remaining int64) {
-					s.Helper()
-					s.b = teams
-					s.shows(used, held, remaining)
-				}
-				also := spend.Account{Budget: team.Name, Name: "card"}
-				cards(charge(100).and(also), charge(401).and(also).no(store.Never, "team"), shows(100, 0, 900))
-				figures(100, 0, 400)
-				cards(authorize("h", 400).and(also).lasting(time.Hour))
-				figures(100, 400, 0)
-				cards(capture("h", 150))
-				figures(250, 250, 0)
+					s.processes[""], s.processes["team"] = card, teams
+				}),
+				by(""), charge(100).and(also), charge(401).and(also).no(store.Never, "team"), shows(100, 0, 900),
+				by("team"), shows(100, 0, 400), by(""), authorize("h", 400).and(also).lasting(time.Hour),
+				by("team"), shows(100, 400, 0), by(""), capture("h", 150), by("team"), shows(250, 250, 0),
 				// Each account ends its own share of the hold at its next decision.
-				cards(after(2*time.Hour), charge(1), shows(251, 0, 749))
-				figures(250, 0, 250)
-				charge(250).do(s)
-				cards(refund("h", 150))
-				figures(350, 0, 150)
-			})},
+				by(""), after(2 * time.Hour), charge(1), shows(251, 0, 749), by("team"), shows(250, 0, 250), charge(250),
+				by(""), refund("h", 150), by("team"), shows(350, 0, 150),
+			},
 		},
 		{
 			name: "an ID belongs to one request", rules: []spend.Rule{month(1000)},
@@ -268,7 +253,6 @@ func scaleCases() []testCase {
 			}
 		}
 	}
-	often := spend.RuleLimit{Rule: "often", Amount: spend.Money{Minor: 3}}
 	return []testCase{
 		{
 			name: "units finer than cents", currency: "EUR:8", rules: rules,
@@ -295,22 +279,6 @@ func scaleCases() []testCase {
 						s.Errorf("the hold is %+v, %v", status.Spend, err)
 					}
 				}), sound(12),
-			},
-		},
-		{
-			name: "own limits with a scale", why: "an account's own limit counts in the unit of the budget",
-			currency: "EUR:8", rules: rules,
-			steps: []step{
-				limit(spend.RuleLimit{Rule: "day", Amount: money(1)}, often).as("l"),
-				limit(spend.RuleLimit{Rule: "day", Amount: fine(cent)}, often).as("l").again(),
-				check(func(s *fixture) {
-					want := []spend.RuleLimit{{Rule: "day", Amount: fine(cent)}, often}
-					if got, err := s.b.Limits(ctx, "card"); err != nil || !reflect.DeepEqual(got, want) {
-						s.Errorf("limits %+v, %v; want %+v", got, err, want)
-					}
-				}),
-				charge(0).paid(fine(cent+1)).no(store.Never, "day"), charge(1),
-				limit(spend.RuleLimit{Rule: "day", Amount: spend.Money{Minor: 1, Currency: "EUR:9"}}).fails(spend.ErrAmount),
 			},
 		},
 		{

@@ -3,6 +3,7 @@ package spendtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 const days = 24 * time.Hour
@@ -131,4 +133,54 @@ func (s *fixture) history(b *spend.Budgets, o *spend.HistoryOptions) (list []spe
 		list = append(list, e)
 	}
 	return list
+}
+
+// stateSize returns the size of the working set of the card.
+func (s *fixture) stateSize() (n int) {
+	s.Helper()
+	key := s.c.name + "/card"
+	err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		a, err := snap.Account(key)
+		n = len(a.State)
+		return nil, err
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+// closed checks the answers to a context that has ended, and then those of a closed ledger.
+func closed(s *fixture) {
+	b, request := s.b, charge(1).in(s)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	calls := map[string]func(ctx context.Context) error{
+		"Charge":        func(ctx context.Context) error { return only(b.Charge(ctx, request.money())) },
+		"ChargeAll":     func(ctx context.Context) error { return b.ChargeAll(ctx, []spend.Request{request.money()})[0].Err },
+		"Remaining":     func(ctx context.Context) error { _, err := b.Remaining(ctx, "card"); return err },
+		"Verify":        func(ctx context.Context) error { return b.Verify(ctx, "card") },
+		"Prune":         func(ctx context.Context) error { _, err := b.Prune(ctx); return err },
+		"PruneRequests": func(ctx context.Context) error { _, err := s.l.PruneRequests(ctx, "closed/", 0); return err },
+		"History": func(ctx context.Context) error {
+			_, err := s.l.History(ctx, "closed/card", ledger.Position{}, 1)
+			return err
+		},
+	}
+	for name, call := range calls {
+		if err := call(ended); !errors.Is(err, context.Canceled) {
+			s.Errorf("%s with an ended context: %v; want context.Canceled", name, err)
+		}
+	}
+	s.shows(0, 0, 100_000)
+	for range 2 {
+		if err := s.l.Close(); err != nil {
+			s.Errorf("Close: %v", err)
+		}
+	}
+	for name, call := range calls {
+		if err := call(ctx); !errors.Is(err, store.ErrClosed) {
+			s.Errorf("%s on a closed ledger: %v; want ErrClosed", name, err)
+		}
+	}
 }

@@ -23,10 +23,10 @@ func (s *sequence) setLimit() error {
 	case 0:
 		l.Default, o = true, own{}
 	case 1:
-		l.Amount = r.units(n)
+		l.Amount = s.scaled(r.units(n))
 		o.set, o.amount = true, n
 	default:
-		l.Amount = r.units(n)
+		l.Amount = s.scaled(r.units(n))
 		l.Until = time.UnixMicro(now).Add(s.ttl() - time.Duration(tick)*time.Microsecond)
 		o.until, o.raised = l.Until.UnixMicro(), n
 	}

@@ -95,16 +95,6 @@ func (s *suite) pruneExpired(t *testing.T) {
 			[]store.Op{block(time.Hour)},
 		},
 		{
-			"blocked for less than it leaks", "the later of leak and block counts",
-			10*time.Minute + maxSkew,
-			[]store.Op{fill(600), block(time.Minute)},
-		},
-		{
-			"slower by the limit last written", "the leak rate last written counts",
-			4*time.Minute + maxSkew,
-			[]store.Op{fill(60), always(store.Limit{Capacity: 3600, LeakRate: 0.5}, 60)},
-		},
-		{
 			"slowest", "the bucket empties in far more than 292 years: nothing may overflow",
 			0,
 			[]store.Op{always(store.Limit{Capacity: 1 << 53, LeakRate: 1e-12}, 1<<53)},

@@ -53,11 +53,6 @@ func (s *suite) restart(t *testing.T) {
 					t.Errorf("restart %d: before\n%+v, after\n%+v\nwhy: %s", round+1, before, after, c.why)
 				}
 			}
-			// The buckets work after the restart.
-			release := store.Op{Bucket: limit.For("held"), Hold: -8, Mode: store.Always}
-			if got, err := (*st).Fill(t.Context(), release); err != nil || got.Held != 0 {
-				t.Errorf("release of the units held before: %+v, %v; want nothing held", got, err)
-			}
 		})
 	}
 }

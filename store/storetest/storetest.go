@@ -118,7 +118,8 @@ var parts = []part{
 type suite struct {
 	openReal func(t *testing.T) store.Store
 	o        Options
-	// patience is the time after which a group of racing calls counts as deadlocked.
+	// patience is the time after which a group of racing calls counts as deadlocked. No injected
+	// clock can tell: calls that wait for a lock of the store read none.
 	patience time.Duration
 }
 
