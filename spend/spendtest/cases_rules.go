@@ -1,164 +1,322 @@
 package spendtest
 
 import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
 
-const days = 24 * time.Hour
+// most is the largest amount that a Leaky rule counts.
+const most = int64(store.MaxAmount)
 
-// ruleCases are about the amounts that each rule allows.
+func month(n int64) spend.Rule { return spend.Rolling("month", money(n), 30*days) }
+
+// leaky returns a rule that leaks a unit each second if its amount is 1024.
+func leaky(n int64) spend.Rule {
+	return spend.Leaky("leaky", money(n), 1024*time.Second).AtMost(money(1 << 20))
+}
+
+// raise gives the card a limit of its own for some time.
+func raise(rule string, n int64, d time.Duration) check {
+	return func(s *fixture) {
+		s.Helper()
+		limit(spend.RuleLimit{Rule: rule, Amount: money(n), Until: s.clock.now().Add(d)}).do(s)
+	}
+}
+
+// ruleCases are about the rules of a budget that the random sequences do not have, and about requests
+// that they do not make.
 func ruleCases() []testCase {
+	single := spend.PerTransaction("single", money(1<<20))
+	also := spend.Account{Budget: "a team", Name: "card"}
 	return []testCase{
-		{
-			name:  "an example of 1,000.00 in 30 days",
-			why:   "after 30.00 the rule declines 990.00, other accounts notice nothing, and 970.00 fits exactly",
-			rules: []spend.Rule{spend.Rolling("month", money(1000_00), 30*days)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(30_00)))
-				s.no(30*days, "month")(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(990_00)}))
-				s.no(30*days, "month")(b.Charge(ctx, s.request(990_00)))
-				s.shows(b, 30_00, 0, 970_00)
-				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "other card", Amount: money(990_00)}))
-				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(970_00)}))
-				s.yes(b.Charge(ctx, s.request(970_00)))
-				s.shows(b, 1000_00, 0, 0)
-			},
-		},
-		{
-			name:  "the same example with a leaky bucket",
-			why:   "970.00 fits before anything has leaked, and 990.00 fits once 20.00 has leaked",
-			rules: []spend.Rule{spend.Leaky("month", money(1000_00), 100_000*time.Second)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(30_00)))
-				s.no(2000*time.Second, "month")(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(990_00)}))
-				s.no(2000*time.Second, "month")(b.Charge(ctx, s.request(990_00)))
-				s.yes(b.AbleToAccept(ctx, spend.Request{Account: "card", Amount: money(970_00)}))
-				s.advance(2000 * time.Second)
-				s.yes(b.Charge(ctx, s.request(990_00)))
-				s.shows(b, 1000_00, 0, 0)
-			},
-		},
 		{
 			name:  "a window ends to the microsecond",
 			why:   "the window (now - window, now] does not contain a spend dated now - window",
 			rules: []spend.Rule{spend.Rolling("hour", money(100), time.Hour)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(100)))
-				s.advance(time.Hour - time.Microsecond)
-				s.no(time.Microsecond, "hour")(b.Charge(ctx, s.request(1)))
-				s.advance(time.Microsecond)
-				s.yes(b.Charge(ctx, s.request(100)))
-			},
-		},
-		{
-			name:  "a leaky rule rounds against the spender",
-			why:   "used rounds up and remaining rounds down, so the remaining amount can be spent",
-			rules: []spend.Rule{spend.Leaky("hour", money(3600), time.Hour)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(10)))
-				s.advance(500 * time.Millisecond)
-				s.shows(b, 10, 0, 3590)
-				s.advance(750 * time.Millisecond)
-				u := s.shows(b, 9, 0, 3591)
-				if want := s.clock.now().Add(750 * time.Millisecond); !u.GrowsAt.Equal(want) {
-					s.Errorf("GrowsAt is %v; want %v", u.GrowsAt, want.UTC())
-				}
-				s.yes(b.Charge(ctx, s.request(3591)))
-			},
-		},
-		{
-			name:  "a leaky rule lets twice its amount through",
-			why:   "the documentation warns of it",
-			rules: []spend.Rule{spend.Leaky("hour", money(3600), time.Hour)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(3600)))
-				for range 60 {
-					s.advance(time.Minute)
-					s.yes(b.Charge(ctx, s.request(60)))
-				}
-			},
-		},
-		{
-			name: "a decline names every rule that refused",
-			why:  "the caller must learn of every obstacle, and when the last of them is gone",
-			rules: []spend.Rule{
-				spend.Rolling("hour", money(100), time.Hour), spend.PerTransaction("single", money(1000)),
-				spend.Lifetime("ever", money(5000)), spend.Count("often", 1, 2*time.Hour),
-			},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(60)))
-				s.no(2*time.Hour, "hour", "often")(b.Charge(ctx, s.request(50)))
-				s.no(store.Never, "hour", "single", "often")(b.Charge(ctx, s.request(1001)))
-				s.shows(b, 0, 0, 1000, "single")
-				s.shows(b, 60, 0, 4940, "ever")
-				s.shows(b, 1, 0, 0, "often")
-			},
-		},
-		{
-			name: "a filter counts matching spends only",
-			why:  "a rule about travel must ignore groceries and requests without tags",
-			rules: []spend.Rule{
-				spend.Rolling("travel", money(100), time.Hour).Matching("category", "hotel", "flight").Matching("country", "DE"),
-				spend.Rolling("all", money(1000), time.Hour),
-			},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(100, "category", "hotel", "country", "DE")))
-				s.no(time.Hour, "travel")(b.Charge(ctx, s.request(1, "category", "flight", "country", "DE")))
-				s.yes(b.Charge(ctx, s.request(200, "category", "flight", "country", "FR")))
-				s.yes(b.Charge(ctx, s.request(200)))
-				s.shows(b, 100, 0, 0, "travel")
-				s.shows(b, 500, 0, 500, "all")
-			},
-		},
-		{
-			name:  "a count ignores voided and expired spends",
-			why:   "no money was spent; a refunded spend counts",
-			rules: []spend.Rule{spend.Count("often", 2, time.Hour)},
-			run: func(s *fixture, b *spend.Budgets) {
-				first, second := s.request(1), s.request(1)
-				second.TTL = time.Minute
-				s.yes(b.Authorize(ctx, first))
-				s.yes(b.Authorize(ctx, second))
-				s.no(time.Minute, "often")(b.Charge(ctx, s.request(1)))
-				s.yes(b.Void(ctx, spend.VoidRequest{ID: s.id(), HoldID: first.ID}))
-				third := s.request(1)
-				s.yes(b.Charge(ctx, third))
-				s.yes(b.Refund(ctx, spend.RefundRequest{ID: s.id(), SpendID: third.ID, Amount: money(1)}))
-				s.no(time.Minute, "often")(b.Charge(ctx, s.request(1)))
-				s.advance(time.Minute)
-				s.yes(b.Charge(ctx, s.request(1)))
-				s.shows(b, 2, 0, 0)
-			},
-		},
-		{
-			name:  "a calendar day resets at local midnight",
-			why:   "people count days in their own zone, not in UTC",
-			rules: []spend.Rule{spend.Calendar("day", money(100), spend.Day, time.FixedZone("east", 3*3600))},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(100)))
-				s.no(9*time.Hour, "day")(b.Charge(ctx, s.request(1)))
-				s.advance(9 * time.Hour)
-				s.yes(b.Charge(ctx, s.request(100)))
+			steps: []step{
+				charge(100), after(time.Hour - time.Microsecond), charge(1).no(time.Microsecond, "hour"),
+				after(time.Microsecond), charge(100),
 			},
 		},
 		{
 			name:  "time never runs back",
 			why:   "a clock that is set back must not bring entries into a window again, or subtract them twice",
 			rules: []spend.Rule{spend.Rolling("hour", money(100), time.Hour)},
-			run: func(s *fixture, b *spend.Budgets) {
-				s.yes(b.Charge(ctx, s.request(100)))
-				at := s.yes(b.Record(ctx, s.request(1))).At
-				s.advance(-30 * time.Minute)
-				d, err := b.Charge(ctx, s.request(1))
-				if err != nil || d.Approved || !d.At.Equal(at) {
-					s.Errorf("a charge after the clock was set back: %+v, %v; want a decline at %v", d, err, at)
+			steps: []step{charge(100), check(func(s *fixture) {
+				at := record(1).decide(s).At
+				after(-30 * time.Minute).do(s)
+				if d := charge(1).no(90*time.Minute, "hour").decide(s); !d.At.Equal(at) {
+					s.Errorf("a charge after the clock was set back was decided at %v; want %v", d.At, at)
 				}
-				s.advance(30*time.Minute + time.Hour)
-				s.yes(b.Charge(ctx, s.request(100)))
+			}), after(90 * time.Minute), charge(100)},
+		},
+		{
+			name: "a filter counts matching spends only",
+			why:  "a rule ignores requests that do not match, or have no tags; one that allows nothing blocks what matches",
+			rules: []spend.Rule{
+				spend.Rolling("all", money(1000), time.Hour),
+				spend.Rolling("travel", money(100), time.Hour).Matching("category", "hotel", "flight").Matching("country", "DE"),
+				spend.PerTransaction("casinos", money(0)).Matching("mcc", "7995"),
+				spend.PerTransaction("at home", money(0)).NotMatching("country", "DE", "AT"),
 			},
+			steps: []step{
+				charge(100).with("category", "hotel", "country", "DE"), charge(200).with("category", "flight", "country", "AT"),
+				charge(1).with("category", "flight", "country", "DE").no(time.Hour, "travel"),
+				charge(200).with("country", "DE"), shows(100, 0, 0, "travel"), shows(500, 0, 500, "all"),
+				charge(1).with("mcc", "7995", "country", "DE").no(store.Never, "casinos"),
+				charge(1).with("mcc", "5411", "country", "FR").no(store.Never, "at home"),
+				charge(1).with("mcc", "7995").no(store.Never, "casinos", "at home"),
+			},
+		},
+		{
+			name: "sums do not overflow", why: "a sum that wraps around would look like room; a cent is not rounded either",
+			rules: []spend.Rule{spend.Lifetime("ever", money(math.MaxInt64))},
+			steps: []step{
+				charge(0).paid(fine(cent / 2)).fails(spend.ErrAmount), charge(0).paid(fine(3 * cent)), record(math.MaxInt64 - 4),
+				check(func(s *fixture) {
+					answers := s.b.ChargeAll(ctx, []spend.Request{charge(1).in(s).money(), charge(1).in(s).money()})
+					if err := errors.Join(answers[0].Err, answers[1].Err); err != nil || answers[1].Decision.Approved {
+						s.Errorf("got %+v; want an approval and a decline", answers)
+					}
+				}),
+				charge(math.MaxInt64).no(store.Never, "ever"), record(1).fails(spend.ErrAmount), shows(math.MaxInt64, 0, 0),
+			},
+		},
+		{
+			name:  "more than a leaky bucket counts",
+			why:   "above 2^53 a bucket would round the sum, and the figures would differ from the entries",
+			rules: []spend.Rule{spend.Leaky("leaky", money(most), 30*days), spend.Lifetime("ever", money(math.MaxInt64))},
+			steps: []step{
+				authorize("first", 10), authorize("second", 1), capture("first", 4), shows(4, 7, most-11),
+				decrease("first", 1), shows(4, 6, most-10), void("first"), void("second"), shows(4, 0, most-4),
+				charge(3).as("small"), authorize("hold", 10),
+				record(most - 16).fails(spend.ErrAmount), record(most - 16).ago(time.Hour).fails(spend.ErrAmount),
+				record(most - 16).to("other").and(spend.Account{Budget: "more than a leaky bucket counts", Name: "card"}).
+					fails(spend.ErrAmount),
+				capture("hold", most-6).forced().fails(spend.ErrAmount), shows(7, 10, most-17),
+				shows(7, 10, math.MaxInt64-17, "ever"), record(most - 17), shows(most-10, 10, 0),
+				record(1).fails(spend.ErrAmount), capture("hold", 11).forced().fails(spend.ErrAmount),
+				check(func(s *fixture) {
+					// A sum of 2^53+1 rounds to 2^53, which would fit.
+					for _, n := range []int64{1, 2, most} {
+						d, err := charge(n).in(s).send(s.b)
+						if err != nil || d.Approved || len(d.Declines) != 1 || d.Declines[0].Rule != "leaky" {
+							s.Errorf("a charge of %d: %+v, %v; want a decline by the bucket, which is full", n, d, err)
+						}
+					}
+				}),
+				capture("hold", 10).forced(), record(1).fails(spend.ErrAmount), refund("small", 3), shows(most-3, 0, 3),
+				record(3), after(31 * days), shows(0, 0, most), record(most), record(most).fails(spend.ErrAmount), sound(16),
+			},
+		},
+		{
+			name: "a hold expires without a background job", why: "the next decision judges the expiry, once",
+			rules: []spend.Rule{month(1000), leaky(1024)},
+			steps: []step{
+				authorize("h", 1000).lasting(time.Hour), after(time.Hour - time.Microsecond),
+				charge(100).no(time.Microsecond, "month", "leaky"), after(time.Microsecond), shows(0, 0, 1000, "month"),
+				shows(0, 0, 1024, "leaky"), capture("h", 1).fails(spend.ErrHoldExpired), void("h").fails(spend.ErrHoldExpired),
+				increase("h", 1).fails(spend.ErrHoldExpired), charge(900), shows(900, 0, 100, "month"), sound(4),
+			},
+		},
+		{
+			name: "either all accounts are charged or none", rules: []spend.Rule{month(1000)},
+			why: "a spend of a team's card counts for the card and the team, whose budget has other rules",
+			steps: []step{
+				check(func(s *fixture) {
+					team := spend.Budget{Name: also.Budget, Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("team", money(500))}}
+					card := s.budget(spend.Budget{Name: s.c.name, Currency: "EUR", Rules: s.c.rules}, team)
+					teams, err := card.ForBudget(team.Name)
+					if err != nil {
+						s.Fatal(err)
+					}
+					s.processes[""], s.processes["team"] = card, teams
+				}),
+				by(""), charge(100).and(also), charge(401).and(also).no(store.Never, "team"), shows(100, 0, 900),
+				by("team"), shows(100, 0, 400), by(""), authorize("h", 400).and(also).lasting(time.Hour),
+				by("team"), shows(100, 400, 0), by(""), capture("h", 150), by("team"), shows(250, 250, 0),
+				// Each account ends its own share of the hold at its next decision.
+				by(""), after(2 * time.Hour), charge(1), shows(251, 0, 749), by("team"), shows(250, 0, 250), charge(250),
+				by(""), refund("h", 150), by("team"), shows(350, 0, 150),
+			},
+		},
+		{
+			name: "an ID belongs to one request", rules: []spend.Rule{month(1000)},
+			why: "other content under the same ID is a mistake of the caller and no retry",
+			steps: []step{
+				authorize("r", 100).with("merchant", "a"), authorize("r", 101).with("merchant", "a").fails(spend.ErrIDReused),
+				authorize("r", 100).with("merchant", "a").to("another card").fails(spend.ErrIDReused),
+				authorize("r", 100).with("merchant", "b").fails(spend.ErrIDReused),
+				authorize("r", 100).with("merchant", "a").lasting(time.Hour).fails(spend.ErrIDReused),
+				charge(100).as("r").with("merchant", "a").fails(spend.ErrIDReused),
+				capture("r", 1).as("r").fails(spend.ErrIDReused), authorize("r", 100).with("merchant", "a").again(),
+				upTo(1000).down(money(1)).as("u"), upTo(1000).down(money(2)).as("u").fails(spend.ErrIDReused),
+				freeze("lost").as("f"), freeze("lost").as("f").again(), freeze("stolen").as("f").fails(spend.ErrIDReused),
+				shows(900, 100, 0), sound(3),
+			},
+		},
+		{
+			name:  "a new rule counts earlier entries",
+			why:   "otherwise a new limit would ignore earlier spends; only a Leaky rule starts empty, as documented",
+			rules: []spend.Rule{single},
+			others: map[string][]spend.Rule{"after": {
+				spend.Rolling("week", money(1000), 7*days), spend.Rolling("day", money(1000), days),
+				spend.Lifetime("travel", money(1000)).Matching("category", "travel"), spend.Count("often", 10, 7*days),
+				spend.Calendar("month", money(1000), spend.Month, time.UTC), leaky(1024),
+				spend.Calendar("large", money(1000), spend.Year, time.UTC).MatchingAtLeast(money(400)),
+			}},
+			steps: []step{
+				authorize("h", 300).with("category", "travel"), after(2 * days), charge(500), by("after"),
+				shows(500, 300, 200, "week"), shows(500, 0, 500, "day"), shows(0, 300, 700, "travel"), shows(2, 0, 8, "often"),
+				shows(500, 300, 200, "month"), shows(500, 0, 500, "large"), shows(0, 0, 1024, "leaky"),
+				// The hold is older than the bucket, so its capture neither fills the bucket nor releases
+				// units there.
+				capture("h", 300), shows(0, 0, 1024, "leaky"), authorize("late", 24), shows(0, 24, 1000, "leaky"),
+				shows(800, 24, 176, "week"), sound(4),
+			},
+		},
+		{
+			name: "entries that a Leaky rule counts later", rules: []spend.Rule{single},
+			why:    "they fill the bucket at their own times and at the rate of then, also if the rate has changed since",
+			others: map[string][]spend.Rule{"usual": {leaky(1024)}, "doubled": {leaky(2048)}},
+			steps: []step{
+				by("usual"), charge(1000), raise("leaky", 4096, 50*time.Second), after(100 * time.Second), by(""), charge(50),
+				after(100 * time.Second), by("doubled"), shows(1000-200-50+50-100, 0, 2048-700), charge(1),
+				after(100 * time.Second), by("usual"), shows(501, 0, 523), sound(4),
+			},
+		},
+		{
+			name: "no credit is declined", why: "the money has come in; it is idempotent as all requests, and begins no spend",
+			rules: []spend.Rule{spend.Calendar("day", money(100), spend.Day, time.UTC).CountsCredits()},
+			steps: []step{
+				charge(100), freeze("lost"), credit(30).as("c"), shows(70, 0, 30), credit(30).as("c").again(), shows(70, 0, 30),
+				record(30).as("c").fails(spend.ErrIDReused), refund("c", 1).fails(spend.ErrUnknownSpend),
+				credit(0).fails(spend.ErrAmount), check(func(s *fixture) {
+					if x, err := s.b.Get(ctx, s.named("c")); err != nil || x.Spend != nil || !x.Decision.Approved {
+						s.Errorf("Get: %+v, %v; want an approval without a spend", x, err)
+					}
+				}), credit(200), shows(0, 0, 100), sound(4),
+			},
+		},
+		{
+			name: "a rule counts no credit from before it counted credits", rules: []spend.Rule{single},
+			why: "nobody knows what it had used then; and a credit that is counted stays counted",
+			others: map[string][]spend.Rule{
+				"before": {spend.Rolling("a", money(1000), 30*days).CountsCredits(), spend.Rolling("b", money(1000), 30*days)},
+				"after": {
+					spend.Rolling("a", money(1000), 30*days), spend.Rolling("b", money(1000), 30*days).CountsCredits(),
+					spend.Rolling("c", money(1000), 30*days).CountsCredits(),
+				},
+				"wider": {spend.Rolling("a", money(1000), 31*days).CountsCredits()},
+			},
+			steps: []step{
+				by("before"), charge(500), credit(100), by("after"), shows(400, 0, 600, "a"), shows(500, 0, 500, "b"),
+				shows(500, 0, 500, "c"), credit(10), shows(400, 0, 600, "a"), shows(490, 0, 510, "b"), shows(490, 0, 510, "c"),
+				by("wider"), shows(500, 0, 500), sound(3),
+			},
+		},
+		{
+			name: "a rule that returns counts no earlier credit", rules: []spend.Rule{single},
+			why:    "the account has forgotten the rule, and the entries do not tell for which units a credit has paid",
+			others: map[string][]spend.Rule{"with": {spend.Lifetime("all", money(1000)).CountsCredits()}},
+			steps: []step{
+				by("with"), charge(500), credit(200), after(spend.DefaultKeepIDs), by(""), charge(1), by("with"),
+				shows(301, 0, 699), after(time.Microsecond), by(""), charge(2), by("with"), shows(503, 0, 497), credit(3),
+				shows(500, 0, 500), sound(5),
+			},
+		},
+	}
+}
+
+// fine returns millionths of a cent.
+func fine(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR:8"} }
+
+const cent = 1_000_000
+
+// scaleCases are about budgets that count in units finer than the minor unit of their currency.
+func scaleCases() []testCase {
+	rules := []spend.Rule{
+		spend.Rolling("day", money(10_00), days), spend.Leaky("smooth", money(20_00), days),
+		spend.PerTransaction("single", fine(500*cent)), spend.Count("often", 9, days),
+	}
+	amount := func(c call, want spend.Money) check {
+		return func(s *fixture) {
+			s.Helper()
+			if d := c.decide(s); d.Amount != want {
+				s.Errorf("%s of %v moved %v; want %v", c.method, c.amount, d.Amount, want)
+			}
+		}
+	}
+	return []testCase{
+		{
+			name: "units finer than cents", currency: "EUR:8", rules: rules,
+			why: "prices of tokens are fractions of a cent, which add up exactly",
+			steps: []step{
+				charge(0).paid(fine(315)), amount(charge(2_50).as("c"), fine(250*cent)),
+				amount(charge(0).as("c").paid(spend.Money{Minor: 25_000, Currency: "EUR:4"}).again(), fine(250*cent)),
+				charge(0).as("c").paid(spend.Money{Minor: 25_001, Currency: "EUR:4"}).fails(spend.ErrIDReused),
+				shows(315+250*cent, 0, 750*cent-315, "day"), shows(315+250*cent, 0, 1750*cent-315, "smooth"),
+				authorize("h", 0).paid(fine(100*cent + 1)), increase("h", 1),
+				capture("h", 0).paid(fine(101*cent + 2)).fails(spend.ErrNotHeld),
+				decrease("h", 0).paid(fine(cent + 1)), capture("h", 40).last(), refund("h", 0).paid(fine(40*cent - 7)),
+				shows(322+250*cent, 0, 750*cent-322, "day"),
+				amount(upTo(100_00).down(spend.Money{Minor: 1, Currency: "EUR:3"}), fine(500*cent)),
+				charge(0).paid(fine(250*cent-321)).no(days, "day"), charge(0).paid(fine(250*cent - 322)), shows(1000*cent, 0, 0, "day"),
+				check(func(s *fixture) {
+					for _, e := range s.history(s.b, nil) {
+						if e.Used.Currency != "EUR:8" || e.Amount.Currency != "EUR:8" {
+							s.Errorf("entry %+v; want amounts with the scale of the budget", e)
+						}
+					}
+					status, err := s.b.Get(ctx, s.named("h"))
+					if err != nil || status.Spend.Captured != fine(40*cent) || status.Spend.Refunded != fine(40*cent-7) {
+						s.Errorf("the hold is %+v, %v", status.Spend, err)
+					}
+				}), sound(12),
+			},
+		},
+		{
+			name: "nothing is rounded", why: "an amount that the budget cannot count exactly is refused, and named",
+			currency: "EUR:8", rules: rules,
+			steps: []step{authorize("h", 100), check(func(s *fixture) {
+				for name, m := range map[string]spend.Money{
+					"finer than":            {Minor: 11, Currency: "EUR:9"},
+					"the largest amount is": money(math.MaxInt64 / 100),
+				} {
+					for _, method := range slices.Concat(payments, corrections) {
+						r := request{
+							method: method, id: s.named(""), of: s.named("h"), account: "card", amount: m, least: fine(1), force: true,
+						}
+						if d, err := r.send(s.b); !errors.Is(err, spend.ErrAmount) || !strings.Contains(err.Error(), name) {
+							s.Errorf("%s of %#v: %+v, %v; want ErrAmount that says %q", method, m, d, err, name)
+						}
+					}
+				}
+			}), shows(0, 100*cent, 900*cent)},
+		},
+		{
+			name: "the unit of a budget cannot change", rules: []spend.Rule{month(1000)},
+			why: "the stored figures would become a million times as large, or as small",
+			steps: []step{authorize("h", 100), check(func(s *fixture) {
+				for _, currency := range []string{"EUR:8", "USD"} {
+					unit := spend.Money{Minor: 1, Currency: currency}
+					s.b = s.budget(spend.Budget{
+						Name: s.c.name, Currency: currency, Rules: []spend.Rule{spend.Rolling("day", unit, days)},
+					})
+					charge(0).paid(unit).fails(spend.ErrCurrency).do(s)
+					void("h").fails(spend.ErrCurrency).do(s)
+					if list, err := s.b.Remaining(ctx, "card"); !errors.Is(err, spend.ErrCurrency) {
+						s.Errorf("Remaining in %s: %+v, %v; want ErrCurrency", currency, list, err)
+					}
+					charge(0).paid(unit).to("new in " + currency).do(s)
+				}
+			}), by(""), shows(0, 100, 900)},
 		},
 	}
 }

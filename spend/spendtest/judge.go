@@ -12,7 +12,7 @@ import (
 // judge checks a decision about n more units of a spend, which then amounts to
 // total, and about so many more spends.
 func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64) error {
-	now := s.clock.us.Load()
+	now := s.now()
 	if d.Replayed || d.At.UnixMicro() != now {
 		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
 	}
@@ -62,35 +62,26 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 		return fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v or more",
 			d.Approved, len(d.Declines), d.RetryAfter, refused, wait)
 	}
-	return s.retry(d.RetryAfter, wait, func(t int64) bool {
-		for _, account := range sp.accounts {
-			for _, r := range s.rules {
-				if !s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags) {
-					return false
-				}
-			}
-		}
-		return true
-	}, sp.accounts)
+	return s.retry(d.RetryAfter, wait, sp.accounts, func(t int64) bool {
+		return s.model.fitsAll(s.rules, sp, t, n, total, spends)
+	})
 }
 
 // retry checks the RetryAfter of a decline. The largest of its rules is least. It is longer where a
 // raised limit ends before the other rules have room.
-func (s *sequence) retry(after, least time.Duration, fits func(t int64) bool, accounts []string) error {
-	now := s.clock.us.Load()
+func (s *sequence) retry(after, least time.Duration, accounts []string, fits func(t int64) bool) error {
+	now := s.now()
 	at := now + after.Microseconds()
-	switch {
-	case after == least && (after == store.Never || fits(at)):
-		return nil
-	case after == store.Never && fits(now+year):
-		return fmt.Errorf("RetryAfter is Never; the amount fits within a year")
-	case after == store.Never:
+	if after == store.Never {
+		if after != least && fits(now+year) {
+			return fmt.Errorf("RetryAfter is Never; the amount fits within a year")
+		}
 		return nil
 	}
 	for _, account := range accounts {
 		for _, r := range s.rules {
-			if !s.model.first(r, account, now, at, fits) {
-				return fmt.Errorf("RetryAfter is %v, and %v for its rules; that is not the first time at which the amount fits", after, least)
+			if (after != least || !fits(at)) && !s.model.first(r, account, now, at, fits) {
+				return fmt.Errorf("RetryAfter is %v, and %v for its rules; the amount fits at another time first", after, least)
 			}
 		}
 	}

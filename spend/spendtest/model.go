@@ -337,6 +337,15 @@ func (m *model) fits(r modelRule, account string, t, n, first, total, spends int
 	return used+held+n <= limit
 }
 
+// fitsAll reports whether all rules agree in all accounts of a spend.
+func (m *model) fitsAll(rules []modelRule, s *modelSpend, t, n, total, spends int64) bool {
+	return !slices.ContainsFunc(s.accounts, func(account string) bool {
+		return slices.ContainsFunc(rules, func(r modelRule) bool {
+			return !m.fits(r, account, t, n, s.first, total, spends, s.tags)
+		})
+	})
+}
+
 // charge adds a spend, a hold or a record, which counts at a date.
 func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n, t, date int64) {
 	s.gross, s.counts, s.countAt = n, true, date

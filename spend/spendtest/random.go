@@ -1,12 +1,12 @@
 package spendtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,9 +102,8 @@ func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequen
 				var group []*sequence
 				for i := range int64(together) {
 					group = append(group, &sequence{
-						t: t, h: h, l: l, clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))),
-						name: fmt.Sprintf("m%d-%d", seed, n-i), model: newModel(),
-						prunes: prunes(n - i),
+						player: player{clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))), name: fmt.Sprintf("m%d-%d", seed, n-i)},
+						t:      t, h: h, l: l, model: newModel(), prunes: prunes(n - i),
 					})
 				}
 				run(t, group, done)
@@ -163,15 +162,52 @@ func (c *testClock) now() time.Time {
 	return time.UnixMicro(c.us.Load())
 }
 
-// sequence is one random sequence. Its budget has a name of its own, so that no
-// two sequences share an account.
+// player makes random requests, and tells of them. Its budgets have names of their own, so that no two
+// players share an account.
+type player struct {
+	clock *testClock
+	r     *rand.Rand
+	name  string
+	ids   int
+	told  []string
+}
+
+func (p *player) tell(format string, args ...any) {
+	at := time.UnixMicro(p.now()).UTC().Format("2006-01-02 15:04:05.999999 ")
+	p.told = append(p.told, "  "+at+fmt.Sprintf(format, args...)+"\n")
+}
+
+func (p *player) now() int64 { return p.clock.us.Load() }
+
+func (p *player) id() string {
+	p.ids++
+	return fmt.Sprintf("%s-%d", p.name, p.ids)
+}
+
+// payment returns a request for n units, with tags or without.
+func (p *player) payment(method, account string, n int64) request {
+	r := request{method: method, id: p.id(), account: account, amount: money(n)}
+	if p.r.IntN(2) == 0 {
+		r.tags = map[string]string{"category": []string{"travel", "food"}[p.r.IntN(2)]}
+	}
+	return r
+}
+
+// budget returns a budget with the rules of the model.
+func budget(name string, rules []modelRule) spend.Budget {
+	b := spend.Budget{Name: name, Currency: "EUR"}
+	for _, r := range rules {
+		b.Rules = append(b.Rules, r.rule())
+	}
+	return b
+}
+
+// sequence is one random sequence.
 type sequence struct {
+	player
 	t        testing.TB
 	h        Harness
 	l        ledger.Ledger
-	clock    *testClock
-	r        *rand.Rand
-	name     string
 	model    *model
 	all      []modelRule
 	rules    []modelRule // in use: those of all that the last change has left
@@ -179,17 +215,14 @@ type sequence struct {
 	accounts []string
 	prunes   bool
 	keep     int64 // the lifetime of IDs in a sequence that prunes; 0 in any other
-	ids      int
 	sent     []sent
-	told     []string
 	err      error // the first mismatch
 }
 
 // sent is a request with its first answer.
 type sent struct {
-	id    string
-	again func(*spend.Budgets) (spend.Decision, error)
-	first spend.Decision
+	request request
+	first   spend.Decision
 }
 
 func (s *sequence) begin() error {
@@ -204,7 +237,7 @@ func (s *sequence) begin() error {
 
 func (s *sequence) end() error {
 	for _, a := range s.accounts {
-		if err := s.budgets.Verify(context.Background(), a); err != nil {
+		if err := s.budgets.Verify(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -218,14 +251,7 @@ func (s *sequence) story() (text string) {
 	for _, r := range s.all {
 		text += fmt.Sprintf("  rule %+v\n", r)
 	}
-	for _, line := range s.told {
-		text += "  " + line + "\n"
-	}
-	return text
-}
-
-func (s *sequence) tell(format string, args ...any) {
-	s.told = append(s.told, fmt.Sprintf("%d ", s.clock.us.Load()/tick)+fmt.Sprintf(format, args...))
+	return text + strings.Join(s.told, "")
 }
 
 func (s *sequence) someRules() (rules []modelRule) {
@@ -257,11 +283,7 @@ func leakyWidth(r *rand.Rand) int64 { return int64(time.Second/time.Microsecond)
 
 // use makes budgets with the rules in use.
 func (s *sequence) use() (err error) {
-	b := spend.Budget{Name: s.name, Currency: "EUR"}
-	for _, r := range s.rules {
-		b.Rules = append(b.Rules, r.rule())
-	}
-	s.budgets, err = spend.New(s.l, b, s.options())
+	s.budgets, err = spend.New(s.l, budget(s.name, s.rules), s.options())
 	return err
 }
 
@@ -316,10 +338,10 @@ func (s *sequence) compare() error {
 }
 
 func (s *sequence) compareAll() error {
-	now := s.clock.us.Load()
+	now := s.now()
 	defer s.model.asked(s.rules, s.accounts, now)()
 	for _, account := range s.accounts {
-		shown, err := s.budgets.Remaining(context.Background(), account)
+		shown, err := s.budgets.Remaining(ctx, account)
 		if err != nil {
 			return fmt.Errorf("remaining: %w", err)
 		}
@@ -330,7 +352,7 @@ func (s *sequence) compareAll() error {
 		for i, u := range shown {
 			r := want[i]
 			if u.Rule != r.name || u.Value != r.one || (u.Tag != "") != r.each {
-				return fmt.Errorf("account %s: figure %d is of rule %s and value %q; want %s and %q", account, i, u.Rule, u.Value, r.name, r.one)
+				return fmt.Errorf("account %s: figure %d is %+v; want rule %s and value %q", account, i, u, r.name, r.one)
 			}
 			used, held, _ := s.model.usage(r, account, now)
 			room := s.model.room(r, account, now)
@@ -352,22 +374,23 @@ func (s *sequence) compareAll() error {
 
 // send sends a request and keeps it for retries. Now and then it first sends the
 // request into a transaction that is lost.
-func (s *sequence) send(id string, call func(*spend.Budgets) (spend.Decision, error)) (spend.Decision, error) {
+func (s *sequence) send(r request) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
-		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = call(s.budgets.With(l)) })
+		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = r.send(s.budgets.With(l)) })
 		s.tell("lost")
 	}
-	d, err := call(s.budgets)
+	d, err := r.send(s.budgets)
+	s.tell("%+v: %t %v", r, d.Approved, err)
 	if err == nil {
-		s.sent = append(s.sent, sent{id, call, d})
+		s.sent = append(s.sent, sent{r, d})
 		var accounts []string
 		for _, u := range d.Remaining { // a rule for each category is left out; it is not leaky
 			accounts = append(accounts, u.Account.Name)
 		}
 		slices.Sort(accounts)
-		s.model.decided(s.rules, slices.Compact(accounts), s.clock.us.Load())
+		s.model.decided(s.rules, slices.Compact(accounts), s.now())
 		for _, account := range accounts {
-			s.model.last[account] = s.clock.us.Load()
+			s.model.last[account] = s.now()
 		}
 	}
 	return d, err
@@ -379,7 +402,7 @@ func (s *sequence) again() error {
 		return nil
 	}
 	x := s.sent[s.r.IntN(len(s.sent))]
-	d, err := x.again(s.budgets)
+	d, err := x.request.send(s.budgets)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)
 	}

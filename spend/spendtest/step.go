@@ -1,116 +1,154 @@
 package spendtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/brimgo/brim/spend"
 )
 
+// actions are the random requests, and how many of a hundred steps make them.
+var actions = []struct {
+	share int
+	do    func(*sequence) error
+}{
+	{15, func(s *sequence) error { return s.charge("charge") }},
+	{19, func(s *sequence) error { return s.charge("authorize") }},
+	{5, func(s *sequence) error { return s.charge("record") }},
+	{3, (*sequence).together},
+	{5, (*sequence).upTo},
+	{6, func(s *sequence) error { return s.hold((*sequence).increase) }},
+	{4, func(s *sequence) error { return s.hold((*sequence).decrease) }},
+	{3, func(s *sequence) error { return s.hold((*sequence).extend) }},
+	{11, func(s *sequence) error { return s.hold((*sequence).capture) }},
+	{5, func(s *sequence) error { return s.hold((*sequence).void) }},
+	{5, (*sequence).refund},
+	{5, (*sequence).credit},
+	{2, (*sequence).freeze},
+	{4, (*sequence).setLimit},
+	{4, (*sequence).again},
+	{4, (*sequence).change},
+}
+
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
 	if s.keep > 0 && s.r.IntN(6) == 0 {
 		return s.prune()
 	}
-	switch n := s.r.IntN(100); {
-	case n < 15:
-		return s.charge("spend")
-	case n < 18:
-		return s.together()
-	case n < 37:
-		return s.charge("authorize")
-	case n < 42:
-		return s.charge("record")
-	case n < 47:
-		return s.upTo()
-	case n < 53:
-		return s.increase()
-	case n < 57:
-		return s.decrease()
-	case n < 60:
-		return s.extend()
-	case n < 71:
-		return s.capture()
-	case n < 76:
-		return s.void()
-	case n < 81:
-		return s.refund()
-	case n < 86:
-		return s.credit()
-	case n < 88:
-		return s.freeze()
-	case n < 92:
-		return s.setLimit()
-	case n < 96:
-		return s.again()
+	n := s.r.IntN(100)
+	for _, a := range actions {
+		if n -= a.share; n < 0 {
+			return a.do(s)
+		}
 	}
-	return s.change()
+	panic("the shares are less than a hundred")
 }
 
-func (s *sequence) id() string {
-	s.ids++
-	return fmt.Sprintf("%s-%d", s.name, s.ids)
+// try sends a request. It must fail with want if there is such an error; else its decision must be
+// as then wants it.
+func (s *sequence) try(r request, want error, then func(d spend.Decision) error) error {
+	if r.id == "" {
+		r.id = s.id()
+	}
+	r.amount = s.scaled(r.amount)
+	d, err := s.send(r)
+	if bad := refuses(err, want); bad != nil || want != nil {
+		return bad
+	}
+	return then(d)
 }
 
-// tags returns tags of a request, or none.
-func (s *sequence) tags() map[string]string {
-	if s.r.IntN(2) == 0 {
-		return nil
-	}
-	return map[string]string{"category": []string{"travel", "food"}[s.r.IntN(2)]}
+// ttl returns a time in which holds expire, or limits end.
+func (s *sequence) ttl() time.Duration {
+	return time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
 }
 
-// other returns the other account.
-func (s *sequence) other(account string) string {
-	if account == s.accounts[0] {
-		return s.accounts[1]
-	}
-	return s.accounts[0]
+// pays returns a request for n units of an account, and its spend in the model.
+func (s *sequence) pays(method string, n int64) (request, *modelSpend) {
+	r := s.payment(method, s.account(), n)
+	return r, &modelSpend{accounts: []string{r.account}, tags: r.tags, first: n}
 }
+
+// shared sometimes adds the other account to a payment.
+func (s *sequence) shared(r *request, sp *modelSpend) {
+	if s.r.IntN(4) > 0 {
+		return
+	}
+	other := s.accounts[0]
+	if other == r.account {
+		other = s.accounts[1]
+	}
+	r.also = []spend.Account{{Budget: s.name, Name: other}}
+	sp.accounts = append(sp.accounts, other)
+}
+
+// held gives a payment a time to live as a hold.
+func (s *sequence) held(r *request, sp *modelSpend) {
+	r.ttl = s.ttl()
+	sp.expires = s.now() + r.ttl.Microseconds()
+}
+
+// account returns one of the accounts.
+func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts))] }
 
 func (s *sequence) amount() int64 {
 	if s.r.IntN(3) == 0 { // an exact fit for one of the rules
 		r, account := s.rules[s.r.IntN(len(s.rules))], s.accounts[0]
-		if room := s.model.room(r, account, s.clock.us.Load()); room > 0 && r.kind != "count" {
+		if room := s.model.room(r, account, s.now()); room > 0 && r.kind != "count" {
 			return room
 		}
 	}
 	return 1 + s.r.Int64N(40)
 }
 
-func (s *sequence) charge(how string) error {
-	r := spend.Request{ID: s.id(), Account: s.accounts[s.r.IntN(2)], Amount: money(s.amount())}
-	r.Tags = s.tags()
-	sp := &modelSpend{accounts: []string{r.Account}, tags: r.Tags, first: r.Amount.Minor}
-	if s.r.IntN(4) == 0 {
-		other := s.other(r.Account)
-		r.Also = []spend.Account{{Budget: s.name, Name: other}}
-		sp.accounts = append(sp.accounts, other)
+// part returns an amount, in some cases one within n.
+func (s *sequence) part(n int64) int64 {
+	if n > 0 && s.r.IntN(2) == 0 {
+		return 1 + s.r.Int64N(n)
 	}
-	now := s.clock.us.Load()
+	return 1 + s.r.Int64N(40)
+}
+
+// scaled returns the amount, or the same with another scale.
+func (s *sequence) scaled(m spend.Money) spend.Money {
+	if s.r.IntN(3) > 0 || m.Minor == most || m.Currency == "" { // too large for a finer unit, or no amount
+		return m
+	}
+	same, err := m.In([]string{"EUR:3", "EUR:9"}[s.r.IntN(2)])
+	if err != nil {
+		s.t.Error(err)
+		return m
+	}
+	return same
+}
+
+func (s *sequence) charge(method string) error {
+	r, sp := s.pays(method, s.amount())
+	s.shared(&r, sp)
+	now := s.now()
 	at := now
-	switch how {
+	switch method {
 	case "authorize":
-		r.TTL = time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
-		sp.expires = now + r.TTL.Microseconds()
+		s.held(&r, sp)
 	case "record":
 		if s.r.IntN(2) == 0 {
 			at -= tick * s.r.Int64N(64*100)
-			r.Dated = time.UnixMicro(at)
+			r.dated = time.UnixMicro(at)
 		}
 		if trial := *sp; s.r.IntN(8) == 0 {
 			if trial.first = most; s.model.overfills(s.rules, &trial, most, now) {
-				*sp, r.Amount = trial, money(most)
+				*sp, r.amount = trial, money(most)
 			}
 		}
 	}
-	n := r.Amount.Minor
-	r.Amount = s.scaled(r.Amount)
+	n := r.amount.Minor
 	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
-		asked, err := s.budgets.AbleToAccept(context.Background(), r)
+		able := r
+		able.method, able.amount = "able", s.scaled(r.amount)
+		asked, err := able.send(s.budgets)
 		if err != nil {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
@@ -120,44 +158,106 @@ func (s *sequence) charge(how string) error {
 		}
 		written()
 	}
-	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) {
-		switch how {
-		case "spend":
-			return b.Charge(context.Background(), r)
-		case "record":
-			return b.Record(context.Background(), r)
-		}
-		return b.Authorize(context.Background(), r)
-	})
-	s.tell("%s %s %v %v of %d: %t %v", how, r.ID, sp.accounts, r.Tags, n, d.Approved, err)
 	var want error
-	switch {
-	case !r.Dated.IsZero() && s.model.mayBeGone(sp.accounts, at) && errors.Is(err, spend.ErrRequest):
-		return nil
-	case how == "record" && s.model.overfills(s.rules, sp, n, now):
+	if method == "record" && s.model.overfills(s.rules, sp, n, now) {
 		want = spend.ErrAmount
 	}
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	switch {
-	case how == "record" && !d.Approved:
-		return fmt.Errorf("a record was declined")
-	case how != "record":
-		if err := s.judge(d, sp, n, n, 1); err != nil {
-			return err
+	err := s.try(r, want, func(d spend.Decision) error {
+		if method != "record" {
+			if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
+				return err
+			}
 		}
+		s.model.charge(s.rules, r.id, sp, method == "authorize", n, now, at)
+		return approved(d)
+	})
+	if !r.dated.IsZero() && s.model.mayBeGone(sp.accounts, at) && errors.Is(err, spend.ErrRequest) {
+		return nil
 	}
-	if d.Approved {
-		s.model.charge(s.rules, r.ID, sp, how == "authorize", n, now, at)
+	return err
+}
+
+// approved wants an approval of a request that no rule refuses.
+func approved(d spend.Decision) error {
+	if !d.Approved {
+		return fmt.Errorf("a request was declined that no rule refuses: %+v", d)
 	}
 	return nil
 }
 
-// open returns an earlier spend, mostly one with an open hold.
-func (s *sequence) open() (string, *modelSpend) {
-	now := s.clock.us.Load()
-	return s.mostly(func(sp *modelSpend) bool { return sp.alive(now) })
+// together sends a few charges together, some of them on one account.
+func (s *sequence) together() error {
+	now := s.now()
+	var requests []request
+	var all []spend.Request
+	var spends []*modelSpend
+	for range 1 + s.r.IntN(4) {
+		r, sp := s.pays("charge", s.amount())
+		r.amount = s.scaled(r.amount)
+		requests, all, spends = append(requests, r), append(all, r.money()), append(spends, sp)
+	}
+	for i, a := range s.budgets.ChargeAll(ctx, all) {
+		r, sp := requests[i], spends[i]
+		s.tell("together %+v: %t %v", r, a.Decision.Approved, a.Err)
+		if a.Err != nil {
+			return a.Err
+		}
+		s.model.decided(s.rules, sp.accounts, now)
+		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1); err != nil {
+			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
+		}
+		s.sent = append(s.sent, sent{r, a.Decision})
+		if a.Decision.Approved {
+			s.model.charge(s.rules, r.id, sp, false, sp.first, now, now)
+		}
+	}
+	return nil
+}
+
+// upTo asks for the largest amount that fits.
+func (s *sequence) upTo() error {
+	r, sp := s.pays("upTo", s.amount()+s.r.Int64N(60))
+	n, now := r.amount.Minor, s.now()
+	least := 1 + s.r.Int64N(min(30, n))
+	r.least = money(least)
+	if r.hold = s.r.IntN(2) == 0; r.hold {
+		s.held(&r, sp)
+	}
+	return s.try(r, nil, func(d spend.Decision) error {
+		for sp.first = n; n > least && !s.model.fitsAll(s.rules, sp, now, n, n, 1); sp.first = n {
+			n--
+		}
+		if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
+			return err
+		}
+		if d.Amount != money(n) {
+			return fmt.Errorf("UpTo approved %v; want %v", d.Amount, money(n))
+		}
+		s.model.charge(s.rules, r.id, sp, r.hold, n, now, now)
+		return nil
+	})
+}
+
+// credit notes money that comes in.
+func (s *sequence) credit() error {
+	n := 1 + s.r.Int64N(60)
+	r, sp := s.pays("credit", n)
+	s.shared(&r, sp)
+	return s.try(r, nil, func(d spend.Decision) error {
+		if !d.Approved || d.Amount != money(n) {
+			return fmt.Errorf("a credit was declined, or moved another amount: %+v", d)
+		}
+		s.model.credit(s.rules, sp.accounts, r.tags, n, s.now())
+		for e, err := range s.budgets.History(ctx, r.account, &spend.HistoryOptions{Limit: 1}) {
+			if err != nil {
+				return fmt.Errorf("history: %w", err)
+			}
+			if want := s.model.counted(r.account); !maps.Equal(e.Credited, want) {
+				return fmt.Errorf("the rules have counted %v of the credit; want %v", e.Credited, want)
+			}
+		}
+		return nil
+	})
 }
 
 // mostly returns an earlier spend: one that is wanted, in three of four draws and if there is one.
@@ -176,127 +276,109 @@ func (s *sequence) mostly(wanted func(*modelSpend) bool) (string, *modelSpend) {
 	return id, s.model.spends[id]
 }
 
-// usable returns the error that a call on the hold must return.
-func (s *sequence) usable(sp *modelSpend) error {
-	switch {
-	case sp.gone:
-		return spend.ErrUnknownSpend
-	case sp.ended || sp.expires == 0:
-		return spend.ErrHoldEnded
-	case !sp.alive(s.clock.us.Load()):
-		return spend.ErrHoldExpired
-	}
-	return nil
-}
-
-func (s *sequence) increase() error {
-	id, sp := s.open()
+// hold makes a request about an earlier spend, mostly one with an open hold. The hold has held so much,
+// and want is the error that it causes.
+func (s *sequence) hold(f func(s *sequence, of string, sp *modelSpend, held int64, want error) error) error {
+	now := s.now()
+	of, sp := s.mostly(func(sp *modelSpend) bool { return sp.alive(now) })
 	if sp == nil {
 		return nil
 	}
-	r := spend.IncreaseRequest{ID: s.id(), HoldID: id, Amount: money(s.amount())}
-	n, now := r.Amount.Minor, s.clock.us.Load()
-	r.Amount = s.scaled(r.Amount)
-	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Increase(context.Background(), r) })
-	s.tell("increase %s of %s by %d: %t %v", r.ID, id, n, d.Approved, err)
-	want := s.usable(sp)
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	if err := s.judge(d, sp, n, sp.gross+n, 0); err != nil {
-		return err
-	}
-	if d.Approved {
-		sp.gross += n
-		sp.parts = append(sp.parts, modelPart{at: now, held: n})
-	}
-	return nil
-}
-
-func (s *sequence) capture() error {
-	id, sp := s.open()
-	if sp == nil {
-		return nil
-	}
-	now := s.clock.us.Load()
-	r := spend.CaptureRequest{
-		ID: s.id(), HoldID: id, Amount: money(1 + s.r.Int64N(40)),
-		Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0,
-	}
-	if held := sp.held(now); held > 0 && s.r.IntN(2) == 0 {
-		r.Amount = money(1 + s.r.Int64N(held))
-	}
-	switch {
-	case r.Final && s.r.IntN(8) == 0:
-		r.Amount = money(0)
-	case r.Force && s.r.IntN(8) == 0 && s.model.overfills(s.rules, sp, most-sp.held(now), now):
-		r.Amount = money(most)
-	}
-	n := r.Amount.Minor
-	r.Amount = s.scaled(r.Amount)
-	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Capture(context.Background(), r) })
-	s.tell("capture %s of %s, %d, final %t, force %t: %v", r.ID, id, n, r.Final, r.Force, err)
-	want := s.usable(sp)
-	if want == nil && n > sp.held(now) {
-		want = spend.ErrNotHeld
-	}
-	if r.Force && n > 0 && !sp.gone {
-		want = nil
-		if s.model.overfills(s.rules, sp, n-sp.held(now), now) {
-			want = spend.ErrAmount
-		}
-	}
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	if !d.Approved {
-		return fmt.Errorf("a capture was declined")
-	}
-	s.model.capture(s.rules, sp, n, now, r.Final)
-	return nil
-}
-
-func (s *sequence) void() error {
-	id, sp := s.open()
-	if sp == nil {
-		return nil
-	}
-	r := spend.VoidRequest{ID: s.id(), HoldID: id}
-	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Void(context.Background(), r) })
-	s.tell("void %s of %s: %v", r.ID, id, err)
-	want := s.usable(sp)
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	s.model.end(sp)
-	return nil
-}
-
-func (s *sequence) refund() error {
-	id, sp := s.mostly((*modelSpend).captured)
-	if sp == nil {
-		return nil
-	}
-	n, left := 1+s.r.Int64N(40), sp.refundable()
-	switch how := s.r.IntN(4); {
-	case how == 0:
-		n = left + 1 // one unit too many
-	case how > 1 && left > 0:
-		n = 1 + s.r.Int64N(left)
-	}
-	r := spend.RefundRequest{ID: s.id(), SpendID: id, Amount: s.scaled(money(n))}
-	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Refund(context.Background(), r) })
-	s.tell("refund %s of %s, %d: %v", r.ID, id, n, err)
 	var want error
 	switch {
 	case sp.gone:
 		want = spend.ErrUnknownSpend
-	case n > sp.refundable():
+	case sp.ended || sp.expires == 0:
+		want = spend.ErrHoldEnded
+	case !sp.alive(now):
+		want = spend.ErrHoldExpired
+	}
+	return f(s, of, sp, sp.held(now), want)
+}
+
+func (s *sequence) increase(of string, sp *modelSpend, _ int64, want error) error {
+	n, now := s.amount(), s.now()
+	return s.try(request{method: "increase", of: of, amount: money(n)}, want, func(d spend.Decision) error {
+		if err := s.judge(d, sp, n, sp.gross+n, 0); err != nil || !d.Approved {
+			return err
+		}
+		sp.gross += n
+		sp.parts = append(sp.parts, modelPart{at: now, held: n})
+		return nil
+	})
+}
+
+func (s *sequence) decrease(of string, sp *modelSpend, held int64, want error) error {
+	n := s.part(held)
+	if want == nil && n > held {
+		want = spend.ErrNotHeld
+	}
+	return s.try(request{method: "decrease", of: of, amount: money(n)}, want, func(d spend.Decision) error {
+		s.model.decrease(sp, n, s.now())
+		return approved(d)
+	})
+}
+
+func (s *sequence) extend(of string, sp *modelSpend, _ int64, want error) error {
+	ttl := s.ttl()
+	return s.try(request{method: "extend", of: of, ttl: ttl}, want, func(d spend.Decision) error {
+		sp.expires = max(sp.expires, s.now()+ttl.Microseconds())
+		return approved(d)
+	})
+}
+
+func (s *sequence) void(of string, sp *modelSpend, _ int64, want error) error {
+	return s.try(request{method: "void", of: of}, want, func(d spend.Decision) error {
+		s.model.end(sp)
+		return approved(d)
+	})
+}
+
+func (s *sequence) capture(of string, sp *modelSpend, held int64, want error) error {
+	now := s.now()
+	n := s.part(held)
+	r := request{method: "capture", of: of, final: s.r.IntN(2) == 0, force: s.r.IntN(3) == 0}
+	switch {
+	case r.final && s.r.IntN(8) == 0:
+		n = 0
+	case r.force && s.r.IntN(8) == 0 && s.model.overfills(s.rules, sp, most-held, now):
+		n = most
+	}
+	if want == nil && n > held {
+		want = spend.ErrNotHeld
+	}
+	if r.force && n > 0 && !sp.gone {
+		want = nil
+		if s.model.overfills(s.rules, sp, n-held, now) {
+			want = spend.ErrAmount
+		}
+	}
+	r.amount = money(n)
+	return s.try(r, want, func(d spend.Decision) error {
+		s.model.capture(s.rules, sp, n, now, r.final)
+		return approved(d)
+	})
+}
+
+func (s *sequence) refund() error {
+	of, sp := s.mostly((*modelSpend).captured)
+	if sp == nil {
+		return nil
+	}
+	left := sp.refundable()
+	n := s.part(left)
+	if s.r.IntN(4) == 0 {
+		n = left + 1 // one unit too many
+	}
+	var want error
+	switch {
+	case sp.gone:
+		want = spend.ErrUnknownSpend
+	case n > left:
 		want = spend.ErrNotCaptured
 	}
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	s.model.refund(s.rules, sp, n, s.clock.us.Load())
-	return nil
+	return s.try(request{method: "refund", of: of, amount: money(n)}, want, func(d spend.Decision) error {
+		s.model.refund(s.rules, sp, n, s.now())
+		return approved(d)
+	})
 }

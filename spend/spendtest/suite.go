@@ -1,11 +1,11 @@
 package spendtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,21 +14,29 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+const days = 24 * time.Hour
+
+var ctx = context.Background()
+
+// testCase is a script for a ledger of its own. why is the reason of the rule; a failure prints it.
+type testCase struct {
+	name, why string
+	currency  string // of the budget; "" is EUR
+	rules     []spend.Rule
+	others    map[string][]spend.Rule // of other processes, which share the accounts
+	steps     []step
+}
+
 // fixture is the ledger and the clock of one case.
 type fixture struct {
 	*testing.T
-	h     Harness
-	clock *testClock
-	l     ledger.Ledger
-	ids   int
-}
-
-// testCase is a case of the suite. why is the reason of the rule; a failure
-// prints it.
-type testCase struct {
-	name, why string
-	rules     []spend.Rule
-	run       func(s *fixture, b *spend.Budgets)
+	h         Harness
+	c         *testCase
+	clock     *testClock
+	l         ledger.Ledger
+	b         *spend.Budgets // of the process that decides
+	processes map[string]*spend.Budgets
+	ids       int
 }
 
 // Run runs every case of the suite on a ledger of its own.
@@ -36,26 +44,18 @@ func Run(t *testing.T, h Harness) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) { c.test(t, h) })
 	}
-	t.Run("closed", func(t *testing.T) { closed(t, h) })
 }
 
 // cases returns all cases, each with a name of its own.
-func cases() (all []testCase) {
-	for _, group := range [][]testCase{
-		ruleCases(), holdCases(), requestCases(), changeCases(), maintenanceCases(), limitCases(),
-		creditCases(), amountCases(), valueCases(), keyCases(), togetherCases(), exportCases(), scaleCases(),
-		badInputCases(), raceCases(), crashCases(), rateCases(), pruningCases(), timeCases(),
-	} {
-		all = append(all, group...)
-	}
-	return all
+func cases() []testCase {
+	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases())
 }
 
 // test runs the case on a new ledger.
 func (c *testCase) test(t *testing.T, h Harness) {
 	clock := &testClock{}
 	clock.us.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
-	s := &fixture{T: t, h: h, clock: clock, l: h.New(t, clock.now)}
+	s := &fixture{T: t, h: h, c: c, clock: clock, l: h.New(t, clock.now), processes: make(map[string]*spend.Budgets)}
 	defer func() {
 		if t.Failed() {
 			t.Logf("why: %s", c.why)
@@ -64,89 +64,48 @@ func (c *testCase) test(t *testing.T, h Harness) {
 			t.Error(err)
 		}
 	}()
-	c.run(s, s.budget(c.name, c.rules...))
+	s.b = s.process("")
+	for _, step := range c.steps {
+		step.do(s)
+	}
 }
 
-func (s *fixture) budget(name string, rules ...spend.Rule) *spend.Budgets {
+// process returns the budgets of a process of the case.
+func (s *fixture) process(name string) *spend.Budgets {
 	s.Helper()
-	b, err := spend.New(s.l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, nil)
+	if s.processes[name] == nil {
+		rules := s.c.rules
+		if name != "" {
+			rules = s.c.others[name]
+		}
+		s.processes[name] = s.budget(spend.Budget{Name: s.c.name, Currency: cmp.Or(s.c.currency, "EUR"), Rules: rules})
+	}
+	return s.processes[name]
+}
+
+func (s *fixture) budget(b spend.Budget, others ...spend.Budget) *spend.Budgets {
+	s.Helper()
+	budgets, err := spend.New(s.l, b, &spend.Options{Budgets: others})
 	if err != nil {
 		s.Fatal(err)
 	}
-	return b
+	return budgets
 }
 
-func (s *fixture) advance(d time.Duration) { s.clock.us.Add(d.Microseconds()) }
-
-func (s *fixture) id() string {
-	s.ids++
-	return fmt.Sprintf("%s/%d", s.Name(), s.ids)
-}
-
-// budgetName returns a new name for a budget, made from the name of the case.
-func (s *fixture) budgetName() string {
-	name := strings.ReplaceAll(s.id(), "/", "-")
-	return name[max(0, len(name)-60):]
-}
-
-// request returns a request for n minor units. tags alternates names and values.
-func (s *fixture) request(n int64, tags ...string) spend.Request {
-	r := spend.Request{ID: s.id(), Account: "card", Amount: money(n)}
-	for i := 0; i+1 < len(tags); i += 2 {
-		if r.Tags == nil {
-			r.Tags = make(map[string]string)
-		}
-		r.Tags[tags[i]] = tags[i+1]
+// named returns the ID that a name in the script stands for, or a new one for "".
+func (s *fixture) named(id string) string {
+	if id == "" {
+		s.ids++
+		id = fmt.Sprint(s.ids)
 	}
-	return r
-}
-
-var ctx = context.Background()
-
-// yes wants an approval.
-func (s *fixture) yes(d spend.Decision, err error) spend.Decision {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if !d.Approved {
-		s.Fatalf("the request was declined: %+v", d.Declines)
-	}
-	return d
-}
-
-// no wants a decline by exactly these rules, with that RetryAfter.
-func (s *fixture) no(wait time.Duration, rules ...string) func(spend.Decision, error) {
-	return func(d spend.Decision, err error) {
-		s.Helper()
-		if err != nil {
-			s.Fatal(err)
-		}
-		var refused []string
-		for _, x := range d.Declines {
-			refused = append(refused, x.Rule)
-		}
-		if d.Approved || !reflect.DeepEqual(refused, rules) || d.RetryAfter != wait {
-			s.Fatalf("approved is %t, %v refused and RetryAfter is %v; want a decline by %v and %v",
-				d.Approved, refused, d.RetryAfter, rules, wait)
-		}
-	}
-}
-
-// fails wants the error.
-func (s *fixture) fails(want error) func(spend.Decision, error) {
-	return func(_ spend.Decision, err error) {
-		s.Helper()
-		if !errors.Is(err, want) {
-			s.Fatalf("the error is %v; want %v", err, want)
-		}
-	}
+	name := s.Name()
+	return name[max(0, len(name)-90):] + "/" + id
 }
 
 // shows checks the figures of the named rule, or of the first one.
-func (s *fixture) shows(b *spend.Budgets, used, held, remaining int64, rule ...string) spend.Usage {
+func (s *fixture) shows(used, held, remaining int64, rule ...string) spend.Usage {
 	s.Helper()
-	list, err := b.Remaining(ctx, "card")
+	list, err := s.b.Remaining(ctx, "card")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -164,54 +123,64 @@ func (s *fixture) shows(b *spend.Budgets, used, held, remaining int64, rule ...s
 	return spend.Usage{}
 }
 
-// closed checks the answers of a closed ledger, and the answers to a context
-// that has ended.
-func closed(t *testing.T, h Harness) {
-	clock := &testClock{}
-	l := h.New(t, clock.now)
-	b, err := spend.New(l, spend.Budget{
-		Name: "closed", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("all", money(100))},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
+// history returns the entries of the card.
+func (s *fixture) history(b *spend.Budgets, o *spend.HistoryOptions) (list []spend.Entry) {
+	s.Helper()
+	for e, err := range b.History(ctx, "card", o) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		list = append(list, e)
 	}
+	return list
+}
+
+// stateSize returns the size of the working set of the card.
+func (s *fixture) stateSize() (n int) {
+	s.Helper()
+	key := s.c.name + "/card"
+	err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		a, err := snap.Account(key)
+		n = len(a.State)
+		return nil, err
+	}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+// closed checks the answers to a context that has ended, and then those of a closed ledger.
+func closed(s *fixture) {
+	b, request := s.b, charge(1).in(s)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	request := spend.Request{ID: "closed/" + t.Name(), Account: "card", Amount: money(1)}
-	if _, err := b.Charge(ended, request); !errors.Is(err, context.Canceled) {
-		t.Errorf("Charge with an ended context: %v; want context.Canceled", err)
+	calls := map[string]func(ctx context.Context) error{
+		"Charge":        func(ctx context.Context) error { return only(b.Charge(ctx, request.money())) },
+		"ChargeAll":     func(ctx context.Context) error { return b.ChargeAll(ctx, []spend.Request{request.money()})[0].Err },
+		"Remaining":     func(ctx context.Context) error { _, err := b.Remaining(ctx, "card"); return err },
+		"Verify":        func(ctx context.Context) error { return b.Verify(ctx, "card") },
+		"Prune":         func(ctx context.Context) error { _, err := b.Prune(ctx); return err },
+		"PruneRequests": func(ctx context.Context) error { _, err := s.l.PruneRequests(ctx, "closed/", 0); return err },
+		"History": func(ctx context.Context) error {
+			_, err := s.l.History(ctx, "closed/card", ledger.Position{}, 1)
+			return err
+		},
 	}
-	if answers := b.ChargeAll(ended, []spend.Request{request}); !errors.Is(answers[0].Err, context.Canceled) {
-		t.Errorf("ChargeAll with an ended context: %v; want context.Canceled", answers[0].Err)
-	}
-	if _, err := b.Remaining(ended, "card"); !errors.Is(err, context.Canceled) {
-		t.Errorf("Remaining with an ended context: %v; want context.Canceled", err)
-	}
-	if shown, err := b.Remaining(ctx, "card"); err != nil || shown[0].Used.Minor != 0 {
-		t.Errorf("a call with an ended context has charged the account: %+v, %v", shown, err)
-	}
-	for range 2 {
-		if err := l.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+	for name, call := range calls {
+		if err := call(ended); !errors.Is(err, context.Canceled) {
+			s.Errorf("%s with an ended context: %v; want context.Canceled", name, err)
 		}
 	}
-	for name, call := range map[string]func() error{
-		"Charge":    func() error { _, err := b.Charge(ctx, request); return err },
-		"ChargeAll": func() error { return b.ChargeAll(ctx, []spend.Request{request})[0].Err },
-		"Remaining": func() error { _, err := b.Remaining(ctx, "card"); return err },
-		"Verify":    func() error { return b.Verify(ctx, "card") },
-		"Prune":     func() error { _, err := b.Prune(ctx); return err },
-		"PruneRequests": func() error {
-			_, err := l.PruneRequests(ctx, "closed/", 0)
-			return err
-		},
-		"History": func() error {
-			_, err := l.History(ctx, "closed/card", ledger.Position{}, 1)
-			return err
-		},
-	} {
-		if err := call(); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s on a closed ledger: %v; want ErrClosed", name, err)
+	s.shows(0, 0, 100_000)
+	for range 2 {
+		if err := s.l.Close(); err != nil {
+			s.Errorf("Close: %v", err)
+		}
+	}
+	for name, call := range calls {
+		if err := call(ctx); !errors.Is(err, store.ErrClosed) {
+			s.Errorf("%s on a closed ledger: %v; want ErrClosed", name, err)
 		}
 	}
 }

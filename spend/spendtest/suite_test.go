@@ -93,12 +93,8 @@ func runBroken(t *testing.T) {
 		t.Run(b.name(), func(t *testing.T) {
 			t.Parallel()
 			h := brokenHarness(b.fault)
-			switch b.test {
-			case random:
+			if b.test == random {
 				t.Run(random, func(t *testing.T) { Random(t, h, 2000) })
-				return
-			case "closed":
-				t.Run(b.test, func(t *testing.T) { closed(t, h) })
 				return
 			}
 			for _, c := range cases() {

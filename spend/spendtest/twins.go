@@ -2,7 +2,6 @@ package spendtest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,9 +18,7 @@ import (
 // twins are two budgets of one ledger that get the same requests, of two processes with different
 // rules. One of the two budgets is pruned, by either process. Every decision must be the same.
 type twins struct {
-	r     *rand.Rand
-	clock *testClock
-	name  string
+	player
 	// rarely is Harness.CompareRarely.
 	rarely bool
 	// long is set if the processes have rules that look back further than KeepIDs. Then each process
@@ -33,8 +30,6 @@ type twins struct {
 	prune [2]*spend.Budgets // the budgets that are pruned
 	used  map[string]int64  // the last decision of a process on an account
 	began []began
-	ids   int
-	told  []string
 }
 
 // began is a spend and the time at which it began.
@@ -62,32 +57,24 @@ func playTwins(t *testing.T, h Harness, seed uint64, n int) {
 	for i := range n {
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		tw := &twins{
-			r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), clock: clock, name: fmt.Sprintf("t%d-%d", seed, i),
+			player: player{clock: clock, r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), name: fmt.Sprintf("t%d-%d", seed, i)},
 			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64),
 		}
 		if err := tw.play(l); err != nil {
 			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes\n"+
-				"  %s\nrepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
-				tw.name, err, strings.Join(tw.told, "\n  "), seed, t.Name())
+				"%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
+				tw.name, err, strings.Join(tw.told, ""), seed, t.Name())
 			return
 		}
 	}
-}
-
-func (tw *twins) tell(format string, args ...any) {
-	tw.told = append(tw.told, time.UnixMicro(tw.clock.us.Load()).UTC().Format("2006-01-02 15:04:05.999999 ")+fmt.Sprintf(format, args...))
 }
 
 func (tw *twins) play(l ledger.Ledger) error {
 	tw.someRules()
 	for p := range tw.rules {
 		for name, b := range map[string]*[2]*spend.Budgets{"k": &tw.kept, "p": &tw.prune} {
-			budget := spend.Budget{Name: tw.name + name, Currency: "EUR"}
-			for _, r := range tw.rules[p] {
-				budget.Rules = append(budget.Rules, r.rule())
-			}
 			var err error
-			if b[p], err = spend.New(l, budget, nil); err != nil {
+			if b[p], err = spend.New(l, budget(tw.name+name, tw.rules[p]), nil); err != nil {
 				return err
 			}
 		}
@@ -108,7 +95,7 @@ func (tw *twins) play(l ledger.Ledger) error {
 		}
 		if tw.r.IntN(3) == 0 {
 			p := tw.r.IntN(2)
-			done, err := tw.prune[p].Prune(context.Background())
+			done, err := tw.prune[p].Prune(ctx)
 			tw.tell("process %d prunes: %+v, %v", p, done, err)
 			if err != nil {
 				return err
@@ -209,7 +196,7 @@ func (tw *twins) step() error {
 func (tw *twins) refresh() error {
 	for p := range tw.rules {
 		for _, account := range []string{"a", "b"} {
-			if tw.clock.us.Load()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
+			if tw.now()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
 				continue
 			}
 			if err := tw.charge(p, "charge", []string{account}); err != nil {
@@ -220,18 +207,29 @@ func (tw *twins) refresh() error {
 	return nil
 }
 
-// both sends a request of process p to both twins and compares the answers.
-func (tw *twins) both(p int, what string, call func(b *spend.Budgets, twin string) (spend.Decision, error)) error {
-	kept, err := call(tw.kept[p], "k")
-	pruned, perr := call(tw.prune[p], "p")
-	tw.tell("process %d: %s: %t %v", p, what, kept.Approved, err)
-	tw.plain(kept.Remaining)
-	tw.plain(pruned.Remaining)
-	for _, d := range [...]spend.Decision{kept, pruned} {
+// both sends a request of process p to both twins and compares the answers. Names of requests and
+// budgets end in that of the twin.
+func (tw *twins) both(p int, r request) error {
+	twin := func(name string, b *spend.Budgets) (spend.Decision, error) {
+		q := r
+		q.id = r.id + name
+		if r.of != "" {
+			q.of = r.of + name
+		}
+		q.also = slices.Clone(r.also)
+		for i := range q.also {
+			q.also[i].Budget = tw.name + name
+		}
+		d, err := q.send(b)
+		tw.plain(d.Remaining)
 		for i := range d.Declines {
 			d.Declines[i].Account.Budget = ""
 		}
+		return d, err
 	}
+	kept, err := twin("k", tw.kept[p])
+	pruned, perr := twin("p", tw.prune[p])
+	tw.tell("process %d: %+v: %t %v", p, r, kept.Approved, err)
 	switch {
 	case fmt.Sprint(err) != fmt.Sprint(perr):
 		return fmt.Errorf("the error after Prune is %w; without, it is %w", cmp.Or(perr, errNone), cmp.Or(err, errNone))
@@ -239,7 +237,7 @@ func (tw *twins) both(p int, what string, call func(b *spend.Budgets, twin strin
 		return fmt.Errorf("the decision after Prune is\n%+v\nwithout, it is\n%+v", pruned, kept)
 	}
 	for _, u := range kept.Remaining {
-		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.clock.us.Load()
+		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.now()
 	}
 	return nil
 }
@@ -254,97 +252,64 @@ func (tw *twins) plain(list []spend.Usage) []spend.Usage {
 	return list
 }
 
-func (tw *twins) id() string {
-	tw.ids++
-	return fmt.Sprintf("%s-%d", tw.name, tw.ids)
-}
-
-func (tw *twins) charge(p int, how string, accounts []string) error {
-	id, now := tw.id(), tw.clock.us.Load()
-	r := spend.Request{Account: accounts[0], Amount: money(1 + tw.r.Int64N(40)), TTL: time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond}
-	if tw.r.IntN(2) == 0 {
-		r.Tags = map[string]string{"category": []string{"travel", "food"}[tw.r.IntN(2)]}
+func (tw *twins) charge(p int, method string, accounts []string) error {
+	now := tw.now()
+	r := tw.payment(method, accounts[0], 1+tw.r.Int64N(40))
+	r.ttl = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
+	if method == "record" && tw.r.IntN(2) == 0 {
+		r.dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
 	}
-	if how == "record" && tw.r.IntN(2) == 0 {
-		r.Dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
+	for _, also := range accounts[1:] {
+		r.also = append(r.also, spend.Account{Name: also})
 	}
-	err := tw.both(p, fmt.Sprintf("%s %s of %v from %v %v", how, id, r.Amount, accounts, r.Tags), func(b *spend.Budgets, twin string) (spend.Decision, error) {
-		q := r
-		q.ID = id + twin
-		for _, also := range accounts[1:] {
-			q.Also = append(q.Also, spend.Account{Budget: tw.name + twin, Name: also})
-		}
-		call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
-			"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit,
-		}[how]
-		return call(context.Background(), q)
-	})
-	if how != "credit" {
-		tw.began = append(tw.began, began{id, now})
+	if method != "credit" {
+		tw.began = append(tw.began, began{r.id, now})
 	}
-	return err
+	return tw.both(p, r)
 }
 
 // follow sends a request about an earlier spend whose ID Prune keeps.
 func (tw *twins) follow(p int) error {
-	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.clock.us.Load()-x.at > keepIDs.Microseconds() })
+	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.now()-x.at > keepIDs.Microseconds() })
 	if len(tw.began) == 0 {
 		return nil
 	}
-	x, id, how, n := tw.began[tw.r.IntN(len(tw.began))], tw.id(), tw.r.IntN(5), money(1+tw.r.Int64N(20))
-	return tw.both(p, fmt.Sprintf("%s changes %s by %v: %d", id, x.id, n, how), func(b *spend.Budgets, twin string) (spend.Decision, error) {
-		id, of := id+twin, x.id+twin
-		switch how {
-		case 0:
-			return b.Capture(context.Background(), spend.CaptureRequest{ID: id, HoldID: of, Amount: n, Final: n.Minor%2 == 0, Force: n.Minor%3 == 0})
-		case 1:
-			return b.Void(context.Background(), spend.VoidRequest{ID: id, HoldID: of})
-		case 2:
-			return b.Increase(context.Background(), spend.IncreaseRequest{ID: id, HoldID: of, Amount: n})
-		case 3:
-			return b.Extend(context.Background(), spend.ExtendRequest{ID: id, HoldID: of, TTL: time.Duration(n.Minor) * days})
-		}
-		return b.Refund(context.Background(), spend.RefundRequest{ID: id, SpendID: of, Amount: n})
+	n := 1 + tw.r.Int64N(20)
+	return tw.both(p, request{
+		method: []string{"capture", "void", "increase", "extend", "refund"}[tw.r.IntN(5)], id: tw.id(),
+		of: tw.began[tw.r.IntN(len(tw.began))].id, amount: money(n), final: n%2 == 0, force: n%3 == 0,
+		ttl: time.Duration(n) * days,
 	})
 }
 
 // limit gives an account a limit of its own.
 func (tw *twins) limit(p int, account string) error {
-	id, r := tw.id(), tw.rules[p][tw.r.IntN(len(tw.rules[p]))]
-	l := spend.RuleLimit{Rule: r.name}
-	switch tw.r.IntN(3) {
-	case 0:
-		l.Default = true
-	case 1:
+	r := tw.rules[p][tw.r.IntN(len(tw.rules[p]))]
+	l := spend.RuleLimit{Rule: r.name, Default: tw.r.IntN(3) == 0}
+	if !l.Default {
 		l.Amount = r.units(tw.r.Int64N(r.most))
-	default:
-		l.Amount = r.units(tw.r.Int64N(r.most))
-		l.Until = time.UnixMicro(tw.clock.us.Load() + tw.r.Int64N(100*dayLength))
+		if tw.r.IntN(2) == 0 {
+			l.Until = time.UnixMicro(tw.now() + tw.r.Int64N(100*dayLength))
+		}
 	}
-	return tw.both(p, fmt.Sprintf("limit of %s: %+v", account, l), func(b *spend.Budgets, twin string) (spend.Decision, error) {
-		return b.SetLimits(context.Background(), spend.LimitsRequest{ID: id + twin, Account: account, Limits: []spend.RuleLimit{l}})
-	})
+	return tw.both(p, request{method: "limit", id: tw.id(), account: account, limits: []spend.RuleLimit{l}})
 }
 
 // compare compares the figures that each process sees of the twins, and has it verify them.
 func (tw *twins) compare() error {
 	for p := range tw.rules {
 		for _, account := range []string{"a", "b"} {
-			kept, err := tw.kept[p].Remaining(context.Background(), account)
-			if err != nil {
-				return err
-			}
-			pruned, err := tw.prune[p].Remaining(context.Background(), account)
-			if err != nil {
-				return err
-			}
-			if !reflect.DeepEqual(tw.plain(kept), tw.plain(pruned)) {
-				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v", p, account, pruned, kept)
-			}
-			for _, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
-				if err := b.Verify(context.Background(), account); err != nil {
+			var shown [2][]spend.Usage
+			for i, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
+				list, err := b.Remaining(ctx, account)
+				if err := errors.Join(err, b.Verify(ctx, account)); err != nil {
 					return fmt.Errorf("process %d, account %s: %w", p, account, err)
 				}
+				shown[i] = tw.plain(list)
+			}
+			if !reflect.DeepEqual(shown[0], shown[1]) {
+				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v",
+					p, account, shown[1], shown[0])
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package spendtest
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,12 +10,9 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// account returns one of the accounts.
-func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts))] }
-
 // setLimit gives an account a limit of its own, for some time or for good, or takes it away.
 func (s *sequence) setLimit() error {
-	r, account, now := s.rules[s.r.IntN(len(s.rules))], s.account(), s.clock.us.Load()
+	r, account, now := s.rules[s.r.IntN(len(s.rules))], s.account(), s.now()
 	n := s.r.Int64N(r.most + 2)
 	if r.kind == "leaky" { // doubles hold its leak rates exactly
 		n = []int64{0, 16, 32, 64, 128, 256}[s.r.IntN(6)]
@@ -28,126 +23,40 @@ func (s *sequence) setLimit() error {
 	case 0:
 		l.Default, o = true, own{}
 	case 1:
-		l.Amount = r.units(n)
+		l.Amount = s.scaled(r.units(n))
 		o.set, o.amount = true, n
 	default:
-		l.Amount = r.units(n)
-		l.Until = time.UnixMicro(now + tick*s.r.Int64N(64*40))
+		l.Amount = s.scaled(r.units(n))
+		l.Until = time.UnixMicro(now).Add(s.ttl() - time.Duration(tick)*time.Microsecond)
 		o.until, o.raised = l.Until.UnixMicro(), n
 	}
-	req := spend.LimitsRequest{ID: s.id(), Account: account, Limits: []spend.RuleLimit{l}}
-	d, err := s.send(req.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.SetLimits(context.Background(), req) })
-	s.tell("limit %s of %s: %+v: %v", req.ID, account, l, err)
 	var want error
 	if !l.Default && n > r.most {
 		want = spend.ErrBudget
 	}
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	if !d.Approved {
-		return fmt.Errorf("a limit was declined")
-	}
-	s.model.own[key] = o
-	s.model.decided(s.rules, []string{account}, now)
-	return nil
+	q := request{method: "limit", account: account, limits: []spend.RuleLimit{l}}
+	return s.try(q, want, func(d spend.Decision) error {
+		s.model.own[key] = o
+		s.model.decided(s.rules, []string{account}, now)
+		return approved(d)
+	})
 }
 
 // freeze freezes or unfreezes an account.
 func (s *sequence) freeze() error {
-	r := spend.FreezeRequest{ID: s.id(), Account: s.account()}
-	call := (*spend.Budgets).Unfreeze
-	if s.model.frozen[r.Account] == "" || s.r.IntN(4) == 0 {
-		call, r.Reason = (*spend.Budgets).Freeze, "lost "+r.ID
+	r := request{method: "unfreeze", id: s.id(), account: s.account()}
+	if s.model.frozen[r.account] == "" || s.r.IntN(4) == 0 {
+		r.method, r.reason = "freeze", "lost "+r.id
 	}
-	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return call(b, context.Background(), r) })
-	s.tell("freeze %s of %s: %q: %v", r.ID, r.Account, r.Reason, err)
-	if err == nil {
-		s.model.frozen[r.Account] = r.Reason
-	}
-	return err
-}
-
-// upTo asks for the largest amount that fits.
-func (s *sequence) upTo() error {
-	r := spend.UpToRequest{Request: spend.Request{ID: s.id(), Account: s.account(), Amount: money(s.amount() + s.r.Int64N(60))}}
-	r.Tags = s.tags()
-	r.Least = money(1 + s.r.Int64N(min(30, r.Amount.Minor)))
-	sp, now := &modelSpend{accounts: []string{r.Account}, tags: r.Tags}, s.clock.us.Load()
-	if r.Hold = s.r.IntN(2) == 0; r.Hold {
-		r.TTL = time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
-		sp.expires = now + r.TTL.Microseconds()
-	}
-	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.UpTo(context.Background(), r) })
-	s.tell("up to %s %v %v of %d to %d, hold %t: %d %v", r.ID, sp.accounts, r.Tags, r.Least.Minor, r.Amount.Minor, r.Hold, d.Amount.Minor, err)
-	if err != nil {
-		return err
-	}
-	n := r.Amount.Minor
-	for n > r.Least.Minor && !s.model.fitsAll(s.rules, r.Account, now, n, r.Tags) {
-		n--
-	}
-	sp.first = n
-	if err := s.judge(d, sp, n, n, 1); err != nil {
-		return err
-	}
-	if !d.Approved {
-		return nil
-	}
-	if d.Amount != money(n) {
-		return fmt.Errorf("UpTo approved %v; want %v", d.Amount, money(n))
-	}
-	s.model.charge(s.rules, r.ID, sp, r.Hold, n, now, now)
-	return nil
-}
-
-func (m *model) fitsAll(rules []modelRule, account string, t, n int64, tags map[string]string) bool {
-	return !slices.ContainsFunc(rules, func(r modelRule) bool { return !m.fits(r, account, t, n, n, n, 1, tags) })
-}
-
-func (s *sequence) decrease() error {
-	id, sp := s.open()
-	if sp == nil {
-		return nil
-	}
-	now := s.clock.us.Load()
-	r := spend.DecreaseRequest{ID: s.id(), HoldID: id, Amount: money(1 + s.r.Int64N(40))}
-	if held := sp.held(now); held > 0 && s.r.IntN(4) > 0 {
-		r.Amount = money(1 + s.r.Int64N(held))
-	}
-	n := r.Amount.Minor
-	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Decrease(context.Background(), r) })
-	s.tell("decrease %s of %s by %d: %v", r.ID, id, n, err)
-	want := s.usable(sp)
-	if want == nil && n > sp.held(now) {
-		want = spend.ErrNotHeld
-	}
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	s.model.decrease(sp, n, now)
-	return nil
-}
-
-func (s *sequence) extend() error {
-	id, sp := s.open()
-	if sp == nil {
-		return nil
-	}
-	r := spend.ExtendRequest{ID: s.id(), HoldID: id, TTL: time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond}
-	_, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Extend(context.Background(), r) })
-	s.tell("extend %s of %s by %v: %v", r.ID, id, r.TTL, err)
-	want := s.usable(sp)
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
-	}
-	sp.expires = max(sp.expires, s.clock.us.Load()+r.TTL.Microseconds())
-	return nil
+	return s.try(r, nil, func(d spend.Decision) error {
+		s.model.frozen[r.account] = r.reason
+		return approved(d)
+	})
 }
 
 // listed compares the open holds of an account, one of the spends, and the account's own limits.
 func (s *sequence) listed(account string) error {
-	now := s.clock.us.Load()
+	now := s.now()
 	var want []string
 	for _, id := range s.model.order {
 		if sp := s.model.spends[id]; sp.alive(now) && slices.Contains(sp.accounts, account) {
@@ -155,7 +64,7 @@ func (s *sequence) listed(account string) error {
 		}
 	}
 	slices.Sort(want)
-	holds, err := s.budgets.Holds(context.Background(), account)
+	holds, err := s.budgets.Holds(ctx, account)
 	if err != nil {
 		return fmt.Errorf("holds: %w", err)
 	}
@@ -170,7 +79,7 @@ func (s *sequence) listed(account string) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("holds of account %s: %q; want %q", account, got, want)
 	}
-	limits, err := s.budgets.Limits(context.Background(), account)
+	limits, err := s.budgets.Limits(ctx, account)
 	if err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
@@ -197,7 +106,7 @@ func (s *sequence) found() error {
 	}
 	id := s.model.order[s.r.IntN(len(s.model.order))]
 	sp := s.model.spends[id]
-	got, err := s.budgets.Get(context.Background(), id)
+	got, err := s.budgets.Get(ctx, id)
 	if sp.gone {
 		return refuses(err, spend.ErrUnknownSpend)
 	}
@@ -209,39 +118,127 @@ func (s *sequence) found() error {
 		taken, refunded = taken+p.taken, refunded+p.refunded
 	}
 	x := got.Spend
-	if x.Held.Minor != sp.held(s.clock.us.Load()) || x.Captured.Minor != taken || x.Refunded.Minor != refunded ||
-		len(x.Accounts) != len(sp.accounts) || (x.State == "held") != sp.alive(s.clock.us.Load()) ||
+	if x.Held.Minor != sp.held(s.now()) || x.Captured.Minor != taken || x.Refunded.Minor != refunded ||
+		len(x.Accounts) != len(sp.accounts) || (x.State == "held") != sp.alive(s.now()) ||
 		strings.HasPrefix(x.State, "ch") != (sp.expires == 0) || !got.Decision.Approved || !got.Decision.Replayed {
 		return fmt.Errorf("get %s: %+v; want %+v", id, *x, *sp)
 	}
 	return nil
 }
 
-// credit notes money that comes in.
-func (s *sequence) credit() error {
-	r := spend.Request{ID: s.id(), Account: s.account(), Amount: money(1 + s.r.Int64N(60))}
-	r.Tags = s.tags()
-	accounts := []string{r.Account}
-	if s.r.IntN(4) == 0 {
-		other := s.other(r.Account)
-		r.Also, accounts = []spend.Account{{Budget: s.name, Name: other}}, append(accounts, other)
-	}
-	d, err := s.send(r.ID, func(b *spend.Budgets) (spend.Decision, error) { return b.Credit(context.Background(), r) })
-	s.tell("credit %s %v %v of %d: %v", r.ID, accounts, r.Tags, r.Amount.Minor, err)
-	if err != nil {
-		return err
-	}
-	if !d.Approved || d.Amount != r.Amount {
-		return fmt.Errorf("a credit was declined, or moved another amount: %+v", d)
-	}
-	s.model.credit(s.rules, accounts, r.Tags, r.Amount.Minor, s.clock.us.Load())
-	for e, err := range s.budgets.History(context.Background(), r.Account, &spend.HistoryOptions{Limit: 1}) {
+// exported compares the sum of all entries of each account with the model.
+func (s *sequence) exported() error {
+	sums := make(map[string]int64)
+	for e, err := range s.budgets.Export(ctx, nil) {
 		if err != nil {
-			return fmt.Errorf("history: %w", err)
+			return fmt.Errorf("export: %w", err)
 		}
-		if want := s.model.counted(r.Account); !maps.Equal(e.Credited, want) {
-			return fmt.Errorf("the rules have counted %v of the credit; want %v", e.Credited, want)
+		if at := e.At.UnixMicro(); at <= s.model.gone[e.Name] {
+			return fmt.Errorf("export: entry %d of account %s is left; Prune must have removed it", e.Seq, e.Name)
+		} else if at > s.model.pruned[e.Name] {
+			sums[e.Name] += e.Used.Minor
+		}
+	}
+	for _, account := range s.accounts {
+		used := int64(0)
+		for _, v := range s.model.moves {
+			if v.account == account && v.at > s.model.pruned[account] {
+				used += v.used
+			}
+		}
+		if sums[account] != used {
+			return fmt.Errorf("export: the entries of account %s that Prune keeps amount to %d; want %d", account, sums[account], used)
 		}
 	}
 	return nil
+}
+
+// prunes reports whether a sequence prunes. To prune, some ledgers go through the requests of all
+// sequences before, so later ones do not prune.
+func prunes(number int64) bool { return number%4 == 0 && number <= 2000 }
+
+// beginPruning lets a sequence prune: its IDs live for seconds.
+func (s *sequence) beginPruning() error {
+	if !s.prunes {
+		return nil
+	}
+	s.keep = tick * (64 + s.r.Int64N(64*40))
+	if err := s.use(); err != nil {
+		return err
+	}
+	for _, account := range s.accounts { // Prune sees the accounts that the ledger has
+		if _, err := s.send(request{method: "unfreeze", id: s.id(), account: account}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options returns the options of the budgets.
+func (s *sequence) options() *spend.Options {
+	if s.keep == 0 {
+		return nil
+	}
+	keep := time.Duration(s.keep) * time.Microsecond
+	return &spend.Options{HoldTTL: keep, KeepIDs: keep}
+}
+
+// prune prunes, and compares the number of IDs that are gone.
+func (s *sequence) prune() error {
+	done, err := s.budgets.Prune(ctx)
+	s.tell("prune: %+v, %v", done, err)
+	if err != nil {
+		return fmt.Errorf("prune: %w", err)
+	}
+	now := s.now()
+	s.model.prune(s.rules, s.accounts, s.keep, now)
+	left := slices.DeleteFunc(slices.Clone(s.sent), func(x sent) bool {
+		sp := s.model.spends[x.request.id]
+		gone := x.first.At.UnixMicro() < now-s.keep && (sp == nil || !sp.alive(now))
+		if gone && sp != nil {
+			sp.gone = true
+		}
+		return gone
+	})
+	if gone := int64(len(s.sent) - len(left)); done.Requests != gone {
+		return fmt.Errorf("prune has removed %d IDs; want %d", done.Requests, gone)
+	}
+	s.sent = left
+	return nil
+}
+
+// prune notes up to which date the ledger may have removed the entries of each account, and up to
+// which date it must have removed them. It keeps more of them for rules that have not decided since.
+func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
+	for _, r := range rules {
+		switch r.kind {
+		case "lifetime":
+			return // every entry still counts
+		case "rolling", "count":
+			keep = max(keep, r.width)
+		case "day", "counted":
+			keep = max(keep, 3*dayLength)
+		}
+	}
+	for _, account := range accounts {
+		upto := now - keep
+		for _, s := range m.spends {
+			if !s.alive(now) || !slices.Contains(s.accounts, account) {
+				continue
+			}
+			for _, p := range s.parts {
+				upto = min(upto, p.at-1)
+			}
+		}
+		m.pruned[account] = max(m.pruned[account], upto)
+		// A leaky rule keeps the entries since its last decision, if a hold has expired since.
+		if !slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" }) {
+			m.gone[account] = max(m.gone[account], min(upto, m.last[account]-keep))
+		}
+	}
+}
+
+// mayBeGone reports whether Prune may have removed entries of a date from one of the accounts.
+func (m *model) mayBeGone(accounts []string, date int64) bool {
+	return slices.ContainsFunc(accounts, func(account string) bool { return date <= m.pruned[account] })
 }

@@ -2,11 +2,10 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
-	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -20,14 +19,9 @@ import (
 func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
 	before := make(map[string]modelBucket)
 	for _, op := range txn {
-		if _, ok := before[op.Key]; !ok {
-			before[op.Key] = d.m.bucket(op.Key)
-		}
+		before[op.Key] = d.m.bucket(op.Key)
 	}
-	now := make(map[string]modelBucket)
-	for k, b := range before {
-		now[k] = b
-	}
+	now := maps.Clone(before)
 	decisions := make([]decision, len(txn))
 	steps := make([]modelBucket, len(txn)) // each bucket after its operation
 	refused := false
@@ -48,9 +42,7 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 			b, wrote = b.block(op, d.m.clock, until)
 			dec.wrote = dec.wrote || wrote
 		}
-		if dec.wrote {
-			b.there = true
-		}
+		b.there = b.there || dec.wrote
 		now[op.Key], steps[i], decisions[i] = b, b, dec
 		refused = refused || dec.refused
 	}
@@ -60,16 +52,14 @@ func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) 
 	if lone {
 		refused = false // its own step contains the changes
 	} else if got.Accepted == refused {
-		t.Fatalf("%+v: accepted = %v, want %v\n%s", txn, got.Accepted, !refused, d.explain(txn, before))
+		t.Fatalf("%+v: accepted = %v, want %v: %+v at %d", txn, got.Accepted, !refused, before, d.m.clock)
 	}
 	if refused {
 		d.refuse(t, txn, got, before, decisions)
 		return
 	}
 	if slices.ContainsFunc(txn, asks) && !lone {
-		for k, b := range before {
-			now[k] = b
-		}
+		now = maps.Clone(before)
 		for i, op := range txn {
 			if asks(op) {
 				continue
@@ -125,25 +115,24 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 		if asks(op) {
 			continue
 		}
-		if op.Amount != 0 || op.Hold != 0 {
-			var wrote bool
-			b, wrote = b.believed(d.m.clock)
+		becomes := func(next modelBucket, wrote bool) {
+			b = next
 			b.there = b.there || wrote
+		}
+		if op.Amount != 0 || op.Hold != 0 {
+			becomes(b.believed(d.m.clock))
 			if !never && op.Limit != (store.Limit{}) {
-				b, wrote = b.endOldRate(op.Limit, max(b.time, d.m.clock))
-				b.there = b.there || wrote
+				becomes(b.endOldRate(op.Limit, max(b.time, d.m.clock)))
 			}
 		}
 		if op.BlockFor != 0 && decisions[i].refused {
-			var wrote bool
 			until := got.States[i].BlockedUntil
 			if until.IsZero() {
 				// The store may have rounded the level to zero. An empty bucket needs no block
 				// until it is empty, so the block ends now.
 				until = time.UnixMicro(max(b.time, d.m.clock))
 			}
-			b, wrote = b.block(op, d.m.clock, until)
-			b.there = b.there || wrote
+			becomes(b.block(op, d.m.clock, until))
 		}
 		left[op.Key] = b
 	}
@@ -278,12 +267,10 @@ func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.S
 	}
 	wait := got.RetryAfter.Microseconds()
 	if got.RetryAfter <= 0 || !b.wouldFit(ops, d.m.clock+wait, slack) {
-		t.Fatalf("%+v does not fit after RetryAfter %v\n%s",
-			ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+		t.Fatalf("%+v does not fit after RetryAfter %v: %+v at %d", ops, got.RetryAfter, b, d.m.clock)
 	}
 	if earlier := wait - 2; earlier > 0 && b.wouldFit(ops, d.m.clock+earlier, -slack) {
-		t.Fatalf("%+v fits earlier than RetryAfter %v\n%s",
-			ops, got.RetryAfter, d.explain(ops, map[string]modelBucket{op.Key: b}))
+		t.Fatalf("%+v fits earlier than RetryAfter %v: %+v at %d", ops, got.RetryAfter, b, d.m.clock)
 	}
 }
 
@@ -295,61 +282,6 @@ func question(op store.Op) store.Op {
 	}
 	op.Mode, op.BlockFor = store.Ask, 0
 	return op
-}
-
-// ask asks about op, and compares the answer with the model. It returns the answer.
-func (d *driver) ask(t *rapid.T, op store.Op) store.State {
-	asks := question(op)
-	got, err := (*d.st).Fill(t.Context(), asks)
-	if err != nil {
-		t.Fatalf("%+v: %v", asks, err)
-	}
-	try, b := asks, d.m.bucket(op.Key)
-	try.Mode = store.IfFits
-	res := store.Result{Accepted: got.Accepted, States: []store.State{got}}
-	_, dec := b.decide(try, d.m.clock, d.open(try, b, res, 0, true))
-	d.compare(t, asks, got, b, decision{accepted: dec.accepted, spilled: zero})
-	seen, _ := b.believed(d.m.clock)
-	d.checkRetry(t, try, store.Txn{try}, got, seen, dec)
-	return got
-}
-
-// compareAsked compares the answer to the question about a fill with the answer to the fill. Both
-// were decided by the same arithmetic, so they are equal to the bit also where numbers are rounded.
-func (d *driver) compareAsked(t *rapid.T, op store.Op, asked, filled store.State) {
-	wait := asked.RetryAfter
-	if op.BlockFor != 0 && wait != 0 && wait != store.Never && !filled.BlockedUntil.IsZero() {
-		// The fill has set a block, which the question could not know.
-		wait = max(wait, time.Duration(filled.BlockedUntil.UnixMicro()-d.m.clock)*time.Microsecond)
-	}
-	if asked.Accepted != filled.Accepted || !sameWait(asked, filled, wait) || !asked.At.Equal(filled.At) {
-		t.Fatalf("%+v:\n  asked %+v\n filled %+v\nwant the same Accepted, RetryAfter and At", op, asked, filled)
-	}
-}
-
-// compareAskedAll compares the answers to a transaction that asked with those to the same
-// transaction in mode IfFits.
-func (d *driver) compareAskedAll(t *rapid.T, txn store.Txn, asked, filled store.Result) {
-	if asked.Err != nil || asked.Accepted != filled.Accepted || len(asked.States) != len(txn) {
-		t.Fatalf("%+v:\n  asked %+v\n filled %+v\nwant the same answers", txn, asked, filled)
-	}
-	for i, op := range txn {
-		d.compareAsked(t, op, asked.States[i], filled.States[i])
-		b := d.m.bucket(op.Key)
-		d.compare(t, op, asked.States[i], b, decision{accepted: asked.Accepted, spilled: zero})
-	}
-}
-
-// explain describes the buckets of a transaction for a failure message.
-func (d *driver) explain(txn []store.Op, before map[string]modelBucket) string {
-	var s strings.Builder
-	for _, op := range txn {
-		if b, ok := before[op.Key]; ok {
-			fmt.Fprintf(&s, "%q: level %v, held %v at %d, blocked until %d, clock %d\n",
-				op.Key, approx(b.level), approx(b.held), b.time, b.until, d.m.clock)
-		}
-	}
-	return s.String()
 }
 
 // compareRead compares the state that a read of b returned.

@@ -26,7 +26,6 @@ const (
 	doRead
 	doReadLast
 	doDelete
-	doPrune
 	doRows
 )
 
@@ -35,14 +34,12 @@ type step struct {
 	action  action
 	key     string
 	op      store.Op
-	all     []step // the operations of a transaction
-	limited bool   // op has a limit of its own
-	at      ceilingAt
+	all     []step        // the operations of a transaction
+	limited bool          // op has a limit of its own
 	wait    time.Duration // the clock moves by this before the call; it may be negative
 	rows    []string      // expected keys
 	refused bool          // the transaction is refused
 	heals   bool          // a refusal that writes, because it finds a time that is not believed
-	idle    bool          // a call that has nothing to write
 	lags    bool          // a later read finds a lower level, by leaks that were lost in the rounding of the level
 	want    want
 }
@@ -56,12 +53,6 @@ type want struct {
 	ahead                time.Duration // from the clock to At
 	drained              float64
 	err                  error
-}
-
-// ceilingAt is the time from which a ceiling sinks, relative to the clock.
-type ceilingAt struct {
-	set bool
-	ago time.Duration
 }
 
 func fill(mode store.Mode, amount, hold float64) step {
@@ -89,7 +80,6 @@ func read() step     { return step{action: doRead, key: "a"} }
 func readLast() step { return step{action: doReadLast, key: "a"} }
 
 func remove(key string) step      { return step{action: doDelete, key: key} }
-func prune() step                 { return step{action: doPrune} }
 func rows(keys ...string) step    { return step{action: doRows, rows: keys} }
 func apply(steps ...step) step    { return step{action: doApply, all: steps} }
 func refuse(steps ...step) step   { return step{action: doApply, all: steps, refused: true} }
@@ -106,8 +96,8 @@ func (s step) limit(c, r float64) step {
 
 func (s step) ceiling(c float64) step { s.op.Ceiling = c; return s }
 
-// since sets CeilingAt to that long before the clock.
-func (s step) since(ago time.Duration) step { s.at = ceilingAt{set: true, ago: ago}; return s }
+// since sets CeilingAt to that long before the clock. Until then it is relative to 1970.
+func (s step) since(ago time.Duration) step { s.op.CeilingAt = time.Unix(0, 0).Add(-ago); return s }
 
 func (s step) penalty(d time.Duration) step { s.op.BlockFor = d; return s }
 
@@ -135,13 +125,12 @@ func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
 func (s step) fails(err error) step         { s.want.err = err; return s }
 
 func (s step) mends() step   { s.heals = true; return s }
-func (s step) same() step    { s.idle = true; return s }
 func (s step) lagging() step { s.lags = true; return s }
 
 // changesNothing reports whether the step must leave every bucket unchanged.
 func (s step) changesNothing() bool {
-	if s.heals || s.idle {
-		return s.idle
+	if s.heals {
+		return false
 	}
 	switch s.action {
 	case doRead, doReadLast, doRows:
@@ -156,9 +145,6 @@ func (s step) changesNothing() bool {
 		refused := !s.want.accepted && s.op.Mode != store.Clamp
 		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
 	case doApply:
-		if !slices.ContainsFunc(s.all, func(s step) bool { return s.op.Mode != store.Ask }) {
-			return true
-		}
 		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })
 	}
 	return false
@@ -173,8 +159,8 @@ func (c *testCase) ops(s step, prefix string, now time.Time) store.Txn {
 			op.Limit = store.Limit{Capacity: c.c, LeakRate: c.r}
 		}
 		op.Key = prefix + s.key
-		if s.at.set {
-			op.CeilingAt = now.Add(-s.at.ago)
+		if !op.CeilingAt.IsZero() {
+			op.CeilingAt = now.Add(op.CeilingAt.Sub(time.Unix(0, 0)))
 		}
 		return store.Txn{op}
 	case doApply:

@@ -20,13 +20,18 @@ type vector struct {
 	Ops  []vectorOp `json:"ops"`
 }
 
+// vectorFill names a bucket by its limit, and an amount.
+type vectorFill struct {
+	Key string  `json:"key"`
+	C   float64 `json:"c"`
+	R   float64 `json:"r"`
+	N   float64 `json:"n"`
+}
+
 type vectorOp struct {
+	vectorFill
 	T    float64 `json:"t"` // seconds on the store's clock; it may go back
 	Op   string  `json:"op"`
-	Key  string  `json:"key"`
-	C    float64 `json:"c"`
-	R    float64 `json:"r"`
-	N    float64 `json:"n"`
 	M    float64 `json:"m"` // units used by a capture
 	Want struct {
 		Accepted bool               `json:"accepted"`
@@ -38,12 +43,7 @@ type vectorOp struct {
 		RetryNS  *int64             `json:"retry_ns"` // nil: never
 		Levels   map[string]float64 `json:"levels"`   // of tryall
 	} `json:"want"`
-	Fills []struct {
-		Key string  `json:"key"`
-		C   float64 `json:"c"`
-		R   float64 `json:"r"`
-		N   float64 `json:"n"`
-	} `json:"fills"`
+	Fills []vectorFill `json:"fills"`
 }
 
 // vectors plays all vectors in one store, each on its own keys; a run of few operations plays every
@@ -64,143 +64,105 @@ func (s *suite) vectors(t *testing.T) {
 			t.Fatalf("vector %d: %v", i+1, err)
 		}
 		t.Run(v.Name, func(t *testing.T) {
-			p := player{t: t, st: st, clock: clock, prefix: fmt.Sprintf("v%d/", i)}
+			prefix := fmt.Sprintf("v%d/", i)
 			for j := range v.Ops {
-				if txn := p.txn(&v.Ops[j]); !s.supports(txn...) {
-					t.Logf("left out because the store does not support operation %d", j)
-					return
+				if !s.supports(v.Ops[j].txn(prefix)...) {
+					t.Skipf("the store does not support operation %d", j)
 				}
 			}
 			for j := range v.Ops {
 				clock.set(start + int64(v.Ops[j].T*1e6))
-				p.step = fmt.Sprintf("operation %d, %s %v at %v", j, v.Ops[j].Op, v.Ops[j].N, v.Ops[j].T)
-				p.play(&v.Ops[j])
+				v.Ops[j].play(t, st, prefix)
 			}
 		})
 	}
 }
 
-// player plays one vector.
-type player struct {
-	t      *testing.T
-	st     store.Store
-	clock  *manualClock
-	prefix string
-	step   string // for failure messages
+// op returns the operation that puts in the amount.
+func (f vectorFill) op(prefix string) store.Op {
+	return store.Op{Bucket: store.Limit{Capacity: f.C, LeakRate: f.R}.For(prefix + f.Key), Amount: f.N}
 }
 
-func (p *player) bucket(key string, c, r float64) store.Bucket {
-	return store.Limit{Capacity: c, LeakRate: r}.For(p.prefix + key)
-}
-
-// txn returns the store's operations for an operation of a vector, or nil if it only reads.
-func (p *player) txn(v *vectorOp) store.Txn {
-	op := store.Op{Bucket: p.bucket(v.Key, v.C, v.R)}
+// txn returns the store's operations for an operation of a vector.
+func (v *vectorOp) txn(prefix string) (txn store.Txn) {
+	op := v.op(prefix)
 	switch v.Op {
-	case "try":
-		op.Amount = v.N
+	case "able":
+		op.Mode = store.Ask
 	case "fillup":
-		op.Amount, op.Mode = v.N, store.Clamp
+		op.Mode = store.Clamp
 	case "always":
-		op.Amount, op.Mode = v.N, store.Always
+		op.Mode = store.Always
 	case "drain":
 		op.Amount, op.Mode = -v.N, store.Always
 	case "hold":
-		op.Hold = v.N
-	case "capture":
+		op.Amount, op.Hold = 0, v.N
+	case "capture", "release": // M is 0 in a release
 		op.Amount, op.Hold, op.Mode = v.M, -v.N, store.Always
-	case "release":
-		op.Hold, op.Mode = -v.N, store.Always
 	case "tryall":
-		var txn store.Txn
 		for _, f := range v.Fills {
-			txn = append(txn, store.Op{Bucket: p.bucket(f.Key, f.C, f.R), Amount: f.N})
+			txn = append(txn, f.op(prefix))
 		}
 		return txn
-	default:
-		return nil
 	}
 	return store.Txn{op}
 }
 
 // play carries out an operation and compares the answer.
-func (p *player) play(v *vectorOp) {
-	t, want := p.t, &v.Want
+func (v *vectorOp) play(t *testing.T, st store.Store, prefix string) {
 	t.Helper()
+	want, txn := &v.Want, v.txn(prefix)
+	read := func(b store.Bucket) store.State {
+		states, err := st.Read(t.Context(), b)
+		if err != nil || len(states) != 1 {
+			t.Fatalf("Read: %d states, %v", len(states), err)
+		}
+		return states[0]
+	}
+	var got store.State
+	var err error
 	switch v.Op {
-	case "state", "able":
-		got := p.read(p.bucket(v.Key, v.C, v.R))
-		if v.Op == "able" {
-			// The contract has no such method: the Limiter of package brim computes it from a
-			// read.
-			if able := v.N == 0 || got.Level+got.Held+v.N <= v.C; able != want.Able {
-				t.Errorf("%s: able = %v, want %v (level %v, held %v)", p.step, able, want.Able, got.Level, got.Held)
-			}
-			return
+	case "state":
+		got = read(txn[0].Bucket)
+	case "able":
+		if got, err = st.Fill(t.Context(), txn[0]); err != nil || got.Accepted != want.Able {
+			t.Errorf("%+v: %+v, %v; want accepted = %v", v, got, err, want.Able)
 		}
-		if got.Level != want.Level || got.Held != want.Held || got.Accepted || got.Full {
-			t.Errorf("%s: read %+v, want level %v, held %v", p.step, got, want.Level, want.Held)
-		}
+		return
 	case "tryall":
-		p.playAll(v)
+		res, err := st.Apply(t.Context(), txn)
+		if err != nil || len(res) != 1 || res[0].Accepted != want.Accepted || len(res[0].States) != len(txn) {
+			t.Fatalf("%+v: %+v, %v; want accepted = %v and %d states", v, res, err, want.Accepted, len(txn))
+		}
+		after := make(map[string]float64)
+		for i, state := range res[0].States {
+			if after[v.Fills[i].Key] = state.Level; state.Accepted != want.Accepted {
+				t.Errorf("%+v: state %d is %+v, want accepted = %v", v, i, state, want.Accepted)
+			}
+		}
+		for i, f := range v.Fills {
+			left := read(txn[i].Bucket).Level
+			if level := want.Levels[f.Key]; after[f.Key] != level || left != level {
+				t.Errorf("%+v: fill %d returns level %v and leaves %v, want %v", v, i, after[f.Key], left, level)
+			}
+		}
+		return
 	default:
-		got, err := p.st.Fill(t.Context(), p.txn(v)[0])
-		if err != nil {
-			t.Fatalf("%s: %v", p.step, err)
-		}
-		if got.Accepted != want.Accepted || got.Full != want.Full || got.Level != want.Level || got.Held != want.Held ||
-			got.Spilled != want.Spilled || got.Capacity != v.C || got.LeakRate != v.R {
-			t.Errorf("%s:\n got %+v\nwant %+v", p.step, got, *want)
-		}
-		retry := store.Never
-		switch {
-		case want.RetryNS != nil:
-			retry = time.Duration(*want.RetryNS)
-		case v.Op == "capture" || v.Op == "release":
-			retry = 0 // these vectors leave it out, because accepted operations have none
-		}
-		if !retryMatches(got.RetryAfter, retry) {
-			t.Errorf("%s: RetryAfter %v, want %v or up to a microsecond more", p.step, got.RetryAfter, retry)
+		if got, err = st.Fill(t.Context(), txn[0]); err != nil {
+			t.Fatalf("%+v: %v", v, err)
 		}
 	}
-}
-
-// playAll carries out a TryFillupAll and compares the answers.
-func (p *player) playAll(v *vectorOp) {
-	t, want := p.t, &v.Want
-	t.Helper()
-	txn := p.txn(v)
-	res, err := p.st.Apply(t.Context(), txn)
-	if err != nil || len(res) != 1 || res[0].Err != nil || len(res[0].States) != len(txn) {
-		t.Fatalf("%s: %+v, %v; want one result with %d states", p.step, res, err, len(txn))
+	retry := store.Never
+	switch {
+	case want.RetryNS != nil:
+		retry = time.Duration(*want.RetryNS)
+	case v.Op == "state" || v.Op == "capture" || v.Op == "release":
+		retry = 0 // these vectors leave it out
 	}
-	if res[0].Accepted != want.Accepted {
-		t.Errorf("%s: accepted = %v, want %v", p.step, res[0].Accepted, want.Accepted)
+	if got.Accepted != want.Accepted || got.Full != want.Full || got.Level != want.Level || got.Held != want.Held ||
+		got.Spilled != want.Spilled || got.Capacity != v.C || got.LeakRate != v.R || !retryMatches(got.RetryAfter, retry) {
+		t.Errorf("%+v:\n got %+v\nwant RetryAfter %v or up to a microsecond more", v, got, retry)
 	}
-	after := make(map[string]float64)
-	for i, st := range res[0].States {
-		if st.Accepted != want.Accepted {
-			t.Errorf("%s: state %d has Accepted = %v, the transaction %v", p.step, i, st.Accepted, want.Accepted)
-		}
-		after[v.Fills[i].Key] = st.Level
-	}
-	for i, f := range v.Fills {
-		if after[f.Key] != want.Levels[f.Key] {
-			t.Errorf("%s: fill %d returns level %v, want %v", p.step, i, after[f.Key], want.Levels[f.Key])
-		}
-		if got := p.read(txn[i].Bucket); got.Level != want.Levels[f.Key] {
-			t.Errorf("%s: fill %d left level %v, want %v", p.step, i, got.Level, want.Levels[f.Key])
-		}
-	}
-}
-
-func (p *player) read(b store.Bucket) store.State {
-	p.t.Helper()
-	got, err := p.st.Read(p.t.Context(), b)
-	if err != nil || len(got) != 1 {
-		p.t.Fatalf("%s: read: %d states, %v", p.step, len(got), err)
-	}
-	return got[0]
 }
 
 // retryMatches reports whether got is want or up to a microsecond longer. A shorter wait never

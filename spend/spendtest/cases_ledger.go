@@ -1,0 +1,376 @@
+package spendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
+)
+
+// repeat makes n requests for a unit, of which each is changed by the function.
+func repeat(n int, each func(c call, i int) call) check {
+	return func(s *fixture) {
+		s.Helper()
+		for i := range n {
+			each(charge(1), i).do(s)
+		}
+	}
+}
+
+func same(c call, _ int) call { return c }
+
+// exported returns the account and number of each entry of an export, and the entries.
+func (s *fixture) exported(b *spend.Budgets, o *spend.ExportOptions) (list []string, entries []spend.Entry) {
+	s.Helper()
+	for e, err := range b.Export(ctx, o) {
+		if err != nil {
+			s.Fatal(err)
+		}
+		list, entries = append(list, fmt.Sprint(e.Name, " ", e.Seq)), append(entries, e)
+	}
+	return list, entries
+}
+
+// apart charges each of the IDs or accounts, which differ by little, and wants that none is taken for
+// another.
+func apart(change func(c call, name string) call) check {
+	return func(s *fixture) {
+		long := strings.Repeat("x", 20)
+		names := []string{"a", "A", "a ", " a", "\u00e9", "e\u0301", "%", "_", long + "a", long + "b", long}
+		for i, name := range names {
+			c := charge(int64(i + 1))
+			change(c, name).do(s)
+			if c = change(c, name); c.account == "card" {
+				continue
+			}
+			if list, err := s.b.Remaining(ctx, c.account); err != nil || list[0].Used.Minor != int64(i+1) {
+				s.Errorf("account %d shows %+v, %v; want %d used", i, list, err, i+1)
+			}
+		}
+	}
+}
+
+// ledgerCases are about the data that a ledger keeps, and how it lists them.
+func ledgerCases() []testCase {
+	window := []spend.Rule{month(100_000)}
+	var many []spend.Rule
+	for i := range 20 {
+		many = append(many, spend.Lifetime(fmt.Sprint("rule-", i, strings.Repeat("-", 40)), money(int64(100+i))))
+	}
+	return []testCase{
+		{
+			name: "history explains", rules: []spend.Rule{month(1000)},
+			why: "the ledger lists every decision, newest first, with its changes and the rules that declined it",
+			steps: []step{
+				authorize("h", 600).with("merchant", "m"), after(time.Second), charge(500).no(7*days-time.Second, "month"),
+				capture("h", 200).last(), freeze("lost"), check(func(s *fixture) {
+					var got []string
+					list := s.history(s.b, nil)
+					for _, e := range list {
+						got = append(got, fmt.Sprintf("%d %s %d/%d/%d %v %v %s", e.Seq, e.Kind,
+							e.Amount.Minor, e.Used.Minor, e.Held.Minor, e.Dated.Equal(e.At), e.Refused, e.Tags["reason"]))
+					}
+					if want := []string{
+						"5 freeze 0/0/0 true [] lost",
+						"4 release 400/0/-400 false [] ",
+						"3 capture 200/200/-200 false [] ",
+						"2 decline 500/0/0 true [month] ",
+						"1 authorize 600/0/600 true [] ",
+					}; !slices.Equal(got, want) {
+						s.Fatalf("history is %q; want %q", got, want)
+					}
+					if e := list[4]; e.RequestID != s.named("h") || e.SpendID != s.named("h") || e.Tags["merchant"] != "m" {
+						s.Errorf("the first entry is %+v", e)
+					}
+					o := &spend.HistoryOptions{Before: spend.Entry{Seq: 3, At: s.clock.now()}, Limit: 1}
+					if page := s.history(s.b, o); len(page) != 1 || page[0].Seq != 2 {
+						s.Errorf("the page of one entry before entry 3 is %+v", page)
+					}
+				}),
+			},
+		},
+		{
+			name: "long histories are paged", rules: window, why: "no entry may be lost or repeated between two pages",
+			steps: []step{
+				check(func(s *fixture) {
+					for range 450 {
+						after(time.Minute).do(s)
+						charge(1).do(s)
+					}
+					list := s.history(s.b, nil)
+					for i := range 450 {
+						if len(list) != 450 || list[i].Seq != int64(450-i) {
+							s.Fatalf("%d entries of 450, and entry %d is %+v", len(list), i, list[i])
+						}
+					}
+				}),
+				shows(450, 0, 99_550), after(30*days - 100*time.Minute), shows(100, 0, 99_900), sound(450), after(30 * days),
+				charge(1), shows(1, 0, 99_999), sound(451),
+			},
+		},
+		{
+			name: "many entries of one date", rules: window,
+			why: "a window that moves must subtract all of them, although a ledger reads them in parts",
+			steps: []step{
+				charge(7), after(time.Second), repeat(300, same), after(time.Second), charge(5), after(30*days - 2*time.Second),
+				shows(305, 0, 99_695), after(time.Second), shows(5, 0, 99_995), charge(1), shows(6, 0, 99_994), sound(303),
+			},
+		},
+		{
+			name: "an export has every entry once", rules: window,
+			why: "accounts are in byte order, entries newest first, and an export that stopped goes on after any entry",
+			steps: []step{check(func(s *fixture) {
+				mine, other := s.b, s.budget(spend.Budget{Name: "another export", Currency: "EUR", Rules: window})
+				s.b = other
+				charge(1).to("b").do(s)
+				s.b = mine
+				for _, account := range []string{"b", "B", "a/b", "a", "b", "\u00e9", "b"} {
+					after(time.Second).do(s)
+					charge(1).to(account).do(s)
+				}
+				want := []string{"B 1", "a 1", "a/b 1", "b 3", "b 2", "b 1", "\u00e9 1"}
+				list, entries := s.exported(s.b, nil)
+				if !slices.Equal(list, want) {
+					s.Fatalf("the export is %q; want %q", list, want)
+				}
+				for i := range entries {
+					if rest, _ := s.exported(s.b, &spend.ExportOptions{After: entries[i]}); !slices.Equal(rest, want[i+1:]) {
+						s.Errorf("after %q the export goes on with %q; want %q", want[i], rest, want[i+1:])
+					}
+				}
+				for _, err := range s.b.Export(ctx, &spend.ExportOptions{After: entries[3]}) {
+					if err != nil {
+						s.Error(err)
+					}
+					break // the iterator must bear it
+				}
+				for e, err := range other.Export(ctx, &spend.ExportOptions{After: entries[0]}) {
+					if !errors.Is(err, spend.ErrRequest) {
+						s.Errorf("an export after an entry of another budget: %+v, %v; want ErrRequest", e, err)
+					}
+				}
+			})},
+		},
+		{
+			name: "an export ends with an error", why: "a list that stops early must not look whole", rules: window,
+			steps: []step{charge(1).to("a"), charge(1).to("b"), check(func(s *fixture) {
+				ended, cancel := context.WithCancel(ctx)
+				n := 0
+				for e, err := range s.b.Export(ended, nil) {
+					switch n++; {
+					case n == 1 && (err != nil || e.Name != "a"):
+						s.Errorf("the first entry is %+v, %v", e, err)
+					case n == 2 && (!errors.Is(err, context.Canceled) || e.Seq != 0), n > 2:
+						s.Errorf("after the end of the context: %+v, %v", e, err)
+					}
+					cancel()
+				}
+				if cancel(); n != 2 {
+					s.Errorf("the export yielded %d times; want an entry and an error", n)
+				}
+			})},
+		},
+		{
+			name: "IDs are compared byte by byte", why: "two requests with similar IDs are two requests", rules: window,
+			steps: []step{apart(func(c call, name string) call { return c.as(name) }), shows(66, 0, 99_934), sound(11)},
+		},
+		{
+			name: "accounts are compared byte by byte", why: "nobody may spend from the account of another", rules: window,
+			steps: []step{apart(func(c call, name string) call { return c.to(name) })},
+		},
+		{
+			name: "many rules", why: "the data of an account and the answer to a request have any length", rules: many,
+			steps: []step{check(func(s *fixture) {
+				first, again := charge(60).as("c").decide(s), charge(60).as("c").again().decide(s)
+				if len(again.Remaining) != 20 || !reflect.DeepEqual(again.Remaining, first.Remaining) {
+					s.Errorf("the retry of a charge by 20 rules got %+v; want %+v", again, first)
+				}
+			}), shows(60, 0, 59, "rule-19"+strings.Repeat("-", 40))},
+		},
+		{
+			name: "values that no window needs",
+			why:  "the working set of an account must not grow with its history",
+			rules: []spend.Rule{
+				spend.Rolling("amount", money(100), days).Per("merchant"), spend.Count("number", 5, days).Per("merchant"),
+			},
+			steps: []step{charge(1).with("merchant", "a"), after(2 * days), charge(1).with("merchant", "b"), check(func(s *fixture) {
+				one := s.stateSize()
+				repeat(300, func(c call, i int) call { return c.with("merchant", fmt.Sprintf("m%03d", i)) }).do(s)
+				if n := s.stateSize(); n < 2*one {
+					s.Errorf("the working set has %d bytes with 300 values and %d with one", n, one)
+				}
+				after(2 * days).do(s)
+				charge(1).with("merchant", "m300").do(s)
+				if n := s.stateSize(); n > one+16 { // the numbers of entries have become longer
+					s.Errorf("the working set has %d bytes after all windows have passed; want some %d", n, one)
+				}
+			}), sound(303)},
+		},
+		{
+			name: "a restart loses nothing", why: "answers, entries, spends and holds outlive the process", rules: window,
+			steps: []step{
+				charge(100).as("c"), authorize("h", 200).lasting(2 * days), authorize("expiring", 300).lasting(time.Hour),
+				check(func(s *fixture) {
+					if s.h.Reopen == nil {
+						s.Skip("left out because it needs Harness.Reopen")
+					}
+					s.l = s.h.Reopen(s, s.l, s.clock.now)
+					s.b = s.b.With(s.l)
+					s.processes[""] = s.b
+				}),
+				shows(100, 500, 99_400), sound(3), charge(100).as("c").again(), capture("h", 150).last(), after(time.Hour),
+				charge(1),
+				shows(251, 0, 99_749), after(30 * days), charge(1000), shows(1000, 0, 99_000), sound(8),
+			},
+		},
+		{
+			name: "a clock before 1970", why: "the time 0 is a time like any other, and no time is another value",
+			rules: []spend.Rule{
+				month(1000).AtMost(money(2000)), spend.Calendar("calendar", money(1000), spend.Month, time.UTC), leaky(1024),
+				spend.Lifetime("ever", money(5000)), spend.Count("often", 9, 30*days),
+			},
+			steps: []step{
+				at(-100 * days), charge(100), record(7).ago(10 * days), limit(spend.RuleLimit{Rule: "month", Amount: money(900)}),
+				shows(107, 0, 793), after(20 * days), shows(100, 0, 800), raise("month", 2000, 80*days),
+				at(-30 * days), charge(200), check(func(s *fixture) {
+					if u := s.shows(200, 0, 1800); u.GrowsAt.UnixMicro() != 0 {
+						s.Errorf("GrowsAt is %v; want 1970", u.GrowsAt)
+					}
+				}),
+				at(-time.Hour), authorize("h", 50).lasting(time.Hour), charge(10).as("c"), charge(10).as("c").again(),
+				authorize("voided", 20), void("voided"), at(-time.Microsecond), shows(210, 50, 1740),
+				at(0), charge(30).as("now"), at(time.Second), shows(40, 0, 860), shows(30, 0, 970, "calendar"), refund("now", 5),
+				record(1).ago(time.Second), shows(36, 0, 864), after(30*days - time.Second - time.Microsecond), shows(26, 0, 874),
+				after(time.Microsecond), shows(0, 0, 900), shows(100+7+200+10+25+1, 0, 5000-343, "ever"), sound(13),
+			},
+		},
+		{
+			name: "an account that was never used", rules: window,
+			why: "accounts need no registration: one without entries has used nothing, and a question leaves nothing behind",
+			steps: []step{
+				shows(0, 0, 100_000), able(100_000), able(100_001).no(store.Never, "month"), prune(0, 0), sound(0),
+				check(func(s *fixture) {
+					holds, err := s.b.Holds(ctx, "card")
+					limits, err2 := s.b.Limits(ctx, "card")
+					list, _ := s.exported(s.b, nil)
+					if err := errors.Join(err, err2); err != nil || len(holds)+len(limits)+len(list) != 0 {
+						s.Errorf("holds %+v, limits %+v, entries %q, %v", holds, limits, list, err)
+					}
+				}),
+			},
+		},
+		{
+			name: "closed", why: "a context that has ended, and a ledger that is closed, decide nothing", rules: window,
+			steps: []step{check(closed)},
+		},
+	}
+}
+
+// pruneCases are about Prune beside rules of other processes, and rules that begin later. The random
+// sequences prune too, but not in these ways.
+func pruneCases() []testCase {
+	single := []spend.Rule{spend.PerTransaction("single", money(1<<20))}
+	yearly := map[string][]spend.Rule{"year": {spend.Rolling("year", money(1000), 365*days)}}
+	return []testCase{
+		{
+			name:  "prune and open holds",
+			why:   "a rule that is new to the account counts the entry of a hold and that of its end, which mints alone",
+			rules: []spend.Rule{month(1000)}, others: yearly,
+			steps: []step{
+				charge(100), after(days), authorize("h", 300).lasting(300 * days), after(days), charge(50), after(100 * days),
+				prune(0, 2), by("year"), shows(50, 300, 650), by(""), increase("h", 1), by("year"), shows(50, 301, 649), by(""),
+				void("h"), by("year"), shows(50, 0, 950), sound(5),
+			},
+		},
+		{
+			name:  "prune and corrections",
+			why:   "a rule that begins later counts no refund or capture whose entry is gone; each would make room",
+			rules: []spend.Rule{month(1000)}, others: yearly,
+			steps: []step{
+				charge(400).as("charged"), authorize("hold", 300).lasting(60 * days), after(20 * days),
+				authorize("open", 50).lasting(300 * days), after(days), increase("open", 7), capture("open", 50), after(29 * days),
+				refund("charged", 400), capture("hold", 100).last(), after(70 * days), prune(0, 4), by("year"), shows(50, 7, 943),
+				charge(944).no(200*days, "year"), charge(943), after(365 * days), shows(0, 0, 1000), sound(8),
+			},
+		},
+		{
+			name: "prune beside an idle account",
+			why:  "a figure of another process counts entries that it subtracts later; without them they stay used for ever",
+			rules: []spend.Rule{
+				month(10000), spend.Rolling("longer", money(10000), 80*days),
+				spend.Rolling("each", money(10000), 30*days).Per("merchant").CountsCredits(),
+				spend.Calendar("calendar", money(10000), spend.Month, time.UTC), spend.Count("often", 10, 30*days),
+				spend.CountPer("monthly", 10, spend.Month, time.UTC),
+			},
+			others: map[string][]spend.Rule{"job": single},
+			steps: []step{
+				charge(9000), after(10 * days), credit(1000), after(10 * days), charge(500), after(71 * days), by("job"),
+				prune(0, 1),
+				by(""), shows(0, 0, 10000), shows(500, 0, 9500, "longer"), after(4 * days), by("job"), prune(0, 0), by(""),
+				shows(500, 0, 9500, "longer"), after(5 * days), shows(0, 0, 10000, "longer"), charge(10000), shows(10000, 0, 0),
+				shows(10000, 0, 0, "longer"), shows(10000, 0, 0, "each"), shows(10000, 0, 0, "calendar"),
+				shows(1, 0, 9, "often"), shows(1, 0, 9, "monthly"),
+				// Nothing keeps the entries of an account that stays idle.
+				after(200 * days), by("job"), prune(0, 3), sound(0),
+			},
+		},
+		{
+			name: "a rule that leaves and comes back",
+			why:  "it counts the entries of the other process, which Prune keeps as long as it may need them",
+			rules: []spend.Rule{
+				single[0], spend.Rolling("long", money(1<<20), 300*days), spend.Leaky("slow", money(1<<20), 1<<26*time.Second),
+			},
+			others: map[string][]spend.Rule{"job": single},
+			steps: []step{
+				charge(1), after(70 * days), by("job"), authorize("h", 2), after(5 * days), void("h"), after(5 * days),
+				charge(400_000),
+				after(230 * days), prune(0, 4), after(10 * days), by(""), shows(400_000, 0, 1<<20-400_000, "long"),
+				// A 64th of a unit leaks each second.
+				shows(400_000-240*86_400/64, 0, 1<<20-400_000+240*86_400/64, "slow"), after(60 * days), by("job"), prune(0, 0),
+				by(""),
+				shows(0, 0, 1<<20, "long"), shows(0, 0, 1<<20, "slow"),
+			},
+		},
+		{
+			name:  "pruning covers all accounts of one budget",
+			why:   "pages neither lose nor repeat an account, and the IDs of another budget may have to live longer",
+			rules: []spend.Rule{spend.Rolling("day", money(1000), days)},
+			steps: []step{check(func(s *fixture) {
+				const n = 450
+				repeat(n, func(c call, i int) call { c.method = "authorize"; return c.to(fmt.Sprintf("%04d", i)) }).do(s)
+				list, _ := s.exported(s.b, nil)
+				for i := range n {
+					if len(list) != n || list[i] != fmt.Sprintf("%04d 1", i) {
+						s.Fatalf("%d entries of %d, and entry %d is %q", len(list), n, i, list[i])
+					}
+				}
+				mine, other := s.b, s.budget(spend.Budget{Name: "another budget to prune", Currency: "EUR", Rules: s.c.rules})
+				s.b = other
+				charge(1).as("theirs").do(s)
+				s.b = mine
+				after(8 * days).do(s)
+				prune(n, 0).do(s)
+				after(100 * days).do(s)
+				prune(0, n).do(s)
+				s.b = other
+				charge(1).as("theirs").again().do(s)
+			})},
+		},
+		{
+			name: "prune before 1970", rules: []spend.Rule{month(1000)},
+			why: "the entries that are gone have a time, and an account that nothing was pruned of has none",
+			steps: []step{
+				at(-200 * days), authorize("h", 100), prune(0, 0), at(-190 * days), charge(1), prune(0, 0), at(-100 * days),
+				prune(0, 1), shows(0, 0, 1000), record(3).ago(90 * days).fails(spend.ErrRequest),
+				record(3).ago(90*days - time.Microsecond),
+				sound(1), at(0), prune(0, 2), sound(0), shows(0, 0, 1000),
+			},
+		},
+	}
+}

@@ -1,0 +1,72 @@
+package spendtest
+
+import (
+	"time"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// request is any request to a ledger.
+type request struct {
+	method  string // charge, authorize and so on
+	id, of  string // of is the earlier request that an increase, a capture and so on are about
+	account string
+	also    []spend.Account
+	amount  spend.Money
+	least   spend.Money // of upTo
+	tags    map[string]string
+	ttl     time.Duration
+	dated   time.Time
+	hold    bool // of upTo
+	final   bool
+	force   bool
+	limits  []spend.RuleLimit
+	reason  string
+}
+
+// money returns the request of the calls that take a [spend.Request].
+func (r request) money() spend.Request {
+	return spend.Request{
+		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl, Dated: r.dated,
+	}
+}
+
+// send sends the request.
+func (r request) send(b *spend.Budgets) (spend.Decision, error) {
+	switch r.method {
+	case "charge":
+		return b.Charge(ctx, r.money())
+	case "authorize":
+		return b.Authorize(ctx, r.money())
+	case "record":
+		return b.Record(ctx, r.money())
+	case "credit":
+		return b.Credit(ctx, r.money())
+	case "able":
+		return b.AbleToAccept(ctx, r.money())
+	case "upTo":
+		return b.UpTo(ctx, spend.UpToRequest{Request: r.money(), Least: r.least, Hold: r.hold})
+	case "together":
+		a := b.ChargeAll(ctx, []spend.Request{r.money()})[0]
+		return a.Decision, a.Err
+	case "increase":
+		return b.Increase(ctx, spend.IncreaseRequest{ID: r.id, HoldID: r.of, Amount: r.amount})
+	case "decrease":
+		return b.Decrease(ctx, spend.DecreaseRequest{ID: r.id, HoldID: r.of, Amount: r.amount})
+	case "capture":
+		return b.Capture(ctx, spend.CaptureRequest{ID: r.id, HoldID: r.of, Amount: r.amount, Final: r.final, Force: r.force})
+	case "refund":
+		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.of, Amount: r.amount})
+	case "void":
+		return b.Void(ctx, spend.VoidRequest{ID: r.id, HoldID: r.of})
+	case "extend":
+		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.of, TTL: r.ttl})
+	case "freeze":
+		return b.Freeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
+	case "unfreeze":
+		return b.Unfreeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
+	case "limit":
+		return b.SetLimits(ctx, spend.LimitsRequest{ID: r.id, Account: r.account, Limits: r.limits})
+	}
+	panic("no such method: " + r.method)
+}

@@ -1,0 +1,162 @@
+package spendtest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// step is a part of the script of a case.
+type step interface{ do(s *fixture) }
+
+// check is a step that is no single request.
+type check func(s *fixture)
+
+func (f check) do(s *fixture) { f(s) }
+
+// call is a request with the answer that it must get: an approval, unless no or fails says otherwise.
+// Its IDs are names in the script.
+type call struct {
+	request
+	back    time.Duration // from now to the date
+	want    error
+	refused []string
+	wait    time.Duration
+	replay  bool
+}
+
+func on(method string, n int64) call {
+	return call{request: request{method: method, account: "card", amount: money(n)}}
+}
+
+func charge(n int64) call               { return on("charge", n) }
+func authorize(id string, n int64) call { return on("authorize", n).as(id) }
+func record(n int64) call               { return on("record", n) }
+func credit(n int64) call               { return on("credit", n) }
+func able(n int64) call                 { return on("able", n) }
+func upTo(n int64) call                 { return on("upTo", n) }
+
+func increase(of string, n int64) call { return on("increase", n).about(of) }
+func decrease(of string, n int64) call { return on("decrease", n).about(of) }
+func capture(of string, n int64) call  { return on("capture", n).about(of) }
+func refund(of string, n int64) call   { return on("refund", n).about(of) }
+func void(of string) call              { return on("void", 0).about(of) }
+
+func freeze(reason string) call {
+	c := on("freeze", 0)
+	c.reason = reason
+	return c
+}
+
+func limit(limits ...spend.RuleLimit) call {
+	c := on("limit", 0)
+	c.limits = limits
+	return c
+}
+
+// These methods change the request.
+
+func (c call) as(id string) call              { c.id = id; return c }
+func (c call) about(of string) call           { c.of = of; return c }
+func (c call) to(account string) call         { c.account = account; return c }
+func (c call) paid(m spend.Money) call        { c.amount = m; return c }
+func (c call) down(least spend.Money) call    { c.least = least; return c }
+func (c call) lasting(d time.Duration) call   { c.ttl = d; return c }
+func (c call) ago(d time.Duration) call       { c.back = d; return c }
+func (c call) last() call                     { c.final = true; return c }
+func (c call) forced() call                   { c.force = true; return c }
+func (c call) and(also ...spend.Account) call { c.also = also; return c }
+
+// with adds tags, by names and values.
+func (c call) with(tags ...string) call {
+	c.tags = make(map[string]string)
+	for pair := range slices.Chunk(tags, 2) {
+		c.tags[pair[0]] = pair[1]
+	}
+	return c
+}
+
+// These methods set the expected answer.
+
+func (c call) fails(err error) call { c.want = err; return c }
+func (c call) again() call          { c.replay = true; return c }
+func (c call) no(wait time.Duration, rules ...string) call {
+	c.wait, c.refused = wait, rules
+	return c
+}
+
+func (c call) do(s *fixture) { s.Helper(); c.decide(s) }
+
+// in returns the request in a case, with the IDs for which its names stand.
+func (c call) in(s *fixture) request {
+	r := c.request
+	r.id = s.named(r.id)
+	if r.of != "" {
+		r.of = s.named(r.of)
+	}
+	if c.back != 0 {
+		r.dated = s.clock.now().Add(-c.back)
+	}
+	return r
+}
+
+// decide sends the request and compares the answer, which it returns.
+func (c call) decide(s *fixture) spend.Decision {
+	s.Helper()
+	d, err := c.in(s).send(s.b)
+	if !errors.Is(err, c.want) {
+		s.Fatalf("%s %s of %v: error %v; want %v", c.method, c.id, c.amount, err, c.want)
+	}
+	var refused []string
+	for _, x := range d.Declines {
+		refused = append(refused, x.Rule)
+	}
+	if c.want == nil && (d.Approved != (c.refused == nil) || d.Replayed != c.replay || d.RetryAfter != c.wait ||
+		!slices.Equal(refused, c.refused)) {
+		s.Fatalf("%s %s of %v: %+v; want that %q refuse, RetryAfter %v, and replayed is %v",
+			c.method, c.id, c.amount, d, c.refused, c.wait, c.replay)
+	}
+	return d
+}
+
+func after(d time.Duration) check { return func(s *fixture) { s.clock.us.Add(d.Microseconds()) } }
+
+// at sets the clock to that time after 1970.
+func at(d time.Duration) check { return func(s *fixture) { s.clock.us.Store(d.Microseconds()) } }
+
+// by lets another process decide from here on: one of those of the case, or "" for the first.
+func by(process string) check { return func(s *fixture) { s.b = s.process(process) } }
+
+// shows wants these figures of the named rule, or of the first one.
+func shows(used, held, remaining int64, rule ...string) check {
+	return func(s *fixture) { s.Helper(); s.shows(used, held, remaining, rule...) }
+}
+
+// sound verifies the card's figures by the rules of every process that has decided, and wants that
+// many entries.
+func sound(entries int) check {
+	return func(s *fixture) {
+		s.Helper()
+		for process, b := range s.processes {
+			if err := b.Verify(ctx, "card"); err != nil {
+				s.Errorf("process %q: %v", process, err)
+			}
+		}
+		if n := len(s.history(s.b, nil)); n != entries {
+			s.Errorf("the account has %d entries; want %d", n, entries)
+		}
+	}
+}
+
+// prune prunes, and wants that so many holds and IDs were removed.
+func prune(expired, requests int64) check {
+	return func(s *fixture) {
+		s.Helper()
+		want := spend.PruneResult{Expired: expired, Requests: requests}
+		if done, err := s.b.Prune(ctx); err != nil || done != want {
+			s.Errorf("Prune: %+v, %v; want %+v", done, err, want)
+		}
+	}
+}
