@@ -12,6 +12,7 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
@@ -90,11 +91,7 @@ func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 }
 
 func TestJournaledRandom(t *testing.T) {
-	n := 1_000
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		n = 100_000
-	}
-	spendtest.Random(t, journaled(t), n)
+	spendtest.Random(t, journaled(t), seed.Attempts(300, 100_000))
 }
 
 func TestJournaledConformance(t *testing.T) {

@@ -36,7 +36,7 @@ type Options struct {
 
 	// Operations is the number of random operations that the suite compares with the model, on
 	// inputs that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means
-	// 50,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 4,000 with -short. The suite
+	// 15,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 4,000 with -short. The suite
 	// asks about each operation before it makes it, so it makes twice as many calls.
 	// Fewer than 5,000 are for -short, and for a further way into a backend whose usual way has a
 	// run of its own: they also shorten the vectors to every tenth, and the long sequences to a
@@ -44,7 +44,7 @@ type Options struct {
 	Operations int
 
 	// Keys is the number of odd keys that the suite fills to check that no key touches another.
-	// Zero means 10,000; 1,000,000 if BRIM_TORTURE is 1; 1,000 with -short.
+	// Zero means 4,000; 1,000,000 if BRIM_TORTURE is 1; 1,000 with -short.
 	Keys int
 }
 
@@ -128,8 +128,8 @@ func newSuite(open func(t *testing.T) store.Store, o *Options) *suite {
 	if o != nil {
 		s.o = *o
 	}
-	s.o.Operations = defaulted(s.o.Operations, 4_000, 50_000, 1_000_000)
-	s.o.Keys = defaulted(s.o.Keys, 1_000, 10_000, 1_000_000)
+	s.o.Operations = defaulted(s.o.Operations, 4_000, 15_000, 1_000_000)
+	s.o.Keys = defaulted(s.o.Keys, 1_000, 4_000, 1_000_000)
 	return s
 }
 
