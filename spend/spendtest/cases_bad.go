@@ -228,7 +228,7 @@ func badInputCases() []testCase {
 // picture describes the ledger and the figures of the card.
 func (s *fixture) picture() string {
 	s.Helper()
-	_, entries := s.exported(s.b, nil)
+	_, entries := s.exported(nil)
 	remaining, err := s.b.Remaining(ctx, "card")
 	holds, err2 := s.b.Holds(ctx, "card")
 	limits, err3 := s.b.Limits(ctx, "card")

@@ -26,9 +26,9 @@ func repeat(n int, each func(c call, i int) call) check {
 func same(c call, _ int) call { return c }
 
 // exported returns the account and number of each entry of an export, and the entries.
-func (s *fixture) exported(b *spend.Budgets, o *spend.ExportOptions) (list []string, entries []spend.Entry) {
+func (s *fixture) exported(o *spend.ExportOptions) (list []string, entries []spend.Entry) {
 	s.Helper()
-	for e, err := range b.Export(ctx, o) {
+	for e, err := range s.b.Export(ctx, o) {
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func ledgerCases() []testCase {
 				authorize("h", 600).with("merchant", "m"), after(time.Second), charge(500).no(7*days-time.Second, "month"),
 				capture("h", 200).last(), freeze("lost"), check(func(s *fixture) {
 					var got []string
-					list := s.history(s.b, nil)
+					list := s.history(nil)
 					for _, e := range list {
 						got = append(got, fmt.Sprintf("%d %s %d/%d/%d %v %v %s", e.Seq, e.Kind,
 							e.Amount.Minor, e.Used.Minor, e.Held.Minor, e.Dated.Equal(e.At), e.Refused, e.Tags["reason"]))
@@ -89,7 +89,7 @@ func ledgerCases() []testCase {
 						s.Errorf("the first entry is %+v", e)
 					}
 					o := &spend.HistoryOptions{Before: spend.Entry{Seq: 3, At: s.clock.now()}, Limit: 1}
-					if page := s.history(s.b, o); len(page) != 1 || page[0].Seq != 2 {
+					if page := s.history(o); len(page) != 1 || page[0].Seq != 2 {
 						s.Errorf("the page of one entry before entry 3 is %+v", page)
 					}
 				}),
@@ -103,7 +103,7 @@ func ledgerCases() []testCase {
 						after(time.Minute).do(s)
 						charge(1).do(s)
 					}
-					list := s.history(s.b, nil)
+					list := s.history(nil)
 					for i := range 450 {
 						if len(list) != 450 || list[i].Seq != int64(450-i) {
 							s.Fatalf("%d entries of 450, and entry %d is %+v", len(list), i, list[i])
@@ -135,12 +135,12 @@ func ledgerCases() []testCase {
 					charge(1).to(account).do(s)
 				}
 				want := []string{"B 1", "a 1", "a/b 1", "b 3", "b 2", "b 1", "\u00e9 1"}
-				list, entries := s.exported(s.b, nil)
+				list, entries := s.exported(nil)
 				if !slices.Equal(list, want) {
 					s.Fatalf("the export is %q; want %q", list, want)
 				}
 				for i := range entries {
-					if rest, _ := s.exported(s.b, &spend.ExportOptions{After: entries[i]}); !slices.Equal(rest, want[i+1:]) {
+					if rest, _ := s.exported(&spend.ExportOptions{After: entries[i]}); !slices.Equal(rest, want[i+1:]) {
 						s.Errorf("after %q the export goes on with %q; want %q", want[i], rest, want[i+1:])
 					}
 				}
@@ -258,7 +258,7 @@ func ledgerCases() []testCase {
 				check(func(s *fixture) {
 					holds, err := s.b.Holds(ctx, "card")
 					limits, err2 := s.b.Limits(ctx, "card")
-					list, _ := s.exported(s.b, nil)
+					list, _ := s.exported(nil)
 					if err := errors.Join(err, err2); err != nil || len(holds)+len(limits)+len(list) != 0 {
 						s.Errorf("holds %+v, limits %+v, entries %q, %v", holds, limits, list, err)
 					}
@@ -344,7 +344,7 @@ func pruneCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				const n = 450
 				repeat(n, func(c call, i int) call { c.method = "authorize"; return c.to(fmt.Sprintf("%04d", i)) }).do(s)
-				list, _ := s.exported(s.b, nil)
+				list, _ := s.exported(nil)
 				for i := range n {
 					if len(list) != n || list[i] != fmt.Sprintf("%04d 1", i) {
 						s.Fatalf("%d entries of %d, and entry %d is %q", len(list), n, i, list[i])

@@ -269,7 +269,7 @@ func scaleCases() []testCase {
 				amount(upTo(100_00).down(spend.Money{Minor: 1, Currency: "EUR:3"}), fine(500*cent)),
 				charge(0).paid(fine(250*cent-321)).no(days, "day"), charge(0).paid(fine(250*cent - 322)), shows(1000*cent, 0, 0, "day"),
 				check(func(s *fixture) {
-					for _, e := range s.history(s.b, nil) {
+					for _, e := range s.history(nil) {
 						if e.Used.Currency != "EUR:8" || e.Amount.Currency != "EUR:8" {
 							s.Errorf("entry %+v; want amounts with the scale of the budget", e)
 						}

@@ -144,7 +144,7 @@ func sound(entries int) check {
 				s.Errorf("process %q: %v", process, err)
 			}
 		}
-		if n := len(s.history(s.b, nil)); n != entries {
+		if n := len(s.history(nil)); n != entries {
 			s.Errorf("the account has %d entries; want %d", n, entries)
 		}
 	}

@@ -124,9 +124,9 @@ func (s *fixture) shows(used, held, remaining int64, rule ...string) spend.Usage
 }
 
 // history returns the entries of the card.
-func (s *fixture) history(b *spend.Budgets, o *spend.HistoryOptions) (list []spend.Entry) {
+func (s *fixture) history(o *spend.HistoryOptions) (list []spend.Entry) {
 	s.Helper()
-	for e, err := range b.History(ctx, "card", o) {
+	for e, err := range s.b.History(ctx, "card", o) {
 		if err != nil {
 			s.Fatal(err)
 		}

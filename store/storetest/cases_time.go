@@ -31,13 +31,6 @@ var timeCases = []testCase{
 		},
 	},
 	{
-		name: "clock behind by MaxSkew exactly", c: 10, r: 1,
-		why: "a stored time is believed up to MaxSkew ahead of the clock",
-		steps: []step{
-			try(5).ok(5), try(1).after(-maxSkew).ok(6).ahead(maxSkew), read().after(maxSkew).is(6),
-		},
-	},
-	{
 		name: "clock behind by more than MaxSkew", c: 10, r: 1,
 		why: "a time that is not believed is set to the clock and the level stays: no room is created, and the " +
 			"bucket is not frozen for hours",
