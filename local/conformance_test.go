@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
@@ -66,7 +67,7 @@ func TestConformance(t *testing.T) {
 		wrap func(testing.TB, open, func() time.Time) store.Store
 		ops  int
 	}{
-		{"refusals, long memory", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 20_000},
+		{"refusals, long memory", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), seed.Attempts(6_000, 200_000)},
 		{"refusals, default", inMemory, refusing(local.RefusalsOptions{}), 5000},
 		{"refusals, few buckets", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour, MaxBuckets: 1}), 5000},
 		{"refusals, redis", inRedis, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 1000},

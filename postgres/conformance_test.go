@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
@@ -91,23 +91,20 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 const quick = "synchronous_commit=off"
 
 func TestConformance(t *testing.T) {
-	defaults := storetest.Options{Operations: 20_000}
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		defaults = storetest.Options{} // the suite's own: 10^6 operations
-	}
+	some := storetest.Options{Operations: seed.Attempts(600, 20_000), Keys: 200}
 	for _, c := range []struct {
 		name, settings string
 		o              storetest.Options
 		parts          int
 	}{
-		{name: "defaults", settings: quick, o: defaults},
+		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(6_000, 1_000_000), Keys: seed.Attempts(2_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail.
-		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
-		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
+		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read&" + quick, o: some},
+		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: some},
 		// This is the mode for a pooler without prepared statements.
-		{name: "exec mode", settings: "default_query_exec_mode=exec&" + quick, o: storetest.Options{Operations: 2_000, Keys: 200}},
-		{name: "partitioned", settings: quick, o: storetest.Options{Operations: 1_000, Keys: 200}, parts: 3},
+		{name: "exec mode", settings: "default_query_exec_mode=exec&" + quick, o: some},
+		{name: "partitioned", settings: quick, o: some, parts: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

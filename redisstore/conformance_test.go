@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
@@ -75,23 +75,16 @@ func overCluster(t testing.TB) redis.UniversalClient { return redistest.ClusterC
 
 // usually returns the numbers of operations and keys for a run that is not for hours.
 func usually(operations, keys int) storetest.Options {
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		return storetest.Options{Operations: 10 * operations, Keys: 10 * keys}
-	}
-	return storetest.Options{Operations: operations, Keys: keys}
+	return storetest.Options{Operations: seed.Attempts(operations, 100*operations), Keys: seed.Attempts(keys, 100*keys)}
 }
 
 func TestConformance(t *testing.T) {
-	defaults := storetest.Options{Operations: 10_000, Keys: 2_000}
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		defaults = storetest.Options{} // the suite's own: 10^6 operations
-	}
 	for _, c := range []struct {
 		name string
 		h    *harness
 		o    storetest.Options
 	}{
-		{name: "defaults", h: &harness{client: overSingle}, o: defaults},
+		{name: "defaults", h: &harness{client: overSingle}, o: usually(6_000, 1_000)},
 		{
 			name: "small batches", h: &harness{client: overSingle, change: func(o *Options) { o.BatchSize, o.Lanes = 2, 3 }},
 			o: usually(500, 200),
@@ -103,7 +96,7 @@ func TestConformance(t *testing.T) {
 			}},
 			o: usually(500, 200),
 		},
-		{name: "cluster", h: &harness{client: overCluster, braces: true}, o: usually(2_000, 500)},
+		{name: "cluster", h: &harness{client: overCluster, braces: true}, o: usually(1_000, 300)},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.h.run(t, c.o) })
 	}
