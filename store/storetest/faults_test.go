@@ -124,7 +124,6 @@ var stuck = []fault{locksInCallersOrder, locksWithoutPause, cancelLeavesLock, vi
 var broken = []brokenStore{
 	{fault: decidesFromSnapshot, part: "races", test: "exactly the capacity"},
 	{fault: failsOnFirstUse, part: "races", test: "first use"},
-	{fault: leaksAfterAdding, part: "vectors"},
 	{fault: timeBeforeLock, part: "waiters"},
 	{fault: acceptedByLevel, part: "vectors"},
 	{fault: fullByNearness, part: "vectors"},
