@@ -317,35 +317,6 @@ func (m *model) room(r modelRule, account string, t int64) int64 {
 	return m.limit(r, account, t) - used - held
 }
 
-// fits reports whether a rule agrees at t to n more units of a spend, which began with first and
-// then amounts to total, and to so many more spends.
-func (m *model) fits(r modelRule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
-	if !r.matches(tags, first) {
-		return true
-	}
-	r = r.of(tags)
-	used, held, level := m.usage(r, account, t)
-	limit := m.limit(r, account, t)
-	switch r.kind {
-	case "single":
-		return total <= limit
-	case "count", "counted":
-		return used+spends <= limit
-	case "leaky":
-		return level+float64(held)+float64(n) <= float64(limit)
-	}
-	return used+held+n <= limit
-}
-
-// fitsAll reports whether all rules agree in all accounts of a spend.
-func (m *model) fitsAll(rules []modelRule, s *modelSpend, t, n, total, spends int64) bool {
-	return !slices.ContainsFunc(s.accounts, func(account string) bool {
-		return slices.ContainsFunc(rules, func(r modelRule) bool {
-			return !m.fits(r, account, t, n, s.first, total, spends, s.tags)
-		})
-	})
-}
-
 // charge adds a spend, a hold or a record, which counts at a date.
 func (m *model) charge(rules []modelRule, id string, s *modelSpend, hold bool, n, t, date int64) {
 	s.gross, s.counts, s.countAt = n, true, date

@@ -3,6 +3,7 @@ package spendtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/spend"
@@ -68,6 +69,35 @@ func (r modelRule) bounded(rule spend.Rule) spend.Rule {
 
 // mayCredit reports whether the rule can count credits.
 func (r modelRule) mayCredit() bool { return !r.spends() && r.kind != "single" }
+
+// fits reports whether a rule agrees at t to n more units of a spend, which began with first and
+// then amounts to total, and to so many more spends.
+func (m *model) fits(r modelRule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
+	if !r.matches(tags, first) {
+		return true
+	}
+	r = r.of(tags)
+	used, held, level := m.usage(r, account, t)
+	limit := m.limit(r, account, t)
+	switch r.kind {
+	case "single":
+		return total <= limit
+	case "count", "counted":
+		return used+spends <= limit
+	case "leaky":
+		return level+float64(held)+float64(n) <= float64(limit)
+	}
+	return used+held+n <= limit
+}
+
+// fitsAll reports whether all rules agree in all accounts of a spend.
+func (m *model) fitsAll(rules []modelRule, s *modelSpend, t, n, total, spends int64) bool {
+	return !slices.ContainsFunc(s.accounts, func(account string) bool {
+		return slices.ContainsFunc(rules, func(r modelRule) bool {
+			return !m.fits(r, account, t, n, s.first, total, spends, s.tags)
+		})
+	})
+}
 
 // first reports whether is holds at t for the first time from now on. Between the times at which it
 // looks, room only grows, or stays as it is.

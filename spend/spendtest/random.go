@@ -162,46 +162,6 @@ func (c *testClock) now() time.Time {
 	return time.UnixMicro(c.us.Load())
 }
 
-// player makes random requests, and tells of them. Its budgets have names of their own, so that no two
-// players share an account.
-type player struct {
-	clock *testClock
-	r     *rand.Rand
-	name  string
-	ids   int
-	told  []string
-}
-
-func (p *player) tell(format string, args ...any) {
-	at := time.UnixMicro(p.now()).UTC().Format("2006-01-02 15:04:05.999999 ")
-	p.told = append(p.told, "  "+at+fmt.Sprintf(format, args...)+"\n")
-}
-
-func (p *player) now() int64 { return p.clock.us.Load() }
-
-func (p *player) id() string {
-	p.ids++
-	return fmt.Sprintf("%s-%d", p.name, p.ids)
-}
-
-// payment returns a request for n units, with tags or without.
-func (p *player) payment(method, account string, n int64) request {
-	r := request{method: method, id: p.id(), account: account, amount: money(n)}
-	if p.r.IntN(2) == 0 {
-		r.tags = map[string]string{"category": []string{"travel", "food"}[p.r.IntN(2)]}
-	}
-	return r
-}
-
-// budget returns a budget with the rules of the model.
-func budget(name string, rules []modelRule) spend.Budget {
-	b := spend.Budget{Name: name, Currency: "EUR"}
-	for _, r := range rules {
-		b.Rules = append(b.Rules, r.rule())
-	}
-	return b
-}
-
 // sequence is one random sequence.
 type sequence struct {
 	player

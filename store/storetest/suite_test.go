@@ -106,7 +106,7 @@ func TestBroken(t *testing.T) {
 	var passed []brokenStore
 	for _, b := range broken {
 		faults[b.fault] = true
-		if !failed[underscored(b.testName())] {
+		if name := b.name() + "/" + b.test; !failed[strings.ReplaceAll(name, " ", "_")] {
 			passed = append(passed, b)
 		}
 	}
@@ -114,27 +114,12 @@ func TestBroken(t *testing.T) {
 		// The names come last: whoever prints only the end of a long output shows them.
 		t.Logf("the child process: %v\n%.20000s", err, out)
 		for _, b := range passed {
-			t.Errorf("a store that %s passes %s", b.fault, underscored(b.testName()))
+			t.Errorf("a store that %s passes %q", b.fault, b.test)
 		}
 		t.FailNow()
 	}
 	t.Logf("all %d broken stores are caught", len(faults))
 }
-
-// testName returns the name of the test that must fail.
-func (b brokenStore) testName() string {
-	name := b.name() + "/" + b.part
-	if b.test != "" {
-		name += "/" + b.test
-	}
-	return name
-}
-
-// name identifies an entry of the table.
-func (b brokenStore) name() string { return string(b.fault) + ", by " + b.part }
-
-// underscored returns a test's name as package testing prints it.
-func underscored(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
 // runBroken runs the parts of the suite that must fail.
 func runBroken(t *testing.T) {
@@ -148,7 +133,7 @@ func runBroken(t *testing.T) {
 				s.patience = time.Second
 			}
 			for _, part := range parts {
-				if part.name == b.part {
+				if part.name == b.part() {
 					t.Run(part.name, func(t *testing.T) { part.run(s, t) })
 				}
 			}
