@@ -30,7 +30,7 @@ type Options struct {
 	// prefixes, and those without one, have no bucket in common, whatever the keys. The store
 	// names the bucket of key "user:7" and prefix "app:" "@4:app:user:7", with the length of the
 	// prefix. Without a prefix it has the key's name, and a key that begins with "@" gets another
-	// "@". What is put before a key counts towards its 512 bytes.
+	// "@". The characters before a key count towards its 512 bytes.
 	Prefix string
 
 	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
@@ -61,7 +61,7 @@ type Options struct {
 	//
 	// A penalty is stored with the bucket. If the store has enforced limits as well, give the
 	// buckets of tried limits keys of their own, by Prefix for instance. The calls of Shadow count
-	// what the limit would have refused if no caller changed its behavior. Under an enforced limit,
+	// the refusals of a limit under which no caller changes its behavior. Under an enforced limit,
 	// callers that are refused come back later, or leave.
 	Shadow func(ctx context.Context, f Fill, err error)
 }

@@ -22,8 +22,8 @@ import (
 // After an error w may have a part of the copy, which is of no use. A bucket whose record is
 // damaged is damaged in the copy, too. Damage that can hide a bucket is [store.ErrCorrupt].
 //
-// A backup is the remedy for damage: nothing brings back the content of a damaged file. To restore it,
-// close the store, move the file and its journal away, and put the copy in the place of the file.
+// A backup is the remedy for damage: nothing brings back the content of a damaged file. To restore
+// it, close the store, move the file and its journal away, and put the copy in the place of the file.
 //
 // A store made by [New] answers [errors.ErrUnsupported]. The application can copy its database with
 // bbolt's Tx.WriteTo, because that store has no journal.

@@ -44,8 +44,8 @@ func ExampleNew() {
 	// 429 10 "api";r=0;t=10
 }
 
-// Each client may call 5 times, an address may log in 2 times, and an account that pays has no limit. A
-// request counts under all of its policies or under none.
+// Each client may call 5 times and log in 2 times, and an account that pays has no limit. A request
+// counts under all of its policies or under none.
 func ExamplePolicies() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
 	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})

@@ -127,7 +127,7 @@ func TestXRateLimitOfSeveral(t *testing.T) {
 	}
 }
 
-// TestNobodyAndUnlimited has a tenant who is blocked, and one who pays for no limit. The store is asked
+// TestNobodyAndUnlimited has a tenant who is blocked, and one without a limit. The store is asked
 // only about the other policy.
 func TestNobodyAndUnlimited(t *testing.T) {
 	tenant := func(l brim.Limit) httplimit.Policies {

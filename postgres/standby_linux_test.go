@@ -199,7 +199,7 @@ func TestCancelledWaitForStandby(t *testing.T) {
 			execute(t, admin, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 		}
 	}
-	// What changes nothing does not wait, and is not unknown.
+	// A call that changes nothing does not wait, and is not unknown.
 	for _, name := range looks {
 		if err := all[name](t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -15,9 +15,10 @@ import (
 // belongs to the application, as a [pgx.Tx] or the Queryer of [OverSQL].
 // Nothing is applied before the application commits, so an error never says ErrUnknownOutcome.
 //
-// A call that its bound cuts off ends the transaction. So the bound in a transaction of the application
-// is half as long again as that of other calls: where a call outside of the transaction waits for it
-// and it waits in turn, the call outside gives up first. Transact runs its transaction again.
+// A call that its bound cuts off ends the transaction. So the bound in a transaction of the
+// application is half as long again as that of other calls: where a call outside of the transaction
+// waits for it and it waits in turn, the call outside gives up first. Transact runs its transaction
+// again.
 func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(context.Context) error) error {
 	err := r.Ready(ctx)
 	switch {

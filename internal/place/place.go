@@ -44,8 +44,8 @@ func (k Kind) String() string {
 	return "no store"
 }
 
-// Place is the place that the name of a store gives; see [Parse]. The zero Place is no store. Its methods may be called
-// by any number of goroutines at once.
+// Place is the place that the name of a store gives; see [Parse]. The zero Place is no store. Its
+// methods may be called by any number of goroutines at once.
 type Place struct {
 	kind  Kind
 	shown string // the name without credentials

@@ -1,8 +1,9 @@
 package plot
 
-// DotPlot is a picture with a dot for each value, by rows, over a logarithmic axis. It shows values that
-// differ by a factor of a thousand. Bars would mislead there: their lengths are in no proportion.
-// See W. S. Cleveland, "Graphical Methods for Data Presentation", The American Statistician 38(4), 1984.
+// DotPlot is a picture with a dot for each value, by rows, over a logarithmic axis. It shows values
+// that differ by a factor of a thousand. Bars would mislead there: their lengths are in no
+// proportion. See W. S. Cleveland, "Graphical Methods for Data Presentation", The American
+// Statistician 38(4), 1984.
 type DotPlot struct {
 	Title       string // stands above the picture; screen readers read it
 	Description string // screen readers read it after the title; "" for none
