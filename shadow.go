@@ -53,8 +53,8 @@ func (l *Limiter) enforced() *Limiter {
 }
 
 // pass accepts fills that were decided together, whatever their states or err say, and reports the
-// refusals or the failure to Shadow. It returns an error that is the caller's own: an invalid argument,
-// or the end of its context.
+// refusals or the failure to Shadow. It returns an error that is the caller's own: an invalid
+// argument, or the end of its context.
 func (l *Limiter) pass(ctx context.Context, fills []Fill, states []State, err error) error {
 	if err != nil && (ctx.Err() != nil || errors.Is(err, ErrInvalidKey) || errors.Is(err, ErrInvalidAmount) ||
 		errors.Is(err, ErrInvalidLimit)) {

@@ -229,8 +229,8 @@ func TestForgetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRefusalsQuestions asks about a bucket. A remembered refusal answers no; every other question reaches
-// the store, and neither keeps callers waiting nor makes the wrapper forget.
+// TestRefusalsQuestions asks about a bucket. A remembered refusal answers no; every other question
+// reaches the store, and neither keeps callers waiting nor makes the wrapper forget.
 func TestRefusalsQuestions(t *testing.T) {
 	clock := newManual()
 	inner := &watched{Store: inMemory(t, clock.now)}

@@ -15,7 +15,8 @@
 //
 // The store of [New] reports the calls that pass through it, so its place among other wrappers
 // matters. Around a store of package local it reports every call; below one it reports only the
-// calls that reach the backend. A backend reports its commits and retries through its own Options.Trace; see [Hooks.Trace].
+// calls that reach the backend. A backend reports its commits and retries through its own
+// Options.Trace; see [Hooks.Trace].
 //
 // # Keys
 //

@@ -1,4 +1,3 @@
 // Package sfvtest tests the header fields of package httplimit with a foreign parser of
-// structured fields (RFC 9651), as a client gets them from a real server. It is a module of its
-// own, so that the parser is no dependency of brim.
+// structured fields (RFC 9651), as a client gets them from a real server.
 package sfvtest

@@ -16,8 +16,8 @@ import (
 // megabytes is text of 10 MB, and kilobytes of 10 KB.
 var megabytes, kilobytes = strings.Repeat("m", 10<<20), strings.Repeat("k", 10<<10)
 
-// payments are the methods that take a [spend.Request], and corrections those that take an amount of an
-// earlier one.
+// payments are the methods that take a [spend.Request], and corrections those that take an amount of
+// an earlier one.
 var (
 	payments    = []string{"charge", "authorize", "record", "together", "upTo", "able"}
 	corrections = []string{"increase", "decrease", "capture", "refund"}

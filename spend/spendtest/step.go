@@ -276,8 +276,8 @@ func (s *sequence) mostly(wanted func(*modelSpend) bool) (string, *modelSpend) {
 	return id, s.model.spends[id]
 }
 
-// hold makes a request about an earlier spend, mostly one with an open hold. The hold has held so much,
-// and want is the error that it causes.
+// hold makes a request about an earlier spend, mostly one with an open hold. The hold has held so
+// much, and want is the error that it causes.
 func (s *sequence) hold(f func(s *sequence, of string, sp *modelSpend, held int64, want error) error) error {
 	now := s.now()
 	of, sp := s.mostly(func(sp *modelSpend) bool { return sp.alive(now) })

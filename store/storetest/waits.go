@@ -92,8 +92,8 @@ func (s *suite) waits(t *testing.T) {
 	}
 }
 
-// sameWait reports whether the answer to a fill has that wait, of the answer to a question. If a wrapper
-// has answered one of them from memory, they may differ by a microsecond.
+// sameWait reports whether the answer to a fill has that wait, of the answer to a question. If a
+// wrapper has answered one of them from memory, they may differ by a microsecond.
 func sameWait(asked, filled store.State, wait time.Duration) bool {
 	off := wait - filled.RetryAfter
 	return off == 0 || (asked.Estimate || filled.Estimate) && off.Abs() <= time.Microsecond
