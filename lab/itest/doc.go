@@ -18,8 +18,5 @@
 // cannot be pulled, the tests set TESTCONTAINERS_RYUK_DISABLED. Each test removes its container in
 // any case, and "make itest" removes the containers of a test that was killed.
 //
-// This package is a module of its own, so that its dependencies stay out of the module graph of
-// programs that use brim.
-//
 // [image.sh]: https://github.com/brimgo/brim/blob/main/lab/itest/image.sh
 package itest
