@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,7 +22,7 @@ func TestHostileSearchPath(t *testing.T) {
 	o := &Options{Schema: pgtest.Schema(t)}
 	status := func(want Status) {
 		t.Helper()
-		if got, err := CurrentStatus(t.Context(), pool, o); err != nil || got != want {
+		if got, err := CurrentStatus(t.Context(), pool, o); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("status is %+v, %v, want %+v", got, err, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -110,7 +111,7 @@ func checkCurrent(t *testing.T, pool *pgxpool.Pool, o *Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Status{Version: latest(t), Latest: latest(t)}); got != want {
+	if want := (Status{Version: latest(t), Latest: latest(t)}); !reflect.DeepEqual(got, want) {
 		t.Errorf("status is %+v, want %+v", got, want)
 	}
 	exec(t, pool, o, `INSERT INTO {{schema}}.{{table}} (level, held, atime, capacity, leak_rate, key)

@@ -2,9 +2,11 @@ package migrations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
@@ -17,8 +19,10 @@ import (
 )
 
 // Up applies the missing migrations, and does nothing if none is missing. Any number of processes
-// may call it at once. If a run was killed at any point, the next run repairs it. Up logs a
-// schema that is newer than this program, and leaves it alone.
+// may call it at once. If a run was killed at any point, the next run repairs it. Up makes tables
+// again that somebody has dropped, but not a table of a ledger whose other tables have rows: spends
+// would be decided without what was spent before. Up logs a schema that is newer than this program,
+// and leaves it alone.
 //
 // Up uses one connection of the pool and closes it afterwards. The pool stays open. When ctx
 // ends, Up asks the server to stop, and returns the error of the context. After an error the
@@ -30,7 +34,8 @@ func Up(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
 }
 
 // Down reverts every migration, and so deletes the tables with all buckets. The schema and the
-// empty table of applied migrations stay. Down returns the errors of [Up]. For a schema that is
+// empty table of applied migrations stay. Down refuses to delete a ledger that has rows; see
+// Options.DropLedger. Down returns the errors of [Up]. For a schema that is
 // newer than this program it returns [ErrNewer], because it does not know how to revert the newer
 // migrations.
 func Down(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
@@ -97,7 +102,7 @@ func (r *runner) settled(v version) (bool, error) {
 	case v.dirty:
 		return false, nil
 	case r.up:
-		return v.number == latest, nil
+		return v.number == latest && len(v.missing) == 0, nil
 	}
 	return v.number == none, nil
 }
@@ -116,6 +121,9 @@ func (r *runner) run(ctx context.Context, s *session) error {
 		return err
 	}
 	if settled, err := r.settled(v); settled || err != nil {
+		return err
+	}
+	if err := r.mayProceed(ctx, s, v); err != nil {
 		return err
 	}
 	if err := r.createSchema(ctx, s); err != nil {
@@ -142,6 +150,22 @@ func (r *runner) run(ctx context.Context, s *session) error {
 	return r.steps(ctx, m, v)
 }
 
+// mayProceed returns an error if the migration would lose what was spent.
+func (r *runner) mayProceed(ctx context.Context, s *session, v version) error {
+	lost := slices.ContainsFunc(v.missing, func(name string) bool { return name != r.Table() })
+	if r.up && !lost || !r.up && r.dropLedger {
+		return nil
+	}
+	switch spent, err := r.spent(ctx, s.conn); {
+	case err != nil || !spent:
+		return err
+	case r.up:
+		return fmt.Errorf("the ledger has rows, and lacks the tables %s: bring them back from a backup; to lose what was "+
+			"spent, run the output of \"brim migrate sql\"", strings.Join(v.missing, ", "))
+	}
+	return errors.New("the ledger has rows, and its tables would be deleted with them; set Options.DropLedger to lose what was spent")
+}
+
 // createSchema creates the schema before the first migration, because golang-migrate puts its
 // table of versions there.
 func (r *runner) createSchema(ctx context.Context, s *session) error {
@@ -157,10 +181,15 @@ func (r *runner) createSchema(ctx context.Context, s *session) error {
 // steps goes up or down from v, one migration at a time. If one fails, no goroutine of
 // golang-migrate is left that reads the next.
 func (r *runner) steps(ctx context.Context, m *migrate.Migrate, v version) error {
-	if v.dirty {
-		from := r.restart(v.number)
-		r.log.Warn("brim: an earlier migration was cut short, and runs again",
-			"schema", r.Schema(), "table", r.Table(), "version", v.number)
+	if v.dirty || r.up && len(v.missing) > 0 {
+		from := none
+		if v.dirty {
+			from = r.restart(v.number)
+			r.log.Warn("brim: an earlier migration was cut short, and runs again",
+				"schema", r.Schema(), "table", r.Table(), "version", v.number)
+		} else {
+			r.log.Warn("brim: tables were dropped, and are created again, empty", "schema", r.Schema(), "tables", v.missing)
+		}
 		if err := m.Force(from); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestUpAndDown(t *testing.T) {
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
 
 	got, err := CurrentStatus(t.Context(), pool, o)
-	if err != nil || got != (Status{Latest: latest(t)}) {
+	if err != nil || !reflect.DeepEqual(got, Status{Latest: latest(t)}) {
 		t.Errorf("before the first migration: %+v, %v", got, err)
 	}
 	if err := Down(t.Context(), pool, o); err != nil {
@@ -39,6 +40,43 @@ func TestUpAndDown(t *testing.T) {
 		}
 		idle(t, pool)
 	}
+}
+
+// TestDroppedTables drops tables behind the back of the recorded version. Up makes them again, unless
+// spends would then be decided without what was spent before.
+func TestDroppedTables(t *testing.T) {
+	noLeaks(t)
+	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), Table: "Limits"}
+	up(t, pool, o)
+	for _, table := range []string{"table", "accounts", "entries", "requests", "holds"} {
+		exec(t, pool, o, `DROP TABLE {{schema}}.{{`+table+`}}`)
+		if st, err := CurrentStatus(t.Context(), pool, o); err != nil || len(st.Missing) != 1 || !strings.HasPrefix(st.Missing[0], "Limits") {
+			t.Errorf("without %s: %+v, %v", table, st, err)
+		}
+		up(t, pool, o)
+		checkCurrent(t, pool, o)
+	}
+	exec(t, pool, o, `INSERT INTO {{schema}}.{{holds}} (expires, account, spend) VALUES (now(), 'a', 's')`)
+	if err := Down(t.Context(), pool, o); err == nil || !strings.Contains(err.Error(), "Options.DropLedger") {
+		t.Errorf("down with a hold: %v", err)
+	}
+	checkCurrent(t, pool, o)
+	exec(t, pool, o, `DROP TABLE {{schema}}.{{accounts}}`)
+	if err := Up(t.Context(), pool, o); err == nil || !strings.Contains(err.Error(), "Limits_accounts") || !strings.Contains(err.Error(), "brim migrate sql") {
+		t.Errorf("up without the accounts of a hold: %v", err)
+	}
+	script, err := SQL(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, nil, script)
+	checkCurrent(t, pool, o)
+	drop := *o
+	drop.DropLedger = true
+	if err := Down(t.Context(), pool, &drop); err != nil {
+		t.Errorf("down that may drop the ledger: %v", err)
+	}
+	idle(t, pool)
 }
 
 func TestUpNeedsOneConnection(t *testing.T) {

@@ -24,6 +24,9 @@ type Options struct {
 	// Unlogged creates the table of buckets as UNLOGGED. The server then writes less, and a crash
 	// of the server empties every bucket. A table that exists already does not change.
 	Unlogged bool
+	// DropLedger lets [Down] delete the tables of a ledger that has rows, and with them all records
+	// of what was spent.
+	DropLedger bool
 	// LockTimeout is the longest time to wait for another process that migrates, and for each
 	// lock on a table, and for the first answer of the server. 0 means [DefaultLockTimeout]. A
 	// negative value is an error.
@@ -37,6 +40,7 @@ type Options struct {
 type plan struct {
 	pgname.Names
 	unlogged    bool
+	dropLedger  bool
 	lockTimeout time.Duration
 	log         *slog.Logger
 }
@@ -50,7 +54,7 @@ func newPlan(o *Options) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{Names: names, unlogged: o.Unlogged, lockTimeout: o.LockTimeout, log: o.Logger}
+	p := plan{Names: names, unlogged: o.Unlogged, dropLedger: o.DropLedger, lockTimeout: o.LockTimeout, log: o.Logger}
 	switch {
 	case p.lockTimeout < 0:
 		return plan{}, fmt.Errorf("lock timeout is %v; it must be positive, or 0 for %v", p.lockTimeout,

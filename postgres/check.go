@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,16 +15,21 @@ import (
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
 )
 
-// Check asks the server for settings and states that break or weaken the promises of a store with
-// the options o: its version and role, the settings of durability, the table and its version, the
-// rights of the user, a pooler, and dead rows. o may be nil. Check needs no rights but those to
-// connect; a finding that is [store.Unchecked] tells which question the server did not answer. It
-// writes nothing.
+// Check finds out whether a store with the options o can keep its promises, by trying. It makes a
+// decision of each kind in a transaction that it rolls back, and then fills and deletes a bucket of
+// its own, whose key begins with "brim.check/": a commit may wait for a standby, and a rollback never
+// does. If synchronous_standby_names is set, the commit has a second. Check also asks the server for
+// settings and states that break or weaken the promises: its version and role, the settings of
+// durability, the table and its version, the rights of the user, the connection string, a pooler,
+// clocks, and dead rows. o may be nil. Check needs no rights but those to connect; a finding that is
+// [store.Unchecked] tells which question the server did not answer.
 //
-// An error means that the server gave no answer, or that an option is invalid.
+// An error means that the server gave no answer, or that an option is invalid. Package pgledger has
+// a Check for its tables.
 func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding, error) {
 	options := Options{}
 	if o != nil {
@@ -35,39 +41,67 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 		return nil, store.Wrap("postgres", "check", err)
 	}
 	defer func() { _ = s.Close() }()
-	var k *checker
+	k := &checker{}
 	err = s.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		k = &checker{conn: conn.Conn(), names: s.run.Names}
-		k.hosts(pool.Config().ConnConfig, s.run.Timeout)
+		*k = checker{Check: pgrun.Check{Conn: conn.Conn(), Names: s.run.Names}}
+		k.connection(pool.Config().ConnConfig, s.run.Timeout)
 		for _, step := range []func(context.Context) error{k.server, k.table, k.migrations} {
 			if err := step(ctx); err != nil {
 				return err
 			}
 		}
-		return k.pooler(ctx, pool)
+		if k.undecided {
+			return nil
+		}
+		n := len(k.Findings)
+		err := k.Try(ctx, func(tx pgx.Tx) error { return trial.Decide(ctx, s.With(tx), trial.Key()) })
+		if err == nil && len(k.Findings) == n {
+			err = k.pooler(ctx, pool)
+		}
+		k.undecided = slices.ContainsFunc(k.Findings[n:], func(f store.Finding) bool { return f.Severity == store.Broken })
+		return err
 	})
+	if err == nil && !k.undecided {
+		err = k.commit(ctx, pool, options)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return k.findings, nil
+	return k.Findings, nil
 }
 
 // checker collects the findings of Check.
 type checker struct {
-	conn     *pgx.Conn
-	names    pgname.Names
-	findings []store.Finding
+	pgrun.Check
+	undecided bool   // a finding tells why no decision can work
+	standbys  string // for which commits wait
 }
 
 // sql returns the statement of a file.
-func (k *checker) sql(name string) string { return renderer(k.names)(name, read("sql", name+".sql")) }
+func (k *checker) sql(name string) string { return renderer(k.Names)(name, read("sql", name+".sql")) }
 
-func (k *checker) add(severity store.Severity, subject, problem, remedy string) {
-	k.findings = append(k.findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+// commitTime is how long a commit may wait for a synchronous standby.
+const commitTime = time.Second
+
+// commit tries a commit, through the combined statements of a store.
+func (k *checker) commit(ctx context.Context, pool *pgxpool.Pool, o Options) error {
+	if k.standbys != "" {
+		o.StatementTimeout = commitTime
+	}
+	s, err := newStore(pool, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	err = trial.Commit(ctx, s)
+	if k.standbys != "" && ctx.Err() == nil && errors.Is(err, store.ErrUnknownOutcome) {
+		k.Add(store.Broken, "synchronous_standby_names", fmt.Sprintf("a commit was not acknowledged within %v: no synchronous standby "+
+			"of %s answers, so every fill fails", commitTime, k.standbys),
+			"start the standby; or go on without, by `ALTER SYSTEM SET synchronous_standby_names = ''` and `SELECT pg_reload_conf()`")
+		return nil
+	}
+	return k.Tried(err)
 }
-
-// plain keeps the questions of Check from being prepared, so that they work through any pooler.
-const plain = pgx.QueryExecModeExec
 
 // settings are those settings of the server and of the session that Check judges.
 type settings struct {
@@ -79,84 +113,124 @@ type settings struct {
 func (k *checker) server(ctx context.Context) error {
 	var number int
 	var version string
+	var now time.Time
 	var s settings
-	err := k.conn.QueryRow(ctx, k.sql("check_server"), plain).
-		Scan(&number, &version, &s.synchronousCommit, &s.standbyNames, &s.fsync, &s.fullPageWrites, &s.readOnly,
+	before := time.Now()
+	err := k.Conn.QueryRow(ctx, k.sql("check_server"), pgrun.Plain).
+		Scan(&k.User, &number, &version, &now, &s.synchronousCommit, &s.standbyNames, &s.fsync, &s.fullPageWrites, &s.readOnly,
 			&s.autovacuum, &s.replica)
 	if err != nil {
 		return err
 	}
+	k.clock(before, now, time.Now())
 	k.version(number, version)
 	k.settings(s)
 	if s.standbyNames == "" || s.synchronousCommit == "off" || s.synchronousCommit == "local" {
 		return nil
 	}
+	k.standbys = s.standbyNames
 	return k.commits(ctx)
+}
+
+// apart is how far the clocks of the server and of the program may be apart.
+const apart = time.Second
+
+// clock judges the clock of the server, which was read between two readings of the program's clock.
+func (k *checker) clock(before, server, after time.Time) {
+	off, word := server.Sub(after), "ahead of"
+	if behind := before.Sub(server); behind > off {
+		off, word = behind, "behind"
+	}
+	if off > apart {
+		k.Add(store.Warning, "clock", fmt.Sprintf("the server's clock is %v %s that of this program: all times in answers are those of "+
+			"the server's clock", off.Round(time.Millisecond), word), "have both synchronized, for instance by chrony")
+	}
 }
 
 // commits tries whether the pool shows warnings of the server to the store.
 func (k *checker) commits(ctx context.Context) error {
 	// Outside of a transaction, a ROLLBACK succeeds with a warning.
-	pgrun.Warned(k.conn.PgConn())
-	if _, err := k.conn.Exec(ctx, "ROLLBACK", plain); err != nil {
+	pgrun.Warned(k.Conn.PgConn())
+	if _, err := k.Conn.Exec(ctx, "ROLLBACK", pgrun.Plain); err != nil {
 		return err
 	}
-	if !pgrun.Warned(k.conn.PgConn()) {
-		k.add(store.Broken, "synchronous_standby_names", "the pool does not show warnings of the server to the store: a commit whose "+
+	if !pgrun.Warned(k.Conn.PgConn()) {
+		k.Add(store.Broken, "WatchCommits", "the pool does not show warnings of the server to the store: a commit whose "+
 			"wait for the synchronous standby was cancelled counts as acknowledged, and a fail-over loses it",
 			"call postgres.WatchCommits on the configuration of the pool, and leave client_min_messages at warning or below")
 	}
 	return nil
 }
 
-// hosts judges how the pool gets to the second of several servers.
-func (k *checker) hosts(c *pgx.ConnConfig, bound time.Duration) {
+// connection judges the connection string.
+func (k *checker) connection(c *pgx.ConnConfig, bound time.Duration) {
 	several := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != c.Host || f.Port != c.Port })
-	if !several || c.ConnectTimeout > 0 && c.ConnectTimeout <= bound/3+time.Second {
-		return
+	if several && (c.ConnectTimeout <= 0 || c.ConnectTimeout > bound/3+time.Second) {
+		problem := "it is not set"
+		if c.ConnectTimeout > 0 {
+			problem = fmt.Sprintf("it is %v, more than a third of StatementTimeout", c.ConnectTimeout)
+		}
+		k.Add(store.Broken, "connect_timeout", problem+": if the first of the servers in the connection string hangs, calls fail, "+
+			"because the next server is not tried in time",
+			fmt.Sprintf("put `connect_timeout=%d` into the connection string", max(1, int(bound.Seconds()/3))))
 	}
-	problem := "it is not set"
-	if c.ConnectTimeout > 0 {
-		problem = fmt.Sprintf("it is %v, more than a third of StatementTimeout", c.ConnectTimeout)
+	plain := func(host string, tls bool) bool {
+		ip := net.ParseIP(host)
+		return !tls && !strings.HasPrefix(host, "/") && host != "localhost" && (ip == nil || !ip.IsLoopback())
 	}
-	k.add(store.Broken, "connect_timeout", problem+": if the first of the servers in the connection string hangs, calls fail, "+
-		"because the next server is not tried in time",
-		fmt.Sprintf("put connect_timeout=%d into the connection string", max(1, int(bound.Seconds()/3))))
+	if plain(c.Host, c.TLSConfig != nil) ||
+		slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return plain(f.Host, f.TLSConfig != nil) }) {
+		k.Add(store.Warning, "sslmode", "it lets the connection go without TLS, so whoever is on the way can read the password and "+
+			"change answers", "put `sslmode=verify-full` and sslrootcert into the connection string")
+	}
 }
 
 // settings judges settings.
 func (k *checker) settings(s settings) {
 	switch {
 	case s.replica:
-		k.add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
-			"connect to the primary, for instance with target_session_attrs=read-write")
+		k.Add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
+			"connect to the primary, for instance with `target_session_attrs=read-write`")
+		k.undecided = true
 	case s.readOnly == "on":
-		k.add(store.Broken, "default_transaction_read_only", "it is on: the server refuses every fill",
-			"set it to off for the role and the database of the application")
+		k.Add(store.Broken, "default_transaction_read_only", "it is on: the server refuses every fill",
+			k.alter("default_transaction_read_only", "off"))
+		k.undecided = true
 	}
 	switch {
 	case s.synchronousCommit == "off":
-		k.add(store.Broken, "synchronous_commit", "it is off: a crash loses the last acknowledged fills",
-			"set it to on for the role and the database of the application")
+		k.Add(store.Broken, "synchronous_commit", "it is off: a crash loses the last acknowledged fills",
+			k.alter("synchronous_commit", "on"))
 	case s.synchronousCommit == "local" && s.standbyNames != "":
-		k.add(store.Warning, "synchronous_commit", "it is local: a fail-over loses the fills that the synchronous replica "+
-			"had not received", "set it to on for the role and the database of the application")
+		k.Add(store.Warning, "synchronous_commit", "it is local: a fail-over loses the fills that the synchronous replica "+
+			"had not received", k.alter("synchronous_commit", "on"))
 	}
+	const damage = "it is off: a crash of the machine can damage the whole database"
 	if s.fsync != "on" {
-		k.add(store.Broken, "fsync", "it is off: a crash of the machine can damage the whole database", "set it to on")
+		k.Add(store.Broken, "fsync", damage, setSystem("fsync"))
 	}
 	if s.fullPageWrites != "on" {
-		k.add(store.Broken, "full_page_writes", "it is off: a crash of the machine can damage the whole database", "set it to on")
+		k.Add(store.Broken, "full_page_writes", damage, setSystem("full_page_writes"))
 	}
 	if s.autovacuum != "on" {
-		k.add(store.Warning, "autovacuum", "it is off: the table grows for ever", "set it to on")
+		k.Add(store.Warning, "autovacuum", "it is off: the table grows for ever", setSystem("autovacuum"))
 	}
+}
+
+// alter is the remedy for a setting that the application's own role or database has.
+func (k *checker) alter(name, value string) string {
+	return fmt.Sprintf("`ALTER ROLE %s SET %s = %s`, and connect anew; or remove it from the connection string", k.User, name, value)
+}
+
+// setSystem is the remedy for a setting of the server that is off.
+func setSystem(name string) string {
+	return fmt.Sprintf("`ALTER SYSTEM SET %s = on` and `SELECT pg_reload_conf()`, unless the command line of the server says otherwise", name)
 }
 
 // version judges a version by its number, as server_version_num reports it, and its name.
 func (k *checker) version(number int, name string) {
 	if number < oldestServer {
-		k.add(store.Broken, "version", fmt.Sprintf("the server is PostgreSQL %s; the oldest that works is %d", name, oldestServer/10000),
+		k.Add(store.Broken, "version", fmt.Sprintf("the server is PostgreSQL %s; the oldest that works is %d", name, oldestServer/10000),
 			"upgrade the server")
 	}
 }
@@ -164,57 +238,25 @@ func (k *checker) version(number int, name string) {
 // oldestServer is the number of the oldest version that brim works with.
 const oldestServer = 140000
 
-// rights are the rights on the table that a store needs.
-var rights = []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
-
 // table judges the table of buckets.
 func (k *checker) table(ctx context.Context) error {
-	const missing = `run "brim migrate up", or migrations.Up`
-	var persistence string
-	var usage, vacuum bool
-	var allowed []bool
-	var columns, live, dead, bytes int64
-	err := k.conn.QueryRow(ctx, k.sql("check_table"), plain, rights).
-		Scan(&persistence, &usage, &allowed, &vacuum, &columns, &live, &dead, &bytes)
-	if errors.Is(err, pgx.ErrNoRows) {
-		k.add(store.Broken, "table", fmt.Sprintf("there is no table %s", k.names.Qualified()), missing)
-		return nil
-	}
-	if err != nil {
+	t, usable, err := k.Table(ctx, k.Names.Table(), []string{"SELECT", "INSERT", "UPDATE", "DELETE"})
+	if err != nil || !usable {
+		k.undecided = true
 		return err
 	}
-	if columns != 8 {
-		k.add(store.Broken, "table", fmt.Sprintf("the table %s is not that of brim: columns are missing", k.names.Qualified()),
-			"choose another name with Options.Schema and Options.Table, and "+missing)
-	}
-	if persistence == "u" {
-		k.add(store.Broken, "table", "it is UNLOGGED: a crash of the server empties it", "ALTER TABLE ... SET LOGGED")
-	}
-	var lacking []string
-	for i, ok := range allowed {
-		if !ok {
-			lacking = append(lacking, rights[i])
-		}
-	}
-	if !usage || len(lacking) > 0 {
-		if !usage {
-			lacking = append(lacking, "USAGE on its schema")
-		}
-		k.add(store.Broken, "rights", "the user lacks on the table: "+strings.Join(lacking, ", "),
-			"grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema")
-	}
 	switch {
-	case !vacuum:
-		k.add(store.Warning, "autovacuum", "it is off for the table, which therefore grows for ever",
-			"ALTER TABLE ... RESET (autovacuum_enabled)")
-	case dead > 10_000+live:
-		k.add(store.Warning, "dead rows", fmt.Sprintf("the table has %d dead rows beside %d buckets: the vacuum does not keep up, "+
-			"most likely because of a long transaction or a forgotten replication slot", dead, live),
-			"see pg_stat_activity for the oldest backend_xmin, and pg_replication_slots")
+	case t.Unvacuumed:
+		k.Add(store.Warning, "autovacuum", "it is off for the table, which therefore grows for ever",
+			fmt.Sprintf("`ALTER TABLE %s RESET (autovacuum_enabled)`", t.Name))
+	case t.Dead > 10_000+t.Live:
+		k.Add(store.Warning, "dead rows", fmt.Sprintf("the table has %d dead rows beside %d buckets: the vacuum does not keep up, "+
+			"most likely because of a long transaction or a forgotten replication slot", t.Dead, t.Live),
+			fmt.Sprintf("end it; see pg_stat_activity for the oldest backend_xmin, and pg_replication_slots; then `VACUUM %s`", t.Name))
 	}
-	if bytes > 8<<20 && bytes > 10*bucketBytes*(live+dead) {
-		k.add(store.Warning, "bloat", fmt.Sprintf("the table takes %d MiB for %d buckets", bytes>>20, live),
-			"VACUUM FULL in a quiet hour, since it locks the table; if the figure is wrong, ANALYZE first")
+	if t.Bytes > 8<<20 && t.Bytes > 10*bucketBytes*(t.Live+t.Dead) {
+		k.Add(store.Warning, "bloat", fmt.Sprintf("the table takes %d MiB for %d buckets", t.Bytes>>20, t.Live),
+			fmt.Sprintf("`VACUUM FULL %s` in a quiet hour, since it locks the table; if the figure is wrong, ANALYZE first", t.Name))
 	}
 	return nil
 }
@@ -226,20 +268,21 @@ const bucketBytes = 150
 func (k *checker) migrations(ctx context.Context) error {
 	var version int
 	var dirty bool
-	err := k.conn.QueryRow(ctx, k.sql("check_versions"), plain).Scan(&version, &dirty)
+	err := k.Conn.QueryRow(ctx, k.sql("check_versions"), pgrun.Plain).Scan(&version, &dirty)
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg), errors.Is(err, pgx.ErrNoRows):
-		k.add(store.Unchecked, "migrations", "the version of the tables cannot be read from "+k.names.QualifiedVersions(),
-			"grant SELECT on it; it does not exist if another tool than brim has made the tables")
+		k.Add(store.Unchecked, "migrations", "the version of the tables cannot be read from "+k.Names.QualifiedVersions(),
+			fmt.Sprintf("`GRANT SELECT ON %s TO %s`; it does not exist if another tool than brim has made the tables",
+				k.Names.QualifiedVersions(), k.User))
 	case err != nil:
 		return err
 	case dirty:
-		k.add(store.Broken, "migrations", fmt.Sprintf("the migration to version %d is running, or was cut short", version),
-			`"brim migrate up" repairs it`)
+		k.Add(store.Broken, "migrations", fmt.Sprintf("the migration to version %d is running, or was cut short", version),
+			"`brim migrate up` repairs it")
 	case version < pgname.Latest:
-		k.add(store.Warning, "migrations", fmt.Sprintf("the tables have version %d, and this brim knows %d", version, pgname.Latest),
-			`run "brim migrate up", or migrations.Up`)
+		k.Add(store.Warning, "migrations", fmt.Sprintf("the tables have version %d, and this brim knows %d", version, pgname.Latest),
+			pgrun.Migrate)
 	}
 	return nil
 }
@@ -249,42 +292,30 @@ func (k *checker) migrations(ctx context.Context) error {
 func (k *checker) pooler(ctx context.Context, pool *pgxpool.Pool) error {
 	var first, second, third uint32
 	process := k.sql("check_process")
-	if err := k.conn.QueryRow(ctx, process, plain).Scan(&first); err != nil {
+	if err := k.Conn.QueryRow(ctx, process, pgrun.Plain).Scan(&first); err != nil {
 		return err
 	}
 	mode := pool.Config().ConnConfig.DefaultQueryExecMode
-	if first == k.conn.PgConn().PID() || mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeDescribeExec &&
+	if first == k.Conn.PgConn().PID() || mode != pgx.QueryExecModeCacheStatement && mode != pgx.QueryExecModeDescribeExec &&
 		mode != pgx.QueryExecModeCacheDescribe {
 		return nil
 	}
 	prepared := k.sql("check_prepared")
-	if err := k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&first); err != nil {
-		return k.forgets(err)
+	if err := k.Conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&first); err != nil {
+		return k.Tried(err)
 	}
 	if pool.Config().MaxConns < 2 {
-		k.add(store.Unchecked, "pooler", "a pooler is in between, and the pool has no second connection to find out its mode",
+		k.Add(store.Unchecked, "pooler", "a pooler is in between, and the pool has no second connection to find out its mode",
 			"set pool_max_conns to 2 or more for the check")
 		return nil
 	}
 	other, err := pool.Begin(ctx) // in transaction mode it takes the server's session of the first connection
 	if err != nil {
-		return err
+		return k.Tried(err)
 	}
 	defer func() { _ = other.Rollback(ctx) }()
-	if err := other.QueryRow(ctx, process, plain).Scan(&second); err != nil {
+	if err := other.QueryRow(ctx, process, pgrun.Plain).Scan(&second); err != nil {
 		return err
 	}
-	return k.forgets(k.conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&third))
-}
-
-// forgets adds a finding if err says that a prepared statement is unknown, and returns any other
-// error.
-func (k *checker) forgets(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05") {
-		k.add(store.Broken, "pooler", "a pooler in transaction mode forgets prepared statements, so calls fail",
-			"set max_prepared_statements above 0 in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the connection string")
-		return nil
-	}
-	return err
+	return k.Tried(k.Conn.QueryRow(ctx, prepared, pgx.QueryExecModeCacheStatement).Scan(&third))
 }

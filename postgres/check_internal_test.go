@@ -2,16 +2,16 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
@@ -20,32 +20,59 @@ func TestCheckOfVersion(t *testing.T) {
 	for number, name := range map[int]string{90624: "9.6.24", 130023: "13.23", 140000: "", 180001: ""} {
 		k := &checker{}
 		k.version(number, name)
-		if len(k.findings) != 0 != (name != "") || name != "" && !strings.Contains(k.findings[0].Problem, "is 14") {
-			t.Errorf("%d: %v", number, k.findings)
+		if len(k.Findings) != 0 != (name != "") || name != "" && !strings.Contains(k.Findings[0].Problem, "is 14") {
+			t.Errorf("%d: %v", number, k.Findings)
 		}
 	}
 }
 
-// TestCheckOfHosts judges connection strings of one server and of several.
-func TestCheckOfHosts(t *testing.T) {
+// TestCheckOfConnection judges connection strings of one server and of several.
+func TestCheckOfConnection(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
-		{"postgres://db/app", ""},
-		{"postgres://db/app?sslmode=prefer", ""}, // tries one server twice
-		{"postgres://db1,db2/app", "it is not set"},
-		{"postgres://db1,db2/app?connect_timeout=3", ""},
-		{"postgres://db:1,db:2/app?connect_timeout=10", "it is 10s, more than a third"},
+		{"postgres://db/app?sslmode=verify-full", ""},
+		{"postgres://db/app?sslmode=require", ""},
+		{"postgres://db/app", "warning sslmode"}, // prefer is the default
+		{"postgres://db/app?sslmode=disable", "warning sslmode"},
+		{"postgres://localhost,127.0.0.9/app?sslmode=disable&connect_timeout=3", ""},
+		{"postgres:///app?host=/run/postgresql", ""},
+		{"postgres://db1,db2/app?sslmode=require", "broken connect_timeout: it is not set"},
+		{"postgres://db1,db2/app?sslmode=require&connect_timeout=3", ""},
+		{"postgres://db:1,db:2/app?sslmode=require&connect_timeout=10", "broken connect_timeout: it is 10s, more than a third"},
 	} {
 		config, err := pgx.ParseConfig(c.url)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k := &checker{}
-		k.hosts(config, DefaultStatementTimeout)
-		switch {
-		case c.want == "" && len(k.findings) == 0:
-		case len(k.findings) != 1 || !strings.Contains(k.findings[0].Problem, c.want) ||
-			!strings.Contains(k.findings[0].Remedy, "connect_timeout=3 "):
-			t.Errorf("%s: %+v; want %q", c.url, k.findings, c.want)
+		k.connection(config, DefaultStatementTimeout)
+		got := ""
+		for _, f := range k.Findings {
+			got += fmt.Sprintf("%v %s: %s", f.Severity, f.Subject, f.Problem)
+			if f.Subject == "connect_timeout" && !strings.Contains(f.Remedy, "`connect_timeout=3`") {
+				t.Errorf("%s: remedy %q", c.url, f.Remedy)
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q; want %q", c.url, got, c.want)
+		}
+	}
+}
+
+// TestCheckOfClock judges clocks that are apart, and an answer that took long.
+func TestCheckOfClock(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		server, answer time.Duration // after the question
+		want           string
+	}{
+		{0, 0, ""}, {time.Second, time.Millisecond, ""}, {-time.Second, time.Millisecond, ""},
+		{time.Minute, 59 * time.Second, ""}, // no evidence
+		{2 * time.Second, 0, "2s ahead of"}, {-time.Hour, time.Second, "1h0m0s behind"},
+	} {
+		k := &checker{}
+		k.clock(at, at.Add(c.server), at.Add(c.answer))
+		if got := fmt.Sprint(k.Findings); (len(k.Findings) > 0) != (c.want != "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
 		}
 	}
 }
@@ -77,11 +104,11 @@ func TestCheckOfEachSetting(t *testing.T) {
 		c.change(&s)
 		k.settings(s)
 		got := ""
-		if len(k.findings) > 0 {
-			got = fmt.Sprint(k.findings[0].Severity, " ", k.findings[0].Subject)
+		if len(k.Findings) > 0 {
+			got = fmt.Sprint(k.Findings[0].Severity, " ", k.Findings[0].Subject)
 		}
-		if got != c.want || len(k.findings) > 1 {
-			t.Errorf("%s: %+v; want %q", c.why, k.findings, c.want)
+		if got != c.want || len(k.Findings) > 1 {
+			t.Errorf("%s: %+v; want %q", c.why, k.Findings, c.want)
 		}
 	}
 }
@@ -106,35 +133,13 @@ func TestCheckWithoutAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &checker{conn: conn, names: names}
+	k := &checker{Check: pgrun.Check{Conn: conn, Names: names}}
 	for name, step := range map[string]func(context.Context) error{
 		"server": k.server, "table": k.table, "migrations": k.migrations,
 		"pooler": func(ctx context.Context) error { return k.pooler(ctx, pool) },
 	} {
-		if err := step(t.Context()); err == nil || len(k.findings) > 0 {
-			t.Errorf("%s: %v, %v; want an error and no finding", name, k.findings, err)
-		}
-	}
-}
-
-// TestForgets: an error about a prepared statement is the pooler's, and another is the check's.
-func TestForgets(t *testing.T) {
-	other := errors.New("the connection is gone")
-	for _, c := range []struct {
-		why   string
-		err   error
-		found bool
-		fails bool
-	}{
-		{"the statement was prepared in another session", &pgconn.PgError{Code: "26000"}, true, false},
-		{"another client has prepared one of this name", &pgconn.PgError{Code: "42P05"}, true, false},
-		{"the server refuses the question for another reason", &pgconn.PgError{Code: "42501"}, false, true},
-		{"the server gave no answer", other, false, true},
-		{"the session kept the statement", nil, false, false},
-	} {
-		k := &checker{}
-		if err := k.forgets(c.err); (err != nil) != c.fails || len(k.findings) == 1 != c.found {
-			t.Errorf("%s: %v, %v; want a finding: %v, an error: %v", c.why, k.findings, err, c.found, c.fails)
+		if err := step(t.Context()); err == nil || len(k.Findings) > 0 {
+			t.Errorf("%s: %v, %v; want an error and no finding", name, k.Findings, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/wire"
+	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -25,39 +26,91 @@ import (
 // of its texts.
 func found(t *testing.T, pool *pgxpool.Pool, schema string) string {
 	t.Helper()
-	findings, err := postgres.Check(t.Context(), pool, &postgres.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	for _, f := range findings {
-		if f.Problem == "" || f.Remedy == "" {
-			t.Errorf("a text is missing in %+v", f)
-		}
+	list := make([]string, 0)
+	for _, f := range findings(t, pool, schema) {
 		list = append(list, fmt.Sprint(f.Severity, " ", f.Subject))
 	}
 	slices.Sort(list)
 	return strings.Join(list, ", ")
 }
 
-// TestCheckOfTable puts tables into each state that Check tells.
-func TestCheckOfTable(t *testing.T) {
-	admin := pgtest.Pool(t)
-	for _, c := range []struct{ name, sql, want string }{
-		{"sound", "", ""},
-		{"dropped", "DROP TABLE %[1]s.buckets", "broken table"},
-		{"no column", "ALTER TABLE %[1]s.buckets DROP COLUMN blocked_until", "broken table"},
-		{"unlogged", "ALTER TABLE %[1]s.buckets SET UNLOGGED", "broken table"},
-		{"no vacuum", "ALTER TABLE %[1]s.buckets SET (autovacuum_enabled = false)", "warning autovacuum"},
-		{"old", "UPDATE %[1]s.buckets_migrations SET version = 1", "warning migrations"},
-		{"half migrated", "UPDATE %[1]s.buckets_migrations SET dirty = true", "broken migrations"},
-		{"no versions", "DROP TABLE %[1]s.buckets_migrations", "unchecked migrations"},
-		{"version gone", "DELETE FROM %[1]s.buckets_migrations", "unchecked migrations"},
-	} {
-		schema := migrated(t, admin)
-		if c.sql != "" {
-			execute(t, admin, fmt.Sprintf(c.sql, schema))
+func findings(t *testing.T, pool *pgxpool.Pool, schema string) []store.Finding {
+	t.Helper()
+	list, err := postgres.Check(t.Context(), pool, &postgres.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		if f.Problem == "" || f.Remedy == "" {
+			t.Errorf("a text is missing in %+v", f)
 		}
+	}
+	return list
+}
+
+// mend runs the commands in the remedies of all findings, and fails the test unless a check then
+// finds nothing.
+func mend(t *testing.T, admin *pgxpool.Pool, pool func() *pgxpool.Pool, schema string) {
+	t.Helper()
+	for _, f := range findings(t, pool(), schema) {
+		pgtest.Mend(t, admin, f.Remedy, func() error {
+			return migrations.Up(t.Context(), admin, &migrations.Options{Schema: schema})
+		})
+	}
+	if got := found(t, pool(), schema); got != "" {
+		t.Errorf("after the remedies: %s", got)
+	}
+}
+
+// TestCheckFindsAndMends makes each fault of the tables, and runs the commands of the remedy.
+func TestCheckFindsAndMends(t *testing.T) {
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	role := schema + "_role"
+	execute(t, admin, "CREATE ROLE "+role+" LOGIN")
+	t.Cleanup(func() { execute(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
+	app := func() *pgxpool.Pool { return poolAt(t, strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1)) }
+	buckets := schema + ".buckets"
+	for _, c := range []struct{ name, sql, want string }{
+		{"no right at all", "", "broken rights, unchecked migrations"}, // the remedies are for the later cases, too
+		{"no use of the schema", "REVOKE USAGE ON SCHEMA " + schema + " FROM " + role, "broken rights, unchecked migrations"},
+		{"no DELETE", "REVOKE DELETE ON " + buckets + " FROM " + role, "broken rights"},
+		{"no UPDATE, no SELECT", "REVOKE UPDATE, SELECT ON " + buckets + " FROM " + role, "broken rights"},
+		{"no version", "REVOKE SELECT ON " + buckets + "_migrations FROM " + role, "unchecked migrations"},
+		{"row security", "ALTER TABLE " + buckets + " ENABLE ROW LEVEL SECURITY", "broken row security"},
+		{"row security that hides rows", "ALTER TABLE " + buckets + " ENABLE ROW LEVEL SECURITY; CREATE POLICY mine ON " + buckets +
+			" USING (level = 0) WITH CHECK (true)", "broken row security"},
+		{"row security that hides read rows", "DROP POLICY mine ON " + buckets + "; ALTER TABLE " + buckets + " ENABLE ROW LEVEL SECURITY; " +
+			"CREATE POLICY all_rows ON " + buckets + " USING (true); CREATE POLICY held ON " + buckets + " AS RESTRICTIVE USING (held = 0)", "broken row security"},
+		{"unlogged", "ALTER TABLE " + buckets + " SET UNLOGGED", "broken table"},
+		{"no vacuum", "ALTER TABLE " + buckets + " SET (autovacuum_enabled = false)", "warning autovacuum"},
+		{"old", "UPDATE " + buckets + "_migrations SET version = 1", "warning migrations"},
+		{"half migrated", "UPDATE " + buckets + "_migrations SET dirty = true", "broken migrations"},
+		{"read-only", "ALTER ROLE " + role + " SET default_transaction_read_only = on", "broken default_transaction_read_only"},
+		{"commits that do not wait", "ALTER ROLE " + role + " SET synchronous_commit = off", "broken synchronous_commit"},
+	} {
+		if c.sql != "" {
+			execute(t, admin, c.sql)
+		}
+		if got := found(t, app(), schema); got != c.want {
+			t.Errorf("%s: %s; want %s", c.name, got, c.want)
+		}
+		mend(t, admin, app, schema)
+	}
+	// The new table belongs to the administrator, and the application has no right on it.
+	execute(t, admin, "DROP TABLE "+buckets)
+	if got := found(t, admin, schema); got != "broken table" {
+		t.Errorf("dropped: %s", got)
+	}
+	mend(t, admin, func() *pgxpool.Pool { return admin }, schema)
+	mend(t, admin, app, schema)
+	// No command brings these back.
+	for _, c := range []struct{ name, sql, want string }{
+		{"version gone", "DELETE FROM " + buckets + "_migrations", "unchecked migrations"},
+		{"no versions", "DROP TABLE " + buckets + "_migrations", "unchecked migrations"},
+		{"no column", "ALTER TABLE " + buckets + " DROP COLUMN blocked_until", "broken table, unchecked migrations"},
+	} {
+		execute(t, admin, c.sql)
 		if got := found(t, admin, schema); got != c.want {
 			t.Errorf("%s: %s; want %s", c.name, got, c.want)
 		}
@@ -80,30 +133,6 @@ func TestCheckOfDeadRows(t *testing.T) {
 		execute(t, admin, "VACUUM "+schema+".buckets")
 		return found(t, admin, schema) == "warning bloat"
 	})
-}
-
-// TestCheckOfRights checks as users who may not do everything.
-func TestCheckOfRights(t *testing.T) {
-	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
-	role := schema + "_role"
-	execute(t, admin, "CREATE ROLE "+role+" LOGIN")
-	t.Cleanup(func() { execute(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
-	pool := poolAt(t, strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1))
-	for _, c := range []struct{ grant, want string }{
-		{"", "broken rights, unchecked migrations"},
-		{"GRANT USAGE ON SCHEMA " + schema + " TO " + role, "broken rights, unchecked migrations"},
-		{"GRANT SELECT, INSERT, UPDATE ON " + schema + ".buckets TO " + role, "broken rights, unchecked migrations"},
-		{"GRANT DELETE ON " + schema + ".buckets TO " + role, "unchecked migrations"},
-		{"GRANT SELECT ON " + schema + ".buckets_migrations TO " + role, ""},
-	} {
-		if c.grant != "" {
-			execute(t, admin, c.grant)
-		}
-		if got := found(t, pool, schema); got != c.want {
-			t.Errorf("after %q: %s; want %s", c.grant, got, c.want)
-		}
-	}
 }
 
 // TestCheckOfSettings checks sessions and servers with settings that lose fills.

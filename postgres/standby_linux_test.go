@@ -225,33 +225,51 @@ func TestCancelledWaitForStandby(t *testing.T) {
 	}
 }
 
-// TestCheckOfCommits checks pools over a server with a synchronous standby.
+// TestCheckOfCommits checks pools over a server whose synchronous standby is absent, present, and
+// given up.
 func TestCheckOfCommits(t *testing.T) {
-	server, _, schema := missingStandby(t)
-	for _, c := range []struct {
-		setting string
-		watched bool
-		want    string
-	}{
-		{"", false, "broken synchronous_standby_names"},
-		{"", true, ""},
-		{"client_min_messages=error", true, "broken synchronous_standby_names"},
-		{"synchronous_commit=local", false, "warning synchronous_commit"},
-	} {
-		config, err := pgxpool.ParseConfig(tune(server.URL(), c.setting))
+	server, admin, schema := missingStandby(t)
+	open := func(setting string, watched bool) *pgxpool.Pool {
+		config, err := pgxpool.ParseConfig(tune(server.URL(), setting))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.watched {
+		if watched {
 			postgres.WatchCommits(config)
 		}
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := found(t, pool, schema); got != c.want {
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	if got := found(t, open("", true), schema); got != "broken synchronous_standby_names" {
+		t.Errorf("an absent standby: %s", got)
+	}
+	standby := server.NewStandby(t)
+	until(t, "the standby to be synchronous", func() bool {
+		return scalar[int](t, admin, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == 1
+	})
+	for _, c := range []struct {
+		setting string
+		watched bool
+		want    string
+	}{
+		{"", true, ""},
+		{"", false, "broken WatchCommits"},
+		{"client_min_messages=error", true, "broken WatchCommits"},
+		{"synchronous_commit=local", false, "warning synchronous_commit"},
+	} {
+		if got := found(t, open(c.setting, c.watched), schema); got != c.want {
 			t.Errorf("%q, watched %v: %s; want %s", c.setting, c.watched, got, c.want)
 		}
-		pool.Close()
 	}
+	if err := standby.Stop(false); err != nil {
+		t.Fatal(err)
+	}
+	if got := found(t, open("", true), schema); got != "broken synchronous_standby_names" {
+		t.Errorf("a standby that was stopped: %s", got)
+	}
+	mend(t, admin, func() *pgxpool.Pool { return open("", true) }, schema)
 }

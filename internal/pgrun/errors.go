@@ -111,7 +111,7 @@ func (r *Runner) explain(err error) error {
 	}
 	switch {
 	case errors.As(err, &pg):
-		return fmt.Errorf("%w: %w", sentinel, &serverError{pg: pg, advice: cmp.Or(refusal(pg), advice(pg.Code))})
+		return fmt.Errorf("%w: %w", sentinel, &serverError{pg})
 	// In the next two it is not the caller's context that has ended, so its error is not wrapped.
 	case errors.As(err, new(unsent)) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", sentinel, unsent{errors.New("no connection in time: " + err.Error())})
@@ -161,9 +161,12 @@ func (r *Runner) changed(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// advice returns the way out for a SQLSTATE.
-func advice(code string) string {
-	switch {
+// advice returns the way out after an error of the server, or "".
+func advice(pg *pgconn.PgError) string {
+	if pg == nil {
+		return ""
+	}
+	switch code := pg.Code; {
 	case code == "42P01", code == "3F000", code == "42703":
 		return `run "brim migrate up", or migrations.Up, first`
 	case code == "25006":
@@ -192,7 +195,7 @@ func advice(code string) string {
 	case strings.HasPrefix(code, "57P"):
 		return "the server is stopping or starting"
 	}
-	return ""
+	return refusal(pg)
 }
 
 // refusals are the errors by which PgBouncer ends a connection before the server has applied anything
@@ -220,15 +223,12 @@ func severity(pg *pgconn.PgError) string { return cmp.Or(pg.SeverityUnlocalized,
 
 // serverError is the server's error without its detail, hint and context, which can quote a
 // row.
-type serverError struct {
-	pg     *pgconn.PgError
-	advice string
-}
+type serverError struct{ pg *pgconn.PgError }
 
 func (e *serverError) Error() string {
 	text := fmt.Sprintf("%s (SQLSTATE %s)", e.pg.Message, e.pg.Code)
-	if e.advice != "" {
-		text += "; " + e.advice
+	if way := advice(e.pg); way != "" {
+		text += "; " + way
 	}
 	return text
 }

@@ -1,0 +1,159 @@
+package pgrun
+
+import (
+	"context"
+	_ "embed" // for the statement
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/trial"
+	"github.com/brimgo/brim/store"
+)
+
+// Check collects the findings of a check of a store or a ledger on one connection.
+//
+// A command stands between backquotes in a remedy. The tests run it.
+type Check struct {
+	Conn     *pgx.Conn
+	Names    pgname.Names
+	User     string // quoted; Table sets it
+	Findings []store.Finding
+
+	secured []string // tables with row security for this user, quoted
+}
+
+// Add adds a finding.
+func (k *Check) Add(severity store.Severity, subject, problem, remedy string) {
+	k.Findings = append(k.Findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+}
+
+// Plain keeps the questions of a check from being prepared, so that they work through any pooler.
+const Plain = pgx.QueryExecModeExec
+
+// Migrate is the remedy for tables that are missing.
+const Migrate = "run `brim migrate up`, or migrations.Up"
+
+//go:embed check_table.sql
+var checkTableFile string
+
+// Table is the state of a table.
+type Table struct {
+	Name              string // quoted, with its schema
+	Unvacuumed        bool
+	Live, Dead, Bytes int64
+}
+
+// Table judges whether a table exists, survives a crash of the server, and lets the user do all
+// that rights names; see check_table.sql. It returns false if no decision can work on the table.
+func (k *Check) Table(ctx context.Context, name string, rights []string) (t Table, usable bool, err error) {
+	t.Name = pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(name)
+	var unlogged *string
+	var usage, secured bool
+	var allowed []bool
+	err = k.Conn.QueryRow(ctx, k.Names.Statement("check_table", checkTableFile, nil), Plain, rights, name).
+		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		k.Add(store.Broken, "table", fmt.Sprintf("there is no table %s", t.Name), Migrate)
+		return t, false, nil
+	}
+	if err != nil {
+		return t, false, err
+	}
+	if unlogged != nil {
+		k.Add(store.Broken, "table", *unlogged+" is UNLOGGED: a crash of the server empties it", "`ALTER TABLE "+*unlogged+" SET LOGGED`")
+	}
+	if secured {
+		k.secured = append(k.secured, t.Name)
+	}
+	var lacking, remedies []string
+	for i, ok := range allowed {
+		if !ok {
+			right, column, _ := strings.Cut(rights[i], " ")
+			if column != "" {
+				right += " (" + column + ")"
+			}
+			lacking = append(lacking, right)
+		}
+	}
+	if len(lacking) > 0 {
+		remedies = append(remedies, fmt.Sprintf("`GRANT %s ON %s TO %s`", strings.Join(lacking, ", "), t.Name, k.User))
+	}
+	if !usage {
+		lacking = append(lacking, "USAGE on its schema")
+		remedies = append(remedies, fmt.Sprintf("`GRANT USAGE ON SCHEMA %s TO %s`", pgname.Quote(k.Names.Schema()), k.User))
+	}
+	if len(lacking) > 0 {
+		k.Add(store.Broken, "rights", fmt.Sprintf("the user %s lacks on %s: %s", k.User, t.Name, strings.Join(lacking, ", ")),
+			strings.Join(remedies, " and "))
+	}
+	return t, len(lacking) == 0, nil
+}
+
+// Try calls f, which makes decisions in a transaction that is then rolled back, and adds a
+// finding if they fail.
+func (k *Check) Try(ctx context.Context, f func(pgx.Tx) error) error {
+	tx, err := k.Conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	if err == nil {
+		err = f(tx)
+		_ = tx.Rollback(ctx) // the server rolls back what it gets no answer for
+	}
+	return k.Tried(err)
+}
+
+// Tried adds a finding for the error of a decision that a check has tried. It returns the error of a
+// server that gave no answer.
+func (k *Check) Tried(err error) error {
+	var pg *pgconn.PgError
+	var failure *trial.Failure
+	tried := errors.As(err, &failure)
+	answered := errors.As(err, &pg)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errors.ErrUnsupported):
+		k.Add(store.Broken, "decision", err.Error(), "see the limits of the package in its documentation")
+		return nil
+	case !answered && (!tried || failure.Err != nil):
+		return err
+	}
+	problem, code := "", ""
+	if answered {
+		code = pg.Code
+	}
+	switch {
+	case tried && !answered:
+		problem = failure.Error()
+	case tried:
+		problem = fmt.Sprintf("%s failed: %s (SQLSTATE %s)", failure.Step, pg.Message, pg.Code)
+	default:
+		problem = fmt.Sprintf("a transaction failed: %s (SQLSTATE %s)", pg.Message, pg.Code)
+	}
+	subject, remedy := "decision", advice(pg)
+	switch {
+	case len(k.secured) > 0 && (!answered || code == "42501"):
+		subject, problem = "row security", problem+"; the policies of the table decide which buckets this user may see"
+		remedy = "`ALTER TABLE " + strings.Join(k.secured, " DISABLE ROW LEVEL SECURITY`, `ALTER TABLE ") + " DISABLE ROW LEVEL SECURITY`, " +
+			"or give the role BYPASSRLS"
+	case code == "26000" || code == "42P05" || code == "08P01":
+		subject = "pooler"
+	case code == "25006":
+		subject = "read-only"
+	case code == "42P01" || code == "3F000":
+		subject, remedy = "table", Migrate
+	case code == "42703":
+		subject, remedy = "table", "it is not that of this brim: bring it back from a backup, or choose another name with "+
+			"Options.Schema and Options.Table"
+	case code == "42501":
+		subject = "rights"
+	}
+	if remedy == "" {
+		remedy = "see the log of the server"
+	}
+	k.Add(store.Broken, subject, problem, remedy)
+	return nil
+}
