@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
 )
 
 // Check looks at the file of a store, which must not be open in this process, for all that breaks
-// or weakens its promises: the file system, its free space, damage in the file or in its journal,
-// and a journal that the file still needs. It reads the whole file, locked, and changes nothing. If
+// or weakens its promises: the file system, its free space, the right to write, damage in the file
+// or in its journal, and a journal that the file still needs. It reads the whole file, locked, and changes nothing. If
 // another process has the file open, a finding that is [store.Unchecked] says so, since only that
 // process can verify it.
 //
@@ -22,8 +25,10 @@ func Check(ctx context.Context, path string) ([]store.Finding, error) {
 	return findings, store.Wrap(backend, "check "+filepath.Base(path), err)
 }
 
-// Check is the function Check for an open store. It verifies all buckets by [Store.Verify], while
-// other callers go on.
+// Check is the function Check for an open store, and tries: it makes a decision of each kind on buckets
+// of its own, whose keys begin with "brim.check/", and deletes them again. It verifies all buckets
+// by [Store.Verify], while other callers go on. A ledger in the file shares its writes, so Check
+// judges it, too.
 func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 	findings, err := s.checkOpen(ctx)
 	return findings, store.Wrap(backend, "check", err)
@@ -36,7 +41,10 @@ func (s *Store) checkOpen(ctx context.Context) (findings findings, err error) {
 	err = s.Verify(ctx)
 	if errors.Is(err, store.ErrCorrupt) {
 		findings.add(store.Broken, "content", err.Error(), seeVerify)
-		err = nil
+		return findings, nil
+	}
+	if err == nil {
+		err = findings.try(ctx, s)
 	}
 	return findings, err
 }
@@ -46,6 +54,25 @@ type findings []store.Finding
 
 func (f *findings) add(severity store.Severity, subject, problem, remedy string) {
 	*f = append(*f, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
+}
+
+// try makes a decision of each kind.
+func (f *findings) try(ctx context.Context, s *Store) error {
+	key := trial.Key()
+	err := trial.Decide(ctx, s, key)
+	if err == nil {
+		err = s.Delete(ctx, trial.Keys(key)...)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrClosed), ctx.Err() != nil:
+		return err
+	case errors.Is(err, syscall.ENOSPC):
+		f.add(store.Broken, "free space", err.Error(), "make room, or move the file to a larger disk")
+	default:
+		f.add(store.Broken, "decision", err.Error(), "look at the disk and at the system's log; then start the program again")
+	}
+	return nil
 }
 
 // seeVerify is the way out of damage to single values.
@@ -68,7 +95,11 @@ func (f *findings) disk(path string) error {
 		f.add(store.Warning, "file system", fmt.Sprintf("the file is on %s: its locks and syncs may not hold, and then two "+
 			"processes share the file, or acknowledged fills are lost", disk.Name), "move the file to a local disk, or take package postgres")
 	}
-	if disk.Free < max(size, minFree) {
+	switch {
+	case disk.Free < noSpace:
+		f.add(store.Broken, "free space", fmt.Sprintf("%d KiB are free: a fill cannot be written", disk.Free>>10),
+			"make room, or move the file to a larger disk")
+	case disk.Free < max(size, minFree):
 		f.add(store.Warning, "free space", fmt.Sprintf("%d MiB are free: the file cannot grow, or brim compact cannot make its copy",
 			disk.Free>>20), "make room, or move the file to a larger disk")
 	}
@@ -81,6 +112,11 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 	}
 	if err := findings.disk(path); err != nil {
 		return nil, err
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+		_ = f.Close() // nothing was written
+	} else {
+		findings.add(store.Broken, "rights", fmt.Sprintf("the file cannot be written: %v", err), "give the user of the program the file: chown, chmod u+w")
 	}
 	x, err := examine(ctx, path, 0)
 	switch {
@@ -108,3 +144,6 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 
 // minFree is the free space in bytes below which even a small file is about to fail.
 const minFree = 16 << 20
+
+// noSpace is the free space in bytes below which not even the log of a few fills finds room.
+const noSpace = 1 << 20

@@ -114,6 +114,12 @@ func TestCheckOpen(t *testing.T) {
 	if got := subjects(); len(got) > 0 {
 		t.Errorf("a sound store: %v", got)
 	}
+	if err := s.Visit(t.Context(), "brim.check/", func(e store.Entry) bool {
+		t.Errorf("the check has left %q", e.Key)
+		return true
+	}); err != nil {
+		t.Error(err)
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -65,12 +65,7 @@ var publicCalls = []struct {
 		return err
 	}},
 	{"Check", false, func(ctx context.Context, c redis.UniversalClient, _ *Store, _ store.Bucket) error {
-		ctx, cancel := context.WithTimeout(ctx, boundTimeout) // Check has no options
-		defer cancel()
-		_, err := Check(ctx, c)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = store.ErrUnavailable
-		}
+		_, err := Check(ctx, c, &Options{CallTimeout: boundTimeout})
 		return err
 	}},
 	{"Fill", true, func(ctx context.Context, _ redis.UniversalClient, s *Store, b store.Bucket) error {

@@ -1,30 +1,35 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
 )
 
-// Check asks the server, or each primary of the cluster, for settings and states that break or
-// weaken the promises of the store: its version and role, eviction, the append-only file, replicas,
-// and the state of the cluster. It sends INFO and CONFIG GET, and in a cluster CLUSTER INFO. If the
-// user may not send one of them, a finding that is [store.Unchecked] names the command. Check
-// writes nothing.
+// Check finds out whether a store with the options o can keep its promises, by trying: on the server,
+// or each primary of the cluster, it makes a decision of each kind on buckets of its own, whose keys
+// begin with "brim.check/" and which expire after some minutes. It also asks for settings and states
+// that break or weaken the promises: version and role, eviction, the append-only file, replicas, and
+// the state of the cluster. It sends INFO and CONFIG GET, and in a cluster CLUSTER INFO. If the user
+// may not send one of them, a finding that is [store.Unchecked] names the command. o may be nil.
 //
-// An error means that [New] would refuse the type of the client, or that a server gave no answer.
-func Check(ctx context.Context, client redis.UniversalClient) ([]store.Finding, error) {
-	s, err := newStore(client, nil)
+// An error means that [New] would refuse the options or the type of the client, or that a server
+// gave no answer.
+func Check(ctx context.Context, client redis.UniversalClient, o *Options) ([]store.Finding, error) {
+	s, err := newStore(client, o)
 	if err != nil {
 		return nil, wrap("check", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.CallTimeout)
-	defer cancel()
+	defer func() { _ = s.Close() }()
 	k := &checker{s: s}
 	if err := s.primaries(ctx, func(c *redis.Client) error { return k.server(ctx, c) }); err != nil {
 		return nil, wrap("check", err)
@@ -33,6 +38,8 @@ func Check(ctx context.Context, client redis.UniversalClient) ([]store.Finding, 
 }
 
 // checker collects the findings of Check.
+//
+// A command stands between backquotes in a remedy. The tests run it.
 type checker struct {
 	s        *Store
 	at       string // the address of the server in a cluster, behind the subject
@@ -50,8 +57,97 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	if k.s.cluster != nil {
 		k.at = " on " + c.Options().Addr
 	}
+	n := len(k.findings)
+	if err := k.state(ctx, c); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(k.findings[n:], func(f store.Finding) bool { return f.Subject == "role"+k.at || f.Subject == "cluster_state"+k.at }) {
+		return nil // they tell why no decision can work
+	}
+	return k.try(ctx, c)
+}
+
+// try makes a decision of each kind on a server.
+func (k *checker) try(ctx context.Context, c *redis.Client) error {
+	key := trial.Key()
+	if k.s.cluster != nil {
+		tags := 0
+		for owner := (*redis.Client)(nil); owner != c; tags++ {
+			if tags == 4*slotCount {
+				return nil // the primary has no slots, or the prefix keeps all buckets on another one
+			}
+			key = fmt.Sprintf("%s{%d}%s", trial.Prefix, tags, rand.Text())
+			var err error
+			if owner, err = k.s.cluster.primary(k.s.o.Prefix + key); err != nil {
+				return err
+			}
+		}
+	}
+	err := trial.Decide(ctx, k.s, key)
+	if err == nil {
+		return nil
+	}
+	var failure *trial.Failure
+	var answer redis.Error
+	errors.As(err, &failure)
+	switch {
+	case errors.As(err, &answer):
+		word, _, _ := strings.Cut(answer.Error(), " ")
+		subject, remedy := k.remedy(word, c)
+		k.add(store.Broken, subject, fmt.Sprintf("%s failed: the server answered %s: %s", failure.Step, word, advice(answer.Error())), remedy)
+	case errors.Is(err, errFew):
+		k.add(store.Broken, "acknowledgement", failure.Error(), "start the replicas that Options.Replicas asks for, or ask for fewer; "+
+			"for Options.Synced, look at the server's log")
+	case failure.Err == nil:
+		k.add(store.Broken, "decision", failure.Error(), "look for another program that writes keys with the prefix of the store")
+	default:
+		return failure.Err
+	}
+	return nil
+}
+
+// remedy returns the setting or thing by which a server refuses decisions, by the first word of its
+// answer, and the way out.
+func (k *checker) remedy(word string, c *redis.Client) (subject, remedy string) {
+	switch word {
+	case "OOM":
+		return "maxmemory", "remove keys; or `CONFIG SET maxmemory 0` if the machine has room, also in its configuration file"
+	case "NOREPLICAS":
+		return "min-replicas-to-write", "start the replicas; or go on without, by `CONFIG SET min-replicas-to-write 0`"
+	case "MISCONF":
+		return "persistence", "make room on its disk, or mend its directory, and then `BGSAVE`"
+	case "NOPERM":
+		more := ""
+		if k.s.cluster != nil {
+			more += " +cluster|slots +asking"
+		}
+		if k.s.o.Replicas > 0 {
+			more += " +wait"
+		}
+		if k.s.o.Synced {
+			more += " +waitaof"
+		}
+		return "rights", fmt.Sprintf("`ACL SETUSER %s ~%s* %s%s`, and the same in the file of the ACLs", k.user(c), k.s.o.Prefix, needed, more)
+	case "NOAUTH", "WRONGPASS":
+		return "password", "give the client the user and the password"
+	case "LOADING":
+		return "loading", "wait until the server has loaded its data"
+	case "BUSY":
+		return "script", "`SCRIPT KILL`"
+	}
+	return "decision", "see the table of errors in docs/redis.md"
+}
+
+// user returns the user of a client.
+func (k *checker) user(c *redis.Client) string { return cmp.Or(c.Options().Username, "default") }
+
+// needed are the commands that a user needs; see docs/redis.md.
+const needed = "+evalsha +eval +time +get +mget +set +del +exists +scan +config|get +info +ping +hello"
+
+// state asks a server for its settings and its state.
+func (k *checker) state(ctx context.Context, c *redis.Client) error {
 	text, err := ask(ctx, k.s, c, redis.NewStringCmd, "info", "default").Result()
-	known, err := k.allowed(err, "INFO", "its version, its role, eviction and the append-only file")
+	known, err := k.allowed(c, err, "INFO", "its version, its role, eviction and the append-only file")
 	if err != nil {
 		return err
 	}
@@ -65,7 +161,7 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 		"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite",
 	} {
 		got, err := ask(ctx, k.s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
-		if known, err = k.allowed(err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for"); err != nil {
+		if known, err = k.allowed(c, err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for"); err != nil {
 			return err
 		} else if !known {
 			break
@@ -79,7 +175,7 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 		return nil
 	}
 	state, err := ask(ctx, k.s, c, redis.NewStringCmd, "cluster", "info").Result()
-	if known, err = k.allowed(err, "CLUSTER INFO", "the state of the cluster"); err != nil || !known {
+	if known, err = k.allowed(c, err, "CLUSTER INFO", "the state of the cluster"); err != nil || !known {
 		return err
 	}
 	if fields(state)["cluster_state"] != "ok" {
@@ -91,16 +187,18 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 
 // allowed adds a finding if the server forbids a command, or returns the error of a server that
 // gives no answer.
-func (k *checker) allowed(err error, command, question string) (bool, error) {
+func (k *checker) allowed(c *redis.Client, err error, command, question string) (bool, error) {
 	var answer redis.Error
 	switch {
 	case err == nil:
 		return true, nil
-	case !errors.As(err, &answer), redis.IsAuthError(err), redis.IsLoadingError(err):
+	case redis.IsLoadingError(err):
+		return false, nil // the decision shows it
+	case !errors.As(err, &answer), redis.IsAuthError(err):
 		return false, explain(store.ErrUnavailable, err, k.s.patience)
 	}
 	k.add(store.Unchecked, command, "the server does not let this user ask it "+question,
-		"grant it +"+strings.ToLower(strings.ReplaceAll(command, " ", "|"))+", or run the check as an administrator")
+		fmt.Sprintf("`ACL SETUSER %s +%s`, or run the check as an administrator", k.user(c), strings.ToLower(strings.ReplaceAll(command, " ", "|"))))
 	return false, nil
 }
 
@@ -115,11 +213,11 @@ func (k *checker) info(text string, info map[string]string) {
 	}
 	if p := info["maxmemory_policy"]; p != "" && p != noEviction {
 		k.add(store.Broken, "maxmemory-policy", fmt.Sprintf("it is %s: when the memory is full, the server removes "+
-			"buckets, which then forget what was taken", p), "CONFIG SET maxmemory-policy noeviction, also in its configuration file")
+			"buckets, which then forget what was taken", p), "`CONFIG SET maxmemory-policy noeviction`, also in its configuration file")
 	}
 	if info["aof_enabled"] == "0" {
 		k.add(store.Broken, "appendonly", "it is no: a crash of the server loses all fills since the last snapshot, or all",
-			"CONFIG SET appendonly yes, also in its configuration file")
+			"`CONFIG SET appendonly yes`, also in its configuration file")
 	}
 	if info["role"] == "master" && info["connected_slaves"] == "0" && k.s.cluster != nil {
 		k.add(store.Warning, "replicas", "the primary has no replica: if it fails, its buckets are refused until it is back",
@@ -136,20 +234,20 @@ func (k *checker) config(config, info map[string]string) {
 				lost = "all fills that the system had not written yet, some 30 seconds"
 			}
 			k.add(store.Warning, "appendfsync", fmt.Sprintf("it is %s: a crash of the machine loses %s", fsync, lost),
-				"CONFIG SET appendfsync always, or Options.Synced from Redis 7.2 on, where nothing may be lost")
+				"`CONFIG SET appendfsync always`, or Options.Synced from Redis 7.2 on, where nothing may be lost")
 		}
 		if config["no-appendfsync-on-rewrite"] == "yes" {
 			k.add(store.Warning, "no-appendfsync-on-rewrite", "it is yes: while the file is rewritten, nothing is synced",
-				"CONFIG SET no-appendfsync-on-rewrite no")
+				"`CONFIG SET no-appendfsync-on-rewrite no`")
 		}
 	}
 	if n := info["connected_slaves"]; n != "0" && n != "" && config["min-replicas-to-write"] == "0" {
 		k.add(store.Warning, "min-replicas-to-write", "it is 0: a primary that is cut off from its replicas goes on to "+
-			"acknowledge fills that the fail-over loses", "CONFIG SET min-replicas-to-write 1, and Options.Replicas")
+			"acknowledge fills that the fail-over loses", "`CONFIG SET min-replicas-to-write 1`, and Options.Replicas")
 	}
 	if k.s.cluster != nil && config["cluster-require-full-coverage"] == "yes" {
 		k.add(store.Warning, "cluster-require-full-coverage", "it is yes: while one primary has no successor, the others "+
-			"refuse their buckets, too", "CONFIG SET cluster-require-full-coverage no")
+			"refuse their buckets, too", "`CONFIG SET cluster-require-full-coverage no`")
 	}
 }
 

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,75 +32,162 @@ func subjects(t *testing.T, findings []store.Finding) (list []string) {
 	return list
 }
 
-func TestCheck(t *testing.T) {
+// check returns the findings of a check as "severity subject", joined by commas.
+func check(t *testing.T, client redis.UniversalClient, o *Options) (findings []store.Finding, names string) {
+	t.Helper()
+	findings, err := Check(t.Context(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return findings, strings.Join(subjects(t, findings), ",")
+}
+
+// mend runs the commands in the remedies of all findings, and fails the test unless a check then finds
+// nothing.
+func mend(t *testing.T, admin *redis.Client, client redis.UniversalClient) {
+	t.Helper()
+	findings, _ := check(t, client, nil)
+	for _, f := range findings {
+		commands := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(f.Remedy, -1)
+		if commands == nil {
+			t.Fatalf("there is no command in %q", f.Remedy)
+		}
+		for _, c := range commands {
+			var args []any
+			for _, word := range strings.Fields(c[1]) {
+				args = append(args, word)
+			}
+			if err := admin.Do(t.Context(), args...).Err(); err != nil {
+				t.Fatalf("%s: %v", c[1], err)
+			}
+		}
+	}
+	// BGSAVE ends later than its answer, and a replica is counted later than it is connected.
+	for end := time.Now().Add(time.Minute); ; {
+		_, got := check(t, client, nil)
+		if got == "" {
+			return
+		}
+		if got != "broken persistence" && got != "broken min-replicas-to-write" || time.Now().After(end) {
+			t.Fatalf("after the remedies: %s", got)
+		}
+	}
+}
+
+// TestCheckFindsAndMends makes each fault of a server, and runs the commands of the remedies.
+func TestCheckFindsAndMends(t *testing.T) {
+	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-protected-configs yes")
+	admin := server.Client(t)
+	for _, user := range []string{"full", "blind"} {
+		rights := "on >pw ~brim:* +@all"
+		if user == "blind" {
+			rights = "on >pw ~brim:* -@all +ping +hello"
+		}
+		args := []any{"ACL", "SETUSER", user}
+		for _, word := range strings.Fields(rights) {
+			args = append(args, word)
+		}
+		must(t, admin.Do(t.Context(), args...).Err())
+	}
+	as := func(user string) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: user, Password: "pw"})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	lost := filepath.Join(t.TempDir(), "lost")
+	for _, c := range []struct {
+		name, user string
+		commands   []string
+		want       string
+	}{
+		{"a sound server", "full", nil, ""},
+		{"it evicts", "full", []string{"CONFIG SET maxmemory-policy volatile-ttl"}, "broken maxmemory-policy"},
+		{"it persists nothing", "full", []string{"CONFIG SET appendonly no"}, "broken appendonly"},
+		{"everysec", "full", []string{"CONFIG SET appendfsync everysec"}, "warning appendfsync"},
+		{
+			"no syncs", "full", []string{"CONFIG SET appendfsync no", "CONFIG SET no-appendfsync-on-rewrite yes"},
+			"warning appendfsync,warning no-appendfsync-on-rewrite",
+		},
+		{"its memory is full", "full", []string{"CONFIG SET maxmemory 1"}, "broken maxmemory"},
+		{"it has too few replicas", "full", []string{"CONFIG SET min-replicas-to-write 1"}, "broken min-replicas-to-write"},
+		{"it cannot save", "full", []string{"CONFIG SET save 3600\t1000000", "CONFIG SET dir " + lost}, "broken persistence"},
+		{"no EVALSHA", "full", []string{"ACL SETUSER full -evalsha -eval"}, "broken rights"},
+		{"no keys", "full", []string{"ACL SETUSER full resetkeys ~other:*"}, "broken rights"},
+		{"no right at all", "blind", nil, "broken rights,unchecked CONFIG GET,unchecked INFO"},
+	} {
+		if strings.Contains(c.want, "persistence") {
+			must(t, os.Mkdir(lost, 0o700))
+		}
+		for _, text := range c.commands {
+			var args []any
+			for _, word := range strings.Split(text, " ") {
+				args = append(args, strings.ReplaceAll(word, "\t", " "))
+			}
+			must(t, admin.Do(t.Context(), args...).Err())
+		}
+		if strings.Contains(c.want, "persistence") {
+			must(t, os.Remove(lost))
+			_ = admin.Do(t.Context(), "BGSAVE").Err()
+			for {
+				text, err := admin.Info(t.Context(), "persistence").Result()
+				must(t, err)
+				if fields(text)["rdb_last_bgsave_status"] == "err" {
+					break
+				}
+			}
+		}
+		client := as(c.user)
+		if _, got := check(t, client, nil); got != c.want {
+			t.Errorf("%s: %s; want %s", c.name, got, c.want)
+		}
+		if strings.Contains(c.want, "persistence") {
+			must(t, os.Mkdir(lost, 0o700)) // the operator mends the directory
+			must(t, admin.ConfigSet(t.Context(), "dir", lost).Err())
+		}
+		mend(t, admin, client)
+	}
+	if _, got := check(t, admin, &Options{Replicas: 1}); got != "broken acknowledgement" {
+		t.Errorf("a replica that Options ask for: %s", got)
+	}
+	if n := admin.Exists(t.Context(), "brim:k").Val(); n != 0 {
+		t.Errorf("%d keys", n)
+	}
+	for _, key := range admin.Keys(t.Context(), "*").Val() {
+		if ttl := admin.TTL(t.Context(), key).Val(); !strings.HasPrefix(key, "brim:brim.check/") || ttl <= 0 || ttl > 10*time.Minute {
+			t.Errorf("a check has left %s for %v", key, ttl)
+		}
+	}
+}
+
+// TestCheckOfReplicas checks a replica, and a primary that has one.
+func TestCheckOfReplicas(t *testing.T) {
 	sound := []string{"appendonly yes", "appendfsync always"}
 	primary := redistest.NewServer(t, sound...)
 	_, port, err := net.SplitHostPort(primary.Addr())
 	must(t, err)
-	for _, c := range []struct {
-		name string
-		conf []string
-		want []string
-	}{
-		{"sound", nil, nil},
-		{"evicts", []string{"maxmemory-policy volatile-ttl"}, []string{"broken maxmemory-policy"}},
-		{"persists nothing", []string{"appendonly no"}, []string{"broken appendonly"}},
-		{"everysec", []string{"appendfsync everysec"}, []string{"warning appendfsync"}},
-		{"no syncs", []string{"appendfsync no", "no-appendfsync-on-rewrite yes"}, []string{"warning appendfsync", "warning no-appendfsync-on-rewrite"}},
-		{"a replica", []string{"replicaof 127.0.0.1 " + port}, []string{"broken role"}},
-	} {
-		got, err := Check(t.Context(), redistest.NewServer(t, append(sound, c.conf...)...).Client(t))
-		if list := subjects(t, got); err != nil || !slices.Equal(list, c.want) {
-			t.Errorf("%s: %q, %v; want %q", c.name, list, err, c.want)
-		}
+	replica := redistest.NewServer(t, append(sound, "replicaof 127.0.0.1 "+port)...)
+	if _, got := check(t, replica.Client(t), nil); got != "broken role" {
+		t.Errorf("a replica: %s", got)
 	}
-
-	// The primary counts the replica of the last case as soon as that is connected.
 	client := primary.Client(t)
-	for {
+	for { // the primary counts the replica as soon as that is connected
 		text, err := client.Info(t.Context(), "replication").Result()
 		must(t, err)
 		if fields(text)["connected_slaves"] != "0" {
 			break
 		}
 	}
-	got, err := Check(t.Context(), client)
-	if list := subjects(t, got); err != nil || !slices.Equal(list, []string{"warning min-replicas-to-write"}) {
-		t.Errorf("a primary with a replica: %q, %v", list, err)
+	if _, got := check(t, client, nil); got != "warning min-replicas-to-write" {
+		t.Errorf("a primary with a replica: %s", got)
 	}
-	must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
-	if got, err := Check(t.Context(), client); err != nil || len(got) != 0 {
-		t.Errorf("a primary that asks for its replica: %v, %v", got, err)
-	}
-}
-
-// TestCheckTellsMissingRights checks a server as users who may not ask it everything.
-func TestCheckTellsMissingRights(t *testing.T) {
-	server := redistest.NewServer(t, "maxmemory-policy allkeys-lru")
-	for user, c := range map[string]struct{ rights, want string }{
-		"none":   {"-@all +ping +hello", "unchecked CONFIG GET,unchecked INFO"},
-		"info":   {"-@all +ping +hello +info", "broken appendonly,broken maxmemory-policy,unchecked CONFIG GET"},
-		"config": {"-@all +ping +hello +config|get", "unchecked INFO,warning appendfsync"},
-	} {
-		args := []any{"ACL", "SETUSER", user, "on", ">pw"}
-		for _, word := range strings.Fields(c.rights) {
-			args = append(args, word)
-		}
-		must(t, server.Client(t).Do(t.Context(), args...).Err())
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: user, Password: "pw"})
-		got, err := Check(t.Context(), client)
-		if list := strings.Join(subjects(t, got), ","); err != nil || list != c.want {
-			t.Errorf("%s: %s, %v; want %s", user, list, err, c.want)
-		}
-		must(t, client.Close())
-	}
+	mend(t, client, client)
 }
 
 func TestCheckOfCluster(t *testing.T) {
 	cluster := redistest.NewCluster(t, "appendonly yes", "appendfsync always", "min-replicas-to-write 1")
 	client := cluster.Client(t)
 	for {
-		got, err := Check(t.Context(), client)
+		got, err := Check(t.Context(), client, nil)
 		must(t, err)
 		if list := subjects(t, got); len(list) == redistest.Primaries && !slices.ContainsFunc(list, func(s string) bool {
 			return !strings.HasPrefix(s, "warning cluster-require-full-coverage on 127.0.0.1:")
@@ -117,7 +208,7 @@ func TestCheckOfCluster(t *testing.T) {
 		return err
 	}))
 	for {
-		got, err := Check(t.Context(), client)
+		got, err := Check(t.Context(), client, nil)
 		must(t, err)
 		if slices.ContainsFunc(subjects(t, got), func(s string) bool { return strings.HasPrefix(s, "broken cluster_state on ") }) {
 			break
@@ -133,7 +224,7 @@ func TestCheckMissesReplicas(t *testing.T) {
 	cluster, err := redistest.LaunchCluster(false, "appendonly yes", "appendfsync always")
 	must(t, err)
 	defer cluster.Close()
-	got, err := Check(t.Context(), cluster.Client(t))
+	got, err := Check(t.Context(), cluster.Client(t), nil)
 	n := 0
 	for _, s := range subjects(t, got) {
 		if strings.HasPrefix(s, "warning replicas on ") {
@@ -148,12 +239,12 @@ func TestCheckMissesReplicas(t *testing.T) {
 func TestCheckFails(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
-	if _, err := Check(t.Context(), ring); err == nil || !strings.HasPrefix(err.Error(), "redisstore: check: ") {
+	if _, err := Check(t.Context(), ring, nil); err == nil || !strings.HasPrefix(err.Error(), "redisstore: check: ") {
 		t.Errorf("a ring: %v", err)
 	}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
-	if _, err := Check(t.Context(), client); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := Check(t.Context(), client, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
 	}
 }

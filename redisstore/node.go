@@ -255,11 +255,14 @@ func (w wait) shortfall(timeout time.Duration) error {
 	case !ok:
 		return errFormat
 	case n < w.want:
-		return fmt.Errorf("%w: the write is on the primary, but %d of %d (%s) acknowledged it within %v",
-			store.ErrUnknownOutcome, n, w.want, w.what, timeout/2)
+		return fmt.Errorf("%w: the write is on the primary, but %w: %d of %d (%s) within %v",
+			store.ErrUnknownOutcome, errFew, n, w.want, w.what, timeout/2)
 	}
 	return nil
 }
+
+// errFew is the error of a write that WAIT or WAITAOF has not confirmed.
+var errFew = errors.New("too few servers acknowledged it")
 
 // backoff waits before the nth retry, with full jitter: two callers that collided come back at
 // different times.

@@ -5,6 +5,7 @@ import (
 	_ "embed" // for the statement
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,7 @@ var checkTableFile string
 // Table is the state of a table.
 type Table struct {
 	Name              string // quoted, with its schema
+	Denied            bool   // the user has no right on it
 	Unvacuumed        bool
 	Live, Dead, Bytes int64
 }
@@ -70,6 +72,7 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 	if secured {
 		k.secured = append(k.secured, t.Name)
 	}
+	t.Denied = !slices.Contains(allowed, true)
 	var lacking, remedies []string
 	for i, ok := range allowed {
 		if !ok {

@@ -33,11 +33,15 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
+// Keys returns the keys of the buckets of a trial.
+func Keys(key string) []string { return []string{key, key + "/2"} }
+
 // Decide makes one decision of each kind on two buckets whose keys begin with key: a fill, a
 // hold, a refusal, a transaction over both, and a read. It returns a *Failure for the first that
 // fails. The buckets stay; the caller rolls back, deletes them, or lets them expire.
 func Decide(ctx context.Context, s store.Store, key string) error {
-	one, two := limit.For(key), limit.For(key+"/2")
+	keys := Keys(key)
+	one, two := limit.For(keys[0]), limit.For(keys[1])
 	for _, c := range []struct {
 		step     string
 		op       store.Op

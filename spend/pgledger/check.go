@@ -1,0 +1,134 @@
+package pgledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/internal/trial"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Check finds out whether a ledger beside a store with the options o can keep its promises, by
+// trying: it authorizes and captures in a transaction that it rolls back. It also looks at the
+// tables, and at the rights of the user on them. o may be nil. [postgres.Check] judges the server
+// and tries a commit, so call both.
+//
+// If the tables are empty and the user has no right on any of them, the program most likely does
+// not spend, and the one finding is [store.Unchecked].
+//
+// An error means that the server gave no answer, or that an option is invalid.
+func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]store.Finding, error) {
+	options := postgres.Options{}
+	if o != nil {
+		options = *o
+	}
+	options.PruneEvery = 0
+	s, err := postgres.New(pool, &options)
+	if err != nil {
+		return nil, store.Wrap("pgledger", "check", err)
+	}
+	defer func() { _ = s.Close() }()
+	l, err := New(s, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = l.Close() }()
+	var k *pgrun.Check
+	err = l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
+		k = &pgrun.Check{Conn: conn.Conn(), Names: l.run.Names}
+		if usable, err := tables(ctx, k); err != nil || !usable {
+			return err
+		}
+		return k.Try(ctx, func(tx pgx.Tx) error { return try(ctx, l.With(tx)) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k.Findings, nil
+}
+
+// tables judges the tables, and reports whether a decision can work on them.
+func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
+	rights := [...][]string{ // in the order of Names.Ledger
+		{"SELECT", "INSERT", "UPDATE", "DELETE"},
+		{"SELECT", "INSERT"},
+		{"SELECT", "INSERT", "UPDATE spend"},
+		{"SELECT", "INSERT", "DELETE"},
+	}
+	all, unused := true, true
+	for i, name := range k.Names.Ledger() {
+		t, usable, err := k.Table(ctx, name, rights[i])
+		if err != nil {
+			return false, err
+		}
+		all = all && usable
+		unused = unused && t.Denied && t.Bytes == 0
+	}
+	if unused {
+		k.Findings = nil
+		k.Add(store.Unchecked, "ledger", fmt.Sprintf("the user %s has no right on the tables of spends, which are empty", k.User),
+			"none if the program does not spend; else grant the rights at the end of 0002_ledger.up.sql, as \"brim migrate sql\" prints it")
+	}
+	return all, nil
+}
+
+// try authorizes and captures on an account of its own, and reads what is left.
+func try(ctx context.Context, l ledger.Ledger) error {
+	key := trial.Key()
+	const expires = 1 << 50 // in the year 2005
+	entry := func(now, seq int64) ledger.Entry {
+		return ledger.Entry{
+			Account: key, Seq: seq, Part: seq, At: now, Dated: now, Kind: "check", RequestID: key, SpendID: key, SpendAmount: 1,
+			Amount: 1, Currency: "EUR", Tags: map[string]string{"check": key},
+		}
+	}
+	account := ledger.Account{Key: key, State: []byte("check"), NextExpiry: expires, Watch: []ledger.Watch{{Width: 1}}}
+	hold := ledger.Hold{Account: key, Expires: expires, SpendID: key}
+	request := ledger.Request{ID: key, Accounts: []string{key}, Content: []byte("check"), Answer: []byte("check"), Spend: []byte("check")}
+	err := l.Decide(ctx, &ledger.Job{Accounts: []string{key}, Requests: []string{key}, Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
+		request.At = s.Now()
+		return &ledger.Changes{
+			Accounts: []ledger.Account{account}, Entries: []ledger.Entry{entry(s.Now(), 1)}, Requests: []ledger.Request{request},
+			Opened: []ledger.Hold{hold},
+		}, nil
+	}})
+	if err != nil {
+		return &trial.Failure{Step: "an authorization", Err: err}
+	}
+	wrong := &trial.Failure{Step: "a capture"}
+	err = l.Decide(ctx, &ledger.Job{Accounts: []string{key}, SpendID: key, Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
+		holds, _, err := s.Holds(key, expires, 2)
+		if err == nil && len(holds) != 1 {
+			err = wrong
+		}
+		return &ledger.Changes{
+			Accounts: []ledger.Account{account}, Entries: []ledger.Entry{entry(s.Now(), 2)}, Closed: []ledger.Hold{hold},
+			Spends: []ledger.Request{{ID: key, Spend: []byte("captured")}},
+		}, err
+	}})
+	switch {
+	case errors.Is(err, wrong):
+		return wrong
+	case err != nil:
+		return &trial.Failure{Step: "a capture", Err: err}
+	}
+	var list []ledger.Entry
+	var known *ledger.Request
+	err = l.View(ctx, &ledger.Job{Accounts: []string{key}, Requests: []string{key}, Run: func(s ledger.Snapshot) (_ *ledger.Changes, err error) {
+		if list, err = s.Since(key, ledger.Position{}); err == nil {
+			known, err = s.Request(key)
+		}
+		return nil, err
+	}})
+	if err != nil || len(list) != 2 || known == nil || string(known.Spend) != "captured" {
+		return &trial.Failure{Step: "a read of an account", Err: err}
+	}
+	return nil
+}

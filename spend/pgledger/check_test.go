@@ -1,0 +1,109 @@
+package pgledger_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/store"
+)
+
+// TestCheckFindsAndMends makes each fault of the ledger's tables, and runs the commands of the
+// remedies.
+func TestCheckFindsAndMends(t *testing.T) {
+	admin := pgtest.Pool(t)
+	schema := migrated(t, admin)
+	role := schema + "_app"
+	run := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	run("CREATE ROLE " + role)
+	defer run("DROP OWNED BY " + role + "; DROP ROLE " + role)
+	config := admin.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	app, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(app.Close)
+	findings := func(pool *pgxpool.Pool) (list []store.Finding, names string) {
+		t.Helper()
+		list, err := pgledger.Check(t.Context(), pool, &postgres.Options{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, f := range list {
+			if f.Problem == "" || f.Remedy == "" {
+				t.Errorf("a text is missing in %+v", f)
+			}
+			all = append(all, fmt.Sprint(f.Severity, " ", f.Subject))
+		}
+		return list, strings.Join(slices.Compact(all), ", ")
+	}
+	mend := func(pool *pgxpool.Pool) {
+		t.Helper()
+		list, _ := findings(pool)
+		for _, f := range list {
+			pgtest.Mend(t, admin, f.Remedy, func() error {
+				return migrations.Up(t.Context(), admin, &migrations.Options{Schema: schema})
+			})
+		}
+		if _, got := findings(pool); got != "" {
+			t.Errorf("after the remedies: %s", got)
+		}
+	}
+
+	if _, got := findings(app); got != "unchecked ledger" {
+		t.Errorf("a program that does not spend: %s", got)
+	}
+	run("INSERT INTO " + schema + ".buckets_accounts (key) VALUES ('cards/1')")
+	if _, got := findings(app); got != "broken rights" {
+		t.Errorf("a ledger in use, and no right: %s", got)
+	}
+	mend(app) // the least rights, for the cases below, too
+	for _, c := range []struct{ name, sql, want string }{
+		{"nothing", "SELECT", ""},
+		{"a right on a column", "REVOKE UPDATE (spend) ON %[1]s.buckets_requests FROM %[2]s", "broken rights"},
+		{"a right", "REVOKE DELETE ON %[1]s.buckets_holds FROM %[2]s", "broken rights"},
+		{"all rights on one table", "REVOKE ALL ON %[1]s.buckets_entries FROM %[2]s", "broken rights"},
+		{"unlogged", "ALTER TABLE %[1]s.buckets_entries SET UNLOGGED", "broken table"},
+		{"row security", "ALTER TABLE %[1]s.buckets_holds ENABLE ROW LEVEL SECURITY", "broken row security"},
+		{
+			"row security that hides rows", "ALTER TABLE %[1]s.buckets_requests ENABLE ROW LEVEL SECURITY; " +
+				"CREATE POLICY mine ON %[1]s.buckets_requests USING (spend IS NULL) WITH CHECK (true)", "broken row security",
+		},
+	} {
+		if c.sql != "SELECT" {
+			run(fmt.Sprintf(c.sql, schema, role))
+		}
+		if _, got := findings(app); got != c.want {
+			t.Errorf("%s: %s; want %s", c.name, got, c.want)
+		}
+		mend(app)
+	}
+	run("DELETE FROM " + schema + ".buckets_accounts")
+	for _, table := range []string{"accounts", "entries", "requests", "holds"} {
+		run("DROP TABLE " + schema + ".buckets_" + table)
+		if _, got := findings(admin); got != "broken table" {
+			t.Errorf("without %s: %s", table, got)
+		}
+		mend(admin)
+	}
+	var rows int
+	err = admin.QueryRow(t.Context(), fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.buckets_accounts) + (SELECT count(*) FROM %[1]s.buckets_entries)
+		+ (SELECT count(*) FROM %[1]s.buckets_requests) + (SELECT count(*) FROM %[1]s.buckets_holds)`, schema)).Scan(&rows)
+	if err != nil || rows != 0 {
+		t.Errorf("the checks have left %d rows, %v", rows, err)
+	}
+}
