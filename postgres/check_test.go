@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/internal/wire"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
@@ -315,5 +317,50 @@ func TestCheckFails(t *testing.T) {
 	}
 	if _, err := postgres.Check(t.Context(), nil, nil); err == nil {
 		t.Error("no pool: no error")
+	}
+}
+
+// TestCheckNoFalseAlarm checks a healthy server again and again, in two places at once, while others
+// fill buckets.
+func TestCheckNoFalseAlarm(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	s := over(t, pool, postgres.Options{Schema: schema})
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := s.Fill(t.Context(), op(steady.For(fmt.Sprint(i, n%10)), 1, store.IfFits)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	var checks sync.WaitGroup
+	for range 2 {
+		checks.Go(func() {
+			for range seed.Attempts(10, 500) {
+				if got, err := postgres.Check(t.Context(), pool, &postgres.Options{Schema: schema}); err != nil || len(got) > 0 {
+					t.Errorf("%v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	checks.Wait()
+	close(done)
+	wg.Wait()
+	if err := s.Visit(t.Context(), "brim.check/", func(e store.Entry) bool {
+		t.Errorf("the checks have left %q", e.Key)
+		return true
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -247,4 +249,30 @@ func TestCheckFails(t *testing.T) {
 	if _, err := Check(t.Context(), client, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
 	}
+}
+
+// TestCheckNoFalseAlarm checks a healthy server and a healthy cluster again and again, in two places
+// at once.
+func TestCheckNoFalseAlarm(t *testing.T) {
+	sound := []string{"appendonly yes", "appendfsync always", "cluster-require-full-coverage no"}
+	single := redistest.NewServer(t, sound[:2]...).Client(t)
+	cluster := redistest.NewCluster(t, append(sound, "min-replicas-to-write 1")...).Client(t)
+	for { // the replicas are connected
+		if _, got := check(t, cluster, nil); got == "" {
+			break
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			client := []redis.UniversalClient{single, cluster}[i%2]
+			for range seed.Attempts(10, 500) {
+				if got, err := Check(t.Context(), client, nil); err != nil || len(got) > 0 {
+					t.Errorf("%v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -11,21 +11,25 @@ import (
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
 	return takesPage(&cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether a store can keep its promises",
-		Long: `Checks the store for settings and states that break or weaken the promises of brim, and prints
-each with the way out. It writes nothing.
+		Short: "Check whether a store can keep its promises, by trying",
+		Long: `Tries whether the store decides, looks for settings and states that break or weaken the promises of
+brim, and prints each finding with the way out. Commands stand between backquotes. A try leaves nothing
+behind, but for keys "brim.check/..." in Redis, which expire after some minutes.
 
-  a bbolt file  file system, free space, damage, by reading the whole file, and the journal that a
-                crash has left beside it; see "brim verify"
-  PostgreSQL    version, role, settings of durability, the tables and their version, rights, a pooler
-                that forgets prepared statements, dead rows and bloat
-  Redis         version, role, eviction, the append-only file, replicas, the state of a cluster
+  a bbolt file  file system, free space, rights, damage, by reading the whole file, and the journal
+                that a crash has left beside it; it writes nothing; see "brim verify"
+  PostgreSQL    a fill, a hold, a transaction and a spend that are rolled back, and a commit; version,
+                role, settings of durability, all tables and their version, rights, the connection
+                string, poolers, clocks, dead rows and bloat
+  Redis         a fill, a hold and a transaction on each primary; version, role, eviction, the
+                append-only file, replicas, the state of a cluster
   http(s)://... the findings of the program behind a page of package ui about its own store
 
 A line is broken if a promise does not hold, warning if something weakens it, and unchecked if the
@@ -95,14 +99,20 @@ func check(ctx context.Context, p place.Place) ([]store.Finding, error) {
 			return nil, err
 		}
 		defer pool.Close()
-		schema, table := p.Tables()
-		return postgres.Check(ctx, pool, &postgres.Options{Schema: schema, Table: table})
-	case place.Redis:
-		client, _, err := p.Client(0)
+		o := &postgres.Options{}
+		o.Schema, o.Table = p.Tables()
+		findings, err := postgres.Check(ctx, pool, o)
 		if err != nil {
 			return nil, err
 		}
-		findings, err := redisstore.Check(ctx, client)
+		spends, err := pgledger.Check(ctx, pool, o)
+		return append(findings, spends...), err
+	case place.Redis:
+		client, o, err := p.Client(0)
+		if err != nil {
+			return nil, err
+		}
+		findings, err := redisstore.Check(ctx, client, &o)
 		_ = client.Close() // nothing was written
 		return findings, err
 	}
