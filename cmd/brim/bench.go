@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 	// The reference has a connection for every caller, up to a number beyond which no server is
 	// faster.
 	err := a.with(ctx, opening{create: true, conns: min(max(o.Callers, 4), 64)}, func(s *opened, _ *brim.Limiter) (err error) {
-		if reference && s.reference == nil {
+		if reference && s.Bolt == nil && s.Postgres == nil {
 			return usagef("%s has no bare reference to compare it with; leave out --reference", s.name)
 		}
 		if o.Prefix, err = scratch.Prefix(ctx, s, "brim-bench"); err != nil {
@@ -83,7 +84,7 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 			}
 		}()
 		if reference {
-			if o.Reference, err = s.reference(ctx, o.Keys); err != nil {
+			if o.Reference, err = referenceOf(ctx, s, o.Keys); err != nil {
 				return openError{fmt.Errorf("reference: %w", err)}
 			}
 			defer func() {
@@ -110,6 +111,15 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 		return fmt.Errorf("%s admitted %s units more than the limit allows", rep.Store, units(rep.AdmittedBeyondLimit))
 	}
 	return nil
+}
+
+// referenceOf makes the bare reference with which the store is compared.
+func referenceOf(ctx context.Context, s *opened, keys int) (*bench.Reference, error) {
+	if s.Bolt != nil {
+		return bench.BoltReference(ctx, filepath.Dir(s.place.Path()), keys)
+	}
+	schema, _ := s.place.Tables()
+	return bench.PostgresReference(ctx, s.Pool, schema, keys)
 }
 
 // describeBench prints a report as a table.

@@ -10,9 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/internal/place"
-	"github.com/brimgo/brim/spend/boltledger"
-	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/stores"
 )
@@ -101,24 +98,21 @@ type copyJSON struct {
 
 // copy opens both stores and copies the buckets.
 func (a *app) copy(ctx context.Context, source, target place.Place, c copying) (err error) {
-	if err := present(source); err != nil {
-		return fmt.Errorf("--from: %w", err)
-	}
-	from, err := stores.Open(ctx, source.Name(), &stores.Options{Logger: a.logger()})
+	from, err := a.open(ctx, source, opening{})
 	if err != nil {
-		return openError{fmt.Errorf("--from: %w", err)}
+		return fmt.Errorf("--from: %w", err)
 	}
 	defer func() { err = cmp.Or(err, from.Close()) }()
 	if !c.bucketsOnly {
-		if err := refuseLedger(ctx, from); err != nil {
+		if err := refuseLedger(ctx, from.Store); err != nil {
 			return err
 		}
 	}
 	c.from = from
 	if !c.dry {
-		to, err := stores.Open(ctx, target.Name(), &stores.Options{Logger: a.logger()})
+		to, err := a.open(ctx, target, opening{create: true})
 		if err != nil {
-			return openError{fmt.Errorf("--to: %w", err)}
+			return fmt.Errorf("--to: %w", err)
 		}
 		defer func() { err = cmp.Or(err, to.Close()) }()
 		c.to = to
@@ -140,16 +134,10 @@ func (a *app) copy(ctx context.Context, source, target place.Place, c copying) (
 
 // refuseLedger returns an error if the store has a ledger with accounts.
 func refuseLedger(ctx context.Context, s *stores.Store) error {
-	var l ledger.Ledger
-	var err error
-	switch {
-	case s.Bolt != nil:
-		l, err = boltledger.New(s.Bolt, nil)
-	case s.Postgres != nil:
-		l, err = pgledger.New(s.Postgres, nil)
-	default:
+	if s.Bolt == nil && s.Postgres == nil {
 		return nil
 	}
+	l, err := ledgerIn(s)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (a *app) doctor(ctx context.Context) error {
 	}
 	findings, err := check(ctx, p)
 	if err != nil {
-		return openError{err}
+		return openError{inFile(p, err)}
 	}
 	return a.printFindings(p, findings)
 }

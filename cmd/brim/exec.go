@@ -177,7 +177,10 @@ func childStatus(p *os.ProcessState) error {
 
 // notRun prints why the command was not run, and returns the exit status.
 func (a *app) notRun(err error) error {
-	fmt.Fprintln(a.stderr, "brim: exec:", err)
+	if e := (*exec.Error)(nil); errors.As(err, &e) {
+		err = fmt.Errorf("%s: %w", e.Name, e.Err)
+	}
+	fmt.Fprintln(a.stderr, "brim exec:", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return status(exitNotFound)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -52,14 +53,10 @@ type openError struct{ error }
 
 func (e openError) Unwrap() error { return e.error }
 
-// absentError reports a store that is not there, to a command that does not create it.
-type absentError struct{ error }
+// absentError is the path of a store that is not there, for a command that does not create it.
+type absentError struct{ path string }
 
-func (e absentError) Error() string {
-	return "there is no such store: " + e.error.Error() + "; only a command that puts something in creates one"
-}
-
-func (e absentError) Unwrap() error { return e.error }
+func (e absentError) Error() string { return e.path + ": no such file or directory" }
 
 // signalError is the cause of a context that a signal has cancelled.
 type signalError struct{ os.Signal }
@@ -103,16 +100,40 @@ func exitStatus(err error) int {
 	return exitInternal
 }
 
-// report writes the error as one line. After a wrong call it adds a line that refers to the help
-// of the command.
+// report writes the error as one line, which begins with the command. After a wrong call the line
+// ends with the command's help.
 func report(stderr io.Writer, err error, command string) {
 	if errors.As(err, new(status)) {
 		return
 	}
-	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	text = strings.ReplaceAll(strings.TrimPrefix(text, "brim: "), ": brim: ", ": ") // errors of package brim have the prefix, too
-	fmt.Fprintln(stderr, "brim: "+text)
-	if errors.As(err, new(usageError)) {
-		fmt.Fprintf(stderr, "Run \"%s --help\" for how to call it.\n", command)
+	text := message(err)
+	if exitStatus(err) == exitUsage {
+		text += fmt.Sprintf("; see %q", command+" --help")
 	}
+	fmt.Fprintf(stderr, "%s: %s\n", command, text)
 }
+
+// message returns the error in the words of the command: without the operation and the names of the
+// library. A client that has tried an address twice, with TLS and without, tells so twice.
+func message(err error) string {
+	text := err.Error()
+	if e := (*store.Error)(nil); errors.As(err, &e) {
+		text = strings.ReplaceAll(text, e.Error(), e.Backend+": "+e.Err.Error())
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return ownWords.Replace(": " + strings.Join(lines, "; "))[2:]
+}
+
+// ownWords replaces the names of the library by those of the command.
+var ownWords = strings.NewReplacer(
+	": brim: ", ": ", ": spend: ", ": ", ":; ", ": ", "use Nobody", "use --limit nobody",
+	", or migrations.Up, first", " first", `, which "brim backup" or Store.Backup has made`, `; see "brim help backup"`,
+	"; to capture money that has been taken nevertheless, set Force", "; --force takes the money nevertheless",
+	"Force takes", "--force takes", "KeepIDs", "keep_ids", "HoldTTL", "hold_ttl", "see Rule.AtMost", "its at_most",
+	"; pass it to New in Options.Budgets", `; see "also" of the budget file`, "Least", "--least",
+)

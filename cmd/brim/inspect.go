@@ -124,7 +124,7 @@ Exit status: 0, or 65 if buckets are damaged.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		order, ok := orders[by]
 		if !ok {
-			return usagef("--by is level, ratio or key, not %q", by)
+			return usagef("--by is %q; it must be level, ratio or key", by)
 		}
 		if limit < 0 {
 			return usagef("--limit is %d; it must be positive, or 0 for all", limit)

@@ -143,6 +143,12 @@ func parseNumber(s string) (float64, error) {
 
 // flagError names the flag first in an error about its value, as all other errors do.
 func flagError(err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if _, e := strconv.ParseFloat(unknown.GetSpecifiedShortnames(), 64); e == nil {
+			return usagef("AMOUNT is -%s; it must be positive", unknown.GetSpecifiedShortnames())
+		}
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return usageError{err}

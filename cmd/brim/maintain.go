@@ -114,10 +114,10 @@ Exit status: 0.`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
-				if s.compact == nil {
+				if s.file == nil {
 					return usagef("%s has no file to compact; give a bbolt file", s.name)
 				}
-				before, after, err := s.compact(cmd.Context())
+				before, after, err := s.file.Compact(cmd.Context())
 				if err != nil {
 					return err
 				}

@@ -24,12 +24,7 @@ the URL name another.`,
   brim migrate status --store 'postgres://app@db.example/app?brim_schema=limits'
   brim migrate sql > brim.sql`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q; the commands are up, status and sql", args[0])
-			}
-			return cmd.Help()
-		},
+		RunE: group,
 	}
 	cmd.AddCommand(a.migrateUpCommand(), a.migrateStatusCommand(), a.migrateSQLCommand())
 	return cmd

@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/cmd/brim/internal/bench"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/uiapi"
@@ -19,21 +18,12 @@ import (
 	"github.com/brimgo/brim/stores"
 )
 
-// opened is a store with further abilities of its backend. A function is nil if the backend does
-// not have the ability.
+// opened is an open store and its place.
 type opened struct {
-	store.Store
-	// name is the name of the store in messages and reports, without a password.
-	name string
-	// update calls a function that makes many decisions, and commits them together.
-	update func(ctx context.Context, decide func(store.Store) error) error
-	// compact gives back unused space, and returns the size of the store before and after, in
-	// bytes.
-	compact func(ctx context.Context) (before, after int64, err error)
-	// file is the store of a bbolt file.
-	file *bolt.Store
-	// reference makes the bare reference with which brim bench compares the store.
-	reference func(ctx context.Context, keys int) (*bench.Reference, error)
+	*stores.Store
+	place place.Place
+	name  string      // of the store in messages and reports, without a password
+	file  *bolt.Store // nil for a store that is no file
 }
 
 // opening is the way in which a command opens a store.
@@ -65,12 +55,9 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// open opens the store that --store names.
-func (a *app) open(ctx context.Context, o opening) (*opened, error) {
-	p, err := a.place()
-	if err != nil {
-		return nil, err
-	}
+// open opens the store at p. A command that reads must neither create the file of a mistyped name nor
+// answer for it.
+func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, error) {
 	if !o.create {
 		if err := present(p); err != nil {
 			return nil, err
@@ -82,13 +69,12 @@ func (a *app) open(ctx context.Context, o opening) (*opened, error) {
 	}
 	s, err := stores.Open(ctx, p.Name(), options)
 	if err != nil {
-		return nil, openError{err}
+		return nil, openError{inFile(p, err)}
 	}
-	return withAbilities(s, p), nil
+	return &opened{Store: s, place: p, name: s.Name, file: s.Bolt}, nil
 }
 
-// present returns an absentError if p is a file that is not there. A command that reads must neither
-// create the file of a mistyped name nor answer for it.
+// present returns an absentError if p is a file that is not there.
 func present(p place.Place) error {
 	if p.Kind() != place.File {
 		return nil
@@ -98,7 +84,7 @@ func present(p place.Place) error {
 		return nil // a journal without its file: the file was lost, and Open says so
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return absentError{err}
+		return absentError{p.Path()}
 	}
 	if err != nil {
 		return openError{err}
@@ -106,29 +92,22 @@ func present(p place.Place) error {
 	return nil
 }
 
-// withAbilities finds the abilities of the backend.
-func withAbilities(s *stores.Store, p place.Place) *opened {
-	o := &opened{Store: s, name: s.Name}
-	switch {
-	case s.Bolt != nil:
-		o.update, o.compact, o.file = s.Bolt.Update, s.Bolt.Compact, s.Bolt
-		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
-			return bench.BoltReference(ctx, filepath.Dir(p.Path()), keys)
-		}
-	case s.Postgres != nil:
-		o.update = s.Postgres.Update
-		o.reference = func(ctx context.Context, keys int) (*bench.Reference, error) {
-			schema, _ := p.Tables()
-			return bench.PostgresReference(ctx, s.Pool, schema, keys)
-		}
+// inFile names the whole path in an error about a file, whose backend names its last element.
+func inFile(p place.Place, err error) error {
+	if e := (*store.Error)(nil); p.Kind() == place.File && errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", p.Path(), e.Err)
 	}
-	return o
+	return err
 }
 
 // with opens the store, calls f and closes the store. It returns an error of the closing, because
 // written data may then not be on disk.
 func (a *app) with(ctx context.Context, o opening, f func(*opened, *brim.Limiter) error) (err error) {
-	s, err := a.open(ctx, o)
+	p, err := a.place()
+	if err != nil {
+		return err
+	}
+	s, err := a.open(ctx, p, o)
 	if err != nil {
 		return err
 	}
@@ -137,5 +116,5 @@ func (a *app) with(ctx context.Context, o opening, f func(*opened, *brim.Limiter
 			err = e
 		}
 	}()
-	return f(s, brim.New(s.Store, &brim.Options{AsStored: true}))
+	return f(s, brim.New(s.Store.Store, &brim.Options{AsStored: true}))
 }

@@ -56,7 +56,7 @@ func TestMigrateWrongCalls(t *testing.T) {
 		says string
 	}{
 		{"a file", []string{"migrate", "up", "--store", "limits.db"}, exitUsage, "migrations are for PostgreSQL"},
-		{"unknown", []string{"migrate", "sideways"}, exitUsage, "the commands are up, status and sql"},
+		{"unknown", []string{"migrate", "sideways"}, exitUsage, `there is no command "sideways"`},
 		{"no server", []string{"migrate", "up", "--store", "postgres://u:secret@127.0.0.1:1/db"}, exitUnavailable, "store unavailable"},
 		{"no URL", []string{"migrate", "status", "--store", "postgres://u:secret@[/db"}, exitUsage, "it is no URL like postgres://"},
 		{"schema", []string{"migrate", "sql", "--store", "postgres:///db?brim_schema=pg_x"}, exitUsage, "pg_"},

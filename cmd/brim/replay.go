@@ -12,6 +12,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
 	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/store"
 )
 
 // replayFlags are the flags of replay beside the limit.
@@ -157,11 +158,22 @@ func (a *app) runInStore(
 				err = e
 			}
 		}()
-		o.Store = &simulate.Store{Store: s, Update: s.update, Clock: clock, Prefix: prefix, Keep: keep}
+		o.Store = &simulate.Store{Store: s, Update: updater(s), Clock: clock, Prefix: prefix, Keep: keep}
 		rep, err = simulate.Run(ctx, src, o)
 		return err
 	})
 	return rep, err
+}
+
+// updater returns the function of the store that commits many decisions together, or nil.
+func updater(s *opened) func(context.Context, func(store.Store) error) error {
+	switch {
+	case s.Bolt != nil:
+		return s.Bolt.Update
+	case s.Postgres != nil:
+		return s.Postgres.Update
+	}
+	return nil
 }
 
 // replayJSON is the JSON of a replay.

@@ -99,13 +99,7 @@ func (a *app) root() *cobra.Command {
 			if showVersion {
 				return a.printVersion()
 			}
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				return usagef("unknown command %q; did you mean %q?", args[0], near[0])
-			}
-			return usagef("unknown command %q", args[0])
+			return group(cmd, args)
 		},
 	}
 	root.SetIn(a.stdin)
@@ -113,8 +107,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
-	root.SuggestionsMinimumDistance = 2
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(helpCommand())
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory:, postgres://... or redis://...")
 	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
@@ -123,7 +116,38 @@ func (a *app) root() *cobra.Command {
 		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
 		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), exitTopic(), a.spendCommand())
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.RunE = cobra.ArbitraryArgs, group
 	return root
+}
+
+// helpCommand prints the help of a command or a topic.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return group(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// group is the action of a command that only has commands below it.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("there is no command %q; did you mean %q?", args[0], near[0])
+	}
+	return usagef("there is no command %q", args[0])
 }
 
 func defaultStore() string {
@@ -139,8 +163,18 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		if len(args) < len(names) {
 			return usagef("%s is missing", names[len(args)])
 		}
-		if len(args) > len(names) {
-			return usagef("%d arguments too many", len(args)-len(names))
+		return mostArgs(len(names))(nil, args)
+	}
+}
+
+// mostArgs accepts at most n arguments.
+func mostArgs(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch more := len(args) - n; {
+		case more > 1:
+			return usagef("%d arguments too many", more)
+		case more == 1:
+			return usagef("one argument too many")
 		}
 		return nil
 	}

@@ -62,12 +62,7 @@ request or has more than --max-keys keys; 130 after an interrupt.`,
   brim size access.log.gz --refuse 0.1% --over 24h --key user --cost bytes --plot size.svg
   brim size access.log.gz --leak-rate 5 --timeout 3s --json
   brim size --leak-rate 200 --timeout 3s`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("%d arguments too many", len(args)-1)
-			}
-			return nil
-		},
+		Args: mostArgs(1),
 	}
 	f.cmd, f.log = cmd, addLog(cmd, sizeMaxKeys)
 	cmd.Flags().Var(&f.refuse, "refuse", "largest share of refused requests, like 1% or 0.01")

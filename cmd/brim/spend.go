@@ -12,6 +12,7 @@ import (
 
 	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
 )
 
 const spendHelp = `Decides spends against a budget: exact money, several rules at once, holds, and requests that can
@@ -66,12 +67,7 @@ func (a *app) spendCommand() *cobra.Command {
   brim spend capture pay-1 28.50 --budget cards.yaml --final
   brim spend remaining card:7 --budget cards.yaml`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return usagef("unknown command %q of brim spend", args[0])
-		},
+		RunE: group,
 	}
 	cmd.PersistentFlags().StringVar(&f.budget, "budget", "", "the YAML file with the budget")
 	cmd.AddCommand(
@@ -87,7 +83,7 @@ func (a *app) spendCommand() *cobra.Command {
 // file reads the budget file.
 func (f *spendFlags) file() (*budgetfile.File, error) {
 	if f.budget == "" {
-		return nil, usagef("--budget is missing: the YAML file with the budget; see brim spend --help")
+		return nil, usagef("--budget is missing: the YAML file with the budget")
 	}
 	r, err := os.Open(f.budget)
 	if err != nil {
@@ -95,6 +91,9 @@ func (f *spendFlags) file() (*budgetfile.File, error) {
 	}
 	defer func() { _ = r.Close() }() // only read from
 	file, err := budgetfile.Read(r)
+	if err == nil { // before a store is opened, which may create it
+		_, err = spend.New(memledger.New(nil), file.Budget, &file.Options)
+	}
 	if err != nil {
 		return nil, dataError{fmt.Errorf("%s: %w", f.budget, err)}
 	}
@@ -120,7 +119,7 @@ func (a *app) withBudget(ctx context.Context, f *spendFlags, create bool,
 	}()
 	b, err := spend.New(l.Ledger, file.Budget, &file.Options)
 	if err != nil {
-		return dataError{fmt.Errorf("%s: %w", f.budget, err)}
+		return err
 	}
 	return spendError(do(b, file))
 }

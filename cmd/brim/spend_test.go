@@ -183,43 +183,6 @@ func TestSpendAccounts(t *testing.T) {
 	}
 }
 
-func TestWrongSpends(t *testing.T) {
-	store, budget := storeIn(t), budgetIn(t, cardsBudget)
-	for _, c := range []struct {
-		name string
-		args []string
-		code int
-		says string
-	}{
-		{"no command", []string{"sped"}, exitUsage, "unknown command"},
-		{"no budget", []string{"charge", "card", "1"}, exitUsage, "--budget is missing"},
-		{"no such budget", []string{"charge", "card", "1", "--budget", "nowhere.yaml"}, exitData, "nowhere.yaml"},
-		{"unknown field", []string{"charge", "card", "1", "--budget", budgetIn(t, "budget: x\ncolour: red\n")}, exitData, `line 2: unknown field "colour"`},
-		{"bad rules", []string{"charge", "card", "1", "--budget", budgetIn(t, "budget: a/b\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n")}, exitData, "without /"},
-		{"no amount", []string{"charge", "card", "--budget", budget}, exitUsage, "AMOUNT is missing"},
-		{"too exact", []string{"charge", "card", "1.234", "--budget", budget}, exitUsage, "decimal places"},
-		{"zero", []string{"charge", "card", "0", "--budget", budget}, exitUsage, "positive"},
-		{"tag", []string{"charge", "card", "1", "--tag", "travel", "--budget", budget}, exitUsage, "--tag"},
-		{"tag twice", []string{"charge", "card", "1", "--tag", "a=1", "--tag", "a=2", "--budget", budget}, exitUsage, "twice"},
-		{"also", []string{"charge", "card", "1", "--also", "team", "--budget", budget}, exitUsage, "--also"},
-		{"no such also", []string{"charge", "card", "1", "--also", "no/one", "--budget", budget}, exitUsage, "no budget"},
-		{"store", []string{"charge", "card", "1", "--budget", budget, "--store", "redis://x"}, exitUsage, "no ledger in Redis"},
-		{"limit", []string{"history", "card", "--limit", "-1", "--budget", budget}, exitUsage, "--limit"},
-		{"replay in a store", []string{"replay", "x.csv", "--budget", budget, "--store", store}, exitUsage, "in memory"},
-		{"replay of nothing", []string{"replay", "nothing.csv", "--budget", budget}, exitData, "nothing.csv"},
-		{"no such day", []string{"generate", "--start", "soon"}, exitUsage, "--start"},
-		{"no cards", []string{"generate", "--cards", "0"}, exitUsage, "cards"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			args := append([]string{"spend"}, c.args...)
-			if !strings.Contains(strings.Join(args, " "), "--store") && !strings.Contains(c.name, "replay") {
-				args = append(args, "--store", store)
-			}
-			cli(t, args...).want(t, c.code, "", c.says)
-		})
-	}
-}
-
 func TestSpendReplay(t *testing.T) {
 	log := cli(t, "spend", "generate", "--seed", "7", "--cards", "30", "--days", "60")
 	log.want(t, exitOK, cards.Synthetic, "")

@@ -36,39 +36,27 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 	case p.Kind() == place.Redis:
 		return nil, usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
 			"give a file or postgres://...")
+	case p.Kind() == place.Memory:
+		return &openedLedger{Ledger: memledger.New(nil)}, nil
 	}
-	if !create {
-		if err := present(p); err != nil {
-			return nil, err
-		}
-	}
-	l, err := a.ledgerAt(ctx, p)
-	if err != nil {
-		return nil, openError{err}
-	}
-	return l, nil
-}
-
-func memoryLedger() *openedLedger { return &openedLedger{Ledger: memledger.New(nil)} }
-
-// ledgerAt opens the ledger at p.
-func (a *app) ledgerAt(ctx context.Context, p place.Place) (*openedLedger, error) {
-	if p.Kind() == place.Memory {
-		return memoryLedger(), nil
-	}
-	s, err := stores.Open(ctx, p.Name(), &stores.Options{Logger: a.logger()})
+	s, err := a.open(ctx, p, opening{create: create})
 	if err != nil {
 		return nil, err
 	}
-	var l ledger.Ledger
-	if s.Bolt != nil {
-		l, err = boltledger.New(s.Bolt, nil)
-	} else if l, err = pgledger.New(s.Postgres, nil); err == nil {
-		// Missing tables must show before any work begins.
-		_, err = l.Accounts(ctx, "", "", 1)
+	l, err := ledgerIn(s.Store)
+	if err == nil && s.Postgres != nil {
+		_, err = l.Accounts(ctx, "", "", 1) // missing tables must show before any work begins
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, openError{errors.Join(inFile(p, err), s.Close())}
 	}
 	return &openedLedger{l, s}, nil
+}
+
+// ledgerIn returns the ledger in a file or in PostgreSQL.
+func ledgerIn(s *stores.Store) (ledger.Ledger, error) {
+	if s.Bolt != nil {
+		return boltledger.New(s.Bolt, nil)
+	}
+	return pgledger.New(s.Postgres, nil)
 }

@@ -74,7 +74,7 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	b, err := spend.New(l, file.Budget, &file.Options)
 	if err != nil {
-		return dataError{fmt.Errorf("%s: %w", f.budget, err)}
+		return err
 	}
 	r, err := cards.NewReader(in)
 	var rep *cards.Report

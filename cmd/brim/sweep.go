@@ -85,15 +85,11 @@ func checkPicture(path string) error {
 	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return usagef("--plot: %w", err)
-	}
-	if !info.IsDir() {
-		return usagef("--plot: %s is not a directory", filepath.Dir(path))
-	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return usagef("--plot: %s is a directory; give the name of an SVG file", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return usagef("--plot: %s cannot be written: %s is no directory", path, filepath.Dir(path))
 	}
 	return nil
 }

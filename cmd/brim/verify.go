@@ -49,7 +49,7 @@ func (a *app) verify(ctx context.Context) error {
 	}
 	r, err := bolt.Examine(ctx, p.Path(), bolt.DefaultLockTimeout)
 	if err != nil {
-		return openError{err}
+		return openError{inFile(p, err)}
 	}
 	report := reportOf(p, r)
 	if err := a.print(report, report.text()); err != nil {
