@@ -9,13 +9,15 @@ import (
 // AbleToAccept reports whether Charge would approve r now. It writes nothing and
 // ignores the ID of r. Another caller may spend before the answer arrives: call
 // Charge or Authorize to decide.
-func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error) {
+func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err error) {
+	c := b.begin(ctx, "able_to_accept")
+	defer c.end(&err)
 	act, err := b.newCharge(kindSpend, r)
 	if err != nil {
 		return Decision{}, err
 	}
 	out := new(Decision)
-	err = b.view(ctx, act, func(t *attempt) (err error) {
+	err = b.view(c.ctx, act, func(t *attempt) (err error) {
 		t.ask(act.amount, act.amount, act.amount, 1, act.tags)
 		*out, err = t.answer()
 		return err
@@ -32,13 +34,15 @@ func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (Decision, error)
 // every value with used or held units, in the order of the values. It writes
 // nothing. Accounts need no registration: one that was never used has all of its
 // amounts remaining.
-func (b *Budgets) Remaining(ctx context.Context, account string) ([]Usage, error) {
+func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err error) {
+	c := b.begin(ctx, "remaining")
+	defer c.end(&err)
 	key, err := b.main.key(account)
 	if err != nil {
 		return nil, err
 	}
 	list := new([]Usage)
-	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) (err error) {
+	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) (err error) {
 		*list = nil
 		a := t.accounts[0]
 		for _, rule := range a.tallies {

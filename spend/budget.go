@@ -52,6 +52,8 @@ type Options struct {
 	// that the ID began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A
 	// request that is sent again after its ID was pruned is a new request.
 	KeepIDs time.Duration
+	// Hooks are called for the calls of the Budgets, in this order.
+	Hooks []Hooks
 }
 
 // Budgets decides spends against a [Budget] and the further budgets of
@@ -65,6 +67,7 @@ type Budgets struct {
 	holdTTL time.Duration
 	keepIDs time.Duration
 	memory  *memory
+	hooks   []Hooks
 }
 
 // checkedBudget is a Budget without mistakes.
@@ -84,7 +87,7 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, memory: newMemory()}
+	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, memory: newMemory(), hooks: slices.Clone(o.Hooks)}
 	if b.holdTTL == 0 {
 		b.holdTTL = DefaultHoldTTL
 	}

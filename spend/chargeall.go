@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -29,25 +30,29 @@ type Answer struct {
 // requests with mistakes keep their own error. Send the failed requests again: the ledger replays
 // those that were decided.
 func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
+	var first error
+	c := b.begin(ctx, "charge_all")
+	defer c.end(&first)
 	answers := make([]Answer, len(requests))
 	var jobs []*ledger.Job
-	var outs []*Decision
+	var outs []*decided
 	var at []int // in requests
 	for i, r := range requests {
-		act, err := b.charging(kindSpend, r, 0)
+		act, err := b.charging(kindSpend, r, nil)
 		if err != nil {
-			answers[i].Err = err
+			answers[i].Err, first = err, cmp.Or(first, err)
 			continue
 		}
 		job, out := b.job(act)
 		jobs, outs, at = append(jobs, job), append(outs, out), append(at, i)
 	}
-	for k, err := range b.ledger.DecideAll(ctx, jobs) {
+	for k, err := range b.ledger.DecideAll(c.ctx, jobs) {
 		if err != nil {
-			answers[at[k]].Err = err
+			answers[at[k]].Err, first = err, cmp.Or(first, err)
 			continue
 		}
-		answers[at[k]].Decision = *outs[k]
+		c.decided(outs[k])
+		answers[at[k]].Decision = outs[k].Decision
 	}
 	return answers
 }

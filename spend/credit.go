@@ -35,7 +35,7 @@ func (r Rule) CountsCredits() Rule {
 // Retries and errors are those of [Budgets.Charge]. The ID begins no spend: a credit cannot be
 // refunded.
 func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindCredit, r, 0)
+	return b.sendCharge(ctx, kindCredit, r, nil)
 }
 
 // credit adds a credit to every account.

@@ -3,7 +3,6 @@ package spend
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -38,19 +37,20 @@ type demand struct {
 const frozen = -1
 
 // decide lets the ledger decide act.
-func (b *Budgets) decide(ctx context.Context, act *action) (Decision, error) {
+func (b *Budgets) decide(c *call, act *action) (Decision, error) {
 	job, out := b.job(act)
-	if err := b.ledger.Decide(ctx, job); err != nil {
+	if err := b.ledger.Decide(c.ctx, job); err != nil {
 		return Decision{}, err
 	}
-	return *out, nil
+	c.decided(out)
+	return out.Decision, nil
 }
 
 // job returns the job that decides act, and the place of the decision. The place is a variable of
 // the job's own, because the job may still run after the caller's context has ended and the caller
 // has left.
-func (b *Budgets) job(act *action) (*ledger.Job, *Decision) {
-	out := new(Decision)
+func (b *Budgets) job(act *action) (*ledger.Job, *decided) {
+	out := new(decided)
 	return &ledger.Job{
 		Accounts: act.keys, Requests: []string{act.id}, SpendID: act.spendID,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
@@ -62,7 +62,7 @@ func (b *Budgets) job(act *action) (*ledger.Job, *Decision) {
 
 // run makes the decision, or repeats the first one if the ID is known. The
 // decision in out is valid once the ledger has stored the changes.
-func (t *attempt) run(out *Decision) (*ledger.Changes, error) {
+func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	prior, err := t.snap.Request(t.act.id)
 	if err != nil {
 		return nil, err
@@ -71,17 +71,24 @@ func (t *attempt) run(out *Decision) (*ledger.Changes, error) {
 		if !bytes.Equal(prior.Content, t.act.content) {
 			return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
 		}
-		*out, err = decodeAnswer(prior)
+		*out = decided{}
+		out.Decision, err = decodeAnswer(prior)
 		out.Replayed = true
 		return nil, err
 	}
 	if err := t.apply(); err != nil {
 		return nil, err
 	}
-	if *out, err = t.answer(); err != nil {
+	*out = decided{}
+	if out.Decision, err = t.answer(); err != nil {
 		return nil, err
 	}
-	return t.changes(out), nil
+	if len(t.budgets.hooks) > 0 {
+		for _, a := range t.accounts {
+			out.holds = a.holdsIn(out.holds)
+		}
+	}
+	return t.changes(&out.Decision), nil
 }
 
 // apply carries out an action whose ID is new.

@@ -20,10 +20,14 @@ type ExportOptions struct {
 // memory however large the ledger is. Entries that an account gets after its first page was read do
 // not appear. An error ends the iteration.
 func (b *Budgets) Export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
+	return b.iterate(ctx, "export", func(ctx context.Context) iter.Seq2[Entry, error] { return b.export(ctx, o) })
+}
+
+func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// list yields the entries of an account, and reports whether to go on.
 		list := func(account string, before Entry) bool {
-			for e, err := range b.History(ctx, account, &HistoryOptions{Before: before}) {
+			for e, err := range b.history(ctx, account, &HistoryOptions{Before: before}) {
 				if !yield(e, err) || err != nil {
 					return false
 				}

@@ -64,6 +64,10 @@ const historyPage = 200
 // page and holds nothing in the ledger between pages. Entries added meanwhile do
 // not appear. An error ends the iteration.
 func (b *Budgets) History(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
+	return b.iterate(ctx, "history", func(ctx context.Context) iter.Seq2[Entry, error] { return b.history(ctx, account, o) })
+}
+
+func (b *Budgets) history(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if o == nil {
 			o = &HistoryOptions{}

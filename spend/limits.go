@@ -44,7 +44,9 @@ type RuleLimit struct {
 // A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
 // whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors
 // are those of [Budgets.Charge].
-func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (Decision, error) {
+func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, err error) {
+	c := b.begin(ctx, "set_limits")
+	defer c.end(&err)
 	act, err := b.newUpkeep(kindLimits, r.ID, r.Account)
 	if err != nil {
 		return Decision{}, err
@@ -67,7 +69,7 @@ func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (Decision, err
 		act.tags[l.Rule] = l.text()
 	}
 	act.content = act.digest()
-	return b.decide(ctx, act)
+	return b.decide(&c, act)
 }
 
 // check returns an error if no budget could allow the limit.
@@ -118,13 +120,15 @@ func (l *RuleLimit) text() string {
 
 // Limits returns the account's own limits that are in force or will be, in the order of their
 // rules. A rule has up to two: one with an end, and then one without. It writes nothing.
-func (b *Budgets) Limits(ctx context.Context, account string) ([]RuleLimit, error) {
+func (b *Budgets) Limits(ctx context.Context, account string) (_ []RuleLimit, err error) {
+	c := b.begin(ctx, "limits")
+	defer c.end(&err)
 	key, err := b.main.key(account)
 	if err != nil {
 		return nil, err
 	}
 	list := new([]RuleLimit)
-	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) error {
+	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
 		*list = nil
 		for _, u := range t.accounts[0].tallies {
 			own := t.accounts[0].ownLimit(u.rule.name)
@@ -157,9 +161,6 @@ type FreezeRequest struct {
 // A frozen account that is frozen again has the new reason. The ledger keeps an entry of kind
 // freeze, whose Tags have the reason. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {
-	if r.Reason == "" {
-		return Decision{}, requestErr("Freeze needs a reason")
-	}
 	return b.sendFreeze(ctx, kindFreeze, r)
 }
 
@@ -169,7 +170,12 @@ func (b *Budgets) Unfreeze(ctx context.Context, r FreezeRequest) (Decision, erro
 	return b.sendFreeze(ctx, kindUnfreeze, r)
 }
 
-func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (Decision, error) {
+func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (_ Decision, err error) {
+	c := b.begin(ctx, kind)
+	defer c.end(&err)
+	if kind == kindFreeze && r.Reason == "" {
+		return Decision{}, requestErr("Freeze needs a reason")
+	}
 	act, err := b.newUpkeep(kind, r.ID, r.Account)
 	if err != nil {
 		return Decision{}, err
@@ -181,7 +187,7 @@ func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) 
 		act.tags = map[string]string{"reason": r.Reason}
 	}
 	act.content = act.digest()
-	return b.decide(ctx, act)
+	return b.decide(&c, act)
 }
 
 // newUpkeep returns an action on an account of the main budget that moves no money.

@@ -66,7 +66,9 @@ func (sp *spend) status(now int64) *Status {
 // Get returns the answer to an earlier request of any kind, also a decline, and the spend that it
 // began as it is now. It writes nothing. An ID that the ledger does not have, or that Prune has
 // removed, is [ErrUnknownSpend].
-func (b *Budgets) Get(ctx context.Context, id string) (Lookup, error) {
+func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
+	c := b.begin(ctx, "get")
+	defer c.end(&err)
 	if err := checkID("ID", id); err != nil {
 		return Lookup{}, err
 	}
@@ -93,20 +95,22 @@ func (b *Budgets) Get(ctx context.Context, id string) (Lookup, error) {
 		}
 		return nil, err
 	}}
-	if err := b.ledger.View(ctx, job); err != nil {
+	if err := b.ledger.View(c.ctx, job); err != nil {
 		return Lookup{}, err
 	}
 	return *out, nil
 }
 
 // Holds returns the open holds of an account, in the order of their expiry. It writes nothing.
-func (b *Budgets) Holds(ctx context.Context, account string) ([]Status, error) {
+func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err error) {
+	c := b.begin(ctx, "holds")
+	defer c.end(&err)
 	key, err := b.main.key(account)
 	if err != nil {
 		return nil, err
 	}
 	list := new([]Status)
-	err = b.view(ctx, &action{keys: []string{key}}, func(t *attempt) error {
+	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
 		*list = nil
 		a := t.accounts[0]
 		held, _, err := a.openHolds(unlimited)

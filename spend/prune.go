@@ -41,15 +41,16 @@ type PruneResult struct {
 // error the result counts the part that was done; call Prune again to continue.
 // If single accounts are damaged, Prune prunes all others first, and then returns
 // an error that is [store.ErrCorrupt].
-func (b *Budgets) Prune(ctx context.Context) (PruneResult, error) {
-	var done PruneResult
+func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
+	c := b.begin(ctx, "prune")
+	defer c.end(&err)
 	prefix := b.main.prefix()
-	reach, err := b.reach(ctx)
+	reach, err := b.reach(c.ctx)
 	if err != nil {
 		return done, err
 	}
-	damage, err := b.eachPage(ctx, func(accounts []ledger.Account) error {
-		expired, err := b.pruneAccounts(ctx, accounts, reach)
+	damage, err := b.eachPage(c.ctx, func(accounts []ledger.Account) error {
+		expired, err := b.pruneAccounts(&c, accounts, reach)
 		done.Expired += expired
 		return err
 	})
@@ -57,12 +58,12 @@ func (b *Budgets) Prune(ctx context.Context) (PruneResult, error) {
 		return done, err
 	}
 	cutoff := new(int64)
-	err = b.view(ctx, &action{}, func(t *attempt) error {
+	err = b.view(c.ctx, &action{}, func(t *attempt) error {
 		*cutoff = t.now - b.keepIDs.Microseconds()
 		return nil
 	})
 	if err == nil {
-		done.Requests, err = b.ledger.PruneRequests(ctx, prefix, *cutoff)
+		done.Requests, err = b.ledger.PruneRequests(c.ctx, prefix, *cutoff)
 	}
 	if err != nil {
 		return done, fmt.Errorf("spend: pruning IDs: %w", err)
@@ -159,19 +160,20 @@ func (u *tally) spare(now, seq int64) int64 {
 
 // pruneAccounts prunes a page of accounts at the same time, so that they share
 // commits. An error that is ErrCorrupt belongs to damaged accounts alone.
-func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account, reach int64) (expired int64, err error) {
-	counts, errs := make([]*int64, len(accounts)), make([]error, len(accounts))
+func (b *Budgets) pruneAccounts(c *call, accounts []ledger.Account, reach int64) (expired int64, err error) {
+	outs, errs := make([]*pruned, len(accounts)), make([]error, len(accounts))
 	var wg sync.WaitGroup
 	for i, a := range accounts {
-		counts[i] = new(int64)
-		wg.Go(func() { errs[i] = b.ledger.Decide(ctx, b.pruneJob(a.Key, reach, counts[i])) })
+		outs[i] = new(pruned)
+		wg.Go(func() { errs[i] = b.ledger.Decide(c.ctx, b.pruneJob(a.Key, reach, outs[i])) })
 	}
 	wg.Wait()
 	var damage error
-	for i, n := range counts {
+	for i, out := range outs {
 		switch {
 		case errs[i] == nil:
-			expired += *n
+			expired += out.expired
+			c.held(out.holds)
 		case errors.Is(errs[i], store.ErrCorrupt):
 			damage = cmp.Or(damage, errs[i])
 		default:
@@ -181,10 +183,16 @@ func (b *Budgets) pruneAccounts(ctx context.Context, accounts []ledger.Account, 
 	return expired, damage
 }
 
+// pruned is the part of an account's pruning that a ledger has stored.
+type pruned struct {
+	expired int64 // number of holds
+	holds   []Hold
+}
+
 // pruneJob returns a job that ends the expired holds of an account and drops the entries that
 // nothing needs. It uses no rule: if a rule counted, settled or began here, the time of a Prune
 // would change later decisions.
-func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job {
+func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 	budget := *b.main
 	budget.Rules = nil
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
@@ -195,7 +203,7 @@ func (b *Budgets) pruneJob(key string, reach int64, expired *int64) *ledger.Job 
 		if err := a.advance(max(snap.Now(), a.time)); err != nil {
 			return nil, err
 		}
-		*expired = int64(len(a.closed))
+		*out = pruned{int64(len(a.closed)), a.holdsIn(nil)}
 		upto := int64(minTime)
 		if reach != maxTime {
 			upto = a.time - reach

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -117,7 +118,7 @@ type RefundRequest struct {
 // have been decided. Send the same request again to learn the decision. Any
 // other error means that nothing changed.
 func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindSpend, r, 0)
+	return b.sendCharge(ctx, kindSpend, r, nil)
 }
 
 // Authorize holds the amount if every rule agrees. Held money counts from now
@@ -125,7 +126,7 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 // ends the hold; otherwise it expires after its TTL. Retries and errors are
 // those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindAuthorize, r, 0)
+	return b.sendCharge(ctx, kindAuthorize, r, nil)
 }
 
 // UpTo charges or holds the largest part of the amount that every rule approves, in whole minor
@@ -136,20 +137,7 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 	if r.Hold {
 		kind = kindAuthorize
 	}
-	for _, m := range [...]*Money{&r.Amount, &r.Least} {
-		scaled, err := b.inUnit(*m)
-		if err != nil {
-			return Decision{}, err
-		}
-		*m = scaled
-	}
-	switch {
-	case r.Least.Minor <= 0 || r.Least.Minor > r.Amount.Minor:
-		return Decision{}, fmt.Errorf("spend: %w: Least is %v; it must be positive and at most %v", ErrAmount, r.Least, r.Amount)
-	case r.Least.Currency != r.Amount.Currency:
-		return Decision{}, fmt.Errorf("spend: %w: Least is in %.8q and the amount in %.8q", ErrCurrency, r.Least.Currency, r.Amount.Currency)
-	}
-	return b.sendCharge(ctx, kind, r.Request, r.Least.Minor)
+	return b.sendCharge(ctx, kind, r.Request, &r.Least)
 }
 
 // Record notes money that has been spent already, now or at the date of
@@ -160,7 +148,7 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 // To bring usage from a table of your own, record each of its rows with its date,
 // under an ID made from the key of the row: then it may be sent again.
 func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindRecord, r, 0)
+	return b.sendCharge(ctx, kindRecord, r, nil)
 }
 
 // Increase holds more money on an open hold if every rule agrees. A
@@ -197,9 +185,6 @@ func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, er
 // Extend lets a hold live for its TTL from now on, if it would not live longer anyway. The held
 // money keeps its dates. Retries and errors are those of [Budgets.Increase].
 func (b *Budgets) Extend(ctx context.Context, r ExtendRequest) (Decision, error) {
-	if err := checkTTL(r.TTL); err != nil {
-		return Decision{}, err
-	}
 	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL}, Money{})
 }
 
@@ -251,16 +236,26 @@ func checkID(field, id string) error {
 	return nil
 }
 
-func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least int64) (Decision, error) {
+// sendCharge decides a request that begins a spend. Only UpTo has a least amount.
+func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least *Money) (_ Decision, err error) {
+	method := kind
+	switch {
+	case least != nil:
+		method = "up_to"
+	case kind == kindSpend:
+		method = "charge"
+	}
+	c := b.begin(ctx, method)
+	defer c.end(&err)
 	act, err := b.charging(kind, r, least)
 	if err != nil {
 		return Decision{}, err
 	}
-	return b.decide(ctx, act)
+	return b.decide(&c, act)
 }
 
 // charging checks r, and returns the action that the ledger decides.
-func (b *Budgets) charging(kind string, r Request, least int64) (*action, error) {
+func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error) {
 	if err := checkID("ID", r.ID); err != nil {
 		return nil, err
 	}
@@ -268,9 +263,28 @@ func (b *Budgets) charging(kind string, r Request, least int64) (*action, error)
 	if err != nil {
 		return nil, err
 	}
-	act.least = least
+	if least != nil {
+		if act.least, err = b.leastOf(act, *least); err != nil {
+			return nil, err
+		}
+	}
 	act.content = act.digest()
 	return act, nil
+}
+
+// leastOf returns the least amount of UpTo, in the unit of the action.
+func (b *Budgets) leastOf(act *action, least Money) (int64, error) {
+	least, err := b.inUnit(least)
+	amount := Money{act.amount, act.currency}
+	switch {
+	case err != nil:
+		return 0, err
+	case least.Minor <= 0 || least.Minor > amount.Minor:
+		return 0, fmt.Errorf("spend: %w: Least is %v; it must be positive and at most %v", ErrAmount, least, amount)
+	case least.Currency != amount.Currency:
+		return 0, fmt.Errorf("spend: %w: Least is in %.8q and the amount in %.8q", ErrCurrency, least.Currency, amount.Currency)
+	}
+	return least.Minor, nil
 }
 
 // newCharge checks r except for the ID. The action holds copies, because a
@@ -359,8 +373,10 @@ func checkTags(tags map[string]string) error {
 }
 
 // sendFollowUp decides a request about an earlier spend.
-func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (Decision, error) {
-	if err := checkID("ID", act.id); err != nil {
+func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (_ Decision, err error) {
+	c := b.begin(ctx, act.kind)
+	defer c.end(&err)
+	if err := cmp.Or(checkTTL(act.ttl), checkID("ID", act.id)); err != nil {
 		return Decision{}, err
 	}
 	field := "HoldID"
@@ -371,7 +387,6 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (D
 		return Decision{}, err
 	}
 	if act.kind != kindVoid && act.kind != kindExtend {
-		var err error
 		if amount, err = b.inUnit(amount); err != nil {
 			return Decision{}, err
 		}
@@ -388,7 +403,7 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (D
 	}
 	act.amount, act.currency = amount.Minor, amount.Currency
 	act.content = act.digest()
-	return b.decide(ctx, &act)
+	return b.decide(&c, &act)
 }
 
 func (b *Budgets) anyLeaky() bool {

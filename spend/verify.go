@@ -16,12 +16,14 @@ import (
 // After a Prune, Verify proves only the figures for which the entries are still there. In a rule
 // that counts credits, Verify lets the counted credits pay for units again. In a [Calendar] rule it
 // proves less: the paid units exceed neither the used units nor the counted credits.
-func (b *Budgets) Verify(ctx context.Context, account string) error {
+func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
+	c := b.begin(ctx, "verify")
+	defer c.end(&err)
 	key, err := b.main.key(account)
 	if err != nil {
 		return err
 	}
-	return b.ledger.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+	return b.ledger.View(c.ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		a, err := b.load(b.main, snap, key)
 		if err != nil {
 			return nil, err

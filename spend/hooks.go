@@ -1,0 +1,185 @@
+package spend
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Hooks are functions that Budgets call; see [Options.Hooks]. Packages otelbrim and prombrim make
+// Hooks that count. Nil functions are skipped.
+//
+// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must be
+// safe for concurrent use, and must not call the Budgets. Budgets of [Budgets.With] call their hooks
+// before the transaction commits.
+type Hooks struct {
+	// Start is called before each call of a method of Budgets that takes a context. The call and the
+	// other hooks get the context that Start returns, for instance with a span in it.
+	Start func(ctx context.Context, c Call) context.Context
+	// Decision is called for each decision, also for a replayed one, but not for AbleToAccept.
+	Decision func(ctx context.Context, c Call, d Decision)
+	// Hold is called for each account in which a decision or a Prune holds money, or ends an expired
+	// hold. It is called after Decision.
+	Hold func(ctx context.Context, c Call, h Hold)
+	// End is called after each call, also if the call failed before it reached the ledger. The call
+	// of an iterator is one iteration.
+	End func(ctx context.Context, c Call, o Outcome)
+}
+
+// Call is a call of a method of Budgets.
+type Call struct {
+	Method string // the name of the method in lower case with underscores: "charge", "up_to"
+	Budget string // the main budget
+}
+
+// Hold is money of an account that a decision has held, or that an expired hold has given back.
+type Hold struct {
+	Budget  string // of the account
+	Amount  Money  // positive
+	Expired bool
+}
+
+// Outcome tells how a call ended.
+type Outcome struct {
+	Took time.Duration
+	Err  error // nil also for a decline; of ChargeAll, the first error of a request
+}
+
+// Label returns a word for the label of a metric: "approved"; "declined", if the amount would fit
+// later; "never", if no wait helps; or "replayed", if the ID had been decided before.
+func (d Decision) Label() string {
+	switch {
+	case d.Replayed:
+		return "replayed"
+	case d.Approved:
+		return "approved"
+	case d.RetryAfter == store.Never:
+		return "never"
+	}
+	return "declined"
+}
+
+// Label returns a word for the label of a metric: "ok"; "invalid", if the request was wrong, or
+// contradicts the ledger; "unknown", if the request may have been decided; "canceled", if the
+// caller left; "late", if the caller's deadline passed; or "failed".
+func (o Outcome) Label() string {
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(o.Err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case o.Err == nil:
+		return "ok"
+	case is(store.ErrUnknownOutcome): // first: it may wrap an error of the context
+		return "unknown"
+	case is(context.Canceled):
+		return "canceled"
+	case is(context.DeadlineExceeded):
+		return "late"
+	case is(ErrBudget, ErrRequest, ErrAmount, ErrCurrency, ErrIDReused, ErrUnknownSpend, ErrHoldEnded, ErrHoldExpired,
+		ErrNotHeld, ErrNotCaptured):
+		return "invalid"
+	}
+	return "failed"
+}
+
+// call is a call in flight.
+type call struct {
+	Call
+	ctx   context.Context // of the caller, as the hooks have made it
+	hooks []Hooks
+	start time.Time
+}
+
+// begin calls the hooks at the beginning of a call.
+func (b *Budgets) begin(ctx context.Context, method string) call {
+	c := call{ctx: ctx, hooks: b.hooks}
+	if len(b.hooks) == 0 {
+		return c
+	}
+	c.Call = Call{Method: method, Budget: b.main.Name}
+	for _, h := range b.hooks {
+		if h.Start != nil {
+			c.ctx = h.Start(c.ctx, c.Call)
+		}
+	}
+	c.start = time.Now()
+	return c
+}
+
+// end calls the hooks at the end of a call.
+func (c *call) end(err *error) {
+	if len(c.hooks) == 0 {
+		return
+	}
+	o := Outcome{Took: time.Since(c.start), Err: *err}
+	for _, h := range c.hooks {
+		if h.End != nil {
+			h.End(c.ctx, c.Call, o)
+		}
+	}
+}
+
+// iterate calls the hooks around each iteration over entries.
+func (b *Budgets) iterate(ctx context.Context, method string, entries func(context.Context) iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var err error
+		c := b.begin(ctx, method)
+		defer c.end(&err)
+		for e, failed := range entries(c.ctx) {
+			if err = failed; !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// decided calls the hooks for a decision.
+func (c *call) decided(d *decided) {
+	for _, h := range c.hooks {
+		if h.Decision != nil {
+			h.Decision(c.ctx, c.Call, d.Decision)
+		}
+	}
+	c.held(d.holds)
+}
+
+// held calls the hooks for changes of holds.
+func (c *call) held(holds []Hold) {
+	for _, h := range c.hooks {
+		for i := range holds {
+			if h.Hold != nil {
+				h.Hold(c.ctx, c.Call, holds[i])
+			}
+		}
+	}
+}
+
+// decided is the place of a decision that the ledger has made, and of its changes of holds.
+type decided struct {
+	Decision
+	holds []Hold
+}
+
+// holdsIn adds the changes of an account's holds to list.
+func (a *account) holdsIn(list []Hold) []Hold {
+	for i := range a.added {
+		e := &a.added[i]
+		h := Hold{Budget: accountOf(a.key).Budget, Amount: Money{e.Held, e.Currency}, Expired: e.Kind == kindExpire}
+		switch {
+		case h.Expired:
+			h.Amount.Minor = -e.Held
+		case e.Held <= 0:
+			continue
+		}
+		list = append(list, h)
+	}
+	return list
+}

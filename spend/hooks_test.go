@@ -1,0 +1,240 @@
+package spend_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/store"
+)
+
+// heard writes the events of hooks as lines.
+type heard struct{ lines []string }
+
+func (h *heard) add(format string, args ...any) {
+	h.lines = append(h.lines, fmt.Sprintf(format, args...))
+}
+
+func (h *heard) hooks() spend.Hooks {
+	type started struct{}
+	return spend.Hooks{
+		Start: func(ctx context.Context, c spend.Call) context.Context {
+			return context.WithValue(ctx, started{}, c)
+		},
+		Decision: func(_ context.Context, c spend.Call, d spend.Decision) {
+			rules := ""
+			for _, x := range d.Declines {
+				rules += " " + cmp.Or(x.Rule, "frozen: "+x.Frozen)
+			}
+			h.add("%s of %s: %s%s", c.Method, c.Budget, d.Label(), rules)
+		},
+		Hold: func(_ context.Context, c spend.Call, x spend.Hold) {
+			h.add("%s: %s %v, expired is %t", c.Method, x.Budget, x.Amount, x.Expired)
+		},
+		End: func(ctx context.Context, c spend.Call, o spend.Outcome) {
+			if ctx.Value(started{}) != c {
+				h.add("the context is not that of Start")
+			}
+			h.add("%s: %s after %v", c.Method, o.Label(), o.Took)
+		},
+	}
+}
+
+// take returns the lines since the last call.
+func (h *heard) take() []string {
+	lines := h.lines
+	h.lines = nil
+	return lines
+}
+
+func TestHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h heard
+		eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
+		b, err := spend.New(memledger.New(nil), spend.Budget{
+			Name: "cards", Currency: "EUR",
+			Rules: []spend.Rule{spend.Rolling("day", eur(100_00), 24*time.Hour), spend.PerTransaction("single", eur(60_00))},
+		}, &spend.Options{Hooks: []spend.Hooks{{}, h.hooks()}, HoldTTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := func(id string, cents int64) spend.Request {
+			return spend.Request{ID: id, Account: "card", Amount: eur(cents)}
+		}
+		ctx := t.Context()
+		for _, step := range []struct {
+			name string
+			do   func() error
+			want []string
+		}{
+			{"charge", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
+				[]string{"charge of cards: approved", "charge: ok after 0s"}},
+			{"replay", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
+				[]string{"charge of cards: replayed", "charge: ok after 0s"}},
+			{"decline", func() error { _, err := b.Charge(ctx, request("2", 55_00)); return err },
+				[]string{"charge of cards: declined day", "charge: ok after 0s"}},
+			{"never", func() error { _, err := b.Charge(ctx, request("3", 61_00)); return err },
+				[]string{"charge of cards: never day single", "charge: ok after 0s"}},
+			{"hold", func() error { _, err := b.Authorize(ctx, request("4", 10_00)); return err },
+				[]string{"authorize of cards: approved", "authorize: cards 10.00 EUR, expired is false", "authorize: ok after 0s"}},
+			{"up to", func() error {
+				_, err := b.UpTo(ctx, spend.UpToRequest{Request: request("5", 90_00), Least: eur(1), Hold: true})
+				return err
+			}, []string{"up_to of cards: approved", "up_to: cards 40.00 EUR, expired is false", "up_to: ok after 0s"}},
+			{"expiry", func() error {
+				time.Sleep(2 * time.Hour)
+				_, err := b.Charge(ctx, request("6", 1_00))
+				return err
+			}, []string{
+				"charge of cards: approved", "charge: cards 10.00 EUR, expired is true", "charge: cards 40.00 EUR, expired is true",
+				"charge: ok after 0s",
+			}},
+			{"another hold", func() error { _, err := b.Authorize(ctx, request("7", 2_00)); return err },
+				[]string{"authorize of cards: approved", "authorize: cards 2.00 EUR, expired is false", "authorize: ok after 0s"}},
+			{"prune", func() error { time.Sleep(2 * time.Hour); _, err := b.Prune(ctx); return err },
+				[]string{"prune: cards 2.00 EUR, expired is true", "prune: ok after 0s"}},
+			{"freeze", func() error {
+				_, err := b.Freeze(ctx, spend.FreezeRequest{ID: "8", Account: "card", Reason: "lost"})
+				return err
+			}, []string{"freeze of cards: approved", "freeze: ok after 0s"}},
+			{"several", func() error {
+				for _, a := range b.ChargeAll(ctx, []spend.Request{request("9", 1_00), request("10", 0), request("1", 50_00)}) {
+					err = cmp.Or(err, a.Err)
+				}
+				return err
+			}, []string{"charge_all of cards: never frozen: lost", "charge_all of cards: replayed", "charge_all: invalid after 0s"}},
+			{"ask", func() error { _, err := b.AbleToAccept(ctx, request("", 1)); return err },
+				[]string{"able_to_accept: ok after 0s"}},
+			{"iterate", func() error {
+				for range b.History(ctx, "card", nil) {
+					time.Sleep(time.Second)
+					break
+				}
+				return nil
+			}, []string{"history: ok after 1s"}},
+		} {
+			if err := step.do(); err != nil && !errors.Is(err, spend.ErrAmount) {
+				t.Errorf("%s: %v", step.name, err)
+			}
+			if got := h.take(); !slices.Equal(got, step.want) {
+				t.Errorf("%s: got %q; want %q", step.name, got, step.want)
+			}
+		}
+	})
+}
+
+// down is a ledger without a connection.
+type down struct {
+	ledger.Ledger
+	err error
+}
+
+func (l down) Decide(context.Context, *ledger.Job) error { return l.err }
+func (l down) View(context.Context, *ledger.Job) error   { return l.err }
+func (l down) DecideAll(_ context.Context, jobs []*ledger.Job) []error {
+	return slices.Repeat([]error{l.err}, len(jobs))
+}
+
+func (l down) History(context.Context, string, ledger.Position, int) ([]ledger.Entry, error) {
+	return nil, l.err
+}
+
+func (l down) Accounts(context.Context, string, string, int) ([]ledger.Account, error) {
+	return nil, l.err
+}
+
+// Each failed call of a public method is one End, whatever failed.
+func TestHooksHearEveryFailure(t *testing.T) {
+	eur := spend.Money{Minor: 1, Currency: "EUR"}
+	request := spend.Request{ID: "1", Account: "card", Amount: eur}
+	right := []any{
+		request, []spend.Request{request, request}, spend.UpToRequest{Request: request, Least: eur},
+		spend.IncreaseRequest{ID: "1", HoldID: "2", Amount: eur}, spend.CaptureRequest{ID: "1", HoldID: "2", Amount: eur},
+		spend.DecreaseRequest{ID: "1", HoldID: "2", Amount: eur}, spend.ExtendRequest{ID: "1", HoldID: "2"},
+		spend.VoidRequest{ID: "1", HoldID: "2"}, spend.RefundRequest{ID: "1", SpendID: "2", Amount: eur},
+		spend.LimitsRequest{ID: "1", Account: "card", Limits: []spend.RuleLimit{{Rule: "ever", Amount: eur}}},
+		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"}, "card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
+	}
+	wrong := []any{
+		[]spend.Request{{}}, &spend.HistoryOptions{Limit: -1}, &spend.ExportOptions{After: spend.Entry{Account: spend.Account{Budget: "none", Name: "card"}}},
+	}
+	for _, tc := range []struct {
+		name string
+		err  error
+		args []any // by type; the zero value for others
+		want string
+	}{
+		{"no connection", fmt.Errorf("%w: no connection", store.ErrUnavailable), right, "failed"},
+		{"lost answer", fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Canceled), right, "unknown"},
+		{"caller left", context.Canceled, right, "canceled"},
+		{"too late", context.DeadlineExceeded, right, "late"},
+		{"wrong request", nil, wrong, "invalid"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var ends []string
+			hooks := spend.Hooks{End: func(_ context.Context, c spend.Call, o spend.Outcome) {
+				ends = append(ends, c.Method+": "+o.Label())
+			}}
+			b, err := spend.New(down{memledger.New(nil), tc.err}, spend.Budget{
+				Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)},
+			}, &spend.Options{Hooks: []spend.Hooks{hooks}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := reflect.ValueOf(b)
+			for i := range v.NumMethod() {
+				method := v.Method(i)
+				if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[context.Context]() {
+					continue
+				}
+				args := []reflect.Value{reflect.ValueOf(t.Context())}
+				for j := 1; j < method.Type().NumIn(); j++ {
+					arg := reflect.Zero(method.Type().In(j))
+					for _, a := range tc.args {
+						if reflect.TypeOf(a) == arg.Type() {
+							arg = reflect.ValueOf(a)
+						}
+					}
+					args = append(args, arg)
+				}
+				name := v.Type().Method(i).Name
+				if name == "Prune" && tc.err == nil {
+					continue // it has no request
+				}
+				ends = nil
+				if entries, is := method.Call(args)[0].Interface().(iter.Seq2[spend.Entry, error]); is {
+					for range entries {
+						continue
+					}
+				}
+				if len(ends) != 1 || ends[0] != spendMethod(name)+": "+tc.want {
+					t.Errorf("%s: the hooks have heard %q; want one end, %s", name, ends, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// spendMethod writes the name of a method as Call.Method does.
+func spendMethod(name string) string {
+	var s []rune
+	for i, r := range name {
+		if 'A' <= r && r <= 'Z' {
+			if r += 'a' - 'A'; i > 0 {
+				s = append(s, '_')
+			}
+		}
+		s = append(s, r)
+	}
+	return string(s)
+}
