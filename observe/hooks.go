@@ -98,6 +98,55 @@ type Outcome struct {
 	Failed int
 }
 
+// Join returns hooks that call each of the given hooks, in their order. A Start gets the context of
+// the Start before it, and the other hooks get that of the last.
+func Join(hooks ...Hooks) Hooks {
+	var all Hooks
+	for _, h := range hooks {
+		all = Hooks{
+			Start: chain(all.Start, h.Start), Decision: both(all.Decision, h.Decision), Block: both(all.Block, h.Block),
+			End: ends(all.End, h.End), Flush: events(all.Flush, h.Flush), Retry: events(all.Retry, h.Retry),
+		}
+	}
+	return all
+}
+
+func chain(f, g func(context.Context, Call) context.Context) func(context.Context, Call) context.Context {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(ctx context.Context, c Call) context.Context { return g(f(ctx, c), c) }
+}
+
+func both[T any](f, g func(context.Context, T)) func(context.Context, T) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(ctx context.Context, x T) { f(ctx, x); g(ctx, x) }
+}
+
+func ends(f, g func(context.Context, Call, Outcome)) func(context.Context, Call, Outcome) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(ctx context.Context, c Call, o Outcome) { f(ctx, c, o); g(ctx, c, o) }
+}
+
+func events[T any](f, g func(T)) func(T) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(x T) { f(x); g(x) }
+}
+
+// either returns g if second is true, and f otherwise.
+func either[F any](f, g F, second bool) F {
+	if second {
+		return g
+	}
+	return f
+}
+
 // Trace returns the trace that makes a backend call Flush and Retry. Set it as the Trace of the
 // backend's options.
 func (h Hooks) Trace() store.Trace { return store.Trace{Flush: h.Flush, Retry: h.Retry} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,5 +281,44 @@ func TestShadowed(t *testing.T) {
 	want := "[a accepted true a shadowed false b shadowed false a shadowed false c shadowed false a refused false a shadowed false]"
 	if got := fmt.Sprint(labels); got != want {
 		t.Errorf("labels %s, want %s", got, want)
+	}
+}
+
+// Joined hooks are called in their order, and each Start gets the context of the one before it.
+func TestJoin(t *testing.T) {
+	var heard []string
+	type started struct{}
+	hooks := func(name string) observe.Hooks {
+		note := func(ctx context.Context, what string) {
+			heard = append(heard, fmt.Sprint(name, " ", what, " in ", ctx.Value(started{})))
+		}
+		return observe.Hooks{
+			Start: func(ctx context.Context, _ observe.Call) context.Context {
+				note(ctx, "start")
+				return context.WithValue(ctx, started{}, name)
+			},
+			Decision: func(ctx context.Context, _ observe.Decision) { note(ctx, "decision") },
+			Block:    func(ctx context.Context, _ observe.Block) { note(ctx, "block") },
+			End:      func(ctx context.Context, _ observe.Call, _ observe.Outcome) { note(ctx, "end") },
+			Flush:    func(store.Flush) { note(t.Context(), "flush") },
+			Retry:    func(store.Retry) { note(t.Context(), "retry") },
+		}
+	}
+	h := observe.Join(hooks("a"), observe.Hooks{}, hooks("b"))
+	ctx := h.Start(t.Context(), observe.Call{})
+	h.Decision(ctx, observe.Decision{})
+	h.Block(ctx, observe.Block{})
+	h.End(ctx, observe.Call{}, observe.Outcome{})
+	h.Flush(store.Flush{})
+	h.Retry(store.Retry{})
+	want := []string{
+		"a start in <nil>", "b start in a", "a decision in b", "b decision in b", "a block in b", "b block in b",
+		"a end in b", "b end in b", "a flush in <nil>", "b flush in <nil>", "a retry in <nil>", "b retry in <nil>",
+	}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %q; want %q", heard, want)
+	}
+	if none := observe.Join(observe.Hooks{}, observe.Hooks{}); none.End != nil || none.Flush != nil || observe.Join().Start != nil {
+		t.Error("hooks that nobody set are called")
 	}
 }

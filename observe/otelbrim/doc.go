@@ -14,8 +14,17 @@
 //	brim.store.size                         bytes that they take, if the store tells
 //	brim.store.census.age                   seconds; age of these two
 //
+// [NewSpend] has the metrics of package spend:
+//
+//	brim.spend.decisions      budget, method, outcome  see spend.Decision.Label
+//	brim.spend.declines       budget, rule      rules that refused; "" is a frozen account
+//	brim.spend.held           budget, currency  money that was held
+//	brim.spend.expired        budget, currency  money that expired holds gave back
+//	brim.spend.call.duration  method, outcome   seconds; see spend.Outcome.Label
+//
 // Each call to the store is a span "brim.fill", "brim.apply" and so on, with an event for each
-// decision. A flush serves many callers, so no span shows it.
+// decision; a call to Budgets is a span "brim.spend.charge" and so on. A flush serves many callers, so
+// no span shows it.
 //
 // No key is an attribute: each key would make a time series, and keys may be personal data. The
 // attribute limit is a name of Options.Limits, or "other".

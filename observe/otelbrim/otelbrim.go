@@ -60,10 +60,8 @@ type instruments struct {
 	limits    map[store.Limit]string
 }
 
-// New makes the metrics and returns the hooks that feed them; o may be nil. Give the hooks to
-// [observe.New], and their Trace to the backend's options. The hooks are safe for concurrent use.
-// New fails if a limit has two names in [Options.Limits], or if the MeterProvider refuses a metric.
-func New(o *Options) (observe.Hooks, error) {
+// providers returns the meter and the tracer of the options, which may be nil.
+func providers(o *Options) (metric.Meter, trace.Tracer) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -74,6 +72,17 @@ func New(o *Options) (observe.Hooks, error) {
 	if tracers == nil {
 		tracers = otel.GetTracerProvider()
 	}
+	return meters.Meter(scope), tracers.Tracer(scope)
+}
+
+// New makes the metrics and returns the hooks that feed them; o may be nil. Give the hooks to
+// [observe.New], and their Trace to the backend's options. The hooks are safe for concurrent use.
+// New fails if a limit has two names in [Options.Limits], or if the MeterProvider refuses a metric.
+func New(o *Options) (observe.Hooks, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	meter, tracer := providers(o)
 	m := &instruments{limits: make(map[store.Limit]string)}
 	for name, l := range o.Limits {
 		if first, is := m.limits[l]; is {
@@ -81,7 +90,6 @@ func New(o *Options) (observe.Hooks, error) {
 		}
 		m.limits[l] = name
 	}
-	meter := meters.Meter(scope)
 	err := m.create(meter)
 	if err == nil && o.Census != nil {
 		err = watch(meter, o.Census)
@@ -89,7 +97,6 @@ func New(o *Options) (observe.Hooks, error) {
 	if err != nil {
 		return observe.Hooks{}, fmt.Errorf("otelbrim: %w", err)
 	}
-	tracer := tracers.Tracer(scope)
 	return observe.Hooks{
 		Start: func(ctx context.Context, c observe.Call) context.Context {
 			ctx, _ = tracer.Start(ctx, "brim."+string(c.Method), trace.WithSpanKind(trace.SpanKindClient),
@@ -163,10 +170,15 @@ func (m *instruments) end(ctx context.Context, c observe.Call, o observe.Outcome
 	label := o.Label()
 	m.calls.Record(ctx, o.Took.Seconds(), metric.WithAttributeSet(attribute.NewSet(
 		attribute.String("method", string(c.Method)), attribute.String("outcome", label))))
+	endSpan(ctx, label, o.Err)
+}
+
+// endSpan ends the span of a call.
+func endSpan(ctx context.Context, label string, err error) {
 	span := trace.SpanFromContext(ctx)
-	if o.Err != nil {
+	if err != nil {
 		span.SetStatus(codes.Error, label)
-		span.RecordError(o.Err) // the errors of brim contain no keys
+		span.RecordError(err) // the errors of brim contain no keys
 	}
 	span.End()
 }

@@ -14,6 +14,14 @@
 //	brim_store_size_bytes                         bytes that they take, if the store tells
 //	brim_store_census_age_seconds                 age of these two
 //
+// [NewSpend] has the metrics of package spend:
+//
+//	brim_spend_decisions_total        budget, method, outcome  see spend.Decision.Label
+//	brim_spend_declines_total         budget, rule      rules that refused; "" is a frozen account
+//	brim_spend_held_total             budget, currency  money that was held
+//	brim_spend_expired_total          budget, currency  money that expired holds gave back
+//	brim_spend_call_duration_seconds  method, outcome   see spend.Outcome.Label
+//
 // No key is a label: each key would make a time series, and keys may be personal data. The label
 // limit is a name of Options.Limits, or "other".
 package prombrim

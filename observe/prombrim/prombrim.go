@@ -57,13 +57,7 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 		o = &Options{}
 	}
 	if reg == nil {
-		return observe.Hooks{}, errors.New("prombrim: the Registerer is nil; pass prometheus.DefaultRegisterer, or one of your own")
-	}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
-	histogram := func(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)
+		return observe.Hooks{}, errNoRegisterer
 	}
 	decisions := counter("brim_decisions_total", "Operations decided.", "outcome", "limit")
 	units := counter("brim_units_total", "Units that went in, or stayed outside.", "outcome", "limit")
@@ -100,13 +94,8 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	if o.Census != nil {
 		collectors = append(collectors, newGauges(o.Census))
 	}
-	for i, c := range collectors {
-		if err := reg.Register(c); err != nil {
-			for _, registered := range collectors[:i] {
-				reg.Unregister(registered)
-			}
-			return observe.Hooks{}, fmt.Errorf("prombrim: %w", err)
-		}
+	if err := register(reg, collectors...); err != nil {
+		return observe.Hooks{}, err
 	}
 	return observe.Hooks{
 		Decision: func(_ context.Context, d observe.Decision) {
@@ -125,6 +114,29 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 		},
 		Retry: func(r store.Retry) { retries.WithLabelValues(r.Backend).Inc() },
 	}, nil
+}
+
+var errNoRegisterer = errors.New("prombrim: the Registerer is nil; pass prometheus.DefaultRegisterer, or one of your own")
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)
+}
+
+// register registers all collectors, or none.
+func register(reg prometheus.Registerer, collectors ...prometheus.Collector) error {
+	for i, c := range collectors {
+		if err := reg.Register(c); err != nil {
+			for _, registered := range collectors[:i] {
+				reg.Unregister(registered)
+			}
+			return fmt.Errorf("prombrim: %w", err)
+		}
+	}
+	return nil
 }
 
 // observe counts a decision.

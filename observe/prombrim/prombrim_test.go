@@ -209,6 +209,11 @@ func TestDoc(t *testing.T) {
 	}
 	drive(t, s, h)
 	counted(t, census)
+	ofSpend, err := NewSpend(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driveSpend(t, ofSpend)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,74 @@
+package otelbrim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/brimgo/brim/spend"
+)
+
+// NewSpend makes the metrics of spends and returns the hooks that feed them, for the Hooks of
+// [spend.Options]; o may be nil, and its Limits and Census are not used. The hooks are safe for
+// concurrent use, and several Budgets may share them. NewSpend fails if the MeterProvider refuses a
+// metric.
+func NewSpend(o *Options) (spend.Hooks, error) {
+	meter, tracer := providers(o)
+	var errs [5]error
+	decisions, err := meter.Int64Counter("brim.spend.decisions", metric.WithDescription("Decisions on requests."))
+	errs[0] = err
+	declines, err := meter.Int64Counter("brim.spend.declines",
+		metric.WithDescription("Rules that refused a request; no rule for a frozen account."))
+	errs[1] = err
+	held, err := meter.Float64Counter("brim.spend.held", metric.WithDescription("Money that was held."))
+	errs[2] = err
+	expired, err := meter.Float64Counter("brim.spend.expired", metric.WithDescription("Money that expired holds gave back."))
+	errs[3] = err
+	calls, err := meter.Float64Histogram("brim.spend.call.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(durations...), metric.WithDescription("Duration of calls to Budgets."))
+	errs[4] = err
+	if err := errors.Join(errs[:]...); err != nil {
+		return spend.Hooks{}, fmt.Errorf("otelbrim: %w", err)
+	}
+	return spend.Hooks{
+		Start: func(ctx context.Context, c spend.Call) context.Context {
+			ctx, _ = tracer.Start(ctx, "brim.spend."+c.Method, trace.WithSpanKind(trace.SpanKindClient))
+			return ctx
+		},
+		Decision: func(ctx context.Context, c spend.Call, d spend.Decision) {
+			budget, outcome := attribute.String("budget", c.Budget), attribute.String("outcome", d.Label())
+			decisions.Add(ctx, 1, metric.WithAttributes(budget, attribute.String("method", c.Method), outcome))
+			if span := trace.SpanFromContext(ctx); span.IsRecording() {
+				span.AddEvent("decision", trace.WithAttributes(budget, outcome))
+			}
+			if d.Replayed {
+				return // its rules were counted the first time
+			}
+			for i := range d.Declines {
+				declines.Add(ctx, 1, metric.WithAttributes(
+					attribute.String("budget", d.Declines[i].Budget), attribute.String("rule", d.Declines[i].Rule)))
+			}
+		},
+		Hold: func(ctx context.Context, _ spend.Call, h spend.Hold) {
+			moved := held
+			if h.Expired {
+				moved = expired
+			}
+			currency, _, _ := strings.Cut(h.Amount.Currency, ":")
+			places, _ := spend.MinorUnits(h.Amount.Currency)
+			moved.Add(ctx, float64(h.Amount.Minor)/math.Pow10(places), metric.WithAttributes(
+				attribute.String("budget", h.Budget), attribute.String("currency", currency)))
+		},
+		End: func(ctx context.Context, c spend.Call, o spend.Outcome) {
+			calls.Record(ctx, o.Took.Seconds(), metric.WithAttributes(
+				attribute.String("method", c.Method), attribute.String("outcome", o.Label())))
+			endSpan(ctx, o.Label(), o.Err)
+		},
+	}, nil
+}

@@ -1,0 +1,89 @@
+package prombrim
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
+)
+
+// driveSpend charges, declines, replays and holds money that expires, and fails once.
+func driveSpend(t *testing.T, h spend.Hooks) {
+	t.Helper()
+	now := time.Unix(1_800_000_000, 0)
+	usd := func(micros int64) spend.Money { return spend.Money{Minor: micros, Currency: "USD:6"} }
+	b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
+		Name: "tokens", Currency: "USD:6", Rules: []spend.Rule{spend.Rolling("day", usd(10_000000), 24*time.Hour)},
+	}, &spend.Options{Hooks: []spend.Hooks{h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []spend.Request{
+		{ID: "1", Amount: usd(4_500000)}, {ID: "1", Amount: usd(4_500000)}, {ID: "2", Amount: usd(6_000000)}, {ID: "3", Amount: usd(11_000000)},
+		{ID: "4", Amount: usd(0)},
+	} {
+		r.Account = "card:4711"
+		if _, err := b.Authorize(t.Context(), r); err != nil && !errors.Is(err, spend.ErrAmount) {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(30 * 24 * time.Hour)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSpendMetrics(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	h, err := NewSpend(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driveSpend(t, h)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP brim_spend_decisions_total Decisions on requests.
+# TYPE brim_spend_decisions_total counter
+brim_spend_decisions_total{budget="tokens",method="authorize",outcome="approved"} 1
+brim_spend_decisions_total{budget="tokens",method="authorize",outcome="declined"} 1
+brim_spend_decisions_total{budget="tokens",method="authorize",outcome="never"} 1
+brim_spend_decisions_total{budget="tokens",method="authorize",outcome="replayed"} 1
+# HELP brim_spend_declines_total Rules that refused a request; no rule for a frozen account.
+# TYPE brim_spend_declines_total counter
+brim_spend_declines_total{budget="tokens",rule="day"} 2
+# HELP brim_spend_expired_total Money that expired holds gave back.
+# TYPE brim_spend_expired_total counter
+brim_spend_expired_total{budget="tokens",currency="USD"} 4.5
+# HELP brim_spend_held_total Money that was held.
+# TYPE brim_spend_held_total counter
+brim_spend_held_total{budget="tokens",currency="USD"} 4.5
+`), "brim_spend_decisions_total", "brim_spend_declines_total", "brim_spend_expired_total", "brim_spend_held_total"); err != nil {
+		t.Error(err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make(map[string]uint64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "brim_spend_call_duration_seconds" {
+				calls[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	if len(calls) != 3 || calls["authorize ok"] != 4 || calls["authorize invalid"] != 1 || calls["prune ok"] != 1 {
+		t.Errorf("the calls are %v", calls)
+	}
+	if _, err := NewSpend(reg); err == nil {
+		t.Error("the metrics were registered twice")
+	}
+	if _, err := NewSpend(nil); err == nil {
+		t.Error("there was no Registerer")
+	}
+}
