@@ -18,6 +18,7 @@ import (
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/observe/prombrim"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
 
@@ -44,6 +45,14 @@ func registered(t *testing.T) map[string][]string {
 	if _, err := brim.New(wrapped, nil).TryFillup(t.Context(), brim.Limit{Capacity: 1}.For("a"), 1); err != nil {
 		t.Fatal(err)
 	}
+	ofSpend, err := prombrim.NewSpend(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofSpend.Decision(t.Context(), spend.Call{}, spend.Decision{Declines: []spend.Decline{{}}})
+	ofSpend.Hold(t.Context(), spend.Call{}, spend.Hold{})
+	ofSpend.Hold(t.Context(), spend.Call{}, spend.Hold{Expired: true})
+	ofSpend.End(t.Context(), spend.Call{}, spend.Outcome{})
 	h.Flush(store.Flush{Backend: "bolt", Requests: 1})
 	h.Retry(store.Retry{Backend: "bolt", Attempt: 1})
 	families, err := reg.Gather()

@@ -14,13 +14,16 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
+// spendFailures are the labels of calls to Budgets that fail.
+var spendFailures = []string{"failed", "unknown", "late", "canceled", "invalid"}
+
 // NewSpend makes the metrics of spends and returns the hooks that feed them, for the Hooks of
 // [spend.Options]; o may be nil, and its Limits and Census are not used. The hooks are safe for
 // concurrent use, and several Budgets may share them. NewSpend fails if the MeterProvider refuses a
 // metric.
 func NewSpend(o *Options) (spend.Hooks, error) {
 	meter, tracer := providers(o)
-	var errs [5]error
+	var errs [6]error
 	decisions, err := meter.Int64Counter("brim.spend.decisions", metric.WithDescription("Decisions on requests."))
 	errs[0] = err
 	declines, err := meter.Int64Counter("brim.spend.declines",
@@ -33,8 +36,13 @@ func NewSpend(o *Options) (spend.Hooks, error) {
 	calls, err := meter.Float64Histogram("brim.spend.call.duration", metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(durations...), metric.WithDescription("Duration of calls to Budgets."))
 	errs[4] = err
+	failures, err := meter.Int64Counter("brim.spend.failures", metric.WithDescription("Calls to Budgets that returned an error."))
+	errs[5] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return spend.Hooks{}, fmt.Errorf("otelbrim: %w", err)
+	}
+	for _, outcome := range spendFailures { // a series that begins with the first failure would hide it from a rate
+		failures.Add(context.Background(), 0, metric.WithAttributes(attribute.String("outcome", outcome)))
 	}
 	return spend.Hooks{
 		Start: func(ctx context.Context, c spend.Call) context.Context {
@@ -66,8 +74,10 @@ func NewSpend(o *Options) (spend.Hooks, error) {
 				attribute.String("budget", h.Budget), attribute.String("currency", currency)))
 		},
 		End: func(ctx context.Context, c spend.Call, o spend.Outcome) {
-			calls.Record(ctx, o.Took.Seconds(), metric.WithAttributes(
-				attribute.String("method", c.Method), attribute.String("outcome", o.Label())))
+			calls.Record(ctx, o.Took.Seconds(), metric.WithAttributes(attribute.String("method", c.Method)))
+			if o.Err != nil {
+				failures.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", o.Label())))
+			}
 			endSpan(ctx, o.Label(), o.Err)
 		},
 	}, nil

@@ -95,7 +95,9 @@ func TestSpendMetrics(t *testing.T) {
 		"brim.spend.decisions tokens authorize approved": 1, "brim.spend.decisions tokens authorize replayed": 1,
 		"brim.spend.decisions tokens authorize declined": 1, "brim.spend.decisions tokens authorize never": 1,
 		"brim.spend.declines tokens day": 2, "brim.spend.held tokens USD": 4.5, "brim.spend.expired tokens USD": 4.5,
-		"brim.spend.call.duration authorize ok": 4, "brim.spend.call.duration authorize invalid": 1, "brim.spend.call.duration prune ok": 1,
+		"brim.spend.call.duration authorize": 5, "brim.spend.call.duration prune": 1,
+		"brim.spend.failures failed": 0, "brim.spend.failures unknown": 0, "brim.spend.failures late": 0, "brim.spend.failures canceled": 0,
+		"brim.spend.failures invalid": 1,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v; want %v", got, want)

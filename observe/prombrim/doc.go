@@ -20,7 +20,8 @@
 //	brim_spend_declines_total         budget, rule      rules that refused; "" is a frozen account
 //	brim_spend_held_total             budget, currency  money that was held
 //	brim_spend_expired_total          budget, currency  money that expired holds gave back
-//	brim_spend_call_duration_seconds  method, outcome   see spend.Outcome.Label
+//	brim_spend_call_duration_seconds  method            calls to Budgets
+//	brim_spend_failures_total         outcome           calls that failed; see spend.Outcome.Label
 //
 // No key is a label: each key would make a time series, and keys may be personal data. The label
 // limit is a name of Options.Limits, or "other".

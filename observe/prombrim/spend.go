@@ -10,6 +10,9 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
+// spendFailures are the labels of calls to Budgets that fail.
+var spendFailures = []string{"failed", "unknown", "late", "canceled", "invalid"}
+
 // NewSpend registers the metrics of spends with reg and returns the hooks that feed them, for the
 // Hooks of [spend.Options]. The hooks are safe for concurrent use, and several Budgets may share
 // them. NewSpend fails if reg is nil, or if a metric is registered already.
@@ -21,9 +24,13 @@ func NewSpend(reg prometheus.Registerer) (spend.Hooks, error) {
 	declines := counter("brim_spend_declines_total", "Rules that refused a request; no rule for a frozen account.", "budget", "rule")
 	held := counter("brim_spend_held_total", "Money that was held.", "budget", "currency")
 	expired := counter("brim_spend_expired_total", "Money that expired holds gave back.", "budget", "currency")
-	calls := histogram("brim_spend_call_duration_seconds", "Duration of calls to Budgets.", durations, "method", "outcome")
-	if err := register(reg, decisions, declines, held, expired, calls); err != nil {
+	calls := histogram("brim_spend_call_duration_seconds", "Duration of calls to Budgets.", durations, "method")
+	failures := counter("brim_spend_failures_total", "Calls to Budgets that returned an error.", "outcome")
+	if err := register(reg, decisions, declines, held, expired, calls, failures); err != nil {
 		return spend.Hooks{}, err
+	}
+	for _, outcome := range spendFailures {
+		failures.WithLabelValues(outcome) // a series that begins with the first failure would hide it from rate()
 	}
 	return spend.Hooks{
 		Decision: func(_ context.Context, c spend.Call, d spend.Decision) {
@@ -45,7 +52,10 @@ func NewSpend(reg prometheus.Registerer) (spend.Hooks, error) {
 			moved.WithLabelValues(h.Budget, currency).Add(float64(h.Amount.Minor) / math.Pow10(places))
 		},
 		End: func(_ context.Context, c spend.Call, o spend.Outcome) {
-			calls.WithLabelValues(c.Method, o.Label()).Observe(o.Took.Seconds())
+			calls.WithLabelValues(c.Method).Observe(o.Took.Seconds())
+			if o.Err != nil {
+				failures.WithLabelValues(o.Label()).Inc()
+			}
 		},
 	}, nil
 }
