@@ -104,10 +104,12 @@ The time of an access log is that of the response. --time start chooses the time
 request began, where the log contains the time that it took: $request_time behind the fields of
 nginx, time-taken of CloudFront, and every log of a load balancer.
 
-The times of the log are the clock, so a log always gets the same answers. A line that is older
-than an earlier line with the same key is decided at the time of that earlier line. Lines that are
-not requests are counted, and the first three named. The memory in use follows the number of keys,
-and not the length of LOG. After an interrupt, the report covers the part of LOG that was decided.`
+The times of the log are the clock, so a log always gets the same answers. A line waits for older
+lines that come up to --reorder of log time after it, so a log that several processes have written
+is decided in the order of its times. A line that comes later is decided at the time of the line
+before it with the same key; a message tells if such lines are more than 0.1 %. Lines that are not
+requests are counted, and the first three named. The memory in use follows the number of keys and
+the lines within --reorder, and not the length of LOG. After an interrupt, the report covers the part of LOG that was decided.`
 
 // replay runs the log through the buckets of one limit, and prints the report.
 func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f replayFlags) error {
@@ -200,7 +202,7 @@ func (a *app) describeReplay(rep *simulate.Report, log *trace.Reader) error {
 		return a.printJSON(replayJSON{
 			Requests: rep.Requests, Accepted: o.Accepted, Refused: o.Refused, UnitsAccepted: o.UnitsAccepted,
 			Keys: rep.Keys, Unparsed: rep.Unparsed, Complete: rep.Complete, Seconds: seconds,
-			DecisionsPerSecond: perSecond, logJSON: newLogJSON(log), TopRefused: o.TopRefused,
+			DecisionsPerSecond: perSecond, logJSON: newLogJSON(rep, log), TopRefused: o.TopRefused,
 		})
 	}
 	t := table.New(table.Right(""), table.Left(""))
@@ -209,6 +211,9 @@ func (a *app) describeReplay(rep *simulate.Report, log *trace.Reader) error {
 		fmt.Sprintf("accepted, %.1f%%, with %s units", 100*(1-o.Share()), units(o.UnitsAccepted)))
 	t.Add(fmt.Sprint(o.Refused), fmt.Sprintf("refused, %.1f%%", 100*o.Share()))
 	t.Add(fmt.Sprint(rep.Unparsed), "lines that are not requests")
+	if n := rep.Disorder.Lines; n > 0 {
+		t.Add(fmt.Sprint(n), fmt.Sprintf("lines out of order, %d of them too late to be sorted", rep.Disorder.Late))
+	}
 	t.Add(fmt.Sprintf("%.0f", perSecond), fmt.Sprintf("decisions per second, for %.3f s", seconds))
 	top := table.New(table.Right("REFUSED"), table.Right("ACCEPTED"), table.Left("KEY"))
 	for _, k := range o.TopRefused {

@@ -46,7 +46,7 @@ func TestReplayOfADay(t *testing.T) {
 			"seconds",
 			"decisions_per_second",
 			"format",
-			"time_unit",
+			"time_unit", "out_of_order", "late",
 			"top_refused",
 		}
 		if got := topMembers(t, r.stdout); !slices.Equal(got, want) {

@@ -43,7 +43,7 @@ type sweepJSON struct {
 func newSweepJSON(rep *simulate.Report, log *trace.Reader) sweepJSON {
 	s := sweepJSON{
 		Requests: rep.Requests, Keys: rep.Keys, Unparsed: rep.Unparsed, Complete: rep.Complete,
-		Seconds: rep.Took.Seconds(), logJSON: newLogJSON(log), Limits: []outcomeJSON{},
+		Seconds: rep.Took.Seconds(), logJSON: newLogJSON(rep, log), Limits: []outcomeJSON{},
 	}
 	for i := range rep.Outcomes {
 		s.Limits = append(s.Limits, newOutcomeJSON(&rep.Outcomes[i]))

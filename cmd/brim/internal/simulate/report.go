@@ -18,6 +18,7 @@ type Report struct {
 	Keys     int
 	Unparsed int64         // lines that are not requests
 	Bad      []*LineError  // the first of these lines
+	Disorder Disorder      // of the source
 	Took     time.Duration // wall time, with the commits
 	Complete bool          // the source was decided to its end
 	Outcomes []Outcome     // in the order of Options.Limits

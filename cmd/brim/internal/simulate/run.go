@@ -42,8 +42,12 @@ type Options struct {
 	Store *Store
 	// Cost is the cost of every arrival, or 0 if the costs differ. It lets the run count in units
 	// in which the cost is a whole number.
-	Cost    float64
-	Top     int // number of the most refused keys in the report
+	Cost float64
+	Top  int // number of the most refused keys in the report
+	// Reorder is the time for which an arrival of a Source waits for earlier ones that come later, so
+	// that arrivals are decided in the order of their times. The waiting arrivals are in memory. 0
+	// decides them as they come.
+	Reorder time.Duration
 	MaxKeys int // the run ends before the first key beyond this number; 0 means DefaultMaxKeys
 	// Progress, if not nil, is called from time to time with the number of arrivals and of lines
 	// that are none.
@@ -66,7 +70,7 @@ type Event struct {
 	Spilled    float64       // units that were lost over the rim
 }
 
-// Run decides every arrival of src in order. Within a bucket time never runs backwards: Run
+// Run decides every arrival of src in the order of [Options.Reorder]. Within a bucket time never runs backwards: Run
 // decides an arrival that is older than an earlier one with the same key at the time of the
 // earlier one.
 //
@@ -161,7 +165,7 @@ func newGate(l Limit, o Options) (gate, error) {
 
 // decideAll decides the arrivals of src in chunks.
 func (r *run) decideAll(ctx context.Context, src Source) error {
-	in := read(ctx, src)
+	in, order := read(ctx, src), newOrder(r.Reorder)
 	for received := 0; ; {
 		var c lines
 		select {
@@ -170,12 +174,16 @@ func (r *run) decideAll(ctx context.Context, src Source) error {
 		case <-ctx.Done(): // a read that never returns, say from a terminal, must not delay this
 			// A store would not decide the rest, because its context has ended.
 			if r.Store == nil {
-				if err := r.decide(ctx, in.rest(received)); err != nil {
+				c = in.rest(received)
+				c.arrivals = order.add(c.arrivals, true)
+				if err := r.decide(ctx, c); err != nil {
 					return err
 				}
 			}
 			return context.Cause(ctx)
 		}
+		c.arrivals = order.add(c.arrivals, c.err != nil)
+		r.report.Disorder = order.disorder
 		if err := r.decide(ctx, c); err != nil {
 			return err
 		}
