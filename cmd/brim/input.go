@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,23 +21,59 @@ type input struct {
 	read atomic.Int64
 }
 
-// input opens a log file, or stdin if path is "-".
-func (a *app) input(path string) (*input, error) {
+// input opens a file, or stdin if path is "-". The end of ctx ends the opening and every read.
+func (a *app) input(ctx context.Context, path string) (*input, error) {
 	if path == "-" {
-		return &input{r: a.stdin, name: "stdin"}, nil
+		return &input{r: interruptible(ctx, a.stdin), name: "stdin"}, nil
 	}
-	f, err := os.Open(path)
+	f, err := atOnce(ctx, func() (*os.File, error) { return os.Open(path) }) // a pipe waits for a writer
 	if err != nil {
 		return nil, dataError{err}
 	}
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory; give a log file", path)
+		err = fmt.Errorf("%s is a directory; give a file", path)
 	}
 	if err != nil {
 		return nil, dataError{errors.Join(err, f.Close())}
 	}
-	return &input{r: f, file: f, name: path, size: info.Size()}, nil
+	in := &input{r: f, file: f, name: path, size: info.Size()}
+	if !info.Mode().IsRegular() {
+		in.r = interruptible(ctx, f)
+	}
+	return in, nil
+}
+
+// interruptible returns a reader of r whose reads end with ctx.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	pr, pw := io.Pipe()
+	go func() {
+		_, err := io.Copy(pw, r)
+		_ = pw.CloseWithError(err) // never fails
+	}()
+	context.AfterFunc(ctx, func() { _ = pw.CloseWithError(context.Cause(ctx)) })
+	return pr
+}
+
+// atOnce returns the result of f, or the cause of the end of ctx, whichever comes first. f may still
+// run then, and the command ends.
+func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 func (in *input) Read(p []byte) (int, error) {

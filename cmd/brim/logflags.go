@@ -71,7 +71,7 @@ func (a *app) runLog(
 	if err != nil {
 		return err
 	}
-	in, err := a.input(path)
+	in, err := a.input(ctx, path)
 	if err != nil {
 		return err
 	}

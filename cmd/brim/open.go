@@ -67,7 +67,8 @@ func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, erro
 	if o.clock != nil {
 		options.MaxSkew = simulate.MaxSkew
 	}
-	s, err := stores.Open(ctx, p.Name(), options)
+	// A file that another process has locked takes some seconds.
+	s, err := atOnce(ctx, func() (*stores.Store, error) { return stores.Open(ctx, p.Name(), options) })
 	if err != nil {
 		return nil, openError{inFile(p, err)}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	_ "time/tzdata" // the days of a budget must not depend on the machine's time zones
 
 	"github.com/spf13/cobra"
@@ -80,16 +79,16 @@ func (a *app) spendCommand() *cobra.Command {
 	return cmd
 }
 
-// file reads the budget file.
-func (f *spendFlags) file() (*budgetfile.File, error) {
+// budget reads the budget file.
+func (a *app) budget(ctx context.Context, f *spendFlags) (*budgetfile.File, error) {
 	if f.budget == "" {
 		return nil, usagef("--budget is missing: the YAML file with the budget")
 	}
-	r, err := os.Open(f.budget)
+	r, err := a.input(ctx, f.budget)
 	if err != nil {
-		return nil, dataError{err}
+		return nil, err
 	}
-	defer func() { _ = r.Close() }() // only read from
+	defer r.close()
 	file, err := budgetfile.Read(r)
 	if err == nil { // before a store is opened, which may create it
 		_, err = spend.New(memledger.New(nil), file.Budget, &file.Options)
@@ -104,7 +103,7 @@ func (f *spendFlags) file() (*budgetfile.File, error) {
 func (a *app) withBudget(ctx context.Context, f *spendFlags, create bool,
 	do func(*spend.Budgets, *budgetfile.File) error,
 ) (err error) {
-	file, err := f.file()
+	file, err := a.budget(ctx, f)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,10 @@ Every other column is a tag that rules can filter by. Lines that begin with # ar
 The times of the log are the clock. replay decides in memory, and takes no --store. At the end it
 checks all accounts against their entries.
 
+After an interrupt, the report covers the part of CSV that was decided.
+
 Exit status: 0, however many requests were declined; 65 if CSV cannot be read, or contains no
-event.`,
+event; 130 after an interrupt.`,
 		Example: `  brim spend generate --cards 100 --days 90 > cards.csv
   brim spend replay cards.csv --budget cards.yaml`,
 		Args: exactArgs("CSV"),
@@ -61,11 +64,11 @@ event.`,
 
 // spendReplay runs the log through a budget, and prints the report.
 func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top int) error {
-	file, err := f.file()
+	file, err := a.budget(ctx, f)
 	if err != nil {
 		return err
 	}
-	in, err := a.input(path)
+	in, err := a.input(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -84,16 +87,16 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 	if errors.Is(err, cards.ErrFormat) {
 		err = dataError{fmt.Errorf("%s: %w", in.name, err)}
 	}
-	if err != nil {
+	if err != nil && (rep == nil || rep.Events == 0 || !errors.As(err, new(signalError))) {
 		return err
 	}
 	for _, bad := range rep.Bad {
 		fmt.Fprintf(a.stderr, "brim: %s: %s\n", in.name, bad)
 	}
 	if a.json {
-		return a.printJSON(rep)
+		return cmp.Or(a.printJSON(rep), err)
 	}
-	return a.describeSpendReplay(rep)
+	return cmp.Or(a.describeSpendReplay(rep), err)
 }
 
 // describeSpendReplay prints a report as tables.
@@ -138,11 +141,11 @@ Exit status: 0.`,
 	cmd.Flags().IntVar(&g.Days, "days", g.Days, "number of days")
 	cmd.Flags().StringVar(&start, "start", start, "first day")
 	cmd.Flags().StringVar(&g.Currency, "currency", g.Currency, "currency code of ISO 4217")
-	cmd.RunE = func(*cobra.Command, []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if g.Start, err = time.Parse(time.DateOnly, start); err != nil {
 			return usagef("--start is %.20q; write it like 2026-01-01", start)
 		}
-		if err := cards.Generate(a.stdout, g); err != nil {
+		if err := cards.Generate(cmd.Context(), a.stdout, g); err != nil {
 			if strings.HasPrefix(err.Error(), "it takes") {
 				return usageError{err}
 			}

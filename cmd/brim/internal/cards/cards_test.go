@@ -16,7 +16,7 @@ var some = Generation{Seed: 7, Cards: 40, Days: 90, Start: time.Date(2026, 1, 1,
 func generated(t testing.TB, g Generation) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Generate(&out, g); err != nil {
+	if err := Generate(t.Context(), &out, g); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -50,7 +50,7 @@ func TestGenerate(t *testing.T) {
 		t.Error("the log does not state that it is synthetic, or has few events")
 	}
 	for _, bad := range []Generation{{}, {Cards: 1, Days: 1, Currency: "XXX"}, {Cards: 1 << 30, Days: 1, Currency: "EUR"}} {
-		if err := Generate(&bytes.Buffer{}, bad); err == nil {
+		if err := Generate(t.Context(), &bytes.Buffer{}, bad); err == nil {
 			t.Errorf("%+v makes a log", bad)
 		}
 	}

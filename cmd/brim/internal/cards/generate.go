@@ -2,6 +2,7 @@ package cards
 
 import (
 	"cmp"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ var countries = []string{"DE", "DE", "DE", "DE", "FR", "NL", "US", "BR"}
 // few merchants take most of the money. Some spends come in bursts, some are refunded, some
 // requests are sent twice, and some captures come late. The same Generation always gives the same
 // log.
-func Generate(w io.Writer, g Generation) error {
+func Generate(ctx context.Context, w io.Writer, g Generation) error {
 	places, ok := spend.MinorUnits(g.Currency)
 	if g.Cards < 1 || g.Days < 1 || g.Cards > 1_000_000 || g.Days > 3660 || !ok {
 		return errors.New("it takes 1 to 1,000,000 cards, 1 to 3,660 days, and a currency of ISO 4217")
@@ -80,6 +81,9 @@ func Generate(w io.Writer, g Generation) error {
 		zipf:       rand.NewZipf(r, 1.2, 4, uint64(len(merchants)-1)),
 	}
 	for card := range g.Cards {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		m.card(card)
 	}
 	slices.SortStableFunc(m.events,

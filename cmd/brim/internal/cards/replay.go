@@ -46,7 +46,7 @@ type Top struct {
 }
 
 // Replay decides the events of a log in order, each at its own time. top is the number of the
-// most declined accounts in the report.
+// most declined accounts in the report. If ctx ends, the error is its cause.
 func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top int) (*Report, error) {
 	rep := &Report{
 		ByKind:    map[string]int64{},
@@ -61,6 +61,9 @@ func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top 
 	start := time.Now()
 	for {
 		e, _, err := r.Read()
+		if ctx.Err() != nil { // the report covers the part that was decided
+			return rep, cmp.Or(rep.end(context.WithoutCancel(ctx), b, accounts, top, start), context.Cause(ctx))
+		}
 		var line *LineError
 		switch {
 		case err == io.EOF:
