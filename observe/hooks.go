@@ -50,6 +50,8 @@ type Call struct {
 	// Size is the number of transactions of an Apply, of buckets of a Read and of keys of a
 	// Delete. It is 1 for a Fill, and 0 for a Visit and a Prune.
 	Size int
+	// Start is the beginning of the call by the clock of Options.
+	Start time.Time
 }
 
 // Decision is one operation on one bucket and its result.

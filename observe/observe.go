@@ -71,25 +71,24 @@ func New(s store.Store, h Hooks, o *Options) (store.Store, error) {
 
 // span is a call in flight.
 type span struct {
-	ctx   context.Context
-	call  Call
-	start time.Time
+	ctx  context.Context
+	call Call
 }
 
 func (s *observer) begin(ctx context.Context, m Method, size int) span {
 	p := span{ctx: ctx, call: Call{Method: m, Size: size}}
+	if s.hooks.Start != nil || s.hooks.End != nil {
+		p.call.Start = s.clock()
+	}
 	if s.hooks.Start != nil {
 		p.ctx = s.hooks.Start(ctx, p.call)
-	}
-	if s.hooks.End != nil {
-		p.start = s.clock()
 	}
 	return p
 }
 
 func (s *observer) end(p *span, failed int, err error) {
 	if s.hooks.End != nil {
-		s.hooks.End(p.ctx, p.call, Outcome{Took: s.clock().Sub(p.start), Err: err, Failed: failed})
+		s.hooks.End(p.ctx, p.call, Outcome{Took: s.clock().Sub(p.call.Start), Err: err, Failed: failed})
 	}
 }
 
