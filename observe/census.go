@@ -26,7 +26,7 @@ type Census struct{ value *paced.Value[Count] }
 // NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not the store
 // that [New] makes of it, whose hooks would see each count as a call.
 func NewCensus(s store.Store) *Census {
-	return &Census{paced.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, time.Now)}
+	return &Census{paced.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, 0, time.Now)}
 }
 
 // count counts the buckets of s. Damaged buckets do not count, and are no error: Verify tells them.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -66,42 +67,20 @@ func (t *tokens) mac(head []byte, allows []string) []byte {
 	return mac.Sum(nil)
 }
 
-// valid reports whether the token allows the given things, and is fresh and not spent.
-func (t *tokens) valid(token string, allows ...string) bool {
-	_, ok := t.read(token, allows)
-	return ok
-}
-
-// read is valid, and returns the decoded token. Several texts are the same token, because base64
-// ignores line breaks.
-func (t *tokens) read(token string, allows []string) (raw []byte, ok bool) {
+// spend reports whether the token allows the given things, is fresh, and was not spent. It cannot be
+// spent again. Several texts are the same token, because base64 ignores line breaks.
+func (t *tokens) spend(token string, allows ...string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) < tokenHead || !hmac.Equal(raw[tokenHead:], t.mac(raw[:tokenHead], allows)) {
-		return nil, false
-	}
-	age := t.clock().Sub(time.Unix(0, int64(binary.BigEndian.Uint64(raw))))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, used := t.used[string(raw)]
-	return raw, !used && 0 <= age && age < fresh
-}
-
-// spend is valid, and makes the token invalid.
-func (t *tokens) spend(token string, allows ...string) bool {
-	raw, ok := t.read(token, allows)
-	if !ok {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, used := t.used[string(raw)]; used { // by another request since
 		return false
 	}
 	now := t.clock()
-	for old, end := range t.used {
-		if now.After(end) {
-			delete(t.used, old)
-		}
+	made := time.Unix(0, int64(binary.BigEndian.Uint64(raw)))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.used, func(_ string, end time.Time) bool { return now.After(end) })
+	if _, used := t.used[string(raw)]; used || made.After(now) || now.Sub(made) >= fresh {
+		return false
 	}
 	t.used[string(raw)] = now.Add(fresh)
 	return true

@@ -1,7 +1,7 @@
 package ui
 
 import (
-	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -25,26 +25,25 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // nobody is left to hear of an error
 }
 
-// apiList writes the listing, in the order of the keys as they are shown.
+// apiList writes the listing, the fullest bucket first.
 func (h *Handler) apiList(w http.ResponseWriter, v *visit) {
-	l, f := h.latest(v.Context())
+	l, f := h.latest(v.Context(), patience)
 	if f != nil { // an old listing would pass for the present state
 		problem(w, f)
 		return
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
-	out := bufio.NewWriter(w)
-	lines := json.NewEncoder(out)
+	lines := json.NewEncoder(w)
 	err := lines.Encode(uiapi.Listing{
-		At: l.at.UTC(), Age: max(0, h.clock().Sub(l.at).Seconds()), Took: l.took.Seconds(), Buckets: l.buckets, Listed: int64(len(l.rows)), Damaged: l.damaged,
+		At: l.at.UTC(), Age: max(0, h.clock().Sub(l.at).Seconds()), Took: l.took.Seconds(),
+		Buckets: int64(l.buckets), Listed: int64(len(l.rows)), Damaged: l.damaged,
 	})
-	for _, i := range l.under(v.URL.Query().Get("prefix")) {
+	for r := range l.under(v.URL.Query().Get("prefix")) {
 		if err != nil {
 			return // nobody is left to hear of it
 		}
-		err = lines.Encode(uiapi.NewEntry(string(l.form(i)), l.rows[i].state()))
+		err = lines.Encode(uiapi.NewEntry(r.form, r.state()))
 	}
-	_ = out.Flush()
 }
 
 // apiState writes the state of a bucket.
@@ -73,7 +72,7 @@ func (h *Handler) apiState(w http.ResponseWriter, v *visit) {
 	answer(w, uiapi.NewEntry(form, st))
 }
 
-// apiFindings writes the findings of Options.Check.
+// apiFindings writes the findings of the last try.
 func (h *Handler) apiFindings(w http.ResponseWriter, v *visit) {
 	if h.check == nil {
 		problem(w, &failure{
@@ -82,54 +81,45 @@ func (h *Handler) apiFindings(w http.ResponseWriter, v *visit) {
 		})
 		return
 	}
-	select {
-	case h.checking <- struct{}{}:
-	case <-v.Context().Done():
-		return // nobody is left to hear of it
-	}
-	defer func() { <-h.checking }()
-	findings, err := h.check(v.Context())
-	if err != nil {
+	last, err := h.tries.Next(v.Context())
+	if err = cmp.Or(err, last.Err); err != nil {
 		problem(w, failureOf(err))
 		return
 	}
+	findings := last.Value
 	if findings == nil {
 		findings = []store.Finding{}
 	}
 	answer(w, findings)
 }
 
-// apiToken writes a token for one change.
+// apiToken writes a token for one change of one bucket.
 func (h *Handler) apiToken(w http.ResponseWriter, v *visit) {
 	if v.access != Act {
-		problem(w, &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."})
+		problem(w, onlyLook)
 		return
 	}
-	answer(w, uiapi.Token{Token: h.tokens.make(toProgram, v.who)})
+	query := v.URL.Query()
+	answer(w, uiapi.Token{Token: h.tokens.make(toProgram, v.who, query.Get("act"), query.Get("key"))})
 }
 
-// maxChange is the most bytes of a Change, which may have many keys.
-const maxChange = 1 << 20
-
-// apiChange makes a change.
+// apiChange makes a change, by the rules of the form.
 func (h *Handler) apiChange(w http.ResponseWriter, v *visit) {
-	if !h.tokens.spend(v.Header.Get(uiapi.TokenField), toProgram, v.who) {
-		problem(w, stale)
-		return
-	}
 	var c uiapi.Change
-	if err := json.NewDecoder(http.MaxBytesReader(w, v.Body, maxChange)).Decode(&c); err != nil {
-		problem(w, &failure{status: http.StatusBadRequest, title: "Not a change", detail: "the post cannot be read as a change"})
-		return
+	var st store.State
+	var f *failure
+	if err := json.NewDecoder(http.MaxBytesReader(w, v.Body, maxForm)).Decode(&c); err != nil {
+		f = &failure{status: http.StatusBadRequest, title: "Not a change", detail: "the post cannot be read as a change"}
+	} else if !h.tokens.spend(v.Header.Get(uiapi.TokenField), toProgram, v.who, c.Act, c.Key) {
+		f = stale
+	} else if err := c.Validate(); err != nil {
+		f = failureOf(err)
+	} else {
+		st, f = h.make(v, c)
 	}
-	st, f := h.make(v, c)
 	if f != nil {
 		problem(w, f)
 		return
 	}
-	form := ""
-	if len(c.Keys) > 0 {
-		form = c.Keys[0]
-	}
-	answer(w, uiapi.NewEntry(form, st))
+	answer(w, uiapi.NewEntry(c.Key, st))
 }

@@ -66,6 +66,7 @@ func TestClient(t *testing.T) {
 		}
 		got = append(got, e.Key)
 	}
+	slices.Sort(got)
 	if !slices.Equal(got, want) || l.Buckets != int64(len(want)) || l.Listed != l.Buckets || l.Damaged || !l.At.Equal(m.clock.Now()) {
 		t.Errorf("%+v: %q, want %q", l, got, want)
 	}
@@ -96,25 +97,24 @@ func TestClient(t *testing.T) {
 		t.Errorf("%v, %v", findings, err)
 	}
 
-	block := uiapi.Change{Act: uiapi.Block, Keys: []string{"../../etc"}, Reason: "attack"}
+	block := uiapi.Change{Act: uiapi.Block, Key: "../../etc", Reason: "attack"}
 	block.SetBlockFor(time.Minute)
 	st, err = c.Change(t.Context(), block)
 	if err != nil || !st.BlockedUntil.Equal(st.At.Add(time.Minute)) {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if st, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Unblock, Keys: []string{"../../etc"}}); err != nil || !st.BlockedUntil.IsZero() {
+	if st, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Unblock, Key: "../../etc", Reason: "over"}); err != nil || !st.BlockedUntil.IsZero() {
 		t.Errorf("%+v, %v", st, err)
 	}
-	block = uiapi.Change{Act: uiapi.Block, Keys: []string{"new"}, Capacity: 3, LeakRate: 2}
+	block = uiapi.Change{Act: uiapi.Block, Key: "new", Capacity: 3, LeakRate: 2, Reason: "attack"}
 	block.SetBlockFor(store.UntilEmpty)
 	if st, err = c.Change(t.Context(), block); err != nil || st.Capacity != 3 || st.LeakRate != 2 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if _, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Reset, Keys: hostile}); err != nil {
-		t.Error(err)
-	}
-	if m.level(t, hostile[0]) != -1 || m.level(t, hostile[len(hostile)-1]) != -1 {
-		t.Error("a bucket was not reset")
+	for _, key := range hostile {
+		if _, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Reset, Key: key, Reason: "test"}); err != nil || m.level(t, key) != -1 {
+			t.Errorf("%q was not reset: %v", key, err)
+		}
 	}
 	if !strings.Contains(m.log.String(), "who=ops") || !strings.Contains(m.log.String(), "reason=attack") {
 		t.Errorf("logged %s", m.log)
@@ -154,23 +154,28 @@ func TestClientErrors(t *testing.T) {
 			_, err := c.State(t.Context(), "a", store.Limit{Capacity: -1})
 			return err
 		}(), store.ErrInvalidLimit},
-		{"unknown change", change(uiapi.Change{Act: "explode", Keys: []string{"a"}}), errors.ErrUnsupported},
-		{"no key", change(uiapi.Change{Act: uiapi.Reset}), store.ErrInvalidKey},
-		{"two keys", change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a", "b"}}), store.ErrInvalidKey},
-		{"block without a limit", change(uiapi.Change{Act: uiapi.Block, Keys: []string{"new"}, Micros: 1}), store.ErrInvalidLimit},
-		{"block for no time", change(uiapi.Change{Act: uiapi.Block, Keys: []string{"a"}}), store.ErrInvalidLimit},
-		{"drain of too much", change(uiapi.Change{Act: uiapi.Drain, Keys: []string{"a"}, Amount: 1e300}), store.ErrInvalidAmount},
+		{"unknown change", change(uiapi.Change{Act: "explode", Key: "a", Reason: "why"}), errors.ErrUnsupported},
+		{"no key", change(uiapi.Change{Act: uiapi.Reset, Reason: "why"}), store.ErrInvalidKey},
+		{"no reason", change(uiapi.Change{Act: uiapi.Reset, Key: "a"}), uiapi.ErrReason},
+		{"a long reason", change(uiapi.Change{Act: uiapi.Reset, Key: "a", Reason: strings.Repeat("x", 1001)}), uiapi.ErrReason},
+		{"block without a limit", change(uiapi.Change{Act: uiapi.Block, Key: "new", Micros: 1, Reason: "why"}), store.ErrInvalidLimit},
+		{"block by a bad limit", change(uiapi.Change{Act: uiapi.Block, Key: "a", Micros: 1, Capacity: -1, Reason: "why"}), store.ErrInvalidLimit},
+		{"block for no time", change(uiapi.Change{Act: uiapi.Block, Key: "a", Reason: "why"}), store.ErrInvalidLimit},
+		{"block for less than no time", change(uiapi.Change{Act: uiapi.Block, Key: "a", Micros: -2, Reason: "why"}), store.ErrInvalidLimit},
+		{"drain of nothing", change(uiapi.Change{Act: uiapi.Drain, Key: "a", Reason: "why"}), store.ErrInvalidAmount},
+		{"drain of less", change(uiapi.Change{Act: uiapi.Drain, Key: "a", Amount: -1, Reason: "why"}), store.ErrInvalidAmount},
+		{"drain of too much", change(uiapi.Change{Act: uiapi.Drain, Key: "a", Amount: 1e300, Reason: "why"}), store.ErrInvalidAmount},
 	} {
 		if !errors.Is(tc.err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, tc.err, tc.want)
 		}
 	}
 	m.store.down.Store(true)
-	if err := change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a"}}); !errors.Is(err, store.ErrUnavailable) {
+	if err := change(uiapi.Change{Act: uiapi.Unblock, Key: "a", Reason: "why"}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("%v, want an unavailable store", err)
 	}
 	m.access = Look
-	if err := change(uiapi.Change{Act: uiapi.Unblock, Keys: []string{"a"}}); !errors.Is(err, uiapi.ErrForbidden) {
+	if err := change(uiapi.Change{Act: uiapi.Unblock, Key: "a", Reason: "why"}); !errors.Is(err, uiapi.ErrForbidden) {
 		t.Errorf("%v, want it forbidden", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

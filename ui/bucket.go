@@ -37,7 +37,7 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 		return
 	}
 	page := bucketPage{
-		frame: frame{Program: h.title, Heading: show.Key(form)}, Form: form, Recorded: h.recorder != nil,
+		frame: frame{Program: h.title, Heading: show.Key(form)}, Form: form, Recorded: h.recorded,
 		Done: changes[v.URL.Query().Get("done")].Done,
 	}
 	status := http.StatusOK
@@ -69,31 +69,28 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 
 // course describes and draws the level of a bucket over the last [Window].
 func (h *Handler) course(key, shown string, st store.State) (summary string, picture template.HTML) {
-	begin := st.At.Add(-Window)
 	c, kept := h.recorder.course(key, st.At)
 	if !kept || len(c.slots) == 0 {
 		return "In the last ten minutes this program saw no call for this bucket, or too few to keep it.", ""
 	}
-	var accepted uint64
-	for i := range c.slots {
-		accepted += uint64(c.slots[i].accepted)
-	}
-	seconds, refused := c.refusals(begin)
 	summary = fmt.Sprintf("Since %s this program saw %s for this bucket: %d accepted and %d refused.",
-		utc(time.Unix(c.since, 0), st.At), plural(int64(accepted+refused), "call", "calls"), accepted, refused)
+		utc(time.Unix(c.since, 0), st.At), plural(int64(c.accepted+c.refused), "call", "calls"), c.accepted, c.refused)
+	begin, x := clockAxis(st.At)
 	figure := plot.Figure{
-		Title: "Level of " + short(shown), Description: summary, Width: slots, Height: 240,
-		X: plot.Axis{Max: slots, Step: 60, Label: "seconds since " + utc(begin, st.At)}, Y: plot.Axis{Label: "units"},
-		Curves: []plot.Curve{{Points: c.levels(begin)}},
+		Title: "Level of " + short(shown), Description: summary, Width: x.Max, Height: 240, X: x, Y: plot.Axis{Label: "units"},
+		Curves: []plot.Curve{{Points: c.levels(begin, st.At)}},
 	}
 	if st.Capacity > 0 {
 		figure.Guides = []plot.Guide{{At: st.Capacity, Label: "capacity; a cross is a second with refusals"}}
-		if refused == 0 {
+		if c.refused == 0 {
 			figure.Guides[0].Label = "capacity"
 		}
 	}
-	for _, x := range seconds {
-		figure.Marks = append(figure.Marks, plot.Mark{At: plot.Point{X: x, Y: st.Capacity}, Shape: plot.Cross, Color: plot.Orange})
+	for i := range c.slots {
+		if one := &c.slots[i]; one.refused > 0 {
+			at := plot.Point{X: one.seconds(one.end, begin), Y: st.Capacity}
+			figure.Marks = append(figure.Marks, plot.Mark{At: at, Shape: plot.Cross, Color: plot.Orange})
+		}
 	}
 	return summary, template.HTML(figure.SVG())
 }

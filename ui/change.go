@@ -3,10 +3,8 @@ package ui
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,13 +38,13 @@ var changes = map[string]change{
 type changePage struct {
 	frame
 	change
-	Key, Form, Encoded   string // Encoded passes through a form unchanged, whatever is in the key
+	name
+	Encoded              string // the form, and passes through a field unchanged, whatever is in it
 	Token, Value, Reason string
 }
 
 // The purposes of tokens.
 const (
-	toAsk     = "ask"
 	toChange  = "change"
 	toProgram = "program"
 )
@@ -56,19 +54,13 @@ func (h *Handler) change(w http.ResponseWriter, v *visit) {
 	query := v.URL.Query()
 	page, f := h.changePage(v, query.Get("act"), query.Get("key"))
 	if f == nil && v.access != Act {
-		f = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."}
+		f = onlyLook
 	}
 	if f != nil {
 		h.failed(w, v, f)
 		return
 	}
-	h.ask(w, v, http.StatusOK, page)
-}
-
-// ask writes the page that asks the first time.
-func (h *Handler) ask(w http.ResponseWriter, v *visit, status int, page *changePage) {
-	page.Token = h.tokens.make(toAsk, v.who)
-	h.render(w, status, "change", page)
+	h.render(w, http.StatusOK, "change", page)
 }
 
 // changePage returns the page for a change of the bucket that is shown as form.
@@ -82,7 +74,7 @@ func (h *Handler) changePage(v *visit, act, form string) (*changePage, *failure)
 	}
 	return &changePage{
 		frame: frame{Program: h.title, Heading: c.Name + " a bucket"}, change: c,
-		Key: show.Key(form), Form: form, Encoded: base64.RawURLEncoding.EncodeToString([]byte(form)),
+		name: name{show.Key(form), form}, Encoded: base64.RawURLEncoding.EncodeToString([]byte(form)),
 	}, nil
 }
 
@@ -111,16 +103,13 @@ func (h *Handler) posted(w http.ResponseWriter, v *visit) (*changePage, *failure
 // confirm asks for a change the second time.
 func (h *Handler) confirm(w http.ResponseWriter, v *visit) {
 	page, f := h.posted(w, v)
-	if f == nil && !h.tokens.valid(page.Token, toAsk, v.who) {
-		f = stale
-	}
 	if f != nil {
 		h.failed(w, v, f)
 		return
 	}
 	if _, f := page.wanted(); f != nil {
 		page.Problem = f
-		h.ask(w, v, f.status, page)
+		h.render(w, f.status, "change", page)
 		return
 	}
 	page.Heading = page.Name + " this bucket?"
@@ -150,69 +139,46 @@ func (h *Handler) act(w http.ResponseWriter, v *visit) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// maxReason is the most bytes of a reason: 200 characters of up to 4 bytes, and some to spare.
-const maxReason = 1000
-
 // wanted reads the values of the form.
 func (p *changePage) wanted() (uiapi.Change, *failure) {
-	c := uiapi.Change{Act: p.Act, Keys: []string{p.Form}, Reason: p.Reason}
-	bad := func(detail string) (uiapi.Change, *failure) {
-		return c, &failure{status: http.StatusBadRequest, title: "This cannot be", detail: detail}
-	}
-	if p.Reason == "" || len(p.Reason) > maxReason {
-		return bad("Give a reason of at most 200 characters.")
-	}
+	c := uiapi.Change{Act: p.Act, Key: p.Form, Reason: p.Reason}
 	switch p.Act {
 	case uiapi.Block:
-		if p.Value == "until-empty" {
-			c.SetBlockFor(store.UntilEmpty)
-			break
-		}
 		var d duration.Value
-		if err := d.Set(p.Value); err != nil || d.Std() < time.Microsecond {
-			return bad("The time must be positive, like 90s, 15m, 24h or 30d, or until-empty.")
+		switch {
+		case p.Value == "until-empty":
+			c.SetBlockFor(store.UntilEmpty)
+		case d.Set(p.Value) == nil:
+			c.SetBlockFor(d.Std()) // an unreadable time stays 0
 		}
-		c.SetBlockFor(d.Std())
 	case uiapi.Drain:
-		n, err := strconv.ParseFloat(p.Value, 64)
-		if err != nil || !(n > 0 && n <= store.MaxAmount) {
-			return bad("The units must be a positive number of at most 2^53.")
-		}
-		c.Amount = n
+		c.Amount, _ = strconv.ParseFloat(p.Value, 64) // an unreadable number is 0
+	}
+	if err := c.Validate(); err != nil {
+		return c, failureOf(err)
 	}
 	return c, nil
 }
 
-// changeTimeout limits the time that the store has for a change. A reset may have thousands of
-// keys.
-const changeTimeout = 30 * time.Second
+// changeTimeout limits the time that the store has for a change.
+const changeTimeout = 10 * time.Second
 
-// make makes a change, logs it, and returns the state of the last bucket after it.
+// make makes a valid change, logs it, and returns the state of the bucket after it.
 func (h *Handler) make(v *visit, c uiapi.Change) (st store.State, f *failure) {
-	if len(c.Keys) == 0 || len(c.Keys) > 1 && c.Act != uiapi.Reset {
-		return st, &failure{
-			status: http.StatusBadRequest, title: "This cannot be", detail: "A change takes one key, and a reset one or more.", err: store.ErrInvalidKey,
-		}
-	}
-	if len(c.Reason) > maxReason {
-		return st, &failure{
-			status: http.StatusBadRequest, title: "This cannot be",
-			detail: fmt.Sprintf("The reason has %d bytes, and at most %d are kept.", len(c.Reason), maxReason),
-		}
-	}
-	keys := make([]string, len(c.Keys))
-	for i, form := range c.Keys {
-		if keys[i], f = h.keyOf(v.Context(), form); f != nil {
-			return st, f
-		}
+	key, f := h.keyOf(v.Context(), c.Key)
+	if f != nil {
+		return st, f
 	}
 	ctx, cancel := context.WithTimeout(observe.WithReason(v.Context(), c.Reason), changeTimeout)
 	defer cancel()
+	var err error
 	if c.Act == uiapi.Reset {
-		err := h.store.Delete(ctx, keys...)
-		return st, h.logged(v, c, err)
+		if err = h.store.Delete(ctx, key); err == nil {
+			h.recorder.blocked(key, time.Time{}, h.recorder.now())
+		}
+	} else {
+		st, err = h.decide(ctx, key, c)
 	}
-	st, err := h.decide(ctx, keys[0], c)
 	return st, h.logged(v, c, err)
 }
 
@@ -226,9 +192,7 @@ func (h *Handler) decide(ctx context.Context, key string, c uiapi.Change) (store
 	case uiapi.Block:
 		op.Mode, op.BlockFor = store.Block, c.BlockFor()
 	case uiapi.Drain:
-		op.Mode, op.Amount = store.Always, -math.Abs(c.Amount)
-	default:
-		return store.State{}, fmt.Errorf("ui: %w: the change is none of reset, block, unblock and drain", errors.ErrUnsupported)
+		op.Mode, op.Amount = store.Always, -c.Amount
 	}
 	if limit == (store.Limit{}) && c.Act != uiapi.Unblock {
 		states, err := h.store.Read(ctx, store.Bucket{Key: key})
@@ -248,8 +212,8 @@ func (h *Handler) decide(ctx context.Context, key string, c uiapi.Change) (store
 
 // logged logs a change and returns the answer to its error.
 func (h *Handler) logged(v *visit, c uiapi.Change, err error) *failure {
-	level, message := slog.LevelInfo, "ui: buckets changed"
-	attributes := []any{"change", c.Act, "who", v.who, "reason", c.Reason, "keys", c.Keys}
+	level, message := slog.LevelInfo, "ui: a bucket changed"
+	attributes := []any{"change", c.Act, "who", v.who, "reason", c.Reason, "key", c.Key}
 	switch c.Act {
 	case uiapi.Block:
 		attributes = append(attributes, "for", c.BlockFor().String())

@@ -2,46 +2,106 @@ package ui
 
 import (
 	"cmp"
-	"hash/maphash"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/brimgo/brim/internal/plot"
 )
 
-// tally counts the decisions on one bucket during the last [Window].
-type tally struct {
-	key               string
-	accepted, refused uint64
+// minute is the number of seconds that count as now.
+const minute = 60
+
+// overview is the knowledge of a Recorder about the last [Window]. The last element of a series is
+// the second now.
+type overview struct {
+	now                       time.Time
+	accepted, refused, failed [slots]uint32
+	oldest                    time.Duration    // of the calls in flight; 0 if there is none
+	keys                      []tally          // with refusals; the most refused of the last minute first
+	blocks                    map[string]block // that have not ended
 }
 
-// tallies returns a tally of each bucket that is kept, the most refused first. It locks one bucket
-// at a time, for some microseconds.
-func (r *Recorder) tallies(now time.Time) []tally {
-	var all []tally
+// tally are the refusals of one bucket.
+type tally struct {
+	key           string
+	recent, all   uint32 // refusals of the last minute, and of the window
+	since, latest int64  // seconds; refusals since then have no pause of half a minute
+	before        bool   // the refusals since began before the Recorder can tell
+	course        [sparks]uint32
+}
+
+// sparks is the number of bars of a sparkline.
+const sparks = 60
+
+// overview reads all that is recorded. It locks one bucket at a time, for some microseconds.
+func (r *Recorder) overview() *overview {
+	o := &overview{now: r.now()}
+	now := o.now.Unix()
 	for i := range r.sets {
 		s := &r.sets[i]
-		for way := range ways {
-			s.mu.Lock()
-			if way >= s.used {
-				s.mu.Unlock()
-				break
+		s.mu.Lock()
+		used := s.used
+		for at := range o.accepted {
+			second := now - slots + 1 + int64(at)
+			if t := &s.totals[uint64(second)%slots]; int64(t.second) == second {
+				o.accepted[at] += t.accepted
+				o.refused[at] += t.refused
 			}
-			t := tally{key: s.keys[way]}
-			s.each(way, now.Unix(), func(one *slot) {
-				t.accepted += uint64(one.accepted)
-				t.refused += uint64(one.refused)
-			})
+		}
+		s.mu.Unlock()
+		for way := range used {
+			s.mu.Lock()
+			t := s.tally(way, now)
 			s.mu.Unlock()
-			if t.accepted+t.refused > 0 {
-				all = append(all, t)
+			if t.all > 0 {
+				o.keys = append(o.keys, t)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b tally) int {
-		return cmp.Or(cmp.Compare(b.refused, a.refused), cmp.Compare(b.accepted, a.accepted), cmp.Compare(a.key, b.key))
+	r.mu.Lock()
+	o.blocks = maps.Clone(r.blocks)
+	r.mu.Unlock()
+	maps.DeleteFunc(o.blocks, func(_ string, b block) bool { return !b.until.After(o.now) })
+	r.calls.mu.Lock()
+	for at := range o.failed {
+		second := now - slots + 1 + int64(at)
+		if f := r.calls.failed[uint64(second)%slots]; int64(f.second) == second {
+			o.failed[at] = f.n
+		}
+	}
+	r.calls.mu.Unlock()
+	if start := r.calls.oldest(); start != 0 {
+		o.oldest = max(1, r.clock().Sub(time.Unix(0, start)))
+	}
+	slices.SortFunc(o.keys, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(b.recent, a.recent), cmp.Compare(b.latest, a.latest), cmp.Compare(b.all, a.all), cmp.Compare(a.key, b.key))
 	})
-	return all
+	return o
+}
+
+// tally returns the refusals of a way in the window that ends with the second now.
+func (s *set) tally(way int, now int64) tally {
+	const pause = 30
+	t := tally{key: s.keys[way]}
+	begin := now - slots + 1
+	s.each(way, now, func(one *slot) {
+		second := int64(one.second)
+		if one.refused == 0 {
+			return
+		}
+		if t.all == 0 || second-t.latest > pause {
+			t.since = second
+		}
+		t.latest = second
+		t.all += one.refused
+		t.course[(second-begin)*sparks/slots] += one.refused
+		if now-second < minute {
+			t.recent += one.refused
+		}
+	})
+	t.before = s.born[way] < begin && t.since < begin+pause
+	return t
 }
 
 // each calls f for each slot of a way with calls in the window that ends with the second now, in
@@ -54,64 +114,66 @@ func (s *set) each(way int, now int64, f func(*slot)) {
 	}
 }
 
+// sum adds the last n elements of a series.
+func sum(series *[slots]uint32, n int) (all uint64) {
+	for _, v := range series[slots-n:] {
+		all += uint64(v)
+	}
+	return all
+}
+
 // course is the course of a bucket's level during the last [Window].
 type course struct {
-	slots []slot // with calls, in order of time
-	since int64  // second from which on the calls are known
+	slots             []slot // with calls, in order of time
+	since             int64  // second from which on the calls are known
+	accepted, refused uint64
 }
 
 // course returns the course of a bucket, or false if the Recorder does not keep the bucket.
 func (r *Recorder) course(key string, now time.Time) (c course, ok bool) {
-	hash := maphash.String(r.seed, key)
-	s := &r.sets[hash>>32*uint64(len(r.sets))>>32]
+	s, hash := r.set(key)
 	c.slots = make([]slot, 0, slots)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	way := s.find(uint32(hash), key)
+	way := s.find(hash, key)
 	if way < 0 {
 		return c, false
 	}
 	c.since = max(s.born[way], now.Unix()-slots+1)
-	s.each(way, now.Unix(), func(one *slot) { c.slots = append(c.slots, *one) })
+	s.each(way, now.Unix(), func(one *slot) {
+		c.slots = append(c.slots, *one)
+		c.accepted += uint64(one.accepted)
+		c.refused += uint64(one.refused)
+	})
 	return c, true
 }
 
-// levels returns the level as a curve over the seconds since begin, for a [Window] from there.
-// After the last call, the level leaks by the limit of that call. With several calls in a second,
-// the curve passes all levels of that second.
-func (c *course) levels(begin time.Time) []plot.Point {
+// levels returns the level as a curve over the seconds since begin, until now. After the last call,
+// the level leaks by the limit of that call. With several calls in a second, the curve passes all
+// levels of that second.
+func (c *course) levels(begin, now time.Time) []plot.Point {
 	var points []plot.Point
 	for i := range c.slots {
 		one := &c.slots[i]
 		first, end := one.seconds(one.first, begin), one.seconds(one.end, begin)
 		if i > 0 {
-			before := &c.slots[i-1]
-			from := plot.Point{X: before.seconds(before.end, begin), Y: float64(before.level)}
-			points = append(points, plot.Level([]plot.Point{from}, float64(before.rate), first)...)
+			points = append(points, c.slots[i-1].leak(begin, first)...)
 		}
 		points = append(points, plot.Point{X: first, Y: float64(one.low)}, plot.Point{X: first, Y: float64(one.high)},
 			plot.Point{X: end, Y: float64(one.level)})
 	}
 	if n := len(c.slots); n > 0 {
-		last := &c.slots[n-1]
-		from := plot.Point{X: last.seconds(last.end, begin), Y: float64(last.level)}
-		points = append(points, plot.Level([]plot.Point{from}, float64(last.rate), slots)...)
+		points = append(points, c.slots[n-1].leak(begin, now.Sub(begin).Seconds())...)
 	}
 	return points
+}
+
+// leak returns the level after the last call of the slot, until that many seconds after begin.
+func (t *slot) leak(begin time.Time, until float64) []plot.Point {
+	return plot.Level([]plot.Point{{X: t.seconds(t.end, begin), Y: float64(t.level)}}, float64(t.rate), until)
 }
 
 // seconds returns the time from begin to a time in the slot.
 func (t *slot) seconds(us uint32, begin time.Time) float64 {
 	return time.Unix(int64(t.second), int64(us)*1000).Sub(begin).Seconds()
-}
-
-// refusals returns the time of each second with refusals, from begin, and their number in all.
-func (c *course) refusals(begin time.Time) (seconds []float64, refused uint64) {
-	for i := range c.slots {
-		if one := &c.slots[i]; one.refused > 0 {
-			seconds = append(seconds, one.seconds(one.end, begin))
-			refused += uint64(one.refused)
-		}
-	}
-	return seconds, refused
 }

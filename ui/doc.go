@@ -1,12 +1,12 @@
-// Package ui shows the buckets of a store on a page for operators: how full they are, which ones
-// refuse, and one bucket's level over the last minutes. Operators with the right to act reset,
-// block and drain buckets there.
+// Package ui shows operators who is limited now, since when and how much, and whether the limiter
+// works: the keys that are refused most, failed calls, blocked buckets, and the levels of all
+// buckets. Operators with the right to act reset, block and drain buckets there.
 //
 // A [Handler] is mounted in the program that has the store open:
 //
 //	rec, err := ui.NewRecorder(nil)
 //	...
-//	s, err := rec.Wrap(db) // counts the refusals that the page shows
+//	s, err := rec.Wrap(db) // sees the refusals and failures that the page shows
 //	...
 //	page, err := ui.New(s, allow, &ui.Options{Recorder: rec})
 //	...
@@ -15,9 +15,10 @@
 //
 // The function allow decides who may look and who may act. There is no default for it.
 //
-// The page costs the store one listing at a time, however many people look. After a listing that
-// took one second, the page rests for 20 seconds, and in proportion after a shorter or longer
-// listing. So the numbers have an age, which the page tells.
+// The first page comes from the [Recorder], from [Options.Check] and from the last listing, and
+// waits for none of them. The levels of all buckets need a listing, which all viewers share. After a
+// listing that took one second, the page rests for 20 seconds, and in proportion after a shorter or
+// longer listing. So the levels have an age, which the page tells.
 //
 // # Safety
 //

@@ -62,7 +62,7 @@ func TestGuide(t *testing.T) {
 			}
 		}
 		for token, want := range map[string]int{"": http.StatusForbidden, "secret": http.StatusOK} {
-			r := httptest.NewRequest(http.MethodGet, "/limits/?by=refused", nil)
+			r := httptest.NewRequest(http.MethodGet, "/limits/", nil)
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -20,80 +21,47 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestListing compares the orders and searches of listings with those of a sorted slice.
+// TestListing compares the order and the searches of listings with those of a sorted slice.
 func TestListing(t *testing.T) {
 	random := rand.New(rand.NewPCG(16, 30))
 	for _, tc := range []struct{ buckets, most int }{{0, 5}, {1, 5}, {300, 1000}, {300, 300}, {300, 299}, {3000, 100}, {30_000, 1 << 20}} {
 		for _, form := range []func(string) string{nil, observe.HashKey([]byte("secret"))} {
-			h := &Handler{maxListed: tc.most}
+			h := &Handler{maxListed: tc.most, form: form}
 			var all []store.Entry
 			l := &listing{}
 			for i := range tc.buckets {
 				e := store.Entry{Key: fmt.Sprintf("%c:%d", 'a'+i%3, i*7919%tc.buckets)}
-				// No two buckets are as full as each other: the order among equals is by form.
-				e.Level, e.Held, e.Capacity = float64(random.IntN(1000)), float64(i)/1e6, 1000
+				e.Level, e.Held, e.Capacity = float64(random.IntN(50)), 3, 1000
 				e.At = time.UnixMicro(int64(i))
 				if i%10 == 0 {
 					e.BlockedUntil = e.At.Add(time.Hour)
 				}
 				all = append(all, e)
-				l.add(e, form)
-				if len(l.rows) >= h.maxListed+h.maxListed/4+1 {
-					l.trim(h.maxListed)
+				l.add(&e, h.shown(e.Key))
+				if len(l.rows) > 2*tc.most {
+					l.sort(tc.most, new(breather))
 				}
 			}
-			if len(l.rows) > h.maxListed {
-				l.trim(h.maxListed)
-			}
-			l.sort()
-			shown := func(e store.Entry) string {
-				if form == nil {
-					return e.Key
-				}
-				return form(e.Key)
-			}
-			share := func(e store.Entry) float64 { return (e.Level + e.Held) / e.Capacity }
+			l.sort(tc.most, new(breather))
 			slices.SortFunc(all, func(a, b store.Entry) int {
-				if share(a) > share(b) {
-					return -1
-				}
-				return 1
+				return cmp.Or(cmp.Compare(b.Level, a.Level), strings.Compare(h.shown(a.Key), h.shown(b.Key)))
 			})
 			all = all[:min(len(all), tc.most)]
 			for _, prefix := range []string{"", "a", "b:1", "b:12", "0", "ff", "zzz"} {
-				var want []string
+				var want, got []string
 				for _, e := range all {
-					if strings.HasPrefix(shown(e), prefix) {
-						want = append(want, shown(e))
+					if strings.HasPrefix(h.shown(e.Key), prefix) {
+						want = append(want, fmt.Sprint(e.Key, e.State))
 					}
 				}
-				for _, skip := range []int{0, 7, 100_000} {
-					var got []string
-					for _, i := range l.fullest(prefix, skip, 20) {
-						got = append(got, string(l.form(i)))
-					}
-					if !slices.Equal(got, part(want, skip, 20)) {
-						t.Fatalf("%+v, prefix %q from %d: %q, want %q", tc, prefix, skip, got, part(want, skip, 20))
-					}
-				}
-				slices.Sort(want)
-				var got []string
-				for _, i := range l.under(prefix) {
-					got = append(got, string(l.form(i)))
+				for r := range l.under(prefix) {
+					got = append(got, fmt.Sprint(r.key, r.state()))
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("%+v, prefix %q: %q, want %q", tc, prefix, got, want)
 				}
 			}
-			for _, e := range all {
-				i, found := l.find(shown(e))
-				if !found || l.key(i) != e.Key || l.rows[i].state() != (store.State{
-					Level: e.Level, Held: e.Held, Capacity: e.Capacity, At: e.At.UTC(), BlockedUntil: e.BlockedUntil.UTC(),
-				}) {
-					t.Fatalf("%+v is found as %v, %+v", e, found, l.rows[i].state())
-				}
-			}
-			if _, found := l.find("zzz"); found || l.buckets != int64(tc.buckets) {
+			if l.buckets != tc.buckets {
 				t.Errorf("%d buckets, want %d", l.buckets, tc.buckets)
 			}
 		}
@@ -112,7 +80,7 @@ func TestOneListing(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 20 {
 				wg.Go(func() {
-					m.get([]string{"", "?by=refused", "?by=key&prefix=a", "api/list"}[i%4]).want(t, http.StatusOK)
+					m.get([]string{"", "levels", "levels?prefix=a", "api/list"}[i%4]).want(t, http.StatusOK)
 				})
 			}
 			wg.Wait()
@@ -122,7 +90,7 @@ func TestOneListing(t *testing.T) {
 		if n := m.store.visits.Load(); n != 15 { // one in 42 seconds
 			t.Errorf("%d listings in ten minutes, want 15", n)
 		}
-		m.get("").want(t, http.StatusOK, "listed at", "in 2s", "begins 40s after that one")
+		m.get("levels").want(t, http.StatusOK, "listed at", "in 2s", "next in ")
 	})
 }
 
@@ -131,7 +99,7 @@ func TestListingIsBounded(t *testing.T) {
 	for i := range 10 {
 		m.fill(t, fmt.Sprint("k", i), float64(i+1))
 	}
-	p := m.get("").want(t, http.StatusOK, "the fullest 3", ">k9<", ">k8<", ">k7<", "<dd>10</dd>")
+	p := m.get("levels").want(t, http.StatusOK, "the fullest 3", "bdi>k9<", ">k8<", ">k7<", "<dd>10</dd>")
 	if strings.Contains(p.body, ">k6<") {
 		t.Error("a bucket is listed that is not one of the three fullest")
 	}
@@ -144,10 +112,9 @@ func TestPagesOfBuckets(t *testing.T) {
 	for i := range 120 {
 		m.fill(t, fmt.Sprintf("k%03d", i), float64(i)/20)
 	}
-	m.fill(t, "k119", 100) // refused
-	first := m.get("").want(t, http.StatusOK, "k119", "k070", "from=50", "Next page")
-	second := m.get("?from=50").want(t, http.StatusOK, "k069", "k020", "from=100", "Previous page")
-	third := m.get("?from=100").want(t, http.StatusOK, "k019", "k001", "from=50")
+	first := m.get("levels").want(t, http.StatusOK, "k119", "k070", "from=50", "Next page")
+	second := m.get("levels?from=50").want(t, http.StatusOK, "k069", "k020", "from=100", "Previous page")
+	third := m.get("levels?from=100").want(t, http.StatusOK, "k019", "k001", "from=50")
 	for i, p := range []page{first, second, third} {
 		if n := strings.Count(p.body, `scope="row"`); n != []int{50, 50, 19}[i] {
 			t.Errorf("page %d has %d rows", i, n)
@@ -156,19 +123,13 @@ func TestPagesOfBuckets(t *testing.T) {
 	if strings.Contains(first.body, "Previous page") || strings.Contains(third.body, "Next page") {
 		t.Error("a page leads nowhere")
 	}
-	p := m.get("?by=refused&prefix=k11").want(t, http.StatusOK, "k119", "Most refused first, with keys that begin with k11", `value="k11"`)
-	if strings.Index(p.body, ">k119<") > strings.Index(p.body, ">k118<") {
-		t.Error("the bucket that refused is not the first")
+	m.get("levels?prefix=k11").want(t, http.StatusOK, "k119", "Fullest first, with keys that begin with k11", `value="k11"`)
+	m.get("levels?prefix=k00").want(t, http.StatusOK, "k001")
+	m.get("levels?prefix=x").want(t, http.StatusOK, "no such buckets")
+	for _, from := range []string{"-1", "x", "1e9", strconv.Itoa(math.MaxInt)} {
+		m.get("levels?from="+from).want(t, http.StatusBadRequest)
 	}
-	m.get("?by=key&prefix=k00").want(t, http.StatusOK, "k001")
-	m.get("?prefix=x").want(t, http.StatusOK, "No listed bucket")
-	m.get("?by=refused&prefix=x").want(t, http.StatusOK, "No bucket with such a key")
-	for _, from := range []string{"-1", "x", "1e9", strconv.Itoa(math.MaxInt), strconv.Itoa(math.MaxInt - pageRows)} {
-		for _, by := range []string{byShare, byRefused, byKey} {
-			m.get("?from="+from+"&by="+by).want(t, http.StatusBadRequest)
-		}
-	}
-	m.get("?by=refused&from="+strconv.Itoa(mostSkipped)).want(t, http.StatusOK, "Previous page")
+	m.get("levels?from="+strconv.Itoa(1<<30-1)).want(t, http.StatusOK, "Previous page")
 }
 
 // hostile are keys that could break a page.
@@ -180,7 +141,7 @@ var hostile = []string{
 	"javascript:alert(1)", "\ufeffbom", "\U0010ffff", "--help",
 }
 
-var bucketLink = regexp.MustCompile(`<a href="(bucket[^"]*)"`)
+var bucketLink = regexp.MustCompile(`<a class="key" href="(bucket[^"]*)"`)
 
 // linked returns the keys of the buckets to which a page links, as a browser reads the links.
 func (p page) linked(t testing.TB) (keys []string) {
@@ -213,17 +174,21 @@ func TestHostileKeys(t *testing.T) {
 			t.Errorf("a key is not escaped: %q", p.body[max(0, i-40):i+20])
 		}
 	}
-	for _, path := range []string{"", "?by=key", "?by=refused"} {
+	for _, path := range []string{"", "levels"} {
 		p := m.get(path).want(t, http.StatusOK)
 		harmless(p)
+		seen := p.linked(t)
 		for _, key := range hostile {
-			if !slices.Contains(p.linked(t), key) {
+			if path != "" && !slices.Contains(seen, key) {
 				t.Errorf("%q has no link to %q", path, key)
 			}
 		}
+		if path == "" && len(seen) != mostRefused {
+			t.Errorf("the overview shows %d refused keys, want %d", len(seen), mostRefused)
+		}
 	}
 	for _, key := range hostile {
-		found := m.get(link("", "prefix", key)).want(t, http.StatusOK)
+		found := m.get(link("levels", "prefix", key)).want(t, http.StatusOK)
 		harmless(found)
 		if !slices.Equal(found.linked(t), []string{key}) {
 			t.Errorf("a search for %q finds %q", key, found.linked(t))
@@ -252,12 +217,13 @@ func TestHashedKeys(t *testing.T) {
 	m := mount(t, func(o *Options) { o.Key = hash })
 	const key = "card:4242424242424242"
 	m.fill(t, key, 5)
+	m.fill(t, key, 50)
 	m.fill(t, "other", 1)
 	form := hash(key)
 	pages := []page{
-		m.get("").want(t, http.StatusOK, form, "does not reveal them"),
-		m.get("?prefix="+form[:4]).want(t, http.StatusOK, form),
-		m.get("?by=refused").want(t, http.StatusOK, form),
+		m.get("").want(t, http.StatusOK, form),
+		m.get("levels").want(t, http.StatusOK, form, "does not reveal them"),
+		m.get("levels?prefix="+form[:4]).want(t, http.StatusOK, form),
 		m.get("bucket?key="+form).want(t, http.StatusOK, "<svg", form),
 		m.get("api/list").want(t, http.StatusOK, form),
 		m.get("api/state?key="+form).want(t, http.StatusOK, `"level":5`),
@@ -283,8 +249,8 @@ func TestHashedKeys(t *testing.T) {
 // key.
 func TestNoForm(t *testing.T) {
 	m := mount(t, func(o *Options) { o.Key = func(string) string { return "" } })
-	m.fill(t, "card:4242", 5)
-	for _, path := range []string{"", "?by=key", "?by=refused", "api/list", "?prefix=card"} {
+	m.fill(t, "card:4242", 50)
+	for _, path := range []string{"", "levels", "api/list", "levels?prefix=card"} {
 		if p := m.get(path).want(t, http.StatusOK); strings.Contains(p.body, "4242") {
 			t.Errorf("%q shows the key:\n%s", path, p.body)
 		}

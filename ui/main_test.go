@@ -91,7 +91,7 @@ func mount(t testing.TB, change func(*Options)) *mounted {
 		t.Fatal(err)
 	}
 	m.store = &fakeStore{Store: inner}
-	r, err := NewRecorder(nil)
+	r, err := NewRecorder(&RecorderOptions{Clock: m.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestNewFails(t *testing.T) {
 // TestSecurityFields looks at the header fields of every kind of answer.
 func TestSecurityFields(t *testing.T) {
 	m := mount(t, nil)
-	for _, path := range []string{"", "bucket?key=a", "change?key=a&act=reset", "style.css", "script.js", "api/list", "none", "act"} {
+	for _, path := range []string{"", "levels", "bucket?key=a", "change?key=a&act=reset", "style.css", "script.js", "api/list", "none", "act"} {
 		h := m.get(path).header
 		csp := h.Get("Content-Security-Policy")
 		if strings.Contains(csp, "unsafe") || !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") {
@@ -259,32 +259,35 @@ func TestStoreGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mount(t, nil)
 		m.fill(t, "a", 5)
-		m.get("").want(t, http.StatusOK, "bucket?key=a")
+		m.get("levels").want(t, http.StatusOK, "bucket?key=a")
+		m.get("").want(t, http.StatusOK, "Healthy", "No call failed")
 		m.store.down.Store(true)
 		m.later()
-		p := m.get("").want(t, http.StatusOK, "The store does not answer", "bucket?key=a", "store unavailable", "The numbers are 1h old")
+		p := m.get("levels").want(t, http.StatusOK, "The store does not answer", "bucket?key=a", "store unavailable", "The numbers are 1h old")
 		if strings.Contains(p.body, "There are no buckets") {
 			t.Error("the page shows no buckets, and not the old ones")
 		}
+		m.get("").want(t, http.StatusOK, "The store fails", "failed: fake: call: store unavailable")
 		m.get("bucket?key=a").want(t, http.StatusServiceUnavailable, "The store does not answer", `id="live"`)
 		m.get("api/list").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
 		m.get("api/state?key=a").want(t, http.StatusServiceUnavailable, `"kind":"unavailable"`)
 		synctest.Wait()
 		m.store.down.Store(false)
 		m.later()
-		p = m.get("").want(t, http.StatusOK, "The numbers are 0s old")
+		p = m.get("levels").want(t, http.StatusOK, "The numbers are 0s old")
 		if strings.Contains(p.body, "does not answer") {
 			t.Error("the page says that the store does not answer, and it does")
 		}
+		m.get("").want(t, http.StatusOK, "Healthy")
 		m.get("bucket?key=a").want(t, http.StatusOK, "Read at")
 	})
 }
 
-// later has the page list the store again, an hour later. No listing may be under way, since it
-// would seem to take the hour. A test calls later in a bubble of synctest.
+// later has the page list and try the store again, an hour later. No listing may be under way, since
+// it would seem to take the hour. A test calls later in a bubble of synctest.
 func (m *mounted) later() {
 	m.clock.advance(time.Hour)
-	m.get("") // shows the old listing and begins the next
+	m.get("") // begins the next listing
 	synctest.Wait()
 }
 
@@ -322,24 +325,18 @@ func TestListingPanics(t *testing.T) {
 			}
 		}
 		m.fill(t, "a", 5)
-		m.get("").want(t, http.StatusServiceUnavailable, "a listing panicked: no such secret")
-		if log := m.log.String(); !strings.Contains(log, "ui.(*listing).add") {
+		m.get("levels").want(t, http.StatusServiceUnavailable, "a listing panicked: no such secret")
+		if log := m.log.String(); !strings.Contains(log, "ui.(*Handler).shown") {
 			t.Errorf("the log has no stack: %s", log)
 		}
 		synctest.Wait()
 		badKey.Store(false)
 		m.later()
-		m.get("").want(t, http.StatusOK, "bucket?key=a")
+		m.get("levels").want(t, http.StatusOK, "bucket?key=a")
 		synctest.Wait()
 		badVisit.Store(true)
 		m.later()
-		m.get("").want(t, http.StatusOK, "a listing panicked: visit", "bucket?key=a")
+		m.get("levels").want(t, http.StatusOK, "a listing panicked: visit", "bucket?key=a")
+		m.get("").want(t, http.StatusOK, "Healthy")
 	})
-}
-
-// TestNoListingYet opens the page over a store that is away from the beginning.
-func TestNoListingYet(t *testing.T) {
-	m := mount(t, nil)
-	m.store.down.Store(true)
-	m.get("").want(t, http.StatusServiceUnavailable, "The store does not answer", `id="live"`)
 }

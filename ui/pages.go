@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -34,7 +33,7 @@ var plotStyle = func() string {
 }()
 
 // patience limits the time for which a page waits for the store.
-const patience = 5 * time.Second
+const patience = 4 * time.Second
 
 // static returns a route that serves a file.
 func static(name, kind string) func(*Handler, http.ResponseWriter, *visit) {
@@ -52,6 +51,7 @@ func static(name, kind string) func(*Handler, http.ResponseWriter, *visit) {
 type frame struct {
 	Program string
 	Heading string
+	Tab     string   // the tab that the page is, or ""
 	Problem *failure // or nil
 }
 
@@ -84,10 +84,10 @@ func (h *Handler) failed(w http.ResponseWriter, v *visit, f *failure) {
 	h.render(w, f.status, "failed", data)
 }
 
-// latest returns the listing that all share. It is nil if there is none yet. The failure tells why
-// the last one failed.
-func (h *Handler) latest(ctx context.Context) (*listing, *failure) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// latest returns the listing that all share, and waits for the first one. It is nil if there is none
+// yet. The failure tells why the last one failed.
+func (h *Handler) latest(ctx context.Context, wait time.Duration) (*listing, *failure) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	r, err := h.value.Latest(ctx)
 	switch {
@@ -121,18 +121,19 @@ func (h *Handler) keyOf(ctx context.Context, form string) (string, *failure) {
 	if h.form == nil {
 		return form, nil
 	}
-	l, f := h.latest(ctx)
+	l, f := h.latest(ctx, patience)
 	if l == nil {
 		return "", f
 	}
-	i, found := l.find(form)
-	if !found {
-		return "", &failure{
-			status: http.StatusNotFound, title: "No such bucket",
-			detail: "The last listing has no bucket of this form. The keys themselves are not shown here, and not looked up.",
+	for r := range l.under(form) {
+		if r.form == form {
+			return r.key, nil
 		}
 	}
-	return l.key(i), nil
+	return "", &failure{
+		status: http.StatusNotFound, title: "No such bucket",
+		detail: "The last listing has no bucket of this form. The keys themselves are not shown here, and not looked up.",
+	}
 }
 
 // stateOf reads a bucket now, by its last limit unless limit is given.
@@ -207,21 +208,6 @@ func link(page string, pairs ...string) string {
 		}
 	}
 	return page + "?" + query.Encode()
-}
-
-// mostSkipped is more than the rows of any listing.
-const mostSkipped = 1 << 30
-
-// positive reads a number of rows to skip.
-func positive(text string) (int, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > mostSkipped {
-		return 0, errors.New("the number of rows to skip is not a number")
-	}
-	return n, nil
 }
 
 // plural writes a number of things.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/observe"
@@ -29,11 +31,13 @@ type RecorderOptions struct {
 	// Keys is the number of buckets whose calls are kept, rounded up to a multiple of 16; 0 means
 	// 1,024, and the most is 1,048,576. Each takes 22 KiB of memory from its first call on.
 	Keys int
+	// Clock replaces this process's clock, for tests.
+	Clock func() time.Time
 }
 
-// Recorder counts the decisions on the busiest buckets, and keeps their levels of the last
-// [Window]. It costs a call about as much as a mutex, allocates nothing, and never asks the store.
-// It is safe for concurrent use.
+// Recorder counts all decisions and failed calls of the last [Window], and keeps the refusals and
+// the levels of the busiest buckets. It costs a call about as much as three mutexes, allocates
+// nothing, and never asks the store. It is safe for concurrent use.
 //
 // A call that Options.Shadow of the Limiter let pass counts as refused, and so does a Fillup that
 // spilled units.
@@ -44,8 +48,14 @@ type RecorderOptions struct {
 // more than one in 16 of the calls of its group is sure to be kept; a group gets about 16/Keys of
 // all calls.
 type Recorder struct {
-	seed maphash.Seed
-	sets []set
+	seed  maphash.Seed
+	clock func() time.Time
+	ahead atomic.Int64 // nanoseconds that the store's clock is ahead of this process's
+	sets  []set
+	calls calls
+
+	mu     sync.Mutex
+	blocks map[string]block // of all buckets, also of those that are not kept
 }
 
 // set is a summary of the stream of calls whose keys share a place, with one counter per way. A new
@@ -54,13 +64,21 @@ type Recorder struct {
 type set struct {
 	mu     sync.Mutex
 	used   int
+	latest int64 // second of the latest decision
 	halved int64 // second of the store's clock in which the counts were last halved
 	hashes [ways]uint32
 	counts [ways]uint32
 	keys   [ways]string
 	born   [ways]int64        // second of the first call since the key is kept
 	rings  *[slots][ways]slot // the ways of a second stand together, for the processor's caches
+	totals [slots]total       // of all keys of the set, also of those that are not kept
 }
+
+// block is the end of a block, or zero, as an answer told it.
+type block struct{ until, at time.Time }
+
+// total is a second of all buckets of a set.
+type total struct{ second, accepted, refused uint32 }
 
 // slot is a second of a bucket. Its times are microseconds within the second.
 type slot struct {
@@ -84,37 +102,96 @@ func NewRecorder(o *RecorderOptions) (*Recorder, error) {
 	if n == 0 {
 		n = defaultKeys
 	}
-	return &Recorder{seed: maphash.MakeSeed(), sets: make([]set, (n+ways-1)/ways)}, nil
+	r := &Recorder{seed: maphash.MakeSeed(), clock: o.Clock, sets: make([]set, (n+ways-1)/ways), blocks: make(map[string]block)}
+	if r.clock == nil {
+		r.clock = time.Now
+	}
+	return r, nil
 }
 
 // Wrap returns a store that records the calls to s and changes no answer. To report the calls to
 // other hooks as well, wrap the returned store again by [observe.New]. It fails if s is nil.
 func (r *Recorder) Wrap(s store.Store) (store.Store, error) {
-	w, err := observe.New(s, observe.Hooks{Decision: r.decided}, &observe.Options{
-		Key: func(key string) string { return key },
-	})
+	hooks := observe.Hooks{
+		Start: r.calls.started, Decision: r.decided, End: r.ended,
+		Block: func(_ context.Context, b observe.Block) { r.blocked(b.Key, b.State.BlockedUntil, b.State.At) },
+	}
+	w, err := observe.New(s, hooks, &observe.Options{Key: func(key string) string { return key }, Clock: r.clock})
 	if err != nil {
 		return nil, errors.Join(errors.New("ui: nothing to record"), err)
 	}
 	return w, nil
 }
 
-// decided is the hook.
+// decided is the hook of decisions.
 func (r *Recorder) decided(_ context.Context, d observe.Decision) {
-	hash := maphash.String(r.seed, d.Key)
-	s := &r.sets[hash>>32*uint64(len(r.sets))>>32]
+	s, hash := r.set(d.Key)
 	at := d.State.At
 	second := at.Unix()
 	s.mu.Lock()
-	way := s.find(uint32(hash), d.Key)
-	if way < 0 {
-		way = s.replace(uint32(hash), d.Key, second)
-	}
+	way := s.keep(hash, d.Key, second)
 	if s.counts[way] < math.MaxUint32 {
 		s.counts[way]++
 	}
-	s.rings[uint64(second)%slots][way].add(&d, uint32(second), uint32(at.Nanosecond()/1000))
+	accepted := s.rings[uint64(second)%slots][way].add(&d, uint32(second), uint32(at.Nanosecond()/1000))
+	s.totals[uint64(second)%slots].add(uint32(second), accepted)
+	first := second > s.latest
+	if first {
+		s.latest = second
+	}
 	s.mu.Unlock()
+	if first {
+		r.tell(at)
+	}
+	if !d.State.BlockedUntil.IsZero() {
+		r.blocked(d.Key, d.State.BlockedUntil, at)
+	}
+}
+
+// tell takes the time of the store's clock from an answer.
+func (r *Recorder) tell(at time.Time) { r.ahead.Store(int64(at.Sub(r.clock()))) }
+
+// maxBlocks is the number of blocks that a listing tells the Recorder, and half of those it keeps.
+const maxBlocks = 1000
+
+// blocked notes the block of a bucket, or its end.
+func (r *Recorder) blocked(key string, until, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.blocks[key]; !known && len(r.blocks) >= 2*maxBlocks {
+		maps.DeleteFunc(r.blocks, func(_ string, b block) bool { return !b.until.After(at) })
+		if len(r.blocks) >= 2*maxBlocks {
+			return
+		}
+	}
+	r.blocks[key] = block{until, at}
+}
+
+// listed takes the blocks of a listing that began at a time of the store's clock. News since then
+// are kept, also the end of a block.
+func (r *Recorder) listed(blocks map[string]block, began time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.blocks, func(_ string, b block) bool { return b.at.Before(began) })
+	maps.Copy(blocks, r.blocks)
+	r.blocks = blocks
+}
+
+// now returns the time of the store's clock.
+func (r *Recorder) now() time.Time { return r.clock().Add(time.Duration(r.ahead.Load())).UTC() }
+
+// set returns the set of a key, and the hash of the key.
+func (r *Recorder) set(key string) (*set, uint32) {
+	hash := maphash.String(r.seed, key)
+	return &r.sets[hash>>32*uint64(len(r.sets))>>32], uint32(hash)
+}
+
+// keep returns the way of a key, which replaces another key if the set does not keep it.
+func (s *set) keep(hash uint32, key string, second int64) int {
+	if way := s.find(hash, key); way >= 0 {
+		return way
+	}
+	return s.replace(hash, key, second)
 }
 
 // find returns the way of a key, or -1.
@@ -155,8 +232,20 @@ func (s *set) replace(hash uint32, key string, second int64) int {
 	return way
 }
 
-// add counts a decision at a time.
-func (t *slot) add(d *observe.Decision, second, us uint32) {
+// add counts a decision.
+func (t *total) add(second uint32, accepted bool) {
+	if t.second != second {
+		*t = total{second: second}
+	}
+	if accepted {
+		t.accepted++
+	} else {
+		t.refused++
+	}
+}
+
+// add counts a decision at a time, and reports whether it went in wholly.
+func (t *slot) add(d *observe.Decision, second, us uint32) bool {
 	level := float32(d.State.Level)
 	if t.second != second || t.accepted+t.refused == 0 {
 		*t = slot{second: second, first: us, low: level, high: level, rate: float32(d.State.LeakRate)}
@@ -196,4 +285,5 @@ func (t *slot) add(d *observe.Decision, second, us uint32) {
 			t.rate = float32(d.State.LeakRate)
 		}
 	}
+	return in
 }

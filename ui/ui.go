@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
@@ -31,9 +33,9 @@ const (
 // The functions are called on the goroutine of a request or of a listing, so they must be safe for
 // concurrent use.
 type Options struct {
-	// Recorder counts the decisions that the pages show. It must wrap the store for the callers
-	// that it should count; see [Recorder.Wrap]. If it is nil, the pages show no refusals and no
-	// course of a level.
+	// Recorder counts the decisions and failures that the pages show. It must wrap the store for the
+	// callers that it should count; see [Recorder.Wrap]. If it is nil, the pages show no refusals,
+	// no course of a level, and no failures of other calls than those of the pages.
 	Recorder *Recorder
 	// Title names the program or the store on each page; "" means "Limits".
 	Title string
@@ -49,19 +51,20 @@ type Options struct {
 	// address of the page itself needs no entry, unless a proxy in front of it changes the field
 	// Host.
 	TrustedOrigins []string
-	// Check returns the findings that the command doctor prints, for instance those of
-	// [postgres.Check]. Each command waits for a check of its own, and one check runs at a time. If
-	// it is nil, doctor cannot look into the program.
+	// Check tries the store, and returns the findings that the first page and the command doctor
+	// show, for instance those of [postgres.Check]. The page calls it every three seconds while
+	// somebody looks, and 20 times as seldom as it takes. It must end with its context. If it is nil,
+	// the page reads a bucket instead, and doctor cannot look into the program.
 	Check func(ctx context.Context) ([]store.Finding, error)
 	// MaxListed is the number of buckets that a listing keeps in memory, of the fullest ones; 0
-	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 65
+	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 80
 	// bytes and its key, and during a listing twice that. The pages find other buckets by their
 	// whole key.
 	MaxListed int
 	// Logger gets an entry for each change, at level Info, or Warn if the change cannot be, or
 	// Error if the store failed; nil means [slog.Default], since no change may go unnoticed.
 	Logger *slog.Logger
-	// Clock replaces the clock that tells ages, for tests.
+	// Clock replaces the clock that tells ages, for tests. The Recorder has a clock of its own.
 	Clock func() time.Time
 }
 
@@ -72,6 +75,7 @@ type Handler struct {
 	store     store.Store
 	allow     func(*http.Request) Access
 	recorder  *Recorder
+	recorded  bool // the Recorder sees the decisions of the program, and not only the calls of the page
 	title     string
 	form      func(string) string // nil shows keys as they are
 	who       func(*http.Request) string
@@ -80,11 +84,12 @@ type Handler struct {
 	logger    *slog.Logger
 	clock     func() time.Time
 
-	origins  *http.CrossOriginProtection
-	checking chan struct{} // holds an element while a check runs
-	tokens   *tokens
-	value    *paced.Value[*listing]
-	last     *listing // the last good one; only read uses it
+	origins *http.CrossOriginProtection
+	tokens  *tokens
+	value   *paced.Value[*listing]
+	last    *listing // the last good one; only read uses it
+	tries   *paced.Value[[]store.Finding]
+	trying  atomic.Int64 // the beginning of a try that runs, in nanoseconds, or 0
 }
 
 // New returns a Handler that shows the buckets of s. For each request, allow decides the access
@@ -108,9 +113,8 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 			o.MaxListed, 2*defaultListed, defaultListed)
 	}
 	h := &Handler{
-		store: s, allow: allow, recorder: o.Recorder, title: o.Title, form: o.Key, who: o.Who, check: o.Check,
+		store: s, allow: allow, recorder: o.Recorder, recorded: o.Recorder != nil, title: o.Title, form: o.Key, who: o.Who, check: o.Check,
 		maxListed: o.MaxListed, logger: o.Logger, clock: o.Clock, origins: http.NewCrossOriginProtection(),
-		checking: make(chan struct{}, 1),
 	}
 	for _, origin := range o.TrustedOrigins {
 		if err := h.origins.AddTrustedOrigin(origin); err != nil {
@@ -132,14 +136,27 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 	if h.clock == nil {
 		h.clock = time.Now
 	}
+	if !h.recorded {
+		var err error
+		if h.recorder, err = NewRecorder(&RecorderOptions{Keys: ways, Clock: h.clock}); err == nil {
+			h.store, err = h.recorder.Wrap(s)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	h.tokens = newTokens(h.clock)
-	h.value = paced.New(h.read, h.clock)
+	h.value = paced.New(h.read, 0, h.clock)
+	h.tries = paced.New(h.try, tryEvery, h.clock)
 	return h, nil
 }
 
-// Close ends a listing that runs. It does not close the store. Pages that are asked for later show
-// the last listing.
-func (h *Handler) Close() { h.value.Close() }
+// Close ends a listing and a try that run. It does not close the store. Pages that are asked for
+// later show the last ones.
+func (h *Handler) Close() {
+	h.value.Close()
+	h.tries.Close()
+}
 
 // address returns the network address of a request without its port, which differs between two
 // requests of one browser.
@@ -171,7 +188,8 @@ type route struct {
 
 // routes are the routes by path, without the slash at its beginning.
 var routes = map[string]route{
-	"":             {get: (*Handler).buckets},
+	"":             {get: (*Handler).overview},
+	"levels":       {get: (*Handler).levels},
 	"bucket":       {get: (*Handler).bucket},
 	"change":       {get: (*Handler).change, post: (*Handler).confirm},
 	"act":          {post: (*Handler).act},
@@ -230,7 +248,7 @@ func (h *Handler) guard(v *visit, found, served, post bool) *failure {
 	case !post:
 		return nil
 	case v.access != Act:
-		return &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."}
+		return onlyLook
 	}
 	if err := h.origins.Check(v.Request); err != nil {
 		return &failure{
@@ -240,6 +258,9 @@ func (h *Handler) guard(v *visit, found, served, post bool) *failure {
 	}
 	return nil
 }
+
+// onlyLook is the answer to somebody who may look, and wants to change a bucket.
+var onlyLook = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."}
 
 // failure is an answer with an error.
 type failure struct {
@@ -255,7 +276,8 @@ func failureOf(err error) *failure {
 	case errors.Is(err, store.ErrUnknownOutcome):
 		f.title = "The outcome is unknown"
 		f.detail += ". Look at the bucket before you try again."
-	case errors.Is(err, store.ErrInvalidKey), errors.Is(err, store.ErrInvalidAmount), errors.Is(err, store.ErrInvalidLimit):
+	case errors.Is(err, store.ErrInvalidKey), errors.Is(err, store.ErrInvalidAmount), errors.Is(err, store.ErrInvalidLimit),
+		errors.Is(err, uiapi.ErrReason):
 		f.status, f.title = http.StatusBadRequest, "This cannot be"
 	case errors.Is(err, store.ErrCorrupt):
 		f.status, f.title = http.StatusInternalServerError, "The bucket is damaged"

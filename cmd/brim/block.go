@@ -48,7 +48,7 @@ Exit status: 0.`,
 		case err != nil:
 			return err
 		case page != nil:
-			c := uiapi.Change{Act: uiapi.Block, Keys: []string{key}, Capacity: l.Capacity, LeakRate: l.LeakRate, Reason: cmd.CommandPath()}
+			c := uiapi.Change{Act: uiapi.Block, Key: key, Capacity: l.Capacity, LeakRate: l.LeakRate, Reason: cmd.CommandPath()}
 			c.SetBlockFor(d)
 			st, err := page.Change(cmd.Context(), c)
 			if err != nil {
@@ -123,7 +123,7 @@ Exit status: 0.`,
 			case err != nil:
 				return err
 			case page != nil:
-				st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Keys: args, Reason: cmd.CommandPath()})
+				st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Key: key, Reason: cmd.CommandPath()})
 				if err != nil {
 					return err
 				}

@@ -54,8 +54,10 @@ Exit status: 0; 64 the answer was not yes, and nothing was deleted; 65 a damaged
 			case page != nil && all:
 				return usagef("--all does not go through a page; name the keys, or the store itself with --store")
 			case page != nil:
-				if _, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Reset, Keys: args, Reason: cmd.CommandPath()}); err != nil {
-					return err
+				for i, key := range args {
+					if _, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Reset, Key: key, Reason: cmd.CommandPath()}); err != nil {
+						return fmt.Errorf("%d buckets were reset, and then: %w", i, err)
+					}
 				}
 				return done()
 			}

@@ -24,6 +24,7 @@ type Reading[T any] struct {
 type Value[T any] struct {
 	read  func(context.Context) (T, error)
 	clock func() time.Time
+	every time.Duration
 
 	mu      sync.Mutex
 	latest  Reading[T]
@@ -32,9 +33,10 @@ type Value[T any] struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Value that calls read, and measures by clock. No two calls of read overlap.
-func New[T any](read func(context.Context) (T, error), clock func() time.Time) *Value[T] {
-	v := &Value[T]{read: read, clock: clock}
+// New returns a Value that calls read at most once in the time every, and measures by clock. No two
+// calls of read overlap.
+func New[T any](read func(context.Context) (T, error), every time.Duration, clock func() time.Time) *Value[T] {
+	v := &Value[T]{read: read, every: every, clock: clock}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	return v
 }
@@ -42,34 +44,55 @@ func New[T any](read func(context.Context) (T, error), clock func() time.Time) *
 // Latest returns the last reading at once, and begins the next one if it is time for it. It waits
 // for the first reading, until ctx ends. A failed reading is one like any other: its Err is set.
 func (v *Value[T]) Latest(ctx context.Context) (Reading[T], error) {
+	latest, running := v.look()
+	if !latest.At.IsZero() {
+		return latest, nil
+	}
+	return v.await(ctx, running)
+}
+
+// Next is Latest, and waits for the reading that runs, until ctx ends. With the error of ctx it
+// returns the reading before.
+func (v *Value[T]) Next(ctx context.Context) (Reading[T], error) {
+	latest, running := v.look()
+	if running == nil && !latest.At.IsZero() {
+		return latest, nil
+	}
+	return v.await(ctx, running)
+}
+
+// look begins a reading if it is time for it. It returns the last reading, and the channel of the
+// reading that runs.
+func (v *Value[T]) look() (latest Reading[T], running chan struct{}) {
 	v.mu.Lock()
-	first := v.latest.At.IsZero()
-	if v.running == nil && v.ctx.Err() == nil && (first || v.due()) {
+	defer v.mu.Unlock()
+	if v.running == nil && v.ctx.Err() == nil && (v.latest.At.IsZero() || v.due()) {
 		v.running = make(chan struct{})
 		go v.next()
 	}
-	latest, running := v.latest, v.running
-	v.mu.Unlock()
-	if !first {
-		return latest, nil
-	}
+	return v.latest, v.running
+}
+
+// await waits for the reading that runs, and returns the last one.
+func (v *Value[T]) await(ctx context.Context, running chan struct{}) (latest Reading[T], err error) {
 	if running == nil {
-		return latest, v.ctx.Err()
-	}
-	select {
-	case <-running:
-	case <-ctx.Done():
-		return latest, ctx.Err()
+		err = v.ctx.Err() // closed before the first look
+	} else {
+		select {
+		case <-running:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.latest, nil
+	return v.latest, err
 }
 
 // due reports whether the next reading may begin. A clock that was set back does not delay it.
 func (v *Value[T]) due() bool {
 	age := v.clock().Sub(v.latest.At)
-	return age < 0 || age >= (Pause+1)*v.latest.Took
+	return age < 0 || age >= max(v.every, (Pause+1)*v.latest.Took)
 }
 
 // next reads, and ends what waits for it.

@@ -17,7 +17,7 @@ func TestPace(t *testing.T) {
 			began := time.Now()
 			time.Sleep(2 * time.Second)
 			return began, nil
-		}, time.Now)
+		}, 0, time.Now)
 		defer v.Close()
 		var began []time.Time
 		for range 100 {
@@ -49,7 +49,7 @@ func TestShared(t *testing.T) {
 			time.Sleep(time.Second)
 			readings++
 			return readings, nil
-		}, time.Now)
+		}, 0, time.Now)
 		defer v.Close()
 		var wg sync.WaitGroup
 		for range 20 {
@@ -78,7 +78,7 @@ func TestEnds(t *testing.T) {
 		v := New(func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
-		}, time.Now)
+		}, 0, time.Now)
 		limited, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := v.Latest(limited); !errors.Is(err, context.DeadlineExceeded) {
@@ -88,7 +88,7 @@ func TestEnds(t *testing.T) {
 		if r, err := v.Latest(t.Context()); err != nil || !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("%+v, %v; want the reading that Close ended", r, err)
 		}
-		closed := New(func(context.Context) (int, error) { return 0, nil }, time.Now)
+		closed := New(func(context.Context) (int, error) { return 0, nil }, 0, time.Now)
 		closed.Close()
 		if r, err := closed.Latest(t.Context()); !errors.Is(err, context.Canceled) {
 			t.Errorf("closed before the first look: %+v, %v", r, err)
@@ -102,7 +102,7 @@ func TestClockSetBack(t *testing.T) {
 	now.Store(1_000_000)
 	readings := make(chan int64)
 	v := New(func(context.Context) (int64, error) { readings <- now.Load(); return 0, nil },
-		func() time.Time { return time.Unix(now.Load(), 0) })
+		0, func() time.Time { return time.Unix(now.Load(), 0) })
 	defer v.Close()
 	go func() { <-readings }()
 	if _, err := v.Latest(t.Context()); err != nil {

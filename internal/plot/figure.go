@@ -105,8 +105,11 @@ func (f *Figure) values() (xs, ys []float64) {
 
 // name returns the text at a tick of the axis.
 func (a *Axis) name(s scale, tick int) string {
-	if len(a.Rows) > 0 {
+	switch {
+	case len(a.Rows) > 0:
 		return a.Rows[tick]
+	case a.Text != nil:
+		return a.Text(s.ticks()[tick])
 	}
 	return Number(s.ticks()[tick])
 }

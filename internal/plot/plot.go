@@ -43,6 +43,8 @@ type Axis struct {
 	// Rows replaces the numbers by names. The value 0 is the middle of the first row, 1 that of
 	// the second. On the Y axis the first row is the uppermost. Max, Step and Log have no effect.
 	Rows []string
+	// Text writes the numbers; nil means [Number].
+	Text func(float64) string
 }
 
 // Color names a colour that has one shade for light and one for dark backgrounds.

@@ -59,8 +59,8 @@ func (c *Client) String() string {
 	return shown.String()
 }
 
-// List returns the listing of the buckets whose keys begin with prefix, and the buckets in byte order
-// of key. The sequence ends after an error. Read it to its end or break out of it, once.
+// List returns the listing, and its buckets whose keys begin with prefix, the fullest first. The
+// sequence ends after an error. Read it to its end or break out of it, once.
 func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[Entry, error], error) {
 	var l Listing
 	body, err := c.ask(ctx, http.MethodGet, ListPath, url.Values{"prefix": {prefix}}, nil, "")
@@ -111,7 +111,7 @@ func (c *Client) Findings(ctx context.Context) (findings []store.Finding, err er
 // Change makes a change, and returns the state of the bucket after it.
 func (c *Client) Change(ctx context.Context, change Change) (store.State, error) {
 	var token Token
-	if err := c.get(ctx, TokenPath, nil, &token); err != nil {
+	if err := c.get(ctx, TokenPath, url.Values{"act": {change.Act}, "key": {change.Key}}, &token); err != nil {
 		return store.State{}, err
 	}
 	content, err := json.Marshal(change)

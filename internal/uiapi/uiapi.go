@@ -4,6 +4,7 @@ package uiapi
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -12,10 +13,10 @@ import (
 
 // The paths below the address of the page.
 const (
-	ListPath     = "api/list"     // GET ?prefix: a Listing, then an Entry for each bucket, line by line
+	ListPath     = "api/list"     // GET ?prefix: a Listing, then an Entry for each bucket, the fullest first, line by line
 	StatePath    = "api/state"    // GET ?key, and ?capacity and ?leak_rate for another limit: an Entry
 	FindingsPath = "api/findings" // GET: a list of store.Finding
-	TokenPath    = "api/token"    // GET: a Token
+	TokenPath    = "api/token"    // GET ?act and ?key: a Token
 	ChangePath   = "api/change"   // POST a Change with a token: an Entry, the state after the change
 )
 
@@ -58,7 +59,7 @@ func (e Entry) State() store.State {
 	}
 }
 
-// Token is a token for one change.
+// Token is a token for one change of one bucket.
 type Token struct {
 	Token string `json:"token"`
 }
@@ -71,16 +72,47 @@ const (
 	Drain   = "drain"
 )
 
-// Change is a change of buckets.
+// Change is a change of a bucket.
 type Change struct {
-	Act    string   `json:"act"`
-	Keys   []string `json:"keys"`             // as the page shows them; several for Reset only
-	Micros int64    `json:"micros,omitempty"` // of a Block; -1 until the bucket is empty
-	Amount float64  `json:"amount,omitempty"` // of a Drain, in units
+	Act    string  `json:"act"`
+	Key    string  `json:"key"`              // as the page shows it
+	Micros int64   `json:"micros,omitempty"` // of a Block; -1 until the bucket is empty
+	Amount float64 `json:"amount,omitempty"` // of a Drain, in units
 	// Capacity and LeakRate are the limit of a Block; 0 stands for the limit last written.
 	Capacity float64 `json:"capacity,omitempty"`
 	LeakRate float64 `json:"leak_rate,omitempty"`
-	Reason   string  `json:"reason,omitempty"`
+	Reason   string  `json:"reason"`
+}
+
+// maxReason is the most bytes of a reason: 200 characters of up to 4 bytes, and some to spare.
+const maxReason = 1000
+
+// ErrReason reports a change without a reason, or with one that is too long.
+var ErrReason = errors.New("a change needs a reason of at most 200 characters")
+
+// Validate returns an error that tells why a change cannot be. The page and the
+// address for programs obey the same rules.
+func (c Change) Validate() error {
+	if c.Reason == "" || len(c.Reason) > maxReason {
+		return ErrReason
+	}
+	switch c.Act {
+	case Reset, Unblock:
+	case Block:
+		if c.Micros < 1 && c.Micros != -1 {
+			return fmt.Errorf("%w: the time of a block must be positive, like 90s, 15m, 24h or 30d, or until-empty", store.ErrInvalidLimit)
+		}
+	case Drain:
+		if !(c.Amount > 0 && c.Amount <= store.MaxAmount) {
+			return fmt.Errorf("%w: the units must be a positive number of at most 2^53", store.ErrInvalidAmount)
+		}
+	default:
+		return fmt.Errorf("%w: a bucket can be reset, blocked, unblocked and drained", errors.ErrUnsupported)
+	}
+	if limit := (store.Limit{Capacity: c.Capacity, LeakRate: c.LeakRate}); limit != (store.Limit{}) {
+		return limit.Validate()
+	}
+	return nil
 }
 
 // BlockFor returns the duration of a Block.
@@ -106,10 +138,10 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Kind   string `json:"kind,omitempty"` // names an error of package store
+	Kind   string `json:"kind,omitempty"` // names an error of package store, or ErrReason
 }
 
-// kinds are the errors of package store that a Problem names.
+// kinds are the errors that a Problem names.
 var kinds = []struct {
 	name string
 	err  error
@@ -122,9 +154,10 @@ var kinds = []struct {
 	{"corrupt", store.ErrCorrupt},
 	{"unavailable", store.ErrUnavailable},
 	{"unsupported", errors.ErrUnsupported},
+	{"reason", ErrReason},
 }
 
-// KindOf names the error of package store that err is, or returns "".
+// KindOf names the error that err is, or returns "".
 func KindOf(err error) string {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {

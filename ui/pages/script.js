@@ -1,8 +1,8 @@
 "use strict";
-// Every five seconds the script loads the page again and replaces the parts whose numbers change.
+// Every two seconds the script loads the page again and replaces the parts whose numbers change.
 // Without script, a reader reloads the page.
 (() => {
-  const every = 5000;
+  const every = 2000;
   const live = [...document.querySelectorAll("[data-live]")];
   const lost = document.getElementById("lost");
   if (live.length === 0) return;
@@ -11,15 +11,14 @@
   const pause = document.createElement("button");
   pause.id = "pause";
   pause.type = "button";
-  pause.textContent = "Pause updates";
+  pause.textContent = "Pause";
+  pause.title = "Stop the updates of this page";
   pause.setAttribute("aria-pressed", "false");
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", String(paused));
   });
-  live[0].before(pause);
-  const wide = document.querySelector(".scroll");
-  if (wide) wide.scrollLeft = wide.scrollWidth; // the present is at the right end
+  document.querySelector("header").append(pause);
 
   // replace exchanges the content of a part, and keeps the focus where it was.
   function replace(part, next) {
@@ -48,7 +47,7 @@
   async function update() {
     if (paused || document.hidden) return;
     try {
-      const answer = await fetch(location.href, { cache: "no-store", redirect: "error", signal: AbortSignal.timeout(15000) });
+      const answer = await fetch(location.href, { cache: "no-store", redirect: "error", signal: AbortSignal.timeout(5000) });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html");
       const parts = live.map((part) => next.getElementById(part.id));
       const failed = next.getElementById("failed");
@@ -59,7 +58,7 @@
       since = new Date();
     } catch {
       tell("The program behind this page has not answered since " + since.toLocaleTimeString() +
-        ". The numbers are of that time. The page tries again every five seconds.");
+        ". The numbers are of that time. The page tries again every two seconds.");
     }
   }
 

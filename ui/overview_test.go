@@ -1,0 +1,264 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/store"
+)
+
+// TestRefusedNow follows the refusals of some buckets over time.
+func TestRefusedNow(t *testing.T) {
+	lim, r, clock := recorded(t, nil)
+	two := brim.Limit{Capacity: 2, LeakRate: 0.001}
+	try := func(key string, n int) {
+		for range n {
+			if _, err := lim.TryFillup(t.Context(), two.For(key), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	begin := clock.Now()
+	try("early", 5)
+	clock.advance(Window / 2)
+	try("a", 2)
+	try("b", 7)
+	if _, err := lim.AbleToAccept(t.Context(), two.For("asked"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for second := range 40 { // c is refused again and again, with a pause that is too short to end it
+		try("c", 1)
+		clock.advance(time.Second)
+		if second == 20 {
+			clock.advance(25 * time.Second)
+		}
+	}
+	for _, tc := range []struct {
+		after time.Duration
+		why   string
+		want  string // key, refusals of the last minute, of the window, since, before
+	}{
+		{0, "c is refused now, b was more than a minute ago", "c 34 38 302 false; b 0 5 300 false; early 0 3 0 false"},
+		{Window/2 - 66*time.Second, "the whole window counts", "c 0 38 302 false; b 0 5 300 false; early 0 3 0 false"},
+		{time.Second, "early has left the window", "c 0 38 302 false; b 0 5 300 false"},
+		{Window/2 + time.Second, "so has b", "c 0 38 302 true"},
+		{Window, "nobody is left", ""},
+	} {
+		clock.advance(tc.after)
+		var got []string
+		for _, k := range r.overview().keys {
+			got = append(got, fmt.Sprint(k.key, " ", k.recent, " ", k.all, " ", k.since-begin.Unix(), " ", k.before))
+		}
+		if text := strings.Join(got, "; "); text != tc.want {
+			t.Errorf("%s: %q, want %q", tc.why, text, tc.want)
+		}
+	}
+}
+
+// TestRefusalsAreLive refuses calls for more buckets than the Recorder keeps, while the listing of
+// the store does not end.
+func TestRefusalsAreLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mount(t, nil)
+		held := make(chan struct{})
+		m.store.slow = func() { <-held }
+		const buckets = 5000
+		for i := range buckets {
+			m.fill(t, fmt.Sprint("k", i), 11)
+		}
+		for range 300 {
+			m.fill(t, "hot", 11)
+		}
+		if _, err := m.lim.Block(t.Context(), ten.For("blocked"), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		p := m.get("").want(t, http.StatusOK, "<dt>Refused, 10 min</dt><dd>5300</dd>", "<dt>Share</dt><dd>100.0 %</dd>",
+			"<b>300</b>/s", "since 23:51:00, for 0s", "300 in 10 min", "further buckets were", "listing of all buckets is under way",
+			"until 2024-03-01 00:51:00 UTC, for 1h", "act=unblock&amp;key=blocked")
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the page waited for %v", took)
+		}
+		if p.linked(t)[0] != "hot" {
+			t.Errorf("the first bucket is %q, want hot", p.linked(t)[0])
+		}
+		close(held)
+		synctest.Wait()
+		m.clock.advance(Window)
+		m.get("").want(t, http.StatusOK, "<dt>Refused, 10 min</dt><dd>0</dd>", "Nobody was refused")
+	})
+}
+
+// TestBlocked blocks buckets by the program, by the page, and by another program.
+func TestBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mount(t, nil)
+		other := brim.New(m.store.Store, nil) // the Recorder does not see its calls
+		block := func(lim *brim.Limiter, key string, d time.Duration) {
+			t.Helper()
+			if _, err := lim.Block(t.Context(), ten.For(key), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shows := func(when string, want ...string) {
+			t.Helper()
+			p := m.get("").want(t, http.StatusOK)
+			_, list, _ := strings.Cut(p.body, "<h2>Blocked</h2>")
+			if got := (page{body: list}).linked(t); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: blocked are %q, want %q", when, got, want)
+			}
+		}
+		block(m.lim, "own", 3*time.Hour)
+		shows("before the first listing", "own")
+		block(other, "other", 4*time.Hour)
+		m.later()
+		shows("after a listing", "other", "own")
+		m.post("act", m.forms(t, "unblock", "other", "")).want(t, http.StatusSeeOther)
+		shows("after the page ended the block of another program", "own")
+		m.post("act", m.forms(t, "reset", "own", "")).want(t, http.StatusSeeOther)
+		shows("after the page reset the bucket")
+		block(other, "other", 2*time.Hour)
+		m.later()
+		shows("after the next listing", "other")
+		if _, err := m.lim.Unblock(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		shows("after the program ended the block")
+		block(m.lim, "own", time.Minute)
+		m.clock.advance(time.Minute)
+		shows("after the block ended by itself")
+		m.access = Look
+		block(m.lim, "own", time.Hour)
+		if p := m.get(""); strings.Contains(p.body, "act=unblock") {
+			t.Error("a viewer who may only look is offered to unblock")
+		}
+	})
+}
+
+// TestHealth judges tries and calls of all kinds.
+func TestHealth(t *testing.T) {
+	at := time.Unix(1000, 0)
+	good := paced.Reading[[]store.Finding]{At: at, Took: time.Millisecond}
+	failing, timed, broken := good, good, good
+	failing.Err = store.Wrap("postgres", "check", store.ErrUnavailable)
+	timed.Err = context.DeadlineExceeded
+	broken.Value = []store.Finding{{Severity: store.Warning}, {Severity: store.Broken, Subject: "fsync"}}
+	calls := func(change func(o *overview)) *overview {
+		o := new(overview)
+		change(o)
+		return o
+	}
+	idle := new(overview)
+	busy := calls(func(o *overview) { o.accepted[slots-1] = 5 })
+	for _, tc := range []struct {
+		name           string
+		last           paced.Reading[[]store.Finding]
+		waited         time.Duration
+		o              *overview
+		class, verdict string
+		fact           string
+	}{
+		{"idle", good, 0, idle, "good", "Healthy", "answered the last try, 1s ago, in 1ms. No call failed in the last ten minutes. No call waits"},
+		{"a try runs", good, time.Second, idle, "good", "Healthy", "answered the last try"},
+		{"a try gets no answer", good, 3 * time.Second, idle, "bad", "The store does not answer a try", "has waited for 3s"},
+		{"only the try is slow", good, 3 * time.Second, busy, "warn", "The store does not answer a try", "has waited for 3s"},
+		{"a try ran out of time", timed, 0, idle, "bad", "The store does not answer a try", "did not end within 1m"},
+		{"not tried yet", paced.Reading[[]store.Finding]{}, 0, idle, "warn", "Not tried yet", "no answer yet"},
+		{"the try failed", failing, 0, busy, "bad", "The store fails", "The last try, 1s ago, failed: postgres: check: store unavailable"},
+		{"a promise is broken", broken, 0, busy, "bad", "A promise is broken", "answered the last try"},
+		{"calls fail", good, 0, calls(func(o *overview) { o.failed[slots-3] = 120 }), "bad", "Calls fail", "120 calls failed in the last ten minutes, 2 a second"},
+		{"a call failed", good, 0, calls(func(o *overview) { o.failed[0] = 1 }), "warn", "Calls failed", "1 call failed in the last ten minutes, 0 a second"},
+		{"a call waits", good, 0, calls(func(o *overview) { o.oldest = 1500 * time.Millisecond }), "good", "Healthy", "without an answer has waited for 2s"},
+		{"a call waits long", good, 0, calls(func(o *overview) { o.oldest = 5 * time.Second }), "bad", "Calls get no answer", "has waited for 5s"},
+	} {
+		y := newHealth(tc.last, time.Second, tc.waited, tc.o)
+		if y.Class != tc.class || y.Verdict != tc.verdict || !strings.Contains(strings.Join(y.Facts, " "), tc.fact) {
+			t.Errorf("%s: %+v; want %s, %q and %q", tc.name, y, tc.class, tc.verdict, tc.fact)
+		}
+	}
+}
+
+// TestOutage has calls fail, and then hang, and looks at the first page.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mount(t, func(o *Options) { o.Check = func(context.Context) ([]store.Finding, error) { return nil, nil } })
+		m.fill(t, "a", 1)
+		m.get("").want(t, http.StatusOK, "Healthy")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		m.store.hangs.Store(true)
+		if _, err := m.lim.TryFillup(ended, ten.For("a"), 1); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		m.get("").want(t, http.StatusOK, "Healthy") // a caller who left is no failure
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = m.lim.TryFillup(ctx, ten.For("a"), 1) // the outcome is that of the test's end
+		}()
+		synctest.Wait()
+		m.clock.advance(4 * time.Second)
+		m.get("").want(t, http.StatusOK, `class="health bad"`, "Calls get no answer", "has waited for 4s")
+		cancel()
+		<-done
+		m.get("").want(t, http.StatusOK, "Healthy", "No call waits for an answer")
+		m.store.hangs.Store(false)
+		m.store.down.Store(true)
+		for range 30 {
+			if _, err := m.lim.TryFillup(t.Context(), ten.For("a"), 1); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		m.get("").want(t, http.StatusOK, `class="health bad"`, "Calls fail", "30 calls failed in the last ten minutes, 0.5 a second", ">failed</text>")
+	})
+}
+
+// TestChartTells compares the chart with the decisions that it shows.
+func TestChartTells(t *testing.T) {
+	m := mount(t, nil)
+	m.clock.advance(20 * time.Second) // the clock shows 23:51:20
+	for range 100 {                   // two accepted and three refused in a second
+		for i := range 5 {
+			m.fill(t, "a", float64(1+10*(i%3)))
+		}
+		if err := m.lim.Reset(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		m.clock.advance(time.Second)
+	}
+	p := m.get("").want(t, http.StatusOK, "Decisions and refusals a second", ">decisions</text>", ">refused</text>", ">23:43</text>", ">23:51</text>")
+	axis := regexp.MustCompile(`y="([0-9.]+)" text-anchor="end">([0-9.]+)</text>`).FindAllStringSubmatch(p.body, -1)
+	line := regexp.MustCompile(`<polyline class="c0"[^>]*points="([^"]*)"`).FindStringSubmatch(p.body)
+	if len(axis) < 2 || line == nil {
+		t.Fatalf("no chart in %s", p.body)
+	}
+	var y, v [2]float64
+	for i := range y {
+		if _, err := fmt.Sscan(axis[i][1]+" "+axis[i][2], &y[i], &v[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	highest := math.Inf(1)
+	for _, point := range strings.Fields(line[1]) {
+		var px, py float64
+		if _, err := fmt.Sscanf(point, "%f,%f", &px, &py); err != nil {
+			t.Fatal(err)
+		}
+		highest = min(highest, py)
+	}
+	const baseline = 4 // from the line to the foot of its number
+	if got := v[0] + (highest-(y[0]-baseline))*(v[1]-v[0])/(y[1]-y[0]); math.Abs(got-5) > 0.05 {
+		t.Errorf("the highest rate of the chart is %.2f, want 5", got)
+	}
+}
