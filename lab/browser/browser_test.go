@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
@@ -34,7 +35,7 @@ const howToGet = "there is no Chromium on PATH; install it, on Debian by: apt-ge
 // chromium is the browser that all tests share. Each test has a tab of its own.
 var chromium context.Context
 
-func TestMain(m *testing.M) { os.Exit(withChromium(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(withChromium(func() int { return pgtest.Run(m) })) }
 
 func withChromium(run func() int) int {
 	path := os.Getenv("BRIM_CHROMIUM")
@@ -111,7 +112,11 @@ func newTab(t *testing.T, l look) *tab {
 		return nil
 	}))
 	if l.width == 0 {
-		l.width = 1400
+		l.width = 1280
+	}
+	height := int64(900)
+	if l.width < 600 {
+		height = 640
 	}
 	scheme := "light"
 	if l.dark {
@@ -119,7 +124,7 @@ func newTab(t *testing.T, l look) *tab {
 	}
 	call(b, cdplog.Enable, cdp.Empty{})
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: l.width, Height: 900, DeviceScaleFactor: 1, Mobile: l.width < 600,
+		Width: l.width, Height: height, DeviceScaleFactor: 1, Mobile: l.width < 600,
 	})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -255,6 +260,13 @@ type flaky struct {
 	down atomic.Bool
 }
 
+func (f *flaky) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if f.down.Load() {
+		return store.State{}, store.Wrap("postgres", "fill", store.ErrUnavailable)
+	}
+	return f.Store.Fill(ctx, op)
+}
+
 func (f *flaky) Visit(ctx context.Context, prefix string, each func(store.Entry) bool) error {
 	if f.down.Load() {
 		return store.Wrap("postgres", "list", store.ErrUnavailable)
@@ -272,14 +284,22 @@ func (f *flaky) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 // advance moves the clock of the store.
 func (p *program) advance(d time.Duration) { p.clock.Add(d.Microseconds()) }
 
+// newProgram returns a program with an empty store in memory, whose clock the test moves.
 func newProgram(t *testing.T) *program {
 	t.Helper()
 	p := &program{now: time.Date(2026, 3, 14, 9, 20, 0, 0, time.UTC)}
-	p.access.Store(int32(ui.Act))
 	inner, err := memory.New(&memory.Options{Clock: func() time.Time { return p.now.Add(time.Duration(p.clock.Load()) * time.Microsecond) }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.serve(t, inner)
+	return p
+}
+
+// serve serves the page over a store, and closes both at the end of the test.
+func (p *program) serve(t *testing.T, inner store.Store) {
+	t.Helper()
+	p.access.Store(int32(ui.Act))
 	p.store = &flaky{Store: inner}
 	rec, err := ui.NewRecorder(nil)
 	if err != nil {
@@ -291,7 +311,7 @@ func newProgram(t *testing.T) *program {
 	}
 	p.lim = brim.New(recorded, nil)
 	page, err := ui.New(recorded, func(*http.Request) ui.Access { return ui.Access(p.access.Load()) }, &ui.Options{
-		Title: "billing: limits.db", Recorder: rec, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Title: "billing", Recorder: rec, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -309,7 +329,6 @@ func newProgram(t *testing.T) *program {
 		page.Close()
 		_ = recorded.Close()
 	})
-	return p
 }
 
 // page returns the address of a page.

@@ -14,9 +14,9 @@ import (
 
 // pages are the pages that everybody sees, by the name of their picture.
 var pages = []struct{ name, path string }{
-	{"buckets", ""},
-	{"refused", "?by=refused&prefix=tenant"},
-	{"nothing", "?prefix=none"},
+	{"overview", ""},
+	{"levels", "levels?prefix=tenant"},
+	{"nothing", "levels?prefix=none"},
 	{"bucket", "bucket?key=tenant%3A2"},
 	{"blocked", "bucket?key=login%3Aalice"},
 	{"long", "bucket?key=" + strings.Repeat("k", 512)},
@@ -26,7 +26,7 @@ var pages = []struct{ name, path string }{
 }
 
 var looks = func() (all []look) {
-	for _, width := range []int64{360, 800, 1400} {
+	for _, width := range []int64{360, 768, 1280} {
 		all = append(all, look{width: width}, look{width: width, dark: true})
 	}
 	return all
@@ -43,6 +43,7 @@ func TestPages(t *testing.T) {
 			b := newTab(t, l)
 			see := func(name string) {
 				t.Helper()
+				b.eventually("the style", func() bool { return evaluate[bool](b, `document.readyState === "complete"`) })
 				b.accessible(name)
 				b.contrast(name)
 				if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > l.width {

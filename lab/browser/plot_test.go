@@ -32,7 +32,7 @@ const curve = `(() => {
 // pixels: within a pixel to the left and right, the curve is within a pixel of the level, and the
 // level within a pixel of the curve.
 func TestPlotIsExact(t *testing.T) {
-	for _, width := range []int64{360, 800, 1400} {
+	for _, width := range []int64{360, 768, 1280} {
 		for _, mean := range []time.Duration{40 * time.Second, 3 * time.Second, 200 * time.Millisecond} {
 			p := newProgram(t)
 			limit := brim.Limit{Capacity: 100, LeakRate: 1}
@@ -60,9 +60,9 @@ func TestPlotIsExact(t *testing.T) {
 			if err != nil || top != limit.Capacity {
 				t.Fatalf("the axis ends at %v, %v", top, err)
 			}
-			begin := now.Add(-10 * time.Minute)
+			begin := now.Add(-10 * time.Minute).Truncate(time.Minute)
 			at := func(x float64) (y float64) { // of the record, in pixels
-				moment := begin.Add(time.Duration((x - d.Left) / (d.Right - d.Left) * float64(10*time.Minute)))
+				moment := begin.Add(time.Duration((x - d.Left) / (d.Right - d.Left) * float64(11*time.Minute)))
 				i := sort.Search(len(changes), func(i int) bool { return changes[i].at.After(moment) }) - 1
 				level := changes[max(0, i)].record.LevelAt(moment.UnixMicro())
 				return d.Bottom - level/top*(d.Bottom-d.Top)
@@ -70,11 +70,11 @@ func TestPlotIsExact(t *testing.T) {
 			// The record just before and at each of its changes, as points of a line.
 			var record [][2]float64
 			for _, c := range changes {
-				x := d.Left + c.at.Sub(begin).Seconds()/600*(d.Right-d.Left)
+				x := d.Left + c.at.Sub(begin).Seconds()/660*(d.Right-d.Left)
 				record = append(record, [2]float64{x, at(x - 1e-4)}, [2]float64{x, at(x + 1e-4)})
 			}
 			worst, columns := 0.0, 0
-			for x := math.Ceil(d.Points[0][0]); x <= d.Right; x++ {
+			for x := math.Ceil(d.Points[0][0]); x <= d.Points[len(d.Points)-1][0]; x++ {
 				low, high := extent(d.Points, x-1, x+1)
 				worst = max(worst, low-at(x), at(x)-high)
 				drawnLow, drawnHigh := extent(d.Points, x, x)

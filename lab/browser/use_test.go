@@ -66,6 +66,8 @@ func byKeyboard(t *testing.T, l look) {
 	b := newTab(t, l)
 	b.open(p.page(""))
 	b.tabTo("Skip to the content")
+	b.tabTo("Levels")
+	b.press(kb.Enter, "Fullest first")
 	b.tabTo("input prefix")
 	b.run(chromedp.KeyEvent("login:"))
 	b.press(kb.Enter, "with keys that begin with login:")
@@ -130,7 +132,7 @@ func TestHostileKeys(t *testing.T) {
 		const find = `[...document.querySelectorAll("tbody a")].find((a) => new URL(a.href).searchParams.get("key") === %s)`
 		link := fmt.Sprintf(find, quoted)
 		b.eventually("a link to the key", func() bool { // the first listings are a moment old
-			b.open(p.page("?by=key"))
+			b.open(p.page("levels"))
 			return evaluate[bool](b, link+" !== undefined")
 		})
 		evaluate[any](b, link+".click()")
@@ -158,9 +160,9 @@ func TestStoreGoesAway(t *testing.T) {
 	p := newProgram(t)
 	p.populate(t)
 	list, bucket := newTab(t, look{}), newTab(t, look{})
-	list.open(p.page("?prefix=tenant"))
+	list.open(p.page("levels?prefix=tenant"))
 	bucket.open(p.page("bucket?key=tenant%3A2"))
-	list.wants("tenant:2", "Pause updates")
+	list.wants("tenant:2", "Pause")
 	bucket.wants("Read at")
 	list.tabTo("tenant:4") // the focus must stay where it is
 
