@@ -9,11 +9,10 @@
 //   - full fills the disk under a bolt store, and makes room again,
 //   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
-//   - lin checks histories of concurrent calls on every backend,
-//   - pgcrash crashes the server under the stores in PostgreSQL,
+//   - lin checks histories of concurrent calls on every backend, under faults of every kind,
 //   - cut breaks the connections of stores on servers after each byte,
 //   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
-//   - stall stops clients and servers, and steps clocks.
+//   - stall stops clients and servers.
 //
 // Every harness also runs against defects that are built in, and must find each of them.
 //

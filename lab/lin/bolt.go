@@ -99,14 +99,14 @@ func (w *killed) do(ctx context.Context, _ int, in request) response {
 }
 
 // strike kills the child at a random moment and starts the next one.
-func (w *killed) strike(r *rand.Rand, now func()) (request, error) {
-	time.Sleep(time.Duration(r.IntN(1500)) * time.Microsecond) // the calls in flight get so far
-	if w.lasts > 0 && r.IntN(20) == 0 {
+func (w *killed) strike(b *blow) (request, error) {
+	time.Sleep(time.Duration(b.r.IntN(1500)) * time.Microsecond) // the calls in flight get so far
+	if w.lasts > 0 && b.r.IntN(20) == 0 {
 		time.Sleep(w.lasts)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now()
+	b.now()
 	w.p.kill()
 	var err error
 	w.p, err = startProcess(w.set)

@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -118,6 +122,17 @@ func inFlawed(f flaw, m func(*storeModel) model) func(r *rand.Rand) (world, plan
 	}
 }
 
+// inUnsteady returns a memory store over a clock.
+func inUnsteady(open func(clock func() time.Time) (store.Store, error)) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, err := onMemory(r, time.Second, func(_ store.Store, clock func() time.Time) ([]store.Store, error) {
+			s, err := open(clock)
+			return []store.Store{s}, err
+		})
+		return w, planStore(r, style{clock: true, back: true}), err
+	}
+}
+
 func exactly(m *storeModel) model { return m }
 
 // inGenerous returns a store that accepts more than a lease may.
@@ -128,21 +143,6 @@ func inGenerous(r *rand.Rand) (world, plan, error) {
 		l.stores = []store.Store{newFlawed(generous, clock)}
 	}
 	return w, p, err
-}
-
-// resending sends a fill again after an unknown outcome.
-type resending struct{ store.Store }
-
-func (s resending) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	st, err := s.Store.Fill(ctx, op)
-	if errors.Is(err, store.ErrUnknownOutcome) {
-		return s.Store.Fill(context.WithoutCancel(ctx), op)
-	}
-	return st, err
-}
-
-func resent(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
-	return []store.Store{resending{below[0]}, resending{below[1]}}, true, nil
 }
 
 // deciding decides about fills in the client, between a call that reads and a call that writes.
@@ -163,6 +163,77 @@ func (s deciding) Fill(ctx context.Context, op store.Op) (store.State, error) {
 func apart(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
 	return []store.Store{deciding{below[0]}, deciding{below[1]}}, true, nil
 }
+
+// defect is a fault in the answers of a store on a server.
+type defect string
+
+const (
+	early   defect = "an answer before the call"
+	mistold defect = "unknown as not applied"
+	again   defect = "a resend after an unknown outcome"
+)
+
+func (d defect) spoil(call func() error) error {
+	err := call()
+	for d == again && errors.Is(err, store.ErrUnknownOutcome) {
+		err = call()
+	}
+	if d == mistold && errors.Is(err, store.ErrUnknownOutcome) {
+		return store.ErrUnavailable
+	}
+	return err
+}
+
+// spoiled is a store with a defect.
+type spoiled struct {
+	store.Store
+	defect
+}
+
+func (s spoiled) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	if s.defect == early && op.Mode != store.Ask {
+		ask := op
+		ask.Mode, ask.Amount, ask.Hold = store.Ask, max(0, op.Amount), max(0, op.Hold)
+		st, err = s.Store.Fill(ctx, ask)
+		if err == nil && st.Accepted {
+			st.Level, st.Held = st.Level+op.Amount, st.Held+op.Hold
+			go func() { _, _ = s.Store.Fill(context.WithoutCancel(ctx), op) }()
+		}
+		return st, err
+	}
+	err = s.spoil(func() error { st, err = s.Store.Fill(ctx, op); return err })
+	return st, err
+}
+
+func (s spoiled) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
+	err = s.spoil(func() error { results, err = s.Store.Apply(ctx, txns...); return err })
+	return results, err
+}
+
+func (s spoiled) Update(ctx context.Context, fn func(store.Store) error) error {
+	return s.spoil(func() error { return s.Store.(transacting).Update(ctx, fn) })
+}
+
+func (s spoiled) With(tx pgx.Tx) store.Store { return s.Store.(transacting).With(tx) }
+
+// spoil has the clients call stores with a defect.
+func spoil(d defect) joining {
+	return func(_ *rand.Rand, below []store.Store) ([]store.Store, bool, error) {
+		return []store.Store{spoiled{below[0], d}, spoiled{below[1], d}}, true, nil
+	}
+}
+
+// spoiledLedger is a ledger with a defect.
+type spoiledLedger struct {
+	joiner
+	defect
+}
+
+func (l spoiledLedger) Decide(ctx context.Context, job *ledger.Job) error {
+	return l.spoil(func() error { return l.joiner.Decide(ctx, job) })
+}
+
+func mistelling(l joiner) joiner { return spoiledLedger{l, mistold} }
 
 // altered is a ledger that gets some requests otherwise than its callers send them.
 type altered struct {
@@ -214,7 +285,9 @@ func endless(_ *altered, q spendRequest) spendRequest {
 
 // TestCatches has the harness attack defective subjects.
 func TestCatches(t *testing.T) {
-	at, in := newPlace(t), newKeyspace(t)
+	at, in := newPlace(t, false), newKeyspace(t)
+	crashed := newServerPlace(t, "")
+	lazy := newServerPlace(t, "&synchronous_commit=off")
 	for _, c := range []struct {
 		name, why string
 		open      func(r *rand.Rand) (world, plan, error)
@@ -226,6 +299,20 @@ func TestCatches(t *testing.T) {
 		{
 			name: string(timeBack), open: inFlawed(timeBack, exactly),
 			why: "the bucket's time goes back, and the same seconds leak twice",
+		},
+		{
+			name: "a step back that is not believed", open: inUnsteady(func(clock func() time.Time) (store.Store, error) {
+				return memory.New(&memory.Options{Clock: clock, MaxSkew: time.Microsecond})
+			}),
+			why: "the bucket believes no time ahead of the clock, and leaks twice for the time between",
+		},
+		{
+			name: "a clock that runs fast", open: inUnsteady(func(clock func() time.Time) (store.Store, error) {
+				return memory.New(&memory.Options{Clock: func() time.Time {
+					return clock().Add(clock().Sub(history.At(0)) / 50)
+				}})
+			}),
+			why: "a second of the clock leaks for more than a second",
 		},
 		{
 			name: string(refusalWrite), open: inFlawed(refusalWrite, exactly),
@@ -240,16 +327,40 @@ func TestCatches(t *testing.T) {
 			why: "a kill loses calls before a Sync",
 		},
 		{
-			name: "a resend after a cut", open: inPostgres(at, resent),
+			name: "a resend after a cut", open: inPostgres(at, spoil(again)),
 			why: "a call of unknown outcome was applied, and then once more",
 		},
 		{
-			name: "a resend after a cut of Redis", open: inRedis(in, resent),
+			name: "a resend after a cut of Redis", open: inRedis(in, spoil(again)),
 			why: "a call of unknown outcome was applied, and then once more",
 		},
 		{
 			name: "a decision between two calls of Redis", open: inRedis(in, apart),
 			why: "two calls find the same room, and both take it",
+		},
+		{
+			name: "synchronous_commit=off", open: inPostgres(lazy, nil),
+			why: "the server answers before it has written the commit",
+		},
+		{
+			name: "synchronous_commit=off of a ledger", open: inPgledger(lazy, nil),
+			why: "the server answers before it has written the commit",
+		},
+		{
+			name: "a crash, " + string(early), open: inPostgres(crashed, spoil(early)),
+			why: "the fill was not sent yet",
+		},
+		{
+			name: "a crash, " + string(mistold), open: inPostgres(crashed, spoil(mistold)),
+			why: "the server may have committed",
+		},
+		{
+			name: "a crash, " + string(again), open: inPostgres(crashed, spoil(again)),
+			why: "the first may have been applied",
+		},
+		{
+			name: "a crash, " + string(mistold) + " of a ledger", open: inPgledger(crashed, mistelling),
+			why: "the server may have committed",
 		},
 		{
 			name: string(stuck), open: inFlawed(stuck, func(m *storeModel) model { return refusalsModel{m} }),

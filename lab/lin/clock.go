@@ -3,6 +3,7 @@ package lin
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/history"
@@ -25,6 +26,9 @@ type reading struct{ value, from, to int64 }
 // takes less time than the stores' MaxSkew: a caller can be so slow that its reading is as old.
 const back = 8
 
+// leastJump is the number of units from which a step may be as long as it wants, also backwards.
+const leastJump = 60
+
 // newClock returns a clock that shows the time at which histories begin. It calls set for every
 // value.
 func newClock(unit time.Duration, set func(now int64) error) (*clock, error) {
@@ -33,14 +37,26 @@ func newClock(unit time.Duration, set func(now int64) error) (*clock, error) {
 	return c, set(now)
 }
 
+// newShared returns a clock, and the function that reads it.
+func newShared(unit time.Duration) (*clock, func() time.Time, error) {
+	var now atomic.Int64
+	c, err := newClock(unit, func(us int64) error { now.Store(us); return nil })
+	return c, func() time.Time { return time.UnixMicro(now.Load()) }, err
+}
+
 // tick moves the clock by so many units.
 func (c *clock) tick(rec *recorder, units int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := len(c.shown) - 1
 	step := c.unit.Microseconds()
-	now := max(c.shown[last].value+int64(units)*step, c.latest-back*step)
-	c.latest = max(c.latest, now)
+	now := c.shown[last].value + int64(units)*step
+	if max(units, -units) < leastJump {
+		now = max(now, c.latest-back*step)
+		c.latest = max(c.latest, now)
+	} else {
+		c.latest = now
+	}
 	c.shown = append(c.shown, reading{value: now, from: rec.stamp(), to: never})
 	if err := c.set(now); err != nil {
 		return err

@@ -1,8 +1,12 @@
 package lin
 
 import (
+	"cmp"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
@@ -15,32 +19,57 @@ func TestMain(m *testing.M) {
 	pgtest.Main(redistest.With(m))
 }
 
-// newPlace returns a migrated schema of t's own.
-func newPlace(t *testing.T) *place {
+// newPlace returns a migrated schema of t's own, which is made when it is first needed.
+func newPlace(t *testing.T, clocked bool) func() *place {
+	return sync.OnceValue(func() *place {
+		at := &place{url: pgtest.URL(t), schema: pgtest.Schema(t), direct: pgtest.Pool(t), clocked: clocked}
+		return at.migrated(t)
+	})
+}
+
+// newServerPlace returns a migrated schema on a server of t's own, for faults of the server.
+func newServerPlace(t *testing.T, settings string) func() *place {
+	return sync.OnceValue(func() *place {
+		// A server that has crashed syncs its whole directory before it recovers: in one call, which
+		// takes a tenth of the time of one for each file.
+		s := pgtest.NewServer(t, "recovery_init_sync_method=syncfs")
+		at := &place{url: s.URL(), direct: s.Pool(t), schema: "brim", server: s, settings: settings}
+		return at.migrated(t)
+	})
+}
+
+func (p *place) migrated(t *testing.T) *place {
 	t.Helper()
-	at := &place{url: pgtest.URL(t), schema: pgtest.Schema(t), direct: pgtest.Pool(t)}
-	if err := migrations.Up(t.Context(), at.direct, &migrations.Options{Schema: at.schema}); err != nil {
+	p.free = make(map[kind][]*line)
+	if err := migrations.Up(t.Context(), p.direct, &migrations.Options{Schema: p.schema}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(at.close)
-	return at
+	t.Cleanup(p.close)
+	return p
 }
 
 // newKeyspace returns a Redis of t's own, which may forget its scripts.
-func newKeyspace(t *testing.T) *keyspace {
-	t.Helper()
-	return &keyspace{direct: redistest.NewServer(t).Client(t)}
+func newKeyspace(t *testing.T) func() *keyspace {
+	return sync.OnceValue(func() *keyspace {
+		s := redistest.NewServer(t)
+		c := s.Client(t)
+		return &keyspace{
+			url: s.URL(), servers: []*redis.Client{c}, direct: c, patient: time.Minute, faults: cutsOfRedis, strikes: cuts,
+		}
+	})
 }
 
 // subjects returns every backend of package store and package spend, and the wrappers.
 func subjects(t *testing.T) []subject {
-	at, in := newPlace(t), newKeyspace(t)
+	at, clocked, in := newPlace(t, false), newPlace(t, true), newKeyspace(t)
+	crashed := newServerPlace(t, "")
 	return []subject{
 		{name: "memory", open: inMemory},
 		{name: "bolt", open: inBolt("", region)},
 		{name: "bolt without a journal", open: inBolt("", 0)},
 		{name: "relaxed", open: inRelaxed("")},
 		{name: "postgres", open: inPostgres(at, nil), abreast: abreast},
+		{name: "postgres, clocked", open: inPostgres(clocked, nil), abreast: abreast},
 		{name: "redis", open: inRedis(in, nil), abreast: abreast},
 		{name: "refusals-memory", open: refusalsInMemory},
 		{name: "refusals-postgres", open: inPostgres(at, refusalsOnServer), abreast: abreast},
@@ -48,7 +77,9 @@ func subjects(t *testing.T) []subject {
 		{name: "lease", open: leaseInMemory},
 		{name: "memledger", open: inMemledger},
 		{name: "boltledger", open: inBoltledger},
-		{name: "pgledger", open: inPgledger(at), abreast: abreast},
+		{name: "pgledger", open: inPgledger(at, nil), abreast: abreast},
+		{name: "postgres, crashes", open: inPostgres(crashed, nil), many: 150},
+		{name: "pgledger, crashes", open: inPgledger(crashed, nil), many: 150},
 	}
 }
 
@@ -67,7 +98,7 @@ func testLin(t *testing.T, seed attack.Seed, s subject) {
 	row := attack.Begin(t, "lin", s.name, seed)
 	r := s.run(seed, attack.Pick(
 		attack.Budget{Count: 1000, Time: 800 * time.Millisecond},
-		attack.Budget{Count: 1000, Time: time.Hour},
+		attack.Budget{Count: cmp.Or(s.many, 1000), Time: time.Hour},
 	).Start())
 	if r.err != nil {
 		t.Fatalf("%v\nrepeat: %s", r.err, repeat(r.part, s.name))

@@ -3,7 +3,6 @@ package lin
 import (
 	"context"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/history"
@@ -30,10 +29,10 @@ func (w *inProcess) do(ctx context.Context, client int, in request) response {
 	return storeResponse{history.CallOn(ctx, w.stores[client%len(w.stores)], w.bucket, q.Op)}
 }
 
-func (w *inProcess) strike(*rand.Rand, func()) (request, error) { return nil, nil }
-func (w *inProcess) settle() error                              { return nil }
-func (w *inProcess) finals() []request                          { return allKeys() }
-func (w *inProcess) close() error                               { return w.inner.Close() }
+func (w *inProcess) strike(*blow) (request, error) { return nil, nil }
+func (w *inProcess) settle() error                 { return nil }
+func (w *inProcess) finals() []request             { return allKeys() }
+func (w *inProcess) close() error                  { return w.inner.Close() }
 
 // allKeys reads every bucket.
 func allKeys() (all []request) {
@@ -62,9 +61,7 @@ type wrapping func(s store.Store, clock func() time.Time) ([]store.Store, error)
 // onMemory returns a world over a memory store. Every step of the clock is a unit, in which buckets
 // leak whole numbers of units.
 func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*inProcess, error) {
-	var now atomic.Int64
-	read := func() time.Time { return time.UnixMicro(now.Load()) }
-	clk, err := newClock(unit, func(us int64) error { now.Store(us); return nil })
+	clk, read, err := newShared(unit)
 	if err != nil {
 		return nil, err
 	}

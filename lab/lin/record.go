@@ -29,6 +29,8 @@ type request interface {
 type response interface {
 	fmt.Stringer
 	failure() history.Failure
+	// odd returns the text of an error that no subject may answer, or "".
+	odd() string
 }
 
 // call is one call of a history.
@@ -124,3 +126,4 @@ type done struct{}
 
 func (done) String() string           { return "done" }
 func (done) failure() history.Failure { return "" }
+func (done) odd() string              { return "" }

@@ -11,7 +11,7 @@ func (h *played) resend() error {
 			continue
 		}
 		sent[q.Number] = true
-		if err := h.call(step{in: q}); err != nil {
+		if err := h.insist(step{in: q}); err != nil {
 			return err
 		}
 	}

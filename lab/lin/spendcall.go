@@ -20,6 +20,7 @@ type verb string
 const (
 	authorize verb = "authorize"
 	charge    verb = "charge"
+	record    verb = "record"
 	increase  verb = "increase"
 	capture   verb = "capture"
 	void      verb = "void"
@@ -50,6 +51,7 @@ type spendRequest struct {
 	Until   int   `json:"until,omitempty"`   // seconds from the start to the end of the limit; 0: no end
 	Final   bool  `json:"final,omitempty"`
 	Shared  bool  `json:"shared,omitempty"` // the money counts against the budget of the team, too
+	Joined  bool  `json:"joined,omitempty"` // a charge in a transaction of the caller's
 	Seconds int   `json:"seconds,omitempty"`
 }
 
@@ -70,7 +72,7 @@ func (q spendRequest) String() string {
 	if q.Verb == setLimits {
 		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
 	}
-	for name, set := range map[string]bool{"final": q.Final, "default": q.Default} {
+	for name, set := range map[string]bool{"final": q.Final, "default": q.Default, "joined": q.Joined} {
 		if set {
 			text += " " + name
 		}
@@ -103,6 +105,7 @@ func (q spendRequest) touches() []int {
 type spendAnswer struct {
 	Err      history.Failure `json:"err,omitempty"`
 	Text     string          `json:"text,omitempty"`
+	Odd      bool            `json:"odd,omitempty"`     // the error tells nothing about the outcome
 	Mistake  string          `json:"mistake,omitempty"` // the error of a request that cannot be
 	Approved bool            `json:"approved,omitempty"`
 	Replayed bool            `json:"replayed,omitempty"`
@@ -115,6 +118,13 @@ type spendAnswer struct {
 type figure struct{ Used, Held int64 }
 
 func (a spendAnswer) failure() history.Failure { return a.Err }
+
+func (a spendAnswer) odd() string {
+	if a.Odd {
+		return a.Text
+	}
+	return ""
+}
 
 func (a spendAnswer) String() string {
 	var b strings.Builder
@@ -166,6 +176,9 @@ type budgets struct {
 	b    *budget
 	main *spend.Budgets
 	team *spend.Budgets
+	// join calls a function in a transaction of the caller's, with the budgets of the ledger that
+	// has joined it.
+	join func(ctx context.Context, do func(*budgets) error) error
 }
 
 func (b *budget) over(l ledger.Ledger) (*budgets, error) {
@@ -193,6 +206,18 @@ func (s *budgets) of(account int) (*spend.Budgets, string) {
 
 // call sends a request.
 func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
+	if !q.Joined {
+		return answerOf(s.send(ctx, q))
+	}
+	var d spend.Decision
+	err := s.join(ctx, func(joined *budgets) (err error) {
+		d, err = joined.send(ctx, q)
+		return err
+	})
+	return answerOf(d, err)
+}
+
+func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, err error) {
 	on, account := s.of(q.Account)
 	amount := eur(q.Amount)
 	r := spend.Request{ID: s.id(q.Number), Account: account, Amount: amount}
@@ -200,13 +225,13 @@ func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
 		r.Also = []spend.Account{{Budget: s.b.Prefix + "team", Name: "all"}}
 	}
 	hold := s.id(q.Spend)
-	var d spend.Decision
-	var err error
 	switch q.Verb {
 	case authorize:
 		d, err = on.Authorize(ctx, r)
 	case charge:
 		d, err = on.Charge(ctx, r)
+	case record:
+		d, err = on.Record(ctx, r)
 	case upTo:
 		d, err = on.UpTo(ctx, spend.UpToRequest{Request: r, Least: eur(q.Least), Hold: q.Hold})
 	case credit:
@@ -232,7 +257,7 @@ func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
 	case remaining:
 		d.Remaining, err = on.Remaining(ctx, account)
 	}
-	return answerOf(d, err)
+	return d, err
 }
 
 // limit is the limit of setLimits.
@@ -264,7 +289,7 @@ func answerOf(d spend.Decision, err error) spendAnswer {
 	case errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded):
 		return spendAnswer{Err: history.Unknown, Text: err.Error()}
 	case err != nil:
-		return spendAnswer{Err: history.NotApplied, Text: err.Error()}
+		return spendAnswer{Err: history.NotApplied, Text: err.Error(), Odd: history.Odd(err)}
 	}
 	a := spendAnswer{Approved: d.Approved, Replayed: d.Replayed, Amount: d.Amount.Minor}
 	if !d.At.IsZero() {

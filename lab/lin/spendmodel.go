@@ -197,6 +197,8 @@ func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, 
 	}
 	var err error
 	switch q.Verb {
+	case record: // also what does not fit
+		next.put(q.Number, m.begun(q, a.Amount, now))
 	case authorize, charge, upTo:
 		a.Amount = m.fitting(b, q, of, now)
 		if a.Approved = a.Amount > 0; a.Approved {

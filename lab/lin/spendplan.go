@@ -4,23 +4,31 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// planSpend returns a random plan for a ledger. clock tells whether the history has the ledger's
-// clock. In half of the plans, all spends count against the team, too.
-func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
+// spendStyle tells which requests a ledger's histories have.
+type spendStyle struct {
+	clock bool // the history has the ledger's clock
+	joins bool // charges in a transaction of the caller's, too
+	sure  bool // at least one strike
+	impatient,
+	strikes int // at most
+}
+
+// planSpend returns a random plan for a ledger. In half of the plans, all spends count against the
+// team, too.
+func planSpend(r *rand.Rand, s spendStyle) plan {
 	p := plan{strikes: make(map[int64]bool), seed: r.Uint64()}
 	shared := r.IntN(2) == 0
 	var begun, sent []spendRequest
 	for number := 1; len(p.steps) < each*clients; number++ {
-		q := newSpend(r, begun, number, clock)
+		q := newSpend(r, begun, number, s.clock)
 		switch n := r.IntN(20); {
-		case n == 0 && clock:
+		case n == 0 && s.clock:
 			q = spendRequest{Verb: tick, Seconds: 1 + r.IntN(6)}
 		case n < 2:
 			q = spendRequest{Verb: remaining, Account: r.IntN(team)}
@@ -28,6 +36,7 @@ func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
 			q = sent[max(0, len(sent)-1-r.IntN(clients))] // again, and maybe at the same time
 		default:
 			q.Shared = shared && !q.Verb.alone()
+			q.Joined = s.joins && q.Verb == charge && r.IntN(2) == 0
 			if q.Verb.begins() {
 				begun = append(begun, q)
 			}
@@ -35,13 +44,13 @@ func planSpend(r *rand.Rand, clock bool, impatient, strikes int) plan {
 		}
 		p.steps = append(p.steps, step{client: len(p.steps) % clients, in: q})
 	}
-	p.disturb(r, impatient, strikes)
+	p.disturb(r, s.impatient, s.strikes, s.sure)
 	return p
 }
 
 // verbs are the verbs of the requests, as often as they are drawn.
 var verbs = slices.Concat(
-	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6),
+	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6), slices.Repeat([]verb{record}, 2),
 	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit}, 4), slices.Repeat([]verb{refund}, 8),
 	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend}, 3), slices.Repeat([]verb{setLimits}, 2), []verb{freeze},
 )
@@ -51,7 +60,7 @@ var verbs = slices.Concat(
 func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendRequest {
 	q := spendRequest{Verb: verbs[r.IntN(len(verbs))], Number: number, Account: r.IntN(team), Amount: 1 + r.Int64N(25)}
 	switch q.Verb {
-	case authorize, charge, credit:
+	case authorize, charge, record, credit:
 	case upTo:
 		q.Least, q.Hold = 1+r.Int64N(q.Amount), r.IntN(2) == 0
 	case setLimits:
@@ -79,7 +88,7 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 }
 
 // begins reports whether a request begins a spend.
-func (v verb) begins() bool { return v == authorize || v == charge || v == upTo }
+func (v verb) begins() bool { return v == authorize || v == charge || v == record || v == upTo }
 
 // alone reports whether a request is about an account alone.
 func (v verb) alone() bool { return v == setLimits || v == freeze || v == unfreeze }
@@ -125,16 +134,15 @@ func (w *localSpend) finals() []request { return allAccounts() }
 func (w *localSpend) close() error      { return w.l.Close() }
 
 func inMemledger(r *rand.Rand) (world, plan, error) {
-	var now atomic.Int64
-	clk, err := newClock(time.Second, func(us int64) error { now.Store(us); return nil })
+	clk, read, err := newShared(time.Second)
 	if err != nil {
 		return nil, plan{}, err
 	}
 	b := newBudget(r)
-	l := memledger.New(&memledger.Options{Clock: func() time.Time { return time.UnixMicro(now.Load()) }})
+	l := memledger.New(&memledger.Options{Clock: read})
 	sender, err := b.over(l)
 	w := &localSpend{inProcess: &inProcess{m: &spendModel{b}, clk: clk}, l: l, b: sender}
-	return w, planSpend(r, true, 0, 0), err
+	return w, planSpend(r, spendStyle{clock: true}), err
 }
 
 // inBoltledger returns a ledger in a bolt file, and a plan with kills.
@@ -145,5 +153,5 @@ func inBoltledger(r *rand.Rand) (world, plan, error) {
 		return nil, plan{}, err
 	}
 	w.m, w.ends, w.death = &spendModel{b}, allAccounts(), spendRequest{Verb: tick}
-	return w, planSpend(r, true, 4, kills), nil
+	return w, planSpend(r, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
 }

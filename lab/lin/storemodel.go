@@ -17,6 +17,12 @@ type storeRequest struct{ history.Op }
 // crash is the kind of a call that stands for the end of a process.
 const crash history.Kind = "crash"
 
+// The kinds of calls that fill one bucket after another in a transaction.
+const (
+	update history.Kind = "update" // of the store
+	with   history.Kind = "with"   // of the caller
+)
+
 // parts splits a call into calls on one bucket each, if it is no more than those.
 func (q storeRequest) parts() (all []request) {
 	if q.Kind != history.Sync && q.Kind != crash {
@@ -36,8 +42,13 @@ func (q storeRequest) writes(out response) bool {
 	if !ok || len(a.Results) == 0 {
 		return q.Kind != history.Read
 	}
-	// A lone clamped fill that spills is not accepted, and writes.
-	return a.Results[0].Accepted || q.Kind == history.Fill && q.Txns[0][0].Mode == store.Clamp
+	for i, txn := range q.Txns {
+		// A lone clamped fill that spills is not accepted, and writes.
+		if a.Results[i].Accepted || len(txn) == 1 && txn[0].Mode == store.Clamp {
+			return true
+		}
+	}
+	return false
 }
 
 func (q storeRequest) ticks() int { return q.Seconds }
@@ -55,6 +66,13 @@ func (q storeRequest) touches() (keys []int) {
 type storeResponse struct{ history.Answer }
 
 func (a storeResponse) failure() history.Failure { return a.Err }
+
+func (a storeResponse) odd() string {
+	if a.Odd {
+		return a.Text
+	}
+	return ""
+}
 
 func (a storeResponse) String() string {
 	if a.Err != "" {
@@ -106,7 +124,8 @@ func (c content) equal(other state) bool { return c == other }
 //
 // The State's At fixes the time of a decision. At is never before the bucket's last write. If the
 // history has the store's clock, At is one of the readings during the call, or the time of the last
-// write if the reading is behind that.
+// write if the reading is behind that. A last write that is more than MaxSkew ahead of the clock is
+// not believed: then At is the reading, and nothing leaks.
 type storeModel struct {
 	limits [keys]store.Limit
 	// rounding is the difference in units that is allowed between the store and the model. It is 0
@@ -138,8 +157,16 @@ func (m *storeModel) next(b content, c *call) []content {
 		return []content{deleted(b, q.Keys)}
 	case history.Read:
 		return m.read(b, q.Keys, a.Results[0], c.readings)
-	case history.Fill, history.Apply:
-		return m.transact(b, q.Txns[0], a.Results[0], c.readings)
+	case history.Fill, history.Apply, update, with:
+		after := []content{b}
+		for i, txn := range q.Txns {
+			var all []content
+			for _, b := range after {
+				all = append(all, m.transact(b, txn, a.Results[i], c.readings)...)
+			}
+			after = all
+		}
+		return after
 	}
 	return []content{b}
 }
@@ -155,30 +182,46 @@ func deleted(b content, gone []int) content {
 // store with its own clock gets such calls only if its buckets leak so slowly that the time does
 // not matter.
 func (m *storeModel) unknown(b content, q storeRequest, readings []int64) []content {
-	after := []content{b}
-	add := func(c content) {
-		if !slices.Contains(after, c) {
-			after = append(after, c)
-		}
-	}
 	if q.Kind == history.Delete {
-		add(deleted(b, q.Keys))
-		return after
+		return distinct([]content{b, deleted(b, q.Keys)})
 	}
+	applied := []content{b}
 	for _, txn := range q.Txns {
-		if readings == nil {
-			next := b
-			history.Transact(next.units[:], m.limit(0), txn)
-			add(next)
+		var all []content
+		for _, b := range applied {
+			if readings == nil {
+				next := b
+				history.Transact(next.units[:], m.limit(0), txn)
+				all = append(all, next)
+			}
+			for _, at := range readings {
+				leaked := m.leaked(b, txn, func(i int) int64 { return believed(b.time[txn[i].Key], at) })
+				next := leaked
+				res := history.Transact(next.units[:], m.limit(0), txn)
+				all = append(all, written(b, leaked, next, txn, res)...)
+			}
 		}
-		for _, at := range readings {
-			leaked := m.leaked(b, txn, func(i int) int64 { return max(b.time[txn[i].Key], at) })
-			next := leaked
-			res := history.Transact(next.units[:], m.limit(0), txn)
-			add(written(b, leaked, next, txn, res))
+		applied = distinct(all)
+	}
+	return distinct(append([]content{b}, applied...))
+}
+
+func distinct(all []content) (each []content) {
+	for _, c := range all {
+		if !slices.Contains(each, c) {
+			each = append(each, c)
 		}
 	}
-	return after
+	return each
+}
+
+// believed returns the time of a decision about a bucket that was last written at a time, when the
+// clock shows now.
+func believed(last, now int64) int64 {
+	if last-now > store.DefaultMaxSkew.Microseconds() {
+		return now
+	}
+	return max(last, now)
 }
 
 func (m *storeModel) limit(more float64) func(k int) store.Limit {
@@ -191,7 +234,7 @@ func (m *storeModel) limit(more float64) func(k int) store.Limit {
 func (m *storeModel) leaked(b content, txn []history.Move, at func(i int) int64) content {
 	for i, move := range txn {
 		k, now := move.Key, at(i)
-		if b.time[k] != 0 {
+		if b.time[k] != 0 && now > b.time[k] {
 			b.units[k].Level = max(0, b.units[k].Level-m.limits[k].LeakRate*(float64(now-b.time[k])/1e6))
 		}
 		b.time[k] = now
@@ -199,22 +242,31 @@ func (m *storeModel) leaked(b content, txn []history.Move, at func(i int) int64)
 	return b
 }
 
-// written returns the content after a decision. leaked is the content before it, at the time of the
-// decision. A bucket that was not written keeps its old time.
-func written(before, leaked, after content, txn []history.Move, res history.Result) content {
-	if txn[0].Mode == store.Ask || !res.Accepted && (len(txn) > 1 || txn[0].Mode == store.IfFits || res.NotHeld) {
-		return before
+// written returns the contents that are possible after a decision. leaked is the content before it,
+// at the time of the decision. A bucket that was not written keeps its old time, unless that is not
+// believed: a decision may correct it even if it changes nothing else.
+func written(before, leaked, after content, txn []history.Move, res history.Result) []content {
+	if txn[0].Mode == store.Ask {
+		return []content{before}
 	}
+	if !res.Accepted && (len(txn) > 1 || txn[0].Mode == store.IfFits || res.NotHeld) {
+		after = before
+	}
+	moved := after
 	for _, move := range txn {
 		k := move.Key
 		drains := !slices.ContainsFunc(txn, func(m history.Move) bool {
 			return m.Key == k && (m.Amount >= 0 || m.Hold != 0)
 		})
-		if drains && leaked.units[k].Level == 0 { // a drain of an empty bucket changes nothing
+		if drains && leaked.units[k].Level == 0 { // a drain of an empty bucket may change nothing
 			after.units[k], after.time[k] = before.units[k], before.time[k]
 		}
 	}
-	return after
+	corrected := after
+	for _, move := range txn {
+		corrected.time[move.Key] = min(corrected.time[move.Key], leaked.time[move.Key])
+	}
+	return distinct([]content{after, corrected, moved})
 }
 
 // transact checks the answer to a transaction.
@@ -238,7 +290,7 @@ func (m *storeModel) transact(b content, txn []history.Move, res history.Result,
 	for _, more := range m.margins() {
 		next := leaked
 		if want := history.Transact(next.units[:], m.limit(more), txn); m.agree(res, want) {
-			return []content{written(b, leaked, next, txn, want)}
+			return written(b, leaked, next, txn, want)
 		}
 	}
 	return nil
@@ -254,13 +306,10 @@ func (m *storeModel) margins() []float64 {
 
 // possible reports whether the store may decide about a bucket at a time.
 func (m *storeModel) possible(b content, k int, at int64, readings []int64) bool {
-	if at < b.time[k] {
-		return false
-	}
 	if readings == nil {
-		return true
+		return at >= b.time[k]
 	}
-	return slices.ContainsFunc(readings, func(r int64) bool { return at == max(r, b.time[k]) })
+	return slices.ContainsFunc(readings, func(r int64) bool { return at == believed(b.time[k], r) })
 }
 
 func (m *storeModel) agree(got, want history.Result) bool {
@@ -294,7 +343,7 @@ func (m *storeModel) estimate(b content, txn []history.Move, res history.Result,
 		readings = []int64{max(b.time[txn[0].Key], res.At[0])}
 	}
 	for _, at := range readings {
-		next := m.leaked(b, txn, func(i int) int64 { return max(b.time[txn[i].Key], at) })
+		next := m.leaked(b, txn, func(i int) int64 { return believed(b.time[txn[i].Key], at) })
 		want := history.Transact(next.units[:], m.limit(-m.rounding), txn)
 		if !want.Accepted && res.Levels[0] <= want.Levels[0]+m.rounding {
 			return []content{b}

@@ -16,6 +16,7 @@ type subject struct {
 	name string
 	// open returns a world with nothing in it, and a plan for it.
 	open func(r *rand.Rand) (world, plan, error)
+	many int // histories in a night, if not a thousand
 	// abreast is the number of histories at a time, for subjects that mostly wait for a server;
 	// or 0 for one.
 	abreast int
@@ -24,25 +25,29 @@ type subject struct {
 // start returns the world and the plan of a seed.
 func (s subject) start(seed attack.Seed) (world, plan, error) { return s.open(seed.Rand()) }
 
+// abreast is the number of histories at a time on one server.
+const abreast = 8
+
 // checkTime is the time after which a history is undecided.
 const checkTime = 5 * time.Second
 
 // counts adds up what histories were like.
 type counts struct {
-	histories, undecided, calls, unknown, estimates int
+	histories, undecided, calls, strikes, unknown, estimates int
 }
 
 func (n *counts) add(more counts) {
 	n.histories += more.histories
 	n.undecided += more.undecided
 	n.calls += more.calls
+	n.strikes += more.strikes
 	n.unknown += more.unknown
 	n.estimates += more.estimates
 }
 
 func (n counts) String() string {
-	return fmt.Sprintf("%d histories, %d undecided, %d calls, %d of unknown outcome, %d answered from memory",
-		n.histories, n.undecided, n.calls, n.unknown, n.estimates)
+	return fmt.Sprintf("%d histories, %d undecided, %d faults, %d calls, %d of unknown outcome, %d answered from memory",
+		n.histories, n.undecided, n.strikes, n.calls, n.unknown, n.estimates)
 }
 
 // attack runs one history and checks it. change may change the plan. The finding is nil if the
@@ -52,11 +57,11 @@ func (s subject) attack(seed attack.Seed, change func(plan) plan) (n counts, f *
 	if err != nil {
 		return n, nil, err
 	}
-	calls, err := play(w, change(p))
+	calls, strikes, err := play(w, change(p))
 	if err != nil {
 		return n, nil, err
 	}
-	n = counts{histories: 1, calls: len(calls), unknown: pending(calls)}
+	n = counts{histories: 1, calls: len(calls), strikes: strikes, unknown: pending(calls)}
 	for _, c := range calls {
 		if a, ok := c.out.(storeResponse); ok && len(a.Results) > 0 && a.Results[0].Estimate {
 			n.estimates++
@@ -104,7 +109,11 @@ func (s subject) run(seed attack.Seed, meter *attack.Meter) result {
 	r := result{meter: meter}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for range max(1, s.abreast) {
+	abreast := s.abreast
+	if !attack.Night() {
+		abreast = min(abreast, 2) // which have no time for more
+	}
+	for range max(1, abreast) {
 		wg.Go(func() {
 			mu.Lock()
 			defer mu.Unlock()

@@ -27,29 +27,29 @@ func CallOn(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 		}
 		states, err := s.Read(ctx, buckets...)
 		if err != nil {
-			return failed(err)
+			return Failed(err)
 		}
-		return Answer{Results: []Result{resultOf(false, states)}}
+		return Answer{Results: []Result{ResultOf(false, states)}}
 	case Delete:
 		keys := make([]string, len(op.Keys))
 		for i, k := range op.Keys {
 			keys[i] = b(k).Key
 		}
-		return failed(s.Delete(ctx, keys...))
+		return Failed(s.Delete(ctx, keys...))
 	case Prune:
 		_, err := s.Prune(ctx)
-		return failed(err)
+		return Failed(err)
 	case Compact:
 		if file, ok := s.(Backend); ok {
 			_, _, err := file.Compact(ctx)
 			if errors.Is(err, errors.ErrUnsupported) { // a Joined store has no file to compact
 				err = nil
 			}
-			return failed(err)
+			return Failed(err)
 		}
 	case Sync:
 		if relaxed, ok := s.(interface{ Sync(context.Context) error }); ok {
-			return failed(relaxed.Sync(ctx))
+			return Failed(relaxed.Sync(ctx))
 		}
 		return Answer{}
 	}
@@ -58,26 +58,26 @@ func CallOn(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 
 // put fills one bucket.
 func put(ctx context.Context, s store.Store, b Bucket, m Move) Answer {
-	st, err := s.Fill(ctx, m.op(b))
+	st, err := s.Fill(ctx, m.Op(b))
 	if errors.Is(err, store.ErrNotHeld) {
 		return Answer{Results: []Result{{NotHeld: true}}}
 	}
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
-	return Answer{Results: []Result{resultOf(st.Accepted, []store.State{st})}}
+	return Answer{Results: []Result{ResultOf(st.Accepted, []store.State{st})}}
 }
 
 func apply(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 	txns := make([]store.Txn, len(op.Txns))
 	for i, moves := range op.Txns {
 		for _, m := range moves {
-			txns[i] = append(txns[i], m.op(b))
+			txns[i] = append(txns[i], m.Op(b))
 		}
 	}
 	results, err := s.Apply(ctx, txns...)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	var a Answer
 	for _, res := range results {
@@ -85,15 +85,16 @@ func apply(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 		case errors.Is(res.Err, store.ErrNotHeld):
 			a.Results = append(a.Results, Result{NotHeld: true})
 		case res.Err != nil:
-			return failed(res.Err)
+			return Failed(res.Err)
 		default:
-			a.Results = append(a.Results, resultOf(res.Accepted, res.States))
+			a.Results = append(a.Results, ResultOf(res.Accepted, res.States))
 		}
 	}
 	return a
 }
 
-func resultOf(accepted bool, states []store.State) Result {
+// ResultOf returns the result of a transaction whose buckets have states.
+func ResultOf(accepted bool, states []store.State) Result {
 	res := Result{Accepted: accepted}
 	for _, st := range states {
 		res.Levels, res.Held = append(res.Levels, st.Level), append(res.Held, st.Held)
@@ -103,13 +104,20 @@ func resultOf(accepted bool, states []store.State) Result {
 	return res
 }
 
-// failed returns the answer of a call that has no result but its error.
-func failed(err error) Answer {
+// Failed returns the answer of a call that has no result but its error.
+func Failed(err error) Answer {
 	switch {
 	case err == nil:
 		return Answer{}
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return Answer{Err: Unknown, Text: err.Error()}
 	}
-	return Answer{Err: NotApplied, Text: err.Error()}
+	return Answer{Err: NotApplied, Text: err.Error(), Odd: Odd(err)}
+}
+
+// Odd reports whether an error is none by which a store or a ledger tells that nothing was applied
+// to a sound call.
+func Odd(err error) bool {
+	return !errors.Is(err, store.ErrUnavailable) &&
+		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }

@@ -111,7 +111,7 @@ func (r *runner) run() error {
 	if err := r.tell(Note{Op: Final, Begun: true}); err != nil {
 		return err
 	}
-	answer := failed(r.close())
+	answer := Failed(r.close())
 	return r.tell(Note{Op: Final, Answer: &answer})
 }
 
@@ -165,7 +165,7 @@ func (r *runner) do(op Op) Answer {
 		return Answer{Err: NotApplied, Text: err.Error()}
 	}
 	if op.Kind == Reopen {
-		return failed(errors.Join(r.close(), r.open()))
+		return Failed(errors.Join(r.close(), r.open()))
 	}
 	ctx := context.Background()
 	switch op.Kind {

@@ -20,6 +20,7 @@ type Units struct{ Level, Held float64 }
 type Answer struct {
 	Err     Failure  `json:"err,omitempty"`
 	Text    string   `json:"text,omitempty"` // of the error
+	Odd     bool     `json:"odd,omitempty"`  // see [Odd]
 	Results []Result `json:"results,omitempty"`
 	Each    []Answer `json:"each,omitempty"` // of the callers of a Together
 }

@@ -95,8 +95,8 @@ func buckets() []store.Bucket {
 	return all
 }
 
-// op returns the move as the store takes it.
-func (m Move) op(b Bucket) store.Op {
+// Op returns the move as the store takes it.
+func (m Move) Op(b Bucket) store.Op {
 	return store.Op{Bucket: b(m.Key), Amount: m.Amount, Hold: m.Hold, Mode: m.Mode}
 }
 

@@ -87,7 +87,7 @@ func send(ctx context.Context, b *spend.Budgets, op Op) Answer {
 	case errors.Is(err, spend.ErrUnknownSpend), errors.Is(err, spend.ErrNotCaptured):
 		return Answer{Results: []Result{{NotHeld: true}}}
 	case err != nil:
-		return failed(err)
+		return Failed(err)
 	}
 	return Answer{Results: []Result{{Accepted: d.Approved}}}
 }

@@ -3,11 +3,14 @@ package lin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/brimgo/brim/lab/internal/history"
 )
 
 const (
@@ -25,10 +28,9 @@ type world interface {
 	time() *clock
 	// do carries out a call of a client.
 	do(ctx context.Context, client int, in request) response
-	// strike cuts a connection or kills a process, and returns when that is done. It calls now
-	// right before. The result is nil, or the call that stands for the end of the process that
-	// carried out all calls before.
-	strike(r *rand.Rand, now func()) (death request, err error)
+	// strike carries out a random fault, and returns when that is mended. The result is nil, or the
+	// call that stands for the end of the process that carried out all calls before.
+	strike(b *blow) (death request, err error)
 	// settle ends everything that may still carry out a call of unknown outcome. Only finals
 	// follow.
 	settle() error
@@ -61,14 +63,17 @@ type played struct {
 	ended atomic.Int64  // calls
 	r     *rand.Rand    // of the strikes
 
-	striking sync.Mutex
+	one      sync.Mutex // held during a strike
 	mu       sync.Mutex
+	striking bool
+	struck   int // times so far
+	burnt    int // slots of calls that became unknown during the strike
 	reserved int // calls in flight that may become unknown
 	err      error
 }
 
-// play runs a plan and returns the calls of the history.
-func play(w world, p plan) ([]*call, error) {
+// play runs a plan and returns the calls of the history, and the number of strikes.
+func play(w world, p plan) (calls []*call, strikes int, err error) {
 	h := &played{
 		world: w, plan: p, began: time.Now(), slots: make(chan struct{}, clients),
 		r: rand.New(rand.NewPCG(p.seed, 1)),
@@ -80,7 +85,7 @@ func play(w world, p plan) ([]*call, error) {
 				if s.client != n {
 					continue
 				}
-				if err := h.call(s); err != nil {
+				if _, err := h.call(s); err != nil {
 					h.fail(err)
 					return
 				}
@@ -92,10 +97,10 @@ func play(w world, p plan) ([]*call, error) {
 	h.rec.dead()
 	h.fail(h.resend())
 	for _, in := range w.finals() {
-		h.fail(h.call(step{in: in}))
+		h.fail(h.insist(step{in: in}))
 	}
 	h.fail(w.close())
-	return h.rec.calls, h.err
+	return h.rec.calls, h.struck, h.err
 }
 
 func (h *played) fail(err error) {
@@ -104,14 +109,31 @@ func (h *played) fail(err error) {
 	h.err = errors.Join(h.err, err)
 }
 
+// recovery is the time after which a subject that is no longer disturbed must answer, also on a busy
+// machine.
+const recovery = time.Minute
+
+// insist carries out a step again until it has an answer.
+func (h *played) insist(s step) error {
+	for end := time.Now().Add(recovery); ; time.Sleep(5 * time.Millisecond) {
+		out, err := h.call(s)
+		if err != nil || out.failure() != history.NotApplied {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("lin: all is well, and %v has no answer in %v: %v", s.in, recovery, out)
+		}
+	}
+}
+
 // call carries out one step, and the strike that follows it.
-func (h *played) call(s step) error {
+func (h *played) call(s step) (out response, err error) {
 	clock := h.world.time()
 	if n := s.in.ticks(); n != 0 {
 		if clock == nil {
-			return nil
+			return done{}, nil
 		}
-		return clock.tick(&h.rec, n)
+		return done{}, clock.tick(&h.rec, n)
 	}
 	ctx := context.Background()
 	if s.patience > 0 && h.reserve(1) == 1 {
@@ -123,17 +145,23 @@ func (h *played) call(s step) error {
 	h.slots <- struct{}{}
 	c := &call{client: s.client, in: s.in, began: h.rec.stamp()}
 	runtime.Gosched() // so that others begin meanwhile
-	c.out = h.do(ctx, s.client, s.in)
+	out = h.do(ctx, s.client, s.in)
+	c.out = out
 	if clock != nil {
 		c.readings = clock.between(c.began, h.rec.stamp())
 	}
 	c.wall = time.Since(h.began)
 	h.rec.finish(c)
-	<-h.slots
-	if h.strikes[h.ended.Add(1)] {
-		return h.hit()
+	if out.failure() != history.Unknown || !h.burn() {
+		<-h.slots
 	}
-	return nil
+	if odd := out.odd(); odd != "" {
+		return out, fmt.Errorf("lin: %v: an error that tells nothing about the outcome: %s", s.in, odd)
+	}
+	if h.strikes[h.ended.Add(1)] {
+		return out, h.hit()
+	}
+	return out, nil
 }
 
 // reserve returns how many of n calls may become unknown.
@@ -151,30 +179,82 @@ func (h *played) free(n int) {
 	h.reserved -= n
 }
 
+// burn keeps the slot of a call that became unknown until the strike is over: no call takes its
+// place, which could become unknown, too.
+func (h *played) burn() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.striking {
+		h.burnt++
+	}
+	return h.striking
+}
+
+// blow is a strike in progress. Calls go on meanwhile, at most as many at once as may still become
+// unknown.
+type blow struct {
+	h      *played
+	r      *rand.Rand
+	slots  int // that calls may take
+	taken  int // slots that calls cannot take
+	wall   time.Duration
+	landed bool
+}
+
+// now marks the moment of the fault.
+func (b *blow) now() { b.wall = time.Since(b.h.began) }
+
+// land waits until every call in flight has an answer, and has no other begin.
+func (b *blow) land() error {
+	if b.landed {
+		return nil
+	}
+	b.landed = true
+	b.h.mu.Lock()
+	b.h.striking = false
+	b.taken += b.h.burnt
+	left := b.slots - b.h.burnt
+	b.h.burnt = 0
+	b.h.mu.Unlock()
+	late := time.After(recovery)
+	for ; left > 0; left-- {
+		select {
+		case b.h.slots <- struct{}{}:
+			b.taken++
+		case <-late:
+			return fmt.Errorf("lin: %d calls have no answer after %v", left, recovery)
+		}
+	}
+	return nil
+}
+
 // hit strikes while so few calls are in flight that all of them may become unknown.
 func (h *played) hit() error {
-	h.striking.Lock()
-	defer h.striking.Unlock()
+	h.one.Lock()
+	defer h.one.Unlock()
 	n := h.reserve(1 + h.r.IntN(clients-1))
 	if n == 0 {
 		return nil
 	}
 	defer h.free(n)
+	b := &blow{h: h, r: h.r, slots: n}
 	for range clients - n {
 		h.slots <- struct{}{}
+		b.taken++
 	}
+	h.mu.Lock()
+	h.striking = true
+	h.mu.Unlock()
 	began := h.rec.stamp()
-	var wall time.Duration
-	death, err := h.strike(h.r, func() { wall = time.Since(h.began) })
-	for range n {
-		h.slots <- struct{}{}
-	}
+	death, err := h.strike(b)
+	err = errors.Join(err, b.land())
 	if death != nil {
 		h.rec.dead()
-		h.rec.add(&call{client: clients, in: death, out: done{}, began: began, over: h.rec.stamp(), wall: wall})
+		h.rec.add(&call{client: clients, in: death, out: done{}, began: began, over: h.rec.stamp(), wall: b.wall})
 	}
-	for range clients {
+	for range b.taken {
 		<-h.slots
 	}
+	h.struck++
 	return err
 }
