@@ -11,7 +11,6 @@
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of every kind,
 //   - cut breaks the connections of stores on servers after each byte,
-//   - redis kills and stops servers of Redis, has replicas take over, and moves slots of a cluster,
 //   - stall stops clients and servers.
 //
 // Every harness also runs against defects that are built in, and must find each of them.

@@ -287,6 +287,7 @@ func endless(_ *altered, q spendRequest) spendRequest {
 func TestCatches(t *testing.T) {
 	at, in := newPlace(t, false), newKeyspace(t)
 	crashed := newServerPlace(t, "")
+	killed := newLone(t, always...)
 	lazy := newServerPlace(t, "&synchronous_commit=off")
 	for _, c := range []struct {
 		name, why string
@@ -361,6 +362,34 @@ func TestCatches(t *testing.T) {
 		{
 			name: "a crash, " + string(mistold) + " of a ledger", open: inPgledger(crashed, mistelling),
 			why: "the server may have committed",
+		},
+		{
+			name: "no append-only file", open: inRedis(newLone(t), nil),
+			why: "the server answers, and writes nothing",
+		},
+		{
+			name: "a kill of Redis, " + string(early), open: inRedis(killed, spoil(early)),
+			why: "the fill was not sent yet",
+		},
+		{
+			name: "a kill of Redis, " + string(mistold), open: inRedis(killed, spoil(mistold)),
+			why: "the server may have written it",
+		},
+		{
+			name: "a kill of Redis, " + string(again), open: inRedis(killed, spoil(again)),
+			why: "the first may have been applied",
+		},
+		{
+			name: "a fail-over without Replicas", open: inRedis(newPair(t, 0, failOver), nil),
+			why: "the primary answers before its replica has the write",
+		},
+		{
+			name: "a stopped primary without Replicas", open: inRedis(newPair(t, 0, stopPrimary), nil),
+			why: "it goes on, and answers although another has taken over",
+		},
+		{
+			name: "a bucket that stays behind", open: inRedis(newCluster(t, leaveBehind), nil),
+			why: "a slot moves without one of its keys",
 		},
 		{
 			name: string(stuck), open: inFlawed(stuck, func(m *storeModel) model { return refusalsModel{m} }),

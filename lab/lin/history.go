@@ -204,6 +204,12 @@ type blow struct {
 // now marks the moment of the fault.
 func (b *blow) now() { b.wall = time.Since(b.h.began) }
 
+// soon lets the calls in flight get so far, and then marks the moment of the fault.
+func (b *blow) soon() {
+	time.Sleep(time.Duration(b.r.IntN(3000)) * time.Microsecond)
+	b.now()
+}
+
 // land waits until every call in flight has an answer, and has no other begin.
 func (b *blow) land() error {
 	if b.landed {

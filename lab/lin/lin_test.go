@@ -78,6 +78,10 @@ func subjects(t *testing.T) []subject {
 		{name: "memledger", open: inMemledger},
 		{name: "boltledger", open: inBoltledger},
 		{name: "pgledger", open: inPgledger(at, nil), abreast: abreast},
+		{name: "redis, kills", open: inRedis(newLone(t, always...), nil), many: 100},
+		{name: "redis, fail-overs", open: inRedis(newPair(t, 1, failOver), nil), many: 50},
+		{name: "redis, stopped primaries", open: inRedis(newPair(t, 1, stopPrimary), nil), many: 50},
+		{name: "redis cluster", open: inRedis(newCluster(t, reshard, reshard, handOver, killPrimary), nil), many: 100},
 		{name: "postgres, crashes", open: inPostgres(crashed, nil), many: 150},
 		{name: "pgledger, crashes", open: inPgledger(crashed, nil), many: 150},
 	}

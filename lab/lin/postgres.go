@@ -353,8 +353,7 @@ func killOwn(w *remote, b *blow) error {
 
 // crash crashes the server at a random moment, and has it back.
 func (p *place) crash(b *blow, how func(*pgtest.Server) error) error {
-	time.Sleep(time.Duration(b.r.IntN(3000)) * time.Microsecond) // the calls in flight get so far
-	b.now()
+	b.soon()
 	p.down.Store(true)
 	defer p.down.Store(false)
 	return how(p.server)

@@ -27,7 +27,7 @@ type keyspace struct {
 	patient time.Duration         // the clients' ReadTimeout
 	replica int                   // number of replicas that writes wait for
 	faults  []fault
-	strikes int
+	strikes int // at most, in a history
 	sure    bool
 	down    atomic.Bool  // from a kill to the recovery
 	used    atomic.Int64 // names so far
@@ -85,6 +85,7 @@ func newReached(in *keyspace, r *rand.Rand, clocked bool) (w *remote, err error)
 		return w.tap.Close()
 	}
 	o.Replicas = 0
+	w.root = o.Prefix
 	w.after, err = redisstore.New(in.direct, &o)
 	return w, err
 }

@@ -36,6 +36,7 @@ type remote struct {
 	line   *line     // to it, or nil
 	in     *keyspace // in Redis
 	own    *dialed   // connections to it
+	root   string    // of the names of its keys
 	single bool      // calls for two buckets do not work
 	tap    *tap      // before the server, or nil
 }
