@@ -10,7 +10,6 @@
 //   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of every kind,
-//   - cut breaks the connections of stores on servers after each byte,
 //   - stall stops clients and servers.
 //
 // Every harness also runs against defects that are built in, and must find each of them.

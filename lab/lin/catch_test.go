@@ -191,15 +191,9 @@ type spoiled struct {
 }
 
 func (s spoiled) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	if s.defect == early && op.Mode != store.Ask {
-		ask := op
-		ask.Mode, ask.Amount, ask.Hold = store.Ask, max(0, op.Amount), max(0, op.Hold)
-		st, err = s.Store.Fill(ctx, ask)
-		if err == nil && st.Accepted {
-			st.Level, st.Held = st.Level+op.Amount, st.Held+op.Hold
-			go func() { _, _ = s.Store.Fill(context.WithoutCancel(ctx), op) }()
-		}
-		return st, err
+	if s.defect == early { // as if the bucket were empty
+		go func() { _, _ = s.Store.Fill(context.WithoutCancel(ctx), op) }()
+		return store.State{Accepted: true, Level: op.Amount, Held: op.Hold, At: time.Now()}, nil
 	}
 	err = s.spoil(func() error { st, err = s.Store.Fill(ctx, op); return err })
 	return st, err

@@ -206,15 +206,21 @@ func (s *budgets) of(account int) (*spend.Budgets, string) {
 
 // call sends a request.
 func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
-	if !q.Joined {
-		return answerOf(s.send(ctx, q))
-	}
 	var d spend.Decision
-	err := s.join(ctx, func(joined *budgets) (err error) {
-		d, err = joined.send(ctx, q)
-		return err
-	})
-	return answerOf(d, err)
+	var err error
+	if q.Joined {
+		err = s.join(ctx, func(joined *budgets) (err error) {
+			d, err = joined.send(ctx, q)
+			return err
+		})
+	} else {
+		d, err = s.send(ctx, q)
+	}
+	a := answerOf(d, err)
+	if q.Verb == remaining && a.Err == history.Unknown && !errors.Is(err, store.ErrUnknownOutcome) {
+		a.Err = history.NotApplied // a question decides nothing
+	}
+	return a
 }
 
 func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, err error) {
