@@ -98,7 +98,7 @@ func newHealth(last paced.Reading[[]store.Finding], age, waited time.Duration, o
 	}
 	if failed := sum(&o.failed, slots); failed > 0 {
 		judge("warn", "Calls failed")
-		fact("%s failed in the last ten minutes, %s a second in the last one.", plural(int64(failed), "call", "calls"), plot.Number(float64(sum(&o.failed, minute))/minute))
+		fact("%s failed in the last ten minutes, and %s a second in the last minute.", plural(int64(failed), "call", "calls"), plot.Number(float64(sum(&o.failed, minute))/minute))
 	} else {
 		fact("No call failed in the last ten minutes.")
 	}

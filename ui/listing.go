@@ -123,19 +123,22 @@ type breather struct {
 }
 
 // breathe is called for each step. After a quarter of a millisecond of work it rests, three times as
-// long as it worked. A rest is often longer than asked for, which allows more work after it.
+// long as it worked. Time for which a step waited for a server or for a processor is rest, too, and
+// so is the time by which a rest was longer than asked for: both allow more work.
 func (b *breather) breathe() {
 	const between, work = 64, 250 * time.Microsecond
 	if b.steps++; b.steps%between != 0 {
 		return
 	}
 	now := time.Now()
-	b.worked += min(now.Sub(b.last), work) // a longer step has waited for a server, or for a processor
+	took := now.Sub(b.last)
+	b.worked += min(took, work) - max(0, took-work)/3
 	if b.worked >= work {
 		time.Sleep(3 * b.worked)
 		rested := time.Since(now)
 		now = now.Add(rested)
-		b.worked = max(b.worked-rested/3, -work)
+		b.worked -= rested / 3
 	}
+	b.worked = max(b.worked, -work)
 	b.last = now
 }

@@ -176,8 +176,8 @@ func TestHealth(t *testing.T) {
 		{"not tried yet", paced.Reading[[]store.Finding]{}, 0, idle, "warn", "Not tried yet", "no answer yet"},
 		{"the try failed", failing, 0, busy, "bad", "The store fails", "The last try, 1s ago, failed: postgres: check: store unavailable"},
 		{"a promise is broken", broken, 0, busy, "bad", "A promise is broken", "answered the last try"},
-		{"calls fail", good, 0, calls(func(o *overview) { o.failed[slots-3] = 120 }), "bad", "Calls fail", "120 calls failed in the last ten minutes, 2 a second"},
-		{"a call failed", good, 0, calls(func(o *overview) { o.failed[0] = 1 }), "warn", "Calls failed", "1 call failed in the last ten minutes, 0 a second"},
+		{"calls fail", good, 0, calls(func(o *overview) { o.failed[slots-3] = 120 }), "bad", "Calls fail", "120 calls failed in the last ten minutes, and 2 a second in the last minute"},
+		{"a call failed", good, 0, calls(func(o *overview) { o.failed[0] = 1 }), "warn", "Calls failed", "1 call failed in the last ten minutes, and 0 a second"},
 		{"a call waits", good, 0, calls(func(o *overview) { o.oldest = 1500 * time.Millisecond }), "good", "Healthy", "without an answer has waited for 2s"},
 		{"a call waits long", good, 0, calls(func(o *overview) { o.oldest = 5 * time.Second }), "bad", "Calls get no answer", "has waited for 5s"},
 	} {
@@ -220,7 +220,7 @@ func TestOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m.get("").want(t, http.StatusOK, `class="health bad"`, "Calls fail", "30 calls failed in the last ten minutes, 0.5 a second", ">failed</text>")
+		m.get("").want(t, http.StatusOK, `class="health bad"`, "Calls fail", "30 calls failed in the last ten minutes, and 0.5 a second", ">failed</text>")
 	})
 }
 
