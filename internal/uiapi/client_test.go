@@ -40,7 +40,7 @@ func TestLostAnswer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := client.Change(ctx, Change{Act: Reset, Keys: []string{"k"}}); !errors.Is(err, c.want) {
+			if _, err := client.Change(ctx, Change{Act: Reset, Key: "k"}); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
