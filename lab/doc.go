@@ -9,8 +9,8 @@
 //   - full fills the disk under a bolt store, and makes room again,
 //   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
-//   - lin checks histories of concurrent calls on every backend, under faults of every kind,
-//   - stall stops clients and servers.
+//   - lin checks histories of concurrent calls on every backend, under faults of its
+//     server, its connections, its clients and its clock.
 //
 // Every harness also runs against defects that are built in, and must find each of them.
 //

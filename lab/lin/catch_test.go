@@ -280,9 +280,9 @@ func endless(_ *altered, q spendRequest) spendRequest {
 // TestCatches has the harness attack defective subjects.
 func TestCatches(t *testing.T) {
 	at, in := newPlace(t, false), newKeyspace(t)
-	crashed := newServerPlace(t, "")
+	crashed := newServerPlace(t, "", 0, crashes)
 	killed := newLone(t, always...)
-	lazy := newServerPlace(t, "&synchronous_commit=off")
+	lazy := newServerPlace(t, "&synchronous_commit=off", 0, crashes)
 	for _, c := range []struct {
 		name, why string
 		open      func(r *rand.Rand) (world, plan, error)
@@ -356,6 +356,10 @@ func TestCatches(t *testing.T) {
 		{
 			name: "a crash, " + string(mistold) + " of a ledger", open: inPgledger(crashed, mistelling),
 			why: "the server may have committed",
+		},
+		{
+			name: "a stopped server, " + string(mistold), open: inPostgres(newServerPlace(t, "", hasty, stops[:1]), spoil(mistold)),
+			why: "the server goes on with statements that it got before it was stopped",
 		},
 		{
 			name: "no append-only file", open: inRedis(newLone(t), nil),

@@ -14,10 +14,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/journal"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/store"
 )
 
 // childEnv, in the environment, holds the setting of a child and makes a test binary one.
@@ -33,6 +39,13 @@ type setting struct {
 	Defect  history.Defect `json:"defect,omitempty"`
 	Bucket  []bucketOfKey  `json:"bucket,omitempty"`
 	Budget  *budget        `json:"budget,omitempty"` // of a ledger, in the place of buckets
+
+	// Of a store in PostgreSQL, in the place of a file:
+	URL     string        `json:"url,omitempty"`
+	Schema  string        `json:"schema,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Lease   bool          `json:"lease,omitempty"` // the client spends from leases
+	Lazy    bool          `json:"lazy,omitempty"`  // the clock of the leases stops with the process: a defect
 }
 
 // order is a message to the child: a call, or a value of the clock.
@@ -69,7 +82,7 @@ func ServeAsChild() {
 type server struct {
 	setting
 	now     atomic.Int64
-	s       history.Backend
+	s       store.Store
 	budgets *budgets
 	mu      sync.Mutex // held to write
 	out     *json.Encoder
@@ -119,6 +132,9 @@ func (v *server) open() error {
 	if v.Region > 0 {
 		journal.DefaultRegion = v.Region
 	}
+	if v.URL != "" {
+		return v.connect()
+	}
 	if v.Relaxed || v.Defect == history.Early {
 		s, err := bolt.OpenRelaxed(v.Path, o)
 		if err != nil {
@@ -141,6 +157,51 @@ func (v *server) open() error {
 	}
 	v.budgets, err = v.Budget.over(l)
 	return err
+}
+
+// connect opens a store or a ledger in PostgreSQL. Its connections end with the process.
+func (v *server) connect() error {
+	pool, err := pgxpool.New(context.Background(), v.URL)
+	if err != nil {
+		return err
+	}
+	s, err := postgres.New(pool, &postgres.Options{Schema: v.Schema, StatementTimeout: v.Timeout})
+	if err != nil {
+		return err
+	}
+	v.s = s
+	if v.Lease {
+		o := &local.LeasesOptions{Share: 0.9, Ahead: 500 * time.Millisecond}
+		if v.Lazy {
+			o.Clock = lazyClock()
+		}
+		v.s, err = local.Leases(s, o)
+		return err
+	}
+	if v.Budget == nil {
+		return nil
+	}
+	l, err := pgledger.New(s, nil)
+	if err != nil {
+		return err
+	}
+	v.budgets, err = v.Budget.over(l)
+	return err
+}
+
+// lazyClock returns a clock that stops with the process.
+func lazyClock() func() time.Time {
+	var mu sync.Mutex
+	last := time.Now()
+	shown := last
+	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		shown = shown.Add(min(now.Sub(last), 20*time.Millisecond))
+		last = now
+		return shown
+	}
 }
 
 func (v *server) tell(r reply) error {

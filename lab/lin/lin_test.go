@@ -28,12 +28,12 @@ func newPlace(t *testing.T, clocked bool) func() *place {
 }
 
 // newServerPlace returns a migrated schema on a server of t's own, for faults of the server.
-func newServerPlace(t *testing.T, settings string) func() *place {
+func newServerPlace(t *testing.T, settings string, timeout time.Duration, faults []fault) func() *place {
 	return sync.OnceValue(func() *place {
 		// A server that has crashed syncs its whole directory before it recovers: in one call, which
 		// takes a tenth of the time of one for each file.
 		s := pgtest.NewServer(t, "recovery_init_sync_method=syncfs")
-		at := &place{url: s.URL(), direct: s.Pool(t), schema: "brim", server: s, settings: settings}
+		at := &place{url: s.URL(), direct: s.Pool(t), schema: "brim", server: s, settings: settings, timeout: timeout, faults: faults}
 		return at.migrated(t)
 	})
 }
@@ -62,7 +62,7 @@ func newKeyspace(t *testing.T) func() *keyspace {
 // subjects returns every backend of package store and package spend, and the wrappers.
 func subjects(t *testing.T) []subject {
 	at, clocked, in := newPlace(t, false), newPlace(t, true), newKeyspace(t)
-	crashed := newServerPlace(t, "")
+	crashed, stopped := newServerPlace(t, "", 0, crashes), newServerPlace(t, "", hasty, stops)
 	return []subject{
 		{name: "memory", open: inMemory},
 		{name: "bolt", open: inBolt("", region)},
@@ -84,6 +84,8 @@ func subjects(t *testing.T) []subject {
 		{name: "redis cluster", open: inRedis(newCluster(t, reshard, reshard, handOver, killPrimary), nil), many: 100},
 		{name: "postgres, crashes", open: inPostgres(crashed, nil), many: 150},
 		{name: "pgledger, crashes", open: inPgledger(crashed, nil), many: 150},
+		{name: "postgres, stops", open: inPostgres(stopped, nil), many: 110},
+		{name: "pgledger, stops", open: inPgledger(stopped, nil), many: 110},
 	}
 }
 

@@ -31,7 +31,8 @@ type place struct {
 	direct   *pgxpool.Pool  // connections that nothing cuts
 	server   *pgtest.Server // for faults of the whole server; or nil
 	settings string         // of the connections, such as "&a=b"
-	timeout  time.Duration  // the stores' StatementTimeout; 0 is the default
+	timeout  time.Duration  // the stores' StatementTimeout; 0 is the default, and none bounds transactions of callers
+	faults   []fault        // of the server
 	clocked  bool           // every history has its own clock, so none may prune the table
 	down     atomic.Bool    // from a crash to the recovery
 	used     atomic.Int64   // names so far
@@ -142,7 +143,7 @@ func newLinked(at *place, r *rand.Rand, clocked bool) (w *remote, err error) {
 	k := kind{exec: r.IntN(4) == 0}
 	if at.server != nil {
 		k.slow = r.IntN(2) == 0
-		w.strikes, w.sure, w.faults = 1, true, crashes
+		w.strikes, w.sure, w.faults = 1, true, at.faults
 	}
 	if w.line, err = at.take(k); err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func inPostgres(in func() *place, join joining) func(r *rand.Rand) (world, plan,
 		if err != nil {
 			return nil, plan{}, err
 		}
-		p, err := w.plan(r, join, style{updates: join == nil, keep: at.clocked})
+		p, err := w.plan(r, join, style{updates: join == nil && at.timeout == 0, keep: at.clocked})
 		return w, p, err
 	}
 }
@@ -211,10 +212,10 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 		if err != nil {
 			return nil, plan{}, err
 		}
-		w.ledgers = &ledgers{open: []ledger.Ledger{l}, spends: spends, after: func() (ledger.Ledger, *budgets, error) {
+		w.ledgers = &ledgers{budget: b, open: []ledger.Ledger{l}, spends: spends, after: func() (ledger.Ledger, *budgets, error) {
 			return open(w.after, at.direct, nil)
 		}}
-		return w, planSpend(r, spendStyle{joins: true, impatient: 4, strikes: w.strikes, sure: w.sure}), nil
+		return w, planSpend(r, spendStyle{joins: at.timeout == 0, impatient: 4, strikes: w.strikes, sure: w.sure}), nil
 	}
 }
 

@@ -1,0 +1,167 @@
+package lin
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
+)
+
+// leasedLimit is the limit of a bucket that a client leases. An allotment holds some hundred units.
+var leasedLimit = store.Limit{Capacity: 4000, LeakRate: 1000}
+
+// leaseEnds is the time after which an allotment has expired; see package local.
+const leaseEnds = time.Second
+
+// grant is a call that was accepted, with the time before and after it.
+type grant struct {
+	from, to int64 // nanoseconds since the Unix epoch
+	units    float64
+}
+
+// excess returns by how much the grants that lie wholly in some window exceed the bucket's bound
+// for the window. It is negative if they keep to it.
+func excess(grants []grant) float64 {
+	worst := -leasedLimit.Capacity
+	byEnd := slices.Clone(grants)
+	slices.SortFunc(byEnd, func(a, b grant) int { return int(a.to - b.to) })
+	for _, first := range grants {
+		sum := 0.0
+		for _, g := range byEnd {
+			if g.from < first.from {
+				continue
+			}
+			sum += g.units
+			length := time.Duration(g.to - first.from).Seconds()
+			worst = max(worst, sum-leasedLimit.Capacity-leasedLimit.LeakRate*length)
+		}
+	}
+	return worst
+}
+
+// TestLease stops a client that holds an allotment until the allotment has expired. Others fill the
+// bucket meanwhile. Then the client goes on, and all together must not get more than the bucket
+// allows.
+func TestLease(t *testing.T) {
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := newPlace(t, false)
+	t.Run("stops", func(t *testing.T) {
+		row := attack.Begin(t, "lin", "client with a lease", seed)
+		meter := attack.Pick(attack.Budget{Count: 1, Time: time.Hour}, attack.Budget{Count: 20, Time: time.Hour}).Start()
+		fromLease := 0
+		for ; !meter.Spent() && !t.Failed(); meter.Done++ {
+			part := seed.Part(meter.Done)
+			over, served, err := stopLease(t.Context(), in(), fmt.Sprint("sound ", meter.Done), part.Rand(), false)
+			fromLease += served
+			if err != nil || over > 0 {
+				t.Errorf("the processes were granted %v units more than the bucket allows, %v\nrepeat: %s",
+					over, err, part.Repeat("lin", "TestLease/stops"))
+			}
+		}
+		if fromLease == 0 {
+			t.Error("no unit came from a lease")
+		}
+		row.Often = fmt.Sprintf("%d stops, %d units from leases", meter.Done, fromLease)
+	})
+	t.Run("catches a lease that does not look at its expiry", func(t *testing.T) {
+		for n := range 10 {
+			over, _, err := stopLease(t.Context(), in(), fmt.Sprint("defect ", n), attack.Seed(1).Part(n).Rand(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if over > 0 {
+				t.Logf("caught after %d stops: %v units over the bound", n+1, over)
+				return
+			}
+		}
+		t.Error("not caught")
+	})
+}
+
+// stopLease stops a client with a lease once. It returns the excess, and how many units the client
+// took from its lease.
+func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy bool) (over float64, fromLease int, err error) {
+	bucket := bucketOfKey{Key: key, Capacity: leasedLimit.Capacity, LeakRate: leasedLimit.LeakRate}
+	p, err := startProcess(setting{
+		URL: at.url + "&synchronous_commit=off", Schema: at.schema, Lease: true, Lazy: lazy, Bucket: []bucketOfKey{bucket},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer p.kill()
+	sound, err := at.open(at.direct, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = sound.Close() }()
+	var done atomic.Bool
+	var grants []grant
+	client := make(chan struct{})
+	go func() { // asks for a unit every millisecond
+		defer close(client)
+		op := history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: 1}}}}
+		for ; !done.Load(); time.Sleep(time.Millisecond) {
+			g := grant{from: time.Now().UnixNano(), units: 1}
+			r, ok := p.ask(order{Op: &op})
+			g.to = time.Now().UnixNano()
+			if ok && len(r.Answer.Results) > 0 && r.Answer.Results[0].Accepted {
+				grants = append(grants, g)
+				if r.Answer.Results[0].Estimate {
+					fromLease++
+				}
+			}
+		}
+	}()
+	time.Sleep(600*time.Millisecond + time.Duration(pick.IntN(300))*time.Millisecond) // of its work; nothing tells when it has a lease
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return 0, 0, err
+	}
+	// The bucket drains meanwhile, so that the units of the allotment do not fill it any more.
+	time.Sleep(leaseEnds + leaseEnds/10)
+	others, err := fillFor(ctx, sound, key, leaseEnds/4)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return 0, 0, err
+	}
+	more, err := fillFor(ctx, sound, key, leaseEnds/2)
+	done.Store(true)
+	<-client
+	return excess(slices.Concat(grants, others, more)), fromLease, err
+}
+
+// fillFor fills the bucket to the rim again and again for some time.
+func fillFor(ctx context.Context, s store.Store, key string, d time.Duration) ([]grant, error) {
+	var grants []grant
+	for _, units := range []float64{1000, 100, 10} { // fast at first
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			g := grant{from: time.Now().UnixNano(), units: units}
+			st, err := s.Fill(ctx, store.Op{Bucket: leasedLimit.For(key), Amount: units})
+			if err != nil {
+				return nil, err
+			}
+			if !st.Accepted && units > 10 {
+				break
+			}
+			if st.Accepted {
+				g.to = time.Now().UnixNano()
+				grants = append(grants, g)
+			} else {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	return grants, nil
+}

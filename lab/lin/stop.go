@@ -1,0 +1,196 @@
+package lin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+// stops are faults in which something stands still: the server, one of its processes, or a client
+// whose transaction holds rows locked. Meanwhile, every other call must get an answer.
+var stops = []fault{stopServer, stopServer, stopBackend, stopClient(continued), stopClient(killedClient), stopClient(ended)}
+
+// hasty is the StatementTimeout of stores that meet a stop.
+const hasty = 300 * time.Millisecond
+
+func stopServer(w *remote, b *blow) error {
+	b.soon()
+	err := w.place.server.Signal(syscall.SIGSTOP)
+	return errors.Join(err, b.land(), w.place.server.Signal(syscall.SIGCONT))
+}
+
+// stopBackend stops the process of one connection.
+func stopBackend(w *remote, b *blow) error {
+	fit, err := processes(w.place.server, clientTitle)
+	if err != nil {
+		return err
+	}
+	pid := fit[b.r.IntN(len(fit))]
+	signal := func(s syscall.Signal) error {
+		if err := syscall.Kill(pid, s); !errors.Is(err, syscall.ESRCH) { // it may have ended
+			return err
+		}
+		return nil
+	}
+	b.soon()
+	err = signal(syscall.SIGSTOP)
+	return errors.Join(err, b.land(), signal(syscall.SIGCONT))
+}
+
+// ending is the end of a client's stop.
+type ending string
+
+// The endings.
+const (
+	continued    ending = "continued" // it goes on before the server has ended its transaction
+	killedClient ending = "killed"    // before the server has ended its transaction
+	ended        ending = "ended"     // it goes on after the server has ended its transaction
+)
+
+// stopClient stops a client, a process of its own, while its transaction holds rows locked. The rows
+// stay locked until the client goes on or dies, or the server ends the transaction after the
+// client's StatementTimeout.
+func stopClient(how ending) fault {
+	return func(w *remote, b *blow) (err error) {
+		if b.h.reserve(1) == 0 {
+			return nil
+		}
+		defer b.h.free(1)
+		c := &stoppable{remote: w, b: b, name: "stopped-" + w.place.name()}
+		if err := c.start(how); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.end()) }()
+		// About others: on accounts that it remembers, a ledger decides while it holds no rows.
+		warm, stuck := request(fills(2, 3)), request(fills(0, 1))
+		if w.ledgers != nil {
+			number := (1 << 20) + 2*int(w.place.used.Load())
+			warm = spendRequest{Verb: charge, Number: number, Account: 1, Amount: 1}
+			stuck = spendRequest{Verb: charge, Number: number + 1, Amount: 1}
+		}
+		c.call(warm)
+		held, pass := c.tap.hold()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			c.call(stuck)
+		}()
+		select {
+		case <-held: // the server has locked the rows
+		case <-answered:
+			close(pass)
+			return errors.New("lin: a call of a client got no answer to hold up")
+		}
+		err = c.open(true)
+		b.now()
+		err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGSTOP))
+		close(pass)
+		err = errors.Join(err, b.land())
+		switch how {
+		case killedClient:
+			c.p.kill()
+			c.tap.Drop() // as the client's system does
+		case ended:
+			err = errors.Join(err, c.open(false))
+			fallthrough
+		default:
+			err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGCONT))
+		}
+		<-answered
+		return err
+	}
+}
+
+func fills(ks ...int) storeRequest {
+	op := history.Op{Kind: history.Apply, Txns: make([][]history.Move, 1)}
+	for _, k := range ks {
+		op.Txns[0] = append(op.Txns[0], history.Move{Key: k, Amount: 1})
+	}
+	return storeRequest{op}
+}
+
+// stoppable is a client in a process of its own, whose connections go through a tap.
+type stoppable struct {
+	*remote
+	b    *blow
+	name string // of its connections
+	tap  *tap
+	p    *process
+}
+
+func (c *stoppable) start(how ending) (err error) {
+	if c.tap, err = newTap(c.place.url, false, new(atomic.Bool)); err != nil {
+		return err
+	}
+	s := setting{
+		URL: c.tap.URL() + "&application_name=" + c.name, Schema: c.place.schema, Timeout: time.Minute,
+	}
+	if how == ended {
+		s.Timeout = 500 * time.Millisecond
+	}
+	if c.ledgers != nil {
+		s.Budget = c.ledgers.budget
+	} else {
+		for k := range keys {
+			b := c.bucket(k)
+			s.Bucket = append(s.Bucket, bucketOfKey{Key: b.Key, Capacity: b.Capacity, LeakRate: b.LeakRate})
+		}
+	}
+	c.p, err = startProcess(s)
+	return err
+}
+
+// call has the client make a call, and records it.
+func (c *stoppable) call(in request) {
+	rec := &c.b.h.rec
+	one := &call{client: clients, in: in, began: rec.stamp()}
+	var o order
+	one.out = storeResponse{history.Answer{Err: history.Unknown}}
+	switch q := in.(type) {
+	case storeRequest:
+		o.Op = &q.Op
+	case spendRequest:
+		o.Spend, one.out = &q, spendAnswer{Err: history.Unknown}
+	}
+	switch r, ok := c.p.ask(o); {
+	case ok && r.Spend != nil:
+		one.out = *r.Spend
+	case ok:
+		one.out = storeResponse{*r.Answer}
+	}
+	rec.finish(one)
+}
+
+// open waits until the client has an open transaction, or none.
+func (c *stoppable) open(want bool) error {
+	return eventually(func() (bool, error) {
+		states, err := c.states()
+		return strings.Contains(states, "idle in transaction") == want, err
+	})
+}
+
+// states returns the states of the client's connections.
+func (c *stoppable) states() (states string, err error) {
+	err = c.place.direct.QueryRow(context.Background(),
+		`SELECT coalesce(string_agg(state, ','), '') FROM pg_stat_activity WHERE application_name = $1`, c.name).Scan(&states)
+	return states, err
+}
+
+// end ends the client, and waits until the server has ended its connections.
+func (c *stoppable) end() error {
+	c.p.kill() // it has answered, or was to be killed
+	err := eventually(func() (bool, error) {
+		states, err := c.states()
+		return states == "", err
+	})
+	if err != nil {
+		err = fmt.Errorf("the connections of a client that has died: %w", err)
+	}
+	return errors.Join(err, c.tap.Close())
+}
