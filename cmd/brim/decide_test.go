@@ -209,7 +209,7 @@ func TestList(t *testing.T) {
 	}
 	r := cli(t, "list", "--by", "ratio", "--store", path)
 	r.want(t, exitOK, "SHARE", "")
-	if !regexp.MustCompile(`(?m)^ +5 +0 +5 +100\.0% +never  p:full$`).MatchString(r.stdout) {
+	if !regexp.MustCompile(`(?m)^p:full +5 +0 +5 +100\.0% +never *$`).MatchString(r.stdout) {
 		t.Errorf("there is no aligned line of p:full in\n%s", r.stdout)
 	}
 	if strings.Contains(r.stdout, "\x1b") || !strings.Contains(r.stdout, `"p:odd\x1b[31m"`) {

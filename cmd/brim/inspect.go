@@ -104,12 +104,13 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--prefix P] [--by level|ratio|key] [--limit N]",
 		Short: "List buckets",
-		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, and
-the time until they are empty. Each bucket counts by the limit last used with it. The order is by
+		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, the
+time until they are empty, and the end of a block. Each bucket counts by the limit last used with it. The order is by
 key, byte by byte, or the fullest bucket first: by level in units, or by ratio, which is the share
 in use.
 
-A key with characters that cannot be printed is written in quotes.
+A key with characters that cannot be printed is written in quotes. On a terminal, a long key is cut,
+so that its figures stay on the line.
 
 If buckets of a bbolt file are damaged, list prints all others. See "brim verify".
 
@@ -189,13 +190,14 @@ type listing struct {
 	page *table.Table
 	out  *bufio.Writer
 	fit  func(string) string
+	clip func(string) string // a key
 }
 
 // pageRows is the number of rows of a page.
 const pageRows = 1000
 
 func (a *app) newListing() *listing {
-	l := &listing{out: bufio.NewWriter(a.stdout), fit: a.fit}
+	l := &listing{out: bufio.NewWriter(a.stdout), fit: a.fit, clip: a.clipKey}
 	if a.json {
 		l.json = json.NewEncoder(l.out)
 	}
@@ -211,11 +213,15 @@ func (l *listing) add(e brim.Entry) error {
 		})
 	}
 	if l.page == nil {
-		l.page = table.New(table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
-			table.Right("EMPTY IN"), table.Left("KEY"))
+		l.page = table.New(table.Left("KEY"), table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
+			table.Right("EMPTY IN"), table.Left("BLOCKED UNTIL"))
 	}
-	l.page.Add(units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
-		span(e.TimeToEmpty()), printable(e.Key))
+	blocked := ""
+	if !e.BlockedUntil.IsZero() {
+		blocked = clockTime(e.BlockedUntil, e.At)
+	}
+	l.page.Add(l.clip(printable(e.Key)), units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
+		span(e.TimeToEmpty()), blocked)
 	if len(l.page.Rows) < pageRows {
 		return nil
 	}

@@ -64,9 +64,10 @@ Exit status: 0; 69 if the server cannot be reached, or the lock was not granted 
 
 func (a *app) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "status",
-		Short:   "Show the last applied migration",
-		Long:    "Shows the last applied migration, and the last one that this brim knows. Changes nothing.",
+		Use:   "status",
+		Short: "Show the last applied migration",
+		Long: "Shows the last applied migration, and the last one that this brim knows. Changes nothing.\n\n" +
+			"Exit status: 0; 1 if the tables are behind, or a migration was cut short.",
 		Example: `  brim migrate status --store postgres://app@db.example/app --json`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,11 +134,15 @@ func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrat
 	if err != nil {
 		return err
 	}
-	return a.print(struct {
+	err = a.print(struct {
 		Version uint `json:"version"`
 		Latest  uint `json:"latest"`
 		Dirty   bool `json:"dirty"`
 	}{st.Version, st.Latest, st.Dirty}, fmt.Sprintf("version %d of %d: %s", st.Version, st.Latest, migrationAdvice(st)))
+	if err == nil && (st.Dirty || st.Version < st.Latest) {
+		return status(exitBroken)
+	}
+	return err
 }
 
 // migrationAdvice describes a status, and the way out of it.

@@ -33,7 +33,7 @@ func TestMigrate(t *testing.T) {
 	s := server(t)
 	limit := []string{"--capacity", "5", "--leak-rate", "0", "--store", s}
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitUnavailable, "", `run "brim migrate up"`)
-	cli(t, "migrate", "status", "--store", s).want(t, exitOK, `version 0 of 2: run "brim migrate up"`, "")
+	cli(t, "migrate", "status", "--store", s).want(t, exitBroken, `version 0 of 2: run "brim migrate up"`, "")
 	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "schema migrated")
 	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "")
 	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":2,"latest":2,"dirty":false}`, "")

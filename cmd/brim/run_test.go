@@ -197,7 +197,7 @@ func TestWrongCalls(t *testing.T) {
 		{"list --store http://127.0.0.1:1/", 69, "brim list: http://127.0.0.1:1/: store unavailable: dial tcp 127.0.0.1:1: connect: connection refused"},
 		{"try k 1 --capacity 5 --leak-rate 1 --store http://127.0.0.1:1/", 64, "brim try: --store is the address of a page, which only list, state, doctor, reset, block and unblock look into: brim has no server protocol, and decides only in the program that has the store open; to decide from many programs, share the buckets through PostgreSQL or Redis"},
 		{"replay none.log --capacity 5 --leak-rate 1", 65, "brim replay: open none.log: no such file or directory"},
-		{"replay . --capacity 5 --leak-rate 1", 65, "brim replay: . is a directory; give a log file"},
+		{"replay . --capacity 5 --leak-rate 1", 65, "brim replay: . is a directory; give a file"},
 		{"replay text.db --capacity 5 --leak-rate 1", 65, "brim replay: text.db: none of its 1000 lines is a request; tried access logs in NCSA common or combined format (Apache, nginx), of CloudFront and of Application Load Balancers; CSV whose first line names time and key; JSON lines; --time and --key name other columns or members; line 1: it does not begin with host, identity, user and [time]"},
 		{"size none.log", 65, "brim size: open none.log: no such file or directory"},
 		{"doctor --store nodir/x.db", 66, "brim doctor: nodir/x.db: no such file or directory"},

@@ -109,6 +109,22 @@ func TestSpend(t *testing.T) {
 	cli(t, "list", "--store", store).want(t, exitOK, "k", "")
 }
 
+func TestSpendUpkeep(t *testing.T) {
+	store, budget := storeIn(t), budgetIn(t, accountBudget)
+	spend := func(args ...string) result {
+		return cli(t, append(append([]string{"spend"}, args...), "--budget", budget, "--store", store)...)
+	}
+	spend("upto", "card", "600.00", "--id", "much").want(t, exitNever, "declined: much", "")
+	spend("upto", "card", "600.00", "--least", "100.00", "--hold", "--tag", "country=DE", "--id", "part").want(t, exitOK, "approved 500.00 EUR: part", "")
+	spend("decrease", "part", "20.00").want(t, exitOK, "decreased", "")
+	spend("increase", "part", "15.00", "--id", "more").want(t, exitOK, "increased: more", "")
+	spend("increase", "part", "15.00").want(t, exitRefused, "day", "")
+	spend("increase", "nothing", "15.00").want(t, exitData, "", "no such spend")
+	spend("verify").want(t, exitOK, "sound: 1 accounts", "")
+	spend("prune").want(t, exitOK, "pruned: 0 expired holds, 0 IDs", "")
+	spend("prune", "--json").want(t, exitOK, `{"expired_holds":0,"ids":0}`, "")
+}
+
 const accountBudget = `budget: cards
 currency: EUR
 rules:

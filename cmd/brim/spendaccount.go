@@ -32,6 +32,24 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`
 	return cmd
 }
 
+func (a *app) spendIncreaseCommand(f *spendFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "increase HOLD AMOUNT --budget FILE",
+		Short: "Hold more money if every rule agrees",
+		Long: `Adds AMOUNT to the hold of the request HOLD, if every rule agrees. The hold expires as before.
+
+Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 if the hold is unknown, has
+ended or expired.`,
+		Example: `  brim spend increase pay-1 5.00 --budget cards.yaml`,
+		Args:    exactArgs("HOLD", "AMOUNT"),
+	}
+	f.addID(cmd)
+	cmd.RunE = a.followUp(f, "increased", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.Increase(ctx, spend.IncreaseRequest{ID: r.id, HoldID: r.earlier, Amount: r.amount})
+	})
+	return cmd
+}
+
 func (a *app) spendExtendCommand(f *spendFlags) *cobra.Command {
 	var ttl duration.Value
 	cmd := &cobra.Command{

@@ -17,6 +17,8 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	var (
 		tags, also []string
 		ttl        duration.Value
+		least      string
+		hold       bool
 	)
 	words := map[string]struct{ short, long, done, example string }{
 		"charge": {
@@ -38,6 +40,11 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 in the rules with counts_credits, at most the amount that they have used.`, "credited",
 			`  brim spend credit card:7 100.00 --budget cards.yaml --id payment-12`,
 		},
+		"upto": {
+			"Spend as much of an amount as fits",
+			"Charges the largest part of AMOUNT that every rule approves, if that is --least or more; with --hold, holds it.", "approved",
+			`  brim spend upto card:7 50.00 --least 10.00 --budget cards.yaml`,
+		},
 	}[kind]
 	cmd := &cobra.Command{
 		Use:   kind + " ACCOUNT AMOUNT --budget FILE",
@@ -55,7 +62,11 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		"a tag that rules can filter by, like category=travel; may be repeated")
 	cmd.Flags().StringArrayVar(&also, "also", nil,
 		"another account to charge together with ACCOUNT, written BUDGET/ACCOUNT; may be repeated")
-	if kind == "authorize" {
+	if kind == "upto" {
+		cmd.Flags().StringVar(&least, "least", "", "the smallest amount to take (default: AMOUNT)")
+		cmd.Flags().BoolVar(&hold, "hold", false, "hold the amount, instead of charging it")
+	}
+	if kind == "authorize" || kind == "upto" {
 		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: hold_ttl of the budget)")
 		cmd.Flags().Lookup("ttl").DefValue = ""
 	}
@@ -76,8 +87,18 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 				}
 				r.Also = append(r.Also, spend.Account{Budget: budget, Name: name})
 			}
+			upTo := func(ctx context.Context, r spend.Request) (spend.Decision, error) {
+				u := spend.UpToRequest{Request: r, Least: r.Amount, Hold: hold}
+				if least != "" {
+					var err error
+					if u.Least, err = spend.ParseMoney(least, file.Budget.Currency); err != nil {
+						return spend.Decision{}, err
+					}
+				}
+				return b.UpTo(ctx, u)
+			}
 			call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
-				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit,
+				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit, "upto": upTo,
 			}[kind]
 			d, err := call(cmd.Context(), r)
 			if err != nil {

@@ -117,19 +117,13 @@ Exit status: 0; another means that lines are missing.`,
 		Args:    exactArgs(),
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, file *budgetfile.File) error {
-			for _, budget := range append([]spend.Budget{file.Budget}, file.Options.Budgets...) {
-				one, err := b.ForBudget(budget.Name)
+		return a.eachBudget(cmd.Context(), f, func(b *spend.Budgets) error {
+			for e, err := range b.Export(cmd.Context(), nil) {
+				if err == nil {
+					err = a.printJSON(e)
+				}
 				if err != nil {
 					return err
-				}
-				for e, err := range one.Export(cmd.Context(), nil) {
-					if err != nil {
-						return err
-					}
-					if err := a.printJSON(e); err != nil {
-						return err
-					}
 				}
 			}
 			return nil

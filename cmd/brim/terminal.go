@@ -63,6 +63,18 @@ func (a *app) fit(text string) string {
 	return b.String()
 }
 
+// figures is the width that a listing leaves to the columns behind the key.
+const figures = 60
+
+// clipKey cuts a key that would leave no room on the terminal for its figures.
+func (a *app) clipKey(key string) string {
+	room := max(a.screen.width-figures, 16)
+	if a.screen.width == 0 || utf8.RuneCountInString(key) <= room {
+		return key
+	}
+	return string([]rune(key)[:room-1]) + "…"
+}
+
 // asks reports whether somebody sits at stdin who can answer a question.
 func (a *app) asks() bool {
 	f, ok := a.stdin.(*os.File)
