@@ -1,79 +1,259 @@
 package sched
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/attack"
-	"github.com/brimgo/brim/lab/sched/turn"
 )
 
-// catches are the defects of the subjects. The harness must find each of them.
-var catches = []struct {
-	subject     *subject
-	defect, why string
-	seed        attack.Seed // a few schedules before one that catches a rare defect
-}{
-	{combineSubject, "lost update", "two flushes decide one key at once", 1},
-	{combineSubject, "answered twice", "the next caller takes the answer for its own", 1},
-	{combineSubject, "never answered", "a caller of a batch waits for ever", 1},
-	{combineSubject, "leave takes another along", "the request behind the one that left is gone, too", 1},
-	{combineSubject, "another flush is cut", "the flush of a caller whose context has ended has ended, too", 1},
-	{relaxedSubject, "lost update", "the bucket is unlocked between the decision and the write", 1},
-	{relaxedSubject, "time steps back", "the clock is read before the lock", 1},
-	{relaxedSubject, "forgotten while it is written", "the bucket is read from the file before the file has it", 43560},
-	{leaseSubject, "more than it took", "an allotment serves units that the store did not grant", 1},
-	{leaseSubject, "served twice", "two callers get the same units of an allotment", 1740},
-	{refusalsSubject, "remembered beyond its time", "a refusal counts longer than Remember", 3970},
-	{refusalsSubject, "an old answer is learned", "the answer is older than the call that made room", 1},
-	{refusalsSubject, "granted from memory", "only the store may grant", 1},
-	{queueSubject, "room is forgotten", "nobody gets the room of a Put that left", 4400},
-	{queueSubject, "too early", "the spacing of turns is left out", 1},
-	{shaperSubject, "slot lost", "a caller whose context ends keeps its turn", 1},
-	{shaperSubject, "taken back twice", "two Cancels take the same units out", 1},
+// planted is a defect of a subject, as a change of one place in a file. The function planted of
+// the file's package tells whether it is on. A change without a name is no defect but a pause, which
+// is always on.
+type planted struct {
+	subject   *subject
+	name, why string
+	file      string
+	old, new  string
 }
 
-// TestCatches attacks subjects with defects.
-func TestCatches(t *testing.T) {
-	for _, c := range catches {
-		t.Run(c.subject.name+"/"+c.defect, func(t *testing.T) {
-			turn.SetDefect(c.defect)
-			defer turn.SetDefect("")
-			meter := attack.Budget{Count: math.MaxInt, Time: time.Minute}.Start()
-			for ; !meter.Spent(); meter.Done++ {
-				p, plan := c.subject.scheduleOf(c.seed.Part(meter.Done))
-				if o := c.subject.play(t, p, plan); o.err != nil {
-					t.Logf("caught after %d schedules: %.200v", meter.Done+1, o.err)
-					return
+// defects are the planted defects. The harness must find each of them.
+var defects = []planted{
+	{
+		combineSubject, "lost update", "two flushes decide one key at once",
+		"internal/combine/lane.go",
+		"if c.busy[r.slot] == 0 && (c.ready == nil || c.ready(r.In)) {\n\t\t\tc.queue.remove(r)",
+		"if c.busy[r.slot] == 0 || planted(\"lost update\") {\n\t\t\tc.queue.remove(r)",
+	},
+	{
+		combineSubject, "answered twice", "the next caller takes the answer for its own",
+		"internal/combine/combine.go",
+		"r.done <- struct{}{} // the caller may use r for something else from here on",
+		`r.done <- struct{}{}
+			if planted("answered twice") {
+				select {
+				case r.done <- struct{}{}:
+				default:
 				}
-			}
-			t.Errorf("%d schedules did not catch it: %s", meter.Done, c.why)
-		})
-	}
+			}`,
+	},
+	{
+		combineSubject, "never answered", "a caller of a batch waits for ever",
+		"internal/combine/combine.go",
+		"if r != nil {\n",
+		"if r != nil && !(i > 0 && planted(\"never answered\")) {\n",
+	},
+	{
+		combineSubject, "leave takes another along", "the request behind the one that left is gone, too",
+		"internal/combine/combine.go",
+		"c.queue.remove(r)\n\t\tc.mu.Unlock()\n",
+		"if r.next != nil && planted(\"leave takes another along\") {\n\t\t\tc.queue.remove(r.next)\n\t\t}\n" +
+			"\t\tc.queue.remove(r)\n\t\tc.mu.Unlock()\n",
+	},
+	{
+		combineSubject, "another flush is cut", "the flush of a caller whose context has ended has ended, too",
+		"internal/combine/combine.go",
+		"if !done {\n",
+		"if !done || planted(\"another flush is cut\") {\n",
+	},
+	{
+		relaxedSubject, "lost update", "the bucket is unlocked between the decision and the write",
+		"bolt/relaxed.go",
+		"\t\tst, effect, err = c.at(now).Fill(&op, now, r.s.options.MaxSkew)\n",
+		`		rec := c.at(now)
+		if planted("lost update") {
+			copied := *rec
+			rec = &copied
+			p.mu.Unlock()
+			pause()
+		}
+		st, effect, err = rec.Fill(&op, now, r.s.options.MaxSkew)
+		if planted("lost update") {
+			p.mu.Lock()
+			c.rec = *rec
+		}
+`,
+	},
+	{
+		relaxedSubject, "time steps back", "the clock is read before the lock",
+		"bolt/relaxed.go",
+		"\tp.mu.Lock()\n\tc, err := r.getOpen(p, op.Key)\n\tif err == nil {\n\t\tnow := r.s.clock.Now()",
+		"\tnow := r.s.clock.Now()\n\tp.mu.Lock()\n\tc, err := r.getOpen(p, op.Key)\n\tif err == nil {\n" +
+			"\t\tif !planted(\"time steps back\") {\n\t\t\tnow = r.s.clock.Now()\n\t\t}",
+	},
+	{
+		relaxedSubject, "forgotten while it is written", "the bucket is read from the file before the file has it",
+		"bolt/resident.go",
+		"!c.changed && !c.writing && gone(c)",
+		"!c.changed && (!c.writing || planted(\"forgotten while it is written\")) && gone(c)",
+	},
+	{
+		relaxedSubject, "", "buckets are forgotten late",
+		"bolt/resident.go",
+		"trim() {\n",
+		"trim() {\n\tpause()\n",
+	},
+	{
+		relaxedSubject, "", "a write to the file takes long",
+		"bolt/relaxed_write.go",
+		"\tstart := time.Now()\n\tdone := r.watch()\n",
+		"\tpause()\n\tstart := time.Now()\n\tdone := r.watch()\n",
+	},
+	{
+		leaseSubject, "more than it took", "an allotment serves units that the store did not grant",
+		"local/account.go",
+		"\ta.allotment.Store(&allotment{\n",
+		"\tif planted(\"more than it took\") {\n\t\tleft += a.size\n\t}\n\ta.allotment.Store(&allotment{\n",
+	},
+	{
+		leaseSubject, "served twice", "two callers get the same units of an allotment",
+		"local/allotment.go",
+		"\t\tif l.spent.CompareAndSwap(bits, math.Float64bits(before+n)) {\n",
+		"\t\tif planted(\"served twice\") {\n\t\t\tl.spent.Store(math.Float64bits(before + n))\n\t\t\treturn true\n\t\t}\n" +
+			"\t\tif l.spent.CompareAndSwap(bits, math.Float64bits(before+n)) {\n",
+	},
+	{
+		refusalsSubject, "remembered beyond its time", "a refusal counts longer than Remember",
+		"local/snapshot.go",
+		"e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {",
+		"e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity &&\n" +
+			"\t\t!planted(\"remembered beyond its time\") {",
+	},
+	{
+		refusalsSubject, "an old answer is learned", "the answer is older than the call that made room",
+		"local/cache.go",
+		"if cs.generation.Load() != generation ||",
+		"if cs.generation.Load() != generation && !planted(\"an old answer is learned\") ||",
+	},
+	{
+		refusalsSubject, "granted from memory", "only the store may grant",
+		"local/refusals.go",
+		"\t\t\treturn st, nil\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
+		"\t\t\tst.Accepted = planted(\"granted from memory\")\n\t\t\treturn st, nil\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
+	},
+	{
+		queueSubject, "room is forgotten", "nobody gets the room of a Put that left",
+		"queue/queue.go",
+		"q.waiting = slices.Delete(q.waiting, i, i+1)\n",
+		"q.waiting = slices.Delete(q.waiting, i, i+1)\n\tif planted(\"room is forgotten\") {\n\t\treturn true\n\t}\n",
+	},
+	{
+		queueSubject, "too early", "the spacing of turns is left out",
+		"queue/queue.go",
+		"earliest = turn.Add(spacing)\n",
+		"earliest = turn.Add(spacing)\n\t\tif planted(\"too early\") {\n\t\t\tearliest = turn\n\t\t}\n",
+	},
+	{
+		shaperSubject, "slot lost", "a caller whose context ends keeps its turn",
+		"shaper.go",
+		"giveBack(ctx context.Context) error {\n",
+		"giveBack(ctx context.Context) error {\n\tif planted(\"slot lost\") {\n\t\treturn nil\n\t}\n",
+	},
+	{
+		shaperSubject, "taken back twice", "two Cancels take the same units out",
+		"shaper.go",
+		"r.done = st.Accepted || errors.Is(err, ErrUnknownOutcome)\n",
+		"r.done = (st.Accepted || errors.Is(err, ErrUnknownOutcome)) && !planted(\"taken back twice\")\n",
+	},
 }
 
-// TestShrinks: the failure that is shown has few calls and few switches, and its plan repeats it.
-func TestShrinks(t *testing.T) {
-	turn.SetDefect("lost update")
-	defer turn.SetDefect("")
-	u := relaxedSubject
-	for seed := attack.Seed(1); ; seed++ {
-		p, plan := u.scheduleOf(seed)
-		o := u.play(t, p, plan)
-		if o.err == nil {
-			continue
+// defectEnv is the environment variable that names the defect that is on.
+const defectEnv = "BRIM_SCHED_DEFECT"
+
+// TestCatches builds the tests with all defects in the subjects, and has them attack each.
+func TestCatches(t *testing.T) {
+	if _, ok := os.LookupEnv(defectEnv); ok {
+		for _, d := range defects {
+			if d.name != "" {
+				t.Run(d.subject.name+"/"+d.name, d.caught)
+			}
 		}
-		f := u.shrink(t, seed, p, o)
-		t.Log(f)
-		if len(f.program.calls) > 3 || len(f.schedule.Switches) > 5 {
-			t.Errorf("%d calls and %d switches are left of %d and %d",
-				len(f.program.calls), len(f.schedule.Switches), len(p.calls), len(o.schedule.Switches))
-		}
-		again := u.play(t, f.program, turn.Plan{Fixed: f.schedule.Switches, Passes: u.passes})
-		if again.err == nil || again.schedule.String() != f.schedule.String() {
-			t.Errorf("the plan of the failure made another schedule:\n%v\n%v", again.err, again.schedule)
-		}
+		t.Run("relaxed/pauses alone", func(t *testing.T) {
+			if _, p, err := relaxedSubject.attack(t, 1, attack.Budget{Count: 1000, Time: time.Second}); err != nil {
+				t.Errorf("the pauses are no defect: %v\n%v", err, p)
+			}
+		})
 		return
 	}
+	program := filepath.Join(t.TempDir(), "planted.test")
+	build := exec.Command("go", "test", "-c", "-trimpath", "-overlay", overlay(t), "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("the tests with defects do not build: %v\n%s", err, out)
+	}
+	run := exec.CommandContext(t.Context(), program, "-test.run=^TestCatches$", "-test.v", "-test.timeout=5m")
+	run.Env = append(os.Environ(), defectEnv+"=")
+	out, err := run.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("a defect was not caught: %v", err)
+	}
+}
+
+// caught attacks the subject with the defect.
+func (d planted) caught(t *testing.T) {
+	t.Setenv(defectEnv, d.name)
+	begun := time.Now()
+	n, p, err := d.subject.attack(t, 1, attack.Budget{Count: math.MaxInt, Time: time.Minute})
+	if err == nil {
+		t.Fatalf("%d schedules did not catch it: %s", n, d.why)
+	}
+	t.Logf("caught after %d schedules and %v: %.200v", n+1, time.Since(begun).Round(time.Millisecond), err)
+	if d.name == "never answered" { // two calls are enough
+		if p, _ = d.subject.shrink(t, p, err); len(p.calls) > 3 {
+			t.Errorf("%d calls are left after shrinking:\n%v", len(p.calls), p)
+		}
+	}
+}
+
+// overlay writes the files with all defects, and returns the path of a file for the flag -overlay.
+func overlay(t *testing.T) string {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make(map[string]string)
+	for _, d := range defects {
+		if _, ok := texts[d.file]; !ok {
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(d.file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[d.file] = string(text)
+		}
+		if n := strings.Count(texts[d.file], d.old); n != 1 {
+			t.Fatalf("%s has %d times, not once:\n%s", d.file, n, d.old)
+		}
+		texts[d.file] = strings.Replace(texts[d.file], d.old, d.new, 1)
+		name, _, _ := strings.Cut(texts[d.file][strings.Index(texts[d.file], "\npackage ")+1:], "\n")
+		texts[path.Join(path.Dir(d.file), "planted.go")] = fmt.Sprintf(
+			"%s\n\nimport (\n\t\"math/rand\"\n\t\"os\"\n\t\"time\"\n)\n\n"+
+				"func planted(name string) bool { return os.Getenv(%q) == name }\n\n"+
+				"func pause() { time.Sleep(time.Duration(rand.Intn(5)) * 250 * time.Microsecond) }\n", name, defectEnv)
+	}
+	dir := t.TempDir()
+	replace := make(map[string]string)
+	for name, text := range texts {
+		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		replace[filepath.Join(root, filepath.FromSlash(name))] = file
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

@@ -1,9 +1,35 @@
-// Package sched attacks combine, bolt's relaxed store, local, queue and the Shaper with
-// schedules of their goroutines.
+// Package sched attacks combine, bolt's relaxed store, local, queue and the Shaper with concurrent
+// calls in many schedules.
 //
-// The tests build themselves anew, with subjects into which package weave has put points, and run
-// that program. A seed makes a few calls for a few goroutines, and a schedule: package turn has one
-// goroutine run at a time, from point to point. A bubble of testing/synctest gives the time. The
-// answers are compared with a model that takes the calls in the order in which they took effect.
-// The same seed makes the same trace.
+// A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It also
+// gives the pauses before the calls, the ends of their contexts, and the pauses in the store below a
+// wrapper. Many of these times are equal, so that their events race; the others put the events in an
+// order. One thread, two and four run the goroutines in turns. The answers are compared with a model,
+// or checked against the promises of the subject.
+//
+// # What a seed repeats
+//
+// A seed repeats the calls and all times, and so the order of events at different instants. It does
+// not repeat the order of goroutines that are ready at one instant, nor the choice of a select. A
+// failure that hangs on such an order may need the printed command several times: raise -count.
+//
+// # Planted defects
+//
+// TestCatches builds the tests with defects in the subjects, by the flag -overlay, and has to catch
+// each of them:
+//
+//   - combine: a lost update, a request answered twice, one that is never answered, one that is gone
+//     because another left, a flush that is cut for the context of an earlier one;
+//   - relaxed: a lost update, a time that steps back, a bucket that is forgotten while it is written;
+//   - lease: more units than the store granted, units that are served twice;
+//   - refusals: a refusal that is remembered too long, one that is learned although it is old, a
+//     grant from memory;
+//   - queue: room that is forgotten, a release that comes too early;
+//   - shaper: a slot that is lost, a reservation that is taken back twice.
+//
+// Threads alone are slow to catch two of the relaxed store's defects: the lost update takes up to
+// some thousand schedules, and the bucket that is forgotten while it is written more. So the program
+// with the defects pauses in the window of the lost update, before a write to the file and before
+// buckets are forgotten. The test also attacks the relaxed store with the last two pauses and without
+// a defect.
 package sched

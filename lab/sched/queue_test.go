@@ -5,32 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
-	"strings"
+	"testing/synctest"
 	"time"
 
-	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/queue"
 	"github.com/brimgo/brim/store"
 )
 
 var queueSubject = &subject{
-	name: "queue", night: 125_000, passes: []time.Duration{time.Millisecond, 3 * time.Millisecond},
+	name: "queue", night: 125_000,
 	random: func(r *rand.Rand) program {
 		// 1: Put waits for room; ms of a release
 		p := program{config: [4]int{r.IntN(2), r.IntN(4)}}
-		actors := 2 + r.IntN(4)
-		for range 3 + r.IntN(6) {
-			c := call{actor: r.IntN(actors), do: "put", amount: r.IntN(3), leave: pickLeave(r, 40)}
+		actors := 2 + r.IntN(5)
+		for range 3 + r.IntN(8) {
+			c := randomCall(r, actors, "put", 40)
+			c.amount = r.IntN(4)
 			switch r.IntN(20) {
-			case 0, 1:
-				c.do, c.key = cancels, r.IntN(actors)
-			case 2:
+			case 0:
 				c.do = "close"
-			case 3:
+			case 1:
 				c.do = "abandon"
-			case 4, 5:
-				c.do = "sleep"
 			}
 			p.calls = append(p.calls, c)
 		}
@@ -38,9 +35,8 @@ var queueSubject = &subject{
 	},
 	begin: func(p program) world {
 		return &queueWorld{
-			program: p, doing: make(map[int]int), answers: make([]queueAnswer, len(p.calls)),
-			expected: make([]queueAnswer, len(p.calls)), arrived: make([]time.Duration, len(p.calls)),
-			left: make(map[int][]int), modelLeft: make(map[int][]int),
+			program: p, answers: make([]queueAnswer, len(p.calls)+1), end: make(chan struct{}),
+			fillLog: &fillLog{start: time.Now()},
 		}
 	},
 }
@@ -48,37 +44,27 @@ var queueSubject = &subject{
 // queueLimit releases a unit in a millisecond.
 var queueLimit = store.Limit{Capacity: 3, LeakRate: 1000}
 
-// queueWorld runs a model of the queue in step with it: at each moment at which a goroutine locks
-// the queue, the model does what the goroutine does. An item is the index of its call.
+// queueWorld checks what it can see of the queue. An item is the index of its call.
 type queueWorld struct {
 	program
+	*fillLog
 	q        *queue.Queue[int]
-	doing    map[int]int // by goroutine: the index of its call
-	answers  []queueAnswer
-	expected []queueAnswer
-	left     map[int][]int // by call: what Abandon returned
+	answers  []queueAnswer // by call; the last is that of finish
 	releases []release
+	end      chan struct{}
 	err      error
-
-	// The model.
-	items, waiting []int
-	closed         bool
-	popped         []int // the item that the worker took and has not released yet
-	arrived        []time.Duration
-	modelLeft      map[int][]int
 }
 
 type queueAnswer struct {
-	given bool
-	err   error
+	timed
+	over bool  // the context had ended
+	left []int // that Abandon returned
 }
 
 type release struct {
 	item       int
 	begun, end time.Duration
 }
-
-const abandonInTheEnd = -1 // the call of finish
 
 func (w *queueWorld) wrong(format string, args ...any) {
 	if w.err == nil {
@@ -87,178 +73,179 @@ func (w *queueWorld) wrong(format string, args ...any) {
 }
 
 func (w *queueWorld) setup() (err error) {
-	o := &queue.Options[int]{
-		Block: w.config[0] == 1,
-		Cost:  func(i int) float64 { return float64(w.calls[i].amount) },
+	o := &queue.Options[int]{Block: w.config[0] == 1, Cost: func(i int) float64 { return float64(w.calls[i].amount) }}
+	if w.q, err = queue.New(queueLimit, w.release, o); err == nil {
+		go w.watch()
 	}
-	turn.Watch(w.watch)
-	w.q, err = queue.New(queueLimit, w.release, o)
 	return err
 }
 
 func (w *queueWorld) release(_ context.Context, i int) {
-	if len(w.popped) != 1 || w.popped[0] != i {
-		w.wrong("item %d was released; the queue holds %v, and %v was taken from it", i, w.items, w.popped)
-	}
-	w.popped = nil
-	r := release{item: i, begun: turn.Since()}
-	turn.Point("release")
-	if w.config[1] > 0 {
-		turn.Sleep("slow release", milliseconds(w.config[1]))
-	}
-	r.end = turn.Since()
-	w.releases = append(w.releases, r)
-}
-
-// watch does in the model what a goroutine does that locks the queue.
-func (w *queueWorld) watch(site string) {
-	i, ok := w.doing[turn.Current()]
-	if !ok {
-		i = abandonInTheEnd
-	}
-	switch fn := strings.Split(site, ":"); fn[1] {
-	case "Put":
-		w.put(i)
-	case "withdraw":
-		if k := slices.Index(w.waiting, i); k >= 0 {
-			w.waiting = slices.Delete(w.waiting, k, k+1)
-			w.expected[i].err = context.Canceled // stands for both errors of contexts
-			w.admit()
-		}
-	case "refuse":
-		w.closed = true
-		for _, k := range w.waiting {
-			w.expected[k].err = queue.ErrClosed
-		}
-		w.waiting = nil
-	case "pop":
-		if len(w.items) > 0 {
-			w.popped = append(w.popped, w.items[0])
-			w.items = w.items[1:]
-			w.admit()
-		}
-	case "Abandon":
-		if len(w.popped) > 0 { // the worker saw that the queue was abandoned, and put nothing back
-			w.items = append(w.popped, w.items...)
-			w.popped = nil
-		}
-		w.modelLeft[i], w.items = append(w.modelLeft[i], w.items...), nil
-	}
-}
-
-func (w *queueWorld) put(i int) {
-	switch {
-	case w.closed:
-		w.expected[i].err = queue.ErrClosed
-	case len(w.waiting) == 0 && w.fits(i):
-		w.push(i)
-	case w.config[0] == 0:
-		w.expected[i].err = queue.ErrFull
-	default:
-		w.waiting = append(w.waiting, i)
-	}
-}
-
-func (w *queueWorld) fits(i int) bool {
-	level := w.calls[i].amount
-	for _, k := range w.items {
-		level += w.calls[k].amount
-	}
-	return len(w.items) == 0 || float64(level) <= queueLimit.Capacity
-}
-
-func (w *queueWorld) push(i int) {
-	w.items = append(w.items, i)
-	w.arrived[i] = turn.Since()
-}
-
-func (w *queueWorld) admit() {
-	for len(w.waiting) > 0 && w.fits(w.waiting[0]) {
-		w.push(w.waiting[0])
-		w.waiting = w.waiting[1:]
-	}
+	w.mu.Lock()
+	n := len(w.releases)
+	w.releases = append(w.releases, release{item: i, begun: w.since()})
+	w.mu.Unlock()
+	runtime.Gosched()
+	time.Sleep(milliseconds(w.config[1]))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.releases[n].end = w.since()
 }
 
 func (w *queueWorld) do(ctx context.Context, i int, c call) {
 	a := &w.answers[i]
-	g := turn.Current()
-	w.doing[g] = i
-	switch c.do {
-	case "put":
-		if ctx.Err() != nil {
-			w.expected[i].err = context.Canceled
+	w.time(&a.timed, func() (st store.State, err error) {
+		switch c.do {
+		case "put":
+			err = w.q.Put(ctx, i)
+		case "close":
+			err = w.q.Close(ctx)
+		default:
+			a.left = w.q.Abandon()
 		}
-		a.err = w.q.Put(ctx, i)
-	case "close":
-		a.err = w.q.Close(ctx)
-		if a.err != nil && ctx.Err() == nil {
-			w.wrong("Close returned %v", a.err)
-		}
-	case "abandon":
-		w.left[i] = w.q.Abandon()
-	case "sleep":
-		turn.Sleep("sleep", milliseconds(c.amount))
-	}
-	a.given = true
-	delete(w.doing, g)
+		a.over = ctx.Err() != nil
+		return st, err
+	})
 }
 
 func (w *queueWorld) finish() {
-	if err := w.q.Close(context.Background()); err != nil {
-		w.wrong("the last Close returned %v", err)
-	}
-	w.left[abandonInTheEnd] = w.q.Abandon()
+	a := &w.answers[len(w.calls)]
+	w.time(&a.timed, func() (st store.State, err error) { return st, w.q.Close(context.Background()) })
+	a.left = w.q.Abandon()
+	close(w.end)
 }
 
-func (w *queueWorld) check(s *turn.Schedule) error {
-	for i, c := range w.calls {
-		got, want := w.answers[i], w.expected[i]
-		switch {
-		case c.do == cancels:
-		case !got.given:
-			w.wrong("call %d: %w", i, errNoAnswer)
-		case c.do != "put":
-		case errors.Is(want.err, context.Canceled):
-			if !errors.Is(got.err, context.Canceled) && !errors.Is(got.err, context.DeadlineExceeded) {
-				w.wrong("call %d got %v; its context had ended", i, got.err)
+// watch looks often at the queue when nothing goes on.
+func (w *queueWorld) watch() {
+	for {
+		select {
+		case <-time.After(500*time.Microsecond + 1):
+			synctest.Wait()
+			w.look()
+		case <-w.end:
+			return
+		}
+	}
+}
+
+// look checks that the items fit into the queue, and that not all of the Puts that wait would fit.
+func (w *queueWorld) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	items, level := w.items(w.since(), w.since()+1)
+	if items > 1 && level > queueLimit.Capacity {
+		w.wrong("at %v, %d items of %v units are in the queue", w.since(), items, level)
+	}
+	waiting, fit := 0, 0
+	for i, a := range w.answers[:len(w.calls)] {
+		if w.calls[i].do == "put" && a.first > 0 && !a.given {
+			waiting++
+			if items == 0 || level+float64(w.calls[i].amount) <= queueLimit.Capacity {
+				fit++
 			}
-		case !errors.Is(got.err, want.err):
-			w.wrong("call %d got %v; want %v", i, got.err, want.err)
 		}
 	}
-	for i, left := range w.left {
-		if !slices.Equal(left, w.modelLeft[i]) {
-			w.wrong("Abandon returned %v; want %v", left, w.modelLeft[i])
+	if waiting > 0 && fit == waiting {
+		w.wrong("at %v, %d calls wait although %d items of %v units leave room for them", w.since(), waiting, items, level)
+	}
+}
+
+// items returns the number and the level of the items that had come by a time and that nobody had
+// taken before another.
+func (w *queueWorld) items(come, taken time.Duration) (n int, level float64) {
+	gone := make(map[int]bool)
+	for _, r := range w.releases {
+		gone[r.item] = r.begun < taken
+	}
+	for _, a := range w.answers {
+		for _, i := range a.left {
+			gone[i] = a.ended < taken
 		}
 	}
-	if w.err == nil {
-		w.err = w.turns(s.Plan.Passing == 0)
+	for i, a := range w.answers[:len(w.calls)] {
+		if w.accepted(i) && a.ended <= come && !gone[i] {
+			n, level = n+1, level+float64(w.calls[i].amount)
+		}
 	}
+	return n, level
+}
+
+// accepted reports whether a call has put its item into the queue.
+func (w *queueWorld) accepted(i int) bool {
+	return w.calls[i].do == "put" && w.answers[i].given && w.answers[i].err == nil
+}
+
+func (w *queueWorld) check() error {
+	var out []int // all items, in the order in which they left the queue
+	for _, r := range w.releases {
+		out = append(out, r.item)
+	}
+	for _, a := range w.answers {
+		out = append(out, a.left...)
+	}
+	for i, c := range w.calls {
+		if c.do == "put" {
+			w.put(i, out)
+		} else if a := w.answers[i]; a.err != nil && !a.over {
+			w.wrong("call %d, a Close, returned %v", i, a.err)
+		}
+	}
+	if last := w.answers[len(w.calls)]; last.err != nil {
+		w.wrong("the last Close returned %v", last.err)
+	}
+	w.turns()
 	return w.err
 }
 
-// turns checks that no item was released before its turn, and, if exact is true, that none was
-// released later either.
-func (w *queueWorld) turns(exact bool) error {
+// put checks the answer of a Put, and its item's place among those that left the queue.
+func (w *queueWorld) put(i int, out []int) {
+	a := w.answers[i]
+	closing, closed := false, false // a call may have closed the queue, or must have
+	for k, end := range w.answers {
+		if k == len(w.calls) || w.calls[k].do != "put" {
+			closing = closing || end.first < a.last
+			closed = closed || end.begun < a.begun || end.last < a.first
+		}
+	}
+	times := 0
+	for _, k := range out {
+		if k == i {
+			times++
+		}
+	}
+	switch items, level := w.items(a.begun, a.begun); {
+	case w.accepted(i) && times != 1, !w.accepted(i) && times != 0:
+		w.wrong("call %d got %v, and its item left the queue %d times", i, a.err, times)
+	case closed && !a.over && !errors.Is(a.err, queue.ErrClosed), errors.Is(a.err, queue.ErrClosed) && !closing:
+		w.wrong("call %d got %v; the queue may be closed: %v, and must be: %v", i, a.err, closing, closed)
+	case ended(a.err) && !a.over:
+		w.wrong("call %d got %v; its context had not ended", i, a.err)
+	case errors.Is(a.err, queue.ErrFull) && (w.config[0] == 1 || level+float64(w.calls[i].amount) <= queueLimit.Capacity):
+		w.wrong("call %d got %v beside %d items of %v units", i, a.err, items, level)
+	}
+	if times != 1 {
+		return
+	}
+	for _, k := range out[:slices.Index(out, i)] {
+		if b := w.answers[k]; a.begun < b.begun || a.last < b.first {
+			w.wrong("item %d left the queue before item %d, which had come earlier", k, i)
+		}
+	}
+}
+
+// turns checks that each item was released at its turn.
+func (w *queueWorld) turns() {
 	var earliest, spacing, free time.Duration
 	for k, r := range w.releases {
-		due := max(earliest, w.arrived[r.item])
-		if r.begun < due {
-			return fmt.Errorf("item %d was released at %v, before %v", r.item, r.begun, due)
-		}
-		now := max(free, w.arrived[r.item])
-		late := k > 0 && now-due > spacing
-		if late {
+		arrived := w.answers[r.item].ended
+		due, now := max(earliest, arrived), max(free, arrived)
+		if k > 0 && now-due > spacing {
 			due = now
 		}
-		if exact && r.begun != max(due, now) {
-			return fmt.Errorf("item %d was released at %v; want %v", r.item, r.begun, max(due, now))
+		if want := max(due, now); r.begun != want {
+			w.wrong("item %d was released at %v; want %v", r.item, r.begun, want)
 		}
 		spacing = milliseconds(w.calls[r.item].amount)
-		if late && !exact {
-			due = max(earliest, w.arrived[r.item]) // time may have passed since the worker looked at its clock
-		}
 		earliest, free = due+spacing, r.end
 	}
-	return nil
 }

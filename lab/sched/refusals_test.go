@@ -6,40 +6,38 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
 var refusalsSubject = &subject{
-	name: "refusals", night: 200_000, passes: []time.Duration{time.Millisecond, 10 * time.Millisecond},
+	name: "refusals", night: 200_000,
 	random: func(r *rand.Rand) program {
 		// Remember in ms; ms of a call to the store; the fill that fails; 1: it takes effect
-		p := program{config: [4]int{5 + 10*r.IntN(3), r.IntN(3), r.IntN(8), r.IntN(2)}}
+		p := program{config: [4]int{5 + 10*r.IntN(3), r.IntN(3), r.IntN(8), r.IntN(2)}, pauses: r.Uint64()}
 		actors := 2 + r.IntN(4)
-		for range 4 + r.IntN(6) {
-			c := call{actor: r.IntN(actors), do: "fill", amount: 1 + r.IntN(40), leave: pickLeave(r, 20)}
+		for range 4 + r.IntN(8) {
+			c := randomCall(r, actors, "fill", 20)
+			c.amount = 1 + r.IntN(40)
 			if r.IntN(8) == 0 {
 				c.key = 1
 			}
 			switch r.IntN(20) {
-			case 0:
-				c.do, c.key = cancels, r.IntN(actors)
-			case 1, 2:
+			case 0, 1:
 				c.do = "drain"
-			case 3, 4:
+			case 2, 3:
 				c.do = "foreign drain"
-			case 5:
+			case 4:
 				c.do = "foreign fill"
-			case 6:
+			case 5:
 				c.do = "reset"
-			case 7, 8, 9:
-				c.do = "sleep"
-			case 10:
+			case 6, 7, 8:
+				c.pause = moment(r, 40)
+			case 9:
 				c.do = "fill under another limit"
-			case 11:
+			case 10:
 				c.do = "apply"
-			case 12:
+			case 11:
 				if r.IntN(4) == 0 {
 					c.do = "close"
 				}
@@ -51,22 +49,21 @@ var refusalsSubject = &subject{
 	begin: func(p program) world { return &refusalsWorld{program: p, answers: make([]timed, len(p.calls))} },
 }
 
-// refusalsLimit leaks a unit in a millisecond, so all levels are whole.
+// refusalsLimit leaks a unit in a millisecond.
 var refusalsLimit = store.Limit{Capacity: 50, LeakRate: 1000}
 
 type refusalsWorld struct {
 	program
-	b        *below
-	s        store.Store
-	answers  []timed
-	closed   bool
-	closeErr error
+	b       *below
+	s       store.Store
+	answers []timed
+	closed  error
 }
 
 func (w *refusalsWorld) remember() time.Duration { return milliseconds(w.config[0]) }
 
 func (w *refusalsWorld) setup() (err error) {
-	if w.b, err = newBelow(); err != nil {
+	if w.b, err = newBelow(w.program); err != nil {
 		return err
 	}
 	w.b.slow, w.b.fails, w.b.lost = milliseconds(w.config[1]), w.config[2], w.config[3] == 1
@@ -81,7 +78,7 @@ func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
 	op := store.Op{Bucket: refusalsLimit.For(fmt.Sprint(c.key)), Amount: float64(c.amount)}
 	drain := op
 	drain.Amount, drain.Mode = -op.Amount, store.Always
-	w.answers[i] = w.b.log.time(i, func() (st store.State, err error) {
+	w.b.time(&w.answers[i], func() (st store.State, err error) {
 		switch c.do {
 		case "fill":
 			return w.s.Fill(ctx, op)
@@ -99,40 +96,23 @@ func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
 			return w.b.foreign(ctx, op)
 		case "reset":
 			return st, w.s.Delete(ctx, op.Key)
-		case "sleep":
-			turn.Sleep("sleep", milliseconds(c.amount))
-		case "close":
-			w.close()
 		}
-		return st, nil
+		return st, w.s.Close()
 	})
 }
 
-func (w *refusalsWorld) close() {
-	if err := w.s.Close(); err != nil {
-		w.closeErr = err
-	}
-	w.closed = true
-}
+func (w *refusalsWorld) finish() { w.closed = w.s.Close() }
 
-func (w *refusalsWorld) finish() { w.close() }
-
-func (w *refusalsWorld) check(*turn.Schedule) error {
-	if w.closeErr != nil {
-		return w.closeErr
-	}
+func (w *refusalsWorld) check() error {
 	for i, c := range w.calls {
 		a := w.answers[i]
-		if c.do == cancels {
-			continue
-		}
-		if !a.given {
-			return fmt.Errorf("call %d: %w", i, errNoAnswer)
+		if c.do == "close" && a.err != nil {
+			return a.err
 		}
 		if c.do != "fill" && c.do != "fill under another limit" {
 			continue
 		}
-		asked := w.b.log.of(i)
+		asked := w.b.of(i)
 		switch {
 		case len(asked) > 1:
 			return fmt.Errorf("call %d asked the store %d times", i, len(asked))
@@ -149,7 +129,7 @@ func (w *refusalsWorld) check(*turn.Schedule) error {
 			}
 		}
 	}
-	return nil
+	return w.closed
 }
 
 // refused judges a refusal from memory. The units must not have fitted at some moment of the call,
@@ -164,7 +144,7 @@ func (w *refusalsWorld) refused(i int, c call, a timed) error {
 	foreign := false             // another process, or a call that had not ended, has made room since
 	earliest := a.begun - w.remember()
 	for k := a.to - 1; k >= 0 && until >= earliest; k-- {
-		e := w.b.log.entries[k]
+		e := w.b.entries[k]
 		if e.op.Key != b.Key {
 			continue
 		}

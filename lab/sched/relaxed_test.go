@@ -6,167 +6,109 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/anishathalye/porcupine"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/lab/internal/history"
-	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/store"
 )
 
 var relaxedSubject = &subject{
-	name: "relaxed", night: 150_000, passes: []time.Duration{time.Millisecond, 5 * time.Millisecond},
+	name: "relaxed", night: 150_000,
 	random: func(r *rand.Rand) program {
-		// the window in ms; 1: few buckets stay in memory; 0: look at the file in the end
-		p := program{config: [4]int{1 + r.IntN(4), r.IntN(2), r.IntN(4)}}
+		// the window in ms; 0: look at the file in the end
+		p := program{config: [4]int{1, r.IntN(4)}}
 		actors := 2 + r.IntN(4)
-		for range 3 + r.IntN(6) {
-			c := call{actor: r.IntN(actors), do: "op", leave: pickLeave(r, 20), op: randomOp(r)}
-			switch r.IntN(20) {
-			case 0, 1:
-				c = call{actor: c.actor, do: cancels, key: r.IntN(actors)}
-			case 2:
-				c = call{actor: c.actor, do: "close"}
-			case 3, 4, 5: // the store writes when a window has passed
-				c = call{actor: c.actor, do: "sleep", amount: 1 + r.IntN(5)}
+		closes := r.IntN(20) // one Close at most, because two would wait for each other at a mutex
+		for i := range 5 + r.IntN(20) {
+			c := randomCall(r, actors, "fill", 20)
+			c.key, c.amount = r.IntN(busyKeys)*r.IntN(2), 1+r.IntN(20)
+			c.txn = store.Txn{relaxedOp(r, c.key)}
+			switch n := r.IntN(20); {
+			case n < 4:
+				c.do = "apply"
+				for k := c.key + 1; k < busyKeys; k++ {
+					c.txn = append(c.txn, relaxedOp(r, k))
+				}
+			case n < 12:
+				c.do, c.amount, c.txn = [...]string{"delete", "sync", "prune", "read"}[n%4], 1+r.IntN(3), nil
+			case n < 15:
+				c.do, c.amount, c.txn = "crowd", 1, nil
+			case n == 15:
+				c.do, c.amount, c.txn = "tick", 1, nil
+			case i == closes:
+				c.do, c.txn = "close", nil
 			}
 			p.calls = append(p.calls, c)
 		}
 		return p
 	},
-	begin: func(p program) world {
-		return &relaxedWorld{ordered: newOrdered(p)}
-	},
+	begin: func(p program) world { return &relaxedWorld{program: p} },
 }
 
-// relaxedKeys is the number of buckets. They share two sections.
-const relaxedKeys = 3
+// busyKeys is the number of buckets whose content is checked.
+const busyKeys = 3
 
-func randomOp(r *rand.Rand) history.Op {
-	move := func() history.Move {
-		m := history.Move{Key: r.IntN(relaxedKeys), Amount: float64(1 + r.IntN(14)), Mode: store.Mode(r.IntN(3))}
-		if r.IntN(4) == 0 {
-			m.Hold = float64(r.IntN(7) - 3)
-			m.Mode = store.Always
-		}
-		return m
+// others are buckets that share the sections of the store with the busy ones. When they are read, the
+// store has to forget buckets.
+var others = func() (all []store.Bucket) {
+	for k := range 200 {
+		all = append(all, relaxedLimit.For(fmt.Sprint("other ", k)))
 	}
-	switch n := r.IntN(20); {
-	case n < 9:
-		return history.Op{Kind: history.Fill, Txns: [][]history.Move{{move()}}}
-	case n < 13:
-		a, b := move(), move()
-		b.Key = (a.Key + 1 + r.IntN(relaxedKeys-1)) % relaxedKeys
-		for _, m := range []*history.Move{&a, &b} {
-			if m.Mode == store.Clamp { // spilling is told of a single fill only
-				m.Mode = store.IfFits
-			}
-		}
-		return history.Op{Kind: history.Apply, Txns: [][]history.Move{{a, b}}}
-	case n < 15:
-		return history.Op{Kind: history.Delete, Keys: []int{r.IntN(relaxedKeys)}}
-	case n < 16:
-		return history.Op{Kind: history.Prune}
-	case n < 17:
-		return history.Op{Kind: history.Tick, Seconds: 1 + r.IntN(3)}
+	return all
+}()
+
+var relaxedLimit = store.Limit{Capacity: 40, LeakRate: 1}
+
+func relaxedOp(r *rand.Rand, key int) store.Op {
+	op := store.Op{Bucket: relaxedLimit.For(strconv.Itoa(key)), Amount: float64(1 + r.IntN(14)), Mode: store.Mode(r.IntN(3))}
+	if op.Mode == store.Clamp { // spilling is told of a single fill only
+		op.Mode, op.Amount = store.Always, -op.Amount
 	}
-	return history.Op{Kind: history.Sync}
+	return op
 }
 
-// ordered compares the answers of a store with those of the exact model, which takes the calls in
-// the order in which they took effect: in which they read the store's clock under a lock.
-type ordered struct {
-	program
-	seconds int
-	doing   map[int]int // by goroutine: the index of its call
-	order   []effect
-	answers []*history.Answer
+// keyOf returns the number of an operation's bucket.
+func keyOf(op store.Op) int {
+	k, _ := strconv.Atoi(op.Key)
+	return k
 }
 
-// effect is the moment at which a call took effect.
-type effect struct{ call, seconds int }
-
-func newOrdered(p program) *ordered {
-	return &ordered{program: p, doing: make(map[int]int), answers: make([]*history.Answer, len(p.calls))}
-}
-
-// clock is the store's clock.
-func (w *ordered) clock() time.Time {
-	turn.Mark("clock")
-	return history.At(w.seconds)
-}
-
-// watch notes the first effect of each call.
-func (w *ordered) watch(site string) {
-	i, ok := w.doing[turn.Current()]
-	if !ok || site != "clock" && !strings.HasPrefix(site, "relaxed.go:Delete:") {
-		return
-	}
-	if kind := w.calls[i].op.Kind; (kind == history.Delete) == (site == "clock") {
-		return // a Delete reads no clock
-	}
-	for _, e := range w.order {
-		if e.call == i {
-			return
-		}
-	}
-	w.order = append(w.order, effect{i, w.seconds})
-}
-
-// carryOut carries out the i-th call.
-func (w *ordered) carryOut(ctx context.Context, s store.Store, i int) {
-	op := w.calls[i].op
-	if op.Kind == history.Tick {
-		turn.Point("tick")
-		w.seconds += op.Seconds
-		w.answers[i] = &history.Answer{}
-		return
-	}
-	g := turn.Current()
-	w.doing[g] = i
-	a := history.Call(ctx, s, op)
-	delete(w.doing, g)
-	w.answers[i] = &a
-}
-
-// judge returns the model after all calls.
-func (w *ordered) judge() (m history.Model, err error) {
-	took := make([]bool, len(w.calls))
-	for _, e := range w.order {
-		took[e.call] = true
-		op, got := w.calls[e.call].op, w.answers[e.call]
-		switch {
-		case got == nil:
-			return m, fmt.Errorf("call %d: %w", e.call, errNoAnswer)
-		case op.Kind == history.Prune, op.Kind == history.Sync, got.Err != "":
-			continue
-		}
-		m, _ = m.Next(history.Op{Kind: history.Tick, Seconds: e.seconds - m.Seconds()})
-		var want history.Answer
-		if m, want = m.Next(op); !got.Agrees(want) {
-			return m, fmt.Errorf("call %d (%v) answered %+v; want %+v", e.call, op, *got, want)
-		}
-	}
-	for i, c := range w.calls {
-		switch kind := c.op.Kind; {
-		case c.do != "op", kind == history.Tick, kind == history.Prune, kind == history.Sync:
-		case w.answers[i] == nil:
-			return m, fmt.Errorf("call %d: %w", i, errNoAnswer)
-		case w.answers[i].Err == "" && !took[i]:
-			return m, fmt.Errorf("call %d (%v) answered %+v and took no effect", i, c.op, *w.answers[i])
-		}
-	}
-	return m, nil
-}
-
+// relaxedWorld checks that the calls took effect one by one. The clock shows no time twice, and the
+// store reads it under its locks. So the times of the answers give the order, except of deletions.
 type relaxedWorld struct {
-	*ordered
+	program
 	s      *bolt.Relaxed
+	us     atomic.Int64 // of the clock
+	order  atomic.Int64 // of the beginnings and the ends of all calls
+	mu     sync.Mutex
+	ops    []porcupine.Operation
 	closed error
 }
 
+// clock shows a microsecond more at each reading.
+func (w *relaxedWorld) clock() time.Time {
+	now := w.us.Add(1)
+	runtime.Gosched()
+	return time.UnixMicro(now)
+}
+
+// fileOptions are the options of the file with w's clock.
+func (w *relaxedWorld) fileOptions() *bolt.Options {
+	return &bolt.Options{
+		Clock: w.clock, LockTimeout: -1, NoVerify: true, Cached: 1, RelaxedWindow: milliseconds(w.config[0]),
+	}
+}
+
 func (w *relaxedWorld) setup() (err error) {
+	w.us.Store(history.At(0).UnixMicro())
 	path := history.Path(scratch)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -176,11 +118,7 @@ func (w *relaxedWorld) setup() (err error) {
 			return err
 		}
 	}
-	o := &bolt.Options{
-		Clock: w.clock, LockTimeout: -1, NoVerify: true, Cached: w.config[1],
-		RelaxedWindow: time.Duration(w.config[0]) * time.Millisecond,
-	}
-	if w.s, err = bolt.OpenRelaxed(path, o); err != nil {
+	if w.s, err = bolt.OpenRelaxed(path, w.fileOptions()); err != nil {
 		return err
 	}
 	if emptyFile == nil {
@@ -188,7 +126,6 @@ func (w *relaxedWorld) setup() (err error) {
 			return err
 		}
 	}
-	turn.Watch(w.watch)
 	return nil
 }
 
@@ -198,30 +135,129 @@ var (
 	emptyFile []byte
 )
 
-func (w *relaxedWorld) do(ctx context.Context, i int, c call) {
-	switch c.do {
-	case "close":
-		w.closed = errors.Join(w.closed, w.s.Close())
-	case "sleep":
-		turn.Sleep("sleep", milliseconds(c.amount))
-	default:
-		w.carryOut(ctx, w.s, i)
+// do carries out a call several times, one after the other.
+func (w *relaxedWorld) do(ctx context.Context, _ int, c call) {
+	for range c.amount {
+		begun := w.order.Add(1)
+		res, err := w.call(ctx, w.s, c)
+		op := porcupine.Operation{ClientId: c.actor, Input: c, Call: begun, Output: res, Return: w.order.Add(1)}
+		w.mu.Lock()
+		switch {
+		case err == nil && (c.txn != nil || c.do == "delete" || c.do == "read"):
+			w.ops = append(w.ops, op)
+		case c.do == "close":
+			w.closed = errors.Join(w.closed, err)
+		}
+		w.mu.Unlock()
 	}
 }
 
-func (w *relaxedWorld) finish() { w.closed = errors.Join(w.closed, w.s.Close()) }
+func (w *relaxedWorld) call(ctx context.Context, s store.Store, c call) (res store.Result, err error) {
+	switch b := relaxedLimit.For(strconv.Itoa(c.key)); c.do {
+	case "fill":
+		st, err := s.Fill(ctx, c.txn[0])
+		return store.Result{Accepted: st.Accepted, States: []store.State{st}}, err
+	case "apply":
+		results, err := s.Apply(ctx, c.txn)
+		if err != nil {
+			return res, err
+		}
+		return results[0], results[0].Err
+	case "read":
+		res.States, err = s.Read(ctx, b)
+		return res, err
+	case "crowd":
+		_, err = s.Read(ctx, others...)
+		return res, err
+	case "delete":
+		return res, s.Delete(ctx, b.Key)
+	case "prune":
+		_, err = s.Prune(ctx)
+		return res, err
+	case "sync":
+		return res, w.s.Sync(ctx)
+	case "tick":
+		w.us.Add(time.Minute.Microseconds())
+		return res, nil
+	}
+	return res, s.Close()
+}
 
-func (w *relaxedWorld) check(*turn.Schedule) error {
-	m, err := w.judge()
-	if err = errors.Join(err, w.closed); err != nil {
+func (w *relaxedWorld) finish() { w.do(context.Background(), 0, call{do: "close", amount: 1}) }
+
+func (w *relaxedWorld) check() error {
+	if w.closed != nil {
+		return w.closed
+	}
+	if w.config[1] == 0 {
+		if err := w.look(); err != nil {
+			return err
+		}
+	}
+	m := porcupine.Model{Init: func() any { return relaxedModel{} }, Step: relaxedStep}
+	if !porcupine.CheckOperations(m, w.ops) {
+		text := "no order of the calls explains their answers:"
+		for _, c := range w.ops {
+			text += fmt.Sprintf("\n%d to %d: %s key %d %+v: %+v", c.Call, c.Return, c.Input.(call).do, c.Input.(call).key, c.Input.(call).txn, c.Output)
+		}
+		return errors.New(text)
+	}
+	return nil
+}
+
+// look reads all buckets from the file.
+func (w *relaxedWorld) look() (err error) {
+	s, err := bolt.Open(history.Path(scratch), w.fileOptions())
+	if err != nil {
 		return err
 	}
-	if w.config[2] > 0 {
-		return nil
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for k := range busyKeys {
+		c := call{do: "read", key: k}
+		begun := w.order.Add(1)
+		res, err := w.call(context.Background(), s, c)
+		if err != nil {
+			return err
+		}
+		w.ops = append(w.ops, porcupine.Operation{Input: c, Call: begun, Output: res, Return: w.order.Add(1)})
 	}
-	content, err := history.Look(scratch, history.Relaxed, w.seconds)
-	if err == nil && !history.Holds([]history.Model{m}, w.seconds, content) {
-		err = fmt.Errorf("the file holds %v after Close; want %v", content, m.At(w.seconds))
+	return s.Verify(context.Background())
+}
+
+// relaxedModel is the content of a store, and the time of its last decision.
+type relaxedModel struct {
+	records [busyKeys]store.Record
+	present [busyKeys]bool
+	last    int64
+}
+
+// relaxedStep is the step of the model for porcupine.
+func relaxedStep(state, input, output any) (bool, any) {
+	m, c, got := state.(relaxedModel), input.(call), output.(store.Result)
+	if c.do == "delete" {
+		m.present[c.key] = false
+		return true, m
 	}
-	return err
+	now := got.States[0].At.UnixMicro()
+	if now <= m.last {
+		return false, m
+	}
+	m.last = now
+	for k, present := range m.present {
+		if !present {
+			m.records[k] = store.NewRecord(now)
+		}
+	}
+	if c.do == "read" {
+		return got.States[0] == m.records[c.key].State(relaxedLimit, now, store.DefaultMaxSkew), m
+	}
+	records := make([]*store.Record, len(c.txn))
+	for i, op := range c.txn {
+		records[i] = &m.records[keyOf(op)]
+	}
+	want, effects := store.Decide(c.txn, records, now, store.DefaultMaxSkew)
+	for i, op := range c.txn {
+		m.present[keyOf(op)] = m.present[keyOf(op)] || effects[i]&store.Write != 0
+	}
+	return got.Accepted == want.Accepted && slices.Equal(got.States, want.States), m
 }

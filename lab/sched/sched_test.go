@@ -1,9 +1,12 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
-	"hash/fnv"
+	"runtime"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim/lab/internal/attack"
@@ -22,7 +25,21 @@ func TestSched(t *testing.T) {
 	}
 	all := subjects()
 	for i, u := range all {
-		t.Run(u.name, func(t *testing.T) { u.attack(t, seed, share(t, len(all)-i)) })
+		t.Run(u.name, func(t *testing.T) {
+			row := attack.Begin(t, "sched", u.name, seed)
+			budget := attack.Pick(
+				attack.Budget{Count: u.night, Time: 700 * time.Millisecond},
+				attack.Budget{Count: u.night, Time: time.Hour},
+			)
+			budget.Time = min(budget.Time, share(t, len(all)-i))
+			done, p, err := u.attack(t, seed, budget)
+			row.Often = fmt.Sprintf("%d schedules", done)
+			if err != nil {
+				row.Found = err.Error()
+				p, err = u.shrink(t, p, err)
+				t.Errorf("%v\n%vrepeat: %s", err, p, seed.Part(done).Repeat("sched", "TestSched/"+u.name))
+			}
+		})
 	}
 }
 
@@ -36,67 +53,77 @@ func share(t *testing.T, subjects int) time.Duration {
 	return time.Until(deadline) * 9 / 10 / time.Duration(subjects)
 }
 
-func (u *subject) attack(t *testing.T, seed attack.Seed, most time.Duration) {
-	row := attack.Begin(t, "sched", u.name, seed)
-	budget := attack.Pick(
-		attack.Budget{Count: u.night, Time: 700 * time.Millisecond},
-		attack.Budget{Count: u.night, Time: time.Hour},
-	)
-	budget.Time = min(budget.Time, most)
-	meter := budget.Start()
-	steps := 0
+// attack plays the programs of the seed until one fails, and returns the number of those that have
+// not failed. One thread, two, and more in turns run the goroutines.
+func (u *subject) attack(t *testing.T, seed attack.Seed, b attack.Budget) (done int, failed program, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	meter := b.Start()
 	for ; !meter.Spent(); meter.Done++ {
-		part := seed.Part(meter.Done)
-		p, plan := u.scheduleOf(part)
-		o := u.play(t, p, plan)
-		if o.err != nil {
-			row.Found = o.err.Error()
-			t.Errorf("%v\nrepeat: %s", u.shrink(t, part, p, o), u.repeat(part))
-			break
+		if meter.Done%threadsEvery == 0 {
+			runtime.GOMAXPROCS(1 << (meter.Done / threadsEvery % 3))
 		}
-		steps += len(o.schedule.Trace)
+		p := u.random(seed.Part(meter.Done).Rand())
+		if err := u.play(t, p); err != nil {
+			return meter.Done, p, err
+		}
 	}
-	row.Often = fmt.Sprintf("%d schedules", meter.Done)
-	t.Logf("%d schedules of %d steps each in %v, found: %s; seed %d",
-		meter.Done, steps/max(1, meter.Done), meter.Took(), row.Found, seed)
+	return meter.Done, failed, nil
 }
 
-func (u *subject) repeat(seed attack.Seed) string {
-	return seed.Repeat("sched", "TestSched/"+u.name)
+const threadsEvery = 10
+
+// play runs a program.
+func (u *subject) play(t *testing.T, p program) (err error) {
+	defer func() {
+		// A schedule that failed leaves goroutines behind, and its bubble ends with a panic.
+		if caught := recover(); caught != nil && err == nil {
+			err = fmt.Errorf("the bubble: %v", caught)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w := u.begin(p)
+		if err = w.setup(); err != nil {
+			return
+		}
+		var actors sync.WaitGroup
+		last := 0
+		for _, c := range p.calls {
+			last = max(last, c.actor)
+		}
+		for a := range last + 1 {
+			actors.Go(func() { p.act(w, a) })
+		}
+		done := make(chan struct{})
+		go func() {
+			actors.Wait()
+			w.finish()
+			close(done)
+		}()
+		select {
+		case <-done:
+			err = w.check()
+		case <-time.After(time.Hour):
+			err = errNoAnswer
+		}
+	})
+	return err
 }
 
-// TestRepeats: the same seed makes the same trace, byte for byte.
-func TestRepeats(t *testing.T) {
-	seed, err := attack.NewSeed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range subjects() {
-		t.Run(u.name, func(t *testing.T) {
-			meter := attack.Pick(
-				attack.Budget{Count: 1000, Time: 200 * time.Millisecond},
-				attack.Budget{Count: 2000, Time: time.Hour},
-			).Start()
-			digest := fnv.New64a() // of all traces; another process with the same seed and count has the same
-			for ; !meter.Spent(); meter.Done++ {
-				part := seed.Part(meter.Done)
-				var traces [2]string
-				for i := range traces {
-					p, plan := u.scheduleOf(part)
-					o := u.play(t, p, plan)
-					if o.schedule == nil {
-						t.Fatalf("%v\nrepeat: %s", o.err, u.repeat(part))
-					}
-					traces[i] = o.schedule.String()
-				}
-				if traces[0] != traces[1] {
-					t.Fatalf("two traces of seed %d:\n%s\n%s\nrepeat: %s", part, traces[0], traces[1],
-						part.Repeat("sched", "TestRepeats/"+u.name))
-				}
-				_, _ = digest.Write([]byte(traces[0]))
+var errNoAnswer = errors.New("a call has no answer after an hour")
+
+// shrink returns a program with fewer calls that fails, and its error. Where goroutines race, a
+// program does not always fail, so each has some tries.
+func (u *subject) shrink(t *testing.T, p program, err error) (program, error) {
+	p.calls = attack.Shrink(p.calls, 50, func(calls []call) bool {
+		shorter := p
+		shorter.calls = calls
+		for range 20 {
+			if failed := u.play(t, shorter); failed != nil {
+				err = failed
+				return true
 			}
-			t.Logf("%d seeds repeated their traces in %v, digest %x; seed %d",
-				meter.Done, meter.Took(), digest.Sum64(), seed)
-		})
-	}
+		}
+		return false
+	})
+	return p, err
 }

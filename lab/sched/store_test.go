@@ -3,133 +3,165 @@ package sched
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
 	"time"
 
-	"github.com/brimgo/brim/lab/sched/turn"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
-// below is the store below a wrapper: a memory store on the time of the bubble, with points around
-// each call. All fills go into one log, in the order in which they took effect.
+// below is the store below a wrapper: a memory store on the time of the bubble, with random pauses
+// before and after each call. All fills go into one log, in the order in which they took effect.
 type below struct {
 	store.Store
-	log    *fillLog
+	*fillLog
 	closed bool
-	slow   time.Duration // that a call takes
+	slow   time.Duration // the longest pause
 	fails  int           // the number of the fill of this store that fails, from 1; 0: none
 	lost   bool          // the fill that fails takes effect
 	fills  int
 }
 
-// fillLog is what happened to the buckets.
+// fillLog is what happened to the buckets. Its mutex guards the fields of all stores that share it.
 type fillLog struct {
-	entries []fillEntry
-	doing   map[int]int // by goroutine: the index of its call
+	start   time.Time
+	mu      sync.Mutex
+	rand    *rand.Rand // of the pauses
+	entries []*fillEntry
 	order   int
 }
 
 // fillEntry is a call that took effect.
 type fillEntry struct {
-	call    int // or -1: no call of an actor asked for it
-	at      time.Duration
-	op      store.Op
-	state   store.State
-	deleted bool
-	foreign bool // another process did it
+	call     int // or -1: no call of an actor asked for it
+	at       time.Duration
+	answered time.Duration // when the answer arrived
+	op       store.Op
+	state    store.State
+	deleted  bool
+	foreign  bool // another process did it
 }
 
-func newBelow() (*below, error) {
+func newBelow(p program) (*below, error) {
 	s, err := memory.New(&memory.Options{Clock: time.Now})
-	return &below{Store: s, log: &fillLog{doing: make(map[int]int)}}, err
+	return &below{Store: s, fillLog: &fillLog{start: time.Now(), rand: rand.New(rand.NewPCG(p.pauses, 0))}}, err
 }
 
 // another returns the same store as another process sees it.
-func (b *below) another() *below { return &below{Store: b.Store, log: b.log, slow: b.slow} }
+func (b *below) another() *below { return &below{Store: b.Store, fillLog: b.fillLog} }
 
-func (l *fillLog) add(e fillEntry) {
-	i, ok := l.doing[turn.Current()]
-	if !ok {
-		i = -1
+// since returns the time since the schedule began.
+func (l *fillLog) since() time.Duration { return time.Since(l.start) }
+
+// awakeKey is the key of a context's value for calls that do not sleep, because their callers hold a
+// mutex. The time of a bubble stands still while a goroutine waits for a mutex.
+type awakeKey struct{}
+
+// pause has other goroutines run for a random time.
+func (b *below) pause(ctx context.Context) {
+	b.mu.Lock()
+	d := b.slow * time.Duration(b.rand.IntN(3)) / 2
+	b.mu.Unlock()
+	runtime.Gosched()
+	if ctx.Value(awakeKey{}) == nil {
+		time.Sleep(d)
 	}
-	e.call, e.at = i, turn.Since()
-	l.entries = append(l.entries, e)
 }
 
-func (b *below) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	turn.Point("store: fill")
-	if b.slow > 0 {
-		turn.Sleep("store: slow", b.slow)
+// call carries out a call of this Store as one step, between two pauses. effect tells what has
+// happened to the buckets.
+func (b *below) call(ctx context.Context, effect func() ([]*fillEntry, error)) error {
+	b.pause(ctx)
+	entries, err := b.step(ctx, effect)
+	b.pause(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range entries {
+		e.answered = b.since()
 	}
+	return err
+}
+
+func (b *below) step(ctx context.Context, effect func() ([]*fillEntry, error)) ([]*fillEntry, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
-		return store.State{}, store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return store.State{}, err
+		return nil, err
 	}
-	b.fills++
-	failed := b.fills == b.fails
-	if failed && !b.lost {
-		return store.State{}, store.ErrUnavailable
+	entries, err := effect()
+	for _, e := range entries {
+		e.call, e.at = -1, b.since()
+		if i, ok := ctx.Value(callKey{}).(int); ok {
+			e.call = i
+		}
 	}
-	st, err := b.Store.Fill(ctx, op)
-	if err == nil {
-		b.log.add(fillEntry{op: op, state: st})
-	}
-	turn.Point("store: filled")
-	if failed {
-		return store.State{}, errors.Join(store.ErrUnknownOutcome, err)
-	}
+	b.entries = append(b.entries, entries...)
+	return entries, err
+}
+
+func (b *below) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	err = b.call(ctx, func() ([]*fillEntry, error) {
+		b.fills++
+		failed := b.fills == b.fails
+		if failed && !b.lost {
+			return nil, store.ErrUnavailable
+		}
+		filled, err := b.Store.Fill(ctx, op)
+		if err != nil {
+			return nil, err
+		}
+		if failed {
+			err = store.ErrUnknownOutcome
+		} else {
+			st = filled
+		}
+		return []*fillEntry{{op: op, state: filled}}, err
+	})
 	return st, err
 }
 
 // Apply carries out transactions of this Store's own calls. It never fails by itself.
-func (b *below) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
-	turn.Point("store: apply")
-	if b.closed {
-		return nil, store.ErrClosed
-	}
-	results, err := b.Store.Apply(ctx, txns...)
-	if err != nil {
-		return nil, err
-	}
-	for i, r := range results {
-		for j, st := range r.States {
-			b.log.add(fillEntry{op: txns[i][j], state: st})
+func (b *below) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
+	err = b.call(ctx, func() (entries []*fillEntry, err error) {
+		results, err = b.Store.Apply(ctx, txns...)
+		for i, r := range results {
+			for j, st := range r.States {
+				entries = append(entries, &fillEntry{op: txns[i][j], state: st})
+			}
 		}
-	}
-	turn.Point("store: applied")
-	return results, nil
+		return entries, err
+	})
+	return results, err
 }
 
 func (b *below) Delete(ctx context.Context, keys ...string) error {
-	turn.Point("store: delete")
-	if b.closed {
-		return store.ErrClosed
-	}
-	if err := b.Store.Delete(ctx, keys...); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		b.log.add(fillEntry{op: store.Op{Bucket: store.Bucket{Key: key}}, deleted: true})
-	}
-	turn.Point("store: deleted")
-	return nil
+	return b.call(ctx, func() (entries []*fillEntry, err error) {
+		for _, key := range keys {
+			entries = append(entries, &fillEntry{op: store.Op{Bucket: store.Bucket{Key: key}}, deleted: true})
+		}
+		return entries, b.Store.Delete(ctx, keys...)
+	})
 }
 
 // Close leaves the memory store open, for a look at it in the end.
 func (b *below) Close() error {
-	turn.Point("store: close")
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.closed = true
 	return nil
 }
 
 // foreign carries out op as another process would.
-func (b *below) foreign(ctx context.Context, op store.Op) (store.State, error) {
-	st, err := b.Store.Fill(ctx, op)
-	if err == nil {
-		b.log.add(fillEntry{op: op, state: st, foreign: true})
-	}
+func (b *below) foreign(ctx context.Context, op store.Op) (st store.State, err error) {
+	_, err = b.another().step(ctx, func() ([]*fillEntry, error) {
+		st, err = b.Store.Fill(ctx, op)
+		return []*fillEntry{{op: op, state: st, foreign: true}}, err
+	})
 	return st, err
 }
 
@@ -143,21 +175,22 @@ type timed struct {
 	err          error
 }
 
-// time carries out call i by f and returns its times and its answer.
-func (l *fillLog) time(i int, f func() (store.State, error)) timed {
-	g := turn.Current()
-	l.doing[g] = i
+// time writes the beginning of a call to t, carries out the call by f, and writes its end and its
+// answer to t.
+func (l *fillLog) time(t *timed, f func() (store.State, error)) {
+	l.mu.Lock()
 	l.order++
-	t := timed{begun: turn.Since(), from: len(l.entries), first: l.order}
-	t.state, t.err = f()
-	delete(l.doing, g)
+	*t = timed{begun: l.since(), from: len(l.entries), first: l.order}
+	l.mu.Unlock()
+	st, err := f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.order++
-	t.ended, t.to, t.last, t.given = turn.Since(), len(l.entries), l.order, true
-	return t
+	t.ended, t.to, t.last, t.given, t.state, t.err = l.since(), len(l.entries), l.order, true, st, err
 }
 
 // of returns the entries of a call.
-func (l *fillLog) of(call int) (entries []fillEntry) {
+func (l *fillLog) of(call int) (entries []*fillEntry) {
 	for _, e := range l.entries {
 		if e.call == call {
 			entries = append(entries, e)
@@ -166,5 +199,7 @@ func (l *fillLog) of(call int) (entries []fillEntry) {
 	return entries
 }
 
-// milliseconds is so many of them.
-func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+// ended reports whether err is that of a context.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -7,15 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/history"
-	"github.com/brimgo/brim/lab/sched/turn"
+	"github.com/brimgo/brim/store"
 )
 
 // subject is attacked with schedules.
 type subject struct {
 	name   string
-	night  int             // schedules of a night
-	passes []time.Duration // the times that pass while goroutines could go on
+	night  int // schedules of a night
 	random func(r *rand.Rand) program
 	begin  func(p program) world
 }
@@ -23,33 +21,35 @@ type subject struct {
 // program is the input of a schedule.
 type program struct {
 	config [4]int // options of the subject
+	pauses uint64 // the seed of the pauses in the store below
 	calls  []call
 }
 
 // call is one call of an actor. Its numbers mean what the subject makes of them.
 type call struct {
 	actor  int
+	pause  time.Duration // before the call
 	do     string
 	key    int
 	amount int
-	leave  int        // milliseconds after which the context ends; 0: never; -1: when an actor cancels it
-	op     history.Op // for stores that are compared with the model of package history
+	txn    store.Txn     // for stores whose calls are transactions
+	leave  time.Duration // after which the context ends; 0: it does not
+	cancel bool          // the context is canceled then; else it has a deadline
 }
 
 func (p program) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "options %v\n", p.config)
-	for _, c := range p.calls {
-		if c.op.Kind != "" {
-			fmt.Fprintf(&b, "actor %d: %v", c.actor, c.op)
-		} else {
-			fmt.Fprintf(&b, "actor %d: %s key %d amount %d", c.actor, c.do, c.key, c.amount)
+	fmt.Fprintf(&b, "options %v, pauses %d\n", p.config, p.pauses)
+	for i, c := range p.calls {
+		fmt.Fprintf(&b, "call %d, actor %d, after %v: %s key %d amount %d", i, c.actor, c.pause, c.do, c.key, c.amount)
+		for _, op := range c.txn {
+			fmt.Fprintf(&b, " (key %s amount %g mode %d)", op.Key, op.Amount, op.Mode)
 		}
 		switch {
-		case c.leave < 0:
-			b.WriteString(" until it is canceled")
+		case c.leave > 0 && c.cancel:
+			fmt.Fprintf(&b, ", canceled after %v", c.leave)
 		case c.leave > 0:
-			fmt.Fprintf(&b, " for %d ms at most", c.leave)
+			fmt.Fprintf(&b, ", for %v at most", c.leave)
 		}
 		b.WriteString("\n")
 	}
@@ -58,87 +58,61 @@ func (p program) String() string {
 
 // world is a subject with its model during one schedule.
 type world interface {
-	// setup runs before the actors, without points.
+	// setup runs before the actors.
 	setup() error
-	// do carries out the i-th call of the program.
+	// do carries out the i-th call of the program. Actors call it at the same time.
 	do(ctx context.Context, i int, c call)
 	// finish runs when all actors have ended.
 	finish()
 	// check judges the schedule.
-	check(s *turn.Schedule) error
-}
-
-// stage is the part that all worlds share: it starts the actors of a program.
-type stage struct {
-	world
-	program
-	cancel []context.CancelFunc // of each actor's call
-	err    error
-}
-
-// cancels is the call that ends the context of another actor's call.
-const cancels = "cancel"
-
-// main runs the program on the goroutines of a schedule.
-func (s *stage) main() {
-	turn.Quiet(true)
-	if s.err = s.setup(); s.err != nil {
-		return
-	}
-	turn.Quiet(false)
-	actors := 0
-	for _, c := range s.calls {
-		actors = max(actors, c.actor+1)
-	}
-	s.cancel = make([]context.CancelFunc, actors)
-	done := make(chan struct{}, actors)
-	for a := range actors {
-		turn.Go(fmt.Sprintf("actor %d", a), func() {
-			defer func() { done <- struct{}{} }()
-			s.act(a)
-		})
-	}
-	for range actors {
-		turn.Recv("main", done)
-	}
-	s.finish()
+	check() error
 }
 
 // act carries out the calls of one actor.
-func (s *stage) act(actor int) {
-	for i, c := range s.calls {
+func (p program) act(w world, actor int) {
+	for i, c := range p.calls {
 		if c.actor != actor {
 			continue
 		}
-		turn.Point("call")
-		if c.do == cancels {
-			if c.key < len(s.cancel) && s.cancel[c.key] != nil {
-				s.cancel[c.key]()
-			}
-			continue
-		}
-		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		time.Sleep(c.pause)
+		ctx, cancel := context.WithValue(context.Background(), callKey{}, i), context.CancelFunc(func() {})
 		switch {
-		case c.leave < 0:
+		case c.leave > 0 && c.cancel:
 			ctx, cancel = context.WithCancel(ctx)
+			time.AfterFunc(c.leave, cancel)
 		case c.leave > 0:
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(c.leave)*time.Millisecond)
+			ctx, cancel = context.WithTimeout(ctx, c.leave)
 		}
-		s.cancel[actor] = cancel
-		s.do(ctx, i, c)
-		s.cancel[actor] = nil
+		w.do(ctx, i, c)
 		cancel()
 	}
 }
 
-// pickLeave returns a random call.leave. often is the share of calls that can end early, in
+// callKey is the key of a context's value that tells the index of the call.
+type callKey struct{}
+
+// randomCall returns a call of one of the actors. often is the share of contexts that end, in
 // percent.
-func pickLeave(r *rand.Rand, often int) int {
-	switch {
-	case r.IntN(100) >= often:
-		return 0
-	case r.IntN(2) == 0:
-		return -1
+func randomCall(r *rand.Rand, actors int, do string, often int) call {
+	c := call{actor: r.IntN(actors), do: do}
+	if r.IntN(2) == 0 {
+		c.pause = moment(r, 2)
 	}
-	return 1 + r.IntN(3)
+	if r.IntN(100) < often {
+		c.leave, c.cancel = moment(r, 3), r.IntN(2) == 0
+	}
+	return c
 }
+
+// moment returns a random time of up to so many milliseconds. Most moments are whole milliseconds,
+// so that many events fall on one instant and race. The others put events in an order. They are
+// eighths, which keep levels exact.
+func moment(r *rand.Rand, most int) time.Duration {
+	if r.IntN(4) == 0 {
+		return milliseconds(r.IntN(8*most)) / 8
+	}
+	return milliseconds(r.IntN(most + 1))
+}
+
+// milliseconds is so many of them.
+func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
