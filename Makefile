@@ -46,24 +46,24 @@ nightly: cross test-32 fuzz itest browser release-check torture ## all that take
 bench: bench-memory bench-bolt ## measure the backends against the libraries below them, in one run
 
 bench-memory: ## decisions in memory against golang.org/x/time/rate behind a sync.Map, and bytes per bucket
-	$(GO) -C lab/bench test -run '^$$' -bench 'Memory|Refusals' -benchtime 7x -cpu 1,2
+	$(GO) -C lab/bench run . -only 'brim memory,brim refusals over memory' -cell 'in memory'
 	$(GO) test -run '^$$' -bench BytesPerBucket -benchtime 1x ./memory
 
 bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./bolt
 
 bench-peers: ## brim, its peers and bare references, in an hour and a half; starts the servers; PEERSFLAGS=-quick or -large
-	$(GO) -C lab/bench run ./peers -out $(CURDIR)/lab/bench/results $(PEERSFLAGS)
+	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results $(PEERSFLAGS)
 	$(GO) -C cmd/brim run ./internal/draw -results $(CURDIR)/lab/bench/results
 
 bench-check: ## three minutes of bench-peers: no ratio may be below 0.85 of that in AGAINST, the results.json of another run
-	$(GO) -C lab/bench run ./peers -out $(CURDIR)/lab/bench/results/check -check $(abspath $(or $(AGAINST),lab/bench/results/results.json)) $(PEERSFLAGS)
+	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results/check -check $(abspath $(or $(AGAINST),lab/bench/results/results.json)) $(PEERSFLAGS)
 
 bench-accept: ## check the promises of leases and remembered refusals at full load
-	$(GO) -C lab/bench run ./accept
+	$(GO) -C lab/bench run . leases refusals
 
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
-	$(GO) run ./spend/internal/spendbench $(SPENDFLAGS)
+	$(GO) -C lab/bench run . $(SPENDFLAGS) spend
 
 pictures: ## draw every picture of docs anew
 	$(GO) -C cmd/brim run ./internal/draw -docs ../../docs

@@ -5,7 +5,7 @@
 // They show the decisions of brim's own buckets and budgets on a clock that the program moves. The
 // test of this package fails if a picture in docs differs from the picture that the program makes.
 //
-// With -results DIR the program draws the figures of DIR/results.md, which make bench-peers has
+// With -results DIR the program draws the figures of DIR/results.json, which make bench-peers has
 // written, into DIR. Those of docs/performance.md are in docs/bench.
 package main
 
@@ -29,7 +29,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("draw", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	docs := flags.String("docs", "docs", "folder of the documentation")
-	results := flags.String("results", "", "draw only the measurement in the results.md of this folder")
+	results := flags.String("results", "", "draw only the measurement in the results.json of this folder")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

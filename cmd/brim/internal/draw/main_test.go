@@ -50,12 +50,12 @@ func TestRunWritesThePictures(t *testing.T) {
 	}
 }
 
-// A run of some subjects and workloads has fewer tables, and gives fewer pictures.
+// A run of some subjects and workloads gives fewer pictures.
 func TestResultsOfAPartialRun(t *testing.T) {
 	dir := t.TempDir()
-	text := "# brim and its peers\n\n## Decisions per second, all accepted, hot\n\n" +
-		"| subject | 64 callers |\n| -- | --: |\n| a | 10k |\n| b |  |\n\n## Subjects\n\n| subject | kind |\n| -- | --: |\n| a | brim |\n| b | peer |\n"
-	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644); err != nil {
+	text := `{"rows": [{"part": "cells", "workload": "hot, 64 callers, accepted", "subject": "a", "group": "brim",
+		"figures": [{"name": "decisions/s", "rounds": [10000, 9000]}]}]}`
+	if err := os.WriteFile(filepath.Join(dir, "results.json"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), []string{"-results", dir}, os.Stderr); err != nil {

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/load"
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childEnv); name != "" { // a process that a measurement starts
+		if err := children[name](context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestSubjects(t *testing.T) {
+	all := subjects()
+	seen := make(map[string]bool)
+	for _, s := range all {
+		if seen[s.name] {
+			t.Errorf("two subjects are called %s", s.name)
+		}
+		seen[s.name] = true
+	}
+	for _, s := range all {
+		if !seen[s.against] {
+			t.Errorf("%s is compared with %q, which does not exist", s.name, s.against)
+		}
+	}
+	chosen, err := choose(all, "ulule, brim bolt relaxed")
+	var got []string
+	for _, s := range chosen {
+		got = append(got, s.name)
+	}
+	want := []string{
+		"brim bolt relaxed", "x/time/rate", "redis_rate, AOF always", "ulule/limiter, AOF always", "redis_rate, AOF everysec",
+		"ulule/limiter, AOF everysec",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("chosen: %q, %v; want %q: the subjects that they are compared with are measured, too", got, err, want)
+	}
+	for _, c := range withReferences(all) {
+		if c.name == syncName || c.group == naive {
+			t.Errorf("a check measures %s, with which nothing of brim is compared", c.name)
+		}
+	}
+	b := &bench{}
+	for _, w := range checkedWorkloads(2) {
+		if !slices.Contains(b.workloads(2), w) {
+			t.Errorf("%s is compared, but a whole run does not measure it", w)
+		}
+	}
+}
+
+func TestRunRefusesBeforeItMeasures(t *testing.T) {
+	quick := filepath.Join(t.TempDir(), "quick.json")
+	if err := os.WriteFile(quick, []byte(`{"quick": true, "rows": [{"part": "cells"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"speed"}, `no part "speed"`},
+		{[]string{"-cell", "nonsense"}, `no workload has a name that contains "nonsense"`},
+		{[]string{"-cell", "hot", "growth"}, "name no parts"},
+		{[]string{"-only", "nonsense"}, `no subject has a name that contains "nonsense"`},
+		{[]string{"-check", "missing.json"}, `"make bench-peers" writes results`},
+		{[]string{"-check", quick}, "quick run"},
+		{[]string{"-for", "1x"}, "unit"},
+		{[]string{"-rounds", "-1"}, "positive"},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		err := run(t.Context(), append([]string{"-out", out}, c.args...), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v; want %q", c.args, err, c.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%q: the output directory was made", c.args)
+		}
+	}
+}
+
+// measured runs the command, and returns its results and its report.
+func measured(t *testing.T, log io.Writer, args ...string) (r results, report string, err error) {
+	t.Helper()
+	out := t.TempDir()
+	var printed strings.Builder
+	err = run(t.Context(), append([]string{"-out", out, "-dir", t.TempDir(), "-quick"}, args...), &printed, log)
+	text, readErr := os.ReadFile(filepath.Join(out, "results.json"))
+	if readErr == nil {
+		readErr = json.Unmarshal(text, &r)
+	}
+	if readErr != nil {
+		t.Fatal(errors.Join(err, readErr))
+	}
+	return r, printed.String(), err
+}
+
+// Subjects that need no server are measured in short turns, and the results are written.
+func TestMeasureInMemory(t *testing.T) {
+	r, report, err := measured(t, io.Discard, "-for", "2ms", "-only", "brim memory", "rush", "latency", "growth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"quick run", "## rush: ", "## latency: closed loop", "## latency: open loop",
+		"## growth: brim memory", "| bytes per bucket", "decisions/s, ratio",
+	} {
+		if !strings.Contains(report, want) {
+			t.Errorf("%q is missing in:\n%s", want, report)
+		}
+	}
+	for _, o := range r.Rows {
+		for _, f := range o.Figures {
+			if v := load.Median(f.Rounds); math.IsNaN(v) || f.Name == rateFigure && (v <= 0 || len(f.Rounds) != quickRounds) {
+				t.Errorf("%+v: %+v", o, f)
+			}
+		}
+		if beyond := o.of("most admitted beyond the limit"); len(beyond) > 0 && beyond[0] != 0 {
+			t.Errorf("%s admitted %v beyond the limit", o.Subject, beyond)
+		}
+	}
+}
+
+// interrupting ends a run when its log has a line that contains a text.
+type interrupting struct {
+	text string
+	end  context.CancelFunc
+}
+
+func (i *interrupting) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), i.text) {
+		i.end()
+	}
+	return len(line), nil
+}
+
+func TestInterruptLeavesThePartThatWasDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out := t.TempDir()
+	err := run(ctx, []string{"-out", out, "-quick", "-for", "1ms", "-only", "x/time/rate", "-cell", "hot"}, io.Discard,
+		&interrupting{"(3 of", cancel})
+	text, readErr := os.ReadFile(filepath.Join(out, "results.md"))
+	if !errors.Is(err, context.Canceled) || readErr != nil || !strings.Contains(string(text), "ended early") ||
+		strings.Count(string(text), "\n## ") != 2 {
+		t.Errorf("%v, %v; want two workloads, and a word about the end:\n%s", err, readErr, text)
+	}
+}
+
+// The journal is rotated within a turn, and the rotations are counted.
+func TestSustained(t *testing.T) {
+	region := journal.DefaultRegion
+	journal.DefaultRegion = 256 << 10
+	defer func() { journal.DefaultRegion = region }()
+	r, report, err := measured(t, io.Discard, "-for", "100ms", "-only", boltName, "sustained")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(report, "| fdatasync") {
+		t.Errorf("the report is\n%s", report)
+	}
+	for _, o := range r.Rows {
+		if o.Subject == boltName && o.Workload == "100000 buckets, uniform, 64 callers, accepted" && sum(o.of(rotations)) < 1 {
+			t.Errorf("the journal was not rotated: %+v", o)
+		}
+	}
+}
+
+func TestFiguresOfAllTurnsTogether(t *testing.T) {
+	o := &row{}
+	for _, turn := range []struct{ seconds, rate, written, rotated float64 }{{1, 300, 10, 0}, {3, 100, 30, 2}} {
+		o.add(elapsed, turn.seconds)
+		o.add(rateFigure, turn.rate)
+		o.add(writtenBytes, turn.written)
+		o.add(rotations, turn.rotated)
+	}
+	o.together()
+	for name, want := range map[string]float64{elapsed: 4, rateFigure: 150, writtenBytes: 20, rotations: 2} {
+		if got := o.of(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestRushFindsUnitsBeyondTheLimit(t *testing.T) {
+	var n atomic.Int64
+	for _, c := range []struct {
+		why    string
+		rush   ask
+		beyond int64
+		err    error
+	}{
+		{"an exact limiter", func(context.Context, string) (bool, error) { return n.Add(1) <= rushCapacity, nil }, 0, nil},
+		{"a limiter that admits every call", func(context.Context, string) (bool, error) { return true, nil }, rushTries - rushCapacity, nil},
+		{"a broken limiter", func(context.Context, string) (bool, error) { return false, io.ErrUnexpectedEOF }, 0, io.ErrUnexpectedEOF},
+	} {
+		s := &opened{&subject{}, &target{rush: c.rush}}
+		if beyond, err := s.rushed(t.Context(), "k"); beyond != c.beyond || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d beyond, %v; want %d, %v", c.why, beyond, err, c.beyond, c.err)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		accepted, refused uint64
+		share             float64 // of calls on full buckets
+		strict, ok        bool
+	}{
+		{100, 0, 0, true, true},
+		{1000, 1, 0, true, false},
+		{1000, 1, 0, false, true},
+		{10, 1, 0, false, false},
+		{1, 1000, 1, true, false},
+		{1, 1, 0.5, true, true},
+	} {
+		w := work{refused: c.share, strict: c.strict}
+		if err := w.judge(&load.Result{Accepted: c.accepted, Refused: c.refused}, &row{}); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// ran returns results in which brim's subjects decide so many times as often as their references.
+func ran(ratios map[string][]float64) *results {
+	r := &results{Machine: []string{"go1"}}
+	for _, o := range []row{
+		{Workload: "uniform, 64 callers, accepted", Subject: boltName, Group: ours, Against: boltUpdate},
+		{Workload: "uniform, 64 callers, accepted", Subject: boltUpdate, Group: reference, Against: boltUpdate},
+	} {
+		o.Part = "cells"
+		for _, v := range ratios[o.Subject] {
+			o.add(rateFigure, v)
+		}
+		r.Rows = append(r.Rows, &o)
+	}
+	return r
+}
+
+func TestCompare(t *testing.T) {
+	const name = "brim bolt / db.Update: uniform, 64 callers, accepted"
+	times := func(ratios ...float64) map[string][]float64 {
+		return map[string][]float64{boltName: ratios, boltUpdate: {1, 1, 1}}
+	}
+	for _, c := range []struct {
+		why       string
+		kept, now map[string][]float64
+		want      string // in the error, "" if the check passes
+	}{
+		{"the same ratios pass", times(20, 20, 20), times(20, 20, 20), ""},
+		{"0.86 of the kept ratio is within the noise", times(20, 20, 20), times(17.2, 17.2, 17.2), ""},
+		{"the machine is half as fast, and the ratio is the same", times(20, 20, 20), map[string][]float64{boltName: {10}, boltUpdate: {0.5}}, ""},
+		{"0.84 of the kept ratio fails", times(20, 20, 20), times(16.8, 16.8, 16.8), name + ": TOO LOW; kept 20, now 16.8"},
+		{"as low as a kept round passes", times(10, 20, 20), times(10, 10, 10), ""},
+		{"lower than each kept round fails", times(10, 20, 20), times(9.9, 9.9, 9.9), "TOO LOW"},
+		{"a better ratio passes", times(20, 20, 20), times(99, 99, 99), ""},
+		{"a row that this run lacks fails", times(20, 20, 20), nil, name + ": MISSING"},
+		{"a row whose reference is missing has no ratio", times(20, 20, 20), map[string][]float64{boltName: {20}}, name + ": MISSING"},
+		{"a row that the kept results lack fails", nil, times(20, 20, 20), name + ": MISSING in the kept results"},
+	} {
+		text, err := compare(ran(c.kept), ran(c.now), func(string) bool { return true })
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", c.why, err, c.want)
+		}
+		if !strings.Contains(text, name) {
+			t.Errorf("%s: %s is missing in:\n%s", c.why, name, text)
+		}
+	}
+	none := func(string) bool { return false }
+	now := ran(nil)
+	now.Machine = []string{"go2"}
+	if text, err := compare(ran(times(20)), now, none); err != nil || !strings.Contains(text, "go1, and these of go2") {
+		t.Errorf("a subject that was not chosen is missing, and the versions differ: %v; %s", err, text)
+	}
+}
+
+func TestNote(t *testing.T) {
+	const us = time.Microsecond
+	for _, c := range []struct {
+		name          string
+		before, after time.Duration
+		want          span
+		why           string
+	}{
+		{"within a slot", 5200 * us, 5300 * us, span{5, 5}, "calls that are served from memory end at once"},
+		{"over a border", 5900 * us, 6200 * us, span{5, 6}, "the units may have been admitted on either side"},
+		{"near the end of a slot", 5800 * us, 5995 * us, span{5, 6}, "the server's clock may have been in the next slot already"},
+		{"near its beginning", 6005 * us, 6100 * us, span{5, 6}, "the server's clock may have been in the slot before"},
+		{"at the beginning of the run", 0, 10 * us, span{0, 0}, "no slot comes before the first"},
+		{"after the end of the slots", 9500 * us, 9600 * us, span{9, 9}, "a late answer counts, too"},
+	} {
+		caller := caller{slots: make([]uint32, 8), spans: admitted{}}
+		caller.note(c.before, c.after, 3)
+		if got := caller.all(); len(got) != 1 || got[c.want] != 3 {
+			t.Errorf("%s: %v, want %v: %s", c.name, got, c.want, c.why)
+		}
+	}
+}
+
+func TestBrokenBound(t *testing.T) {
+	b := &bench{}
+	b.bound(&row{}, "admitted / bound", 1, 1)
+	if len(b.Broken) > 0 {
+		t.Errorf("a bound that was reached is broken: %v", b.Broken)
+	}
+	if b.bound(&row{}, "admitted / bound", 1.01, 1); len(b.Broken) != 1 {
+		t.Errorf("broken: %v", b.Broken)
+	}
+}
+
+// Each measurement that has servers of its own ends, and has a row for each subject.
+func TestRedisParts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the tests that start a Redis")
+	}
+	r, _, err := measured(t, io.Discard, "-for", "100ms", "-rounds", "1", "cluster", "beside")
+	if err != nil || len(r.Rows) != 14 {
+		t.Errorf("%d rows, want 14: %v", len(r.Rows), err)
+	}
+}

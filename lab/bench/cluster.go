@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/redisstore"
+)
+
+// sized returns brim's store over Redis with the batch size of the options, on keys that are filled.
+func (b *bench) sized(ctx context.Context, r *redisServers, keys []string) (*opened, *env, error) {
+	s, err := redisstore.New(r.client, &redisstore.Options{BatchSize: b.batch})
+	t, err := over(s, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.full, t.prune = nil, nil
+	o, e := &opened{&subject{name: "brim", group: ours, fills: 1}, t}, &env{keys: keys}
+	if err := e.fill(ctx, o); err != nil {
+		return nil, nil, errors.Join(err, t.close())
+	}
+	return o, e, nil
+}
+
+// cluster measures a decision on one, two and three primaries, with as many callers for each primary,
+// and with as many in all. With all of them on one machine the sum of the decisions does not grow.
+// The costs tell where it ends on more machines: a primary decides at most 10^6 / server µs a second.
+func (b *bench) cluster(ctx context.Context) (err error) {
+	single, err := startRedis(ctx, false, redisConf[redisCluster]...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, single.close()) }()
+	cluster, err := startRedis(ctx, true, redisConf[redisCluster]...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.close()) }()
+	order, err := load.Draw("uniform", keyCount, 1, 0, 1)
+	if err != nil {
+		return err
+	}
+	var turns []contestant
+	for primaries := range redistest.Primaries + 1 {
+		name, r, used, keys := "one server, no cluster", single, single, b.keys
+		if primaries > 0 {
+			name = fmt.Sprintf("%d of a cluster's primaries", primaries)
+			r, used = cluster, &redisServers{each: cluster.each[:primaries]}
+			if keys, err = keysOn(ctx, cluster, primaries); err != nil {
+				return err
+			}
+		}
+		s, e, err := b.sized(ctx, r, keys)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+		const each = 64
+		callers := []int{each * max(1, primaries), each * redistest.Primaries}
+		if callers[0] == callers[1] {
+			callers = callers[:1]
+		}
+		for _, n := range callers {
+			w := work{Options: load.Options{Callers: n, Order: order, Decide: s.decide(e)}, strict: true}
+			w.meters = append(used.meters(false), meter{"client µs", ownTime, 1e6}, meter{"decisions in a script", used.sum(scripts), -1})
+			turns = append(turns, contestant{b.new("buckets on some primaries", fmt.Sprintf("%s, %d callers", name, n), ours, ""), w.turn})
+		}
+	}
+	return b.contest(ctx, turns)
+}
+
+// keysOn returns keys whose buckets are on the first primaries.
+func keysOn(ctx context.Context, r *redisServers, primaries int) (keys []string, err error) {
+	client, ok := r.client.(*redis.ClusterClient)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no client of a cluster", r.client)
+	}
+	wanted := make(map[string]bool)
+	for _, c := range r.each[:primaries] {
+		wanted[c.Options().Addr] = true
+	}
+	for i := 0; len(keys) < keyCount; i++ {
+		key := "key" + strconv.Itoa(i)
+		primary, err := client.MasterForKey(ctx, redisstore.DefaultPrefix+key)
+		if err != nil {
+			return nil, err
+		}
+		if wanted[primary.Options().Addr] {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// ownTime returns the CPU time of this process in seconds. It reads the fields utime and stime of
+// /proc/self/stat, in hundredths of a second; see proc(5).
+func ownTime(context.Context) (sum float64, err error) {
+	stat, err := os.ReadFile("/proc/self/stat")
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // the name of a program may have spaces
+	if len(fields) < 13 {
+		return 0, errors.Join(err, errors.New("/proc/self/stat does not tell the CPU time"))
+	}
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += ticks / 100
+	}
+	return sum, nil
+}
+
+// beside has another process send GET 1,000 times a second to a server, while brim or redis_rate
+// decides on the same server, or on another server of this machine. The latter takes the same CPU
+// time from the GETs, and never stands before them in the server's queue.
+func (b *bench) beside(ctx context.Context) (err error) {
+	order, err := load.Draw("uniform", keyCount, 1, 0, 1)
+	if err != nil {
+		return err
+	}
+	var gets *child
+	var turns []contestant
+	add := func(name, against string, load *load.Options, r *redisServers) {
+		turns = append(turns, contestant{b.new("GET at 1,000/s", name, "", against), func(ctx context.Context, d time.Duration, to *row) error {
+			return besideTurn(ctx, d, to, gets, load, r)
+		}})
+	}
+	add("beside nothing", "", nil, nil)
+	for i, where := range []string{" on another server", ""} {
+		r, err := startRedis(ctx, false, redisConf[redisEverysec]...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.close()) }()
+		s, e, err := b.sized(ctx, r, b.keys)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.close()) }()
+		peer := allow(redis_rate.NewLimiter(r.client), "")
+		for _, l := range []struct {
+			name    string
+			callers int
+			*target
+		}{{"brim", 64, s.target}, {"brim", 256, s.target}, {"redis_rate", 64, peer}} {
+			name := fmt.Sprintf("beside %s, %d callers", l.name, l.callers)
+			against, measured := name+" on another server", r
+			if i == 0 {
+				against, measured = "beside nothing", nil
+			}
+			add(name+where, against, &load.Options{Callers: l.callers, Order: order, Decide: l.decide(e)}, measured)
+		}
+		if i == 1 {
+			if gets, err = startChild(ctx, "gets", r.each[0].Options().Addr); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, gets.close()) }()
+		}
+	}
+	return b.contest(ctx, turns)
+}
+
+// seen are quantiles of the answer times of the GETs of a turn, in milliseconds.
+type seen struct{ P50, P99 float64 }
+
+// besideTurn measures the GETs for a time, beside a load. r, unless it is nil, is the server that has
+// both.
+func besideTurn(ctx context.Context, length time.Duration, to *row, gets *child, o *load.Options, r *redisServers) error {
+	if r != nil {
+		if err := r.each[0].ConfigResetStat(ctx).Err(); err != nil {
+			return err
+		}
+	}
+	var res *load.Result
+	var loadErr error
+	var wg sync.WaitGroup
+	if o != nil {
+		run := *o
+		run.For = length + 200*time.Millisecond
+		wg.Go(func() { res, loadErr = load.Run(ctx, run) })
+	}
+	time.Sleep(100 * time.Millisecond) // the load is under way
+	var s seen
+	err := gets.Encode(length)
+	if err == nil {
+		err = gets.answer(&s)
+	}
+	wg.Wait()
+	if err = errors.Join(err, loadErr); err != nil {
+		return err
+	}
+	to.add("p50 ms", s.P50)
+	to.add(p99Figure, s.P99)
+	if res != nil {
+		to.add("load's "+rateFigure, res.PerSecond())
+	}
+	if r != nil {
+		v, err := r.sum(scriptP99)(ctx)
+		if err != nil {
+			return err
+		}
+		to.add("script p99 µs", v)
+	}
+	return nil
+}
+
+const getsPerSecond = 1000
+
+// getChild sends GETs to the server at an address. An order is a time.
+func getChild(ctx context.Context, args []string, in io.Reader, out io.Writer) (err error) {
+	client := connectRedis(args[0])
+	defer func() { err = errors.Join(err, client.Close()) }()
+	return obey(in, out, func(length time.Duration) (*seen, error) {
+		res, err := load.RunOpen(ctx, load.Options{
+			Callers: openCallers, For: length, Order: load.Order{0},
+			Decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
+				err := client.Get(ctx, "plain").Err()
+				if errors.Is(err, redis.Nil) {
+					err = nil
+				}
+				return true, err
+			},
+		}, getsPerSecond)
+		if err != nil {
+			return nil, err
+		}
+		return &seen{res.Took.Quantile(0.5), res.Took.Quantile(0.99)}, nil
+	})
+}

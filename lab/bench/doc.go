@@ -1,2 +1,0 @@
-// Package bench measures brim and its peers in one run.
-package bench

@@ -1,0 +1,206 @@
+// Command bench measures brim beside its peers and beside bare references to its backends.
+//
+//	go run . [OPTION]... [PART]...
+//
+// It starts the servers that it needs, PostgreSQL and Redis, and skips a subject whose server is
+// missing. Subjects take turns, so other work of the machine weighs on all of them. It prints a
+// Markdown table for each workload, and with -out it also writes them to results.md, and every round
+// to results.json. These are the parts, the first five of them by default:
+//
+//   - cells: decisions per second and answer times in each workload
+//   - rush: units that a new bucket admits beyond its limit
+//   - latency: answer times for longer, in a closed and in an open loop, while expired buckets are
+//     pruned
+//   - growth: brim's backends with ever more buckets
+//   - sustained: brim bolt until its journal was rotated twice
+//   - leases, refusals: wrappers at full load; the bounds that they promise are checked meanwhile
+//   - cluster: a decision on one, two and three primaries of Redis
+//   - beside: plain GETs while brim decides on the same Redis, and on another one
+//   - held: callers of other buckets while a session holds 0, 1, 10 and 100 rows locked
+//   - spend-held: the same with package spend, and 0, 1, 2 and 10 accounts
+//   - spend: decisions of package spend beside bare writes, and declines beside approvals
+//
+// An interrupt ends the run, and the figures until then are written. A second one ends it at once.
+// The exit status is 1 if a promised bound was broken.
+//
+// With -check FILE the command measures for three minutes and compares the ratios with those of
+// FILE, the results.json of another run. It fails if a ratio is below 0.85 of that and below the
+// ratio of every round of it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/brimgo/brim/internal/duration"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	work := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
+	if name := os.Getenv(childEnv); name != "" {
+		work = func() error { return children[name](ctx, os.Args[1:], os.Stdin, os.Stdout) }
+	}
+	if err := work(); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// part is a part of a run. Each subject has a number of turns in each of its workloads.
+type part struct {
+	name          string
+	rounds        int
+	length, quick time.Duration // of a turn
+	run           func(*bench, context.Context) error
+}
+
+var parts = []part{
+	{"cells", 5, 250 * time.Millisecond, 30 * time.Millisecond, (*bench).cells},
+	{"rush", 5, 0, 0, (*bench).rushes},
+	{"latency", 3, 20 * time.Second, 500 * time.Millisecond, (*bench).latency},
+	{"growth", 5, 250 * time.Millisecond, 30 * time.Millisecond, (*bench).growth},
+	{"sustained", 6, 10 * time.Second, time.Second, (*bench).sustained},
+	{"leases", 1, 5 * time.Second, time.Second, (*bench).leases},
+	{"refusals", 1, 5 * time.Second, time.Second, (*bench).refusals},
+	{"cluster", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).cluster},
+	{"beside", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).beside},
+	{"held", 3, 6 * time.Second, time.Second, (*bench).heldBuckets},
+	{"spend-held", 3, 6 * time.Second, time.Second, (*bench).heldAccounts},
+	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
+}
+
+const (
+	byDefault   = 5 // the number of parts that a run without names has
+	quickRounds = 2
+)
+
+// bench is a run.
+type bench struct {
+	*env
+	results
+	part
+	open []*opened // the subjects of the parts cells, rush and latency, once they are open
+
+	out, only, cell, check string
+	large                  bool
+	batch                  int
+	randomIDs              bool
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	b := &bench{}
+	var dir string
+	var length duration.Value
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&b.out, "out", "", "directory for results.json and results.md; it is created")
+	flags.StringVar(&dir, "dir", "", "directory for the files of bbolt; the default is the system's directory for temporary files")
+	flags.StringVar(&b.only, "only", "",
+		"measure only subjects whose names contain one of these words, with commas between, and their references")
+	flags.StringVar(&b.cell, "cell", "",
+		"measure only the workloads of the part cells whose names contain this text, such as \"hot, 64 callers\"")
+	flags.BoolVar(&b.Quick, "quick", false, "measure for some minutes, as a first look; too short to judge by")
+	flags.BoolVar(&b.large, "large", false, "measure growth up to 10^7 buckets, which takes some more gigabytes and minutes")
+	flags.Var(&length, "for", "length of a turn; each part has its own by default")
+	rounds := flags.Int("rounds", 0, "turns of each subject; each part has its own number by default")
+	flags.IntVar(&b.batch, "batch", 0, "Options.BatchSize of redisstore in the parts cluster and beside; 0 is its default")
+	flags.BoolVar(&b.randomIDs, "random-ids", false,
+		"in the part spend, IDs that are random from the first byte on, instead of IDs that begin with the time")
+	flags.StringVar(&b.check, "check", "",
+		"compare the ratios of a run of three minutes with those in this results.json, and fail if one is lower")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	names := flags.Args()
+	switch {
+	case *rounds < 0:
+		return fmt.Errorf("-rounds is %d; it must be positive", *rounds)
+	case (b.cell != "" || b.check != "") && len(names) > 0:
+		return errors.New("-cell and -check measure workloads of the part cells; name no parts")
+	case b.cell != "" || b.check != "":
+		names = []string{"cells"}
+	case len(names) == 0:
+		for _, p := range parts[:byDefault] {
+			names = append(names, p.name)
+		}
+	}
+	var wanted []part
+	for _, name := range names {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })
+		if i < 0 {
+			return fmt.Errorf("there is no part %q; see -help", name)
+		}
+		p := parts[i]
+		if b.Quick {
+			p.length, p.rounds = p.quick, min(p.rounds, quickRounds)
+		}
+		if length > 0 {
+			p.length = length.Std()
+		}
+		if *rounds > 0 {
+			p.rounds = *rounds
+		}
+		wanted = append(wanted, p)
+	}
+	chosen, err := choose(subjects(), b.only)
+	if err != nil {
+		return err
+	}
+	if len(b.workloads(runtime.GOMAXPROCS(0))) == 0 {
+		return fmt.Errorf("no workload has a name that contains %q", b.cell)
+	}
+	var kept *results
+	if b.check != "" {
+		if kept, err = readKept(b.check); err != nil {
+			return err
+		}
+		chosen = withReferences(chosen)
+	}
+	if b.env, err = newEnv(dir, stderr); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll(b.open), b.close()) }()
+	b.chosen = chosen
+	err = b.measure(ctx, wanted)
+	if writeErr := b.write(b.out); writeErr != nil {
+		return errors.Join(err, writeErr)
+	}
+	text := b.markdown()
+	if kept != nil && err == nil {
+		text, err = compare(kept, &b.results, func(name string) bool {
+			return b.only == "" || slices.ContainsFunc(chosen, func(s *subject) bool { return s.name == name })
+		})
+	}
+	_, printErr := io.WriteString(stdout, text)
+	if len(b.Broken) > 0 {
+		err = errors.Join(err, fmt.Errorf("bounds were broken:\n%s", strings.Join(b.Broken, "\n")))
+	}
+	return errors.Join(err, printErr)
+}
+
+// measure measures parts. After an error it keeps the figures until then.
+func (b *bench) measure(ctx context.Context, wanted []part) error {
+	defer b.describe(context.WithoutCancel(ctx), &b.results)
+	for _, b.part = range wanted {
+		if err := b.part.run(b, ctx); err != nil {
+			err = fmt.Errorf("%s: %w", b.name, err)
+			b.Ended = err.Error()
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/store"
+)
+
+const leaseProcesses, leaseCallers = 2, 64 // callers in each process
+
+// leaseRuns are the buckets under leases. All callers of all processes ask one for one unit after
+// the other.
+var leaseRuns = []struct {
+	name   string
+	limit  brim.Limit
+	direct bool // without leases, for comparison
+}{
+	{"room for all, leases", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, false},
+	{"room for all, direct", brim.Limit{Capacity: 1e9, LeakRate: 1e8}, true},
+	// The bucket leaks less than the callers ask for, and more than they get by single fills.
+	// Single fills and leases mix here. The bound must hold while both processes press against it.
+	{"leaks 200,000/s, leases", brim.Limit{Capacity: 1e5, LeakRate: 2e5}, false},
+	{"leaks 20,000/s, leases", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false}, // the store refuses most calls
+}
+
+// order is the task of a process that fills a bucket. The slots count from Begin. All processes and
+// the servers read the clock of this machine.
+type order struct {
+	Key    string
+	Limit  brim.Limit
+	Direct bool
+	Begin  time.Time
+	For    time.Duration
+}
+
+// outcome is the figures of a process.
+type outcome struct {
+	Admitted  admitted
+	Refused   uint64
+	Estimates uint64        // admitted or refused units that were decided from a lease
+	Elapsed   time.Duration // from Begin to the last answer
+}
+
+// leases has processes fill a bucket through local.Leases, and checks that no window admits more
+// than the bucket does.
+func (b *bench) leases(ctx context.Context) error {
+	for _, server := range []string{postgresServer, redisEverysec} {
+		if err := b.start(ctx, server); err != nil {
+			return err
+		}
+		url := ""
+		if server == postgresServer {
+			url = b.pg.URL()
+		} else {
+			url = "redis://" + b.redis[server].each[0].Options().Addr
+		}
+		if err := b.leasesOver(ctx, server, url); err != nil {
+			return fmt.Errorf("%s: %w", server, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) leasesOver(ctx context.Context, server, url string) (err error) {
+	var all []*child
+	defer func() {
+		for _, c := range all {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for range leaseProcesses {
+		c, err := startChild(ctx, "leases", url)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	workload := fmt.Sprintf("one bucket, %d processes of %d callers, %s", leaseProcesses, leaseCallers, server)
+	b.say("leases: %s", workload)
+	var turns []contestant
+	buckets := 0
+	for _, l := range leaseRuns {
+		turns = append(turns, contestant{b.new(workload, l.name, ours, ""), func(_ context.Context, d time.Duration, to *row) error {
+			buckets++
+			o := order{fmt.Sprint("hot ", buckets), l.limit, l.direct, time.Now().Add(200 * time.Millisecond), d}
+			return b.leaseTurn(o, all, to)
+		}})
+	}
+	return b.contest(ctx, turns)
+}
+
+// leaseTurn has processes carry out an order.
+func (b *bench) leaseTurn(o order, all []*child, to *row) error {
+	for _, c := range all {
+		if err := c.Encode(&o); err != nil {
+			return err
+		}
+	}
+	sum := outcome{Admitted: admitted{}}
+	for _, c := range all {
+		var one outcome
+		if err := c.answer(&one); err != nil {
+			return err
+		}
+		sum.Admitted.add(one.Admitted)
+		sum.Refused += one.Refused
+		sum.Estimates += one.Estimates
+		sum.Elapsed = max(sum.Elapsed, one.Elapsed)
+	}
+	closest, err := within(sum.Admitted, o.Limit)
+	if err != nil {
+		return err
+	}
+	let := sum.Admitted.total()
+	calls := float64(max(1, let+sum.Refused))
+	to.add(rateFigure, calls/sum.Elapsed.Seconds())
+	to.add("accepted %", 100*float64(let)/calls)
+	to.add("from leases %", 100*float64(sum.Estimates)/calls)
+	b.bound(to, "admitted / bound, in the window that comes closest", closest, 1)
+	return nil
+}
+
+// bound adds a figure that must not be above a bound, which a slow machine keeps, too.
+func (b *bench) bound(r *row, name string, v, most float64) {
+	r.add(name, v)
+	if v > most {
+		b.Broken = append(b.Broken, fmt.Sprintf("%s: %s: %s is %v, and must be at most %v", r.Workload, r.Subject, name, v, most))
+	}
+}
+
+// leaseChild connects to the server at a URL, and carries out orders.
+func leaseChild(ctx context.Context, args []string, in io.Reader, out io.Writer) (err error) {
+	var s store.Store
+	if addr, ok := strings.CutPrefix(args[0], "redis://"); ok {
+		client := connectRedis(addr)
+		defer func() { err = errors.Join(err, client.Close()) }()
+		s, err = redisstore.New(client, nil)
+	} else {
+		pool, connectErr := pgxpool.New(ctx, args[0])
+		if connectErr != nil {
+			return connectErr
+		}
+		defer pool.Close()
+		s, err = postgres.New(pool, nil)
+	}
+	if err != nil {
+		return err
+	}
+	leased, err := local.Leases(s, nil)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	defer func() { err = errors.Join(err, leased.Close()) }()
+	return obey(in, out, func(o order) (*outcome, error) {
+		if o.Direct {
+			return o.work(ctx, brim.New(s, nil))
+		}
+		return o.work(ctx, brim.New(leased, nil))
+	})
+}
+
+// work lets all callers ask for one unit after the other until the time is up.
+func (o *order) work(ctx context.Context, lim *brim.Limiter) (found *outcome, err error) {
+	begin := time.Now().Add(time.Until(o.Begin)) // with a reading of the monotonic clock
+	found = &outcome{Admitted: admitted{}}
+	var mu sync.Mutex
+	time.Sleep(time.Until(begin))
+	err = forEach(leaseCallers, leaseCallers, func(int) error {
+		// Each caller has counters of its own, because shared counters would slow the callers down.
+		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, spans: admitted{}}
+		c.slots = make([]uint32, (o.For+time.Second)/slot)
+		err := c.work(ctx, o.For)
+		mu.Lock()
+		defer mu.Unlock()
+		found.Refused += c.refused
+		found.Estimates += c.estimates
+		found.Admitted.add(c.all())
+		return err
+	})
+	found.Elapsed = time.Since(begin)
+	return found, err
+}
+
+// caller is one caller with its counters.
+type caller struct {
+	lim                *brim.Limiter
+	bucket             brim.Bucket
+	begin              time.Time
+	slots              []uint32 // units of calls and bursts that began and ended in one slot
+	spans              admitted // units of the others
+	refused, estimates uint64
+}
+
+// burst is the largest number of calls between two readings of the clock. A reading takes a good
+// part of the time of a call that is served from memory.
+const burst = 16
+
+func (c *caller) work(ctx context.Context, length time.Duration) error {
+	for before := time.Since(c.begin); before < length; {
+		units := uint32(0)
+		for range burst {
+			st, err := c.lim.TryFillup(ctx, c.bucket, 1)
+			if err != nil {
+				return err
+			}
+			if st.Accepted {
+				units++
+			} else {
+				c.refused++
+			}
+			if !st.Estimate {
+				break // it has asked the store, and took longer than all calls from memory
+			}
+			c.estimates++
+		}
+		after := time.Since(c.begin)
+		if units > 0 {
+			c.note(before, after, units)
+		}
+		before = after
+	}
+	return nil
+}
+
+// unsure widens each span on both sides. The processes read the same clock at different moments, and
+// the servers return whole microseconds.
+const unsure = 10 * time.Microsecond
+
+// note counts units that were admitted between two times.
+func (c *caller) note(before, after time.Duration, units uint32) {
+	first, last := int(max(0, before-unsure)/slot), int((after+unsure)/slot)
+	if first == last && first < len(c.slots) {
+		c.slots[first] += units
+	} else {
+		c.spans[span{first, last}] += uint64(units)
+	}
+}
+
+// all returns all admitted units.
+func (c *caller) all() admitted {
+	for i, n := range c.slots {
+		if n > 0 {
+			c.spans[span{i, i}] += uint64(n)
+		}
+	}
+	return c.spans
+}
+
+const (
+	arrivals    = 20_000 // calls per second
+	refusalKeys = 1_000
+	mostAsked   = 0.06 // statements per decision
+)
+
+// refusalLimit admits one in twenty of the calls that arrive at a key whose bucket is full.
+var refusalLimit = brim.Limit{Capacity: 10, LeakRate: float64(arrivals) / refusalKeys / 20}
+
+// statements counts the statements that pgx sends to the server, alone or in a batch.
+type statements struct{ n atomic.Int64 }
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	s.n.Add(1)
+	return ctx
+}
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { s.n.Add(1) }
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// refusals lets calls arrive at a fixed rate at buckets that are full, through local.Refusals. It
+// checks that few of them reach the server, and that no bucket admits more than its limit.
+func (b *bench) refusals(ctx context.Context) (err error) {
+	if err := b.start(ctx, postgresServer); err != nil {
+		return err
+	}
+	cfg := b.pool.Config()
+	var sent statements
+	cfg.ConnConfig.Tracer = &sent
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	db, err := postgres.New(pool, nil)
+	if err != nil {
+		return err
+	}
+	s, err := local.Refusals(db, nil)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	lim := brim.New(s, nil)
+	// Each bucket has room for a unit within the time in which a unit leaks, but not all of them at
+	// the same moment.
+	r := rand.New(rand.NewPCG(4, 5))
+	buckets, room := make([]brim.Bucket, refusalKeys), make([]float64, refusalKeys)
+	var fills []brim.Fill
+	for i := range buckets {
+		buckets[i], room[i] = refusalLimit.For(fmt.Sprintf("refused:%d", i)), r.Float64()
+		fills = append(fills, brim.Fill{Bucket: buckets[i], Amount: refusalLimit.Capacity - room[i]})
+	}
+	since := time.Now()
+	states, err := brim.New(db, nil).TryFillupAll(ctx, fills...)
+	if err == nil && !states[0].Accepted {
+		err = errors.New("the buckets existed already")
+	}
+	if err != nil {
+		return err
+	}
+	order, err := load.Draw("uniform", refusalKeys, 1, 0, 4)
+	if err != nil {
+		return err
+	}
+	let := make([]atomic.Int64, refusalKeys)
+	var estimates atomic.Int64
+	before := sent.n.Load()
+	res, err := load.RunOpen(ctx, load.Options{
+		Callers: openCallers, For: b.length, Order: order,
+		Decide: func(ctx context.Context, key int, _ bool) (bool, error) {
+			st, err := lim.TryFillup(ctx, buckets[key], 1)
+			if st.Accepted {
+				let[key].Add(1)
+			}
+			if st.Estimate {
+				estimates.Add(1)
+			}
+			return st.Accepted, err
+		},
+	}, arrivals)
+	if err != nil {
+		return err
+	}
+	leaked := refusalLimit.LeakRate * time.Since(since).Seconds() // at most
+	most := 0.0
+	for i := range let {
+		most = max(most, float64(let[i].Load())/(room[i]+leaked))
+	}
+	n := float64(res.Accepted + res.Refused)
+	to := b.new(fmt.Sprintf("%d calls/s over %d keys", arrivals, refusalKeys), "brim refusals over postgres", ours, "")
+	to.add(rateFigure, res.PerSecond())
+	to.add("refused %", 100*float64(res.Refused)/n)
+	to.add("from memory %", 100*float64(estimates.Load())/n)
+	b.bound(to, "statements / decisions", float64(sent.n.Load()-before)/n, mostAsked)
+	b.bound(to, "admitted / room and leak, of the key that comes closest", most, 1)
+	to.add("p50 ms", res.Took.Quantile(0.5))
+	to.add(p99Figure, res.Took.Quantile(0.99))
+	return nil
+}
