@@ -3,7 +3,6 @@ package plot
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -124,20 +123,4 @@ func threeDigits(v float64) string {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
-}
-
-// ParseNumber reads a number that [Number] has written.
-func ParseNumber(s string) (float64, error) {
-	times := 1.0
-	for _, unit := range units {
-		if digits, found := strings.CutSuffix(s, unit.name); found {
-			s, times = digits, unit.size
-			break
-		}
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return 0, fmt.Errorf("plot: %q is not a number", s)
-	}
-	return v * times, nil
 }

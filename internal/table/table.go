@@ -1,9 +1,7 @@
-// Package table prints rows of text in aligned columns, as plain text or as Markdown, and reads
-// Markdown tables back.
+// Package table prints rows of text in aligned columns, as plain text or as Markdown.
 package table
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -134,65 +132,4 @@ func (c Column) pad(cell string, width int) string {
 		return spaces + cell
 	}
 	return cell + spaces
-}
-
-// ErrNoTable reports that a text contains no Markdown table.
-var ErrNoTable = errors.New("table: there is no Markdown table")
-
-// ReadMarkdown reads the first table of a Markdown text, as [Table.Markdown] writes it.
-func ReadMarkdown(text string) (*Table, error) {
-	var t *Table
-	rule := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "|") {
-			if t != nil {
-				break
-			}
-			continue
-		}
-		cells := splitRow(line)
-		switch {
-		case t == nil:
-			t = New()
-			for _, name := range cells {
-				t.Columns = append(t.Columns, Left(name))
-			}
-		case !rule:
-			rule = true
-			for i := range min(len(cells), len(t.Columns)) {
-				t.Columns[i].Right = strings.HasSuffix(cells[i], ":")
-			}
-		default:
-			t.Add(cells...)
-		}
-	}
-	if !rule {
-		return nil, ErrNoTable
-	}
-	return t, nil
-}
-
-// splitRow returns the cells of a line of a Markdown table.
-func splitRow(line string) []string {
-	const escaped = "\x00" // stands for a bar within a cell
-	cells := strings.Split(strings.Trim(strings.ReplaceAll(line, `\|`, escaped), "|"), "|")
-	for i, cell := range cells {
-		cells[i] = strings.ReplaceAll(strings.TrimSpace(cell), escaped, "|")
-	}
-	return cells
-}
-
-// Cells returns the cells of the column with the given name, from top to bottom, or nil if there
-// is no such column.
-func (t *Table) Cells(name string) []string {
-	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
-	if i < 0 {
-		return nil
-	}
-	all := make([]string, len(t.Rows))
-	for k, row := range t.Rows {
-		all[k] = row[i]
-	}
-	return all
 }

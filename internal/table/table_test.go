@@ -1,8 +1,6 @@
 package table
 
 import (
-	"errors"
-	"slices"
 	"testing"
 )
 
@@ -54,23 +52,5 @@ func TestMarkdown(t *testing.T) {
 	}
 	if tab.Rows[0][0] != "a|b" {
 		t.Error("writing the table has changed its cells")
-	}
-	read, err := ReadMarkdown("# Title\n\ntext\n\n" + want + "\n| another | table |\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := read.Markdown(); got != want {
-		t.Errorf("a table that was read is written as\n%swant\n%s", got, want)
-	}
-	if got := read.Cells("1"); !slices.Equal(got, []string{"10", "1"}) {
-		t.Errorf("the cells of column 1 are %q", got)
-	}
-	if got := read.Cells("three"); got != nil {
-		t.Errorf("a column that does not exist has the cells %q", got)
-	}
-	for _, text := range []string{"", "text", "| a header |\n", "| a header |\n\n| -- |\n"} {
-		if _, err := ReadMarkdown(text); !errors.Is(err, ErrNoTable) {
-			t.Errorf("%q: %v; want ErrNoTable", text, err)
-		}
 	}
 }
