@@ -3,7 +3,6 @@ package pgtest
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,27 +74,6 @@ func major(dir string) int {
 // findDocker reports whether a Docker daemon answers.
 func findDocker() bool {
 	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
-}
-
-// install installs PostgreSQL with apt-get and returns the directory of its programs. It returns ""
-// if the system has no apt-get or the process is not root. It logs each step to w.
-func install(w io.Writer) (string, error) {
-	apt, err := exec.LookPath("apt-get")
-	if err != nil || os.Geteuid() != 0 {
-		return "", nil
-	}
-	fmt.Fprintln(w, "pgtest: no PostgreSQL here: running apt-get update, then apt-get install postgresql")
-	for _, args := range [][]string{
-		{"-q", "-o", "DPkg::Lock::Timeout=300", "update"},
-		{"-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-install-recommends", "postgresql"},
-	} {
-		cmd := exec.Command(apt, args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("apt-get %v: %w\n%s", args, err, tail(out))
-		}
-	}
-	return findBinaries(exec.LookPath, places), nil
 }
 
 // missing returns an error that says how to provide a PostgreSQL on this system.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,17 +80,17 @@ func launch(command string, conf []string) (*Server, error) {
 	bin := findBinaries(exec.LookPath, places)
 	docker := bin == "" && findDocker()
 	if bin == "" && !docker {
-		var err error
-		if bin, err = install(os.Stderr); err != nil {
-			return nil, err
+		err := supervisor.Install(os.Stderr, "postgresql")
+		if bin = findBinaries(exec.LookPath, places); errors.Is(err, errors.ErrUnsupported) || err == nil && bin == "" {
+			err = missing()
 		}
-		if bin == "" {
-			return nil, missing()
+		if err != nil {
+			return nil, err
 		}
 	}
 	// Another process may take the free port before the server binds it.
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
+		port, err := supervisor.FreePort(0)
 		if err != nil {
 			return nil, err
 		}
@@ -238,18 +237,7 @@ func (s *Server) Close() error {
 }
 
 // explain adds the end of the server's log to an error.
-func (s *Server) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	log, readErr := os.ReadFile(s.log)
-	if readErr != nil {
-		return errors.Join(err, readErr)
-	}
-	return fmt.Errorf("%w; the log ends with\n%s", err, tail(log))
-}
-
-func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
+func (s *Server) explain(err error) error { return supervisor.Explain(err, s.log) }
 
 func ping(url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -259,16 +247,4 @@ func ping(url string) error {
 		return err
 	}
 	return conn.Close(ctx)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, errors.Join(fmt.Errorf("listening on %v, which has no port", l.Addr()), l.Close())
-	}
-	return addr.Port, l.Close()
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+
+	"github.com/brimgo/brim/internal/supervisor"
 )
 
 // envRedis chooses the server; see the package comment.
@@ -39,33 +41,10 @@ func findProgram(w io.Writer) (string, error) {
 			return path, nil
 		}
 	}
-	apt, err := exec.LookPath("apt-get")
-	if err != nil || os.Geteuid() != 0 {
+	if err := supervisor.Install(w, "redis-server"); errors.Is(err, errors.ErrUnsupported) {
 		return "", missing()
-	}
-	return install(apt, w)
-}
-
-// install installs the server by apt-get. It keeps the package from starting a server of its own.
-func install(apt string, w io.Writer) (path string, err error) {
-	fmt.Fprintln(w, "redistest: no Redis here: running apt-get update, then apt-get install redis-server")
-	// Debian's packages ask this program before they start a service; 101 forbids it.
-	const policy = "/usr/sbin/policy-rc.d"
-	if _, err := os.Stat(policy); errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(policy, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil {
-			return "", err
-		}
-		defer func() { err = errors.Join(err, os.Remove(policy)) }()
-	}
-	for _, args := range [][]string{
-		{"-q", "-o", "DPkg::Lock::Timeout=300", "update"},
-		{"-q", "-y", "-o", "DPkg::Lock::Timeout=300", "install", "--no-upgrade", "--no-install-recommends", "redis-server"},
-	} {
-		cmd := exec.Command(apt, args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("apt-get %v: %w\n%s", args, err, tail(out))
-		}
+	} else if err != nil {
+		return "", err
 	}
 	return exec.LookPath("redis-server")
 }
@@ -81,5 +60,3 @@ func missing() error {
 	}
 	return fmt.Errorf("no Redis to test against; %s, or set %s to the program of a server", how, envRedis)
 }
-
-func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -123,7 +122,7 @@ func start(sentinel bool, conf []string) (*Server, error) {
 }
 
 func launch(program string, sentinel bool, conf []string) (*Server, error) {
-	port, err := freePort()
+	port, err := supervisor.FreePort(busOffset)
 	if err != nil {
 		return nil, err
 	}
@@ -221,38 +220,7 @@ func (s *Server) Close() error {
 
 // explain adds the end of the server's log to an error.
 func (s *Server) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	log, readErr := os.ReadFile(filepath.Join(s.dir, "log"))
-	if readErr != nil {
-		return errors.Join(err, readErr)
-	}
-	return fmt.Errorf("%w; the log ends with\n%s", err, tail(log))
-}
-
-// freePort returns a port that is free now, and whose cluster bus, 10,000 ports further, is free
-// too.
-func freePort() (int, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		addr, ok := l.Addr().(*net.TCPAddr)
-		if err := l.Close(); err != nil || !ok {
-			return 0, fmt.Errorf("listening on %v: %w", l.Addr(), err)
-		}
-		if addr.Port+busOffset > 65535 {
-			continue
-		}
-		bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", addr.Port+busOffset))
-		if err != nil {
-			continue
-		}
-		return addr.Port, bus.Close()
-	}
-	return 0, errors.New("no free port below 55536; the range of ephemeral ports must begin below it")
+	return supervisor.Explain(err, filepath.Join(s.dir, "log"))
 }
 
 // busOffset is the distance between the port of a server and that of its cluster bus.
