@@ -57,12 +57,15 @@ func FreePort(bus int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil || bus == 0 {
-			return port, err
+		addr, ok := l.Addr().(*net.TCPAddr)
+		if err := l.Close(); err != nil || !ok {
+			return 0, fmt.Errorf("listening on %v: %w", l.Addr(), err)
 		}
-		if other, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+bus)); err == nil {
-			return port, other.Close()
+		if bus == 0 {
+			return addr.Port, nil
+		}
+		if other, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", addr.Port+bus)); err == nil {
+			return addr.Port, other.Close()
 		}
 	}
 	return 0, fmt.Errorf("no port is free together with the one %d above it", bus)
