@@ -2,7 +2,6 @@ package sched
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -117,7 +116,7 @@ var defects = []planted{
 		leaseSubject, "served twice", "two callers get the same units of an allotment",
 		"local/allotment.go",
 		"\t\tif l.spent.CompareAndSwap(bits, math.Float64bits(before+n)) {\n",
-		"\t\tif planted(\"served twice\") {\n\t\t\tl.spent.Store(math.Float64bits(before + n))\n\t\t\treturn true\n\t\t}\n" +
+		"\t\tif planted(\"served twice\") {\n\t\t\tyield()\n\t\t\tl.spent.Store(math.Float64bits(before + n))\n\t\t\treturn true\n\t\t}\n" +
 			"\t\tif l.spent.CompareAndSwap(bits, math.Float64bits(before+n)) {\n",
 	},
 	{
@@ -213,6 +212,24 @@ func (d planted) caught(t *testing.T) {
 	}
 }
 
+// plantedGo is in each package with a defect. Nobody may pause under a mutex, because the time of a
+// bubble stands still while a goroutine waits for one.
+const plantedGo = `
+
+import (
+	"math/rand"
+	"os"
+	"runtime"
+	"time"
+)
+
+func planted(name string) bool { return os.Getenv("` + defectEnv + `") == name }
+
+func pause() { time.Sleep(time.Duration(rand.Intn(5)) * 250 * time.Microsecond) }
+
+func yield() { runtime.Gosched() }
+`
+
 // overlay writes the files with all defects, and returns the path of a file for the flag -overlay.
 func overlay(t *testing.T) string {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -233,10 +250,7 @@ func overlay(t *testing.T) string {
 		}
 		texts[d.file] = strings.Replace(texts[d.file], d.old, d.new, 1)
 		name, _, _ := strings.Cut(texts[d.file][strings.Index(texts[d.file], "\npackage ")+1:], "\n")
-		texts[path.Join(path.Dir(d.file), "planted.go")] = fmt.Sprintf(
-			"%s\n\nimport (\n\t\"math/rand\"\n\t\"os\"\n\t\"time\"\n)\n\n"+
-				"func planted(name string) bool { return os.Getenv(%q) == name }\n\n"+
-				"func pause() { time.Sleep(time.Duration(rand.Intn(5)) * 250 * time.Microsecond) }\n", name, defectEnv)
+		texts[path.Join(path.Dir(d.file), "planted.go")] = name + plantedGo
 	}
 	dir := t.TempDir()
 	replace := make(map[string]string)

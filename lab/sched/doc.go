@@ -27,9 +27,9 @@
 //   - queue: room that is forgotten, a release that comes too early;
 //   - shaper: a slot that is lost, a reservation that is taken back twice.
 //
-// Threads alone are slow to catch two of the relaxed store's defects: the lost update takes up to
-// some thousand schedules, and the bucket that is forgotten while it is written more. So the program
-// with the defects pauses in the window of the lost update, before a write to the file and before
-// buckets are forgotten. The test also attacks the relaxed store with the last two pauses and without
-// a defect.
+// Threads alone are slow to catch three of them, above all on a machine with other work: a lost update
+// of relaxed and units that are served twice take up to some thousand schedules, and a bucket that is
+// forgotten while it is written takes more. So in the program with the defects, the first two let
+// others run in their windows, and the relaxed store pauses before a write to the file and before it
+// forgets buckets. The test also attacks the relaxed store with these pauses and without a defect.
 package sched
