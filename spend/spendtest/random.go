@@ -79,7 +79,7 @@ func Random(t *testing.T, h Harness, sequences int) {
 // play plays random sequences. It calls done after each, with its first mismatch
 // if there is one, from several goroutines.
 func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequence, error)) {
-	together := max(1, h.PerLedger)
+	together := min(max(1, h.PerLedger), sequences)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range max(1, h.Ledgers) {

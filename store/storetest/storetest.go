@@ -36,7 +36,7 @@ type Options struct {
 
 	// Operations is the number of random operations that the suite compares with the model, on
 	// inputs that no arithmetic rounds. A tenth as many more run on decimal inputs. Zero means
-	// 15,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 4,000 with -short. The suite
+	// 6,000; 1,000,000 if the environment variable BRIM_TORTURE is 1; 2,000 with -short. The suite
 	// asks about each operation before it makes it, so it makes twice as many calls.
 	// Fewer than 5,000 are for -short, and for a further way into a backend whose usual way has a
 	// run of its own: they also shorten the vectors to every tenth, and the long sequences to a
@@ -128,7 +128,7 @@ func newSuite(open func(t *testing.T) store.Store, o *Options) *suite {
 	if o != nil {
 		s.o = *o
 	}
-	s.o.Operations = defaulted(s.o.Operations, 4_000, 15_000, 1_000_000)
+	s.o.Operations = defaulted(s.o.Operations, 2_000, 6_000, 1_000_000)
 	s.o.Keys = defaulted(s.o.Keys, 1_000, 4_000, 1_000_000)
 	return s
 }
