@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
 )
@@ -47,10 +48,6 @@ type joinedStore struct {
 // two processes.
 func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 	t.Parallel()
-	operations := 5_000
-	if testing.Short() {
-		operations = 1_000 // TestConformance makes a full run
-	}
 	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		s, err := New(db, &Options{Clock: clock})
 		if err != nil {
@@ -69,7 +66,7 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 			return over(t, s.(joinedStore).db, clock)
 		},
 		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(joinedStore).db, nil) },
-		Operations: operations,
+		Operations: seed.Attempts(1_000, 5_000), // TestConformance makes a full run
 		Keys:       500,
 	})
 }
@@ -138,7 +135,7 @@ func TestConformanceWith(t *testing.T) {
 			closeStore(t, s)
 			return over(t, s.(withStore).db, clock)
 		},
-		Operations: 1_000,
+		Operations: seed.Attempts(500, 1_000),
 		Keys:       500,
 	})
 }

@@ -62,10 +62,7 @@ func childCommand(role, path string) *exec.Cmd {
 // stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := seed.Attempts(60, 1000)
-	if testing.Short() {
-		kills = 20
-	}
+	kills := seed.Attempts(20, 1000)
 	path := filepath.Join(t.TempDir(), "limits.db")
 	least, most := make(map[string]int), make(map[string]int)
 	var acknowledged, unknown int

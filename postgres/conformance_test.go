@@ -100,11 +100,12 @@ func TestConformance(t *testing.T) {
 		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(6_000, 1_000_000), Keys: seed.Attempts(2_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail.
-		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read&" + quick, o: some},
 		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: some},
-		// This is the mode for a pooler without prepared statements.
-		{name: "exec mode", settings: "default_query_exec_mode=exec&" + quick, o: some},
-		{name: "partitioned", settings: quick, o: some, parts: 3},
+		// The mode exec is for a pooler without prepared statements.
+		{
+			name:     "repeatable read, exec mode, partitioned",
+			settings: "default_transaction_isolation=repeatable%20read&default_query_exec_mode=exec&" + quick, o: some, parts: 3,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -40,10 +40,11 @@ func TestPlansOutliveGrowth(t *testing.T) {
 			}
 		}
 	}
-	large := seed.Attempts(200_000, 1_000_000)
-	t.Run(fmt.Sprint(large), func(t *testing.T) {
-		growUnderPlans(t, "cache_statement", "auto", "ANALYZE @", large)
-	})
+	if large := seed.Attempts(0, 1_000_000); large > 0 {
+		t.Run(fmt.Sprint(large), func(t *testing.T) {
+			growUnderPlans(t, "cache_statement", "auto", "ANALYZE @", large)
+		})
+	}
 }
 
 func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {

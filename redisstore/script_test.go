@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -18,10 +17,7 @@ import (
 // TestScriptAgainstGo plays random operations. The records that the script leaves must be those
 // that package store computes, in every bit.
 func TestScriptAgainstGo(t *testing.T) {
-	operations := 50_000
-	if os.Getenv("BRIM_TORTURE") == "1" {
-		operations = 1_000_000
-	}
+	operations := seed.Attempts(20_000, 1_000_000)
 	client := redistest.Client(t)
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client), Clock: func() time.Time { return clock }})

@@ -69,7 +69,7 @@ func harness(t *testing.T) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
-	spendtest.Random(t, harness(t), seed.Attempts(1_000, 100_000))
+	spendtest.Random(t, harness(t), seed.Attempts(400, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness(t)) }

@@ -91,7 +91,7 @@ func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 }
 
 func TestJournaledRandom(t *testing.T) {
-	spendtest.Random(t, journaled(t), seed.Attempts(300, 100_000))
+	spendtest.Random(t, journaled(t), seed.Attempts(100, 100_000))
 }
 
 func TestJournaledConformance(t *testing.T) {

@@ -95,7 +95,7 @@ func harness(t *testing.T, settings string) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
-	spendtest.Random(t, harness(t, ""), seed.Attempts(600, 100_000))
+	spendtest.Random(t, harness(t, ""), seed.Attempts(250, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }

@@ -34,7 +34,7 @@ func TestPartitioned(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, seed.Attempts(150, 500))
+	spendtest.Random(t, h, seed.Attempts(60, 500))
 }
 
 // TestDistributed demands an error that names the table which Citus distributes.

@@ -20,10 +20,10 @@ import (
 // fills the tables. The statements must go on to read by index: the tables count the rows that
 // plans read.
 func TestPlansOutliveGrowth(t *testing.T) {
+	// A table that was never analyzed looks larger than one that was analyzed while empty.
+	t.Run("auto, never analyzed", func(t *testing.T) { growUnderPlans(t, "auto", "SELECT") })
 	for _, plans := range []string{"auto", "force_generic_plan", "force_custom_plan"} {
-		for name, state := range map[string]string{"never analyzed": "SELECT", "analyzed while empty": "ANALYZE @"} {
-			t.Run(plans+", "+name, func(t *testing.T) { growUnderPlans(t, plans, state) })
-		}
+		t.Run(plans+", analyzed while empty", func(t *testing.T) { growUnderPlans(t, plans, "ANALYZE @") })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
@@ -88,7 +89,7 @@ func TestRights(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, 300)
+	spendtest.Random(t, h, seed.Attempts(60, 300))
 
 	for _, sql := range []string{
 		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",
