@@ -101,8 +101,10 @@ func (w *queueWorld) do(ctx context.Context, i int, c call) {
 		case "close":
 			err = w.q.Close(ctx)
 		default:
-			a.left = w.q.Abandon()
+			w.abandon(a)
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		a.over = ctx.Err() != nil
 		return st, err
 	})
@@ -111,8 +113,15 @@ func (w *queueWorld) do(ctx context.Context, i int, c call) {
 func (w *queueWorld) finish() {
 	a := &w.answers[len(w.calls)]
 	w.time(&a.timed, func() (st store.State, err error) { return st, w.q.Close(context.Background()) })
-	a.left = w.q.Abandon()
+	w.abandon(a)
 	close(w.end)
+}
+
+func (w *queueWorld) abandon(a *queueAnswer) {
+	left := w.q.Abandon()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.left = left
 }
 
 // watch looks often at the queue when nothing goes on.
