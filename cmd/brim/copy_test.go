@@ -207,7 +207,7 @@ func TestCopyCommand(t *testing.T) {
 		cli(t, append([]string{"try", key, "3"}, limit...)...).want(t, exitOK, "accepted", "")
 	}
 	cli(t, "copy", "--from", from, "--to", to, "--dry-run", "--json").want(t, exitOK, `{"copied":3,"dry_run":true}`, "")
-	cli(t, "list", "--store", to).want(t, exitAbsent, "", "no such store")
+	cli(t, "list", "--store", to).want(t, exitAbsent, "", "no such file")
 	cli(t, "copy", "--from", from, "--to", to, "--prefix", "other").want(t, exitOK, "copied: 1", "")
 	cli(t, "copy", "--from", from, "--to", to).want(t, exitOK, "copied: 3", "")
 	cli(t, "state", "a", "--store", to).want(t, exitOK, "level      3", "")
@@ -222,7 +222,7 @@ func TestCopyCommand(t *testing.T) {
 		{"same", []string{"--from", from, "--to", from}, exitUsage, "the same store"},
 		{"memory", []string{"--from", from, "--to", "memory:"}, exitUsage, "ends with the command"},
 		{"unknown", []string{"--from", "mysql://h", "--to", to}, exitUsage, "--from: "},
-		{"absent", []string{"--from", from + "x", "--to", to}, exitAbsent, "--from: there is no such store"},
+		{"absent", []string{"--from", from + "x", "--to", to}, exitAbsent, "no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) { cli(t, append([]string{"copy"}, c.args...)...).want(t, c.code, "", c.says) })
 	}

@@ -25,7 +25,7 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 			return usagef("--all would delete %d buckets of %s; without a terminal to ask at, it needs --yes", n, s.name)
 		}
 		fmt.Fprintf(a.stderr, "delete %d buckets of %s? Type yes: ", n, s.name)
-		answer, err := bufio.NewReader(interruptible(ctx, a.stdin)).ReadString('\n')
+		answer, err := atOnce(ctx, func() (string, error) { return bufio.NewReader(a.stdin).ReadString('\n') })
 		if err != nil {
 			return usagef("no answer, so nothing was deleted: %w", err)
 		}
