@@ -36,7 +36,7 @@ func (h *Handler) apiList(w http.ResponseWriter, v *visit) {
 	lines := json.NewEncoder(w)
 	err := lines.Encode(uiapi.Listing{
 		At: l.at.UTC(), Age: max(0, h.clock().Sub(l.at).Seconds()), Took: l.took.Seconds(),
-		Buckets: int64(l.buckets), Listed: int64(len(l.rows)), Damaged: l.damaged,
+		Buckets: int64(l.Buckets), Listed: int64(len(l.rows)), Damaged: l.damaged,
 	})
 	for r := range l.under(v.URL.Query().Get("prefix")) {
 		if err != nil {

@@ -26,11 +26,6 @@ type levelsPage struct {
 	Before, After string
 }
 
-// Buckets, Full and Blocked are the numbers of a listing in a template.
-func (l *listing) Buckets() int { return l.buckets }
-func (l *listing) Full() int    { return l.full }
-func (l *listing) Blocked() int { return l.blocked }
-
 type rowView struct {
 	figures
 	name
@@ -77,7 +72,7 @@ func (h *Handler) fill(page *levelsPage, prefix string, skip int) {
 	if l.damaged {
 		page.Notes = append(page.Notes, "Damaged buckets are missing here: see the commands doctor and verify.")
 	}
-	if len(l.rows) < l.buckets {
+	if len(l.rows) < l.Buckets {
 		page.Notes = append(page.Notes, fmt.Sprintf("Listed are the fullest %d. Open another one by its whole key.", len(l.rows)))
 	}
 	at := 0

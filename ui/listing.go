@@ -33,28 +33,32 @@ func (r *row) state() store.State {
 type listing struct {
 	at            time.Time     // when it began, by the clock of the page
 	took          time.Duration // until it ended
-	buckets       int           // in the store
-	full, blocked int           // of these; full are those with a share of at least 90 %
+	Buckets       int           // in the store
+	Full, Blocked int           // of these; full are those with a share of at least 90 %
 	damaged       bool          // buckets that cannot be read are missing
 	rows          []row         // the fullest first, and only these if the store has more than Options.MaxListed
 }
 
 // read lists the store of the page. It is not called twice at the same time.
 func (h *Handler) read(ctx context.Context) (latest *listing, err error) {
-	latest = h.last
+	defer func() {
+		if err != nil {
+			latest = h.last
+		}
+	}()
 	defer h.recovered("a listing", &err)
 	l, rest, blocks, began := &listing{at: h.clock()}, breather{}, make(map[string]block), h.recorder.now()
 	if h.last != nil { // the store is about as large as it was
 		l.rows = make([]row, 0, len(h.last.rows)+len(h.last.rows)/8)
 	}
 	err = h.store.Visit(ctx, "", func(e store.Entry) bool {
-		if l.buckets == 0 {
+		if l.Buckets == 0 {
 			h.recorder.tell(e.At)
 			began = e.At
 		}
 		l.add(&e, h.shown(e.Key))
 		if !e.BlockedUntil.IsZero() {
-			l.blocked++
+			l.Blocked++
 			if len(blocks) < maxBlocks {
 				blocks[e.Key] = block{e.BlockedUntil, e.At}
 			}
@@ -66,7 +70,7 @@ func (h *Handler) read(ctx context.Context) (latest *listing, err error) {
 		return true
 	})
 	if err != nil && !errors.Is(err, store.ErrCorrupt) {
-		return h.last, err
+		return nil, err
 	}
 	l.damaged = err != nil
 	l.sort(h.maxListed, &rest)
@@ -85,9 +89,9 @@ func (l *listing) add(e *store.Entry, form string) {
 	if !e.BlockedUntil.IsZero() {
 		r.blocked = e.BlockedUntil.UnixMicro()
 	}
-	l.buckets++
+	l.Buckets++
 	if r.share() >= 0.9 {
-		l.full++
+		l.Full++
 	}
 	l.rows = append(l.rows, r)
 }

@@ -61,8 +61,8 @@ func TestListing(t *testing.T) {
 					t.Fatalf("%+v, prefix %q: %q, want %q", tc, prefix, got, want)
 				}
 			}
-			if l.buckets != tc.buckets {
-				t.Errorf("%d buckets, want %d", l.buckets, tc.buckets)
+			if l.Buckets != tc.buckets {
+				t.Errorf("%d buckets, want %d", l.Buckets, tc.buckets)
 			}
 		}
 	}
