@@ -1,6 +1,7 @@
 package observability
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 
+	"github.com/brimgo/brim/internal/supervisor"
 	"github.com/brimgo/brim/observe/prombrim"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
@@ -29,16 +31,17 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// promtool returns the path of the program that tests alerts.
+// promtool returns the path of the program that tests alerts. On Debian it installs the package if
+// there is none.
 func promtool(t *testing.T) string {
 	t.Helper()
-	name := os.Getenv("BRIM_PROMTOOL")
-	if name == "" {
-		name = "promtool"
-	}
+	name := cmp.Or(os.Getenv("BRIM_PROMTOOL"), "promtool")
 	path, err := exec.LookPath(name)
+	if err != nil && name == "promtool" && supervisor.Install(os.Stderr, "prometheus") == nil {
+		path, err = exec.LookPath(name)
+	}
 	if err != nil {
-		t.Fatal("there is no promtool on PATH; install it, on Debian by: apt-get install --no-install-recommends prometheus")
+		t.Fatalf("there is no %s; put promtool of Prometheus on PATH, or name it by BRIM_PROMTOOL", name)
 	}
 	return path
 }
