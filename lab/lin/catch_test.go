@@ -277,15 +277,26 @@ func endless(_ *altered, q spendRequest) spendRequest {
 	return q
 }
 
+// slowly has all answers of a place come late.
+func slowly(open func() *place) func() *place {
+	return func() *place {
+		at := open()
+		at.slow = true
+		return at
+	}
+}
+
 // TestCatches has the harness attack defective subjects.
 func TestCatches(t *testing.T) {
 	at, in := newPlace(t, false), newKeyspace(t)
-	crashed := newServerPlace(t, "", 0, crashes)
+	crashed := slowly(newServerPlace(t, "", 0, crashes))
+	var crashing, lazing, killing sync.Mutex // tests share these servers
 	killed := newLone(t, always...)
 	lazy := newServerPlace(t, "&synchronous_commit=off", 0, crashes)
 	for _, c := range []struct {
 		name, why string
 		open      func(r *rand.Rand) (world, plan, error)
+		alone     *sync.Mutex
 	}{
 		{
 			name: string(lostUpdate), open: inFlawed(lostUpdate, exactly),
@@ -334,27 +345,27 @@ func TestCatches(t *testing.T) {
 			why: "two calls find the same room, and both take it",
 		},
 		{
-			name: "synchronous_commit=off", open: inPostgres(lazy, nil),
+			name: "synchronous_commit=off", open: inPostgres(lazy, nil), alone: &lazing,
 			why: "the server answers before it has written the commit",
 		},
 		{
-			name: "synchronous_commit=off of a ledger", open: inPgledger(lazy, nil),
+			name: "synchronous_commit=off of a ledger", open: inPgledger(lazy, nil), alone: &lazing,
 			why: "the server answers before it has written the commit",
 		},
 		{
-			name: "a crash, " + string(early), open: inPostgres(crashed, spoil(early)),
+			name: "a crash, " + string(early), open: inPostgres(crashed, spoil(early)), alone: &crashing,
 			why: "the fill was not sent yet",
 		},
 		{
-			name: "a crash, " + string(mistold), open: inPostgres(crashed, spoil(mistold)),
+			name: "a crash, " + string(mistold), open: inPostgres(crashed, spoil(mistold)), alone: &crashing,
 			why: "the server may have committed",
 		},
 		{
-			name: "a crash, " + string(again), open: inPostgres(crashed, spoil(again)),
+			name: "a crash, " + string(again), open: inPostgres(crashed, spoil(again)), alone: &crashing,
 			why: "the first may have been applied",
 		},
 		{
-			name: "a crash, " + string(mistold) + " of a ledger", open: inPgledger(crashed, mistelling),
+			name: "a crash, " + string(mistold) + " of a ledger", open: inPgledger(crashed, mistelling), alone: &crashing,
 			why: "the server may have committed",
 		},
 		{
@@ -366,15 +377,15 @@ func TestCatches(t *testing.T) {
 			why: "the server answers, and writes nothing",
 		},
 		{
-			name: "a kill of Redis, " + string(early), open: inRedis(killed, spoil(early)),
+			name: "a kill of Redis, " + string(early), open: inRedis(killed, spoil(early)), alone: &killing,
 			why: "the fill was not sent yet",
 		},
 		{
-			name: "a kill of Redis, " + string(mistold), open: inRedis(killed, spoil(mistold)),
+			name: "a kill of Redis, " + string(mistold), open: inRedis(killed, spoil(mistold)), alone: &killing,
 			why: "the server may have written it",
 		},
 		{
-			name: "a kill of Redis, " + string(again), open: inRedis(killed, spoil(again)),
+			name: "a kill of Redis, " + string(again), open: inRedis(killed, spoil(again)), alone: &killing,
 			why: "the first may have been applied",
 		},
 		{
@@ -411,7 +422,8 @@ func TestCatches(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := subject{name: c.name, open: c.open}
+			parallelByDay(t)
+			s := subject{name: c.name, open: c.open, alone: c.alone}
 			for part := range 200 {
 				n, f, err := s.attack(attack.Seed(1).Part(part), unchanged)
 				if err != nil {

@@ -19,9 +19,23 @@ func TestMain(m *testing.M) {
 	pgtest.Main(redistest.With(m))
 }
 
+// lazily returns a function that opens a server when it is first needed. A failed test leaves it closed.
+func lazily[T any](open func() *T) func() *T {
+	var mu sync.Mutex
+	var opened *T
+	return func() *T {
+		mu.Lock()
+		defer mu.Unlock()
+		if opened == nil {
+			opened = open()
+		}
+		return opened
+	}
+}
+
 // newPlace returns a migrated schema of t's own, which is made when it is first needed.
 func newPlace(t *testing.T, clocked bool) func() *place {
-	return sync.OnceValue(func() *place {
+	return lazily(func() *place {
 		at := &place{url: pgtest.URL(t), schema: pgtest.Schema(t), direct: pgtest.Pool(t), clocked: clocked}
 		return at.migrated(t)
 	})
@@ -29,7 +43,7 @@ func newPlace(t *testing.T, clocked bool) func() *place {
 
 // newServerPlace returns a migrated schema on a server of t's own, for faults of the server.
 func newServerPlace(t *testing.T, settings string, timeout time.Duration, faults []fault) func() *place {
-	return sync.OnceValue(func() *place {
+	return lazily(func() *place {
 		// A server that has crashed syncs its whole directory before it recovers: in one call, which
 		// takes a tenth of the time of one for each file.
 		s := pgtest.NewServer(t, "recovery_init_sync_method=syncfs")
@@ -50,7 +64,7 @@ func (p *place) migrated(t *testing.T) *place {
 
 // newKeyspace returns a Redis of t's own, which may forget its scripts.
 func newKeyspace(t *testing.T) func() *keyspace {
-	return sync.OnceValue(func() *keyspace {
+	return lazily(func() *keyspace {
 		s := redistest.NewServer(t)
 		c := s.Client(t)
 		return &keyspace{
@@ -63,6 +77,7 @@ func newKeyspace(t *testing.T) func() *keyspace {
 func subjects(t *testing.T) []subject {
 	at, clocked, in := newPlace(t, false), newPlace(t, true), newKeyspace(t)
 	crashed, stopped := newServerPlace(t, "", 0, crashes), newServerPlace(t, "", hasty, stops)
+	var crashing, stopping sync.Mutex
 	return []subject{
 		{name: "memory", open: inMemory},
 		{name: "bolt", open: inBolt("", region)},
@@ -82,10 +97,10 @@ func subjects(t *testing.T) []subject {
 		{name: "redis, fail-overs", open: inRedis(newPair(t, 1, failOver), nil), many: 50},
 		{name: "redis, stopped primaries", open: inRedis(newPair(t, 1, stopPrimary), nil), many: 50},
 		{name: "redis cluster", open: inRedis(newCluster(t, reshard, reshard, handOver, killPrimary), nil), many: 100},
-		{name: "postgres, crashes", open: inPostgres(crashed, nil), many: 150},
-		{name: "pgledger, crashes", open: inPgledger(crashed, nil), many: 150},
-		{name: "postgres, stops", open: inPostgres(stopped, nil), many: 110},
-		{name: "pgledger, stops", open: inPgledger(stopped, nil), many: 110},
+		{name: "postgres, crashes", open: inPostgres(crashed, nil), alone: &crashing, many: 150},
+		{name: "pgledger, crashes", open: inPgledger(crashed, nil), alone: &crashing, many: 150},
+		{name: "postgres, stops", open: inPostgres(stopped, nil), alone: &stopping, many: 110},
+		{name: "pgledger, stops", open: inPgledger(stopped, nil), alone: &stopping, many: 110},
 	}
 }
 
@@ -96,7 +111,18 @@ func TestLin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range subjects(t) {
-		t.Run(s.name, func(t *testing.T) { testLin(t, seed, s) })
+		t.Run(s.name, func(t *testing.T) {
+			parallelByDay(t)
+			testLin(t, seed, s)
+		})
+	}
+}
+
+// parallelByDay runs t beside other tests, which wait for their servers as it does. At night, the
+// attacked servers have the machine for themselves.
+func parallelByDay(t *testing.T) {
+	if !attack.Night() {
+		t.Parallel()
 	}
 }
 
@@ -116,8 +142,8 @@ func testLin(t *testing.T, seed attack.Seed, s subject) {
 		t.Errorf("%s\nrepeat: %s", short.describe(), repeat(r.part, s.name))
 	}
 	t.Logf("%v in %v, found: %s; seed %d", r.n, r.meter.Took(), row.Found, seed)
-	if r.n.undecided*50 > r.n.histories {
-		t.Errorf("%d of %d histories are undecided, want under 2 %%\nrepeat: %s", r.n.undecided, r.n.histories, repeat(seed, s.name))
+	if r.n.undecided > max(1, r.n.histories/50) {
+		t.Errorf("%d of %d histories are undecided, want one at most, or 2 %%\nrepeat: %s", r.n.undecided, r.n.histories, repeat(seed, s.name))
 	}
 }
 

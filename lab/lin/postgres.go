@@ -33,6 +33,7 @@ type place struct {
 	settings string         // of the connections, such as "&a=b"
 	timeout  time.Duration  // the stores' StatementTimeout; 0 is the default, and none bounds transactions of callers
 	faults   []fault        // of the server
+	slow     bool           // every line is slow
 	clocked  bool           // every history has its own clock, so none may prune the table
 	down     atomic.Bool    // from a crash to the recovery
 	used     atomic.Int64   // names so far
@@ -142,7 +143,7 @@ func newLinked(at *place, r *rand.Rand, clocked bool) (w *remote, err error) {
 	w = &remote{place: at, prefix: at.name(), strikes: cuts, faults: []fault{cutRequest, cutAnswer, terminate, cancel}}
 	k := kind{exec: r.IntN(4) == 0}
 	if at.server != nil {
-		k.slow = r.IntN(2) == 0
+		k.slow = at.slow || r.IntN(2) == 0
 		w.strikes, w.sure, w.faults = 1, true, at.faults
 	}
 	if w.line, err = at.take(k); err != nil {

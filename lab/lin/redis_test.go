@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ var always = []string{"appendonly yes", "appendfsync always"}
 
 // newLone returns a server that is killed. The system keeps what it has written to its file.
 func newLone(t *testing.T, conf ...string) func() *keyspace {
-	return sync.OnceValue(func() *keyspace {
+	return lazily(func() *keyspace {
 		s := redistest.NewServer(t, conf...)
 		in := struck(t, []*redistest.Server{s}, func(w *remote, b *blow) error {
 			b.soon()
@@ -64,7 +63,7 @@ type pair struct {
 
 // newPair returns a pair. Its writes wait for so many replicas.
 func newPair(t *testing.T, replicas int, how func(*pair, *remote, *blow) error) func() *keyspace {
-	return sync.OnceValue(func() *keyspace {
+	return lazily(func() *keyspace {
 		p := &pair{primary: redistest.NewServer(t, "repl-diskless-sync-delay 0")}
 		p.replica = redistest.NewReplica(t, p.primary, "repl-diskless-sync-delay 0")
 		p.addr.Store(p.primary.Addr())
@@ -139,7 +138,7 @@ const clusterPatience = 3 * time.Minute
 
 // newCluster returns a cluster. Histories have their keys in one slot, or in many.
 func newCluster(t *testing.T, faults ...func(*sharded, *remote, *blow) error) func() *keyspace {
-	return sync.OnceValue(func() *keyspace {
+	return lazily(func() *keyspace {
 		c := redistest.NewCluster(t)
 		connect := func(timeout time.Duration) *redis.ClusterClient {
 			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), DialerRetries: 1, ReadTimeout: timeout})

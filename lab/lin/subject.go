@@ -15,8 +15,9 @@ import (
 type subject struct {
 	name string
 	// open returns a world with nothing in it, and a plan for it.
-	open func(r *rand.Rand) (world, plan, error)
-	many int // histories in a night, if not a thousand
+	open  func(r *rand.Rand) (world, plan, error)
+	alone *sync.Mutex // held during a history, if its faults hit other tests on its server
+	many  int         // histories in a night, if not a thousand
 	// abreast is the number of histories at a time, for subjects that mostly wait for a server;
 	// or 0 for one.
 	abreast int
@@ -53,6 +54,10 @@ func (n counts) String() string {
 // attack runs one history and checks it. change may change the plan. The finding is nil if the
 // model allows the history.
 func (s subject) attack(seed attack.Seed, change func(plan) plan) (n counts, f *finding, err error) {
+	if s.alone != nil {
+		s.alone.Lock()
+		defer s.alone.Unlock()
+	}
 	w, p, err := s.start(seed)
 	if err != nil {
 		return n, nil, err
