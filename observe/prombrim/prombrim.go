@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -97,6 +98,7 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	if err := register(reg, collectors...); err != nil {
 		return observe.Hooks{}, err
 	}
+	var called sync.Map // of methods
 	return observe.Hooks{
 		Decision: func(_ context.Context, d observe.Decision) {
 			m := limits[d.Limit()]
@@ -106,6 +108,11 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 			m.observe(&d)
 		},
 		End: func(_ context.Context, c observe.Call, e observe.Outcome) {
+			if _, seen := called.LoadOrStore(c.Method, true); !seen {
+				for _, outcome := range []string{"failed", "unknown"} {
+					calls.WithLabelValues(string(c.Method), outcome) // a series that begins with the first failure would hide it from rate()
+				}
+			}
 			calls.WithLabelValues(string(c.Method), e.Label()).Observe(e.Took.Seconds())
 		},
 		Flush: func(f store.Flush) {

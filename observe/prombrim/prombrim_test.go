@@ -148,6 +148,21 @@ brim_store_buckets 2
 			t.Errorf("%s has %d samples, want %d", f.GetName(), count, histograms[f.GetName()])
 		}
 		delete(histograms, f.GetName())
+		if f.GetName() == "brim_call_duration_seconds" {
+			series := make(map[string]int)
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if l.GetName() == "method" {
+						series[l.GetValue()]++
+					}
+				}
+			}
+			for method, n := range series {
+				if n < 2 { // rate() must see the first failure
+					t.Errorf("%s has no series for calls that fail", method)
+				}
+			}
+		}
 		if f.GetName() == "brim_store_size_bytes" && f.GetMetric()[0].GetGauge().GetValue() <= 0 {
 			t.Errorf("%v: want a size above 0", f)
 		}
