@@ -65,9 +65,12 @@ func TestCheckOfClock(t *testing.T) {
 		server, answer time.Duration // after the question
 		want           string
 	}{
-		{0, 0, ""}, {time.Second, time.Millisecond, ""}, {-time.Second, time.Millisecond, ""},
+		{0, 0, ""},
+		{time.Second, time.Millisecond, ""},
+		{-time.Second, time.Millisecond, ""},
 		{time.Minute, 59 * time.Second, ""}, // no evidence
-		{2 * time.Second, 0, "2s ahead of"}, {-time.Hour, time.Second, "1h0m0s behind"},
+		{2 * time.Second, 0, "2s ahead of"},
+		{-time.Hour, time.Second, "1h0m0s behind"},
 	} {
 		k := &checker{}
 		k.clock(at, at.Add(c.server), at.Add(c.answer))

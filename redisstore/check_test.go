@@ -107,7 +107,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 		{"it persists nothing", "full", []string{"CONFIG SET appendonly no"}, "broken appendonly"},
 		{"everysec", "full", []string{"CONFIG SET appendfsync everysec"}, "warning appendfsync"},
 		{
-			"no syncs", "full", []string{"CONFIG SET appendfsync no", "CONFIG SET no-appendfsync-on-rewrite yes"},
+			"no syncs", "full",
+			[]string{"CONFIG SET appendfsync no", "CONFIG SET no-appendfsync-on-rewrite yes"},
 			"warning appendfsync,warning no-appendfsync-on-rewrite",
 		},
 		{"its memory is full", "full", []string{"CONFIG SET maxmemory 1"}, "broken maxmemory"},

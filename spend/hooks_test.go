@@ -77,16 +77,26 @@ func TestHooks(t *testing.T) {
 			do   func() error
 			want []string
 		}{
-			{"charge", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
-				[]string{"charge of cards: approved", "charge: ok after 0s"}},
-			{"replay", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
-				[]string{"charge of cards: replayed", "charge: ok after 0s"}},
-			{"decline", func() error { _, err := b.Charge(ctx, request("2", 55_00)); return err },
-				[]string{"charge of cards: declined day", "charge: ok after 0s"}},
-			{"never", func() error { _, err := b.Charge(ctx, request("3", 61_00)); return err },
-				[]string{"charge of cards: never day single", "charge: ok after 0s"}},
-			{"hold", func() error { _, err := b.Authorize(ctx, request("4", 10_00)); return err },
-				[]string{"authorize of cards: approved", "authorize: cards 10.00 EUR, expired is false", "authorize: ok after 0s"}},
+			{
+				"charge", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
+				[]string{"charge of cards: approved", "charge: ok after 0s"},
+			},
+			{
+				"replay", func() error { _, err := b.Charge(ctx, request("1", 50_00)); return err },
+				[]string{"charge of cards: replayed", "charge: ok after 0s"},
+			},
+			{
+				"decline", func() error { _, err := b.Charge(ctx, request("2", 55_00)); return err },
+				[]string{"charge of cards: declined day", "charge: ok after 0s"},
+			},
+			{
+				"never", func() error { _, err := b.Charge(ctx, request("3", 61_00)); return err },
+				[]string{"charge of cards: never day single", "charge: ok after 0s"},
+			},
+			{
+				"hold", func() error { _, err := b.Authorize(ctx, request("4", 10_00)); return err },
+				[]string{"authorize of cards: approved", "authorize: cards 10.00 EUR, expired is false", "authorize: ok after 0s"},
+			},
 			{"up to", func() error {
 				_, err := b.UpTo(ctx, spend.UpToRequest{Request: request("5", 90_00), Least: eur(1), Hold: true})
 				return err
@@ -99,10 +109,14 @@ func TestHooks(t *testing.T) {
 				"charge of cards: approved", "charge: cards 10.00 EUR, expired is true", "charge: cards 40.00 EUR, expired is true",
 				"charge: ok after 0s",
 			}},
-			{"another hold", func() error { _, err := b.Authorize(ctx, request("7", 2_00)); return err },
-				[]string{"authorize of cards: approved", "authorize: cards 2.00 EUR, expired is false", "authorize: ok after 0s"}},
-			{"prune", func() error { time.Sleep(2 * time.Hour); _, err := b.Prune(ctx); return err },
-				[]string{"prune: cards 2.00 EUR, expired is true", "prune: ok after 0s"}},
+			{
+				"another hold", func() error { _, err := b.Authorize(ctx, request("7", 2_00)); return err },
+				[]string{"authorize of cards: approved", "authorize: cards 2.00 EUR, expired is false", "authorize: ok after 0s"},
+			},
+			{
+				"prune", func() error { time.Sleep(2 * time.Hour); _, err := b.Prune(ctx); return err },
+				[]string{"prune: cards 2.00 EUR, expired is true", "prune: ok after 0s"},
+			},
 			{"freeze", func() error {
 				_, err := b.Freeze(ctx, spend.FreezeRequest{ID: "8", Account: "card", Reason: "lost"})
 				return err
@@ -113,12 +127,14 @@ func TestHooks(t *testing.T) {
 				}
 				return err
 			}, []string{"charge_all of cards: never frozen: lost", "charge_all of cards: replayed", "charge_all: invalid after 0s"}},
-			{"ask", func() error { _, err := b.AbleToAccept(ctx, request("", 1)); return err },
-				[]string{"able_to_accept: ok after 0s"}},
+			{
+				"ask", func() error { _, err := b.AbleToAccept(ctx, request("", 1)); return err },
+				[]string{"able_to_accept: ok after 0s"},
+			},
 			{"iterate", func() error {
-				for range b.History(ctx, "card", nil) {
+				for _, err := range b.History(ctx, "card", nil) {
 					time.Sleep(time.Second)
-					break
+					return err
 				}
 				return nil
 			}, []string{"history: ok after 1s"}},
@@ -158,12 +174,18 @@ func TestHooksHearEveryFailure(t *testing.T) {
 	eur := spend.Money{Minor: 1, Currency: "EUR"}
 	request := spend.Request{ID: "1", Account: "card", Amount: eur}
 	right := []any{
-		request, []spend.Request{request, request}, spend.UpToRequest{Request: request, Least: eur},
-		spend.IncreaseRequest{ID: "1", HoldID: "2", Amount: eur}, spend.CaptureRequest{ID: "1", HoldID: "2", Amount: eur},
-		spend.DecreaseRequest{ID: "1", HoldID: "2", Amount: eur}, spend.ExtendRequest{ID: "1", HoldID: "2"},
-		spend.VoidRequest{ID: "1", HoldID: "2"}, spend.RefundRequest{ID: "1", SpendID: "2", Amount: eur},
+		request,
+		[]spend.Request{request, request},
+		spend.UpToRequest{Request: request, Least: eur},
+		spend.IncreaseRequest{ID: "1", HoldID: "2", Amount: eur},
+		spend.CaptureRequest{ID: "1", HoldID: "2", Amount: eur},
+		spend.DecreaseRequest{ID: "1", HoldID: "2", Amount: eur},
+		spend.ExtendRequest{ID: "1", HoldID: "2"},
+		spend.VoidRequest{ID: "1", HoldID: "2"},
+		spend.RefundRequest{ID: "1", SpendID: "2", Amount: eur},
 		spend.LimitsRequest{ID: "1", Account: "card", Limits: []spend.RuleLimit{{Rule: "ever", Amount: eur}}},
-		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"}, "card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
+		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"},
+		"card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
 	}
 	wrong := []any{
 		[]spend.Request{{}}, &spend.HistoryOptions{Limit: -1}, &spend.ExportOptions{After: spend.Entry{Account: spend.Account{Budget: "none", Name: "card"}}},
@@ -213,8 +235,10 @@ func TestHooksHearEveryFailure(t *testing.T) {
 				}
 				ends = nil
 				if entries, is := method.Call(args)[0].Interface().(iter.Seq2[spend.Entry, error]); is {
-					for range entries {
-						continue
+					for _, err := range entries {
+						if err == nil {
+							t.Error("a ledger that fails has an entry")
+						}
 					}
 				}
 				if len(ends) != 1 || ends[0] != spendMethod(name)+": "+tc.want {

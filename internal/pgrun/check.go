@@ -124,7 +124,7 @@ func (k *Check) Tried(err error) error {
 	case !answered && (!tried || failure.Err != nil):
 		return err
 	}
-	problem, code := "", ""
+	var problem, code string
 	if answered {
 		code = pg.Code
 	}
