@@ -23,7 +23,7 @@ import (
 
 // place is where the buckets of a store are.
 type place struct {
-	open func(ctx context.Context) (s store.Store, close func() error, err error)
+	open func(ctx context.Context) (s store.Store, end func() error, err error)
 	// size returns the bytes that the place takes. They are those of the buckets, and of as much else
 	// before the buckets are created as afterwards.
 	size  func(ctx context.Context) (float64, error)

@@ -64,7 +64,7 @@ func (b *bench) leases(ctx context.Context) error {
 		if err := b.start(ctx, server); err != nil {
 			return err
 		}
-		url := ""
+		var url string
 		if server == postgresServer {
 			url = b.pg.URL()
 		} else {

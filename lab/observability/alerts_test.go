@@ -188,8 +188,10 @@ func TestOutage(t *testing.T) {
 	}{
 		{"refused connections", false, 7 * time.Second, 0, map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
 		{"no answer", true, 7 * time.Second, 0, map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
-		{"no captures", false, 0, 10 * time.Minute,
-			map[string][2]string{"BrimHoldsExpiring": {`"job":"app","budget":"cards","currency":"EUR"`, "34m"}}},
+		{
+			"no captures", false, 0, 10 * time.Minute,
+			map[string][2]string{"BrimHoldsExpiring": {`"job":"app","budget":"cards","currency":"EUR"`, "34m"}},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var series scraped

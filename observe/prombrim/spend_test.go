@@ -25,7 +25,10 @@ func driveSpend(t *testing.T, h spend.Hooks) {
 		t.Fatal(err)
 	}
 	for _, r := range []spend.Request{
-		{ID: "1", Amount: usd(4_500000)}, {ID: "1", Amount: usd(4_500000)}, {ID: "2", Amount: usd(6_000000)}, {ID: "3", Amount: usd(11_000000)},
+		{ID: "1", Amount: usd(4_500000)},
+		{ID: "1", Amount: usd(4_500000)},
+		{ID: "2", Amount: usd(6_000000)},
+		{ID: "3", Amount: usd(11_000000)},
 		{ID: "4", Amount: usd(0)},
 	} {
 		r.Account = "card:4711"
