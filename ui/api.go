@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
@@ -44,6 +46,34 @@ func (h *Handler) apiList(w http.ResponseWriter, v *visit) {
 		}
 		err = lines.Encode(uiapi.NewEntry(r.form, r.state()))
 	}
+}
+
+// apiRefused writes the buckets with refusals, live from the Recorder.
+func (h *Handler) apiRefused(w http.ResponseWriter, v *visit) {
+	if !h.recorded {
+		problem(w, &failure{
+			status: http.StatusNotImplemented, title: "Not here", err: errors.ErrUnsupported,
+			detail: "the page sees no decisions of the program: its ui.Options have no Recorder",
+		})
+		return
+	}
+	o := h.recorder.overview()
+	list := []uiapi.Refused{}
+	for i := range o.keys {
+		t := &o.keys[i]
+		form := h.shown(t.key)
+		if !strings.HasPrefix(form, v.URL.Query().Get("prefix")) {
+			continue
+		}
+		r := uiapi.Refused{
+			Key: form, Rate: t.rate(o), Refused: uint64(t.all), Last: time.Unix(t.latest, 0).UTC(), BlockedUntil: o.blocks[t.key].until,
+		}
+		if !t.before {
+			r.Since = time.Unix(t.since, 0).UTC()
+		}
+		list = append(list, r)
+	}
+	answer(w, list)
 }
 
 // apiState writes the state of a bucket.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -235,5 +236,46 @@ func TestOtherServers(t *testing.T) {
 		if uiapi.IsAddress(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
+	}
+}
+
+// TestClientRefused asks who is limited now.
+func TestClientRefused(t *testing.T) {
+	m := mount(t, nil)
+	c := m.client(t, "let-me-in")
+	if list, err := c.Refused(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("before any refusal: %v, %v", list, err)
+	}
+	begin := m.clock.Now()
+	for range 20 {
+		m.clock.advance(time.Second)
+		for key, n := range map[string]int{"card:1": 3, "card:2": 1, "user:1": 2} {
+			for range n {
+				if _, err := m.lim.TryFillup(t.Context(), ten.For(key), 11); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	until, err := m.lim.Block(t.Context(), ten.For("card:2"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Refused(t.Context(), "card:")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for i, want := range []uiapi.Refused{
+		{Key: "card:1", Rate: 3, Refused: 60}, {Key: "card:2", Rate: 1, Refused: 20, BlockedUntil: until.BlockedUntil},
+	} {
+		got := list[i]
+		if got.Key != want.Key || math.Abs(got.Rate-want.Rate) > 0.3*want.Rate || got.Refused != want.Refused || !got.BlockedUntil.Equal(want.BlockedUntil) ||
+			got.Since.Sub(begin) > 2*time.Second || m.clock.Now().Sub(got.Last) > time.Second {
+			t.Errorf("%+v; want %+v", got, want)
+		}
+	}
+	m.handler.recorded = false
+	if _, err := c.Refused(t.Context(), ""); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without a Recorder: %v", err)
 	}
 }

@@ -118,12 +118,17 @@ func (h *Handler) refused(t *tally, o *overview) refusedRow {
 		row.Since = fmt.Sprintf("since %s, for %s", since.UTC().Format(time.TimeOnly), ago(now.Sub(since)))
 	}
 	if row.Now {
-		row.Rate = plot.Number(float64(t.recent) / min(o.lastMinute(), max(1, now.Sub(since).Seconds())))
+		row.Rate = plot.Number(t.rate(o))
 	}
 	if b, found := o.blocks[t.key]; found {
 		row.Blocked = "blocked until " + utc(b.until, now)
 	}
 	return row
+}
+
+// rate returns the refusals a second in the last minute.
+func (t *tally) rate(o *overview) float64 {
+	return float64(t.recent) / min(o.lastMinute(), max(1, o.now.Sub(time.Unix(t.since, 0)).Seconds()))
 }
 
 // spark draws the refusals of the window as bars.

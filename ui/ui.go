@@ -196,6 +196,7 @@ var routes = map[string]route{
 	"style.css":    {get: static("style.css", "text/css; charset=utf-8")},
 	"script.js":    {get: static("script.js", "text/javascript; charset=utf-8")},
 	"api/list":     {get: (*Handler).apiList, program: true},
+	"api/refused":  {get: (*Handler).apiRefused, program: true},
 	"api/state":    {get: (*Handler).apiState, program: true},
 	"api/findings": {get: (*Handler).apiFindings, program: true},
 	"api/token":    {get: (*Handler).apiToken, program: true},

@@ -102,12 +102,16 @@ func (a *app) listCommand() *cobra.Command {
 	var prefix, by string
 	var limit int
 	cmd := &cobra.Command{
-		Use:   "list [--prefix P] [--by level|ratio|key] [--limit N]",
+		Use:   "list [--prefix P] [--by level|ratio|key|refused] [--limit N]",
 		Short: "List buckets",
 		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, the
 time until they are empty, and the end of a block. Each bucket counts by the limit last used with it. The order is by
 key, byte by byte, or the fullest bucket first: by level in units, or by ratio, which is the share
 in use.
+
+With --by refused, and a page of package ui as the store, it lists the buckets that have refused in
+the last ten minutes, those refused most now first: refusals a second in the last minute, all of
+them, since when, and the end of a block. A store keeps no refusals.
 
 A key with characters that cannot be printed is written in quotes. On a terminal, a long key is cut,
 so that its figures stay on the line.
@@ -120,12 +124,12 @@ Exit status: 0, or 65 if buckets are damaged.`,
 		Args: exactArgs(),
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this text")
-	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio or key")
+	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio, key, or refused of a page")
 	cmd.Flags().IntVar(&limit, "limit", 0, "most buckets to list; 0 lists all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		order, ok := orders[by]
-		if !ok {
-			return usagef("--by is %q; it must be level, ratio or key", by)
+		if !ok && by != "refused" {
+			return usagef("--by is %q; it must be level, ratio, key or refused", by)
 		}
 		if limit < 0 {
 			return usagef("--limit is %d; it must be positive, or 0 for all", limit)
@@ -134,6 +138,10 @@ Exit status: 0, or 65 if buckets are damaged.`,
 		switch {
 		case err != nil:
 			return err
+		case page != nil && by == "refused":
+			return a.listRefused(cmd.Context(), page, prefix, limit)
+		case by == "refused":
+			return usagef("--by refused needs the page of a program, https://..., as --store: a store keeps no refusals")
 		case page != nil:
 			return a.listPage(cmd.Context(), page, prefix, order, limit)
 		}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/internal/uiapi"
 )
 
@@ -56,6 +59,42 @@ func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, o
 		fmt.Fprintf(a.stderr, "brim: the page lists the %d fullest of %d buckets; state finds the others\n", l.Listed, l.Buckets)
 	}
 	return nil
+}
+
+// listRefused prints the buckets that a page has seen refuse, at most limit of them unless limit is 0.
+func (a *app) listRefused(ctx context.Context, page *uiapi.Client, prefix string, limit int) error {
+	list, err := page.Refused(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if limit > 0 {
+		list = list[:min(limit, len(list))]
+	}
+	if a.json {
+		for _, r := range list {
+			if err := a.printJSON(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := table.New(table.Left("KEY"), table.Right("REFUSED/S"), table.Right("IN 10 MIN"), table.Left("SINCE"), table.Left("LAST"), table.Left("BLOCKED UNTIL"))
+	for _, r := range list {
+		since, blocked := "10 min or longer", ""
+		if !r.Since.IsZero() {
+			since = r.Since.Format(time.TimeOnly)
+		}
+		if !r.BlockedUntil.IsZero() {
+			blocked = clockTime(r.BlockedUntil, r.Last)
+		}
+		t.Add(a.clipKey(printable(r.Key)), units(math.Round(10*r.Rate)/10), strconv.FormatUint(r.Refused, 10), since, r.Last.Format(time.TimeOnly), blocked)
+	}
+	if len(list) == 0 {
+		_, err = fmt.Fprintln(a.stdout, "nothing was refused in the last ten minutes")
+		return err
+	}
+	_, err = fmt.Fprint(a.stdout, a.fit(t.Text()))
+	return err
 }
 
 // entriesOf returns the buckets of a page, and then an error if damaged ones are missing.

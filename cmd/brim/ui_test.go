@@ -16,6 +16,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/ui"
 )
 
@@ -305,4 +306,47 @@ func withoutTimes(lines string) string {
 		all.WriteString(line)
 	}
 	return all.String()
+}
+
+// TestListRefused asks the page of a program that refuses.
+func TestListRefused(t *testing.T) {
+	s, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	recorder, err := ui.NewRecorder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := recorder.Wrap(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := ui.New(recorded, ui.Bearer("secret", ui.Look), &ui.Options{Recorder: recorder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/limits/", http.StripPrefix("/limits", page))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	t.Setenv("BRIM_TOKEN", "secret")
+	list := func(args ...string) result {
+		return cli(t, append([]string{"list", "--by", "refused", "--store", server.URL + "/limits/"}, args...)...)
+	}
+	list().want(t, exitOK, "nothing was refused in the last ten minutes", "")
+	lim := brim.New(recorded, nil)
+	for key, n := range map[string]int{"card:1": 2, "card:2": 7} {
+		for range n {
+			if _, err := lim.TryFillup(t.Context(), brim.Limit{Capacity: 1}.For(key), 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	list().want(t, exitOK, "BLOCKED UNTIL\ncard:2 ", "")
+	list("--prefix", "card:1").want(t, exitOK, "card:1 ", "")
+	list("--limit", "1", "--json").want(t, exitOK, `{"key":"card:2",`, "")
 }

@@ -90,6 +90,13 @@ func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[En
 	}, nil
 }
 
+// Refused returns the buckets with refusals whose keys begin with prefix, those refused most in the
+// last minute first.
+func (c *Client) Refused(ctx context.Context, prefix string) (list []Refused, err error) {
+	err = c.get(ctx, RefusedPath, url.Values{"prefix": {prefix}}, &list)
+	return list, err
+}
+
 // State returns the state of a bucket now, by the limit last written to it unless limit is given.
 func (c *Client) State(ctx context.Context, key string, limit store.Limit) (store.State, error) {
 	query := url.Values{"key": {key}}

@@ -14,6 +14,7 @@ import (
 // The paths below the address of the page.
 const (
 	ListPath     = "api/list"     // GET ?prefix: a Listing, then an Entry for each bucket, the fullest first, line by line
+	RefusedPath  = "api/refused"  // GET ?prefix: a list of Refused, those refused most in the last minute first
 	StatePath    = "api/state"    // GET ?key, and ?capacity and ?leak_rate for another limit: an Entry
 	FindingsPath = "api/findings" // GET: a list of store.Finding
 	TokenPath    = "api/token"    // GET ?act and ?key: a Token
@@ -57,6 +58,16 @@ func (e Entry) State() store.State {
 	return store.State{
 		Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate, At: e.At, BlockedUntil: e.BlockedUntil,
 	}
+}
+
+// Refused is a bucket with refusals during the last ten minutes.
+type Refused struct {
+	Key          string    `json:"key"`            // as the page shows it
+	Rate         float64   `json:"rate"`           // refusals a second, of the last minute
+	Refused      uint64    `json:"refused"`        // of the last ten minutes
+	Since        time.Time `json:"since,omitzero"` // of refusals without a pause of half a minute; missing if longer than ten minutes
+	Last         time.Time `json:"last"`           // the second of the latest refusal
+	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
 
 // Token is a token for one change of one bucket.
