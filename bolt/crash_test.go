@@ -61,6 +61,9 @@ func childCommand(role, path string) *exec.Cmd {
 // acknowledged fills must be stored, and at most the fills in flight besides: acknowledged <=
 // stored <= acknowledged + in flight.
 func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the kills")
+	}
 	t.Parallel()
 	kills := seed.Attempts(20, 1000)
 	path := filepath.Join(t.TempDir(), "limits.db")

@@ -95,6 +95,9 @@ const relaxedWindow = 20 * time.Millisecond
 // TestRelaxedKill kills a program at random moments. All synced fills must be stored, no more
 // fills than the program asked for, and each transaction wholly or not at all.
 func TestRelaxedKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the kills")
+	}
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.db")
 	var before, lost float64

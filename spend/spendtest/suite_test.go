@@ -50,6 +50,9 @@ const inChild = "BRIM_SPENDTEST_BROKEN"
 // meant to find its fault. The failures happen in a child process of the same
 // test binary.
 func TestBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the search for faults that are rare")
+	}
 	if os.Getenv(inChild) != "" {
 		runBroken(t)
 		return
