@@ -41,7 +41,8 @@ reference takes as much time again as the store.
 bench also compares the admitted units with capacity and leak: for every key, and for one small
 bucket that all callers rush at the end. The number of units admitted beyond the limit must be 0.
 
-Exit status: 0; 70 if the store admitted more than the limit allows.`,
+Exit status: 0; 70 if the store admitted more than the limit allows; 130 after an interrupt, with
+the part that was measured.`,
 		Example: `  brim bench --store limits.db --callers 64 --keys 100000 --duration 10s --reference
   brim bench --store memory: --keys 1 --refused 0.9 --json`,
 		Args: exactArgs(),
@@ -96,15 +97,18 @@ func (a *app) bench(ctx context.Context, o bench.Options, reference bool) error 
 		p := a.progress("bench")
 		defer p.end()
 		o.Store, o.Progress = s, func(share float64) { p.set(share, "") }
-		if rep, err = bench.Run(ctx, o); err == nil {
+		if rep, err = bench.Run(ctx, o); rep != nil {
 			rep.Store = s.name
 		}
 		return err
 	})
-	if err != nil {
+	if rep == nil {
 		return err
 	}
-	if err := a.describeBench(rep); err != nil {
+	if e := a.describeBench(rep); e != nil {
+		return e
+	}
+	if err != nil {
 		return err
 	}
 	if rep.AdmittedBeyondLimit > 0 {
@@ -140,5 +144,8 @@ func (a *app) describeBench(rep *bench.Report) error {
 		t.Add("ratio to the reference", fmt.Sprintf("%.2f", *rep.Ratio))
 	}
 	t.Add("admitted beyond limit", units(rep.AdmittedBeyondLimit))
+	if !rep.Complete {
+		t.Add("complete", "no: this is the part before the end")
+	}
 	return a.printTables(t)
 }

@@ -22,7 +22,7 @@ func TestBench(t *testing.T) {
 	r := cli(t, append(args, "--reference", "--json")...)
 	want := []string{
 		"store", "callers", "keys", "decisions_per_second", "p50_ms", "p99_ms",
-		"reference_per_second", "reference_p99_ms", "ratio", "admitted_beyond_limit",
+		"reference_per_second", "reference_p99_ms", "ratio", "admitted_beyond_limit", "complete",
 	}
 	if got := members(t, r.stdout); !slices.Equal(got, want) {
 		t.Errorf("members %v; want %v", got, want)
@@ -65,6 +65,20 @@ func TestBenchInterrupted(t *testing.T) {
 	cli(t, "list", "--store", path).want(t, exitOK, "", "")
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("the benchmark has left %v", left)
+	}
+}
+
+// An interrupt after the warm-up of 0.2 s prints the report of what was measured.
+func TestBenchReportsUntilTheInterrupt(t *testing.T) {
+	t.Parallel()
+	for report, args := range map[string][]string{
+		`"complete":false`:          {"--json"},
+		"complete               no": nil,
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(signalError{syscall.SIGINT}) })
+		r := cliIn(t, ctx, "", append(args, strings.Fields("bench --duration 1h --keys 5 --store memory:")...)...)
+		r.want(t, 130, report, "ended by signal: interrupt")
 	}
 }
 

@@ -35,7 +35,8 @@ type Result struct {
 func (r *Result) PerSecond() float64 { return float64(r.Accepted+r.Refused) / r.Elapsed.Seconds() }
 
 // Run lets the callers ask until the time is up. It ends at once with the first error that it
-// does not tolerate, or with the cause of ctx.
+// does not tolerate, or with the cause of ctx. Beside an error, the result has the decisions before
+// it.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	return gather(ctx, o, func(ctx context.Context, c *caller, _ int, start time.Time) error {
 		return c.work(ctx, start)
@@ -72,7 +73,7 @@ func gather(ctx context.Context, o Options,
 	all.Wait()
 	res.Elapsed = time.Since(start)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return &res, context.Cause(ctx)
 	}
 	return &res, nil
 }

@@ -72,9 +72,11 @@ type Report struct {
 	ReferenceP99        *float64 `json:"reference_p99_ms"`
 	Ratio               *float64 `json:"ratio"`                 // median of all rounds
 	AdmittedBeyondLimit float64  `json:"admitted_beyond_limit"` // see beyond
+	Complete            bool     `json:"complete"`              // false after an interrupt
 }
 
-// Run measures. Its keys stay in the store, and the caller removes them by the prefix.
+// Run measures. Its keys stay in the store, and the caller removes them by the prefix. If ctx ends
+// after the first measured decision, Run returns the report of the part before, and the error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	b := &bench{
 		Options:  o,
@@ -89,18 +91,26 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := b.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	if err := b.measure(ctx); err != nil {
+	err := b.measure(ctx)
+	if err != nil && (ctx.Err() == nil || b.report.DecisionsPerSecond == 0) {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	elapsed := time.Since(start)
 	for i := range b.admitted {
 		b.report.AdmittedBeyondLimit += beyond(limit, b.admitted[i].Load(), elapsed)
 	}
-	if err := b.rush(ctx); err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
 	b.report.Callers, b.report.Keys = o.Callers, o.Keys
-	return &b.report, nil
+	if err == nil {
+		err = b.rush(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("bench: %w", err)
+		if ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	b.report.Complete = err == nil
+	return &b.report, err
 }
 
 // bench is a running measurement.
@@ -158,12 +168,12 @@ type subject struct {
 
 func (s *subject) turn(ctx context.Context) error {
 	res, err := load.Run(ctx, s.load)
-	if err != nil {
-		return err
+	// A turn that was cut short tells less than a whole one, but more than none.
+	if rate := res.PerSecond(); err == nil || len(s.rates) == 0 && rate > 0 {
+		s.rates = append(s.rates, rate)
+		s.took.Add(&res.Took)
 	}
-	s.rates = append(s.rates, res.PerSecond())
-	s.took.Add(&res.Took)
-	return nil
+	return err
 }
 
 // subjects returns the store and, if there is one, the reference. Each turn of them takes the
@@ -215,13 +225,10 @@ func (b *bench) measure(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	rep, ours := &b.report, subjects[0]
 	rep.DecisionsPerSecond = load.Median(ours.rates)
 	rep.P50, rep.P99 = ours.took.Quantile(0.50), ours.took.Quantile(0.99)
-	if b.Reference != nil {
+	if len(subjects) > 1 && len(subjects[1].rates) > 0 {
 		theirs := subjects[1]
 		perSecond, p99 := load.Median(theirs.rates), theirs.took.Quantile(0.99)
 		rep.ReferencePerSecond, rep.ReferenceP99 = &perSecond, &p99
@@ -229,7 +236,7 @@ func (b *bench) measure(ctx context.Context) error {
 			rep.Ratio = &ratio
 		}
 	}
-	return nil
+	return err
 }
 
 // rush has all callers ask for units of one small bucket at once.

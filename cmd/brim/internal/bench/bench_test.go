@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim/memory"
@@ -163,11 +164,61 @@ func TestFailureEndsTheRun(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v; want the store's error at once", err)
 	}
-	cause := errors.New("interrupted")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-	_, err = Run(ctx, Options{Store: inMemory(t), Callers: 2, Keys: 10, Duration: time.Hour})
-	if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v; want the interrupt", err)
+}
+
+// slow is a store that takes a millisecond for a decision.
+type slow struct{ store.Store }
+
+func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	time.Sleep(time.Millisecond)
+	return s.Store.Fill(ctx, op)
+}
+
+// An interrupt leaves the report of the part that was measured. The store is twice as fast as the
+// reference.
+func TestInterrupt(t *testing.T) {
+	reference := &Reference{Decide: func(context.Context, int) error { time.Sleep(2 * time.Millisecond); return nil }}
+	for name, tc := range map[string]struct {
+		after            time.Duration
+		reference        *Reference
+		none             bool // no report
+		theirs, complete bool
+	}{
+		"while it warms up":            {after: 100 * time.Millisecond, none: true},
+		"in the only turn":             {after: 300 * time.Millisecond},
+		"in the rush":                  {after: 10300 * time.Millisecond},
+		"never":                        {after: time.Hour, complete: true},
+		"before the reference's turn":  {after: 1400 * time.Millisecond, reference: reference},
+		"in the reference's turn":      {after: 3400 * time.Millisecond, reference: reference, theirs: true},
+		"in a second turn":             {after: 4401 * time.Millisecond, reference: reference, theirs: true},
+		"never, beside the reference":  {after: time.Hour, reference: reference, theirs: true, complete: true},
+		"while the reference warms up": {after: 300 * time.Millisecond, reference: reference, none: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cause := errors.New("interrupted")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				timer := time.AfterFunc(tc.after, func() { cancel(cause) })
+				defer timer.Stop()
+				rep, err := Run(ctx, Options{
+					Store: slow{inMemory(t)}, Callers: 1, Keys: 10, Duration: 10 * time.Second, Reference: tc.reference,
+				})
+				if tc.complete != (err == nil) || err != nil && !errors.Is(err, cause) {
+					t.Fatalf("got %v; want the interrupt: %v", err, !tc.complete)
+				}
+				if tc.none || rep == nil {
+					if !tc.none || rep != nil {
+						t.Errorf("got %+v; want no report: %v", rep, tc.none)
+					}
+					return
+				}
+				if rep.Complete != tc.complete || math.Abs(rep.DecisionsPerSecond-1000) > 20 || rep.Keys != 10 || rep.P50 < 0.9 {
+					t.Errorf("got %+v; want 1000 decisions per second, complete: %v", rep, tc.complete)
+				}
+				if (rep.Ratio != nil) != tc.theirs || tc.theirs && math.Abs(*rep.Ratio-2) > 0.1 {
+					t.Errorf("got %+v; want a ratio of 2: %v", rep, tc.theirs)
+				}
+			})
+		})
 	}
 }
