@@ -24,7 +24,7 @@ Without a limit, the limit last used with the key counts. A bucket that does not
 
 Exit status: 0.`,
 		Example: `  brim block tenant:42 24h
-  brim block login:alice 15m --capacity 5 --over 15m`,
+  brim block login:alice 15m --limit 5/15m`,
 		Args: exactArgs("KEY", "DURATION"),
 	}
 	limit := addLimit(cmd)

@@ -18,8 +18,8 @@ does not. A refusal shows when the amount would fit if no other call came in bet
 
 Exit status: 0 it went in; 75 it does not fit now, try again later; 78 it can never fit this
 limit.`,
-		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
-  brim try mail:alice 1 --capacity 20 --over 24h && sendmail alice@example.com < letter`,
+		Example: `  brim try tenant:42 250 --limit 10000@500
+  brim try mail:alice 1 --limit 20/24h && sendmail alice@example.com < letter`,
 		Args: exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
@@ -41,7 +41,7 @@ func (a *app) fillupCommand() *cobra.Command {
 have happened anyway. The answer shows whether the bucket became full, and how much was lost.
 
 Exit status: 0, whether or not all of it went in; see accepted, full and spilled of --json.`,
-		Example: `  brim fillup login-failures:203.0.113.7 1 --capacity 5 --over 15m`,
+		Example: `  brim fillup login-failures:203.0.113.7 1 --limit 5/15m`,
 		Args:    exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
@@ -67,7 +67,7 @@ func (a *app) drainCommand() *cobra.Command {
 back, or to correct a fill.
 
 Exit status: 0.`,
-		Example: `  brim drain tenant:42 250 --capacity 10000 --leak-rate 500`,
+		Example: `  brim drain tenant:42 250 --limit 10000@500`,
 		Args:    exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)
@@ -84,7 +84,7 @@ func (a *app) ableCommand() *cobra.Command {
 the bucket before you read the answer. To decide and fill in one step, use try.
 
 Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answer.`,
-		Example: `  brim able tenant:42 250 --capacity 10000 --leak-rate 500 || echo "not now"`,
+		Example: `  brim able tenant:42 250 --limit 10000@500 || echo "not now"`,
 		Args:    exactArgs("KEY", "AMOUNT"),
 	}
 	limit := addLimit(cmd)

@@ -41,8 +41,8 @@ stays in the bucket, even if CMD fails.
 Exit status: that of CMD, or 128 and more if a signal ended it; 75 the amount does not fit now, or
 not in time; 78 it can never fit this limit; 126 CMD cannot be run; 127 there is no such command.
 If exec sees 126 or 127 in advance, nothing goes into the bucket.`,
-		Example: `  brim exec mail:alice 1 --capacity 20 --over 24h -- sendmail alice@example.com
-  brim exec api 1 --capacity 10 --leak-rate 0.5 --max-wait 1m -- ./ask-the-api`,
+		Example: `  brim exec mail:alice 1 --limit 20/24h -- sendmail alice@example.com
+  brim exec api 1 --limit 10@0.5 --max-wait 1m -- ./ask-the-api`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0:

@@ -28,7 +28,7 @@ An absent bucket is empty. Without a limit, its capacity is 0.
 
 Exit status: 0, whether or not the bucket exists.`,
 		Example: `  brim state tenant:42
-  brim state tenant:42 --capacity 10000 --leak-rate 500 --json`,
+  brim state tenant:42 --limit 10000@500 --json`,
 		Args: exactArgs("KEY"),
 	}
 	limit := addLimit(cmd)
@@ -119,7 +119,7 @@ so that its figures stay on the line.
 If buckets of a bbolt file are damaged, list prints all others. See "brim verify".
 
 Exit status: 0, or 65 if buckets are damaged.`,
-		Example: `  brim list --by ratio --limit 10
+		Example: `  brim list --by ratio
   brim list --prefix tenant: --json | jq -r .key`,
 		Args: exactArgs(),
 	}

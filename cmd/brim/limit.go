@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,7 +87,11 @@ func (l *limitFlags) exact() (simulate.Limit, error) {
 	if err == nil && (limit == brim.Nobody || limit == brim.Unlimited) {
 		err = usagef("%s runs calls through a bucket, so it needs a capacity and a leak rate", l.cmd.Name())
 	}
-	return simulate.Limit{Limit: limit, Over: l.over.Std()}, err
+	over := l.over.Std()
+	if strings.Contains(l.text, "/") && limit.LeakRate > 0 { // the rate is rounded; the time is not
+		over = time.Duration(math.Round(limit.Capacity/limit.LeakRate*1e6)) * time.Microsecond
+	}
+	return simulate.Limit{Limit: limit, Over: over}, err
 }
 
 // bucketArgs reads KEY and AMOUNT.

@@ -47,10 +47,10 @@ commit.
 
 Exit status: 0, however many requests were refused; 65 if LOG cannot be read, contains no request
 or has more than --max-keys keys; 130 after an interrupt.`,
-		Example: `  brim replay access.log.gz --capacity 60 --over 1m
-  brim replay access.log.gz --capacity 60 --over 1m --plot day.svg
-  brim replay access.log --capacity 100000000 --over 24h --key user --cost bytes --sweep
-  tail -n 10000 access.log | brim replay - --capacity 5 --leak-rate 0.1 --store limits.db --json`,
+		Example: `  brim replay access.log.gz --limit 60/1m
+  brim replay access.log.gz --limit 60/1m --plot day.svg
+  brim replay access.log --limit 100000000/24h --key user --cost bytes --sweep
+  tail -n 10000 access.log | brim replay - --limit 5@0.1 --store limits.db --json`,
 		Args: exactArgs("LOG"),
 	}
 	limit := addLimit(cmd)

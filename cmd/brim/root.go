@@ -82,10 +82,10 @@ func (a *app) root() *cobra.Command {
 		Use:   "brim",
 		Short: "Leaky buckets that survive: limits for scripts, cron jobs and operators",
 		Long:  rootHelp + exitTable(),
-		Example: `  brim try tenant:42 250 --capacity 10000 --leak-rate 500
-  brim list --by ratio --limit 10
+		Example: `  brim try tenant:42 250 --limit 10000@500
+  brim list --by ratio
   brim size access.log.gz --refuse 1% --over 1m
-  brim replay access.log.gz --capacity 60 --over 1m`,
+  brim replay access.log.gz --limit 60/1m`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

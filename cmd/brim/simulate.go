@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,9 @@ With --attempts, a refused caller comes back, until it is accepted or has made t
 after --retry-every, or, without that flag, after the time that the refusal named. --jitter 0.5
 prolongs each of these waits at random by up to a half of it.
 
+With --timeout, nobody waits any more for a caller who is served, in a queue or at a later attempt,
+after a longer time: the caller counts as served, and as too late.
+
 --sweep compares limits with capacities from a tenth of --capacity to ten times as much. With --over
 they drain in the same time, with --leak-rate they leak at the same rate.
 
@@ -48,18 +52,21 @@ fitted, and the bytes that the algorithm kept for a key, at eight per number.
 --each prints every decision: the level after it, when a refused arrival would fit, the turn of a
 caller in a queue, the units lost over the rim.
 
---plot writes a picture of the level of the first key's bucket; with --sweep, of the share of
-refused attempts by capacity.
+--plot writes a picture of the level of the first key's bucket, with --fillup until the bucket is
+empty; with --sweep, of the share of refused attempts by capacity.
 
 The same flags always give the same answer. simulate decides in memory and leaves every store alone.
 
+BUSIEST SECOND is the most attempts within a second, and THROUGH the most callers who are served
+within a second.
+
 Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that was done.`,
-		Example: `  brim simulate --rate 40 --duration 500ms --capacity 10 --leak-rate 5 --plot burst.svg
-  brim simulate --pattern poisson --rate 20 --duration 10m --capacity 30 --leak-rate 22 --sweep
-  brim simulate --at 1s,2@1.7s,2s,2@2.3s,3@6s --capacity 3 --leak-rate 1.5 --fillup --each
-  brim simulate --pattern bursts --burst 50 --rate 1 --capacity 50 --leak-rate 10 --queue
-  brim simulate --pattern bursts --burst 100 --rate 2 --duration 10m --capacity 100 --over 1m --compare
-  brim simulate --pattern bursts --burst 100 --rate 10 --capacity 20 --over 4s --attempts 5 --retry-every 1s --jitter 0.5 --json`,
+		Example: `  brim simulate --rate 40 --duration 500ms --limit 10@5 --plot burst.svg
+  brim simulate --pattern poisson --rate 20 --duration 10m --limit 30@22 --sweep
+  brim simulate --at 1s,2@1.7s,2s,2@2.3s,3@6s --limit 3@1.5 --fillup --each
+  brim simulate --pattern bursts --burst 50 --rate 1 --limit 50@10 --queue --timeout 3s
+  brim simulate --pattern bursts --burst 100 --rate 2 --duration 10m --limit 100/1m --compare
+  brim simulate --pattern bursts --burst 100 --rate 10 --limit 20/4s --attempts 5 --retry-every 1s --jitter 0.5 --json`,
 		Args: exactArgs(),
 	}
 	limit := addLimit(cmd)
@@ -80,6 +87,8 @@ Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that
 	cmd.Flags().BoolVar(&f.queue, "queue", false, "let callers wait for a turn")
 	cmd.Flags().Var(&f.maxWait, "max-wait", "longest wait for a turn")
 	cmd.Flags().Lookup("max-wait").DefValue = ""
+	cmd.Flags().Var(&f.timeout, "timeout", "time that a caller waits; one who is served later counts as too late")
+	cmd.Flags().Lookup("timeout").DefValue = ""
 	cmd.Flags().StringVar(&f.penalty, "penalty", "", "time for which a refusal blocks the bucket, or until-empty")
 	cmd.Flags().BoolVar(&f.each, "each", false, "print every decision")
 	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
@@ -110,10 +119,12 @@ type callersJSON struct {
 	Callers     int64   `json:"callers"`
 	Attempts    int64   `json:"attempts"` // accepted or refused
 	Served      int64   `json:"served"`   // callers who were accepted at last
+	TooLate     int64   `json:"too_late"` // of them, after the timeout
 	GaveUp      int64   `json:"gave_up"`
-	Busiest     int64   `json:"busiest_second"` // the most attempts within a whole second
-	LongestWait float64 `json:"longest_wait"`   // seconds from a caller's first attempt to the accepted one
-	MeanWait    float64 `json:"mean_wait"`      // of the callers who were served, in seconds
+	Busiest     int64   `json:"busiest_second"`  // the most attempts within a whole second
+	Through     int64   `json:"busiest_through"` // the most callers served within one
+	LongestWait float64 `json:"longest_wait"`    // seconds from a caller's first attempt to the accepted one
+	MeanWait    float64 `json:"mean_wait"`       // of the callers who were served, in seconds
 }
 
 // simulationJSON is the JSON of a simulation.
@@ -173,8 +184,8 @@ func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) 
 
 func newCallersJSON(o *simulate.Outcome, s simulate.CallerStats) callersJSON {
 	c := callersJSON{
-		outcomeJSON: newOutcomeJSON(o), Callers: s.Callers, Attempts: s.Attempts, Served: s.Served, GaveUp: s.GaveUp,
-		Busiest: s.Busiest, LongestWait: s.Longest.Seconds(),
+		outcomeJSON: newOutcomeJSON(o), Callers: s.Callers, Attempts: s.Attempts, Served: s.Served,
+		TooLate: s.TooLate, GaveUp: s.GaveUp, Busiest: s.Busiest, Through: s.Through, LongestWait: s.Longest.Seconds(),
 	}
 	if s.Served > 0 {
 		c.MeanWait = s.Total.Seconds() / float64(s.Served)
@@ -218,15 +229,28 @@ func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error
 		atRate = fmt.Sprintf(", at %s per second", units(f.pattern.Rate))
 	}
 	fmt.Fprintf(a.stdout, "%d callers, %s%s%s\n\n", result.Limits[0].Callers, f.shape, atRate, soFar)
-	t := table.New(table.Right("CAPACITY"), table.Right("LEAK RATE"), table.Right("ATTEMPTS"), table.Right("REFUSED"),
+	columns := []table.Column{
+		table.Right("CAPACITY"), table.Right("LEAK RATE"), table.Right("ATTEMPTS"), table.Right("REFUSED"),
 		table.Right("SHARE"), table.Right("SERVED"), table.Right("GAVE UP"), table.Right("MEAN WAIT"),
-		table.Right("LONGEST"), table.Right("BUSIEST SECOND"))
+		table.Right("LONGEST"), table.Right("BUSIEST SECOND"), table.Right("THROUGH"),
+	}
+	const late = 6 // the place of a column that only --timeout adds
+	if f.timeout > 0 {
+		columns = slices.Insert(columns, late, table.Right("TOO LATE"))
+	}
+	t := table.New(columns...)
 	for i := range result.Limits {
 		l := &result.Limits[i]
 		seconds := func(s float64) string { return span(time.Duration(s * float64(time.Second)).Round(time.Microsecond)) }
-		t.Add(units(l.Capacity), units(l.LeakRate)+"/s", fmt.Sprint(l.Attempts), fmt.Sprint(l.Refused),
+		cells := []string{
+			units(l.Capacity), units(l.LeakRate) + "/s", fmt.Sprint(l.Attempts), fmt.Sprint(l.Refused),
 			percent(l.RefusedShare), fmt.Sprint(l.Served), fmt.Sprint(l.GaveUp), seconds(l.MeanWait),
-			seconds(l.LongestWait), fmt.Sprint(l.Busiest))
+			seconds(l.LongestWait), fmt.Sprint(l.Busiest), fmt.Sprint(l.Through),
+		}
+		if f.timeout > 0 {
+			cells = slices.Insert(cells, late, fmt.Sprint(l.TooLate))
+		}
+		t.Add(cells...)
 	}
 	return a.printTables(t)
 }

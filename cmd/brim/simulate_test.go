@@ -24,6 +24,13 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("got %+v; want 12 of 20 accepted", s)
 	}
 	cli(t, args()...).want(t, exitOK, "40.00%", "")
+	// A queue serves five a second: a caller waits 175 ms longer than the one before.
+	queue := args("--queue", "--timeout", "1s")
+	cli(t, append(queue, "--json")...).decode(t, &s)
+	if l := s.Limits[0]; l.Served != 12 || l.TooLate != 6 || l.Through != 5 {
+		t.Errorf("a queue: %+v; want 12 served, six of them after 1 s, and at most 5 in a second", l)
+	}
+	cli(t, queue...).want(t, exitOK, "SERVED  TOO LATE", "")
 	path := filepath.Join(t.TempDir(), "burst.svg")
 	cli(t, args("--plot", path)...).want(t, exitOK, "12        8", "the picture is in")
 	svg, err := os.ReadFile(path)
@@ -49,6 +56,24 @@ func TestSimulate(t *testing.T) {
 	first.decode(t, &s)
 	if l := s.Limits[0]; l.Attempts != 100+80+75 || l.Served != 30 || l.GaveUp != 70 || l.LongestWait != 2 {
 		t.Errorf("a storm: %+v; want 20 callers served at once, and 5 after each second", l)
+	}
+}
+
+// A limit is the same one in one flag as in two, its exact time included.
+func TestSimulateLimit(t *testing.T) {
+	for one, two := range map[string]string{
+		"--limit 60/1m":  "--capacity 60 --over 1m",
+		"--limit 7/d":    "--capacity 7 --over 24h",
+		"--limit 3/365d": "--capacity 3 --over 365d",
+		"--limit 60@0.7": "--capacity 60 --leak-rate 0.7",
+	} {
+		for _, way := range []string{" --sweep", " --compare"} {
+			call := "simulate --rate 10 --duration 20s" + way + " "
+			got, want := cli(t, strings.Fields(call+one)...), cli(t, strings.Fields(call+two)...)
+			if got != want || got.code != exitOK {
+				t.Errorf("%s answers %+v, and %s %+v", one, got, two, want)
+			}
+		}
 	}
 }
 
@@ -81,10 +106,12 @@ func TestSimulateEach(t *testing.T) {
 		"needs a queue":             {"--at", "0s", "--max-wait", "1s"},
 		"choose one":                {"--at", "0s", "--queue", "--penalty", "1s"},
 		"--penalty is":              {"--at", "0s", "--penalty", "soon"},
-		"--plot and --each":         {"--at", "0s", "--compare"},
+		"--plot, --each and":        {"--at", "0s", "--compare"},
 		"or list them with --at":    {},
 		"--queue needs a limit":     {"--at", "0s", "--queue", "--leak-rate", "0"},
 		"--queue and --penalty":     {"--at", "0s", "--compare", "--each=false", "--queue"},
+		"--timeout needs callers":   {"--at", "0s", "--timeout", "1s"},
+		"--each and --timeout":      {"--at", "0s", "--compare", "--each=false", "--queue", "--timeout", "1s"},
 		"a shorter --duration with": {"--rate", "1000", "--duration", "1h", "--each=false", "--compare"},
 	} {
 		cli(t, with(args...)...).want(t, exitUsage, "", why)

@@ -28,6 +28,7 @@ type simulateFlags struct {
 	fillup  bool
 	queue   bool
 	maxWait duration.Value
+	timeout duration.Value
 	penalty string
 	each    bool
 	sweep   bool
@@ -55,6 +56,7 @@ func (f *simulateFlags) use() (simulate.Use, error) {
 func (f *simulateFlags) check(l simulate.Limit) error {
 	p := &f.pattern
 	p.Shape, p.Duration, p.RetryEvery, p.List = simulate.Shape(f.shape), f.length.Std(), f.retry.Std(), f.at
+	p.Timeout = f.timeout.Std()
 	if len(f.at) > 0 {
 		if p.Rate != 0 || p.Burst != 0 || p.Shape != simulate.Constant || p.Cost != 1 {
 			return usagef("--at lists the arrivals; leave out --rate, --pattern, --burst and --cost")
@@ -73,6 +75,8 @@ func (f *simulateFlags) check(l simulate.Limit) error {
 		return usagef("--cost is %v; it must be above 0", p.Cost)
 	case p.Attempts == 1 && (p.RetryEvery > 0 || p.Jitter > 0):
 		return usagef("--retry-every and --jitter need --attempts of 2 or more: with 1, nobody comes back")
+	case p.Timeout > 0 && p.Attempts == 1 && !f.queue:
+		return usagef("--timeout needs callers who wait: add --queue, or --attempts of 2 or more")
 	case p.Attempts > 1 && f.fillup:
 		return usagef("--attempts needs refusals; leave out --fillup")
 	}

@@ -65,7 +65,7 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 them. With --json, each entry is a line.
 
 Exit status: 0.`,
-		Example: `  brim spend history card:7 --budget cards.yaml --limit 50`,
+		Example: `  brim spend history card:7 --budget cards.yaml`,
 		Args:    exactArgs("ACCOUNT"),
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "most entries to show; 0 shows all")

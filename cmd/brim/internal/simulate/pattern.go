@@ -58,6 +58,8 @@ type Pattern struct {
 	RetryEvery time.Duration
 	// Jitter prolongs each wait at random by up to this share of itself.
 	Jitter float64
+	// Timeout is the time after which nobody waits for a served caller any more; 0 means none.
+	Timeout time.Duration
 }
 
 // Validate returns an error that names the first field that is out of range.
@@ -115,6 +117,8 @@ func (p *Pattern) validateRetries() error {
 		return fmt.Errorf("retry-every is %v; it must be from 0 to %v", p.RetryEvery, longestRetry)
 	case !(p.Jitter >= 0 && p.Jitter <= 10):
 		return fmt.Errorf("jitter is %v; it must be from 0 to 10", p.Jitter)
+	case p.Timeout < 0:
+		return fmt.Errorf("timeout is %v; it must be positive", p.Timeout)
 	}
 	return nil
 }
@@ -134,6 +138,7 @@ type Callers struct {
 	current call
 	second  int64 // the second of the last attempt, and the attempts in it
 	within  int64
+	through map[int64]int64 // callers served, by second, from the second of the last attempt on
 
 	stats CallerStats
 }
@@ -144,7 +149,9 @@ type CallerStats struct {
 	Attempts int64
 	Served   int64         // callers who were accepted at last
 	GaveUp   int64         // callers who were not
+	TooLate  int64         // served callers who had waited for longer than the timeout
 	Busiest  int64         // the most attempts within a second that begins with a whole second
+	Through  int64         // the most callers served within such a second, each at its turn
 	Longest  time.Duration // the longest time from the first attempt to the accepted one
 	Total    time.Duration // the sum of these times
 	Last     time.Duration // the time of the last attempt or turn after Start
@@ -172,7 +179,7 @@ func NewCallers(p Pattern) (*Callers, error) {
 	if p.Cost == 0 {
 		p.Cost = 1
 	}
-	c := &Callers{pattern: p, rand: rand.New(rand.NewPCG(p.Seed, p.Seed)), second: -1}
+	c := &Callers{pattern: p, rand: rand.New(rand.NewPCG(p.Seed, p.Seed)), through: make(map[int64]int64)}
 	if p.Shape == Poisson {
 		c.poisson = c.rand.ExpFloat64() / p.Rate
 	}
@@ -209,6 +216,9 @@ func (c *Callers) count() {
 		s.Callers++
 	}
 	if second := c.current.at / 1e6; second != c.second {
+		for ; c.second < second && len(c.through) > 0; c.second++ {
+			delete(c.through, c.second) // a turn never lies before the attempt
+		}
 		c.second, c.within = second, 0
 	}
 	c.within++
@@ -253,9 +263,16 @@ func (c *Callers) advance() {
 func (c *Callers) Answer(e Event) {
 	call, s := c.current, &c.stats
 	if e.Accepted {
-		took := time.Duration(call.at-call.first)*time.Microsecond + e.Wait
+		turn := time.Duration(call.at)*time.Microsecond + e.Wait
+		took := turn - time.Duration(call.first)*time.Microsecond
 		s.Served++
-		s.Last = max(s.Last, time.Duration(call.at)*time.Microsecond+e.Wait)
+		if c.pattern.Timeout > 0 && took > c.pattern.Timeout {
+			s.TooLate++
+		}
+		second := int64(turn / time.Second)
+		c.through[second]++
+		s.Through = max(s.Through, c.through[second])
+		s.Last = max(s.Last, turn)
 		s.Total += took
 		s.Longest = max(s.Longest, took)
 		return

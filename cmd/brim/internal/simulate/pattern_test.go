@@ -104,7 +104,7 @@ func TestRetries(t *testing.T) {
 	burst := simulate.Pattern{Shape: simulate.Bursts, Rate: 100, Burst: 100, Duration: time.Second, Seed: 1}
 	limit := simulate.Over(10, 10*time.Second)
 	none, rep := run(t, burst, limit)
-	if want := (simulate.CallerStats{Callers: 100, Attempts: 100, Served: 10, GaveUp: 90, Busiest: 100}); none != want {
+	if want := (simulate.CallerStats{Callers: 100, Attempts: 100, Served: 10, GaveUp: 90, Busiest: 100, Through: 10}); none != want {
 		t.Errorf("without retries: %+v; want %+v", none, want)
 	}
 	if rep.Requests != 100 || rep.Outcomes[0].Accepted != 10 {
@@ -116,7 +116,7 @@ func TestRetries(t *testing.T) {
 	s, rep := run(t, storm, limit)
 	// One unit leaks within each second, so each wave serves one caller.
 	want := simulate.CallerStats{
-		Callers: 100, Attempts: 100 + 90 + 89 + 88, Served: 13, GaveUp: 87, Busiest: 100,
+		Callers: 100, Attempts: 100 + 90 + 89 + 88, Served: 13, GaveUp: 87, Busiest: 100, Through: 10,
 		Longest: 3 * time.Second, Total: 6 * time.Second, Last: 3 * time.Second,
 	}
 	if s != want {
@@ -154,6 +154,42 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A caller is too late if its wait, in a queue or between attempts, is longer than the timeout. A
+// caller goes through at its turn.
+func TestTooLateAndThrough(t *testing.T) {
+	burst := simulate.Pattern{Shape: simulate.Bursts, Rate: 20, Burst: 20, Duration: time.Second}
+	limit := simulate.Over(10, 5*time.Second) // two units leak per second
+	queue := limit
+	queue.Use.Queue = true
+	again := burst
+	again.Attempts, again.RetryEvery = 3, time.Second
+	twice := burst
+	twice.Keys = 2
+	sparse := simulate.Pattern{Shape: simulate.Listed, List: []simulate.Timed{{At: 0, Cost: 1}, {At: 5900e6, Cost: 8}, {At: 6100e6, Cost: 1}}}
+	for name, tc := range map[string]struct {
+		pattern                  simulate.Pattern
+		limit                    simulate.Limit
+		timeout                  time.Duration
+		served, tooLate, through int64
+	}{
+		"no timeout":                 {burst, queue, 0, 10, 0, 2},
+		"every turn in time":         {burst, queue, 4500 * time.Millisecond, 10, 0, 2},
+		"one turn too late":          {burst, queue, 4499 * time.Millisecond, 10, 1, 2},
+		"nearly all too late":        {burst, queue, time.Microsecond, 10, 9, 2},
+		"two queues":                 {twice, queue, 4 * time.Second, 20, 2, 4},
+		"at once":                    {burst, limit, time.Microsecond, 10, 0, 10},
+		"at later attempts":          {again, limit, time.Second, 14, 2, 10},
+		"turns after a pause":        {sparse, queue, time.Second, 3, 1, 1},
+		"at later attempts, in time": {again, limit, 2 * time.Second, 14, 0, 10},
+	} {
+		tc.pattern.Timeout = tc.timeout
+		s, _ := run(t, tc.pattern, tc.limit)
+		if s.Served != tc.served || s.TooLate != tc.tooLate || s.Through != tc.through {
+			t.Errorf("%s: %+v; want %d served, %d of them too late, at most %d in a second", name, s, tc.served, tc.tooLate, tc.through)
+		}
+	}
+}
+
 // waves returns the number of attempts by tenth of a second.
 func waves(t *testing.T, p simulate.Pattern, l simulate.Limit) map[int]int {
 	t.Helper()
@@ -181,6 +217,7 @@ func TestPatternsAreChecked(t *testing.T) {
 		"attempts":            func(p *simulate.Pattern) { p.Attempts = 1001 },
 		"retry-every is":      func(p *simulate.Pattern) { p.RetryEvery = -1 },
 		"jitter":              func(p *simulate.Pattern) { p.Jitter = -1 },
+		"timeout is":          func(p *simulate.Pattern) { p.Timeout = -1 },
 	} {
 		p := good
 		change(&p)

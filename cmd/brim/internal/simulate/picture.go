@@ -136,21 +136,30 @@ func (l *Levels) Add(e Event) {
 }
 
 // Picture draws the level of the bucket from [Start] until the given time, exactly between the
-// decisions, with a cross for each refusal if there are not too many. The width is that of the
-// plotted area in pixels; 0 means 560.
+// decisions, with a cross for each refusal or overflow if there are not too many. Of a bucket that
+// is filled up to the rim it draws the rest of the leak, too. The width is that of the plotted area
+// in pixels; 0 means 560.
 func (l *Levels) Picture(title string, limit Limit, until time.Duration, width float64) string {
+	rises, cross, crosses := "accepted request", "a refused request", "refused requests"
+	end := until.Seconds()
+	if limit.Use.Fillup {
+		rises, cross, crosses = "request, at most to the capacity", "an overflow", "overflows"
+		if n := len(l.changes); n > 0 && limit.LeakRate > 0 {
+			end = max(end, l.changes[n-1].X+l.changes[n-1].Y/limit.LeakRate)
+		}
+	}
 	f := plot.Figure{
 		Title: title,
-		Description: "The level of one bucket over the time. It rises with each accepted request, and falls at the " +
+		Description: "The level of one bucket over the time. It rises with each " + rises + ", and falls at the " +
 			"leak rate. A dashed line marks the capacity.",
 		Width:  width,
-		X:      plot.Axis{Label: "seconds; a cross marks a refused request", Max: until.Seconds()},
+		X:      plot.Axis{Label: "seconds; a cross marks " + cross, Max: end},
 		Y:      plot.Axis{Label: "level of " + l.key + ", in units", Max: 1.15 * limit.Capacity}, // room for the label
 		Guides: []plot.Guide{{At: limit.Capacity, Label: "the capacity"}},
-		Curves: []plot.Curve{{Points: plot.Level(l.changes, limit.LeakRate, until.Seconds())}},
+		Curves: []plot.Curve{{Points: plot.Level(append([]plot.Point{{}}, l.changes...), limit.LeakRate, end)}},
 	}
 	if len(l.refused) > maxCrosses {
-		f.X.Label = "seconds; the refused requests are too many to mark"
+		f.X.Label = "seconds; the " + crosses + " are too many to mark"
 	} else {
 		for _, p := range l.refused {
 			f.Marks = append(f.Marks, plot.Mark{At: p, Shape: plot.Cross, Color: plot.Orange})

@@ -65,6 +65,47 @@ func TestLevelsAreExact(t *testing.T) {
 	}
 }
 
+// A picture begins at the start. With fills up to the rim it ends when the bucket is empty, and its
+// crosses are overflows.
+func TestPictureOfFills(t *testing.T) {
+	many := make([]int, 450)
+	for i := range many {
+		many[i] = 1000
+	}
+	for name, tc := range map[string]struct {
+		fillup  bool
+		rate    float64
+		millis  []int
+		end     string // the last tick of the X axis
+		label   string
+		crosses int
+	}{
+		"fills":              {true, 0.5, []int{1000, 1000, 1000}, ">5</text>", "a cross marks an overflow", 1},
+		"fills without leak": {true, 0, []int{1000, 1000, 1000}, ">2</text>", "a cross marks an overflow", 1},
+		"many fills":         {true, 0.5, many, ">5</text>", "the overflows are too many to mark", 0},
+		"tries":              {false, 0.5, []int{1000, 1000, 1000}, ">2</text>", "a cross marks a refused request", 1},
+		"many tries":         {false, 0.5, many, ">2</text>", "the refused requests are too many to mark", 0},
+	} {
+		limit := simulate.Limit{Use: simulate.Use{Fillup: tc.fillup}}
+		limit.Capacity, limit.LeakRate = 2, tc.rate
+		events, _ := listed(t, limit, limit.Use, 1, tc.millis...)
+		var levels simulate.Levels
+		for _, e := range events {
+			levels.Add(e)
+		}
+		svg := levels.Picture(name, limit, 2*time.Second, 0)
+		if !strings.Contains(svg, tc.label) || !strings.Contains(svg, tc.end) || strings.Count(svg, "<path") != tc.crosses {
+			t.Errorf("%s: want an axis to %s and %d crosses, %s: %s", name, tc.end, tc.crosses, tc.label, svg)
+		}
+		frame := line(t, svg, `class="ink" fill="none" stroke="currentColor" stroke-width="1" points="`)
+		drawn := line(t, svg, `stroke-width="2" points="`)
+		if first, last := drawn[0], drawn[len(drawn)-1]; first.X != frame[1].X || first.Y != frame[1].Y || last.X != frame[2].X ||
+			(last.Y == frame[2].Y) != (tc.fillup && tc.rate > 0) {
+			t.Errorf("%s: the curve is %v in %v; want it from the beginning to the end", name, drawn, frame)
+		}
+	}
+}
+
 // line returns the points of the last polyline whose attributes end with the given text.
 func line(t *testing.T, svg, attributes string) []plot.Point {
 	t.Helper()
