@@ -79,11 +79,11 @@ func TestCheckOfFullDisk(t *testing.T) {
 // TestCheckOfRights checks a file as a user who may read it and not write it.
 func TestCheckOfRights(t *testing.T) {
 	path, _ := smallFile(t)
-	for dir := filepath.Dir(path); dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	// A relative path needs no right on the directories above.
+	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
 	}
+	t.Chdir(filepath.Dir(path))
 	if err := os.Chmod(path, 0o444); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestCheckOfRights(t *testing.T) {
 				return
 			}
 		}
-		findings, err = Check(t.Context(), path)
+		findings, err = Check(t.Context(), filepath.Base(path))
 	})
 	wg.Wait()
 	if got := broken(t, findings, err); got != "rights" {
