@@ -113,7 +113,7 @@ type settings struct {
 func (k *checker) server(ctx context.Context) error {
 	var number int
 	var version string
-	var now time.Time
+	var now pgrun.Instant
 	var s settings
 	before := time.Now()
 	err := k.Conn.QueryRow(ctx, k.sql("check_server"), pgrun.Plain).
@@ -122,7 +122,7 @@ func (k *checker) server(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.clock(before, now, time.Now())
+	k.clock(before, time.UnixMicro(now.Micros), time.Now())
 	k.version(number, version)
 	k.settings(s)
 	if s.standbyNames == "" || s.synchronousCommit == "off" || s.synchronousCommit == "local" {
