@@ -15,9 +15,9 @@ import (
 
 // Check looks at the file of a store, which must not be open in this process, for all that breaks
 // or weakens its promises: the file system, its free space, the right to write, damage in the file
-// or in its journal, and a journal that the file still needs. It reads the whole file, locked, and changes nothing. If
-// another process has the file open, a finding that is [store.Unchecked] says so, since only that
-// process can verify it.
+// or in its journal, and a journal that the file still needs. It reads the whole file, locked, and
+// changes nothing. If another process has the file open, a finding that is [store.Unchecked] says
+// so, since only that process can verify it.
 //
 // The error is that of a file that does not exist or cannot be read.
 func Check(ctx context.Context, path string) ([]store.Finding, error) {

@@ -135,7 +135,7 @@ type exchange struct {
 	near   bool
 	in     []request // the call, which decides several requests if there are more
 	fresh  bool      // the exchange begins with the connection
-	// special is a call that no model knows: what it needs, its answer about each of its parts, and how
+	// special is a call that no model knows: its needs, its answer about each of its parts, and how
 	// often each part was applied.
 	special *special
 }

@@ -7,7 +7,7 @@
 // order. One thread, two and four run the goroutines in turns. The answers are compared with a model,
 // or checked against the promises of the subject.
 //
-// # What a seed repeats
+// # The part that a seed repeats
 //
 // A seed repeats the calls and all times, and so the order of events at different instants. It does
 // not repeat the order of goroutines that are ready at one instant, nor the choice of a select. A
