@@ -20,7 +20,7 @@ var harness = spendtest.Harness{
 }
 
 func TestRandom(t *testing.T) {
-	spendtest.Random(t, harness, seed.Attempts(3_000, 100_000))
+	spendtest.Random(t, harness, seed.Attempts(1_000, 100_000))
 }
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness) }

@@ -8,14 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 )
 
 const (
 	racers   = 16
-	rounds   = 3
 	perRound = 4
 )
+
+var rounds = seed.Attempts(3, 6)
 
 // race has all racers make the same calls, numbered from 0, in several rounds on a slow clock, and
 // reports their errors. On that clock the racers get the ledger's lock in turns, so a racer can stay a
@@ -46,7 +48,7 @@ func (s *fixture) race(call func(racer, n int) error) {
 // raceCases are about callers that meet, and about requests that are sent together.
 func raceCases() []testCase {
 	window := []spend.Rule{month(100)}
-	const n = rounds * perRound
+	n := int64(rounds * perRound)
 	return []testCase{
 		{
 			name: "racing charges", why: "of callers who see the same room only one may have it", rules: window,
@@ -62,7 +64,7 @@ func raceCases() []testCase {
 				if approved.Load() != 100 {
 					s.Errorf("%d of %d charges of 1 were approved; want 100", approved.Load(), n*racers)
 				}
-			}), shows(100, 0, 0), sound(n * racers)},
+			}), shows(100, 0, 0), sound(int(n * racers))},
 		},
 		{
 			name: "one ID from many callers", why: "a request has one effect, even if it is sent twice at once", rules: window,
@@ -81,7 +83,7 @@ func raceCases() []testCase {
 				if first.Load() != n {
 					s.Errorf("%d requests were decided %d times", n, first.Load())
 				}
-			}), shows(3*n, 0, 100-3*n), sound(n)},
+			}), shows(3*n, 0, 100-3*n), sound(int(n))},
 		},
 		{
 			name: "racing captures", why: "a hold is taken once, however many captures meet", rules: window,
@@ -101,7 +103,7 @@ func raceCases() []testCase {
 				if taken.Load() != 3*n {
 					s.Errorf("%d units were captured of %d holds of 4, by captures of 3; want %d", taken.Load(), n, 3*n)
 				}
-			}), shows(3*n, n, 100-4*n), sound(2 * n)},
+			}), shows(3*n, n, 100-4*n), sound(int(2 * n))},
 		},
 		{
 			name: "racing batches", why: "batches of several callers share the room like single requests", rules: window,
@@ -127,7 +129,7 @@ func raceCases() []testCase {
 				if a, b := approved[0].Load(), approved[1].Load(); a != 100 || b != 100 {
 					s.Errorf("%d and %d of %d charges of 1 to each account were approved; want 100", a, b, 2*n*racers)
 				}
-			}), shows(100, 0, 0), sound(2 * n * racers)},
+			}), shows(100, 0, 0), sound(int(2 * n * racers))},
 		},
 		{
 			name: "requests that are sent together", why: "each of them has the answer that it would have alone", rules: window,

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/brimgo/brim/internal/seed"
 )
 
 // TestReference runs the suite on a correct ledger with every option.
 func TestReference(t *testing.T) {
 	Run(t, brokenHarness(none))
-	Random(t, brokenHarness(none), 1000)
+	Random(t, brokenHarness(none), seed.Attempts(200, 1000))
 }
 
 // TestSeed tests that a seed repeats every request of a run, and all times.
@@ -97,7 +99,11 @@ func runBroken(t *testing.T) {
 			t.Parallel()
 			h := brokenHarness(b.fault)
 			if b.test == random {
-				t.Run(random, func(t *testing.T) { Random(t, h, 2000) })
+				t.Run(random, func(t *testing.T) {
+					for n := 20; n <= 2000 && !t.Failed(); n *= 10 { // most faults show at once
+						Random(t, h, n)
+					}
+				})
 				return
 			}
 			for _, c := range cases() {
