@@ -48,11 +48,12 @@ type Options struct {
 	// penalty blocks the bucket. The State keeps the RetryAfter of the refusal; no other State that
 	// is accepted has one.
 	//
-	// Shadow is called for each fill whose bucket has no room for it, with an [*OverLimitError], and
-	// for each fill that the store failed to decide, with the store's error. After a failure, units
-	// may have gone in if the error is [ErrUnknownOutcome]; the State is that of an empty bucket and
-	// has Estimate set. AskOnly tells a question from a TryFillup. The function runs on the goroutine
-	// of the caller and gets its context, so it must be quick and safe for concurrent use.
+	// Shadow is called for each fill whose bucket has no room for it, with an [*OverLimitError],
+	// and for each fill that the store failed to decide, with the store's error. After a failure,
+	// units may have gone in if the error is [ErrUnknownOutcome]; the State is that of an empty
+	// bucket and has Estimate set. AskOnly tells a question from a TryFillup. The function runs on
+	// the goroutine of the caller and gets its context, so it must be quick and safe for
+	// concurrent use.
 	//
 	// An invalid argument and the end of the caller's own context are no failures of the store. The
 	// methods return these errors and do not call Shadow. All other methods are as without Shadow,
@@ -349,11 +350,11 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	return &with
 }
 
-// List returns the Limiter's buckets whose keys start with prefix, each once, with its state by the
-// limit last written. Keys are without the Limiter's own prefix. The buckets of Limiters with another
-// prefix do not belong to it; see [Options.AsStored]. The order is the store's: memory and
-// Redis have none, and bolt and postgres list in byte order of key. An error ends the listing.
-// If single buckets are damaged, List yields all others first, and then an error that is
+// List returns the Limiter's buckets whose keys start with prefix, each once, with its state by
+// the limit last written. Keys are without the Limiter's own prefix. The buckets of Limiters with
+// another prefix do not belong to it; see [Options.AsStored]. The order is the store's: memory and
+// Redis have none, and bolt and postgres list in byte order of key. An error ends the listing. If
+// single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
 //
 // List is for operators. It passes over the store once. It holds no lock while

@@ -23,7 +23,8 @@ import (
 // damaged is damaged in the copy, too. Damage that can hide a bucket is [store.ErrCorrupt].
 //
 // A backup is the remedy for damage: nothing brings back the content of a damaged file. To restore
-// it, close the store, move the file and its journal away, and put the copy in the place of the file.
+// it, close the store, move the file and its journal away, and put the copy in the place of the
+// file.
 //
 // A store made by [New] answers [errors.ErrUnsupported]. The application can copy its database with
 // bbolt's Tx.WriteTo, because that store has no journal.

@@ -25,10 +25,10 @@ func Check(ctx context.Context, path string) ([]store.Finding, error) {
 	return findings, store.Wrap(backend, "check "+filepath.Base(path), err)
 }
 
-// Check is the function Check for an open store, and tries: it makes a decision of each kind on buckets
-// of its own, whose keys begin with "brim.check/", and deletes them again. It verifies all buckets
-// by [Store.Verify], while other callers go on. A ledger in the file shares its writes, so Check
-// judges it, too.
+// Check is the function Check for an open store, and tries: it makes a decision of each kind on
+// buckets of its own, whose keys begin with "brim.check/", and deletes them again. It verifies all
+// buckets by [Store.Verify], while other callers go on. A ledger in the file shares its writes, so
+// Check judges it, too.
 func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 	findings, err := s.checkOpen(ctx)
 	return findings, store.Wrap(backend, "check", err)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestVectorsWithAllotments plays the exact scripts of the contract with an allotment for each
-// TryFillup. A bucket that leaks and gets the accepted calls alone, without leases, must accept each
-// of them. So leases admit no more units than the contract, also while limits change.
+// TryFillup. A bucket that leaks and gets the accepted calls alone, without leases, must accept
+// each of them. So leases admit no more units than the contract, also while limits change.
 func TestVectorsWithAllotments(t *testing.T) {
 	file, err := os.ReadFile("../store/storetest/testdata/vectors.jsonl")
 	if err != nil {

@@ -42,8 +42,8 @@ func TestUpAndDown(t *testing.T) {
 	}
 }
 
-// TestDroppedTables drops tables behind the back of the recorded version. Up makes them again, unless
-// spends would then be decided without what was spent before.
+// TestDroppedTables drops tables behind the back of the recorded version. Up makes them again,
+// unless spends would then be decided without what was spent before.
 func TestDroppedTables(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), Table: "Limits"}

@@ -65,7 +65,8 @@ type querier interface {
 // readVersion reads the version that golang-migrate has recorded. A missing table means that no
 // migration was applied.
 //
-// The lock timeout bounds the whole: the server may not answer, or somebody may have locked the table.
+// The lock timeout bounds the whole: the server may not answer, or somebody may have locked the
+// table.
 func readVersion(caller context.Context, q querier, p plan) (version, error) {
 	ctx, cancel := context.WithTimeout(caller, p.lockTimeout)
 	defer cancel()

@@ -60,8 +60,8 @@ type Decision struct {
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out
 	Hold   float64 // units; the change of the held units
-	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if Shadowed
-	// spared the caller the wait.
+	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if
+	// Shadowed spared the caller the wait.
 	State store.State
 	// Accepted reports whether the operation went in. In a transaction, all operations go in or
 	// none.
@@ -69,8 +69,8 @@ type Decision struct {
 	// Operations is the number of operations that were decided together, this one included: 1 for
 	// a Fill, and the length of the transaction in an Apply.
 	Operations int
-	// Shadowed reports that nothing went in, because the limit refused this operation or another one
-	// of its transaction, and that the caller was told that it was accepted: its Limiter has
+	// Shadowed reports that nothing went in, because the limit refused this operation or another
+	// one of its transaction, and that the caller was told that it was accepted: its Limiter has
 	// Options.Shadow.
 	Shadowed bool
 }

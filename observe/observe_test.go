@@ -248,8 +248,8 @@ func TestNoHooks(t *testing.T) {
 	}
 }
 
-// TestShadowed sees that hooks tell a refusal that a Limiter let pass from one that it enforces, and
-// that they count an operation as accepted only if its units went in.
+// TestShadowed sees that hooks tell a refusal that a Limiter let pass from one that it enforces,
+// and that they count an operation as accepted only if its units went in.
 func TestShadowed(t *testing.T) {
 	var labels []string
 	s := wrap(t, inMemory(t, func() time.Time { return time.Unix(1_800_000_000, 0) }), observe.Hooks{

@@ -20,13 +20,13 @@ import (
 )
 
 // Check finds out whether a store with the options o can keep its promises, by trying. It makes a
-// decision of each kind in a transaction that it rolls back, and then fills and deletes a bucket of
-// its own, whose key begins with "brim.check/": a commit may wait for a standby, and a rollback never
-// does. If synchronous_standby_names is set, the commit has a second. Check also asks the server for
-// settings and states that break or weaken the promises: its version and role, the settings of
-// durability, the table and its version, the rights of the user, the connection string, a pooler,
-// clocks, and dead rows. o may be nil. Check needs no rights but those to connect; a finding that is
-// [store.Unchecked] tells which question the server did not answer.
+// decision of each kind in a transaction that it rolls back, and then fills and deletes a bucket
+// of its own, whose key begins with "brim.check/": a commit may wait for a standby, and a rollback
+// never does. If synchronous_standby_names is set, the commit has a second. Check also asks the
+// server for settings and states that break or weaken the promises: its version and role, the
+// settings of durability, the table and its version, the rights of the user, the connection
+// string, a pooler, clocks, and dead rows. o may be nil. Check needs no rights but those to
+// connect; a finding that is [store.Unchecked] tells which question the server did not answer.
 //
 // An error means that the server gave no answer, or that an option is invalid. Package pgledger has
 // a Check for its tables.

@@ -316,8 +316,8 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestCheckNoFalseAlarm checks a healthy server again and again, in two places at once, while others
-// fill buckets.
+// TestCheckNoFalseAlarm checks a healthy server again and again, in two places at once, while
+// others fill buckets.
 func TestCheckNoFalseAlarm(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)

@@ -136,8 +136,8 @@ func missingStandby(t *testing.T) (server *pgtest.Server, admin *pgxpool.Pool, s
 	return server, admin, schema
 }
 
-// TestCancelledWaitForStandby cancels the wait of each kind of commit for a synchronous standby. The
-// server then reports success with a warning. A fail-over loses the commit, so its outcome is
+// TestCancelledWaitForStandby cancels the wait of each kind of commit for a synchronous standby.
+// The server then reports success with a warning. A fail-over loses the commit, so its outcome is
 // unknown.
 func TestCancelledWaitForStandby(t *testing.T) {
 	server, admin, schema := missingStandby(t)
@@ -181,7 +181,8 @@ func TestCancelledWaitForStandby(t *testing.T) {
 			t.Fatalf("%s", c.name)
 		}
 	}
-	// Calls that queue behind a commit that waits share a statement. None of them may be acknowledged.
+	// Calls that queue behind a commit that waits share a statement. None of them may be
+	// acknowledged.
 	const callers = 16
 	done := make(chan error, callers)
 	for i := range callers {

@@ -15,12 +15,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Check finds out whether a store with the options o can keep its promises, by trying: on the server,
-// or each primary of the cluster, it makes a decision of each kind on buckets of its own, whose keys
-// begin with "brim.check/" and which expire after some minutes. It also asks for settings and states
-// that break or weaken the promises: version and role, eviction, the append-only file, replicas, and
-// the state of the cluster. It sends INFO and CONFIG GET, and in a cluster CLUSTER INFO. If the user
-// may not send one of them, a finding that is [store.Unchecked] names the command. o may be nil.
+// Check finds out whether a store with the options o can keep its promises, by trying: on the
+// server, or each primary of the cluster, it makes a decision of each kind on buckets of its own,
+// whose keys begin with "brim.check/" and which expire after some minutes. It also asks for
+// settings and states that break or weaken the promises: version and role, eviction, the
+// append-only file, replicas, and the state of the cluster. It sends INFO and CONFIG GET, and in a
+// cluster CLUSTER INFO. If the user may not send one of them, a finding that is [store.Unchecked]
+// names the command. o may be nil.
 //
 // An error means that [New] would refuse the options or the type of the client, or that a server
 // gave no answer.

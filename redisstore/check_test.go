@@ -44,8 +44,8 @@ func check(t *testing.T, client redis.UniversalClient, o *Options) (findings []s
 	return findings, strings.Join(subjects(t, findings), ",")
 }
 
-// mend runs the commands in the remedies of all findings, and fails the test unless a check then finds
-// nothing.
+// mend runs the commands in the remedies of all findings, and fails the test unless a check then
+// finds nothing.
 func mend(t *testing.T, admin *redis.Client, client redis.UniversalClient) {
 	t.Helper()
 	findings, _ := check(t, client, nil)
@@ -252,8 +252,8 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestCheckNoFalseAlarm checks a healthy server and a healthy cluster again and again, in two places
-// at once.
+// TestCheckNoFalseAlarm checks a healthy server and a healthy cluster again and again, in two
+// places at once.
 func TestCheckNoFalseAlarm(t *testing.T) {
 	sound := []string{"appendonly yes", "appendfsync always", "cluster-require-full-coverage no"}
 	single := redistest.NewServer(t, sound[:2]...).Client(t)

@@ -80,8 +80,8 @@ func (n *node) flush(lane int, reqs []*fillRequest) {
 // retries is the largest number of attempts after the first.
 const retries = 3
 
-// decide answers the requests of batches by one script each, sent before a time. It returns those that
-// another server of a cluster has to decide, of which nothing was applied.
+// decide answers the requests of batches by one script each, sent before a time. It returns those
+// that another server of a cluster has to decide, of which nothing was applied.
 func (n *node) decide(open []*batch, until time.Time) (elsewhere []*fillRequest) {
 	s := n.s
 	for attempt := 1; ; attempt++ {

@@ -12,17 +12,17 @@ import (
 // Hooks are functions that Budgets call; see [Options.Hooks]. Packages otelbrim and prombrim make
 // Hooks that count. Nil functions are skipped.
 //
-// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must be
-// safe for concurrent use, and must not call the Budgets. Budgets of [Budgets.With] call their hooks
-// before the transaction commits.
+// Each hook runs on the goroutine of the caller, who waits for it. So a hook must be quick, must
+// be safe for concurrent use, and must not call the Budgets. Budgets of [Budgets.With] call their
+// hooks before the transaction commits.
 type Hooks struct {
-	// Start is called before each call of a method of Budgets that takes a context. The call and the
-	// other hooks get the context that Start returns, for instance with a span in it.
+	// Start is called before each call of a method of Budgets that takes a context. The call and
+	// the other hooks get the context that Start returns, for instance with a span in it.
 	Start func(ctx context.Context, c Call) context.Context
 	// Decision is called for each decision, also for a replayed one, but not for AbleToAccept.
 	Decision func(ctx context.Context, c Call, d Decision)
-	// Hold is called for each account in which a decision or a Prune holds money, or ends an expired
-	// hold. It is called after Decision.
+	// Hold is called for each account in which a decision or a Prune holds money, or ends an
+	// expired hold. It is called after Decision.
 	Hold func(ctx context.Context, c Call, h Hold)
 	// End is called after each call, also if the call failed before it reached the ledger. The call
 	// of an iterator is one iteration.

@@ -216,8 +216,9 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			return nil, err
 		}
 		for _, sp := range held {
-			// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is
-			// new to the account must count the hold, so it must find the corrected entries as well.
+			// Captures, refunds and the end of a hold correct the entries of the hold. A rule that
+			// is new to the account must count the hold, so it must find the corrected entries as
+			// well.
 			for _, p := range sp.parts {
 				if sp.expires > a.time {
 					upto = min(upto, sp.dateIn(key, p)-1)

@@ -42,10 +42,10 @@ type Request struct {
 	// Also names up to 15 accounts of further budgets that the same money counts
 	// against. Either every account is charged, or none.
 	Also []Account
-	// Dated is the date at which the money counts, for money that was spent elsewhere before. It is
-	// not in the future, and not so far back that Prune has removed entries of that date, or that it
-	// is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A [Leaky]
-	// rule counts the money from now on. The zero time is now. Only Record reads it.
+	// Dated is the date at which the money counts, for money that was spent elsewhere before. It
+	// is not in the future, and not so far back that Prune has removed entries of that date, or
+	// that it is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A
+	// [Leaky] rule counts the money from now on. The zero time is now. Only Record reads it.
 	Dated time.Time
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. Only Authorize reads it.

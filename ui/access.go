@@ -67,8 +67,8 @@ func (t *tokens) mac(head []byte, allows []string) []byte {
 	return mac.Sum(nil)
 }
 
-// spend reports whether the token allows the given things, is fresh, and was not spent. It cannot be
-// spent again. Several texts are the same token, because base64 ignores line breaks.
+// spend reports whether the token allows the given things, is fresh, and was not spent. It cannot
+// be spent again. Several texts are the same token, because base64 ignores line breaks.
 func (t *tokens) spend(token string, allows ...string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) < tokenHead || !hmac.Equal(raw[tokenHead:], t.mac(raw[:tokenHead], allows)) {

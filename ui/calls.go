@@ -56,8 +56,8 @@ func (r *Recorder) ended(_ context.Context, call observe.Call, o observe.Outcome
 	f.n++
 }
 
-// swap changes a place of a call that began at that time from one value to another. If all places of
-// the call are taken, others wait for longer than it.
+// swap changes a place of a call that began at that time from one value to another. If all places
+// of the call are taken, others wait for longer than it.
 func (c *calls) swap(start time.Time, from, to int64) {
 	const places = 16
 	first := uint64(start.UnixNano()) * 0x9e3779b97f4a7c15 >> 32

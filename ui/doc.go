@@ -16,9 +16,9 @@
 // The function allow decides who may look and who may act. There is no default for it.
 //
 // The first page comes from the [Recorder], from [Options.Check] and from the last listing, and
-// waits for none of them. The levels of all buckets need a listing, which all viewers share. After a
-// listing that took one second, the page rests for 20 seconds, and in proportion after a shorter or
-// longer listing. So the levels have an age, which the page tells.
+// waits for none of them. The levels of all buckets need a listing, which all viewers share. After
+// a listing that took one second, the page rests for 20 seconds, and in proportion after a shorter
+// or longer listing. So the levels have an age, which the page tells.
 //
 // # Safety
 //

@@ -62,8 +62,8 @@ func (h *Handler) health(ctx context.Context, o *overview) health {
 	return newHealth(last, now.Sub(last.At), waited, o)
 }
 
-// newHealth judges by the last try of the store, its age, the time for which the next one has waited
-// for an answer, and the calls of the program.
+// newHealth judges by the last try of the store, its age, the time for which the next one has
+// waited for an answer, and the calls of the program.
 func newHealth(last paced.Reading[[]store.Finding], age, waited time.Duration, o *overview) health {
 	y := health{Class: "good", Verdict: "Healthy", Findings: last.Value}
 	judge := func(class, verdict string) {

@@ -96,7 +96,8 @@ func (l *listing) add(e *store.Entry, form string) {
 	l.rows = append(l.rows, r)
 }
 
-// sort sorts the rows, and keeps the n fullest. Rows of the same share are in the order of their forms.
+// sort sorts the rows, and keeps the n fullest. Rows of the same share are in the order of their
+// forms.
 func (l *listing) sort(n int, rest *breather) {
 	slices.SortFunc(l.rows, func(a, b row) int {
 		rest.breathe()
@@ -118,17 +119,17 @@ func (l *listing) under(prefix string) iter.Seq[*row] {
 	}
 }
 
-// breather makes a listing work for a quarter of the time only. With the pause after a listing, about
-// one call in a hundred then meets a listing at work.
+// breather makes a listing work for a quarter of the time only. With the pause after a listing,
+// about one call in a hundred then meets a listing at work.
 type breather struct {
 	steps  int
 	last   time.Time
 	worked time.Duration // since the last rest
 }
 
-// breathe is called for each step. After a quarter of a millisecond of work it rests, three times as
-// long as it worked. Time for which a step waited for a server or for a processor is rest, too, and
-// so is the time by which a rest was longer than asked for: both allow more work.
+// breathe is called for each step. After a quarter of a millisecond of work it rests, three times
+// as long as it worked. Time for which a step waited for a server or for a processor is rest, too,
+// and so is the time by which a rest was longer than asked for: both allow more work.
 func (b *breather) breathe() {
 	const between, work = 64, 250 * time.Microsecond
 	if b.steps++; b.steps%between != 0 {

@@ -283,8 +283,9 @@ func TestStoreGoesAway(t *testing.T) {
 	})
 }
 
-// later has the page list and try the store again, an hour later. It first lets a listing end that is
-// under way, since that would seem to take the hour. A test calls later in a bubble of synctest.
+// later has the page list and try the store again, an hour later. It first lets a listing end that
+// is under way, since that would seem to take the hour. A test calls later in a bubble of
+// synctest.
 func (m *mounted) later() {
 	synctest.Wait()
 	m.clock.advance(time.Hour)

@@ -88,8 +88,8 @@ func (h *Handler) overview(w http.ResponseWriter, v *visit) {
 	h.render(w, http.StatusOK, "overview", page)
 }
 
-// lastMinute returns the duration of the last minute of a series in seconds. Its last second has not
-// ended.
+// lastMinute returns the duration of the last minute of a series in seconds. Its last second has
+// not ended.
 func (o *overview) lastMinute() float64 { return minute - 1 + float64(o.now.Nanosecond())/1e9 }
 
 func (o *overview) rates() rates {
@@ -179,8 +179,8 @@ func (o *overview) chart() template.HTML {
 	return template.HTML(figure.SVG())
 }
 
-// clockAxis returns an axis with the last [Window] and its begin, at a whole minute. Its numbers are
-// clock times.
+// clockAxis returns an axis with the last [Window] and its begin, at a whole minute. Its numbers
+// are clock times.
 func clockAxis(now time.Time) (begin time.Time, x plot.Axis) {
 	begin = now.Add(-Window).Truncate(time.Minute)
 	return begin, plot.Axis{Label: "UTC", Max: slots + minute, Step: minute, Text: func(seconds float64) string {

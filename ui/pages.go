@@ -84,8 +84,8 @@ func (h *Handler) failed(w http.ResponseWriter, v *visit, f *failure) {
 	h.render(w, f.status, "failed", data)
 }
 
-// latest returns the listing that all share, and waits for the first one. It is nil if there is none
-// yet. The failure tells why the last one failed.
+// latest returns the listing that all share, and waits for the first one. It is nil if there is
+// none yet. The failure tells why the last one failed.
 func (h *Handler) latest(ctx context.Context, wait time.Duration) (*listing, *failure) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

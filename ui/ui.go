@@ -33,9 +33,9 @@ const (
 // The functions are called on the goroutine of a request or of a listing, so they must be safe for
 // concurrent use.
 type Options struct {
-	// Recorder counts the decisions and failures that the pages show. It must wrap the store for the
-	// callers that it should count; see [Recorder.Wrap]. If it is nil, the pages show no refusals,
-	// no course of a level, and no failures of other calls than those of the pages.
+	// Recorder counts the decisions and failures that the pages show. It must wrap the store for
+	// the callers that it should count; see [Recorder.Wrap]. If it is nil, the pages show no
+	// refusals, no course of a level, and no failures of other calls than those of the pages.
 	Recorder *Recorder
 	// Title names the program or the store on each page; "" means "Limits".
 	Title string
@@ -53,8 +53,8 @@ type Options struct {
 	TrustedOrigins []string
 	// Check tries the store, and returns the findings that the first page and the command doctor
 	// show, for instance those of [postgres.Check]. The page calls it every three seconds while
-	// somebody looks, and 20 times as seldom as it takes. It must end with its context. If it is nil,
-	// the page reads a bucket instead, and doctor cannot look into the program.
+	// somebody looks, and 20 times as seldom as it takes. It must end with its context. If it is
+	// nil, the page reads a bucket instead, and doctor cannot look into the program.
 	Check func(ctx context.Context) ([]store.Finding, error)
 	// MaxListed is the number of buckets that a listing keeps in memory, of the fullest ones; 0
 	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 80

@@ -68,7 +68,7 @@ func TestBenchInterrupted(t *testing.T) {
 	}
 }
 
-// An interrupt after the warm-up of 0.2 s prints the report of what was measured.
+// An interrupt after the warm-up of 0.2 s prints the report of all decisions before it.
 func TestBenchReportsUntilTheInterrupt(t *testing.T) {
 	t.Parallel()
 	for report, args := range map[string][]string{

@@ -17,8 +17,8 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
-// The order of the lines of a log changes no advice: neither if its halves are swapped, nor if it is
-// shuffled within ten minutes.
+// The order of the lines of a log changes no advice: neither if its halves are swapped, nor if it
+// is shuffled within ten minutes.
 func TestDisorder(t *testing.T) {
 	f, err := os.Open(nasa)
 	if err != nil {

@@ -55,8 +55,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return pr
 }
 
-// atOnce returns the result of f, or the cause of the end of ctx, whichever comes first. f may still
-// run then, and the command ends.
+// atOnce returns the result of f, or the cause of the end of ctx, whichever comes first. f may
+// still run then, and the command ends.
 func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

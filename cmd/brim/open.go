@@ -55,8 +55,8 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// open opens the store at p. A command that reads must neither create the file of a mistyped name nor
-// answer for it.
+// open opens the store at p. A command that reads must neither create the file of a mistyped name
+// nor answer for it.
 func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, error) {
 	if !o.create {
 		if err := present(p); err != nil {

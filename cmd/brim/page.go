@@ -61,7 +61,8 @@ func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, o
 	return nil
 }
 
-// listRefused prints the buckets that a page has seen refuse, at most limit of them unless limit is 0.
+// listRefused prints the buckets that a page has seen refuse, at most limit of them unless limit
+// is 0.
 func (a *app) listRefused(ctx context.Context, page *uiapi.Client, prefix string, limit int) error {
 	list, err := page.Refused(ctx, prefix)
 	if err != nil {

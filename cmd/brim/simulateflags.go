@@ -52,7 +52,8 @@ func (f *simulateFlags) use() (simulate.Use, error) {
 	return u, nil
 }
 
-// check completes the pattern, and returns an error if the flags contradict each other or the limit.
+// check completes the pattern, and returns an error if the flags contradict each other or the
+// limit.
 func (f *simulateFlags) check(l simulate.Limit) error {
 	p := &f.pattern
 	p.Shape, p.Duration, p.RetryEvery, p.List = simulate.Shape(f.shape), f.length.Std(), f.retry.Std(), f.at

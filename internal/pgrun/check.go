@@ -108,8 +108,8 @@ func (k *Check) Try(ctx context.Context, f func(pgx.Tx) error) error {
 	return k.Tried(err)
 }
 
-// Tried adds a finding for the error of a decision that a check has tried. It returns the error of a
-// server that gave no answer.
+// Tried adds a finding for the error of a decision that a check has tried. It returns the error of
+// a server that gave no answer.
 func (k *Check) Tried(err error) error {
 	var pg *pgconn.PgError
 	var failure *trial.Failure

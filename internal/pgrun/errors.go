@@ -198,9 +198,9 @@ func advice(pg *pgconn.PgError) string {
 	return refusal(pg)
 }
 
-// refusals are the errors by which PgBouncer ends a connection before the server has applied anything
-// of the transaction. PgBouncer has one code for all its errors, also for a server that broke in
-// between, so the words tell them apart.
+// refusals are the errors by which PgBouncer ends a connection before the server has applied
+// anything of the transaction. PgBouncer has one code for all its errors, also for a server that
+// broke in between, so the words tell them apart.
 var refusals = []struct{ words, advice string }{
 	{"statement pooling mode", "set pool_mode to transaction or session in PgBouncer: in statement mode it refuses transactions"},
 	{"query_wait_timeout", "all connections of PgBouncer to the server were busy: raise default_pool_size, or use a smaller pool"},

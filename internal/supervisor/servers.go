@@ -9,8 +9,9 @@ import (
 	"os/exec"
 )
 
-// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs that
-// to w. The error is [errors.ErrUnsupported] if the system has no apt-get or the process is not root.
+// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs
+// that to w. The error is [errors.ErrUnsupported] if the system has no apt-get or the process is
+// not root.
 func Install(w io.Writer, name string) (err error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
@@ -49,8 +50,8 @@ func Explain(err error, log string) error {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
 
-// FreePort returns a port of the loopback interface that is free now. If bus is above 0, the port that
-// many further is free, too.
+// FreePort returns a port of the loopback interface that is free now. If bus is above 0, the port
+// that many further is free, too.
 func FreePort(bus int) (int, error) {
 	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

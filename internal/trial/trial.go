@@ -39,8 +39,14 @@ func Keys(key string) []string { return []string{key, key + "/2"} }
 // Decide makes one decision of each kind on two buckets whose keys begin with key: a fill, a
 // hold, a refusal, a transaction over both, and a read. It returns a *Failure for the first that
 // fails. The buckets stay; the caller rolls back, deletes them, or lets them expire.
-func Decide(ctx context.Context, s store.Store, key string) error {
+func Decide(ctx context.Context, s store.Store, key string) (err error) {
 	keys := Keys(key)
+	held := false
+	defer func() {
+		if err != nil && held { // a bucket with held units would stay for ever
+			_ = s.Delete(ctx, keys...)
+		}
+	}()
 	one, two := limit.For(keys[0]), limit.For(keys[1])
 	for _, c := range []struct {
 		step     string
@@ -51,6 +57,7 @@ func Decide(ctx context.Context, s store.Store, key string) error {
 		{"a hold", store.Op{Bucket: one, Hold: 1, Mode: store.IfFits}, true},
 		{"a fill that does not fit", store.Op{Bucket: one, Amount: 1, Mode: store.IfFits}, false},
 	} {
+		held = held || c.op.Hold > 0
 		if st, err := s.Fill(ctx, c.op); err != nil || st.Accepted != c.accepted {
 			return &Failure{c.step, err}
 		}

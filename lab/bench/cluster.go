@@ -19,7 +19,8 @@ import (
 	"github.com/brimgo/brim/redisstore"
 )
 
-// sized returns brim's store over Redis with the batch size of the options, on keys that are filled.
+// sized returns brim's store over Redis with the batch size of the options, on keys that are
+// filled.
 func (b *bench) sized(ctx context.Context, r *redisServers, keys []string) (*opened, *env, error) {
 	s, err := redisstore.New(r.client, &redisstore.Options{BatchSize: b.batch})
 	t, err := over(s, err)
@@ -34,9 +35,10 @@ func (b *bench) sized(ctx context.Context, r *redisServers, keys []string) (*ope
 	return o, e, nil
 }
 
-// cluster measures a decision on one, two and three primaries, with as many callers for each primary,
-// and with as many in all. With all of them on one machine the sum of the decisions does not grow.
-// The costs tell where it ends on more machines: a primary decides at most 10^6 / server µs a second.
+// cluster measures a decision on one, two and three primaries, with as many callers for each
+// primary, and with as many in all. With all of them on one machine the sum of the decisions does
+// not grow. The costs tell where it ends on more machines: a primary decides at most 10^6 / server
+// µs a second.
 func (b *bench) cluster(ctx context.Context) (err error) {
 	single, err := startRedis(ctx, false, redisConf[redisCluster]...)
 	if err != nil {
@@ -175,8 +177,8 @@ func (b *bench) beside(ctx context.Context) (err error) {
 // seen are quantiles of the answer times of the GETs of a turn, in milliseconds.
 type seen struct{ P50, P99 float64 }
 
-// besideTurn measures the GETs for a time, beside a load. r, unless it is nil, is the server that has
-// both.
+// besideTurn measures the GETs for a time, beside a load. r, unless it is nil, is the server that
+// has both.
 func besideTurn(ctx context.Context, length time.Duration, to *row, gets *child, o *load.Options, r *redisServers) error {
 	if r != nil {
 		if err := r.each[0].ConfigResetStat(ctx).Err(); err != nil {

@@ -24,8 +24,8 @@ import (
 // place is where the buckets of a store are.
 type place struct {
 	open func(ctx context.Context) (s store.Store, end func() error, err error)
-	// size returns the bytes that the place takes. They are those of the buckets, and of as much else
-	// before the buckets are created as afterwards.
+	// size returns the bytes that the place takes. They are those of the buckets, and of as much
+	// else before the buckets are created as afterwards.
 	size  func(ctx context.Context) (float64, error)
 	stays bool // cannot be opened anew
 	close func() error
@@ -97,8 +97,9 @@ func (b *bench) grow(ctx context.Context, name string, newPlace func(context.Con
 	return b.contest(ctx, turns)
 }
 
-// create fills n buckets, and measures their bytes, the time until the first answer of a store that
-// is opened anew, a pass that visits every bucket, and one that looks for expired ones and finds none.
+// create fills n buckets, and measures their bytes, the time until the first answer of a store
+// that is opened anew, a pass that visits every bucket, and one that looks for expired ones and
+// finds none.
 func (p *place) create(ctx context.Context, to *row, n int) (s store.Store, keys []string, closeStore func() error, err error) {
 	timed := func(name string, do func() error) error {
 		start := time.Now()

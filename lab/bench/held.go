@@ -25,8 +25,8 @@ const (
 	deadline = time.Second
 )
 
-// rows are rows of PostgreSQL that decisions change, while a session that is a stranger to the store
-// holds some of them locked.
+// rows are rows of PostgreSQL that decisions change, while a session that is a stranger to the
+// store holds some of them locked.
 type rows struct {
 	free   int   // that no stranger locks
 	locked []int // how many further rows a stranger locks
@@ -105,9 +105,9 @@ func (b *bench) heldAccounts(ctx context.Context) error {
 }
 
 // held lets 64 callers change rows, undisturbed and by turns while a stranger holds other rows
-// locked. Each locked row has four callers with a deadline of a second, which come back when they are
-// answered. The workload with no locked row shows how much slower the server itself becomes while a
-// transaction is open: until it ends, no dead version of any row can be removed.
+// locked. Each locked row has four callers with a deadline of a second, which come back when they
+// are answered. The workload with no locked row shows how much slower the server itself becomes
+// while a transaction is open: until it ends, no dead version of any row can be removed.
 func (b *bench) held(ctx context.Context, over func(*postgres.Store) (*rows, error)) (err error) {
 	if err := b.start(ctx, postgresServer); err != nil {
 		return err

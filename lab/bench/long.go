@@ -73,10 +73,11 @@ const (
 	openShare = 0.5
 )
 
-// latency measures answer times, uniformly over all buckets. In the closed loop callers ask again as
-// soon as they have their answers. In the open loop calls begin at half of the largest rate that this
-// run measured for the subject. There a time counts from the moment at which the call was due, also
-// if the program itself was late. Half-way through each turn expired buckets are pruned.
+// latency measures answer times, uniformly over all buckets. In the closed loop callers ask again
+// as soon as they have their answers. In the open loop calls begin at half of the largest rate
+// that this run measured for the subject. There a time counts from the moment at which the call
+// was due, also if the program itself was late. Half-way through each turn expired buckets are
+// pruned.
 func (b *bench) latency(ctx context.Context) error {
 	if err := b.opening(ctx); err != nil {
 		return err
@@ -109,8 +110,8 @@ func (b *bench) latency(ctx context.Context) error {
 	return nil
 }
 
-// largest returns the most decisions per second that this run measured for a subject on many buckets
-// with room.
+// largest returns the most decisions per second that this run measured for a subject on many
+// buckets with room.
 func (r *results) largest(subject string) (most float64) {
 	for _, o := range r.Rows {
 		accepting := o.Part == "latency" || o.Part == "cells" && regexp.MustCompile(`^uniform, \d+ callers, accepted`).MatchString(o.Workload)
@@ -268,8 +269,8 @@ func writtenByProcess(context.Context) (float64, error) {
 // It is the pause before a commit, in which the store collects and sorts changes.
 const quiet = 50 * time.Millisecond
 
-// settleBolt waits until the store has written a region of its journal that is full to the file, and
-// has come to rest. The changes in the newest region stay in the journal, as they do in an
+// settleBolt waits until the store has written a region of its journal that is full to the file,
+// and has come to rest. The changes in the newest region stay in the journal, as they do in an
 // application, and a later turn writes them.
 func settleBolt(ctx context.Context, s *bolt.Store, path string) error {
 	last, since := 0, time.Now()

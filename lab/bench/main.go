@@ -4,8 +4,8 @@
 //
 // It starts the servers that it needs, PostgreSQL and Redis, and skips a subject whose server is
 // missing. Subjects take turns, so other work of the machine weighs on all of them. It prints a
-// Markdown table for each workload, and with -out it also writes them to results.md, and every round
-// to results.json. These are the parts, the first five of them by default:
+// Markdown table for each workload, and with -out it also writes them to results.md, and every
+// round to results.json. These are the parts, the first five of them by default:
 //
 //   - cells: decisions per second and answer times in each workload
 //   - rush: units that a new bucket admits beyond its limit

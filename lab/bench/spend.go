@@ -30,8 +30,8 @@ import (
 // window is that of the rolling rule.
 const window = 30 * 24 * time.Hour
 
-// budget has three rules: a rolling window, a calendar month and a ceiling for one spend. No amount of
-// the measurements reaches a limit.
+// budget has three rules: a rolling window, a calendar month and a ceiling for one spend. No
+// amount of the measurements reaches a limit.
 func budget(name string) spend.Budget {
 	return spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("rolling", cents(1<<50), window),
@@ -44,8 +44,8 @@ func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} 
 
 func account(n int) string { return fmt.Sprint("account:", n) }
 
-// timedID returns an ID that begins with the time, like a UUID of version 7. Package spend advises such
-// IDs for a large ledger.
+// timedID returns an ID that begins with the time, like a UUID of version 7. Package spend advises
+// such IDs for a large ledger.
 func timedID() string {
 	return fmt.Sprintf("%012x%04x%016x", time.Now().UnixMilli(), rand.Uint32N(1<<16), rand.Uint64())
 }
@@ -60,8 +60,8 @@ func (b *bench) id() string {
 	return timedID()
 }
 
-// spendSize is the number of accounts, of the entries in the window of each, and of those in the window
-// of the account of the declines.
+// spendSize is the number of accounts, of the entries in the window of each, and of those in the
+// window of the account of the declines.
 type spendSize struct{ accounts, entries, crowded int }
 
 // spend measures decisions of package spend on every ledger. Filling the ledgers takes longer than
@@ -229,8 +229,8 @@ var copies = []string{
 }
 
 // bareRows writes the rows of a whole batch of decisions without deciding anything: one account
-// updated, one entry, one answer and one hold inserted for each. It locks the accounts in the order of
-// $1, as store.sql of the ledger does, so that two of them do not deadlock.
+// updated, one entry, one answer and one hold inserted for each. It locks the accounts in the
+// order of $1, as store.sql of the ledger does, so that two of them do not deadlock.
 const bareRows = `WITH saved AS (
 	UPDATE bare_accounts AS a SET state = $5
 	FROM (SELECT unnest($1::text[]) AS key) AS u WHERE a.key = ANY (ARRAY[u.key])
@@ -373,7 +373,7 @@ func (b *bench) declines(ctx context.Context, size spendSize) error {
 const room = 1 << 40
 
 // decline compares charges of a cent with charges that need some of the entries in the window to
-// leave it. What is missing for these is a cent, or all of the window, or any order of magnitude
+// leave it. These lack a cent, or all of the window, or any order of magnitude
 // in between.
 func (b *bench) decline(ctx context.Context, name, crowded string, l ledger.Ledger) error {
 	wide, err := spend.New(l, budget("cards"), nil)

@@ -127,8 +127,8 @@ func (e *env) opens(ctx context.Context, all []*subject) (open []*opened, skippe
 	return open, skipped, ctx.Err()
 }
 
-// fill fills the buckets of a subject. The first calls create them, and the full ones are full then.
-// Most buckets of an application have been filled more than once when a decision finds them.
+// fill fills the buckets of a subject. The first calls create them, and the full ones are full
+// then. Most buckets of an application have been filled more than once when a decision finds them.
 func (e *env) fill(ctx context.Context, o *opened) error {
 	each := func(a ask, keys []string) error {
 		return forEach(256, len(keys), func(i int) error {

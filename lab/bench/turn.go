@@ -40,8 +40,8 @@ func (b *bench) contest(ctx context.Context, all []contestant) error {
 type meter struct {
 	name string
 	read func(ctx context.Context) (float64, error)
-	// unit is the factor of a figure per decision. If it is 0, the figure is the difference itself. If
-	// it is negative, the figure is the decisions for each unit.
+	// unit is the factor of a figure per decision. If it is 0, the figure is the difference
+	// itself. If it is negative, the figure is the decisions for each unit.
 	unit float64
 }
 
@@ -71,8 +71,8 @@ func (b *bench) on(s *opened, workload string, w work) contestant {
 	return contestant{b.new(workload, s.name, s.group, s.against), w.turn}
 }
 
-// inMemoryBurst is the number of decisions in memory that a caller makes between two readings of the
-// clock.
+// inMemoryBurst is the number of decisions in memory that a caller makes between two readings of
+// the clock.
 const inMemoryBurst = 64
 
 // decide returns a function that asks for one unit of the bucket keys[key] or full[key] of e.
@@ -181,8 +181,8 @@ func (w *work) judge(res *load.Result, to *row) error {
 	return nil
 }
 
-// pruneAfter prunes the subject after a time. It returns a function that waits for the prune and adds
-// its time to a row. A turn that is over before that time has no prune.
+// pruneAfter prunes the subject after a time. It returns a function that waits for the prune and
+// adds its time to a row. A turn that is over before that time has no prune.
 func (w *work) pruneAfter(ctx context.Context, d time.Duration) (wait func(to *row) error) {
 	if w.prune == nil {
 		return func(*row) error { return nil }

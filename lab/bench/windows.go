@@ -10,8 +10,8 @@ import (
 // slot is the resolution of the times of admissions.
 const slot = time.Millisecond
 
-// span is the slots in which a call, or a burst of calls, began and ended. Most begin and end in the
-// same slot.
+// span is the slots in which a call, or a burst of calls, began and ended. Most begin and end in
+// the same slot.
 type span struct{ First, Last int }
 
 // admitted is the number of admitted units by the spans of their calls.

@@ -238,8 +238,8 @@ func (c *caller) work(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// unsure widens each span on both sides. The processes read the same clock at different moments, and
-// the servers return whole microseconds.
+// unsure widens each span on both sides. The processes read the same clock at different moments,
+// and the servers return whole microseconds.
 const unsure = 10 * time.Microsecond
 
 // note counts units that were admitted between two times.

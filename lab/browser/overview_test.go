@@ -53,7 +53,7 @@ func (p *program) fill(t *testing.T, n int) {
 	}
 }
 
-// answers reads from the first screen what somebody on call asks.
+// answers reads the answers to the questions of somebody on call from the first screen.
 type answers struct {
 	Healthy, Class            string
 	Who, Since, Much, Stopped []string

@@ -83,7 +83,8 @@ func testCut(t *testing.T, seed attack.Seed, s cutSubject, mode variant) {
 	row.Often = fmt.Sprintf("%d cuts in exchanges of %d bytes", all, bytes)
 }
 
-// withConnect adds exchanges that begin with the connection: of the first call, and of the questions.
+// withConnect adds exchanges that begin with the connection: of the first call, and of the
+// questions.
 func withConnect(list []exchange) []exchange {
 	all := list
 	for i, e := range list {
@@ -149,7 +150,7 @@ type special struct {
 }
 
 // measure makes the call without a cut and returns the bytes that it sends and receives. The
-// first call of a store may ask more, such as what kind of table it has: cuts there would not come
+// first call of a store may ask more, such as the kind of its table: cuts there would not come
 // in the calls after it. So measure calls again until a call is no shorter than the one before it.
 func (e exchange) measure(ctx context.Context, r *rig) (lengths [2]int, err error) {
 	for before := -1; ; before = lengths[0] + lengths[1] {
@@ -282,7 +283,7 @@ func (e exchange) asks() bool {
 	return !e.in[0].writes(nil) && !(ok && q.Kind == history.Fill)
 }
 
-// judge reads what the call has touched, after a request of unknown outcome was sent again, and
+// judge reads all that the call has touched, after a request of unknown outcome was sent again, and
 // compares the history with the model.
 func (e exchange) judge(ctx context.Context, a *attempt, wrong func(any) error) error {
 	for _, c := range a.rec.all() {
@@ -361,7 +362,7 @@ func (e exchange) call(ctx context.Context, a *attempt) (all []told) {
 	return all
 }
 
-// attempt is a call with buckets and accounts of its own, and what came before and after it.
+// attempt is a call with buckets and accounts of its own, and the calls before and after it.
 type attempt struct {
 	*rig
 	number  int

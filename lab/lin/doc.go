@@ -9,25 +9,27 @@
 //
 // PostgreSQL and Redis are reached through a tap, a proxy that cuts connections at random bytes.
 // Backends of PostgreSQL are terminated, statements are cancelled, Redis forgets its scripts, and
-// contexts of calls end. A bolt file belongs to a child, which is killed by SIGKILL and started again.
+// contexts of calls end. A bolt file belongs to a child, which is killed by SIGKILL and started
+// again.
 //
-// Servers that nothing else uses meet more: PostgreSQL and its processes are killed, or stopped while
-// calls are in flight; a client stops while its transaction holds rows. A Redis that syncs always is
-// killed. A replica takes over from a primary that was killed, or stopped and resumed. The slots of a
-// cluster move, and its primaries fail over. A kill is no power cut: the system still has what was
-// written to a file. So it finds an answer that comes before the write, and a wrong idea of what an
-// error means, and no missing sync.
+// Servers that nothing else uses meet more: PostgreSQL and its processes are killed, or stopped
+// while calls are in flight; a client stops while its transaction holds rows. A Redis that syncs
+// always is killed. A replica takes over from a primary that was killed, or stopped and resumed.
+// The slots of a cluster move, and its primaries fail over. A kill is no power cut: the system
+// still has what was written to a file. So it finds an answer that comes before the write, and a
+// wrong idea of what an error means, and no missing sync.
 //
-// A history has at most 9 calls of unknown outcome, because the time of a check grows exponentially
-// with their number: during each fault, only so many calls are let through. When nothing is disturbed
-// any more, every call must get an answer. An error that tells nothing about the outcome is a finding.
+// A history has at most 9 calls of unknown outcome, because the time of a check grows
+// exponentially with their number: during each fault, only so many calls are let through. When
+// nothing is disturbed any more, every call must get an answer. An error that tells nothing about
+// the outcome is a finding.
 //
 // A server has several histories at a time, each with its own buckets. A history waits for the
 // server most of the time. Its connections to PostgreSQL are those that the history before it left
 // over.
 //
-// TestCut has one client, and cuts after each byte of each kind of call. Its histories are judged by
-// the same models.
+// TestCut has one client, and cuts after each byte of each kind of call. Its histories are judged
+// by the same models.
 //
 // A call of unknown outcome takes effect at any later moment, or never. The last moment is the end
 // of the process that carries the call out: of the killed child, or of all PostgreSQL backends
@@ -52,14 +54,14 @@
 //
 // # Time
 //
-// In memory and in bolt, the clock belongs to the history. It moves by whole units, also backwards,
-// and all amounts are whole numbers, so levels are compared exactly. In half of the histories some
-// steps are long: minutes, an hour or a year. The clock belongs to half of the histories over Redis,
-// and to those of a subject in PostgreSQL, too. In the others, the server has its own clock. There,
-// buckets do not leak, or so slowly that no decision depends on it. In a third of the
-// histories nothing is disturbed, buckets leak fast, and the At of every answer fixes its decision.
-// These levels are compared up to a small rounding. In ledgers over PostgreSQL, no hold expires and
-// no window ends.
+// In memory and in bolt, the clock belongs to the history. It moves by whole units, also
+// backwards, and all amounts are whole numbers, so levels are compared exactly. In half of the
+// histories some steps are long: minutes, an hour or a year. The clock belongs to half of the
+// histories over Redis, and to those of a subject in PostgreSQL, too. In the others, the server
+// has its own clock. There, buckets do not leak, or so slowly that no decision depends on it. In a
+// third of the histories nothing is disturbed, buckets leak fast, and the At of every answer fixes
+// its decision. These levels are compared up to a small rounding. In ledgers over PostgreSQL, no
+// hold expires and no window ends.
 //
 // # Failures
 //
@@ -69,7 +71,8 @@
 //
 // # Planted faults
 //
-// Each must be found by the test that follows it, with the name in TestCatches if there is no other:
+// Each must be found by the test that follows it, with the name in TestCatches if there is no
+// other:
 //
 //   - lost update, time steps back, a refusal writes, a refusal is remembered for ever, accepted
 //     without asking (leases): stores in memory;

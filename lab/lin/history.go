@@ -109,8 +109,8 @@ func (h *played) fail(err error) {
 	h.err = errors.Join(h.err, err)
 }
 
-// recovery is the time after which a subject that is no longer disturbed must answer, also on a busy
-// machine.
+// recovery is the time after which a subject that is no longer disturbed must answer, also on a
+// busy machine.
 const recovery = time.Minute
 
 // insist carries out a step again until it has an answer.

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 	pgtest.Main(redistest.With(m))
 }
 
-// lazily returns a function that opens a server when it is first needed. A failed test leaves it closed.
+// lazily returns a function that opens a server when it is first needed. A failed test leaves it
+// closed.
 func lazily[T any](open func() *T) func() *T {
 	var mu sync.Mutex
 	var opened *T
@@ -44,8 +45,8 @@ func newPlace(t *testing.T, clocked bool) func() *place {
 // newServerPlace returns a migrated schema on a server of t's own, for faults of the server.
 func newServerPlace(t *testing.T, settings string, timeout time.Duration, faults []fault) func() *place {
 	return lazily(func() *place {
-		// A server that has crashed syncs its whole directory before it recovers: in one call, which
-		// takes a tenth of the time of one for each file.
+		// A server that has crashed syncs its whole directory before it recovers: in one call,
+		// which takes a tenth of the time of one for each file.
 		s := pgtest.NewServer(t, "recovery_init_sync_method=syncfs")
 		at := &place{url: s.URL(), direct: s.Pool(t), schema: "brim", server: s, settings: settings, timeout: timeout, faults: faults}
 		return at.migrated(t)

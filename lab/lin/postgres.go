@@ -23,8 +23,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// place is a migrated schema on a server. Histories use it at the same time, unless a fault ends all
-// connections of the server.
+// place is a migrated schema on a server. Histories use it at the same time, unless a fault ends
+// all connections of the server.
 type place struct {
 	url      string
 	schema   string
@@ -86,7 +86,8 @@ func (p *place) close() {
 }
 
 // line is a pool of connections through a tap. A new backend of PostgreSQL costs more than all
-// statements of a history, so histories that follow each other share those connections that survive.
+// statements of a history, so histories that follow each other share those connections that
+// survive.
 type line struct {
 	kind
 	name string // of the connections

@@ -38,7 +38,7 @@ func struck(t *testing.T, servers []*redistest.Server, faults ...fault) *keyspac
 // always has the server sync its append-only file before it answers.
 var always = []string{"appendonly yes", "appendfsync always"}
 
-// newLone returns a server that is killed. The system keeps what it has written to its file.
+// newLone returns a server that is killed. The system keeps all that it has written to its file.
 func newLone(t *testing.T, conf ...string) func() *keyspace {
 	return lazily(func() *keyspace {
 		s := redistest.NewServer(t, conf...)

@@ -141,8 +141,8 @@ const (
 	waits = "WAIT" // for a replica, behind each script
 )
 
-// newRedisRig returns a rig with a server of its own, so that each exchange has the same length every
-// time.
+// newRedisRig returns a rig with a server of its own, so that each exchange has the same length
+// every time.
 func newRedisRig(t *testing.T, setting string, d defect) *rig {
 	t.Helper()
 	server := redistest.NewServer(t, "repl-diskless-sync-delay 0")

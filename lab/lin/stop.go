@@ -16,8 +16,8 @@ import (
 // whose transaction holds rows locked. Meanwhile, every other call must get an answer.
 var stops = []fault{stopServer, stopServer, stopBackend, stopClient(continued), stopClient(killedClient), stopClient(ended)}
 
-// hasty is the StatementTimeout of stores that meet a stop. No other call ends by it, also on a slow
-// machine: nobody counts the calls that become unknown outside of faults.
+// hasty is the StatementTimeout of stores that meet a stop. No other call ends by it, also on a
+// slow machine: nobody counts the calls that become unknown outside of faults.
 const hasty = 2 * time.Second
 
 func stopServer(w *remote, b *blow) error {
@@ -54,8 +54,8 @@ const (
 	ended        ending = "ended"     // it goes on after the server has ended its transaction
 )
 
-// stopClient stops a client, a process of its own, while its transaction holds rows locked. The rows
-// stay locked until the client goes on or dies, or the server ends the transaction after the
+// stopClient stops a client, a process of its own, while its transaction holds rows locked. The
+// rows stay locked until the client goes on or dies, or the server ends the transaction after the
 // client's StatementTimeout.
 func stopClient(how ending) fault {
 	return func(w *remote, b *blow) (err error) {

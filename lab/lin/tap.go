@@ -44,8 +44,8 @@ const delay = 4 * time.Millisecond
 // tap is a proxy that breaks connections to a server.
 type tap struct {
 	*wire.Proxy
-	// slow has answers come late, so that there is time for a fault between a commit and its answer.
-	// Answers that are under way are lost while the server is down.
+	// slow has answers come late, so that there is time for a fault between a commit and its
+	// answer. Answers that are under way are lost while the server is down.
 	slow bool
 	down *atomic.Bool
 

@@ -168,8 +168,9 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 	return series, failed
 }
 
-// TestOutage tests the alerts on spends by promtool, against the metrics of a program whose ledger is
-// down for seven seconds, and of one whose captures have stopped. Each failed call is one count.
+// TestOutage tests the alerts on spends by promtool, against the metrics of a program whose ledger
+// is down for seven seconds, and of one whose captures have stopped. Each failed call is one
+// count.
 func TestOutage(t *testing.T) {
 	tool := promtool(t)
 	alerts, err := filepath.Abs("../../docs/observability/alerts.yml")
@@ -221,8 +222,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// fire tests that the alerts fire on the series, that no other alert does at these times, and that none
-// does at first.
+// fire tests that the alerts fire on the series, that no other alert does at these times, and that
+// none does at first.
 func fire(t *testing.T, tool, alerts string, series scraped, want map[string][2]string) {
 	t.Helper()
 	text, err := os.ReadFile(alerts)

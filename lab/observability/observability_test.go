@@ -75,7 +75,8 @@ func registered(t *testing.T) map[string][]string {
 	return series
 }
 
-// check tests that an expression uses registered series and their labels only, and notes the series.
+// check tests that an expression uses registered series and their labels only, and notes the
+// series.
 func check(t *testing.T, where, expression string, series map[string][]string, used map[string]bool) {
 	t.Helper()
 	// Grafana replaces its variables before it asks.

@@ -15,8 +15,8 @@ import (
 )
 
 // planted is a defect of a subject, as a change of one place in a file. The function planted of
-// the file's package tells whether it is on. A change without a name is no defect but a pause, which
-// is always on.
+// the file's package tells whether it is on. A change without a name is no defect but a pause,
+// which is always on.
 type planted struct {
 	subject   *subject
 	name, why string

@@ -157,8 +157,8 @@ func (w *combineWorld) flush(lane int, batch []*combine.Request[int, int]) {
 	}
 }
 
-// decide begins a flush. It returns the counts, which are written later, and the keys of the batch. A
-// flush of one of the keys between the two would lose an update.
+// decide begins a flush. It returns the counts, which are written later, and the keys of the
+// batch. A flush of one of the keys between the two would lose an update.
 func (w *combineWorld) decide(lane int, batch []*combine.Request[int, int]) (counts [3]int, keys [3]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,11 +1,11 @@
 // Package sched attacks combine, bolt's relaxed store, local, queue and the Shaper with concurrent
 // calls in many schedules.
 //
-// A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It also
-// gives the pauses before the calls, the ends of their contexts, and the pauses in the store below a
-// wrapper. Many of these times are equal, so that their events race; the others put the events in an
-// order. One thread, two and four run the goroutines in turns. The answers are compared with a model,
-// or checked against the promises of the subject.
+// A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It
+// also gives the pauses before the calls, the ends of their contexts, and the pauses in the store
+// below a wrapper. Many of these times are equal, so that their events race; the others put the
+// events in an order. One thread, two and four run the goroutines in turns. The answers are
+// compared with a model, or checked against the promises of the subject.
 //
 // # The part that a seed repeats
 //
@@ -27,9 +27,10 @@
 //   - queue: room that is forgotten, a release that comes too early;
 //   - shaper: a slot that is lost, a reservation that is taken back twice.
 //
-// Threads alone are slow to catch three of them, above all on a machine with other work: a lost update
-// of relaxed and units that are served twice take up to some thousand schedules, and a bucket that is
-// forgotten while it is written takes more. So in the program with the defects, the first two let
-// others run in their windows, and the relaxed store pauses before a write to the file and before it
-// forgets buckets. The test also attacks the relaxed store with these pauses and without a defect.
+// Threads alone are slow to catch three of them, above all on a machine with other work: a lost
+// update of relaxed and units that are served twice take up to some thousand schedules, and a
+// bucket that is forgotten while it is written takes more. So in the program with the defects, the
+// first two let others run in their windows, and the relaxed store pauses before a write to the
+// file and before it forgets buckets. The test also attacks the relaxed store with these pauses
+// and without a defect.
 package sched

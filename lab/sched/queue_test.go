@@ -44,7 +44,7 @@ var queueSubject = &subject{
 // queueLimit releases a unit in a millisecond.
 var queueLimit = store.Limit{Capacity: 3, LeakRate: 1000}
 
-// queueWorld checks what it can see of the queue. An item is the index of its call.
+// queueWorld checks all that it sees of the queue. An item is the index of its call.
 type queueWorld struct {
 	program
 	*fillLog

@@ -56,8 +56,8 @@ var relaxedSubject = &subject{
 // busyKeys is the number of buckets whose content is checked.
 const busyKeys = 3
 
-// others are buckets that share the sections of the store with the busy ones. When they are read, the
-// store has to forget buckets.
+// others are buckets that share the sections of the store with the busy ones. When they are read,
+// the store has to forget buckets.
 var others = func() (all []store.Bucket) {
 	for k := range 200 {
 		all = append(all, relaxedLimit.For(fmt.Sprint("other ", k)))

@@ -24,7 +24,7 @@ type below struct {
 	fills  int
 }
 
-// fillLog is what happened to the buckets. Its mutex guards the fields of all stores that share it.
+// fillLog is the history of the buckets. Its mutex guards the fields of all stores that share it.
 type fillLog struct {
 	start   time.Time
 	mu      sync.Mutex
@@ -55,8 +55,8 @@ func (b *below) another() *below { return &below{Store: b.Store, fillLog: b.fill
 // since returns the time since the schedule began.
 func (l *fillLog) since() time.Duration { return time.Since(l.start) }
 
-// awakeKey is the key of a context's value for calls that do not sleep, because their callers hold a
-// mutex. The time of a bubble stands still while a goroutine waits for a mutex.
+// awakeKey is the key of a context's value for calls that do not sleep, because their callers hold
+// a mutex. The time of a bubble stands still while a goroutine waits for a mutex.
 type awakeKey struct{}
 
 // pause has other goroutines run for a random time.

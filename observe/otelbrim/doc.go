@@ -24,8 +24,8 @@
 //	brim.spend.failures       outcome           calls that failed; see spend.Outcome.Label
 //
 // Each call to the store is a span "brim.fill", "brim.apply" and so on, with an event for each
-// decision; a call to Budgets is a span "brim.spend.charge" and so on. A flush serves many callers, so
-// no span shows it.
+// decision; a call to Budgets is a span "brim.spend.charge" and so on. A flush serves many
+// callers, so no span shows it.
 //
 // No key is an attribute: each key would make a time series, and keys may be personal data. The
 // attribute limit is a name of Options.Limits, or "other".

@@ -134,8 +134,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestSpillOfAll counts a Fillup of which nothing went in. By the rounding of doubles, the store can
-// report that more spilled than came.
+// TestSpillOfAll counts a Fillup of which nothing went in. By the rounding of doubles, the store
+// can report that more spilled than came.
 func TestSpillOfAll(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	h, err := New(&Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})

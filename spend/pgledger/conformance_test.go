@@ -100,8 +100,8 @@ func TestRandom(t *testing.T) {
 
 func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
 
-// TestSettingsChangeNoAnswer runs the random suite over connections whose settings change the text of
-// times, doubles and bytes, in all modes of the driver.
+// TestSettingsChangeNoAnswer runs the random suite over connections whose settings change the text
+// of times, doubles and bytes, in all modes of the driver.
 func TestSettingsChangeNoAnswer(t *testing.T) {
 	for _, mode := range pgtest.Modes {
 		t.Run(mode, func(t *testing.T) {

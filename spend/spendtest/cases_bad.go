@@ -16,8 +16,8 @@ import (
 // megabytes is text of 10 MB, and kilobytes of 10 KB.
 var megabytes, kilobytes = strings.Repeat("m", 10<<20), strings.Repeat("k", 10<<10)
 
-// payments are the methods that take a [spend.Request], and corrections those that take an amount of
-// an earlier one.
+// payments are the methods that take a [spend.Request], and corrections those that take an amount
+// of an earlier one.
 var (
 	payments    = []string{"charge", "authorize", "record", "together", "upTo", "able"}
 	corrections = []string{"increase", "decrease", "capture", "refund"}
@@ -130,7 +130,8 @@ func wrapped(t time.Time) time.Time {
 	return time.Unix(t.Unix()-18_446_744_073_709, int64(t.Nanosecond())-551_616_000)
 }
 
-// badLimits are mistakes of an account's own limits. The first limit is good, and is not set either.
+// badLimits are mistakes of an account's own limits. The first limit is good, and is not set
+// either.
 func badLimits() (list []mistake) {
 	good := spend.RuleLimit{Rule: "smooth", Amount: money(7)}
 	add := func(name string, want error, limits ...spend.RuleLimit) {

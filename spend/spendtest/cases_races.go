@@ -20,8 +20,9 @@ const (
 var rounds = seed.Attempts(3, 6)
 
 // race has all racers make the same calls, numbered from 0, in several rounds on a slow clock, and
-// reports their errors. On that clock the racers get the ledger's lock in turns, so a racer can stay a
-// turn ahead of the others. So they begin with different calls, in each round in another way.
+// reports their errors. On that clock the racers get the ledger's lock in turns, so a racer can
+// stay a turn ahead of the others. So they begin with different calls, in each round in another
+// way.
 func (s *fixture) race(call func(racer, n int) error) {
 	s.Helper()
 	s.clock.slow.Store(true)

@@ -70,9 +70,9 @@ func (s *suite) peerRaces(t *testing.T) {
 }
 
 // reading is the time that a slow clock takes for one reading. With 16 callers each of them waits
-// for more than a millisecond. From then on, a mutex of package sync is fair: its holder hands it to
-// the longest waiter and queues up to lock it again. The mutex measures the wall time, so this clock
-// has to sleep.
+// for more than a millisecond. From then on, a mutex of package sync is fair: its holder hands it
+// to the longest waiter and queues up to lock it again. The mutex measures the wall time, so this
+// clock has to sleep.
 const reading = 200 * time.Microsecond
 
 // slowClock races callers on a slow clock. All callers of a store that reads the clock under its
@@ -119,8 +119,8 @@ func (c *contest) level(t *testing.T, why string, b store.Bucket, want int64) {
 	}
 }
 
-// exactly makes 400 tries for one unit. A bucket of 100 units that does not leak must accept exactly
-// 100.
+// exactly makes 400 tries for one unit. A bucket of 100 units that does not leak must accept
+// exactly 100.
 func (c *contest) exactly(t *testing.T) {
 	const why = "a fill decided from an earlier read, or without a lock until the write, lets racing callers overfill"
 	for round := range c.rounds {

@@ -55,8 +55,8 @@ func (m measured) rate(row int) float64 {
 	return 0
 }
 
-// dots draws the decisions per second in a workload, the fastest subject first. It returns "" if the
-// run has not measured it.
+// dots draws the decisions per second in a workload, the fastest subject first. It returns "" if
+// the run has not measured it.
 func (m measured) dots(title, workload string) string {
 	b := plot.DotPlot{
 		Title: title, Axis: "decisions per second", Groups: []string{"brim", "bare reference", "naive", "peer"},
@@ -75,8 +75,8 @@ func (m measured) dots(title, workload string) string {
 	return b.SVG()
 }
 
-// growth draws the time per decision against the number of buckets. It returns "" if the run has not
-// measured it.
+// growth draws the time per decision against the number of buckets. It returns "" if the run has
+// not measured it.
 func (m measured) growth(title, label string) string {
 	f := plot.Figure{
 		Title: title, Width: 480, Height: 300,

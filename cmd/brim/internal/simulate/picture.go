@@ -31,8 +31,8 @@ func spanOf(d time.Duration) span {
 // in returns a duration in units of the axis.
 func (s span) in(d time.Duration) float64 { return float64(d) / float64(s.width) }
 
-// Picture draws accepted and refused requests per bin over the time. The width is that of the plotted
-// area in pixels; 0 means 560.
+// Picture draws accepted and refused requests per bin over the time. The width is that of the
+// plotted area in pixels; 0 means 560.
 func (t *Timeline) Picture(title string, width float64) string {
 	bins := t.Bins()
 	f := plot.Figure{

@@ -44,9 +44,9 @@ type Options struct {
 	// in which the cost is a whole number.
 	Cost float64
 	Top  int // number of the most refused keys in the report
-	// Reorder is the time for which an arrival of a Source waits for earlier ones that come later, so
-	// that arrivals are decided in the order of their times. The waiting arrivals are in memory. 0
-	// decides them as they come.
+	// Reorder is the time for which an arrival of a Source waits for earlier ones that come later,
+	// so that arrivals are decided in the order of their times. The waiting arrivals are in
+	// memory. 0 decides them as they come.
 	Reorder time.Duration
 	MaxKeys int // the run ends before the first key beyond this number; 0 means DefaultMaxKeys
 	// Progress, if not nil, is called from time to time with the number of arrivals and of lines
@@ -70,9 +70,9 @@ type Event struct {
 	Spilled    float64       // units that were lost over the rim
 }
 
-// Run decides every arrival of src in the order of [Options.Reorder]. Within a bucket time never runs backwards: Run
-// decides an arrival that is older than an earlier one with the same key at the time of the
-// earlier one.
+// Run decides every arrival of src in the order of [Options.Reorder]. Within a bucket time never
+// runs backwards: Run decides an arrival that is older than an earlier one with the same key at
+// the time of the earlier one.
 //
 // Run counts lines that are not requests. A line whose cost one of the limits cannot count is
 // such a line. If the source contains no request, the error is [ErrNoRequests]. After any error
