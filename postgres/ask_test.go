@@ -98,7 +98,7 @@ func TestQuestionsWaitForNoRow(t *testing.T) {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	ask("while fills wait for the row")
 	release()
 	filled.Wait()
@@ -177,7 +177,7 @@ func TestQuestionCutOff(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- ask(ctx) }()
-		waiters(t, admin, schema, 1)
+		somebodyWaits(t, admin, schema)
 		cancel()
 		plainContext(t, promptly(t, func() error { return <-done }), context.Canceled)
 		release()

@@ -72,7 +72,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			flying, cancelFlying := context.WithCancel(t.Context())
 			inFlight, queued, patient := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 			go func() { _, err := s.Fill(flying, c.op(b)); inFlight <- err }()
-			waiters(t, admin, schema, 1)
+			somebodyWaits(t, admin, schema)
 			waiting, cancelWaiting := context.WithCancel(t.Context())
 			go func() { _, err := s.Fill(waiting, c.op(b)); queued <- err }()
 			go func() { _, err := s.Fill(context.Background(), c.op(b)); patient <- err }()
@@ -158,7 +158,7 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 		_, err := s.Apply(context.Background(), store.Txn{op(steady.For("z"), 1, store.IfFits)})
 		first <- err
 	}()
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	release := lockTable(t, admin, schema) // gets its turn after the first call
 	// Goroutines of other tests may wait in a queue, too.
 	queued := func() (n int) {
@@ -179,7 +179,7 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	if err := promptly(t, func() error { return <-first }); err != nil {
 		t.Fatal(err)
 	}
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	cancel()
 	wantError(t, promptly(t, func() error { return <-result }), store.ErrUnknownOutcome)
 	for i := range txns[0] {
@@ -207,7 +207,7 @@ func TestCloseWaits(t *testing.T) {
 	release := lockTable(t, admin, schema)
 	result, closed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); result <- err }()
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	go func() { closed <- s.Close() }()
 	until(t, "the store to refuse", func() bool { return errors.Is(s.Delete(t.Context()), store.ErrClosed) })
 	select {

@@ -35,6 +35,7 @@ func TestPlansOutliveGrowth(t *testing.T) {
 					continue // a table that was never analyzed looks larger than one that was analyzed while empty
 				}
 				t.Run(mode+", "+plans+", "+state.name, func(t *testing.T) {
+					t.Parallel()
 					growUnderPlans(t, mode, plans, state.sql, 30_000)
 				})
 			}

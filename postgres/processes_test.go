@@ -148,10 +148,11 @@ func TestProcessesShareABucket(t *testing.T) {
 		name, settings string
 		rounds         int
 	}{
-		{name: "read committed", rounds: seed.Attempts(6, 20)},
+		{name: "read committed", rounds: seed.Attempts(4, 20)},
 		{name: "repeatable read", settings: "default_transaction_isolation=repeatable%20read", rounds: seed.Attempts(2, 5)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			pool := pgtest.Pool(t)
 			schema := migrated(t, pool)
 			s := over(t, pool, postgres.Options{Schema: schema})

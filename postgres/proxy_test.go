@@ -86,6 +86,7 @@ func (p *proxy) arm(c cut, skip int32) {
 // TestConnectionCut breaks a connection during a call. The caller cannot know the outcome, so
 // the error says that it is unknown. The next call goes through.
 func TestConnectionCut(t *testing.T) {
+	leakFree(t)
 	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
 		return func(t *testing.T, s *postgres.Store) error { _, err := s.Fill(t.Context(), o); return err }
 	}
@@ -127,7 +128,7 @@ func TestConnectionCut(t *testing.T) {
 		{"update, before the commit's answer", none, update, after, 2, true, committed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			leakFree(t)
+			t.Parallel() // most of it waits
 			direct := pgtest.Pool(t)
 			schema := migrated(t, direct)
 			p, url := newProxy(t, pgtest.URL(t))
@@ -151,7 +152,7 @@ func TestConnectionCut(t *testing.T) {
 				fill(t, over(t, direct, postgres.Options{Schema: schema}).With(tx), op(other, 1, store.Clamp))
 				done := make(chan error, 1)
 				go func() { _, err := s.Fill(t.Context(), op(other, 1, store.Clamp)); done <- err }()
-				waiters(t, direct, schema, 1)
+				somebodyWaits(t, direct, schema)
 				end(t, tx, true)
 				if err := <-done; err != nil {
 					t.Fatal(err)

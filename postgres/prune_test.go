@@ -255,7 +255,7 @@ func TestMaintenanceAtRepeatableRead(t *testing.T) {
 			fill(t, over(t, admin, postgres.Options{Schema: schema, Clock: clock.now}).With(tx), op(b, 1, store.Clamp))
 			done := make(chan error, 1)
 			go func() { done <- call(s) }()
-			waiters(t, admin, schema, 1)
+			somebodyWaits(t, admin, schema)
 			end(t, tx, true)
 			if err := <-done; err != nil {
 				t.Error(err)

@@ -22,6 +22,7 @@ import (
 func TestSettingsChangeNoAnswer(t *testing.T) {
 	for _, mode := range pgtest.Modes {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			clock := newHandClock()
 			over := func(url string) (*charges, *postgres.Store) {
 				pool := poolAt(t, url)

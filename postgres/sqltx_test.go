@@ -31,6 +31,7 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 		{name: "partitioned", parts: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			clock := newHandClock()
 			joint := func(way string) *joined {
 				url := pgtest.URL(t)

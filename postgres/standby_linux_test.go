@@ -22,6 +22,7 @@ import (
 // TestFailOver stops all processes of the primary and promotes its standby. Every store must write
 // again within 15 s, with the connection string of docs/operations.md and default options.
 func TestFailOver(t *testing.T) {
+	t.Parallel() // most of it waits
 	primary := pgtest.NewServer(t)
 	schema := migrateOn(t, primary.Pool(t))
 	standby := primary.NewStandby(t)

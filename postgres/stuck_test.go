@@ -338,7 +338,7 @@ func TestCloseWhileCallersWait(t *testing.T) {
 			errs <- err
 		}()
 	}
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 		{"statement_timeout", "statement_timeout=500"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of it waits
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
 			url := pgtest.URL(t)
@@ -79,6 +80,7 @@ func TestSmallerLockTimeoutWins(t *testing.T) {
 		{"lock_timeout=0", time.Second},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
+			t.Parallel() // most of it waits
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
 			s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), postgres.Options{Schema: schema, StatementTimeout: c.timeout})
@@ -110,6 +112,7 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 		{"too long for the index", incompressible(6000), func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "54000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of it waits
 			const good = 63
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
@@ -178,14 +181,14 @@ func TestCancelledOnce(t *testing.T) {
 	release := lockRow(t, admin, schema, "held")
 	done := make(chan error, 1)
 	go func() { done <- s.Delete(t.Context(), "held") }()
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	var cancelled int
 	const cancel = `SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
 WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
 	if err := admin.QueryRow(t.Context(), cancel, schema).Scan(&cancelled); err != nil || cancelled != 1 {
 		t.Fatalf("%d statements were cancelled, %v; want 1", cancelled, err)
 	}
-	waiters(t, admin, schema, 1)
+	somebodyWaits(t, admin, schema)
 	release()
 	if err := promptly(t, func() error { return <-done }); err != nil {
 		t.Error(err)

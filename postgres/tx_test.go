@@ -248,13 +248,17 @@ func testHoldsTheRow(t *testing.T, way string) {
 	}
 	waits := make(chan answer, 1)
 	go func() { st, err := c.s.Fill(context.Background(), op(b, 1, store.IfFits)); waits <- answer{st, err} }()
-	waiters(t, c.pool, c.schema, 1)
+	somebodyWaits(t, c.pool, c.schema)
 	impatient, giveUp := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	// The other store does not queue behind the first, but waits for the row itself.
-	other := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: c.schema})
+	name := "impatient-" + c.schema
+	other := over(t, poolAt(t, tune(pgtest.URL(t), "application_name="+name)), postgres.Options{Schema: c.schema})
 	go func() { _, err := other.Fill(impatient, op(b, 1, store.IfFits)); given <- err }()
-	waiters(t, c.pool, c.schema, 2)
+	until(t, "the impatient fill to reach the server", func() bool {
+		return scalar[int](t, c.pool, `SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = $1 AND query LIKE '%brim:buckets.%'`, name) > 0
+	})
 	giveUp()
 	err := promptly(t, func() error { return <-given })
 	if !errors.Is(err, store.ErrUnknownOutcome) {
@@ -299,7 +303,7 @@ func TestWaiterDoesNotRewind(t *testing.T) {
 				fill(t, c.s.With(tx), op(b, 1, store.Clamp))
 				waits := make(chan error, 1)
 				go func() { _, err := c.s.Fill(context.Background(), kind(b)); waits <- err }()
-				waiters(t, c.pool, c.schema, 1)
+				somebodyWaits(t, c.pool, c.schema)
 				// The waiter has read its clock by now. The row gets a later time.
 				time.Sleep(wait)
 				held := fill(t, c.s.With(tx), op(b, 1, store.Clamp))

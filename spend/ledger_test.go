@@ -18,7 +18,7 @@ func TestDecisions(t *testing.T) {
 		return memledger.New(&memledger.Options{Clock: clock})
 	}}
 	spendtest.Run(t, h)
-	spendtest.Random(t, h, 500)
+	spendtest.Random(t, h, 100)
 }
 
 const day = 24 * time.Hour

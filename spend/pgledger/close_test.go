@@ -31,10 +31,10 @@ func heapObjects() uint64 {
 	return m.HeapObjects
 }
 
-// TestFlushesLeaveNothingBehind counts the objects that stay in memory over 10,000 flushes. A
+// TestFlushesLeaveNothingBehind counts the objects that stay in memory over 3,000 flushes. A
 // timer or a lane for each flush would stay until the timeout, which is long here.
 func TestFlushesLeaveNothingBehind(t *testing.T) {
-	const flushes = 10_000
+	const flushes = 3_000
 	pool := pgtest.Pool(t)
 	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool), StatementTimeout: time.Hour})
 	decide := func() {

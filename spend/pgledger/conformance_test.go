@@ -105,6 +105,7 @@ func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
 func TestSettingsChangeNoAnswer(t *testing.T) {
 	for _, mode := range pgtest.Modes {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			spendtest.Random(t, harness(t, pgtest.Distorted+"&default_query_exec_mode="+mode), seed.Attempts(30, 200))
 		})
 	}

@@ -127,7 +127,7 @@ func TestProcesses(t *testing.T) {
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	seed := spendload.Seed(t)
 	const processes = 4
-	for round := range 3 {
+	for round := range 2 {
 		approved, over := 0, 0
 		var outs []*bufio.Reader
 		var ins []io.WriteCloser

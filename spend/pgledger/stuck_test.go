@@ -190,7 +190,7 @@ func (c stranger) call(ctx context.Context, b *spend.Budgets, n, caller int) err
 type loaded struct {
 	others  int           // decisions
 	p99     time.Duration // of the last quarter of the time
-	unknown int64         // callers of held rows who learned at their deadline that the outcome is unknown, or nothing
+	unknown int64         // callers of held rows who learned at their deadline that the outcome is unknown
 }
 
 // load has 32 callers charge other accounts, sometimes together with a team, and four callers of
@@ -233,9 +233,9 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 				cancel()
 				switch {
 				case !errors.Is(err, context.DeadlineExceeded):
-					t.Errorf("a caller of held rows: %v, want ErrUnavailable and the context's error: %s", err, c.why)
+					t.Errorf("a caller of held rows: %v, want the context's error: %s", err, c.why)
 					return
-				case !errors.Is(err, store.ErrUnavailable): // or nothing was sent by then, because the machine stood still
+				case errors.Is(err, store.ErrUnknownOutcome):
 					unknown.Add(1)
 				}
 			}
@@ -250,14 +250,18 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 	return loaded{others: int(others.Load()), p99: all[len(all)*99/100], unknown: unknown.Load()}
 }
 
+// stay is how long a caller of a held row stays beyond its deadline to learn that nothing was applied.
+const stay = 100 * time.Millisecond
+
 // compare says how the stranger disturbed the others, if it did. calm took a quarter of the time.
+// Where a decision takes more than half of stay undisturbed, some outcomes are truly unknown.
 func (l loaded) compare(t *testing.T, calm loaded) (trouble string) {
 	t.Helper()
 	t.Logf("%d decisions of others with a 99th percentile of %v; undisturbed, %d in a quarter of the time with %v",
 		l.others, l.p99, calm.others, calm.p99)
 	switch {
-	case l.unknown > 0:
-		return fmt.Sprintf("%d callers did not get ErrUnavailable, want none", l.unknown)
+	case l.unknown > 0 && calm.p99 < stay/2:
+		return fmt.Sprintf("%d callers got ErrUnknownOutcome, want none", l.unknown)
 	case l.others < 2*calm.others:
 		return fmt.Sprintf("others made %d decisions, and %d in a quarter of the time undisturbed", l.others, calm.others)
 	case l.p99 > 8*calm.p99:
