@@ -29,6 +29,9 @@ type asked struct {
 	store.Store
 	fills atomic.Int64
 	fail  func(nth int64, op store.Op) error // nil: none fails
+
+	mu   sync.Mutex
+	went []float64 // the amounts that went in, in their order
 }
 
 func (a *asked) Fill(ctx context.Context, op store.Op) (store.State, error) {
@@ -38,7 +41,13 @@ func (a *asked) Fill(ctx context.Context, op store.Op) (store.State, error) {
 			return store.State{}, err
 		}
 	}
-	return a.Store.Fill(ctx, op)
+	st, err := a.Store.Fill(ctx, op)
+	if op.Mode == store.IfFits && st.Accepted {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.went = append(a.went, op.Amount)
+	}
+	return st, err
 }
 
 func TestWait(t *testing.T) {
@@ -144,11 +153,13 @@ func TestWaitInLine(t *testing.T) {
 					b := tens.For("b")
 					must(t)(lim.TryFillup(t.Context(), b, 10))
 					var mu sync.Mutex
-					var order []int
+					in := []float64{10} // the amounts of the callers whose Wait ended well
 					var all sync.WaitGroup
 					units, begin := 0.0, time.Now()
-					for i := range callers {
+					amounts := []float64{10}
+					for range callers {
 						n := 1 + 9*rng.Float64()
+						amounts = append(amounts, n)
 						ctx, cancel := context.WithCancel(t.Context())
 						var leaves time.Time
 						if rng.Float64() < share {
@@ -167,7 +178,7 @@ func TestWaitInLine(t *testing.T) {
 							}
 							mu.Lock()
 							defer mu.Unlock()
-							order = append(order, i)
+							in = append(in, n)
 							units += n
 							if !st.Accepted || time.Since(begin).Seconds() < units-1e-3 {
 								t.Errorf("accepted %v; %v units in %v", st.Accepted, units, time.Since(begin))
@@ -177,8 +188,11 @@ func TestWaitInLine(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					all.Wait()
-					if !slices.IsSorted(order) || share == 0 && len(order) != callers {
-						t.Errorf("%d callers went in, in the order %v", len(order), order)
+					// Waits may end at one moment, so the order is that of the fills.
+					place := func(n float64) int { return slices.Index(amounts, n) }
+					slices.SortFunc(in, func(a, b float64) int { return place(a) - place(b) })
+					if !slices.Equal(s.went, in) || share == 0 && len(in) != 1+callers {
+						t.Errorf("%d callers went in, in the order of %v; want %v", len(in)-1, s.went, in)
 					}
 					// With everybody on time the last goes in after as many seconds as there are
 					// units.
