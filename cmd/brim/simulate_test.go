@@ -144,7 +144,8 @@ func TestCompare(t *testing.T) {
 }
 
 // Every answer in docs/algorithms.md is the output of the command above it. The test of
-// examples/hierarchy compares that of "go run".
+// examples/hierarchy compares that of "go run". The binary answers, since the race detector would make
+// the long simulations ten times slower, and they are one goroutine each.
 func TestAlgorithmsPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/algorithms.md")
 	if err != nil {
@@ -157,7 +158,7 @@ func TestAlgorithmsPage(t *testing.T) {
 		t.Errorf("the page has %d commands of brim and %d others; want 36 and 1, and no other blocks", len(blocks), others)
 	}
 	for _, block := range blocks {
-		r := cli(t, strings.Fields(block[1])...)
+		r := execute(t, strings.Fields(block[1])...)
 		if r.code != exitOK || r.stdout != block[2] {
 			t.Errorf("brim %s\nanswers\n%s\nand the page shows\n%s", block[1], r.stdout, block[2])
 		}

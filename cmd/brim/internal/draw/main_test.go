@@ -13,36 +13,31 @@ import (
 // docs is the folder of the documentation, seen from this package.
 var docs = filepath.Join("..", "..", "..", "..", "docs")
 
+// TestPicturesAreCurrent compares the pictures of the documentation with those that the program
+// writes.
 func TestPicturesAreCurrent(t *testing.T) {
-	drawn, err := allPictures(t.Context(), docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, svg := range drawn {
-		if kept, err := os.ReadFile(path); err != nil || string(kept) != svg {
-			t.Errorf("%s differs from the picture that the program draws (%v); run: make pictures", path, err)
-		}
-	}
-	kept, err := filepath.Glob(filepath.Join(docs, "*.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range kept {
-		if _, ok := drawn[path]; !ok {
-			t.Errorf("%s is a picture that the program does not draw", path)
-		}
-	}
-}
-
-func TestRunWritesThePictures(t *testing.T) {
 	dir := t.TempDir()
 	var stderr strings.Builder
 	if err := run(t.Context(), []string{"-docs", dir}, &stderr); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(pictureNames(t, dir)); got != len(guides) {
-		t.Errorf("%d pictures of the guides are written, want %d", got, len(guides))
+	for _, name := range pictureNames(t, dir) {
+		drawn, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := os.ReadFile(filepath.Join(docs, name)); err != nil || string(kept) != string(drawn) {
+			t.Errorf("docs/%s differs from the picture that the program draws (%v); run: make pictures", name, err)
+		}
 	}
+	if kept, drawn := pictureNames(t, docs), pictureNames(t, dir); !slices.Equal(kept, drawn) || len(drawn) != len(guides) {
+		t.Errorf("the pictures of docs are %v; the program draws %v", kept, drawn)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	dir := t.TempDir()
+	var stderr strings.Builder
 	for _, args := range [][]string{{"-results", dir}, {"-docs", filepath.Join(dir, "missing")}, {"extra"}, {"-nonsense"}} {
 		if err := run(t.Context(), args, &stderr); err == nil {
 			t.Errorf("%v: no error", args)
