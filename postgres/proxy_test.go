@@ -139,7 +139,7 @@ func TestConnectionCut(t *testing.T) {
 			pool := poolAt(t, url)
 			timeout := time.Minute // a cut is noticed at once, however busy the machine is
 			if c.cut == swallowed {
-				timeout = 2 * time.Second
+				timeout = 5 * time.Second
 			}
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
 			if strings.Contains(c.setting, serializable) { // the store learns the isolation from a failure
