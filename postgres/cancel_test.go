@@ -47,9 +47,9 @@ func TestCancelledBefore(t *testing.T) {
 	levelIs(t, s, secret, 0)
 }
 
-// TestCancelledInFlightAndQueued ends contexts of fills. A fill in flight gets an unknown
-// outcome at once, and is applied once or not at all. A fill that is queued behind it is taken
-// back. A neighbour of both is not disturbed.
+// TestCancelledInFlightAndQueued ends contexts of fills. A fill in flight is answered at once, and
+// is applied at most once: never, where its error does not say that its outcome is unknown. A fill
+// that is queued behind it is taken back. A neighbour of both is not disturbed.
 func TestCancelledInFlightAndQueued(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -81,18 +81,20 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 			plainContext(t, promptly(t, func() error { return <-queued }), context.Canceled)
 			cancelFlying()
 			err := promptly(t, func() error { return <-inFlight })
-			wantError(t, err, store.ErrUnknownOutcome)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error does not say that the context ended: %v", err)
+			}
+			most := 2.0
+			if errors.Is(err, store.ErrUnknownOutcome) { // else it was cancelled between two tries
+				most = 3
 			}
 			release()
 			if err := promptly(t, func() error { return <-patient }); err != nil {
 				t.Errorf("a neighbour's call failed with %v", err)
 			}
-			// The bucket has the first fill and the patient one. It has the fill in flight
-			// where the error says so, and never the one that was taken back.
-			if st := stateOf(t, s, secret); st.Level+st.Held != 2 && st.Level+st.Held != 3 {
-				t.Errorf("the bucket holds %v, want 2 or 3", st.Level+st.Held)
+			// The bucket has the first fill and the patient one, and maybe the one in flight.
+			if st := stateOf(t, s, secret); st.Level+st.Held < 2 || st.Level+st.Held > most {
+				t.Errorf("the bucket holds %v, want 2 to %v", st.Level+st.Held, most)
 			}
 			clean(t, pool)
 		})

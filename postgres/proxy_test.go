@@ -128,7 +128,6 @@ func TestConnectionCut(t *testing.T) {
 		{"update, before the commit's answer", none, update, after, 2, true, committed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // most of it waits
 			direct := pgtest.Pool(t)
 			schema := migrated(t, direct)
 			p, url := newProxy(t, pgtest.URL(t))
@@ -139,7 +138,7 @@ func TestConnectionCut(t *testing.T) {
 			pool := poolAt(t, url)
 			timeout := time.Minute // a cut is noticed at once, however busy the machine is
 			if c.cut == swallowed {
-				timeout = 5 * time.Second
+				timeout = 2 * time.Second
 			}
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
 			if strings.Contains(c.setting, serializable) { // the store learns the isolation from a failure

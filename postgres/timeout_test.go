@@ -80,7 +80,6 @@ func TestSmallerLockTimeoutWins(t *testing.T) {
 		{"lock_timeout=0", time.Second},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
-			t.Parallel() // most of it waits
 			admin := pgtest.Pool(t)
 			schema := migrated(t, admin)
 			s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), postgres.Options{Schema: schema, StatementTimeout: c.timeout})
