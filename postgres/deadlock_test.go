@@ -20,6 +20,7 @@ import (
 // or nothing, with single fills, drains, deletes and pruning between them. No call may
 // deadlock, and every bucket must hold exactly the units that were granted.
 func TestNoDeadlocksAndNoPartialFills(t *testing.T) {
+	t.Parallel()
 	const keys, gone, capacity = 50, 8, 400
 	least := int64(seed.Attempts(200, 2000))              // of each outcome
 	server := pgtest.NewServer(t, "deadlock_timeout=1ms") // below every lock_timeout, which would hide a deadlock

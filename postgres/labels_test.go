@@ -14,6 +14,7 @@ import (
 // TestStatementsAreLabelled looks at a server as an operator does. Each statement on the table of
 // buckets must tell its name.
 func TestStatementsAreLabelled(t *testing.T) {
+	t.Parallel()
 	server := pgtest.NewServer(t, "shared_preload_libraries=pg_stat_statements")
 	pool := server.Pool(t)
 	execute(t, pool, "CREATE EXTENSION pg_stat_statements SCHEMA public")

@@ -92,6 +92,7 @@ func everything(t *testing.T, s *postgres.Store) {
 // TestOddNames uses every kind of name that PostgreSQL accepts for schemas and tables. The
 // store must quote them everywhere.
 func TestOddNames(t *testing.T) {
+	t.Parallel()
 	pool := pgtest.Pool(t)
 	unique := pgtest.Schema(t) // for names that no other test has
 	for _, c := range []struct{ name, schema, table string }{

@@ -20,6 +20,7 @@ import (
 // flush has a lock_timeout, so one that locks in another order deadlocks. Each level must be the
 // answer to exactly one unit, and must come with the units that are held.
 func TestFlushesLockInOrder(t *testing.T) {
+	t.Parallel()
 	const keys, held, lasts = 30, 3, 4 * time.Second
 	ctx := context.Background()
 	server := pgtest.NewServer(t, "deadlock_timeout=1ms")

@@ -138,6 +138,7 @@ func TestPruneManyPages(t *testing.T) {
 // in each epoch. At the start of an epoch every bucket has leaked empty, and may or may not be
 // pruned before its next fill.
 func TestPruneChangesNoAnswer(t *testing.T) {
+	t.Parallel()
 	const epochs, keys, capacity = 8, 30, 10
 	clock := newHandClock()
 	pool := pgtest.Pool(t)

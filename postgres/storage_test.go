@@ -45,6 +45,7 @@ func updates(t *testing.T, pool *pgxpool.Pool) (all, hot int64) {
 // TestUpdatesAreHeapOnly fills one hot key and many keys. Updates are heap-only, and a hot key
 // does not make the table grow. An index on a column that every fill changes would break both.
 func TestUpdatesAreHeapOnly(t *testing.T) {
+	t.Parallel()
 	const keys = 10_000
 	server := pgtest.NewServer(t)
 	pool := server.Pool(t)
@@ -105,6 +106,7 @@ func quiet(t *testing.T) *pgtest.Server {
 // TestRefusalsWriteNothing makes calls that change nothing. They write no WAL and take no
 // transaction id.
 func TestRefusalsWriteNothing(t *testing.T) {
+	t.Parallel()
 	pool := quiet(t).Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
 	full := func(i int64) store.Bucket {

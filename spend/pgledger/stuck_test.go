@@ -111,7 +111,7 @@ func (c stranger) run(t *testing.T) (trouble string) {
 			}
 		}
 	}
-	calm := c.load(t, b, 500*time.Millisecond, false)
+	calm := c.load(t, b, 300*time.Millisecond, false)
 
 	tx, err := admin.Begin(t.Context())
 	if err != nil {
@@ -119,7 +119,7 @@ func (c stranger) run(t *testing.T) (trouble string) {
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	c.holdRows(t, tx, schema)
-	disturbed := c.load(t, b, 2*time.Second, true)
+	disturbed := c.load(t, b, 1200*time.Millisecond, true)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ type loaded struct {
 }
 
 // load has 32 callers charge other accounts, sometimes together with a team, and four callers of
-// each held row with a deadline of a second, if rows are held.
+// each held row with a deadline of half a second, if rows are held.
 func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, held bool) (l loaded) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -228,7 +228,7 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 		}
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				call, cancel := context.WithTimeout(t.Context(), time.Second)
+				call, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				err := c.call(call, b, n/4, n%4)
 				cancel()
 				switch {
