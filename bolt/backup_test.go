@@ -42,14 +42,14 @@ func TestBackup(t *testing.T) {
 			if err := s.Delete(t.Context(), "key 000009"); err != nil {
 				t.Fatal(err)
 			}
-			journaled := s.logged != nil
+			journaled := o == nil
 			path := backedUp(t, s.Backup)
 			fillup(t, s, "key 000007", 1) // the store goes on
 			names := []string{"limits.db"}
 			if journaled {
 				names = append(names, "limits.db.journal")
 			}
-			leftOver(t, filepath.Dir(s.file.Path()), names...)
+			leftOver(t, filepath.Dir(s.db.File().Path()), names...)
 
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
 			if err != nil {
@@ -81,7 +81,7 @@ func TestBackup(t *testing.T) {
 // TestBackupUnderLoad: no decision that was acknowledged before a backup is missing in it, and no
 // transaction is torn, although the changes of a write are many commits.
 func TestBackupUnderLoad(t *testing.T) {
-	s := openTemp(t, &Options{journalRegion: 64 << 10})
+	s := openTemp(t, &Options{logRegion: 64 << 10})
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	var filled [4]atomic.Int64
@@ -99,13 +99,13 @@ func TestBackupUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	fillMany(t, s, 0, writeBatch+100)
+	fillMany(t, s, 0, 20_000)
 	for range 2 {
 		var before [len(filled)]int64
 		for c := range filled {
 			before[c] = filled[c].Load()
 		}
-		fillMany(t, s, 0, writeBatch+100)
+		fillMany(t, s, 0, 20_000)
 		copied := openAt(t, backedUp(t, s.Backup), nil)
 		for c, least := range before {
 			states, err := copied.Read(t.Context(), store.Bucket{Key: fmt.Sprintf("a%d", c)}, store.Bucket{Key: fmt.Sprintf("z%d", c)})
@@ -159,9 +159,9 @@ func TestBackupThatFails(t *testing.T) {
 		if done = err == nil; !done {
 			failsWith(t, err, context.Canceled)
 		}
-		leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+		leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 	}
-	leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 	levelIs(t, openAt(t, backedUp(t, s.Backup), nil), "k", 1)
 	closeStore(t, s)
 	_, err = s.Backup(t.Context(), &bytes.Buffer{})
@@ -190,25 +190,4 @@ func TestBackupOfRelaxed(t *testing.T) {
 	fillup(t, r, "k", 5)
 	levelIs(t, openAt(t, backedUp(t, r.Backup), nil), "k", 5)
 	closeStore(t, r)
-}
-
-// TestLateWrite: a call that comes while Close is under way does not make the file refer to the
-// journal again, which Close removes.
-func TestLateWrite(t *testing.T) {
-	s := openTemp(t, nil)
-	fillup(t, s, "k", 1)
-	fillup(t, s, "k", 1)
-	if err := s.logged.finish(); err != nil {
-		t.Fatal(err)
-	}
-	for name, call := range map[string]func() error{
-		"verify": func() error { return s.Verify(t.Context()) },
-		"backup": func() error { _, err := s.Backup(t.Context(), &bytes.Buffer{}); return err },
-	} {
-		if err := call(); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s: %v, want ErrClosed", name, err)
-		}
-	}
-	closeStore(t, s)
-	levelIs(t, openAt(t, s.file.Path(), nil), "k", 2)
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
 )
@@ -35,7 +36,7 @@ func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 }
 
 func (s *Store) checkOpen(ctx context.Context) (findings findings, err error) {
-	if err := findings.disk(s.file.Path()); err != nil {
+	if err := findings.disk(s.db.File().Path()); err != nil {
 		return nil, err
 	}
 	err = s.Verify(ctx)
@@ -107,7 +108,8 @@ func (f *findings) disk(path string) error {
 }
 
 func check(ctx context.Context, path string) (findings findings, err error) {
-	if err := orphaned(path); err != nil {
+	x, err := kv.Examine(ctx, path, defaultName, 0)
+	if err != nil && !boltfile.Locked(err) {
 		return nil, err
 	}
 	if err := findings.disk(path); err != nil {
@@ -118,14 +120,10 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 	} else {
 		findings.add(store.Broken, "rights", fmt.Sprintf("the file cannot be written: %v", err), "give the user of the program the file: chown, chmod u+w")
 	}
-	x, err := examine(ctx, path, 0)
-	switch {
-	case boltfile.Locked(err):
+	if err != nil {
 		findings.add(store.Unchecked, "content", "another process has the file open, so that it cannot be verified from here",
 			"call Store.Check there, or check again when it has ended")
 		return findings, nil
-	case err != nil:
-		return nil, err
 	}
 	if x.Damage != nil {
 		findings.add(store.Broken, "content", x.Damage.Error(), boltfile.Restore)
@@ -134,9 +132,9 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 	}
 	if x.Journal != "" {
 		findings.add(store.Broken, "journal", "the journal "+x.Journal, "put the right journal back beside the file; or "+boltfile.Restore)
-	} else if x.mark.inUse {
+	} else if x.NeedsLog {
 		findings.add(store.Warning, "journal", fmt.Sprintf("the last program did not close the file, whose journal of %d MiB has %d commits "+
-			"that the file lacks, from commit %d on: the file alone is not enough", x.size>>20, x.commits, x.mark.Number),
+			"that the file lacks, from commit %d on: the file alone is not enough", x.LogSize>>20, x.Commits, x.First),
 			`keep both together; the next program that opens and closes the file makes it whole, and so does "brim backup NEW" a copy`)
 	}
 	return findings, nil

@@ -42,15 +42,15 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	const uid, mode = 12345, 0o640
-	if err := os.Chmod(s.file.Path(), mode); err != nil {
+	if err := os.Chmod(s.db.File().Path(), mode); err != nil {
 		t.Fatal(err)
 	}
-	root := os.Chown(s.file.Path(), uid, -1) == nil
+	root := os.Chown(s.db.File().Path(), uid, -1) == nil
 	before, after, err := s.Compact(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(s.file.Path())
+	info, err := os.Stat(s.db.File().Path())
 	if info.Mode().Perm() != mode || root && owner(info) != uid {
 		t.Errorf("mode %v, %+v: want them unchanged", info.Mode(), info.Sys())
 	}
@@ -62,11 +62,11 @@ func TestCompact(t *testing.T) {
 	}
 	levelIs(t, s, "key 000070", 70)
 	fillup(t, s, "key 000070", 1)
-	_, err = Open(s.file.Path(), &Options{LockTimeout: -1})
+	_, err = Open(s.db.File().Path(), &Options{LockTimeout: -1})
 	failsWith(t, err, store.ErrUnavailable, "locked")
-	leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 	closeStore(t, s)
-	s = openAt(t, s.file.Path(), nil)
+	s = openAt(t, s.db.File().Path(), nil)
 	levelIs(t, s, "key 000070", 71)
 	levelIs(t, s, "key 000071", 0)
 
@@ -84,7 +84,7 @@ func TestCompact(t *testing.T) {
 // the file.
 func TestCompactUnderLoad(t *testing.T) {
 	s := openTemp(t, nil)
-	path := s.file.Path()
+	path := s.db.File().Path()
 	ctx := context.Background()
 	fillMany(t, s, 0, 2000)
 	var stop atomic.Bool
@@ -136,12 +136,12 @@ func TestCompactThatFails(t *testing.T) {
 	cancel()
 	_, _, err := s.Compact(ctx)
 	failsWith(t, err, context.Canceled)
-	if err := os.Rename(s.file.Path(), s.file.Path()+".old"); err != nil {
+	if err := os.Rename(s.db.File().Path(), s.db.File().Path()+".old"); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = s.Compact(context.Background())
 	failsWith(t, err, store.ErrUnavailable, "bolt: compact: ", "moved or replaced")
-	if err := os.Rename(s.file.Path()+".old", s.file.Path()); err != nil {
+	if err := os.Rename(s.db.File().Path()+".old", s.db.File().Path()); err != nil {
 		t.Fatal(err)
 	}
 	fillup(t, s, "k", 1)
@@ -149,7 +149,7 @@ func TestCompactThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	levelIs(t, s, "k", 1)
-	leftOver(t, filepath.Dir(s.file.Path()), "limits.db", "limits.db.journal")
+	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 }
 
 // TestCompactLeavesOtherFiles: a file that stands beside the store under any name is nobody's but
@@ -157,7 +157,7 @@ func TestCompactThatFails(t *testing.T) {
 func TestCompactLeavesOtherFiles(t *testing.T) {
 	s := openTemp(t, nil)
 	fillup(t, s, "k", 1)
-	other := s.file.Path() + ".compact"
+	other := s.db.File().Path() + ".compact"
 	if err := os.WriteFile(other, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestCompactLeavesOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
-	levelIs(t, openAt(t, s.file.Path(), nil), "k", 1)
+	levelIs(t, openAt(t, s.db.File().Path(), nil), "k", 1)
 	if got := bytesOf(t, other); string(got) != "theirs" {
 		t.Errorf("the other file holds %q", got)
 	}

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 		},
 		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 			closeStore(t, s)
-			again := openAt(t, s.(*Store).file.Path(), &Options{Clock: clock})
+			again := openAt(t, s.(*Store).db.File().Path(), &Options{Clock: clock})
 			if clock != nil {
 				again = unsynced(again)
 			}

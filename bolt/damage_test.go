@@ -180,7 +180,7 @@ func resetMends(t *testing.T, s *Store, levels map[string]float64, key string) {
 	}
 	left := maps.Clone(levels)
 	delete(left, key)
-	path := s.file.Path()
+	path := s.db.File().Path()
 	closeStore(t, s)
 	s = openAt(t, path, nil)
 	if err := s.Verify(ctx); err != nil {
@@ -195,7 +195,7 @@ func resetMends(t *testing.T, s *Store, levels map[string]float64, key string) {
 // usedBytes returns the size of the part of the file that has pages in it.
 func usedBytes(t *testing.T, s *Store) (size int) {
 	t.Helper()
-	err := s.file.View(func(tx *bbolt.Tx) error { size = int(tx.Size()); return nil })
+	err := s.db.File().View(func(tx *bbolt.Tx) error { size = int(tx.Size()); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) 
 	defer forget(t, s)
 	forget(t, s)
 	err := database(s).Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(s.layout.table.Name())
+		b := tx.Bucket([]byte(defaultName))
 		return b.Put([]byte(key), change(bytes.Clone(b.Get([]byte(key)))))
 	})
 	if err != nil {
@@ -281,15 +281,8 @@ func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) 
 // forget makes s write all buckets to the file and forget them.
 func forget(t *testing.T, s *Store) {
 	t.Helper()
-	l := s.logged
-	if l == nil {
-		return
-	}
-	if err := l.writeBack(t.Context()); err != nil {
+	if err := s.db.Forget(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	for i := range l.mem.sections {
-		l.mem.evict(&l.mem.sections[i], func(*cached) bool { return true })
 	}
 }
 
@@ -373,7 +366,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 // overwrite fills all pages of the file but the meta pages with b.
 func overwrite(t *testing.T, s *Store, b byte) {
 	t.Helper()
-	file, err := os.OpenFile(s.file.Path(), os.O_RDWR, 0)
+	file, err := os.OpenFile(s.db.File().Path(), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,12 +388,12 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 			overwrite(t, s, 0)
 		},
 		"cut short": func(t *testing.T, s *Store) {
-			if err := os.Truncate(s.file.Path(), int64(2*os.Getpagesize())); err != nil {
+			if err := os.Truncate(s.db.File().Path(), int64(2*os.Getpagesize())); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"cut to nothing": func(t *testing.T, s *Store) {
-			if err := os.Truncate(s.file.Path(), 0); err != nil {
+			if err := os.Truncate(s.db.File().Path(), 0); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -61,20 +61,12 @@ func TestExamineEveryPage(t *testing.T) {
 // TestExamineJournal examines a file with a journal, or with another one in its place, and compares
 // the answer with that of Open.
 func TestExamineJournal(t *testing.T) {
-	path := journaled(t, &Options{journalRegion: 64 << 10})
-	file, log := bytesOf(t, path), bytesOf(t, path+journalSuffix)
+	path := journaled(t, &Options{logRegion: 64 << 10})
+	file, log := bytesOf(t, path), bytesOf(t, path+kv.LogSuffix)
 	closed := openTemp(t, nil)
 	fillup(t, closed, "k", 1)
 	closeStore(t, closed)
-	other := journaled(t, &Options{journalRegion: 64 << 10})
-	made := filepath.Join(t.TempDir(), "made")
-	j, err := journal.Create(made, &journal.Options{Region: 64 << 10})
-	if err == nil {
-		err = j.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := journaled(t, &Options{logRegion: 64 << 10})
 	damaged := bytes.Clone(log)
 	damaged[4096+(64<<10)+40]++ // in the first frame
 	for _, c := range []struct {
@@ -87,10 +79,9 @@ func TestExamineJournal(t *testing.T) {
 		{"a frame before the last is damaged", "cannot be read", file, damaged, "broken journal"},
 		{"its first page is damaged", "cannot be read", file, append([]byte("x"), log[1:]...), "broken journal"},
 		{"it is cut short", "cannot be read", file, log[:5000], "broken journal"},
-		{"another file's journal does not have the changes", "that of another file", file, bytesOf(t, other+journalSuffix), "broken journal"},
-		{"a closed file needs no journal", "", bytesOf(t, closed.file.Path()), nil, ""},
-		{"changes in it may be those of a newer copy", "belongs to another file", bytesOf(t, closed.file.Path()), log, "broken journal"},
-		{"a crash came before the file referred to it", "", bytesOf(t, closed.file.Path()), bytesOf(t, made), ""},
+		{"another file's journal does not have the changes", "that of another file", file, bytesOf(t, other+kv.LogSuffix), "broken journal"},
+		{"a closed file needs no journal", "", bytesOf(t, closed.db.File().Path()), nil, ""},
+		{"changes in it may be those of a newer copy", "belongs to another file", bytesOf(t, closed.db.File().Path()), log, "broken journal"},
 	} {
 		dir := t.TempDir()
 		at := filepath.Join(dir, "limits.db")
@@ -98,7 +89,7 @@ func TestExamineJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.log != nil {
-			if err := os.WriteFile(at+journalSuffix, c.log, 0o600); err != nil {
+			if err := os.WriteFile(at+kv.LogSuffix, c.log, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -113,7 +104,7 @@ func TestExamineJournal(t *testing.T) {
 		if err != nil || c.check != "" && !found {
 			t.Errorf("%s: %+v, %v; want %q", c.why, findings, err, c.check)
 		}
-		if !bytes.Equal(bytesOf(t, at), c.file) || c.log != nil && !bytes.Equal(bytesOf(t, at+journalSuffix), c.log) {
+		if !bytes.Equal(bytesOf(t, at), c.file) || c.log != nil && !bytes.Equal(bytesOf(t, at+kv.LogSuffix), c.log) {
 			t.Errorf("%s: the examination has changed a file", c.why)
 		}
 		s, err := Open(at, nil)

@@ -10,9 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestFailedCloseMarksNothing: Close cannot write the changes that only the journal has, and drops
-// the buckets from memory. A call that has waited for Close must not note in the file that the file
-// has all changes: the next Open would not read them from the journal.
+// TestFailedCloseMarksNothing: Close cannot write the changes that only the journal has. Nothing may
+// note in the file that the file has all changes: the next Open would not read them from the journal.
 func TestFailedCloseMarksNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	s, err := Open(path, nil)
@@ -25,15 +24,11 @@ func TestFailedCloseMarksNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	database(s).MaxSize = 1
-	if err := s.logged.close(); err == nil {
-		t.Fatal("the file had no room, and the journal was closed without an error")
+	if err := s.Close(); err == nil {
+		t.Fatal("the file had no room, and the store was closed without an error")
 	}
-	database(s).MaxSize = 0
-	if err := s.logged.writeBack(t.Context()); !errors.Is(err, store.ErrClosed) {
+	if err := s.db.Checkpoint(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a write after Close: %v; want ErrClosed", err)
-	}
-	if err := s.file.Close(); err != nil {
-		t.Fatal(err)
 	}
 	again := openAt(t, path, nil)
 	levelIs(t, again, "k", 2)
@@ -58,13 +53,13 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 			batch := []*combine.Request[request, reply]{{In: capture}, {In: capture}}
 			goOn := holdUp(t, s)
 			defer goOn()
-			if s.logged == nil {
+			if o != nil {
 				database(s).MaxSize = 1
 				batch = append(batch, &combine.Request[request, reply]{In: request{kind: apply, txns: longFills("long", 900)}})
 				s.flush(0, batch)
 			} else {
-				s.file.Refuse("a commit failed")
-				s.logged.flush(0, batch)
+				s.db.File().Refuse("a commit failed")
+				s.flush(0, batch)
 			}
 			for i, r := range batch {
 				if !errors.Is(r.Err, store.ErrUnavailable) {

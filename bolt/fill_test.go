@@ -35,8 +35,11 @@ func TestPagesAreFilled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := s.read(func(records *bbolt.Bucket) error {
-				stats := records.Stats()
+			if err := s.db.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := s.db.File().View(func(tx *bbolt.Tx) error {
+				stats := tx.Bucket([]byte(defaultName)).Stats()
 				if used := float64(stats.LeafInuse) / float64(stats.LeafAlloc); used < c.least {
 					t.Errorf("%.0f %% of %d pages are in use; want %.0f", 100*used, stats.LeafPageN, 100*c.least)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -25,37 +26,27 @@ import (
 // the context of the call ends. The store that fn is given reads the changes of fn. Several
 // goroutines of fn may use it at once. It answers [store.ErrClosed] after fn has returned.
 func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
-	if err := s.check(ctx); err != nil {
+	err := s.check(ctx)
+	if err == nil {
+		err = s.db.Lock(ctx)
+	}
+	if err != nil {
 		return store.Wrap(backend, "update", err)
 	}
+	defer s.db.Unlock()
 	var fnErr error
-	run := func(v *view) error {
+	err = s.update(func(v *view) error {
 		j := &joined{s: s, view: v}
 		defer j.end()
-		fnErr = fn(j)
-		if fnErr == nil {
+		if fnErr = fn(j); fnErr == nil {
 			fnErr = ctx.Err()
 		}
 		return fnErr
-	}
-	err := s.update(ctx, run)
+	})
 	if fnErr != nil {
 		return fnErr
 	}
 	return store.Wrap(backend, "update", err)
-}
-
-// update calls run with a view of a new transaction, and commits the changes.
-func (s *Store) update(ctx context.Context, run func(*view) error) error {
-	if s.logged != nil {
-		return s.logged.update(ctx, run)
-	}
-	if err := s.file.Lock(ctx); err != nil {
-		return err
-	}
-	defer s.file.Unlock()
-	v := s.newView()
-	return s.write(v, func() error { return run(v) })
 }
 
 // With returns a store whose calls happen in tx, a transaction of the database given to [New].
@@ -74,16 +65,13 @@ type joined struct {
 	s  *Store
 	tx *bbolt.Tx // of With; nil for Update
 
-	mu sync.Mutex
-	// view is the view of Update, which writes it at its end. It is nil after Update, and for With,
-	// which writes a new view in each call.
-	view *view
+	mu   sync.Mutex
+	view *view // of Update; nil after it, and for With, where each call has one of its own
 }
 
 var _ store.Store = (*joined)(nil)
 
-// end ends the store of Update. The application may keep that store for long, so end drops the
-// view, which has an entry for each bucket of the transaction.
+// end ends the store of Update, which the application may keep for long.
 func (j *joined) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,38 +86,24 @@ func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case j.tx != nil:
-		err = j.within(writes, fn)
+		err = j.s.db.Within(j.tx, writes, func(tx *kv.Tx) error {
+			if err := tx.Check(j.s.table); err != nil {
+				return err
+			}
+			v := &view{Tx: tx, s: j.s}
+			err := fn(v, j.s.clock.Now())
+			v.end()
+			return err
+		})
 	case j.view == nil:
 		err = store.ErrClosed
 	default:
-		if err = j.s.file.Usable(); err == nil {
-			err = j.s.file.Guard(func() error { return fn(j.view, j.s.clock.Now()) })
+		defer j.view.Rest()
+		if err = j.s.db.File().Usable(); err == nil {
+			err = j.s.db.File().Guard(func() error { return fn(j.view, j.s.clock.Now()) })
 		}
 	}
 	return store.Wrap(backend, op, err)
-}
-
-// within runs fn on a new view of the transaction of With, and writes the changes.
-func (j *joined) within(writes bool, fn func(v *view, now int64) error) error {
-	return j.s.file.Within(j.tx, writes, func() error {
-		// bbolt refers to the buffers of this view until the transaction ends, so each call has a
-		// new one.
-		v := j.s.newView()
-		if err := v.reset(j.tx, j.s.layout); err != nil {
-			return err
-		}
-		now := j.s.clock.Now()
-		if err := fn(v, now); err != nil || !writes {
-			return err
-		}
-		_, err := v.write(now)
-		return err
-	})
-}
-
-// newView returns a view that is of no transaction yet.
-func (s *Store) newView() *view {
-	return &view{maxSkew: s.options.MaxSkew, keepTime: s.options.Clock == nil}
 }
 
 func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
@@ -150,37 +124,21 @@ func (j *joined) Apply(ctx context.Context, txns ...store.Txn) (results []store.
 }
 
 func (j *joined) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = j.do(ctx, "read", false, func(v *view, now int64) error {
-		states = make([]store.State, len(buckets))
-		for i, b := range buckets {
-			e := v.entry(b.Key)
-			if e.err != nil {
-				return e.err
-			}
-			states[i] = e.at(now).State(b.Limit, now, v.maxSkew)
-		}
-		return nil
+	err = j.do(ctx, "read", false, func(v *view, _ int64) (err error) {
+		states, err = v.read(buckets)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return states, nil
+	return states, err
 }
 
 func (j *joined) Delete(ctx context.Context, keys ...string) error {
-	return j.do(ctx, "delete", true, func(v *view, _ int64) error {
-		v.delete(keys)
-		return nil
-	})
+	return j.do(ctx, "delete", true, func(v *view, _ int64) error { return v.remove(keys) })
 }
 
 func (j *joined) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
-		err = j.do(ctx, "visit", false, func(v *view, now int64) (err error) {
-			if _, err := v.write(now); err != nil { // a cursor of bbolt does not see the changes in the view
-				return err
-			}
-			entries, err = j.s.scan(v.records, prefix, after, limit)
+		err = j.do(ctx, "visit", false, func(v *view, _ int64) (err error) {
+			entries, err = v.scan(prefix, after, limit)
 			return err
 		})
 		return entries, err
@@ -195,17 +153,17 @@ func (j *joined) Size(ctx context.Context) (size int64, err error) {
 
 func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
 	err = j.do(ctx, "prune", true, func(v *view, now int64) error {
-		if _, err := v.write(now); err != nil {
-			return err
-		}
-		var keys []string
-		c := v.records.Cursor()
-		for key, value := c.First(); key != nil; key, value = c.Next() {
-			if rec, _, err := v.layout.decodeRecord(key, value); err == nil && rec.Expired(now, v.maxSkew) {
-				keys = append(keys, string(key))
+		damaged := 0
+		for after, more := "", true; more; {
+			var keys []string
+			if keys, after, more, err = v.expired(after, &damaged); err != nil {
+				return err
+			}
+			n, err := v.prune(keys, now)
+			if pruned += n; err != nil {
+				return err
 			}
 		}
-		pruned = v.prune(keys, now)
 		return nil
 	})
 	return pruned, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,11 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/journal"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -51,7 +48,7 @@ func longFills(prefix string, n int) []store.Txn {
 // the file has room again, the store has all that it acknowledged, and no more.
 func TestFileThatCannotGrow(t *testing.T) {
 	failed := pausing{"could not be written to the file", make(chan string, 100), make(chan struct{})}
-	s := openTemp(t, &Options{journalRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
+	s := openTemp(t, &Options{logRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
 	apply := func(txns []store.Txn) error { _, err := s.Apply(t.Context(), txns...); return err }
 	fillup(t, s, "k", 1)
 	fillup(t, s, "k", 1)
@@ -85,7 +82,7 @@ func TestFileThatCannotGrow(t *testing.T) {
 	database(s).MaxSize = 0
 	fillup(t, s, "k", 1)
 	closeStore(t, s)
-	again := openAt(t, s.file.Path(), nil)
+	again := openAt(t, s.db.File().Path(), nil)
 	levelIs(t, again, "k", 3)
 	if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 1+900+150+1 {
 		t.Errorf("%d buckets, %v; want 1052", len(entries), err)
@@ -97,7 +94,7 @@ func TestFileThatCannotGrow(t *testing.T) {
 func TestJournalThatCannotBegin(t *testing.T) {
 	var log bytes.Buffer
 	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	dir := filepath.Dir(s.file.Path())
+	dir := filepath.Dir(s.db.File().Path())
 	fillup(t, s, "k", 1)
 	database(s).MaxSize = 1
 	_, err := s.Apply(t.Context(), longFills("refused", 900)...)
@@ -110,36 +107,6 @@ func TestJournalThatCannotBegin(t *testing.T) {
 	fillup(t, s, "k", 1)
 	leftOver(t, dir, "limits.db", "limits.db.journal")
 	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 2)
-}
-
-// unwritable are changes that cannot be written to the file.
-type unwritable struct {
-	changes
-	err       error
-	published bool
-}
-
-func (u *unwritable) write(*view) error { return u.err }
-func (u *unwritable) publish(bool)      { u.published = true }
-
-// TestChangesThatCannotBeWritten: a commit whose changes fail leaves out the changes that wait for it.
-func TestChangesThatCannotBeWritten(t *testing.T) {
-	s := openTemp(t, nil)
-	for range 3 {
-		fillup(t, s, "k", 1)
-	}
-	before := bytesOf(t, s.file.Path())
-	goOn := holdUp(t, s)
-	u := &unwritable{err: errors.New("bad")}
-	err := s.logged.straight(u, nil)
-	goOn()
-	if err != u.err || u.published {
-		t.Errorf("error %v, published %v; want %v, false", err, u.published, u.err)
-	}
-	if !bytes.Equal(bytesOf(t, s.file.Path()), before) {
-		t.Error("the file was written to")
-	}
-	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 3)
 }
 
 // TestNothingToJournal: a flush that changes nothing begins no journal, and adds nothing to one.
@@ -156,13 +123,13 @@ func TestNothingToJournal(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openTemp(t, nil)
-			end := func() journal.Position {
-				defer holdUp(t, s)()
-				if s.logged.log == nil {
-					return journal.Position{}
+			s := openTemp(t, &Options{logRegion: tiny})
+			end := func() []byte { // of the file and of the journal
+				log, err := os.ReadFile(s.db.File().Path() + kv.LogSuffix)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
 				}
-				return s.logged.log.End()
+				return append(log, bytesOf(t, s.db.File().Path())...)
 			}
 			for fills := range 4 {
 				if fills > 0 {
@@ -174,107 +141,10 @@ func TestNothingToJournal(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if after := end(); after != before {
-					t.Errorf("after %d fills the journal went from %+v to %+v", fills, before, after)
+				if !bytes.Equal(end(), before) {
+					t.Errorf("after %d fills the call wrote", fills)
 				}
 			}
 		})
-	}
-}
-
-// TestJournalOfTables: a journal that has changes of tables has large regions, and an Update of
-// buckets writes the changes of every table that wait for the file.
-func TestJournalOfTables(t *testing.T) {
-	tables := []*boltfile.Table{boltfile.NewTable("one"), boltfile.NewTable("two")}
-	key := []byte("key")
-	for _, c := range []struct{ asked, want int64 }{
-		{0, 32 << 20},
-		{64 << 10, 64 << 10},
-	} {
-		t.Run(fmt.Sprintf("region %d", c.asked), func(t *testing.T) {
-			s := openTemp(t, &Options{journalRegion: c.asked})
-			ctx := t.Context()
-			if err := s.file.Lock(ctx); err != nil {
-				t.Fatal(err)
-			}
-			err := s.file.Update(func(tx *bbolt.Tx) (bool, error) {
-				_, err := tables[0].Create(tx)
-				if err == nil {
-					_, err = tables[1].Create(tx)
-				}
-				return true, err
-			})
-			s.file.Unlock()
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := memtable.PartsOf(s).Tables
-			put := func(text string) {
-				t.Helper()
-				if err := w.Lock(ctx); err != nil {
-					t.Fatal(err)
-				}
-				defer w.Unlock()
-				err := w.Update(func(v *memtable.View) error {
-					for _, table := range tables {
-						value := append([]byte(text), make([]byte, boltfile.SealSize)...)
-						table.Seal(key, value)
-						v.Table(table).Put(key, 1, value)
-					}
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			stored := func(want string) {
-				t.Helper()
-				err := s.file.View(func(tx *bbolt.Tx) error {
-					for _, table := range tables {
-						if value := tx.Bucket(table.Name()).Get(key); !bytes.HasPrefix(value, []byte(want)) {
-							t.Errorf("table %s has %q in the file, want %q", table.Name(), value, want)
-						}
-					}
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			put("straight")
-			stored("straight")
-			put("begins ")
-			put("waiting")
-			stored("begins ")
-			info, err := os.Stat(s.logged.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := 4096 + 2*c.want; info.Size() != want {
-				t.Errorf("the journal has %d bytes, want %d", info.Size(), want)
-			}
-			if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			stored("waiting")
-		})
-	}
-}
-
-// TestForgottenBucketsAreNotCounted: else each flush would wake the goroutine that writes to the
-// file.
-func TestForgottenBucketsAreNotCounted(t *testing.T) {
-	s := openTemp(t, nil)
-	fillMany(t, s, 0, 50)
-	if n := s.logged.mem.count.Load(); n != 50 {
-		t.Errorf("%d buckets in memory, want 50", n)
-	}
-	forget(t, s)
-	if n := s.logged.mem.count.Load(); n != 0 {
-		t.Errorf("%d buckets in memory after all were forgotten", n)
-	}
-	levelIs(t, s, "key 000007", 7)
-	if n := s.logged.mem.count.Load(); n != 1 {
-		t.Errorf("%d buckets in memory after one was read", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
 
@@ -40,6 +41,14 @@ func newTestClock() *testClock {
 func (c *testClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
 func (c *testClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
+// Parts of the format of a file, which package kv writes.
+var (
+	formatKey  = []byte("format")
+	fileFormat = byte(1)
+	markKey    = []byte("journal")
+	markSize   = 49
+)
+
 // steady does not leak and is never full.
 var steady = store.Limit{Capacity: 1 << 40}
 
@@ -64,8 +73,19 @@ func openTemp(t testing.TB, o *Options) *Store {
 
 // database returns the bbolt database of s.
 func database(s *Store) (db *bbolt.DB) {
-	_ = s.file.View(func(tx *bbolt.Tx) error { db = tx.DB(); return nil })
+	_ = s.db.File().View(func(tx *bbolt.Tx) error { db = tx.DB(); return nil })
 	return db
+}
+
+// lockFile keeps everybody from writing to the file, as a disk that hangs does. A goroutine of its
+// own takes the lock, because package invariant would see the test take locks out of order.
+func lockFile(t testing.TB, file *boltfile.File) {
+	t.Helper()
+	locked := make(chan error)
+	go func() { locked <- file.Lock(context.Background()) }()
+	if err := <-locked; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func closeStore(t testing.TB, s store.Store) {

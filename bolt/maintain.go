@@ -20,8 +20,8 @@ import (
 // [errors.ErrUnsupported]. Windows does not rename over an open file: the error is
 // [store.ErrUnavailable].
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if err = s.settled(ctx); err == nil {
-		before, after, err = s.file.Compact(ctx)
+	if err = s.check(ctx); err == nil {
+		before, after, err = s.db.Compact(ctx)
 	}
 	return before, after, store.Wrap(backend, "compact", err)
 }
@@ -34,9 +34,20 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 // Verify takes about as long as [Open]. Other callers go on meanwhile, but the file cannot grow
 // until it returns.
 func (s *Store) Verify(ctx context.Context) error {
-	err := s.settled(ctx)
+	err := s.check(ctx)
 	if err == nil {
-		err = s.file.Verify(ctx)
+		err = s.db.Verify(ctx)
 	}
 	return store.Wrap(backend, "verify", err)
 }
+
+// Size returns the bytes of the file and of the journal beside it. The file of an application's
+// database (see [New]) counts whole.
+func (s *Store) Size(ctx context.Context) (size int64, err error) {
+	if err = s.check(ctx); err == nil {
+		size, err = s.size()
+	}
+	return size, store.Wrap(backend, "size", err)
+}
+
+func (s *Store) size() (int64, error) { return s.db.Size() }

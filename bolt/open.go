@@ -1,16 +1,14 @@
 package bolt
 
 import (
-	"context"
-	"fmt"
 	"hash/maphash"
-	"math"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -34,40 +32,29 @@ import (
 // file is missing. The error names the file to put back. The path may be a symbolic link to a file;
 // a link or a directory in the place of the journal is refused.
 func Open(path string, o *Options) (*Store, error) {
-	s, err := open(path, o, o == nil || !o.NoJournal)
-	if err != nil {
-		return nil, err
+	mode := kv.Log
+	if o != nil && o.NoJournal {
+		mode = kv.Commit
 	}
-	s.startPruner(s.Prune)
-	return s, nil
+	s, err := open(path, o, mode)
+	if err == nil {
+		s.startPruner(s.Prune)
+	}
+	return s, err
 }
 
-// open opens the file at path for a store, with a journal or without.
-func open(path string, o *Options, journaled bool) (*Store, error) {
+// open opens the file at path.
+func open(path string, o *Options, mode kv.Mode) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()
-	if err == nil {
-		err = orphaned(path)
-	}
 	if err != nil {
 		return nil, store.Wrap(backend, op, err)
 	}
-	l := layoutOf(defaultName)
-	file, err := boltfile.Open(path, l, boltfile.Options{
-		LockTimeout: full.LockTimeout,
-		FileMode:    full.FileMode,
-		NoVerify:    full.NoVerify,
-		Logger:      full.Logger,
-	})
-	if err != nil {
+	s := newStore(full, mode)
+	if s.db, err = kv.Open(path, s.engine(defaultName)); err != nil {
 		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
-	s, err := newStore(file, l, full, journaled)
-	if err != nil {
-		_ = file.Close()
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
-	}
-	return s, nil
+	return s, s.start(defaultName)
 }
 
 // New puts buckets into a database that the application has open. Close then ends the store and
@@ -90,107 +77,53 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 	if db == nil {
 		return nil, store.Wrap(backend, op, boltfile.Unavailable("the database is nil; open it first", nil))
 	}
-	l := layoutOf(full.Name)
-	file := boltfile.Join(db, l, boltfile.Options{NoVerify: full.NoVerify, Logger: full.Logger})
-	s, err := newStore(file, l, full, false)
-	if err == nil {
-		if err = file.CheckBuckets(l.Buckets(), l.NewCheck()); err != nil {
-			_ = s.Close()
-		}
-	}
-	if err != nil {
+	s := newStore(full, kv.Commit)
+	if s.db, err = kv.Join(db, s.engine(full.Name)); err != nil {
 		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreJoined))
+	}
+	if err := s.start(full.Name); err != nil {
+		return nil, err
 	}
 	s.startPruner(s.Prune)
 	return s, nil
 }
 
-// newStore returns a store over file, whose clock goes on from the highest time in the file and in
-// the journal, unless that is more than MaxSkew ahead of the wall clock.
-func newStore(file *boltfile.File, l layout, o Options, journaled bool) (*Store, error) {
-	highest, err := prepare(file, l)
-	if err != nil {
-		return nil, err
+// newStore returns a store without a database.
+func newStore(o Options, mode kv.Mode) *Store {
+	return &Store{
+		options: o, mode: mode, seed: maphash.MakeSeed(),
+		clock: clock.New(clock.Options{Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger}),
 	}
-	s := &Store{
-		options: o,
-		layout:  l,
-		file:    file,
-		clock: clock.New(clock.Options{
-			Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger,
-		}),
-		seed: maphash.MakeSeed(),
-	}
-	s.view = *s.newView()
-	if err := s.recover(journaled, highest); err != nil {
-		return nil, err
-	}
-	if l := s.logged; l != nil {
-		s.combiner, err = l.newCombiner()
-		go l.run()
-	} else {
-		s.combiner, err = newCombiner(s)
-	}
-	return s, err
 }
 
-// resume makes the clock of the store go on from highest.
-func (s *Store) resume(highest int64) {
-	if ahead := s.clock.Resume(highest); ahead > 0 {
+// engine returns the options of the database.
+func (s *Store) engine(table string) kv.Options {
+	o := kv.Options{
+		Table: table, Mode: s.mode, Window: s.options.RelaxedWindow, Region: s.options.region(),
+		LockTimeout: s.options.LockTimeout, FileMode: s.options.FileMode, NoVerify: s.options.NoVerify,
+		Logger: s.options.Logger,
+	}
+	if s.options.Trace.Flush != nil {
+		o.Wrote = s.wrote
+	}
+	return o
+}
+
+// start begins to use the database. The clock goes on from the time of the last change in the file
+// and in the journal, unless that is more than MaxSkew ahead of the wall clock.
+func (s *Store) start(table string) (err error) {
+	s.table = s.db.Table(table)
+	if ahead := s.clock.Resume(s.db.Time()); ahead > 0 {
 		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
 	}
+	s.combiner, err = s.newCombiner()
+	return err
 }
 
-// noTime is the highest time written if there is none. Times before 1970 are negative.
-const noTime = math.MinInt64
-
-// prepare checks the store's bbolt buckets, or creates them in an application's database. It
-// returns the highest time that the store has written, or noTime.
-func prepare(file *boltfile.File, l layout) (highest int64, err error) {
-	highest = noTime
-	if err := file.Settle(); err != nil {
-		return 0, err
+func init() {
+	kv.PartsOf = func(of any) kv.Parts {
+		s := of.(*Store)
+		return kv.Parts{DB: s.db, Clock: s.clock}
 	}
-	found := false
-	look := func(tx *bbolt.Tx) error {
-		records, meta, err := l.table.Find(tx)
-		if records == nil || err != nil {
-			return err
-		}
-		found = true
-		if err := l.checkFormat(meta.Get(formatKey)); err != nil {
-			return err
-		}
-		_, _, t, err := l.open(tx)
-		if t.Time != 0 {
-			highest = t.Time
-		}
-		return err
-	}
-	if err := file.View(look); err != nil || found {
-		return highest, err
-	}
-	if file.Owned() {
-		return 0, boltfile.Damagef("it is a bbolt file, but its bucket %q is missing; "+
-			"to add buckets to an application's database use New", l.table.Name())
-	}
-	if err := file.Lock(context.Background()); err != nil {
-		return 0, err
-	}
-	defer file.Unlock()
-	err = file.Update(func(tx *bbolt.Tx) (changed bool, err error) {
-		err = file.Guard(func() error {
-			if err := look(tx); err != nil || found { // another store may have created them by now
-				return err
-			}
-			changed = true
-			return l.Create(tx)
-		})
-		if changed && err != nil {
-			err = boltfile.Unavailable(fmt.Sprintf("creating the buckets: %v", err), err)
-		}
-		return changed, err
-	})
-	return highest, err
 }

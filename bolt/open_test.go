@@ -112,7 +112,7 @@ func TestOpenRefuses(t *testing.T) {
 			write(sound)(t, path)
 			editMeta(t, path, func(meta *bbolt.Bucket) error {
 				b := append([]byte{9, 0, 0, 0}, make([]byte, boltfile.SealSize)...)
-				testLayout.table.SealMeta(formatKey, b)
+				boltfile.NewTable(defaultName).SealMeta(formatKey, b)
 				return meta.Put(formatKey, b)
 			})
 		}, errors.ErrUnsupported, "newer version of brim"},

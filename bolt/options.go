@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -13,7 +14,7 @@ import (
 const (
 	DefaultLockTimeout   = 3 * time.Second
 	DefaultRelaxedWindow = 500 * time.Millisecond
-	DefaultCached        = 1 << 20
+	DefaultLogSize       = 64 << 20
 )
 
 // Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
@@ -56,11 +57,11 @@ type Options struct {
 	// [OpenRelaxed] never have a journal.
 	NoJournal bool
 
-	// Cached is the approximate number of buckets that a store of [Open] or [OpenRelaxed] keeps in
-	// memory, at some 200 bytes each, beyond those that wait to be written; 0 means
-	// [DefaultCached]. It reads other buckets from the file when a call needs them. Other stores
-	// ignore it.
-	Cached int
+	// LogSize is the largest size of the journal in bytes; 0 means [DefaultLogSize]. The disk needs as
+	// much of it as the store has changes to write between two checkpoints, and memory about four
+	// times as much. A smaller journal writes each page of the file more often. A store that finds a
+	// journal goes on with it as it is. LogSize is at least 64 KiB. Stores without a journal ignore it.
+	LogSize int64
 
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
 	// starts none. The interval counts on the process's clock, also if Clock is set.
@@ -79,10 +80,17 @@ type Options struct {
 	// requests shared it, how long it took, and why it failed.
 	Trace store.Trace
 
-	journalRegion int64 // 0 means the default; for tests
+	logRegion int64 // of the journal, in bytes; 0 means half of LogSize; for tests
 }
 
-const defaultName = "brim"
+const (
+	defaultName = "brim"
+	minLogSize  = 64 << 10
+	maxLogSize  = 1 << 30
+)
+
+// region returns the size of a region of the journal, which has two; 0 means the default.
+func (o *Options) region() int64 { return cmp.Or(o.logRegion, o.LogSize/2&^4095) }
 
 // withDefaults returns a copy of o, which may be nil, with its zero fields filled in.
 func (o *Options) withDefaults() (Options, error) {
@@ -95,8 +103,10 @@ func (o *Options) withDefaults() (Options, error) {
 		return full, errors.New("MaxSkew is negative; it must be positive, or 0 for the default")
 	case full.RelaxedWindow < 0:
 		return full, errors.New("RelaxedWindow is negative; it must be positive, or 0 for the default")
-	case full.Cached < 0:
-		return full, errors.New("Cached is negative; it must be positive, or 0 for the default")
+	case full.LogSize != 0 && full.LogSize < minLogSize:
+		return full, errors.New("LogSize is less than 64 KiB; it must be more, or 0 for the default")
+	case full.LogSize > maxLogSize:
+		return full, errors.New("LogSize is more than 1 GiB")
 	case full.PruneEvery < 0:
 		return full, errors.New("PruneEvery is negative; it must be positive, or 0 for no pruning at intervals")
 	case len(full.Name) > 255:
@@ -113,9 +123,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if full.RelaxedWindow == 0 {
 		full.RelaxedWindow = DefaultRelaxedWindow
-	}
-	if full.Cached == 0 {
-		full.Cached = DefaultCached
 	}
 	if full.Name == "" {
 		full.Name = defaultName

@@ -18,7 +18,8 @@ func TestBadOptions(t *testing.T) {
 	for says, o := range map[string]Options{
 		"MaxSkew is negative":                       {MaxSkew: -1},
 		"RelaxedWindow is negative":                 {RelaxedWindow: -1},
-		"Cached is negative":                        {Cached: -1},
+		"LogSize is less than 64 KiB":               {LogSize: 1},
+		"LogSize is more than 1 GiB":                {LogSize: 1<<30 + 1},
 		"PruneEvery is negative":                    {PruneEvery: -1},
 		"Name is longer than 255 bytes":             {Name: strings.Repeat("n", 256)},
 		"it must be positive, or 0 for the default": {MaxSkew: -time.Hour},
@@ -58,10 +59,10 @@ func TestBadOptions(t *testing.T) {
 func TestOptions(t *testing.T) {
 	defaults := Options{
 		MaxSkew: store.DefaultMaxSkew, LockTimeout: 3 * time.Second, FileMode: 0o600,
-		RelaxedWindow: 500 * time.Millisecond, Cached: 1_048_576, Name: "brim",
+		RelaxedWindow: 500 * time.Millisecond, Name: "brim",
 	}
 	chosen := Options{
-		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, Cached: 1, Name: "n", PruneEvery: 1,
+		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, LogSize: 1 << 20, Name: "n", PruneEvery: 1,
 		Logger: slog.New(slog.DiscardHandler), NoVerify: true,
 	}
 	longest := chosen
@@ -89,7 +90,7 @@ func TestOptions(t *testing.T) {
 		}
 		got.Logger = c.want.Logger
 		if g, w := got, c.want; g.MaxSkew != w.MaxSkew || g.LockTimeout != w.LockTimeout || g.FileMode != w.FileMode ||
-			g.RelaxedWindow != w.RelaxedWindow || g.Cached != w.Cached || g.Name != w.Name ||
+			g.RelaxedWindow != w.RelaxedWindow || g.LogSize != w.LogSize || g.Name != w.Name ||
 			g.NoVerify != w.NoVerify || g.PruneEvery != w.PruneEvery {
 			t.Errorf("%s: %+v, want %+v", c.name, g, w)
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -17,19 +18,19 @@ func TestPlanted(t *testing.T) {
 		put      func(at, victim string) error
 		words    []string // of the error of Open; nil if it is put there when the store is open
 	}{
-		{"a link to a file for the journal", journalSuffix, func(at, victim string) error { return os.Symlink(victim, at) }, []string{"symbolic link"}},
-		{"a link to nowhere for the journal", journalSuffix, func(at, victim string) error {
+		{"a link to a file for the journal", kv.LogSuffix, func(at, victim string) error { return os.Symlink(victim, at) }, []string{"symbolic link"}},
+		{"a link to nowhere for the journal", kv.LogSuffix, func(at, victim string) error {
 			return os.Symlink(victim+".none", at)
 		}, []string{"symbolic link", "limits.db.journal", "move away"}},
-		{"a directory for the journal", journalSuffix, func(at, _ string) error { return os.Mkdir(at, 0o700) }, []string{"not a regular file"}},
-		{"a link to nowhere for the journal that comes", journalSuffix, func(at, victim string) error {
+		{"a directory for the journal", kv.LogSuffix, func(at, _ string) error { return os.Mkdir(at, 0o700) }, []string{"not a regular file"}},
+		{"a link to nowhere for the journal that comes", kv.LogSuffix, func(at, victim string) error {
 			return os.Symlink(victim+".none", at)
 		}, nil},
-		{"a link to a file under the temporary name", journalSuffix + ".new", func(at, victim string) error { return os.Symlink(victim, at) }, nil},
-		{"a link to nowhere under the temporary name", journalSuffix + ".new", func(at, victim string) error {
+		{"a link to a file under the temporary name", kv.LogSuffix + ".new", func(at, victim string) error { return os.Symlink(victim, at) }, nil},
+		{"a link to nowhere under the temporary name", kv.LogSuffix + ".new", func(at, victim string) error {
 			return os.Symlink(victim+".none", at)
 		}, nil},
-		{"a directory under the temporary name", journalSuffix + ".new", func(at, _ string) error { return os.MkdirAll(filepath.Join(at, "d"), 0o700) }, nil},
+		{"a directory under the temporary name", kv.LogSuffix + ".new", func(at, _ string) error { return os.MkdirAll(filepath.Join(at, "d"), 0o700) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			victim := filepath.Join(t.TempDir(), "victim")

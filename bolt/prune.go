@@ -2,79 +2,43 @@ package bolt
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"go.etcd.io/bbolt"
-
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
-// Limits of one step of Prune. The buckets of a batch lie close together, so its commit takes
-// about as long as the commit of as many callers.
+// Limits of one step of Prune.
 const (
 	pruneScan  = 10_000 // records that one read transaction looks at
-	pruneBatch = 1_000  // buckets that one commit removes at most
+	pruneBatch = 1_000  // buckets that one flush removes at most
 )
 
-// Prune removes expired buckets, up to a thousand in a commit, so no caller waits long. It leaves
+// Prune removes expired buckets, up to a thousand in a flush, so no caller waits long. It leaves
 // damaged buckets alone and logs their number. If ctx ends or the store fails half-way, Prune
 // returns the number of buckets removed so far, and the error.
-func (s *Store) Prune(ctx context.Context) (int64, error) {
-	if l := s.logged; l != nil {
-		if err := l.sync(ctx); err != nil {
-			return 0, store.Wrap(backend, "prune", err)
-		}
-		l.mem.expire()
+func (s *Store) Prune(ctx context.Context) (pruned int64, err error) {
+	if err = s.check(ctx); err == nil {
+		err = s.db.Checkpoint(ctx)
 	}
-	return s.pruneFile(ctx)
-}
-
-// startPruner starts the goroutine of Options.PruneEvery, which calls prune.
-func (s *Store) startPruner(prune func(context.Context) (int64, error)) {
-	s.pruner = pruner.Start(s.options.PruneEvery, prune, backend, s.options.Logger)
-}
-
-// pruneFile removes the buckets that have expired in the file. A bucket that has expired is as good
-// as none, so the journal need not know.
-func (s *Store) pruneFile(ctx context.Context) (int64, error) {
-	var pruned int64
 	damaged := 0
-	for after, more := "", true; more; {
-		if err := s.check(ctx); err != nil {
-			return pruned, store.Wrap(backend, "prune", err)
+	for after, more := "", err == nil; more && err == nil; {
+		if err = s.check(ctx); err != nil {
+			break
 		}
 		var keys []string
-		err := s.read(func(records *bbolt.Bucket) error {
-			now := s.clock.Now()
-			c := records.Cursor()
-			key, value := c.Seek([]byte(after))
-			if string(key) == after {
-				key, value = c.Next()
-			}
-			seen := 0
-			for ; key != nil && seen < pruneScan && len(keys) < pruneBatch; key, value = c.Next() {
-				seen++
-				after = string(key)
-				rec, _, err := s.layout.decodeRecord(key, value)
-				if errors.Is(err, store.ErrCorrupt) {
-					damaged++
-				} else if rec.Expired(now, s.options.MaxSkew) {
-					keys = append(keys, after)
-				}
-			}
-			more = key != nil
-			return nil
+		err = s.db.Stored(func(tx *kv.Tx) (err error) {
+			keys, after, more, err = (&view{Tx: tx, s: s}).expired(after, &damaged)
+			return err
 		})
 		if err == nil && len(keys) > 0 {
-			var n int64
-			n, err = s.removeExpired(ctx, keys)
-			pruned += n
+			var answer reply
+			answer, err = s.combiner.Do(ctx, 0, request{kind: prune, keys: keys})
+			pruned += answer.pruned
 		}
-		if err != nil {
-			return pruned, store.Wrap(backend, "prune", err)
-		}
+	}
+	if err != nil {
+		return pruned, store.Wrap(backend, "prune", err)
 	}
 	if damaged > 0 {
 		s.options.Logger.Error("bolt: prune passed over damaged buckets", "buckets", damaged)
@@ -82,23 +46,31 @@ func (s *Store) pruneFile(ctx context.Context) (int64, error) {
 	return pruned, nil
 }
 
-// removeExpired removes the buckets of keys that have expired by now, and returns their number.
-func (s *Store) removeExpired(ctx context.Context, keys []string) (n int64, err error) {
-	if err := s.file.Lock(ctx); err != nil {
-		return 0, err
-	}
-	defer s.file.Unlock()
-	start := time.Now()
-	v := s.newView()
-	err = s.write(v, func() error {
-		n = v.prune(keys, s.clock.Now())
-		return nil
+// expired lists buckets that have expired, from the first after a key on, and counts damaged ones. It
+// returns the last key that it has looked at, and whether there may be more.
+func (v *view) expired(after string, damaged *int) (keys []string, last string, more bool, err error) {
+	now, seen := v.s.clock.Now(), 0
+	last = after
+	err = v.walk(after, func(key string, r *store.Record) bool {
+		if after != "" && key == after {
+			return true
+		}
+		if more = seen == pruneScan || len(keys) == pruneBatch; more {
+			return false
+		}
+		last = key
+		seen++
+		if r == nil {
+			*damaged++
+		} else if r.Expired(now, v.s.options.MaxSkew) {
+			keys = append(keys, key)
+		}
+		return true
 	})
-	if tell := s.options.Trace.Flush; tell != nil {
-		tell(store.Flush{Backend: backend, Requests: 1, Took: time.Since(start), Err: err})
-	}
-	if err != nil {
-		n = 0
-	}
-	return n, err
+	return keys, last, more, err
+}
+
+// startPruner starts the goroutine of Options.PruneEvery, which calls prune.
+func (s *Store) startPruner(prune func(context.Context) (int64, error)) {
+	s.pruner = pruner.Start(s.options.PruneEvery, prune, backend, s.options.Logger)
 }

@@ -117,8 +117,8 @@ func TestPruneInPieces(t *testing.T) {
 				t.Errorf("pruned %d, %v; want %d", n, err, want)
 			}
 			ended(t, s)
-			// A commit reads the clock to decide, and to note the time.
-			if reads := readings - 2*c.commits; reads != c.reads {
+			// A commit reads the clock to decide.
+			if reads := readings - c.commits; reads != c.reads {
 				t.Errorf("%d read transactions, want %d", reads, c.reads)
 			}
 			if got := int(commits.Load()); got != c.commits {
@@ -177,9 +177,6 @@ func TestPruneLooksAgain(t *testing.T) {
 				t.Error(err)
 			}
 		}, 0, 0},
-		{"damage", func(t *testing.T, s *Store) {
-			damageRecord(t, s, "k", func(v []byte) []byte { v[4] ^= 1; return v })
-		}, 0, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newTestClock()
@@ -204,11 +201,6 @@ func TestPruneLooksAgain(t *testing.T) {
 			meanwhile = func() { c.meanwhile(t, s) }
 			if n, err := s.Prune(t.Context()); n != c.pruned || err != nil {
 				t.Errorf("pruned %d, %v; want %d", n, err, c.pruned)
-			}
-			if c.left < 0 {
-				_, err := s.Read(t.Context(), leaky.For("k"))
-				failsWith(t, err, store.ErrCorrupt)
-				return
 			}
 			levelIs(t, s, "k", c.left)
 		})

@@ -18,7 +18,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,9 +28,9 @@ const tiny = 4096
 // copyTo copies the files of a store that is open, as a kill would leave them.
 func copyTo(t testing.TB, s *Store, dir string) (path string) {
 	t.Helper()
-	path = filepath.Join(dir, filepath.Base(s.file.Path()))
-	for _, suffix := range []string{"", journalSuffix} {
-		b, err := os.ReadFile(s.file.Path() + suffix)
+	path = filepath.Join(dir, filepath.Base(s.db.File().Path()))
+	for _, suffix := range []string{"", kv.LogSuffix} {
+		b, err := os.ReadFile(s.db.File().Path() + suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -57,7 +57,7 @@ func TestRecovery(t *testing.T) {
 		if seed%2 == 0 {
 			clock.us.Store(-15e6) // the steps go on into 1970
 		}
-		o := &Options{Clock: clock.now, journalRegion: tiny * (1 + r.Int64N(4)), Cached: 1 + r.IntN(1000)}
+		o := &Options{Clock: clock.now, logRegion: tiny * (1 + r.Int64N(4))}
 		s := openTemp(t, o)
 		keys := make([]string, 40)
 		for i := range keys {
@@ -87,7 +87,6 @@ func TestRecovery(t *testing.T) {
 			leftOver(t, filepath.Dir(path), "limits.db")
 			closed := openAt(t, path, &Options{Clock: clock.now, NoJournal: true})
 			sameBuckets(t, closed, s, keys)
-			sameRecords(t, closed, s, keys)
 			closeStore(t, closed)
 		}
 	}
@@ -130,7 +129,9 @@ func changeSome(t *testing.T, r *rand.Rand, s *Store, keys []string) {
 		}
 		_, err = s.Apply(ctx, txns...)
 	case 7:
-		forget(t, s)
+		if err := s.db.Checkpoint(ctx); err != nil {
+			t.Fatal(err)
+		}
 	case 8: // by the limit last written
 		_, err = s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: o.Key}, Amount: -o.Amount, Mode: store.Always})
 	case 9:
@@ -169,22 +170,6 @@ func sameBuckets(t *testing.T, got, want store.Store, keys []string) {
 	}
 }
 
-// sameRecords compares the records in the file of a store without a journal, bit by bit, with those
-// in the memory of another.
-func sameRecords(t *testing.T, got, want *Store, keys []string) {
-	t.Helper()
-	for _, key := range keys {
-		g, there, err := got.stored(key)
-		_, w, present, werr := want.logged.mem.hold(key)
-		if !present {
-			w = store.Record{}
-		}
-		if err != nil || werr != nil || there != present || g != w {
-			t.Fatalf("%s: %v %+v, %v; want %v %+v, %v", key, there, g, err, present, w, werr)
-		}
-	}
-}
-
 // journaled returns the files of a store that was killed when its journal had changes.
 func journaled(t testing.TB, o *Options) (path string) {
 	t.Helper()
@@ -205,7 +190,7 @@ func TestStrangePairs(t *testing.T) {
 		words []string
 	}{
 		{"no journal", func(t *testing.T, path string) {
-			if err := os.Remove(path + journalSuffix); err != nil {
+			if err := os.Remove(path + kv.LogSuffix); err != nil {
 				t.Fatal(err)
 			}
 		}, store.ErrUnavailable, []string{"limits.db.journal is missing", "put it back"}},
@@ -215,19 +200,19 @@ func TestStrangePairs(t *testing.T) {
 			}
 		}, store.ErrUnavailable, []string{"the file is missing", "put the file back"}},
 		{"the journal of another file", func(t *testing.T, path string) {
-			replace(t, path+journalSuffix, journaled(t, nil)+journalSuffix)
+			replace(t, path+kv.LogSuffix, journaled(t, nil)+kv.LogSuffix)
 		}, store.ErrUnavailable, []string{"is that of another file"}},
 		{"another file, which needs no journal", func(t *testing.T, path string) {
 			s := openTemp(t, nil)
 			fillup(t, s, "k", 1)
 			closeStore(t, s)
-			replace(t, path, s.file.Path())
+			replace(t, path, s.db.File().Path())
 		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}},
 		{"a damaged journal", func(t *testing.T, path string) {
-			damageAt(t, path+journalSuffix, journalFirst+40)
+			damageAt(t, path+kv.LogSuffix, journalFirst+40)
 		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}},
 		{"a journal cut short", func(t *testing.T, path string) {
-			if err := os.Truncate(path+journalSuffix, 100_000); err != nil {
+			if err := os.Truncate(path+kv.LogSuffix, 100_000); err != nil {
 				t.Fatal(err)
 			}
 		}, store.ErrCorrupt, []string{"100000 bytes", "restore the last backup"}},
@@ -250,7 +235,7 @@ func TestStrangePairs(t *testing.T) {
 }
 
 // journalFirst is the offset of the first frame of a journal: generation 1 is in the second region.
-var journalFirst = 4096 + journal.DefaultRegion
+var journalFirst = 4096 + kv.DefaultRegion
 
 func replace(t *testing.T, path, by string) {
 	t.Helper()
@@ -282,7 +267,7 @@ func filesOf(t *testing.T, dir string) (files [][]byte) {
 
 // TestOldFile puts an old copy of the file beside a journal that has gone on since.
 func TestOldFile(t *testing.T) {
-	s := openTemp(t, &Options{journalRegion: tiny})
+	s := openTemp(t, &Options{logRegion: tiny})
 	for range 3 {
 		fillup(t, s, "k", 1)
 	}
@@ -299,29 +284,15 @@ func TestOldFile(t *testing.T) {
 // TestLeftJournals: a journal that the file does not need was left by a process that ended while it
 // began or ended the journal. Open removes it.
 func TestLeftJournals(t *testing.T) {
-	t.Run("begun", func(t *testing.T) {
-		s := openTemp(t, nil)
-		fillup(t, s, "k", 1)
-		closeStore(t, s)
-		log, err := journal.Create(s.file.Path()+journalSuffix, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
-		levelIs(t, openAt(t, s.file.Path(), nil), "k", 1)
-		leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
-	})
 	t.Run("ended", func(t *testing.T) {
 		s := openTemp(t, nil)
 		for range 5 {
 			fillup(t, s, "k", 1)
 		}
 		path := copyTo(t, s, t.TempDir())
-		log := bytesOf(t, path+journalSuffix)
+		log := bytesOf(t, path+kv.LogSuffix)
 		closeStore(t, openAt(t, path, nil))
-		if err := os.WriteFile(path+journalSuffix, log, 0o600); err != nil {
+		if err := os.WriteFile(path+kv.LogSuffix, log, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		levelIs(t, openAt(t, path, nil), "k", 5)
@@ -333,10 +304,10 @@ func TestLeftJournals(t *testing.T) {
 // its later decisions are there after the next kill.
 func TestTornJournal(t *testing.T) {
 	path := journaled(t, nil)
-	b := bytesOf(t, path+journalSuffix)
+	b := bytesOf(t, path+kv.LogSuffix)
 	last := bytes.LastIndexFunc(b, func(r rune) bool { return r != 0 })
 	clear(b[last-3:])
-	if err := os.WriteFile(path+journalSuffix, b, 0o600); err != nil {
+	if err := os.WriteFile(path+kv.LogSuffix, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := openAt(t, path, nil)
@@ -348,7 +319,7 @@ func TestTornJournal(t *testing.T) {
 // TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file.
 func TestFirstChangeMakesNoJournal(t *testing.T) {
 	s := openTemp(t, nil)
-	for i, want := range []string{"", "", journalSuffix, journalSuffix} {
+	for i, want := range []string{"", "", kv.LogSuffix, kv.LogSuffix} {
 		if i > 0 {
 			fillup(t, s, "k", 1)
 		}
@@ -356,10 +327,10 @@ func TestFirstChangeMakesNoJournal(t *testing.T) {
 		if want != "" {
 			names = append(names, "limits.db"+want)
 		}
-		leftOver(t, filepath.Dir(s.file.Path()), names...)
+		leftOver(t, filepath.Dir(s.db.File().Path()), names...)
 	}
 	closeStore(t, s)
-	leftOver(t, filepath.Dir(s.file.Path()), "limits.db")
+	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db")
 }
 
 // TestNoJournalCanBeMade: where no journal can be made, each commit goes straight to the file, and
@@ -367,7 +338,7 @@ func TestFirstChangeMakesNoJournal(t *testing.T) {
 func TestNoJournalCanBeMade(t *testing.T) {
 	var log bytes.Buffer
 	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := os.Mkdir(s.file.Path()+journalSuffix, 0o700); err != nil {
+	if err := os.Mkdir(s.db.File().Path()+kv.LogSuffix, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -376,7 +347,7 @@ func TestNoJournalCanBeMade(t *testing.T) {
 	if n := bytes.Count(log.Bytes(), []byte("no journal could be made")); n != 1 {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
-	if err := os.Remove(s.file.Path() + journalSuffix); err != nil {
+	if err := os.Remove(s.db.File().Path() + kv.LogSuffix); err != nil {
 		t.Fatal(err)
 	}
 	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 5)
@@ -387,13 +358,11 @@ func TestNoJournalCanBeMade(t *testing.T) {
 func TestFullJournal(t *testing.T) {
 	// The bubble's clock stands still while the disk works, so a slow disk ends no context.
 	synctest.Test(t, func(t *testing.T) {
-		s := openTemp(t, &Options{journalRegion: tiny})
+		s := openTemp(t, &Options{logRegion: tiny})
 		for range 3 {
 			fillup(t, s, "k", 1)
 		}
-		if err := s.file.Lock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		lockFile(t, s.db.File())
 		filled := 3.0
 		for ; ; filled++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -408,7 +377,7 @@ func TestFullJournal(t *testing.T) {
 			}
 		}
 		levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", filled)
-		s.file.Unlock()
+		s.db.File().Unlock()
 		fillup(t, s, "k", 1)
 		levelIs(t, s, "k", filled+2) // the call that was given up has been applied
 	})
@@ -424,80 +393,4 @@ func TestNewOverAJournaledFile(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	_, err = New(db, nil)
 	failsWith(t, err, store.ErrUnavailable, "open the file with Open and close it")
-}
-
-// BenchmarkOpenWithFullJournal opens a file whose journal is full of changes of different buckets.
-func BenchmarkOpenWithFullJournal(b *testing.B) {
-	s := openTemp(b, nil)
-	fillup(b, s, "first", 1)
-	fillup(b, s, "second", 1)
-	if err := s.file.Lock(context.Background()); err != nil { // the file does not come further
-		b.Fatal(err)
-	}
-	n := 0
-	for !s.logged.log.Unreleased() || s.logged.log.End().Offset < journal.DefaultRegion-100_000 {
-		txns := make([]store.Txn, 1000)
-		for i := range txns {
-			txns[i] = store.Txn{op(steady, fmt.Sprintf("key %08d", n), 1, store.Always)}
-			n++
-		}
-		if _, err := s.Apply(context.Background(), txns...); err != nil {
-			b.Fatal(err)
-		}
-	}
-	path := copyTo(b, s, b.TempDir())
-	s.file.Unlock()
-	closeStore(b, s) // its memory would slow down the collector
-	for b.Loop() {
-		again, err := Open(path, &Options{NoVerify: true})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.StopTimer()
-		// The files stay as they are.
-		close(again.logged.end)
-		<-again.logged.ended
-		if err := errors.Join(again.logged.log.Close(), again.file.Close()); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-	}
-	b.ReportMetric(float64(n), "changes")
-}
-
-// FuzzReadChanges reads frames. Whatever it takes, it writes again as it was.
-func FuzzReadChanges(f *testing.F) {
-	v := &view{dirty: []*entry{
-		{key: "a", present: true, rec: store.Record{Level: 1, Held: 2, Time: 3, BlockedUntil: 4}},
-		{key: "b", present: true, rec: store.Record{Limit: store.Limit{Capacity: 1, LeakRate: 2}}},
-		{key: "gone", stored: true},
-	}}
-	f.Add(v.appendChanges(nil, 100, true))
-	f.Add(v.appendChanges(nil, -5, false))
-	f.Add([]byte{1})
-	f.Fuzz(func(t *testing.T, body []byte) {
-		again := &view{}
-		now, err := readChanges(body, func(key string, rec *store.Record, present bool) {
-			if rec.Level < 0 || rec.Held < 0 || rec.Capacity < 0 || rec.LeakRate < 0 {
-				t.Fatalf("a negative number: %+v", rec)
-			}
-			again.dirty = append(again.dirty, &entry{key: key, rec: *rec, present: present, stored: true})
-		})
-		if err != nil {
-			if !errors.Is(err, store.ErrCorrupt) {
-				t.Fatal(err)
-			}
-			return
-		}
-		i := 0
-		_, err = readChanges(again.appendChanges(nil, now, true), func(key string, rec *store.Record, present bool) {
-			e := again.dirty[i]
-			if i++; key != e.key || present != e.present || present && *rec != e.rec {
-				t.Fatalf("%q: %+v, %v; want %+v", key, rec, present, e)
-			}
-		})
-		if err != nil || i != len(again.dirty) {
-			t.Fatalf("%d changes of %d, %v", i, len(again.dirty), err)
-		}
-	})
 }

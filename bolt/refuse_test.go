@@ -191,7 +191,7 @@ func TestFailedWritesOfARelaxedStore(t *testing.T) {
 	}
 	fillup(t, r, "k", 1) // the disk has room again
 	closeStore(t, r)
-	s := openAt(t, r.s.file.Path(), nil)
+	s := openAt(t, r.s.db.File().Path(), nil)
 	levelIs(t, s, "k", 2)
 	levelIs(t, s, lastOfFull, 1)
 }
@@ -220,7 +220,7 @@ func TestRefusesWhatChangesNothing(t *testing.T) {
 		s := openTemp(t, o)
 		fillup(t, s, "k", 1)
 		fillup(t, s, "k", 1)
-		s.file.Refuse("a commit may or may not last")
+		s.db.File().Refuse("a commit may or may not last")
 		failsWith(t, s.Delete(t.Context(), "none"), store.ErrUnavailable, "bolt: delete: a commit may or may not last")
 		_, err := s.Fill(t.Context(), op(steady, "k", 2*steady.Capacity, store.IfFits))
 		failsWith(t, err, store.ErrUnavailable, "bolt: fill: a commit may or may not last")

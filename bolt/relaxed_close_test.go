@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
@@ -51,16 +50,14 @@ func TestRelaxedCallsDuringClose(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "limits.db")
 				r := openRelaxed(t, path, never)
 				fillup(t, r, "k", 1)
-				if err := r.s.file.Lock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				lockFile(t, r.s.db.File())
 				closed := make(chan error)
 				err := change(during(t.Context(), func() {
 					go func() { closed <- r.Close() }()
 					synctest.Wait() // Close waits for the disk
 				}), r)
 				failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
-				r.s.file.Unlock()
+				r.s.db.File().Unlock()
 				if err := <-closed; err != nil {
 					t.Fatal(err)
 				}
@@ -95,23 +92,4 @@ func TestRelaxedCallsInFlightAtClose(t *testing.T) {
 			failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
 		})
 	}
-}
-
-// TestRelaxedApplyEndsHalfway: if the context ends between two transactions, the first is decided
-// and the second is not.
-func TestRelaxedApplyEndsHalfway(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	clock := newTestClock()
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
-		RelaxedWindow: time.Hour,
-		Clock:         func() time.Time { cancel(); return clock.now() },
-	})
-	results, err := r.Apply(ctx,
-		store.Txn{op(steady, "k", 1, store.Always)}, store.Txn{op(steady, "k", 1, store.Always)})
-	if err != nil || results[0].Err != nil || !results[0].Accepted {
-		t.Fatalf("%+v, %v; want the first transaction accepted", results, err)
-	}
-	failsWith(t, results[1].Err, context.Canceled, "bolt: apply: ")
-	levelIs(t, r, "k", 1)
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -45,14 +46,14 @@ func TestDamagedMark(t *testing.T) {
 		for _, noVerify := range []bool{false, true} {
 			for _, at := range []int{0, 1, 17, 25, 33, markSize - 1} { // a byte of each part
 				t.Run(fmt.Sprintf("missing %v, unverified %v, byte %d", missing, noVerify, at), func(t *testing.T) {
-					path := journaled(t, &Options{journalRegion: tiny})
+					path := journaled(t, &Options{logRegion: tiny})
 					editMeta(t, path, func(meta *bbolt.Bucket) error {
 						mark := bytes.Clone(meta.Get(markKey))
 						mark[at] ^= 1
 						return meta.Put(markKey, mark)
 					})
 					if missing {
-						if err := os.Remove(path + journalSuffix); err != nil {
+						if err := os.Remove(path + kv.LogSuffix); err != nil {
 							t.Fatal(err)
 						}
 					}

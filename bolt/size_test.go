@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/kv"
 )
 
 // BenchmarkSize reports the size of a file of up to a million buckets, filled in random order in
@@ -18,7 +20,7 @@ func BenchmarkSize(b *testing.B) {
 			s := openPrefilled(b, n)
 			ctx := context.Background()
 			perBucket := func() float64 {
-				info, err := os.Stat(s.file.Path())
+				info, err := os.Stat(s.db.File().Path())
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -34,7 +36,7 @@ func BenchmarkSize(b *testing.B) {
 			reopen := func(o *Options) func() error {
 				return func() (err error) {
 					if err = s.Close(); err == nil {
-						s, err = Open(s.file.Path(), o)
+						s, err = Open(s.db.File().Path(), o)
 					}
 					return err
 				}
@@ -56,14 +58,14 @@ func BenchmarkSize(b *testing.B) {
 
 // TestSizeCountsTheJournal: the size of a store is that of its file and of its journal.
 func TestSizeCountsTheJournal(t *testing.T) {
-	s := openTemp(t, &Options{journalRegion: tiny})
+	s := openTemp(t, &Options{logRegion: tiny})
 	for fills := range 4 {
 		if fills > 0 {
 			fillup(t, s, "k", 1)
 		}
-		want := int64(len(bytesOf(t, s.file.Path())))
+		want := int64(len(bytesOf(t, s.db.File().Path())))
 		if fills > 1 {
-			want += int64(len(bytesOf(t, s.logged.path)))
+			want += int64(len(bytesOf(t, s.db.File().Path()+kv.LogSuffix)))
 		}
 		if size, err := s.Size(t.Context()); err != nil || size != want {
 			t.Errorf("after %d fills: %d bytes, %v; want %d", fills, size, err, want)

@@ -2,15 +2,14 @@ package bolt
 
 import (
 	"context"
-	"errors"
 	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
@@ -25,13 +24,12 @@ const backend = "bolt"
 // flush is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	options  Options
-	layout   layout
-	file     *boltfile.File
+	mode     kv.Mode
+	db       *kv.DB
+	table    *kv.Table
 	clock    *clock.Clock
 	combiner *combine.Combiner[request, reply]
-	logged   *logged        // nil without a journal
-	pruner   *pruner.Pruner // calls Prune, or the Prune of the Relaxed store around this one
-	view     view           // of the flush without a journal; guarded by the lock of file
+	pruner   *pruner.Pruner // calls Prune
 	closed   atomic.Bool
 	once     sync.Once // of Close
 	closeErr error
@@ -54,7 +52,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	refused := &s.refused[hash%uint64(len(s.refused))]
 	refusable := op.Mode == store.IfFits && op.BlockFor == 0
 	if idle || refusable && refused.Load() {
-		if st, ok, err := s.decideFromCommitted(&op); ok || err != nil {
+		if st, ok, err := s.ask(&op); ok || err != nil {
 			return st, store.Wrap(backend, "fill", err)
 		}
 	}
@@ -98,11 +96,7 @@ func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.once.Do(func() {
 		s.combiner.Close()
-		var err error
-		if s.logged != nil {
-			err = s.logged.close()
-		}
-		s.closeErr = store.Wrap(backend, "close", errors.Join(err, s.file.Close()))
+		s.closeErr = store.Wrap(backend, "close", s.db.Close())
 	})
 	return s.closeErr
 }
@@ -116,5 +110,5 @@ func (s *Store) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.file.Usable()
+	return s.db.File().Usable()
 }

@@ -27,14 +27,10 @@ func TestAnswersDuringACommit(t *testing.T) {
 // holdUp makes flushes wait until the caller calls the function that it returns.
 func holdUp(t *testing.T, s *Store) (goOn func()) {
 	t.Helper()
-	lock, goOn := s.file.Lock, s.file.Unlock
-	if s.logged != nil {
-		lock, goOn = s.logged.mem.lock, s.logged.mem.unlock
-	}
-	if err := lock(t.Context()); err != nil {
+	if err := s.db.Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return goOn
+	return s.db.Unlock
 }
 
 func testAnswersDuringACommit(t *testing.T, o *Options) {
@@ -133,28 +129,6 @@ func TestCloseWaitsForTheQueue(t *testing.T) {
 			}
 		}
 		failsWith(t, fill(), store.ErrClosed)
-		levelIs(t, openAt(t, s.file.Path(), nil), "k", 2)
-	})
-}
-
-// TestUpdateLeavesTheQueue: an Update whose context ends while the file is written leaves the turn
-// to the one who writes.
-func TestUpdateLeavesTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := openTemp(t, nil)
-		writing := s.logged.mem.writing
-		if err := writing.take(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		ran := false
-		err := s.Update(ctx, func(store.Store) error { ran = true; return nil })
-		if !errors.Is(err, context.DeadlineExceeded) || ran || len(writing) != 1 {
-			t.Errorf("%v, the function ran: %v, %d turns are taken; want the context's error, and 1", err, ran, len(writing))
-		}
-		if len(writing) == 1 {
-			writing.give()
-		}
+		levelIs(t, openAt(t, s.db.File().Path(), nil), "k", 2)
 	})
 }

@@ -3,7 +3,6 @@ package bolt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestUpdatePanicKeepsChanges: an Update takes the changes that only the journal has, to put them
-// into its commit. If its function panics, they still have to come into the file.
+// TestUpdatePanicKeepsChanges: a panic of the function of an Update goes on, and drops its changes
+// alone.
 func TestUpdatePanicKeepsChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.db")
 	s := openAt(t, path, nil)
@@ -27,41 +26,12 @@ func TestUpdatePanicKeepsChanges(t *testing.T) {
 				t.Error("the panic of fn did not go on")
 			}
 		}()
-		_ = s.Update(context.Background(), func(store.Store) error { panic("boom") })
+		_ = s.Update(context.Background(), func(j store.Store) error { fillup(t, j, "k", 1); panic("boom") })
 	}()
 	levelIs(t, s, "k", 3)
 	closeStore(t, s)
 	s = openAt(t, path, nil)
 	levelIs(t, s, "k", 3)
-}
-
-// TestUpdateWritesBack: an Update puts the changes that only the journal has into its commit. They
-// do not wait in memory any more then, and the journal may use their room again.
-func TestUpdateWritesBack(t *testing.T) {
-	s := openTemp(t, nil)
-	for i := range 10 {
-		fillup(t, s, fmt.Sprint("k", i), 1)
-	}
-	if err := s.Update(t.Context(), func(store.Store) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	m := s.logged.mem
-	m.several.RLock()
-	end := m.logged
-	m.several.RUnlock()
-	if p := s.logged.released.Load(); p == nil || *p != end {
-		t.Errorf("the journal may use its room up to %v, want up to %v", p, end)
-	}
-	for i := range m.sections {
-		p := &m.sections[i]
-		p.mu.Lock()
-		for key, c := range p.buckets {
-			if c.changed || c.writing {
-				t.Errorf("%s waits for a write: %+v", key, *c)
-			}
-		}
-		p.mu.Unlock()
-	}
 }
 
 // TestUpdateOfACancelledContext does not decide, though nobody else does.
@@ -70,9 +40,9 @@ func TestUpdateOfACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 30 {
-		err := s.logged.mem.lock(ctx)
+		err := s.db.Lock(ctx)
 		if err == nil {
-			s.logged.mem.unlock()
+			s.db.Unlock()
 		}
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("a cancelled context gave the turn: %v", err)

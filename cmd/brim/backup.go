@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -51,12 +51,12 @@ Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim veri
 // backup writes a copy of a store to a new file.
 func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
 	var size int64
-	values, err := boltfile.WriteNew(ctx, to, func(file *os.File) (err error) {
+	values, err := boltfile.WriteNew(ctx, to, func(file vfs.File) (err error) {
 		// An operator who works as root must not lock out the program that owns the file.
-		if err := memtable.PartsOf(s).File.Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := kv.PartsOf(s).DB.File().Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		size, err = s.Backup(ctx, file)
+		size, err = s.Backup(ctx, file.Handle())
 		return err
 	})
 	if errors.Is(err, boltfile.ErrExists) {

@@ -11,7 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/durable"
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -27,7 +27,7 @@ func (f *File) Snapshot() (*Snapshot, error) {
 		return nil, fmt.Errorf("%w for a store made by New: the database is the application's; copy it with Tx.WriteTo of bbolt",
 			errors.ErrUnsupported)
 	}
-	f.mu.RLock()
+	f.rlock()
 	err := f.Usable()
 	if f.closed {
 		err = store.ErrClosed
@@ -37,7 +37,7 @@ func (f *File) Snapshot() (*Snapshot, error) {
 		tx, err = f.begin(false)
 	}
 	if err != nil {
-		f.mu.RUnlock()
+		f.runlock()
 		return nil, err
 	}
 	return &Snapshot{f, tx}, nil
@@ -47,7 +47,7 @@ func (f *File) Snapshot() (*Snapshot, error) {
 func (s *Snapshot) Close() {
 	if s.tx != nil {
 		s.f.rollback(s.tx)
-		s.f.mu.RUnlock()
+		s.f.runlock()
 		s.tx = nil
 	}
 }
@@ -60,7 +60,7 @@ func (s *Snapshot) Close() {
 func (s *Snapshot) Backup(ctx context.Context, w io.Writer, finish func(tx *bbolt.Tx) error) (n int64, err error) {
 	defer s.Close()
 	path := s.f.path
-	file, temp, err := newTemp(path, 0o600)
+	file, temp, err := newTemp(s.f.fs, path, 0o600)
 	if err != nil {
 		return 0, fileError(hideTemp(err, temp, path))
 	}
@@ -68,13 +68,13 @@ func (s *Snapshot) Backup(ctx context.Context, w io.Writer, finish func(tx *bbol
 	defer func() {
 		if !lockable { // such a system may refuse to remove an open file
 			_ = closeBoth(file, db)
-			_ = os.Remove(temp)
+			_ = s.f.fs.Remove(temp)
 			return
 		}
-		_ = os.Remove(temp) // an error leaves it to the next Open
+		_ = s.f.fs.Remove(temp) // an error leaves it to the next Open
 		_ = closeBoth(file, db)
 	}()
-	if db, err = openBolt(file, 0); err == nil {
+	if db, err = openBolt(s.f.fs, file, 0, 0); err == nil {
 		err = s.copyTo(ctx, file, db, finish)
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Snapshot) Backup(ctx context.Context, w io.Writer, finish func(tx *bbol
 }
 
 // closeBoth closes a file, of which db is the database unless it is nil.
-func closeBoth(file *os.File, db *bbolt.DB) error {
+func closeBoth(file vfs.File, db *bbolt.DB) error {
 	if db == nil {
 		return file.Close()
 	}
@@ -93,7 +93,7 @@ func closeBoth(file *os.File, db *bbolt.DB) error {
 
 // copyTo makes the copy, closes the snapshot and checks the copy. Nothing is synced, because the
 // copy is of no use after a crash.
-func (s *Snapshot) copyTo(ctx context.Context, file *os.File, db *bbolt.DB, finish func(*bbolt.Tx) error) error {
+func (s *Snapshot) copyTo(ctx context.Context, file vfs.File, db *bbolt.DB, finish func(*bbolt.Tx) error) error {
 	err := copyBuckets(ctx, s.tx, db)
 	s.Close()
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Snapshot) copyTo(ctx context.Context, file *os.File, db *bbolt.DB, fini
 }
 
 // stream writes the pages of a database to w, and not the space behind them.
-func stream(ctx context.Context, w io.Writer, file *os.File) (int64, error) {
+func stream(ctx context.Context, w io.Writer, file vfs.File) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, fileError(err)
@@ -151,14 +151,15 @@ func (c *contextReader) Read(p []byte) (int, error) {
 // the file and makes it durable before it gives the file its name, so that there is a whole file or
 // none. It returns the number of intact values of each table by its name. If there is a file at
 // path, the error is [ErrExists].
-func WriteNew(ctx context.Context, path string, write func(file *os.File) error) (values map[string]uint64, err error) {
+func WriteNew(ctx context.Context, path string, write func(file vfs.File) error) (values map[string]uint64, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, fileError(err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, Unavailable(ErrExists.Error(), ErrExists)
 	}
-	file, temp, err := newTemp(path, 0o600)
+	fsys := vfs.Default
+	file, temp, err := newTemp(fsys, path, 0o600)
 	if err != nil {
 		return nil, fileError(hideTemp(err, temp, path))
 	}
@@ -166,7 +167,7 @@ func WriteNew(ctx context.Context, path string, write func(file *os.File) error)
 		// It was synced. It is closed first, since Windows removes no file that is open. An Open that
 		// comes between the two finds it unlocked, and removes the temporary name as well.
 		_ = file.Close()
-		if rerr := os.Remove(temp); rerr != nil && err == nil && !errors.Is(rerr, fs.ErrNotExist) {
+		if rerr := fsys.Remove(temp); rerr != nil && err == nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = fileError(hideTemp(rerr, temp, path))
 		}
 	}()
@@ -180,20 +181,20 @@ func WriteNew(ctx context.Context, path string, write func(file *os.File) error)
 	if err != nil {
 		return nil, err
 	}
-	if err := linkNew(temp, path); err != nil {
+	if err := linkNew(fsys, temp, path); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			err = Unavailable(ErrExists.Error(), ErrExists)
 		}
 		return nil, fileError(hideTemp(err, temp, path))
 	}
-	if err := durable.Dir(filepath.Dir(path)); err != nil {
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, fileError(err)
 	}
 	return c.Values(), nil
 }
 
 // verifyTables checks every page of a file and all of its tables.
-func verifyTables(ctx context.Context, file *os.File) (*Census, error) {
+func verifyTables(ctx context.Context, file vfs.File) (*Census, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err

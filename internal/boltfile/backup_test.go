@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -33,19 +34,19 @@ func TestWriteNew(t *testing.T) {
 	mustUpdate(t, f, put("ours", 100))
 	whole := backup(t, f)
 	errWrite := errors.New("the writer failed")
-	writes := func(b []byte) func(*os.File) error {
-		return func(file *os.File) error { _, err := file.Write(b); return err }
+	writes := func(b []byte) func(vfs.File) error {
+		return func(file vfs.File) error { _, err := file.WriteAt(b, 0); return err }
 	}
 	for _, c := range []struct {
 		name  string
-		write func(*os.File) error
+		write func(vfs.File) error
 		want  error
 	}{
 		{"a whole file", writes(whole), nil},
 		{"a part of a file", writes(whole[:len(whole)/2]), store.ErrCorrupt},
 		{"nothing", writes(nil), store.ErrCorrupt},
-		{"a writer that fails", func(*os.File) error { return errWrite }, errWrite},
-		{"a file that the writer has closed", func(file *os.File) error { return file.Close() }, os.ErrClosed},
+		{"a writer that fails", func(vfs.File) error { return errWrite }, errWrite},
+		{"a file that the writer has closed", func(file vfs.File) error { return file.Close() }, os.ErrClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -72,7 +73,7 @@ func TestWriteNew(t *testing.T) {
 	_, err := WriteNew(t.Context(), filepath.Join(t.TempDir(), "nowhere", "new.db"), writes(whole))
 	is(t, "WriteNew into a directory that is not there", err, store.ErrUnavailable)
 	path := filepath.Join(t.TempDir(), "new.db")
-	_, err = WriteNew(t.Context(), path, func(file *os.File) error {
+	_, err = WriteNew(t.Context(), path, func(file vfs.File) error {
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/durable"
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -36,13 +36,13 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	if err != nil {
 		return 0, 0, fileError(err)
 	}
-	file, temp, err := newTemp(f.path, 0o600)
+	file, temp, err := newTemp(f.fs, f.path, 0o600)
 	if err != nil {
 		return 0, 0, fileError(hideTemp(err, temp, f.path))
 	}
 	db, err := f.copyTo(ctx, file, old)
 	if err != nil {
-		_ = os.Remove(temp)
+		_ = f.fs.Remove(temp)
 		_ = file.Close()
 		return 0, 0, err
 	}
@@ -59,7 +59,7 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 
 // copyTo writes the new file and syncs and checks it. The file gets the owner and the mode of the
 // old. After an error, the file is of no more use.
-func (f *File) copyTo(ctx context.Context, file *os.File, old os.FileInfo) (db *bbolt.DB, err error) {
+func (f *File) copyTo(ctx context.Context, file vfs.File, old os.FileInfo) (db *bbolt.DB, err error) {
 	defer func() {
 		if err != nil && db != nil {
 			_ = guard(db.Close)
@@ -69,7 +69,7 @@ func (f *File) copyTo(ctx context.Context, file *os.File, old os.FileInfo) (db *
 	if err := resemble(file, old); err != nil {
 		return nil, fileError(err)
 	}
-	if db, err = openBolt(file, 0); err != nil {
+	if db, err = openBolt(f.fs, file, 0, mapSize); err != nil {
 		return nil, err
 	}
 	from, err := f.begin(false)
@@ -81,7 +81,7 @@ func (f *File) copyTo(ctx context.Context, file *os.File, old os.FileInfo) (db *
 	if err != nil {
 		return db, err
 	}
-	if err := guard(db.Sync); err != nil {
+	if err := file.Sync(); err != nil {
 		return db, Unavailable(err.Error(), err)
 	}
 	db.NoSync, db.NoGrowSync = false, false
@@ -153,27 +153,27 @@ func copyBucket(ctx context.Context, name []byte, from *bbolt.Bucket, to *bbolt.
 }
 
 // replace puts the new file in the place of the old.
-func (f *File) replace(file *os.File, temp string, db *bbolt.DB) error {
+func (f *File) replace(file vfs.File, temp string, db *bbolt.DB) error {
 	err := f.rename(temp)
 	if err != nil {
 		if stands(file, temp) { // nobody else's file is removed
-			_ = os.Remove(temp)
+			_ = f.fs.Remove(temp)
 		}
 		_ = guard(db.Close)
 		return err
 	}
 	// Until the new name is durable, a power failure can bring back the old file: nothing may be
 	// acknowledged.
-	if err = durable.Dir(filepath.Dir(f.path)); err != nil {
+	if err = f.fs.SyncDir(filepath.Dir(f.path)); err != nil {
 		f.Refuse(fmt.Sprintf("the compacted file may not last (%v); close the store and open it again", err))
 		err = Unavailable(fmt.Sprintf("the file was replaced, but its name could not be synced: %v", err), err)
 	} else if stands(f.file, temp) {
 		_ = os.Remove(temp) // after an error, the next Open removes it
 	}
-	f.mu.Lock() // readers of the old file end first
+	f.lock() // readers of the old file end first
 	old := f.db
 	f.db, f.file = db, file
-	f.mu.Unlock()
+	f.unlock()
 	if cerr := guard(old.Close); cerr != nil {
 		f.options.Logger.Warn("bolt: closing the file that was compacted", "error", cerr)
 	}
@@ -196,11 +196,11 @@ var errReplaced = Unavailable("the file was moved or replaced since it was opene
 // the system cannot exchange names, a file that takes the path between the look and the renaming is
 // replaced.
 func (f *File) swap(temp string) error {
-	err := exchange(temp, f.path)
+	err := f.fs.Exchange(temp, f.path)
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = os.Rename(temp, f.path)
+		err = f.fs.Rename(temp, f.path)
 	} else if err == nil && !stands(f.file, temp) {
-		if err = exchange(temp, f.path); err == nil {
+		if err = f.fs.Exchange(temp, f.path); err == nil {
 			return errReplaced
 		}
 		return Unavailable(fmt.Sprintf("another file took the path while it was compacted; it is at %s now", temp), err)

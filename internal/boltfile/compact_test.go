@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -95,7 +96,7 @@ func TestReplaceThatFails(t *testing.T) {
 	f := openTemp(t)
 	mustUpdate(t, f, put("other", 1))
 	gone := filepath.Join(t.TempDir(), "gone")
-	is(t, "a new file that disappeared", f.replace(nil, gone, openApp(t)), store.ErrUnavailable)
+	is(t, "a new file that disappeared", f.replace(f.file, gone, openApp(t)), store.ErrUnavailable)
 	if n := keysIn(t, f, "other"); n != 1 {
 		t.Errorf("the bucket has %d keys, want 1", n)
 	}
@@ -141,7 +142,7 @@ func TestSwapGivesBack(t *testing.T) {
 	for _, theirs := range []string{"theirs", ""} { // "": a link
 		f := openTemp(t)
 		temp, old := filepath.Join(filepath.Dir(f.Path()), "temp"), f.Path()+".old"
-		if err := exchange(f.Path(), f.Path()+".none"); errors.Is(err, errors.ErrUnsupported) {
+		if err := (vfs.OS{}).Exchange(f.Path(), f.Path()+".none"); errors.Is(err, errors.ErrUnsupported) {
 			t.Skip("the system cannot exchange names")
 		}
 		put := func(path string) error { return os.WriteFile(path, []byte(theirs), 0o600) }

@@ -3,20 +3,19 @@ package boltfile
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/durable"
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // create makes a file at path with the buckets of l, unless there is a file by then. The file is
 // made whole and durable under a temporary name first, so no process ever finds an empty or
 // half-made file. If two processes create the file at once, one of them does.
-func create(path string, l Layout, mode fs.FileMode) (err error) {
-	file, temp, err := newTemp(path, mode)
+func create(fsys vfs.FS, path string, l Layout, mode fs.FileMode) (err error) {
+	file, temp, err := newTemp(fsys, path, mode)
 	if err != nil {
 		return hideTemp(err, temp, path)
 	}
@@ -32,7 +31,7 @@ func create(path string, l Layout, mode fs.FileMode) (err error) {
 			_ = closeFile()
 		}
 		// A rename has taken the temporary name away already.
-		if rerr := os.Remove(temp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		if rerr := fsys.Remove(temp); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = rerr
 		}
 		// The lock goes last: without it, the temporary file looks like one that was left.
@@ -41,7 +40,7 @@ func create(path string, l Layout, mode fs.FileMode) (err error) {
 		}
 		err = hideTemp(err, temp, path)
 	}()
-	if db, err = openBolt(file, 0); err != nil {
+	if db, err = openBolt(fsys, file, 0, 0); err != nil {
 		return err
 	}
 	if err := db.Update(l.Create); err != nil {
@@ -52,20 +51,20 @@ func create(path string, l Layout, mode fs.FileMode) (err error) {
 			return err
 		}
 	}
-	if err := linkNew(temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := linkNew(fsys, temp, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return durable.Dir(filepath.Dir(path))
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
 // linkNew gives the file at temp the name path, unless there is a file of that name.
-func linkNew(temp, path string) error {
-	err := os.Link(temp, path)
+func linkNew(fsys vfs.FS, temp, path string) error {
+	err := fsys.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	// Some file systems have no hard links.
-	if rerr := renameNew(temp, path); rerr == nil || errors.Is(rerr, fs.ErrExist) {
+	if rerr := fsys.RenameNew(temp, path); rerr == nil || errors.Is(rerr, fs.ErrExist) {
 		return rerr
 	}
 	return err

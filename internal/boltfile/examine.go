@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -24,7 +25,7 @@ type Report struct {
 // the first damage that can hide a value, as [Open] finds it. err is that of a file that cannot be
 // read.
 func Examine(ctx context.Context, path string, lockTimeout time.Duration, check Check) (damage, err error) {
-	file, err := os.Open(path)
+	file, err := vfs.OS{}.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, fileError(err)
 	}
@@ -34,7 +35,7 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration, check 
 		err = errNotRegular
 	}
 	if err == nil {
-		err = lock(file, time.Now().Add(lockTimeout))
+		err = lock(file.Handle(), time.Now().Add(lockTimeout))
 	}
 	if errors.Is(err, errLocked) {
 		err = lockedError(lockTimeout)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/invariant"
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	NoVerify bool
 	// Logger is told of damage, of failed commits and of compactions.
 	Logger *slog.Logger
+	// FS is the file system of the file; nil means [vfs.Default].
+	FS vfs.FS
 }
 
 // Layout describes the buckets of the package that opens a [File].
@@ -60,6 +63,7 @@ type Check interface {
 type File struct {
 	options Options
 	layout  Layout
+	fs      vfs.FS
 
 	owned bool   // opened by Open: Close closes it, Compact replaces it
 	given string // the absolute path that was given to Open
@@ -69,7 +73,7 @@ type File struct {
 
 	mu     sync.RWMutex // held for reading while db is in use, for writing to close or to replace db
 	db     *bbolt.DB    // written under writer and mu
-	file   *os.File     // of db, if owned; written under writer and mu
+	file   vfs.File     // of db, if owned; written under writer and mu
 	closed bool         // written under writer and mu
 
 	committed bool // something was committed since the file was opened; guarded by writer
@@ -84,6 +88,7 @@ func Join(db *bbolt.DB, l Layout, o Options) *File {
 	return &File{
 		options: o,
 		layout:  l,
+		fs:      vfs.Default,
 		path:    db.Path(),
 		writer:  make(chan struct{}, 1),
 		db:      db,
@@ -99,10 +104,10 @@ func (f *File) Owned() bool { return f.owned }
 
 // Resemble gives another file the owner and the mode of this one. An operator who uses the file as
 // root must not lock out the program that owns it.
-func (f *File) Resemble(other *os.File) error {
-	f.mu.RLock() // Compact replaces the file
+func (f *File) Resemble(other vfs.File) error {
+	f.rlock() // Compact replaces the file
 	info, err := f.file.Stat()
-	f.mu.RUnlock()
+	f.runlock()
 	if err == nil {
 		err = resemble(other, info)
 	}
@@ -124,10 +129,16 @@ func (f *File) Lock(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // select would choose at random
 		return err
 	}
+	if ctx.Done() == nil { // whoever can leave does not wait for ever
+		invariant.Lock(f, rankWriter)
+	}
 	select {
 	case f.writer <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if ctx.Done() != nil {
+		invariant.Lock(f, rankWriter)
 	}
 	if f.closed {
 		f.Unlock()
@@ -137,7 +148,36 @@ func (f *File) Lock(ctx context.Context) error {
 }
 
 // Unlock lets the next goroutine write.
-func (f *File) Unlock() { <-f.writer }
+func (f *File) Unlock() {
+	<-f.writer
+	invariant.Unlock(f, rankWriter)
+}
+
+// The ranks of the locks of a File, for package invariant. Those of package kv are lower.
+const (
+	rankWriter invariant.Rank = iota + 100
+	rankFile
+)
+
+func (f *File) rlock() {
+	invariant.Lock(f, rankFile)
+	f.mu.RLock()
+}
+
+func (f *File) runlock() {
+	f.mu.RUnlock()
+	invariant.Unlock(f, rankFile)
+}
+
+func (f *File) lock() {
+	invariant.Lock(f, rankFile)
+	f.mu.Lock()
+}
+
+func (f *File) unlock() {
+	f.mu.Unlock()
+	invariant.Unlock(f, rankFile)
+}
 
 // Close waits for the writer and the readers, and closes a file that was opened by [Open].
 // Another process may lock the file then. Closing twice is allowed.
@@ -146,10 +186,11 @@ func (f *File) Unlock() { <-f.writer }
 // describe the last content. If the disk then loses the newest meta page, or an older one takes its
 // place, the file either still has that content or is found damaged.
 func (f *File) Close() error {
+	invariant.Lock(f, rankWriter)
 	f.writer <- struct{}{}
 	defer f.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.lock()
+	defer f.unlock()
 	if f.closed {
 		return nil
 	}

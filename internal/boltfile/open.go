@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"github.com/brimgo/brim/internal/durable"
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would
@@ -27,7 +27,10 @@ func Open(path string, l Layout, o Options) (*File, error) {
 	if err != nil {
 		return nil, fileError(err)
 	}
-	f := &File{options: o, layout: l, owned: true, given: given, writer: make(chan struct{}, 1)}
+	f := &File{options: o, layout: l, fs: o.FS, owned: true, given: given, writer: make(chan struct{}, 1)}
+	if f.fs == nil {
+		f.fs = vfs.Default
+	}
 	if err := f.openFile(); err != nil {
 		return nil, err
 	}
@@ -50,7 +53,7 @@ func (f *File) openFile() error {
 		case created:
 			return Unavailable("it disappeared again; is it a symbolic link to nowhere?", err)
 		}
-		if err := create(f.given, f.layout, f.options.FileMode); err != nil {
+		if err := create(f.fs, f.given, f.layout, f.options.FileMode); err != nil {
 			return fileError(err)
 		}
 	}
@@ -65,7 +68,7 @@ func (f *File) openExisting() error {
 		if err != nil {
 			return fileError(err)
 		}
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		file, err := f.fs.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return fileError(err)
 		}
@@ -74,7 +77,7 @@ func (f *File) openExisting() error {
 			err = errNotRegular
 		}
 		if err == nil {
-			err = lock(file, deadline)
+			err = lock(file.Handle(), deadline)
 			if errors.Is(err, errLocked) {
 				err = lockedError(f.options.LockTimeout)
 			}
@@ -119,7 +122,7 @@ func (f *File) openDB() (err error) {
 			return err
 		}
 	}
-	f.db, err = openBolt(f.file, f.options.LockTimeout)
+	f.db, err = openBolt(f.fs, f.file, f.options.LockTimeout, mapSize)
 	if err != nil || lockable {
 		return err
 	}
@@ -141,25 +144,29 @@ func (f *File) settle() error {
 		return fileError(err)
 	}
 	// The name is not this program's if it may not read the directory.
-	if err := durable.Dir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := f.fs.SyncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return fileError(err)
 	}
 	return f.verifyFile()
 }
 
-// openBolt has bbolt open file, which bbolt then closes with the database.
-func openBolt(file *os.File, timeout time.Duration) (db *bbolt.DB, err error) {
+// openBolt has bbolt open file, which bbolt then closes with the database. mapped is the number of
+// bytes of address space that the file gets at first. To map more of a file that has grown, bbolt
+// waits for all readers, a Backup included, and meanwhile nobody can begin to read.
+func openBolt(fsys vfs.FS, file vfs.File, timeout time.Duration, mapped int) (db *bbolt.DB, err error) {
 	err = guard(func() (err error) {
-		db, err = bbolt.Open(file.Name(), 0, &bbolt.Options{
-			Timeout:      max(timeout, time.Millisecond), // 0 would be for ever
-			NoStatistics: true,
-			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return file, nil },
+		db, err = bbolt.Open(file.Handle().Name(), 0, &bbolt.Options{
+			Timeout:         max(timeout, time.Millisecond), // 0 would be for ever
+			NoStatistics:    true,
+			InitialMmapSize: mapped,
+			OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return file.Handle(), nil },
 		})
 		return err
 	})
 	switch {
 	case err == nil:
 		db.AllocSize = allocSize
+		fsys.Attach(file, db)
 		return db, nil
 	case isPanic(err):
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -88,7 +89,9 @@ func TestFileError(t *testing.T) {
 	}
 }
 
-func TestLinkNew(t *testing.T) { testTakesNoName(t, linkNew) }
+func TestLinkNew(t *testing.T) {
+	testTakesNoName(t, func(from, to string) error { return linkNew(vfs.OS{}, from, to) })
+}
 
 // testTakesNoName checks that link gives a file a new name, and never the name of another file.
 func testTakesNoName(t *testing.T, link func(from, to string) error) {

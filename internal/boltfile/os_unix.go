@@ -8,12 +8,16 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // lockable reports whether lock locks a file before anything of it is read. bbolt takes the same
 // lock on the same open file later, and finds it taken by itself.
 const lockable = true
+
+// mapSize is the address space of a file: 1 GiB, or as much as the file has where addresses have 32
+// bits.
+const mapSize = int(1 << 30 * (^uint(0) >> 63))
 
 // errLocked is the error of lock for a file that another process has locked.
 var errLocked = syscall.EWOULDBLOCK
@@ -36,17 +40,8 @@ func lock(f *os.File, deadline time.Time) error {
 	}
 }
 
-// renamed returns the file, which stays locked, under the name of its errors. It closes file.
-func renamed(file *os.File, name string) (*os.File, error) {
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd), name), file.Close()
-}
-
 // resemble gives f the mode and the owner of another file.
-func resemble(f *os.File, other os.FileInfo) error {
+func resemble(f vfs.File, other os.FileInfo) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -54,9 +49,9 @@ func resemble(f *os.File, other os.FileInfo) error {
 	is, ok := info.Sys().(*syscall.Stat_t)
 	want, ok2 := other.Sys().(*syscall.Stat_t)
 	if ok && ok2 && (is.Uid != want.Uid || is.Gid != want.Gid) {
-		if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
+		if err := f.Handle().Chown(int(want.Uid), int(want.Gid)); err != nil {
 			return err
 		}
 	}
-	return f.Chmod(other.Mode().Perm())
+	return f.Handle().Chmod(other.Mode().Perm())
 }

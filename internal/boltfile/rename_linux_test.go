@@ -1,5 +1,9 @@
 package boltfile
 
-import "testing"
+import (
+	"testing"
 
-func TestRenameNew(t *testing.T) { testTakesNoName(t, renameNew) }
+	"github.com/brimgo/brim/internal/vfs"
+)
+
+func TestRenameNew(t *testing.T) { testTakesNoName(t, vfs.OS{}.RenameNew) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -23,12 +24,12 @@ func (f *File) Settle() error {
 		return err
 	}
 	defer f.rollback(tx)
-	file, err := os.OpenFile(f.path, os.O_RDWR, 0)
+	file, err := f.fs.OpenFile(f.path, os.O_RDWR, 0)
 	if err != nil {
 		return nil //nolint:nilerr // the file has been moved
 	}
 	defer func() { _ = file.Close() }()
-	if lock(file, time.Time{}) == nil {
+	if lock(file.Handle(), time.Time{}) == nil {
 		return nil // bbolt holds the lock of the database's own file
 	}
 	rewritten, err := rewriteMeta(file, func(m meta) bool { return m.txid+1 == uint64(tx.ID()) })
@@ -45,7 +46,7 @@ func (f *File) Settle() error {
 // sync that failed, Linux takes the pages for written, so that a later sync of the same pages
 // succeeds and proves nothing. No other page needs this: bbolt writes the meta page when all other
 // pages that count are synced.
-func rewriteMeta(file *os.File, wanted func(meta) bool) (rewritten bool, err error) {
+func rewriteMeta(file vfs.File, wanted func(meta) bool) (rewritten bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return false, fileError(err)

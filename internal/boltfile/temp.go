@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // A new file is made whole under a temporary name beside the file at whose path it will stand. Its
@@ -46,27 +48,27 @@ var errSwept = errors.New("other processes remove each new file; try again")
 
 // newTemp makes a file under a temporary name, for the path, and takes its lock. The errors of the
 // file name the path, because it may stand there for long.
-func newTemp(path string, mode fs.FileMode) (file *os.File, temp string, err error) {
+func newTemp(fsys vfs.FS, path string, mode fs.FileMode) (file vfs.File, temp string, err error) {
 	dir, base := filepath.Split(path)
 	for range 10 {
 		temp = filepath.Join(dir, tempName(base))
-		opened, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		opened, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if err != nil {
 			return nil, temp, err
 		}
 		// Until the file is locked, another process may take it for one that was left.
-		err = lock(opened, time.Time{})
+		err = lock(opened.Handle(), time.Time{})
 		if err == nil && !stands(opened, temp) {
 			err = errLocked
 		}
 		if err == nil {
-			if file, err = renamed(opened, path); err == nil {
+			if file, err = opened.Named(path); err == nil {
 				return file, temp, nil
 			}
 		}
 		_ = opened.Close()
 		if !errors.Is(err, errLocked) {
-			_ = os.Remove(temp)
+			_ = fsys.Remove(temp)
 			return nil, temp, err
 		}
 	}
@@ -74,7 +76,7 @@ func newTemp(path string, mode fs.FileMode) (file *os.File, temp string, err err
 }
 
 // stands reports whether path is a name of the file itself, not of a link to it.
-func stands(file *os.File, path string) bool {
+func stands(file vfs.File, path string) bool {
 	info, err := file.Stat()
 	if err != nil {
 		return false
@@ -114,16 +116,16 @@ func (f *File) sweep() {
 // removeLeft removes a temporary file if it was left. If it cannot, a later Open will.
 func (f *File) removeLeft(temp string) {
 	if stands(f.file, temp) { // its maker was killed after it had given this file its name
-		_ = os.Remove(temp)
+		_ = f.fs.Remove(temp)
 		return
 	}
-	file, err := os.OpenFile(temp, os.O_RDWR, 0)
+	file, err := f.fs.OpenFile(temp, os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
 	defer func() { _ = file.Close() }()
-	if lock(file, time.Time{}) == nil && stands(file, temp) && unfinished(file) {
-		_ = os.Remove(temp)
+	if lock(file.Handle(), time.Time{}) == nil && stands(file, temp) && unfinished(file) {
+		_ = f.fs.Remove(temp)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
 
@@ -19,11 +20,11 @@ import (
 // it and without a lock.
 func leave(t *testing.T, path string) (temp string) {
 	t.Helper()
-	file, temp, err := newTemp(path, 0o600)
+	file, temp, err := newTemp(vfs.OS{}, path, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := openBolt(file, 0)
+	db, err := openBolt(vfs.OS{}, file, 0, 0)
 	if err == nil {
 		err = errors.Join(db.Update(testLayout{}.Create), db.Close())
 	}
@@ -64,7 +65,7 @@ func TestSweep(t *testing.T) {
 			}, true,
 		},
 		{"locked", "its maker is alive", func(t *testing.T, path string) string {
-			file, temp, err := newTemp(path, 0o600)
+			file, temp, err := newTemp(vfs.OS{}, path, 0o600)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +124,7 @@ func TestSweep(t *testing.T) {
 // because a new file is locked.
 func TestSweptMeanwhile(t *testing.T) {
 	f := openTemp(t)
-	err := create(filepath.Join(filepath.Dir(f.Path()), "other.db"), sweepingLayout{f: f, base: "other.db"}, 0o600)
+	err := create(vfs.OS{}, filepath.Join(filepath.Dir(f.Path()), "other.db"), sweepingLayout{f: f, base: "other.db"}, 0o600)
 	if err != nil {
 		t.Error(err)
 	}
@@ -137,7 +138,7 @@ type sweepingLayout struct {
 }
 
 func (l sweepingLayout) Create(tx *bbolt.Tx) error {
-	(&File{path: filepath.Join(filepath.Dir(l.f.path), l.base), file: l.f.file}).sweep()
+	(&File{fs: vfs.OS{}, path: filepath.Join(filepath.Dir(l.f.path), l.base), file: l.f.file}).sweep()
 	return l.testLayout.Create(tx)
 }
 
@@ -170,8 +171,8 @@ func TestErrorsNameThePath(t *testing.T) {
 	if _, _, err := f.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if f.file.Name() != f.Path() || f.db.Path() != f.Path() {
-		t.Errorf("after Compact, errors name %q and %q, want %q", f.file.Name(), f.db.Path(), f.Path())
+	if f.file.Handle().Name() != f.Path() || f.db.Path() != f.Path() {
+		t.Errorf("after Compact, errors name %q and %q, want %q", f.file.Handle().Name(), f.db.Path(), f.Path())
 	}
 	if err := f.file.Truncate(-1); err == nil || !strings.Contains(err.Error(), f.Path()+":") {
 		t.Errorf("error %v, want one that names %q", err, f.Path())

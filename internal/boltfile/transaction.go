@@ -15,20 +15,30 @@ import (
 // under way. A panic of fn is an error that is [store.ErrCorrupt]. Keep fn short: until it
 // returns, bbolt cannot use freed pages again.
 func (f *File) View(fn func(tx *bbolt.Tx) error) error {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.closed {
-		return store.ErrClosed
-	}
-	if err := f.Usable(); err != nil {
-		return err
-	}
-	tx, err := f.begin(false)
+	tx, end, err := f.Read()
 	if err != nil {
 		return err
 	}
-	defer f.rollback(tx)
+	defer end()
 	return f.Guard(func() error { return fn(tx) })
+}
+
+// Read begins a read-only transaction on the newest commit, which the caller ends with end. The caller
+// uses [File.Guard] where it reads pages.
+func (f *File) Read() (tx *bbolt.Tx, end func(), err error) {
+	f.rlock()
+	err = f.Usable()
+	if f.closed {
+		err = store.ErrClosed
+	}
+	if err == nil {
+		tx, err = f.begin(false)
+	}
+	if err != nil {
+		f.runlock()
+		return nil, nil, err
+	}
+	return tx, func() { f.rollback(tx); f.runlock() }, nil
 }
 
 // Update runs fn in a writable transaction, and commits it durably if fn reports a change. The
@@ -42,6 +52,8 @@ func (f *File) View(fn func(tx *bbolt.Tx) error) error {
 // other error it was not.
 func (f *File) Update(fn func(tx *bbolt.Tx) (changed bool, err error)) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	// Not by rlock: fn may read, which locks mu again. That cannot wait for ever, because whoever waits
+	// to lock mu exclusively holds the lock of Lock.
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
@@ -67,8 +79,8 @@ func (f *File) Update(fn func(tx *bbolt.Tx) (changed bool, err error)) error {
 // read-only one. A panic of fn is an error that is [store.ErrCorrupt]. Roll tx back after an
 // error.
 func (f *File) Within(tx *bbolt.Tx, writes bool, fn func() error) error {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	f.rlock()
+	defer f.runlock()
 	if f.closed {
 		return store.ErrClosed
 	}

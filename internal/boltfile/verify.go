@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // Verify checks the newest commit: the content of the layout's buckets, and for a file that was
@@ -16,8 +18,8 @@ func (f *File) Verify(ctx context.Context) error {
 	if err := f.Lock(ctx); err != nil { // before mu, as everywhere
 		return err
 	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+	f.rlock()
+	defer f.runlock()
 	tx, m, err := f.snapshot()
 	f.Unlock()
 	if err != nil {
@@ -133,7 +135,7 @@ func (f *File) verifyFile() error {
 // pages and the content of the layout's buckets. It returns the number of damaged values that harm
 // nothing but themselves.
 func verifyPages(
-	ctx context.Context, file *os.File, info os.FileInfo, l Layout, metaOnly bool,
+	ctx context.Context, file vfs.File, info os.FileInfo, l Layout, metaOnly bool,
 ) (damaged int, err error) {
 	if metaOnly {
 		_, err := readMeta(file, info.Size())
@@ -147,7 +149,7 @@ func verifyPages(
 }
 
 // verifyAll checks every page of a file that nobody writes to, and its content.
-func verifyAll(ctx context.Context, file *os.File, info os.FileInfo, check Check) error {
+func verifyAll(ctx context.Context, file vfs.File, info os.FileInfo, check Check) error {
 	m, err := readMeta(file, info.Size())
 	if err == nil {
 		err = (&walker{ctx: ctx, r: file, meta: m, visit: check.Visit}).walk()

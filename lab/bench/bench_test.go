@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/load"
 )
 
@@ -165,9 +165,9 @@ func TestInterruptLeavesThePartThatWasDone(t *testing.T) {
 
 // The journal is rotated within a turn, and the rotations are counted.
 func TestSustained(t *testing.T) {
-	region := journal.DefaultRegion
-	journal.DefaultRegion = 256 << 10
-	defer func() { journal.DefaultRegion = region }()
+	region := kv.DefaultRegion
+	kv.DefaultRegion = 256 << 10
+	defer func() { kv.DefaultRegion = region }()
 	r, report, err := measured(t, io.Discard, "-for", "100ms", "-only", boltName, "sustained")
 	if err != nil {
 		t.Fatal(err)

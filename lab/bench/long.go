@@ -17,9 +17,8 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/load"
-	"github.com/brimgo/brim/internal/memtable"
 )
 
 // rushes lets many callers ask for units of small, new buckets at once, and reports the most units
@@ -189,7 +188,7 @@ func (b *bench) sustainedIn(ctx context.Context, w workload, open []*opened) err
 		job.meters = []meter{{writtenBytes, writtenByProcess, 1}}
 		if s.journal != "" {
 			job.meters = append(job.meters, meter{rotations, func(context.Context) (float64, error) {
-				n, err := journal.Generation(s.journal)
+				n, err := kv.Generation(s.journal)
 				return float64(n), err
 			}, 0})
 		}
@@ -275,7 +274,7 @@ const quiet = 50 * time.Millisecond
 func settleBolt(ctx context.Context, s *bolt.Store, path string) error {
 	last, since := 0, time.Now()
 	for {
-		newest, err := journal.Generation(path)
+		newest, err := kv.Generation(path)
 		if err != nil {
 			return err
 		}
@@ -301,7 +300,7 @@ func settleBolt(ctx context.Context, s *bolt.Store, path string) error {
 // changes, as the store notes in it, and the number of the newest commit.
 func writtenTo(ctx context.Context, s *bolt.Store) (generation uint64, commit int, err error) {
 	const noted, end = 17, 25 // offsets of the generation in the note; see package bolt
-	file, table := memtable.PartsOf(s).File, boltfile.NewTable("brim")
+	file, table := kv.PartsOf(s).DB.File(), boltfile.NewTable("brim")
 	if err := file.Lock(ctx); err != nil {
 		return 0, 0, err
 	}

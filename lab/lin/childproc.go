@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/postgres"
@@ -130,7 +130,7 @@ func (v *server) open() error {
 	clock := func() time.Time { return time.UnixMicro(v.now.Load()) }
 	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Region == 0}
 	if v.Region > 0 {
-		journal.DefaultRegion = v.Region
+		kv.DefaultRegion = v.Region
 	}
 	if v.URL != "" {
 		return v.connect()

@@ -103,7 +103,7 @@ func (w *relaxedWorld) clock() time.Time {
 // fileOptions are the options of the file with w's clock.
 func (w *relaxedWorld) fileOptions() *bolt.Options {
 	return &bolt.Options{
-		Clock: w.clock, LockTimeout: -1, NoVerify: true, Cached: 1, RelaxedWindow: milliseconds(w.config[0]),
+		Clock: w.clock, LockTimeout: -1, NoVerify: true, RelaxedWindow: milliseconds(w.config[0]),
 	}
 }
 

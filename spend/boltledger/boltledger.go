@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -36,8 +36,7 @@ type Options struct {
 
 // Ledger is a [ledger.Ledger] in a bbolt file. Any number of goroutines may use it at once.
 type Ledger struct {
-	file     *boltfile.File
-	tables   memtable.Writer
+	db       *kv.DB
 	clock    *clock.Clock
 	names    *names
 	combiner *combine.Combiner[*ledger.Job, struct{}]
@@ -69,14 +68,14 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if len(name) > 64 {
 		return nil, errors.New("Name is longer than 64 bytes")
 	}
-	parts := memtable.PartsOf(s)
-	l := &Ledger{file: parts.File, tables: parts.Tables, clock: parts.Clock, names: namesOf(name)}
+	parts := kv.PartsOf(s)
+	l := &Ledger{db: parts.DB, clock: parts.Clock, names: namesOf(parts.DB, name)}
 	if o.Clock != nil {
 		l.clock = clock.New(clock.Options{Source: o.Clock})
 	}
 	if err := l.create(); err != nil {
 		remedy := boltfile.RestoreJoined
-		if l.file.Owned() {
+		if l.db.File().Owned() {
 			remedy = boltfile.Restore
 		}
 		return nil, boltfile.WithRemedy(err, remedy)
@@ -85,8 +84,8 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	l.combiner, err = combine.New(l.flush, &combine.Options{
 		// While another goroutine writes, callers wait in the queue, where the end of their
 		// contexts still takes them back.
-		Before: func(int) error { return l.tables.Lock(context.Background()) },
-		After:  func(int) { l.tables.Unlock() },
+		Before: func(int) error { return l.db.Lock(context.Background()) },
+		After:  func(int) { l.db.Unlock() },
 	})
 	return l, err
 }
@@ -94,20 +93,20 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 // create creates the ledger's buckets if the file has none, and otherwise checks those of an
 // application's database. Open has checked those of a file of its own.
 func (l *Ledger) create() error {
-	there := false
-	err := l.file.View(func(tx *bbolt.Tx) (err error) { there, err = l.names.in(tx); return err })
+	file, there := l.db.File(), false
+	err := file.View(func(tx *bbolt.Tx) (err error) { there, err = l.names.there(tx); return err })
 	if err != nil {
 		return err
 	}
 	if there {
-		return l.file.CheckBuckets(l.names.all(), &boltfile.Census{})
+		return file.CheckBuckets(l.names.all(), &boltfile.Census{})
 	}
-	if err := l.file.Lock(context.Background()); err != nil {
+	if err := file.Lock(context.Background()); err != nil {
 		return err
 	}
-	defer l.file.Unlock()
-	return l.file.Update(func(tx *bbolt.Tx) (bool, error) {
-		return true, l.file.Guard(func() error { return l.names.create(tx) })
+	defer file.Unlock()
+	return file.Update(func(tx *bbolt.Tx) (bool, error) {
+		return true, file.Guard(func() error { return l.names.create(tx) })
 	})
 }
 
@@ -143,12 +142,8 @@ func explain(op string, err error) error {
 
 // flush decides a batch. The combiner has locked the tables.
 func (l *Ledger) flush(_ int, batch []*request) {
-	err := l.tables.Update(func(v *memtable.View) error {
-		b, err := l.names.open(v)
-		if err != nil {
-			return err
-		}
-		now := l.clock.Now()
+	err := l.db.Update(func(tx *kv.Tx) error {
+		b, now := l.names.in(tx), l.clock.Now()
 		for _, r := range batch {
 			switch err := b.run(r.In, now); {
 			case err == nil:
@@ -201,13 +196,7 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) e
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
-	return explain(op, l.tables.View(func(v *memtable.View) error {
-		b, err := l.names.open(v)
-		if err != nil {
-			return err
-		}
-		return fn(b)
-	}))
+	return explain(op, l.db.View(func(tx *kv.Tx) error { return fn(l.names.in(tx)) }, l.names.accounts, l.names.requests))
 }
 
 // PruneRequests forgets requests, some thousands in each transaction. See [ledger.Ledger].
@@ -215,7 +204,7 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 	if l.closed.Load() {
 		return 0, store.Wrap(backend, "prune", store.ErrClosed)
 	}
-	if err := l.tables.Sync(ctx); err != nil { // old looks at the file alone
+	if err := l.db.Checkpoint(ctx); err != nil { // the views below have few changes to put in order then
 		return 0, store.Wrap(backend, "prune", err)
 	}
 	var held map[string]bool
@@ -224,7 +213,9 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 		var ids [][]byte
 		err := l.read(ctx, "prune", func(b *buckets) (err error) {
 			if held == nil {
-				held = b.held()
+				if held, err = b.held(); err != nil {
+					return err
+				}
 			}
 			ids, after, err = b.old(prefix, before, after, held)
 			return err
@@ -244,22 +235,24 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 // forget removes requests by ID, if they are older than before. Since ids were listed, another
 // PruneRequests may have removed one of them, and a new request may have its ID.
 func (l *Ledger) forget(ctx context.Context, ids [][]byte, before int64) (removed int64, err error) {
-	if err := l.tables.Lock(ctx); err != nil {
+	if err := l.db.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer l.tables.Unlock()
-	err = l.tables.Update(func(v *memtable.View) error {
-		b, err := l.names.open(v)
-		if err != nil {
-			return err
-		}
+	defer l.db.Unlock()
+	err = l.db.Update(func(tx *kv.Tx) error {
+		b := l.names.in(tx)
 		for _, id := range ids {
-			value := b.request(id)
+			value, err := b.requests.get(id)
+			if err != nil {
+				return err
+			}
 			if value == nil {
 				continue
 			}
-			if r, err := b.decodeRequest(id, value); err == nil && r.At < before {
-				b.requests.Put(id, len(id), nil)
+			if r, err := decodeRequest(id, value); err == nil && r.At < before {
+				if err := b.requests.put(id, nil); err != nil {
+					return err
+				}
 				removed++
 			}
 		}

@@ -2,23 +2,23 @@ package boltledger
 
 import (
 	"bytes"
-	"cmp"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
 // names holds the tables of the ledger. The first holds the working sets, entries and holds of
 // accounts, under the keys that codec.go describes. The second holds requests by ID.
-type names struct{ accounts, requests *boltfile.Table }
+type names struct{ accounts, requests *kv.Table }
 
-func namesOf(name string) *names {
-	return &names{boltfile.NewTable(name + ".accounts"), boltfile.NewTable(name + ".requests")}
+func namesOf(db *kv.DB, name string) *names {
+	return &names{db.Table(name + ".accounts"), db.Table(name + ".requests")}
 }
 
 // all lists the names of the bbolt buckets.
@@ -26,9 +26,9 @@ func (n *names) all() [][]byte {
 	return [][]byte{n.accounts.Name(), n.accounts.MetaName(), n.requests.Name(), n.requests.MetaName()}
 }
 
-// in reports whether tx has the buckets of the ledger. It must have all of them or none: a new one
+// there reports whether tx has the buckets of the ledger. It must have all of them or none: a new one
 // in the place of one that was lost would be empty.
-func (n *names) in(tx *bbolt.Tx) (bool, error) {
+func (n *names) there(tx *bbolt.Tx) (bool, error) {
 	found := 0
 	for _, name := range n.all() {
 		if tx.Bucket(name) != nil {
@@ -42,10 +42,10 @@ func (n *names) in(tx *bbolt.Tx) (bool, error) {
 }
 
 func (n *names) create(tx *bbolt.Tx) error {
-	if there, err := n.in(tx); there || err != nil { // another ledger may have created them by now
+	if there, err := n.there(tx); there || err != nil { // another ledger may have created them by now
 		return err
 	}
-	for _, t := range [...]*boltfile.Table{n.accounts, n.requests} {
+	for _, t := range [...]*kv.Table{n.accounts, n.requests} {
 		if _, err := t.Create(tx); err != nil {
 			return boltfile.Unavailable(fmt.Sprintf("creating the ledger's buckets: %v", err), err)
 		}
@@ -53,22 +53,14 @@ func (n *names) create(tx *bbolt.Tx) error {
 	return nil
 }
 
-// buckets holds the ledger's tables in one view.
+// buckets holds the ledger's tables in one transaction.
 type buckets struct {
-	*names
-	accounts, requests *memtable.Table
+	accounts, requests *table
 	known              []ledger.Account // that the job has read
 }
 
-func (n *names) open(v *memtable.View) (*buckets, error) {
-	there, err := n.in(v.Tx())
-	if err == nil && !there {
-		err = boltfile.Damagef("the buckets of the ledger are missing")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &buckets{names: n, accounts: v.Table(n.accounts), requests: v.Table(n.requests)}, nil
+func (n *names) in(tx *kv.Tx) *buckets {
+	return &buckets{accounts: &table{tx, n.accounts}, requests: &table{tx, n.requests}}
 }
 
 // run decides a job and stores its changes. The error of the job itself is a jobError.
@@ -92,16 +84,20 @@ func (b *buckets) view(job *ledger.Job, now int64) error {
 	return nil
 }
 
-// apply puts changes into the view. A jobError means that damage keeps this job from being stored,
-// and that nothing of it is; any other error fails the transaction.
+// apply puts changes into the transaction. A jobError means that damage keeps this job from being
+// stored, and that nothing of it is; any other error fails the transaction.
 func (b *buckets) apply(c *ledger.Changes) error {
-	p, err := b.plan(c)
-	if err != nil {
+	p := &plan{buckets: b}
+	if err := p.plan(c); errors.Is(err, store.ErrCorrupt) {
 		return jobError{store.Wrap(backend, "decide", err)}
+	} else if err != nil {
+		return err
 	}
 	for i := range p.writes {
 		w := &p.writes[i]
-		w.table.Put(w.key, w.group, w.value)
+		if err := w.table.put(w.key, w.value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -115,91 +111,103 @@ type plan struct {
 
 // planned is a value to store, or to remove if it is nil.
 type planned struct {
-	table *memtable.Table
+	table *table
 	key   []byte
-	group int // the bytes of key that name its group
 	value []byte
 }
 
 // plan reads the values that changes replace or remove. If one of them is damaged, the job fails
 // before any of its changes are stored.
-func (b *buckets) plan(c *ledger.Changes) (p *plan, err error) {
-	p = &plan{buckets: b}
+func (p *plan) plan(c *ledger.Changes) error {
 	for _, d := range c.Drop {
-		err = cmp.Or(err, p.drop(d))
+		if err := p.drop(d); err != nil {
+			return err
+		}
 	}
 	p.dropped = len(p.writes)
 	for i := range c.Accounts {
 		a := &c.Accounts[i]
-		_, damage := p.stored(a.Key)
-		err = cmp.Or(err, damage)
-		p.put(a.Key, prefix(a.Key, ofState), encodeAccount(a))
+		if _, err := p.stored(a.Key); err != nil {
+			return err
+		}
+		p.put(prefix(a.Key, ofState), encodeAccount(a))
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		p.put(e.Account, entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e))
+		p.put(entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e))
 		if e.Part != e.Seq {
 			at := newEncoder()
 			at.int(e.At)
-			p.put(e.Account, entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
+			p.put(entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
 		}
 	}
 	for i := range c.Requests {
 		p.writes = append(p.writes, p.answer(&c.Requests[i])) // the job has looked for the ID and found none
 	}
 	for i := range c.Spends {
-		r, rerr := b.decodeRequest([]byte(c.Spends[i].ID), b.request([]byte(c.Spends[i].ID)))
-		if err = cmp.Or(err, rerr); err == nil {
-			r.Spend = c.Spends[i].Spend
-			w := p.answer(r)
-			err = p.replace(w, p.old(&w))
+		if err := p.spend(&c.Spends[i]); err != nil {
+			return err
 		}
 	}
 	for _, h := range c.Opened {
-		p.put(h.Account, holdKey(h), newEncoder())
+		p.put(holdKey(h), newEncoder())
 	}
 	for _, h := range c.Closed {
-		w := planned{table: b.accounts, key: holdKey(h), group: len(h.Account) + 2}
-		err = cmp.Or(err, p.replace(w, p.old(&w)))
+		if err := p.replace(planned{table: p.accounts, key: holdKey(h)}); err != nil {
+			return err
+		}
 	}
-	return p, err
+	return nil
 }
 
 // put plans to store a value of an account. The job has read the account's working set, and every
 // other key is new: the number of an entry is higher than those of all others, and a hold that is
 // open already has an earlier expiry. To look for an earlier value would take as long as all other
 // work of a plan.
-func (p *plan) put(account string, key []byte, value *encoder) {
-	t := p.buckets.accounts
-	p.writes = append(p.writes, planned{t, key, len(account) + 2, value.seal(t.Table, key)})
+func (p *plan) put(key []byte, value *encoder) {
+	p.writes = append(p.writes, planned{p.accounts, key, value.b})
+}
+
+// spend plans to store the new content of a spend with its request.
+func (p *plan) spend(s *ledger.Request) error {
+	value, err := p.requests.get([]byte(s.ID))
+	if err != nil {
+		return err
+	}
+	r, err := decodeRequest([]byte(s.ID), value)
+	if err != nil {
+		return err
+	}
+	r.Spend = s.Spend
+	return p.replace(p.answer(r))
 }
 
 // answer returns the write of a request.
 func (p *plan) answer(r *ledger.Request) planned {
-	key := []byte(r.ID)
-	return planned{p.requests, key, len(key), encodeRequest(r).seal(p.requests.Table, key)}
+	return planned{p.requests, []byte(r.ID), encodeRequest(r).b}
+}
+
+// replace plans a write, unless it replaces or removes a damaged value.
+func (p *plan) replace(w planned) error {
+	old, err := p.old(&w)
+	if err == nil && old != nil {
+		err = open("a value", old).err
+	}
+	if err == nil {
+		p.writes = append(p.writes, w)
+	}
+	return err
 }
 
 // old returns the value that w replaces or removes, or nil. Values that drop removes are not among
 // those: no other change of the same job has their keys.
-func (p *plan) old(w *planned) []byte {
+func (p *plan) old(w *planned) ([]byte, error) {
 	for i := len(p.writes) - 1; i >= p.dropped; i-- {
 		if o := &p.writes[i]; o.table == w.table && bytes.Equal(o.key, w.key) {
-			return o.value
+			return o.value, nil
 		}
 	}
-	return w.table.Get(w.key, w.group)
-}
-
-// replace plans a write, unless it replaces or removes a damaged value.
-func (p *plan) replace(w planned, old []byte) error {
-	if old != nil {
-		if d := open("a value", w.table.Table, w.key, old); d.err != nil {
-			return d.err
-		}
-	}
-	p.writes = append(p.writes, w)
-	return nil
+	return w.table.get(w.key)
 }
 
 // stored returns an account. A missing account has no State.
@@ -217,37 +225,90 @@ func (b *buckets) stored(name string) (a ledger.Account, err error) {
 
 // look reads an account.
 func (b *buckets) look(name string) (ledger.Account, error) {
-	key := prefix(name, ofState)
-	v := b.accounts.Get(key, len(key))
-	if v == nil {
-		return ledger.Account{Key: name}, nil
+	v, err := b.accounts.get(prefix(name, ofState))
+	if v == nil || err != nil {
+		return ledger.Account{Key: name}, err
 	}
-	return b.decodeAccount(name, key, v)
+	return decodeAccount(name, v)
 }
 
 func holdKey(h ledger.Hold) []byte {
 	return append(number(prefix(h.Account, ofHolds), h.Expires), h.SpendID...)
 }
 
-// request returns the stored request of an ID, or nil.
-func (b *buckets) request(id []byte) []byte { return b.requests.Get(id, len(id)) }
-
 // drop plans to remove an account's entries up to a time, and their dates.
 func (p *plan) drop(d ledger.Drop) error {
 	start := prefix(d.Account, ofEntries)
-	c, t := p.buckets.accounts.Ascend(start, start), p.buckets.accounts
-	for k, v := c.Next(); k != nil && numberAt(k[len(start):]) <= d.At; k, v = c.Next() {
-		e, err := p.decodeEntry(k, v)
-		if err == nil {
-			p.writes = append(p.writes, planned{table: t, key: bytes.Clone(k), group: len(start)})
+	c, err := p.accounts.ascend(start, start)
+	for err == nil {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil || numberAt(k[len(start):]) > d.At {
+			break
 		}
-		if err == nil && e.Part != e.Seq {
-			date := entryKey(e.Account, ofDates, e.Dated, e.Seq)
-			err = p.replace(planned{table: t, key: date, group: len(start)}, t.Get(date, len(start)))
+		var e ledger.Entry
+		if e, err = decodeEntry(k, v); err != nil {
+			break
 		}
-		if err != nil {
-			return err
+		p.writes = append(p.writes, planned{table: p.accounts, key: k})
+		if e.Part != e.Seq {
+			err = p.replace(planned{table: p.accounts, key: entryKey(e.Account, ofDates, e.Dated, e.Seq)})
 		}
 	}
+	return err
+}
+
+// table is a table in a transaction. A damaged value is empty, and no value is.
+type table struct {
+	tx *kv.Tx
+	t  *kv.Table
+}
+
+var damaged = []byte{}
+
+// get returns the value of key, or nil.
+func (t *table) get(key []byte) ([]byte, error) {
+	v, err := t.tx.Get(t.t, string(key))
+	if errors.Is(err, kv.ErrDamaged) {
+		return damaged, nil
+	}
+	return v, err
+}
+
+// put stores a value, or removes the key if it is nil.
+func (t *table) put(key, value []byte) error {
+	if value == nil {
+		return t.tx.Delete(t.t, string(key))
+	}
+	t.tx.Put(t.t, string(key), value)
 	return nil
+}
+
+// cursor walks the keys of a table that begin with some bytes.
+type cursor struct {
+	c      *kv.Cursor
+	prefix []byte
+}
+
+// ascend returns a cursor over the keys that are not less than from.
+func (t *table) ascend(prefix, from []byte) (*cursor, error) {
+	c, err := t.tx.Ascend(t.t, string(from))
+	return &cursor{c, prefix}, err
+}
+
+// descend returns a cursor over the keys that are less than before.
+func (t *table) descend(prefix, before []byte) (*cursor, error) {
+	c, err := t.tx.Descend(t.t, string(before))
+	return &cursor{c, prefix}, err
+}
+
+// next returns the next key and its value; the key is nil at the end.
+func (c *cursor) next() (key, value []byte, err error) {
+	k, v, ok, err := c.c.Next()
+	if key = []byte(k); err != nil || !ok || !bytes.HasPrefix(key, c.prefix) {
+		return nil, nil, err
+	}
+	if v == nil {
+		v = damaged
+	}
+	return key, v, nil
 }

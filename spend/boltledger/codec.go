@@ -9,7 +9,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// The first byte of every value. The checksums of a [boltfile.Table] end it.
+// The first byte of every value.
 const format = 1
 
 // encoder writes a value: integers of variable length, and strings after their length.
@@ -36,13 +36,6 @@ func (e *encoder) strings(list []string) {
 	}
 }
 
-// seal ends the value of key in table t with its checksums.
-func (e *encoder) seal(t *boltfile.Table, key []byte) []byte {
-	value := append(e.b, make([]byte, boltfile.SealSize)...)
-	t.Seal(key, value)
-	return value
-}
-
 // decoder reads the values of an encoder. It copies, because bbolt uses the pages again. After an
 // error it returns zero values.
 type decoder struct {
@@ -50,17 +43,16 @@ type decoder struct {
 	err error
 }
 
-// open checks a value of table t. An error names its kind.
-func open(kind string, t *boltfile.Table, key, value []byte) *decoder {
+// open begins to decode a value, which is empty if it was damaged. An error names its kind.
+func open(kind string, value []byte) *decoder {
 	d := &decoder{}
-	body, _, ok := t.Open(key, value)
 	switch {
-	case !ok || len(body) == 0:
+	case len(value) == 0:
 		d.err = boltfile.Damagef("%s does not match its checksums", kind)
-	case body[0] != format:
-		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, body[0], format)
+	case value[0] != format:
+		d.err = boltfile.Damagef("%s has format %d; this version of brim reads format %d", kind, value[0], format)
 	default:
-		d.b = body[1:]
+		d.b = value[1:]
 	}
 	return d
 }
@@ -136,15 +128,15 @@ const (
 )
 
 // decodeDate reads the time of a correction.
-func (n *names) decodeDate(key, value []byte) (at int64, err error) {
-	d := open("a date", n.accounts, key, value)
+func decodeDate(value []byte) (at int64, err error) {
+	d := open("a date", value)
 	at = d.int()
 	return at, d.end()
 }
 
 // checkHold checks a hold, all of whose content is in its key.
-func (n *names) checkHold(key, value []byte) error {
-	return open("a hold", n.accounts, key, value).end()
+func checkHold(value []byte) error {
+	return open("a hold", value).end()
 }
 
 func prefix(account string, letter byte) []byte { return append([]byte(account), 0, letter) }
@@ -167,8 +159,8 @@ func encodeAccount(a *ledger.Account) *encoder {
 	return e
 }
 
-func (n *names) decodeAccount(name string, key, value []byte) (ledger.Account, error) {
-	d := open("an account", n.accounts, key, value)
+func decodeAccount(name string, value []byte) (ledger.Account, error) {
+	d := open("an account", value)
 	a := ledger.Account{Key: name, State: d.bytes(), NextExpiry: d.int()}
 	return a, d.end()
 }
@@ -183,8 +175,8 @@ func encodeRequest(r *ledger.Request) *encoder {
 	return e
 }
 
-func (n *names) decodeRequest(key, value []byte) (*ledger.Request, error) {
-	d := open("a request", n.requests, key, value)
+func decodeRequest(key, value []byte) (*ledger.Request, error) {
+	d := open("a request", value)
 	r := &ledger.Request{
 		ID: string(key), At: d.int(), Accounts: d.strings(),
 		Content: d.bytes(), Answer: d.bytes(), Spend: d.bytes(),
@@ -219,8 +211,8 @@ func encodeEntry(n *ledger.Entry) *encoder {
 
 // decodeEntry reads an entry. The key ends with its time and its number, and begins with its
 // account.
-func (n *names) decodeEntry(key, value []byte) (ledger.Entry, error) {
-	d := open("an entry", n.accounts, key, value)
+func decodeEntry(key, value []byte) (ledger.Entry, error) {
+	d := open("an entry", value)
 	end := len(key) - 18
 	if d.err != nil || end < 0 {
 		d.fail()

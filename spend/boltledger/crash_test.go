@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
@@ -28,7 +28,7 @@ import (
 const childEnv = "BRIM_BOLTLEDGER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	journal.DefaultRegion = 16 << 10 // regions fill soon, and a large batch does not fit in one
+	kv.DefaultRegion = 16 << 10 // regions fill soon, and a large batch does not fit in one
 	if v := os.Getenv(childEnv); v != "" {
 		path, from, _ := strings.Cut(v, " ")
 		if err := child(path, from); err != nil {

@@ -7,25 +7,9 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
-
-// lasting is tables whose changes do not last.
-type lasting struct {
-	memtable.Writer
-	err error
-}
-
-func (l *lasting) Update(fn func(*memtable.View) error) error {
-	return l.Writer.Update(func(v *memtable.View) error {
-		if err := fn(v); err != nil {
-			return err
-		}
-		return l.err
-	})
-}
 
 func openLedger(t *testing.T) *Ledger {
 	t.Helper()
@@ -48,27 +32,31 @@ func openLedger(t *testing.T) *Ledger {
 // TestFailedFlushAnswersAll: a job that fails has seen the changes of the jobs before it. If the
 // changes do not last, its error is that of the flush: a hold that they captured still stands.
 func TestFailedFlushAnswersAll(t *testing.T) {
-	l := openLedger(t)
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(l.Close(), s.Close()) })
 	own := errors.New("more than is held")
 	run := func(err error) *ledger.Job {
 		return &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, err }}
 	}
-	for _, failed := range []error{nil, store.ErrUnavailable, store.ErrUnknownOutcome} {
+	for _, failed := range []error{nil, store.ErrUnavailable} {
 		batch := []*request{{In: run(nil)}, {In: run(own)}}
-		usual := l.tables
+		want := own
 		if failed != nil {
-			l.tables = &lasting{usual, failed}
+			want = failed
+			l.db.File().Refuse("the disk failed")
 		}
-		if err := l.tables.Lock(t.Context()); err != nil {
+		if err := l.db.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.flush(0, batch)
-		l.tables.Unlock()
-		l.tables = usual
-		want := failed
-		if failed == nil {
-			want = own
-		}
+		l.db.Unlock()
 		if !errors.Is(batch[0].Err, failed) || !errors.Is(explain("decide", batch[1].Err), want) {
 			t.Errorf("after %v: %v and %v; want %v and %v", failed, batch[0].Err, batch[1].Err, failed, want)
 		}
@@ -104,7 +92,11 @@ func TestPruneLeavesNewRequests(t *testing.T) {
 	var ids []string
 	err := l.read(ctx, "read", func(b *buckets) error {
 		for _, id := range listed {
-			if b.request(id) != nil {
+			value, err := b.requests.get(id)
+			if err != nil {
+				return err
+			}
+			if value != nil {
 				ids = append(ids, string(id))
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -30,17 +30,7 @@ func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*bucket
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
-	return explain(op, j.l.file.Within(j.tx, writes, func() error {
-		v := memtable.NewView(j.tx)
-		b, err := j.l.names.open(v)
-		if err == nil {
-			err = fn(b)
-		}
-		if err == nil && writes {
-			err = v.Changes().Write(j.tx)
-		}
-		return err
-	}))
+	return explain(op, j.l.db.Within(j.tx, writes, func(tx *kv.Tx) error { return fn(j.l.names.in(tx)) }))
 }
 
 func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {

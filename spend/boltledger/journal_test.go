@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
@@ -71,7 +71,7 @@ func journaled(t *testing.T) spendtest.Harness {
 // file: the two copies belong to one moment.
 func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
-	file := memtable.PartsOf(s).File
+	file := kv.PartsOf(s).DB.File()
 	if err := file.Lock(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestJournalOfBoth(t *testing.T) {
 					t.Error(err)
 				}
 				if n%10 == 9 {
-					if err := memtable.PartsOf(o.s).Tables.Sync(t.Context()); err != nil {
+					if err := kv.PartsOf(o.s).DB.Checkpoint(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}

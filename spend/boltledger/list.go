@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -16,55 +14,36 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 	if before.Seq != 0 {
 		end = entryKey(account, ofEntries, before.At, before.Seq)
 	}
-	c := b.accounts.Descend(start, end)
-	for len(list) < limit {
-		k, v := c.Next()
-		if k == nil {
+	c, err := b.accounts.descend(start, end)
+	for err == nil && len(list) < limit {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil {
 			break
 		}
-		e, err := b.decodeEntry(k, v)
-		if err != nil {
-			return nil, err
+		var e ledger.Entry
+		if e, err = decodeEntry(k, v); err == nil {
+			list = append(list, e)
 		}
-		list = append(list, e)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return list, nil
 }
 
-// next returns the first account whose name is not less than from; ok is false if there is none.
-func next(c *bbolt.Cursor, from []byte) (account string, ok bool) {
-	k, _ := c.Seek(from)
-	end := bytes.IndexByte(k, 0)
-	if end < 0 {
-		return "", false
-	}
-	return string(k[:end]), true
-}
-
-// accountsFrom lists the names of accounts in order.
-type accountsFrom struct {
-	file    *bbolt.Cursor
-	changed []string // groups with changes that the file may not have
-}
-
-// from returns the accounts whose names are not less than a name.
-func (b *buckets) from(name []byte) *accountsFrom {
-	return &accountsFrom{b.accounts.Stored(), b.accounts.Groups(name)}
-}
-
 // next returns the first account whose name is not less than from; ok is false if there is none. It
-// may be an account whose values have all been removed.
-func (a *accountsFrom) next(from []byte) (account string, ok bool) {
-	account, ok = next(a.file, from)
-	for len(a.changed) > 0 && a.changed[0] < string(from) {
-		a.changed = a.changed[1:]
+// may be an account whose working set has been removed.
+func (b *buckets) next(from []byte) (account string, ok bool, err error) {
+	c, err := b.accounts.ascend(nil, from)
+	if err != nil {
+		return "", false, err
 	}
-	if len(a.changed) > 0 {
-		if changed, _, _ := strings.Cut(a.changed[0], "\x00"); !ok || changed < account {
-			return changed, true
-		}
+	k, _, err := c.next()
+	end := bytes.IndexByte(k, 0)
+	if err != nil || end < 0 {
+		return "", false, err
 	}
-	return account, ok
+	return string(k[:end]), true, nil
 }
 
 // list lists accounts whose names begin with start and are greater than after. The State of a
@@ -74,19 +53,23 @@ func (b *buckets) list(start, after string, limit int) (list []ledger.Account, e
 	if after >= start && after != "" {
 		from = prefix(after, ofNone)
 	}
-	accounts := b.from(from)
 	for len(list) < limit {
-		account, ok := accounts.next(from)
+		account, ok, err := b.next(from)
+		if err != nil {
+			return nil, err
+		}
 		if !ok || !strings.HasPrefix(account, start) {
 			break
 		}
 		from = prefix(account, ofNone)
-		key := prefix(account, ofState)
-		v := b.accounts.Get(key, len(key))
+		v, err := b.accounts.get(prefix(account, ofState))
+		if err != nil {
+			return nil, err
+		}
 		if v == nil {
 			continue
 		}
-		a, err := b.decodeAccount(account, key, v)
+		a, err := decodeAccount(account, v)
 		switch {
 		case err != nil:
 			list = append(list, ledger.Account{Key: account})
@@ -98,41 +81,53 @@ func (b *buckets) list(start, after string, limit int) (list []ledger.Account, e
 }
 
 // held returns the IDs of all requests with an open hold.
-func (b *buckets) held() map[string]bool {
+func (b *buckets) held() (map[string]bool, error) {
 	ids := make(map[string]bool)
-	accounts := b.from(nil)
-	for account, ok := accounts.next(nil); ok; account, ok = accounts.next(prefix(account, ofNone)) {
+	account, ok, err := b.next(nil)
+	for ; ok && err == nil; account, ok, err = b.next(prefix(account, ofNone)) {
 		start := prefix(account, ofHolds)
-		c := b.accounts.Ascend(start, start)
-		for k, _ := c.Next(); k != nil; k, _ = c.Next() {
+		c, err := b.accounts.ascend(start, start)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			k, _, err := c.next()
+			if err != nil {
+				return nil, err
+			}
+			if k == nil {
+				break
+			}
 			ids[string(k[len(start)+8:])] = true
 		}
 	}
-	return ids
+	return ids, err
 }
 
 // prunePage is the number of requests that one transaction of PruneRequests looks at.
 const prunePage = 4096
 
 // old lists the IDs of requests to forget, beginning after the ID after. The next call goes on
-// after next; next is nil at the end. It looks at the file alone, and passes over damaged requests,
-// whose age nobody knows.
+// after next; next is nil at the end. It passes over damaged requests, whose age nobody knows.
 func (b *buckets) old(
 	prefix string, before int64, after []byte, held map[string]bool,
 ) (ids [][]byte, next []byte, err error) {
-	c := b.requests.Stored()
-	k, v := c.Seek(after)
-	if after != nil && bytes.Equal(k, after) {
-		k, v = c.Next()
-	}
-	for n := 0; k != nil; k, v = c.Next() {
-		r, err := b.decodeRequest(k, v)
-		if err == nil && r.At < before && !held[r.ID] && bytes.HasPrefix([]byte(r.Accounts[0]), []byte(prefix)) {
-			ids = append(ids, bytes.Clone(k))
+	c, err := b.requests.ascend(nil, after)
+	for n := 0; err == nil; {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil {
+			break
+		}
+		if after != nil && bytes.Equal(k, after) {
+			continue
+		}
+		r, derr := decodeRequest(k, v)
+		if derr == nil && r.At < before && !held[r.ID] && strings.HasPrefix(r.Accounts[0], prefix) {
+			ids = append(ids, k)
 		}
 		if n++; n == prunePage {
-			return ids, bytes.Clone(k), nil
+			return ids, k, nil
 		}
 	}
-	return ids, nil, nil
+	return ids, nil, err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/memtable"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -37,27 +36,28 @@ func (s *snapshot) Account(key string) (ledger.Account, error) {
 }
 
 func (s *snapshot) Request(id string) (*ledger.Request, error) {
-	key := []byte(id)
-	v := s.request(key)
-	if v == nil {
-		return nil, nil
+	v, err := s.requests.get([]byte(id))
+	if v == nil || err != nil {
+		return nil, err
 	}
-	return s.decodeRequest(key, v)
+	return decodeRequest([]byte(id), v)
 }
 
 // walk is a cursor over an account's entries, or over its corrections by date, in order of time.
 type walk struct {
-	c     *memtable.Cursor
+	c     *cursor
 	start []byte
 	upto  int64
 	k, v  []byte // k is nil at the end
 	later int64  // time of the first key after upto, or the latest possible time; known at the end
+	err   error  // that ended the walk
 }
 
 // walk begins at the first key with a greater time than after.
 func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
 	start := prefix(account, letter)
-	w := &walk{c: s.accounts.Ascend(start, number(bytes.Clone(start), after)), start: start, upto: upto}
+	c, err := s.accounts.ascend(start, number(bytes.Clone(start), after))
+	w := &walk{c: c, start: start, upto: upto, err: err}
 	for w.next(); w.k != nil && numberAt(w.k[len(start):]) <= after; {
 		w.next()
 	}
@@ -65,7 +65,9 @@ func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
 }
 
 func (w *walk) next() {
-	w.k, w.v = w.c.Next()
+	if w.k = nil; w.err == nil {
+		w.k, w.v, w.err = w.c.next()
+	}
 	if w.k == nil {
 		w.later = math.MaxInt64
 	} else if at := numberAt(w.k[len(w.start):]); at > w.upto {
@@ -92,7 +94,7 @@ func (s *snapshot) Entries(
 			return page, date - 1, nil
 		}
 		for ; entries.k != nil && entries.time() == date; entries.next() {
-			e, err := s.decodeEntry(entries.k, entries.v)
+			e, err := decodeEntry(entries.k, entries.v)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -101,12 +103,16 @@ func (s *snapshot) Entries(
 			}
 		}
 		for ; dates.k != nil && dates.time() == date; dates.next() {
-			at, err := s.decodeDate(dates.k, dates.v)
+			at, err := decodeDate(dates.v)
 			if err != nil {
 				return nil, 0, err
 			}
 			key := entryKey(account, ofEntries, at, numberAt(dates.k[len(dates.start)+8:]))
-			e, err := s.decodeEntry(key, s.accounts.Get(key, len(account)+2))
+			v, err := s.accounts.get(key)
+			if err != nil {
+				return nil, 0, err
+			}
+			e, err := decodeEntry(key, v)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -114,14 +120,24 @@ func (s *snapshot) Entries(
 		}
 		slices.SortFunc(page[first:], func(a, b ledger.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
+	if err := cmp.Or(entries.err, dates.err); err != nil {
+		return nil, 0, err
+	}
 	return page, max(upto, min(entries.later, dates.later)-1), nil
 }
 
 func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
 	start := prefix(account, ofEntries)
-	c := s.accounts.Ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
-	for k, v := c.Next(); k != nil; k, v = c.Next() {
-		e, err := s.decodeEntry(k, v)
+	c, err := s.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		k, v, err := c.next()
+		if k == nil || err != nil {
+			return list, err
+		}
+		e, err := decodeEntry(k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -129,17 +145,23 @@ func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.E
 			list = append(list, e)
 		}
 	}
-	return list, nil
 }
 
 func (s *snapshot) Holds(account string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
 	start := prefix(account, ofHolds)
-	c := s.accounts.Ascend(start, start)
-	for k, v := c.Next(); k != nil; k, v = c.Next() {
+	c, err := s.accounts.ascend(start, start)
+	if err != nil {
+		return nil, 0, err
+	}
+	for {
+		k, v, err := c.next()
+		if k == nil || err != nil {
+			return held, 0, err
+		}
 		if expires := numberAt(k[len(start):]); expires > upto || len(held) == limit {
 			return held, expires, nil
 		}
-		if err := s.checkHold(k, v); err != nil {
+		if err := checkHold(v); err != nil {
 			return nil, 0, err
 		}
 		r, err := s.Request(string(k[len(start)+8:]))
@@ -151,5 +173,4 @@ func (s *snapshot) Holds(account string, upto int64, limit int) (held []ledger.R
 		}
 		held = append(held, *r)
 	}
-	return held, 0, nil
 }

@@ -3,8 +3,6 @@ package disk
 import (
 	"fmt"
 	"maps"
-
-	"github.com/brimgo/brim/lab/internal/iotrace"
 )
 
 // Sector is the number of bytes that a disk writes wholly or not at all.
@@ -54,34 +52,34 @@ func (c Change) String() string {
 }
 
 // Apply carries out a call.
-func (d *Disk) Apply(call int, e iotrace.Event) {
+func (d *Disk) Apply(call int, e Event) {
 	if d.now == nil {
 		d.now, d.durable = make(map[string]int), make(map[string]int)
 	}
 	switch e.Kind {
-	case iotrace.Create:
+	case Create:
 		d.files = append(d.files, &file{})
 		d.rename(call, "", e.Name, e.File)
-	case iotrace.Link:
+	case Link:
 		d.rename(call, "", e.To, e.File)
-	case iotrace.Rename:
+	case Rename:
 		d.rename(call, e.Name, e.To, d.now[e.Name])
-	case iotrace.Exchange: // wholly or not at all
+	case Exchange: // wholly or not at all
 		c := Change{Call: call, File: -1, Size: -1, name: e.To, target: d.now[e.Name], with: e.Name, other: d.now[e.To]}
 		c.rename(d.now)
 		d.pending = append(d.pending, c)
-	case iotrace.Remove:
+	case Remove:
 		d.rename(call, e.Name, "", -1)
-	case iotrace.Write:
+	case Write:
 		d.write(call, e.File, e.Offset, e.Data)
-	case iotrace.Resize:
+	case Resize:
 		d.pending = append(d.pending, Change{Call: call, File: e.File, Size: e.Offset})
-	case iotrace.Sync:
+	case Sync:
 		d.settle(e.File)
-	case iotrace.SyncDir:
+	case SyncDir:
 		d.settle(-1)
-	case iotrace.Failed:
-		if e.Of == iotrace.Sync {
+	case Failed:
+		if e.Of == Sync {
 			d.forget(e.File)
 		}
 	}

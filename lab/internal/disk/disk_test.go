@@ -6,48 +6,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/brimgo/brim/lab/internal/iotrace"
 )
 
-func create(file int, name string) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Create, File: file, Name: name}
+func create(file int, name string) Event {
+	return Event{Kind: Create, File: file, Name: name}
 }
 
 // write fills sectors of a file, each with one letter.
-func write(file int, sector int64, letters string) iotrace.Event {
+func write(file int, sector int64, letters string) Event {
 	var data []byte
 	for _, letter := range []byte(letters) {
 		data = append(data, strings.Repeat(string(letter), Sector)...)
 	}
-	return iotrace.Event{Kind: iotrace.Write, File: file, Offset: sector * Sector, Data: data}
+	return Event{Kind: Write, File: file, Offset: sector * Sector, Data: data}
 }
 
-func resize(file int, sectors int64) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Resize, File: file, Offset: sectors * Sector}
+func resize(file int, sectors int64) Event {
+	return Event{Kind: Resize, File: file, Offset: sectors * Sector}
 }
 
-func sync(file int) iotrace.Event { return iotrace.Event{Kind: iotrace.Sync, File: file} }
+func sync(file int) Event { return Event{Kind: Sync, File: file} }
 
-func syncFails(file int) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Failed, Of: iotrace.Sync, File: file}
+func syncFails(file int) Event {
+	return Event{Kind: Failed, Of: Sync, File: file}
 }
 
-var syncDir = iotrace.Event{Kind: iotrace.SyncDir}
+var syncDir = Event{Kind: SyncDir}
 
-func link(file int, from, to string) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Link, File: file, Name: from, To: to}
+func link(file int, from, to string) Event {
+	return Event{Kind: Link, File: file, Name: from, To: to}
 }
 
-func exchange(a, b string) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Exchange, Name: a, To: b}
+func exchange(a, b string) Event {
+	return Event{Kind: Exchange, Name: a, To: b}
 }
 
-func rename(from, to string) iotrace.Event {
-	return iotrace.Event{Kind: iotrace.Rename, Name: from, To: to}
+func rename(from, to string) Event {
+	return Event{Kind: Rename, Name: from, To: to}
 }
 
-func remove(name string) iotrace.Event { return iotrace.Event{Kind: iotrace.Remove, Name: name} }
+func remove(name string) Event { return Event{Kind: Remove, Name: name} }
 
 // show writes an image in short: the first letter of each sector, and "." for zeros.
 func show(image map[string][]byte) string {
@@ -76,99 +74,99 @@ func images(d *Disk) []string {
 }
 
 func TestImages(t *testing.T) {
-	durable := []iotrace.Event{create(0, "a"), write(0, 0, "xy"), sync(0), syncDir}
+	durable := []Event{create(0, "a"), write(0, 0, "xy"), sync(0), syncDir}
 	for _, c := range []struct {
 		name, why string
-		events    []iotrace.Event
+		events    []Event
 		want      []string
 	}{
 		{"nothing", "a disk without calls is empty", nil, []string{""}},
 		{"all durable", "both syncs were made", durable, []string{"a=xy"}},
 		{
 			"no sync of the directory", "the name can be lost, whatever the file holds",
-			[]iotrace.Event{create(0, "a"), write(0, 0, "x"), sync(0)},
+			[]Event{create(0, "a"), write(0, 0, "x"), sync(0)},
 			[]string{"", "a=x"},
 		},
 		{
 			"no sync of the file", "the name can last without the content",
-			[]iotrace.Event{create(0, "a"), write(0, 0, "x"), syncDir},
+			[]Event{create(0, "a"), write(0, 0, "x"), syncDir},
 			[]string{"a=", "a=x"},
 		},
 		{
 			"a torn write", "each sector lasts by itself",
-			[]iotrace.Event{write(0, 0, "zz")},
+			[]Event{write(0, 0, "zz")},
 			[]string{"a=xy", "a=xz", "a=zy", "a=zz"},
 		},
 		{
 			"two writes of a sector", "every version can be the one that lasts",
-			[]iotrace.Event{write(0, 0, "1"), write(0, 0, "2")},
+			[]Event{write(0, 0, "1"), write(0, 0, "2")},
 			[]string{"a=1y", "a=2y", "a=xy"},
 		},
 		{
 			"writes out of order", "a later write can last without an earlier one",
-			[]iotrace.Event{write(0, 0, "1"), write(0, 1, "2")},
+			[]Event{write(0, 0, "1"), write(0, 1, "2")},
 			[]string{"a=12", "a=1y", "a=x2", "a=xy"},
 		},
 		{
 			"a write behind a hole", "what was never written is zero",
-			[]iotrace.Event{write(0, 3, "z")},
+			[]Event{write(0, 3, "z")},
 			[]string{"a=xy", "a=xy.z"},
 		},
 		{
 			"a longer file", "a size can be lost",
-			[]iotrace.Event{resize(0, 3)},
+			[]Event{resize(0, 3)},
 			[]string{"a=xy", "a=xy."},
 		},
 		{
 			"a shorter file", "its end does not come back with a later size",
-			[]iotrace.Event{resize(0, 1), sync(0), resize(0, 2)},
+			[]Event{resize(0, 1), sync(0), resize(0, 2)},
 			[]string{"a=x", "a=x."},
 		},
 		{
 			"a write before a sync", "a sync is for all earlier writes of the file, and for no later write",
-			[]iotrace.Event{write(0, 0, "1"), sync(0), write(0, 1, "2")},
+			[]Event{write(0, 0, "1"), sync(0), write(0, 1, "2")},
 			[]string{"a=12", "a=1y"},
 		},
 		{
 			"a sync that fails", "a second sync writes nothing",
-			[]iotrace.Event{write(0, 0, "1"), syncFails(0), sync(0), write(0, 1, "2"), sync(0)},
+			[]Event{write(0, 0, "1"), syncFails(0), sync(0), write(0, 1, "2"), sync(0)},
 			[]string{"a=12", "a=x2"},
 		},
 		{
 			"a sync that fails, and a write", "the second sync writes what was written again",
-			[]iotrace.Event{write(0, 0, "1"), syncFails(0), write(0, 0, "1"), sync(0)},
+			[]Event{write(0, 0, "1"), syncFails(0), write(0, 0, "1"), sync(0)},
 			[]string{"a=1y"},
 		},
 		{
 			"a sync of another file", "it makes nothing durable here",
-			[]iotrace.Event{create(1, "b"), syncDir, write(0, 0, "1"), sync(1)},
+			[]Event{create(1, "b"), syncDir, write(0, 0, "1"), sync(1)},
 			[]string{"a=1y b=", "a=xy b="},
 		},
 		{
 			"a rename", "it happens wholly or not at all",
-			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, rename("b", "a")},
+			[]Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, rename("b", "a")},
 			[]string{"a=n", "a=xy b=n"},
 		},
 		{
 			"a rename with a sync", "the old file cannot come back",
-			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), rename("b", "a"), syncDir},
+			[]Event{create(1, "b"), write(1, 0, "n"), sync(1), rename("b", "a"), syncDir},
 			[]string{"a=n"},
 		},
 		{
 			"an exchange", "both names change, or none",
-			[]iotrace.Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, exchange("b", "a"), remove("b")},
+			[]Event{create(1, "b"), write(1, 0, "n"), sync(1), syncDir, exchange("b", "a"), remove("b")},
 			[]string{"a=n", "a=n b=xy", "a=xy", "a=xy b=n"},
 		},
 		{
 			"a link and a removal", "each can be lost by itself",
-			[]iotrace.Event{link(0, "a", "b"), remove("a")},
+			[]Event{link(0, "a", "b"), remove("a")},
 			[]string{"", "a=xy", "a=xy b=xy", "b=xy"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var d Disk
 			events := c.events
-			if len(events) > 0 && events[0].Kind != iotrace.Create || len(events) > 0 && events[0].File == 1 {
+			if len(events) > 0 && events[0].Kind != Create || len(events) > 0 && events[0].File == 1 {
 				events = append(slices.Clone(durable), events...)
 			}
 			for i, e := range events {
@@ -186,7 +184,7 @@ func TestSectors(t *testing.T) {
 	var d Disk
 	d.Apply(0, create(0, "a"))
 	d.Apply(1, syncDir)
-	d.Apply(2, iotrace.Event{Kind: iotrace.Write, Offset: 500, Data: make([]byte, 600)})
+	d.Apply(2, Event{Kind: Write, Offset: 500, Data: make([]byte, 600)})
 	var got []string
 	for _, c := range d.Pending() {
 		got = append(got, fmt.Sprint(c))
@@ -200,21 +198,21 @@ func TestSectors(t *testing.T) {
 // TestPartOfSector: a sync after one that failed writes the whole of a sector that was written again
 // in part.
 func TestPartOfSector(t *testing.T) {
-	part := func(offset int64, letters string) iotrace.Event {
-		return iotrace.Event{Kind: iotrace.Write, Offset: offset, Data: []byte(letters)}
+	part := func(offset int64, letters string) Event {
+		return Event{Kind: Write, Offset: offset, Data: []byte(letters)}
 	}
 	for _, c := range []struct {
 		name   string
-		events []iotrace.Event
+		events []Event
 		want   []string
 	}{
-		{"the same part", []iotrace.Event{part(0, "1"), sync(0)}, []string{"a=1b"}},
-		{"another part", []iotrace.Event{part(1, "2"), sync(0)}, []string{"a=a2"}},
-		{"no sync", []iotrace.Event{part(1, "2")}, []string{"a=.2", "a=ab", "a=a2", "a="}},
+		{"the same part", []Event{part(0, "1"), sync(0)}, []string{"a=1b"}},
+		{"another part", []Event{part(1, "2"), sync(0)}, []string{"a=a2"}},
+		{"no sync", []Event{part(1, "2")}, []string{"a=.2", "a=ab", "a=a2", "a="}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var d Disk
-			begin := []iotrace.Event{create(0, "a"), syncDir, part(0, "ab"), syncFails(0)}
+			begin := []Event{create(0, "a"), syncDir, part(0, "ab"), syncFails(0)}
 			for i, e := range append(begin, c.events...) {
 				d.Apply(i, e)
 			}

@@ -6,30 +6,29 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"os"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/journal"
-	"github.com/brimgo/brim/internal/memtable"
+	"github.com/brimgo/brim/internal/kv"
 )
 
-// advance moves the mark to the end of the journal, if the store is [Ahead] and err is nil.
+// advance moves the mark to the end of the log, if the store is [Ahead] and err is nil.
 func (d defective) advance(ctx context.Context, err error) error {
 	s, ok := d.Backend.(*bolt.Store)
 	if err != nil || d.defect != Ahead || !ok {
 		return err
 	}
-	file := memtable.PartsOf(s).File
-	log, err := journal.Open(file.Path() + ".journal")
+	file := kv.PartsOf(s).DB.File()
+	log, err := os.ReadFile(file.Path() + kv.LogSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()
 	if err := file.Lock(ctx); err != nil {
 		return err
 	}
@@ -37,10 +36,9 @@ func (d defective) advance(ctx context.Context, err error) error {
 	return file.Update(func(tx *bbolt.Tx) (bool, error) { return moveMark(tx, log) })
 }
 
-// moveMark moves the mark in the file to the end of the journal. Generation, offset and number, 8
-// bytes each, stand in the mark after a flag and the journal's ID. changed is false if there is no
-// mark, or if the file needs no journal.
-func moveMark(tx *bbolt.Tx, log *journal.Journal) (changed bool, err error) {
+// moveMark moves the mark in the file to the end of the log; docs/internals/engine.md describes both.
+// changed is false if there is no mark, or if the file needs no log.
+func moveMark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
 	table, key := boltfile.NewTable("brim"), []byte("journal")
 	_, meta, err := table.Find(tx)
 	if err != nil {
@@ -50,18 +48,30 @@ func moveMark(tx *bbolt.Tx, log *journal.Journal) (changed bool, err error) {
 	if len(mark) == 0 || mark[0] == 0 {
 		return false, nil
 	}
-	position := mark[1+len(journal.ID{}):]
-	le := binary.LittleEndian
-	p := journal.Position{
-		Generation: le.Uint64(position), Offset: int64(le.Uint64(position[8:])), Number: le.Uint64(position[16:]),
+	le, position := binary.LittleEndian, mark[17:]
+	generation, offset, number := le.Uint64(position), le.Uint64(position[8:]), le.Uint64(position[16:])
+	region := uint64(len(log)-4096) / 2
+	// frame returns the size of the frame with that number at an offset, or 0.
+	frame := func(generation, offset uint64) uint64 {
+		at := 4096 + generation%2*region + offset
+		if offset+32 > region || le.Uint64(log[at+8:]) != generation || le.Uint64(log[at+16:]) != number {
+			return 0
+		}
+		return (32 + uint64(le.Uint32(log[at+4:])) + 7) &^ 7
 	}
-	if err := log.Replay(p, func([]byte) error { return nil }); err != nil {
-		return false, err
+	for {
+		size := frame(generation, offset)
+		if size == 0 {
+			if size = frame(generation+1, 0); size == 0 {
+				break
+			}
+			generation, offset = generation+1, 0
+		}
+		offset, number = offset+size, number+1
 	}
-	p = log.End()
-	le.PutUint64(position, p.Generation)
-	le.PutUint64(position[8:], uint64(p.Offset))
-	le.PutUint64(position[16:], p.Number)
+	le.PutUint64(position, generation)
+	le.PutUint64(position[8:], offset)
+	le.PutUint64(position[16:], number)
 	table.SealMeta(key, mark)
 	return true, meta.Put(key, mark)
 }

@@ -17,7 +17,7 @@ func quiet() {
 
 // busy reports whether one of these stacks is that of a store's goroutine that does not sleep.
 func busy(stacks []byte) bool {
-	background := []byte("github.com/brimgo/brim/bolt.(*logged).run(")
+	background := []byte("github.com/brimgo/brim/internal/kv.(*DB).run(")
 	for stack := range bytes.SplitSeq(stacks, []byte("\n\n")) {
 		state, frames, _ := bytes.Cut(stack, []byte("\n"))
 		asleep := bytes.Contains(state, []byte("[select")) && bytes.HasPrefix(frames, background)

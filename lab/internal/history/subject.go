@@ -10,7 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/journal"
+	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 )
@@ -59,7 +60,7 @@ func (o *opened) close() error {
 // open opens the file in a directory. A journal that the store makes has regions of that size. A
 // relaxed store writes only when a history says so.
 func open(dir string, subject Subject, region int64, clock func() time.Time) (*opened, error) {
-	journal.DefaultRegion = cmp.Or(region, Regions[0])
+	kv.DefaultRegion = cmp.Or(region, Regions[0])
 	o := &opened{}
 	if err := o.open(dir, subject, clock); err != nil {
 		return nil, errors.Join(err, o.close())
@@ -108,27 +109,37 @@ func (o *opened) openStore(dir string, subject Subject, options *bolt.Options) (
 // openApplication opens a database as a careful application does: the file is made whole under
 // another name, and its own name lasts.
 func openApplication(dir string) (*bbolt.DB, error) {
-	options := &bbolt.Options{Timeout: time.Second, NoStatistics: true}
 	path := Path(dir)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		begun := path + ".begun"
-		if err := os.Remove(begun); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := vfs.Default.Remove(begun); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		db, err := bbolt.Open(begun, 0o600, options)
+		db, err := openBolt(begun)
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(db.Close(), os.Rename(begun, path)); err != nil {
+		if err := errors.Join(db.Close(), vfs.Default.Rename(begun, path)); err != nil {
 			return nil, err
 		}
 	}
-	names, err := os.Open(dir)
+	if err := vfs.Default.SyncDir(dir); err != nil {
+		return nil, err
+	}
+	return openBolt(path)
+}
+
+func openBolt(path string) (*bbolt.DB, error) {
+	file, err := vfs.Default.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(names.Sync(), names.Close()); err != nil {
-		return nil, err
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: time.Second, NoStatistics: true,
+		OpenFile: func(string, int, os.FileMode) (*os.File, error) { return file.Handle(), nil },
+	})
+	if err == nil {
+		vfs.Default.Attach(file, db)
 	}
-	return bbolt.Open(path, 0o600, options)
+	return db, err
 }

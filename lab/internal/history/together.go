@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/store"
 )
 
@@ -27,10 +27,7 @@ func together(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 		}
 	}
 	began := false
-	if updater, ok := s.(interface {
-		File() *boltfile.File
-		Update(context.Context, func(store.Store) error) error
-	}); ok {
+	if updater, ok := s.(*bolt.Store); ok {
 		_ = updater.Update(ctx, func(store.Store) error {
 			begin()
 			began = true

@@ -1,0 +1,6 @@
+//go:build !race && !invariant
+
+package invariant
+
+// On reports whether assumptions are checked.
+const On = false

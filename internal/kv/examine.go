@@ -1,0 +1,107 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/vfs"
+)
+
+// Examination is the content of a file and of its log.
+type Examination struct {
+	boltfile.Report
+	NeedsLog bool   // the file alone is not enough
+	LogSize  int64  // in bytes
+	Commits  int    // in the log that the file lacks
+	First    uint64 // the number of the first of them
+}
+
+// Examine reads the file at path and its log, and changes neither. The file has the first table of
+// that name. If the file is open elsewhere, the error is one of [boltfile.Locked].
+func Examine(ctx context.Context, path, table string, lockTimeout time.Duration) (x Examination, err error) {
+	if err := orphaned(path); err != nil {
+		return x, err
+	}
+	c := &census{layout: layout{boltfile.NewTable(table)}}
+	x.Census = &c.Census
+	x.Damage, err = boltfile.Examine(ctx, path, lockTimeout, c)
+	if err != nil || x.Damage != nil {
+		return x, err
+	}
+	m, err := decodeMark(c.layout.table, c.mark)
+	if err != nil {
+		return x, err
+	}
+	x.NeedsLog, x.First = m.inUse, m.number
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return x, boltfile.Unavailable(err.Error(), err)
+	}
+	x.Journal, err = x.readLog(path+LogSuffix, m)
+	return x, err
+}
+
+// readLog counts the commits in a log, and returns the damage to it.
+func (x *Examination) readLog(path string, m mark) (damage string, err error) {
+	log, err := openLog(vfs.OS{}, path, true)
+	if err == nil {
+		defer func() { _ = log.close() }()
+		from := m.position
+		switch own := log.id == m.id; {
+		case own && !m.inUse:
+			return "", nil // the next Open removes it
+		case !own && m.inUse:
+			return "is that of another file, and the one of this file is missing with the last changes", nil
+		case !own:
+			from = position{}
+		}
+		err = log.replay(from, func([]byte) error { x.Commits++; return nil })
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && m.inUse:
+		return "is missing, and the last changes with it", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case errors.Is(err, errNewer):
+		return "is newer than the file: it does not have the changes any more that the file lacks", nil
+	case errors.Is(err, errOld):
+		return "is that of an earlier version of brim: open the file with that version and close it", nil
+	case errors.Is(err, errLogDamaged), errors.Is(err, errNotRegular):
+		return "cannot be read: " + err.Error(), nil
+	case err != nil:
+		return "", boltfile.Unavailable("its journal: "+err.Error(), err)
+	case !m.inUse && x.Commits > 0:
+		return "belongs to another file, or to a newer copy of this one", nil
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		x.LogSize = info.Size()
+	}
+	return "", err
+}
+
+// Generation returns the generation of the newest frame of the log at path, 0 if
+// there is no frame. Each turn of the regions begins a generation, so the difference of two calls
+// tells how often the regions took turns. Nothing may be appended meanwhile. Generation reads two
+// headers and checks no frame.
+func Generation(path string) (newest uint64, err error) {
+	log, err := openLog(vfs.OS{}, path, true)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, log.close()) }()
+	b := make([]byte, headerSize)
+	for generation := range uint64(2) {
+		if _, err := log.file.ReadAt(b, log.at(generation, 0)); err != nil {
+			return 0, err
+		}
+		if h, ok := parseHeader(b); ok {
+			newest = max(newest, h.generation)
+		}
+	}
+	return newest, nil
+}

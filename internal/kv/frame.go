@@ -1,0 +1,172 @@
+package kv
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+
+	"github.com/brimgo/brim/internal/boltfile"
+)
+
+// A frame, little-endian:
+//
+//	offset  0  checksum, 4 bytes: CRC-32C of the ID and of all that follows
+//	        4  size of the body in bytes, 4 bytes
+//	        8  generation, 8 bytes
+//	       16  number of the frame, 8 bytes
+//	       24  offset where the generation before this one ended, 8 bytes
+//	       32  body, and zeros up to a multiple of 8 bytes
+const (
+	headerSize   = 32
+	generationAt = 8
+	align        = 8
+	maxBody      = 1 << 30
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// header is the part of a frame before its body.
+type header struct {
+	size       int // of the body
+	generation uint64
+	number     uint64
+	before     int64
+}
+
+// frameSize returns the size of a frame whose body has so many bytes.
+func frameSize(body int) int64 {
+	return (headerSize + int64(body) + align - 1) &^ (align - 1)
+}
+
+// appendFrame appends a frame to buf.
+func appendFrame(buf []byte, seed uint32, h header, body []byte) []byte {
+	le := binary.LittleEndian
+	start := len(buf)
+	buf = le.AppendUint32(buf, 0)
+	buf = le.AppendUint32(buf, uint32(len(body)))
+	buf = le.AppendUint64(buf, h.generation)
+	buf = le.AppendUint64(buf, h.number)
+	buf = le.AppendUint64(buf, uint64(h.before))
+	buf = append(buf, body...)
+	le.PutUint32(buf[start:], crc32.Update(seed, castagnoli, buf[start+4:]))
+	for (len(buf)-start)%align != 0 {
+		buf = append(buf, 0)
+	}
+	return buf
+}
+
+// parseHeader returns the header at the beginning of b. ok is false if there is none. Whether a
+// frame follows, body tells.
+func parseHeader(b []byte) (h header, ok bool) {
+	if len(b) < headerSize {
+		return h, false
+	}
+	le := binary.LittleEndian
+	size := le.Uint32(b[4:])
+	if size > maxBody {
+		return h, false
+	}
+	h = header{
+		size:       int(size),
+		generation: le.Uint64(b[8:]),
+		number:     le.Uint64(b[16:]),
+		before:     int64(le.Uint64(b[24:])),
+	}
+	return h, h.generation > 0 // there are zeros where nothing was written
+}
+
+// body returns the body of the frame at the beginning of b. ok is false if there is no whole frame.
+func (h *header) body(b []byte, seed uint32) (body []byte, ok bool) {
+	if frameSize(h.size) > int64(len(b)) {
+		return nil, false
+	}
+	end := headerSize + h.size
+	if crc32.Update(seed, castagnoli, b[4:end]) != binary.LittleEndian.Uint32(b) {
+		return nil, false
+	}
+	return b[headerSize:end], true
+}
+
+// The body of a frame holds the time of the changes, 8 bytes, and runs of changes of one table each:
+//
+//	name of the table, number of the changes
+//	for each of them: the key; 0 if it was deleted, or 1 + the size of the value, and the value
+//
+// Numbers are uvarints, and the size of a string precedes it. A value has no checksums here, because
+// the frame has one.
+
+// appendChanges appends the body of a frame to b.
+func appendChanges(b []byte, list []change, time int64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(time))
+	for len(list) > 0 {
+		run := sameTable(list)
+		b = appendString(b, run[0].table.name)
+		b = binary.AppendUvarint(b, uint64(len(run)))
+		for _, c := range run {
+			b = appendString(b, c.key)
+			if c.value == nil {
+				b = append(b, 0)
+				continue
+			}
+			b = append(binary.AppendUvarint(b, uint64(len(c.value))+1), c.value...)
+		}
+		list = list[len(run):]
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// readChanges calls put with each change in the body of a frame, and returns their time. The value
+// is a part of body.
+func readChanges(body []byte, put func(table, key string, value []byte)) (time int64, err error) {
+	d := decoder{b: body}
+	if b := d.take(8); b != nil {
+		time = int64(binary.LittleEndian.Uint64(b))
+	}
+	for len(d.b) > 0 && !d.bad {
+		table := string(d.take(d.number()))
+		for n := d.number(); n > 0 && !d.bad; n-- {
+			key, size := string(d.take(d.number())), d.number()
+			var value []byte
+			if size > 0 {
+				value = d.take(size - 1)
+			}
+			if !d.bad {
+				put(table, key, value)
+			}
+		}
+	}
+	if d.bad {
+		return 0, boltfile.Damagef("the journal holds a change that cannot be read")
+	}
+	return time, nil
+}
+
+// decoder reads values from b. After bad is set, all values are zero.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) number() int {
+	n, size := binary.Uvarint(d.b)
+	if d.bad || size <= 0 || n > math.MaxInt32 {
+		d.bad = true
+		return 0
+	}
+	d.b = d.b[size:]
+	return int(n)
+}
+
+func (d *decoder) take(n int) []byte {
+	if d.bad || n > len(d.b) {
+		d.bad = true
+		return nil
+	}
+	b := d.b[:n:n]
+	d.b = d.b[n:]
+	return b
+}

@@ -1,0 +1,252 @@
+// Package kv is the storage engine of packages bolt and spend/boltledger: tables of small values in a
+// bbolt file, a write-ahead log beside it, and a memtable.
+//
+// A transaction reads the memtable, and below it the file. Its changes become durable as one frame of
+// the log, and then show in the memtable. A checkpoint freezes the memtable, writes it to the file in
+// order of key, and records in the last of its commits the position of the log up to which the file
+// has all changes. Open replays the log from there. docs/internals/engine.md describes log and file
+// byte by byte.
+//
+// The floors, from above: [DB] with its transactions ([Tx], [Cursor]) and checkpoints; the layers of
+// the memtable; the log (wal) and its frames; package boltfile, the file that bbolt uses; and package
+// vfs, the file system.
+package kv
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/internal/invariant"
+	"github.com/brimgo/brim/internal/vfs"
+	"github.com/brimgo/brim/store"
+)
+
+// Mode says when a change is durable.
+type Mode uint8
+
+// The modes.
+const (
+	Commit Mode = iota // when Update returns; each Update is a commit of the file
+	Log                // when Update returns; each Update is a frame of the log
+	Window             // within two windows; each window is a commit of the file
+)
+
+// Options are the choices of [Open] and [Join]. They have no defaults but where they say so: package
+// bolt documents and fills them.
+type Options struct {
+	Table       string // the name of the first table, which [DB.Table] has as well
+	Mode        Mode
+	Window      time.Duration                   // of mode Window
+	Region      int64                           // of the log, in bytes; 0 means [DefaultRegion]
+	Wrote       func(int, time.Duration, error) // told of each commit of a window; may be nil
+	LockTimeout time.Duration                   // how long Open waits for a file that is open elsewhere
+	FileMode    fs.FileMode                     // of a file that Open creates, before umask
+	NoVerify    bool                            // check only the meta pages and the size of the file
+	Logger      *slog.Logger
+	FS          vfs.FS // nil means [vfs.Default]
+}
+
+// DB is an open database. Any number of goroutines may use it at once.
+//
+// # Locks
+//
+// A goroutine takes locks in the order in which they stand here, and package invariant checks that:
+//
+//	turn         of the one goroutine that changes the database; the combiner of a caller holds it
+//	checkpoint   of the one goroutine that moves changes to the file
+//	mu           of the memtable; a reader holds it for some lookups
+//	File.writer  of the one goroutine that commits to the file
+//	File.mu      of the file; held to use it, and exclusively to close or replace it
+//
+// The mutex inside a combiner comes after all of them, because nothing is called under it.
+type DB struct {
+	file    *boltfile.File
+	fs      vfs.FS
+	options Options
+	tables  atomic.Pointer[[]*Table]
+	closed  atomic.Bool
+
+	turn           turn // guards the next four
+	tx             Tx
+	log            *wal // nil until the second change
+	began, without bool // the database was changed once; no log could be made
+	body           []byte
+
+	checkpoint turn // guards finished, and who writes frozen
+	finished   bool // the file needs the log no more
+
+	mu             sync.RWMutex
+	active, frozen *layer // the memtable; frozen is nil if no checkpoint is under way
+	clean          *layer // of the last checkpoint: the file has the same; nil if there is none
+	time           int64  // of the last change in active, or of those before
+	frozenTime     int64
+	end, frozenEnd position // of the last change in the layer
+
+	id       atomic.Pointer[logID]
+	released atomic.Pointer[position] // the file has all changes before it
+	asked    atomic.Uint64            // generation of the log that run was told of; 0 to tell it again
+	stalled  atomic.Pointer[stall]    // set while changes of mode Window must wait
+	wake     chan struct{}
+	stop     chan struct{}
+	stopped  chan struct{}
+}
+
+// The ranks of the locks; those of the file follow.
+const (
+	rankTurn invariant.Rank = iota + 1
+	rankCheckpoint
+	rankMemtable
+)
+
+// turn is a lock whose waiters may leave.
+type turn struct {
+	token chan struct{}
+	owner any
+	rank  invariant.Rank
+}
+
+func newTurn(owner any, rank invariant.Rank) turn { return turn{make(chan struct{}, 1), owner, rank} }
+
+func (t turn) take(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil { // select would choose at random
+		return err
+	}
+	if ctx.Done() == nil {
+		invariant.Lock(t.owner, t.rank)
+	} else { // whoever can leave does not wait for ever
+		defer func() {
+			if err == nil {
+				invariant.Lock(t.owner, t.rank)
+			}
+		}()
+	}
+	for range 4 { // most turns take less time than to wake up for the next
+		select {
+		case t.token <- struct{}{}:
+			return nil
+		default:
+			runtime.Gosched()
+		}
+	}
+	select {
+	case t.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() {
+	<-t.token
+	invariant.Unlock(t.owner, t.rank)
+}
+
+func (d *DB) lockMemtable() {
+	invariant.Lock(d.file, rankMemtable)
+	d.mu.Lock()
+}
+
+func (d *DB) unlockMemtable() {
+	d.mu.Unlock()
+	invariant.Unlock(d.file, rankMemtable)
+}
+
+func (d *DB) rlockMemtable() {
+	invariant.Lock(d.file, rankMemtable)
+	d.mu.RLock()
+}
+
+func (d *DB) runlockMemtable() {
+	d.mu.RUnlock()
+	invariant.Unlock(d.file, rankMemtable)
+}
+
+// Parts are the parts of a bolt.Store that a ledger in the same file shares, and the programs of this
+// repository.
+type Parts struct {
+	DB    *DB
+	Clock *clock.Clock
+}
+
+// PartsOf returns the parts of a *bolt.Store, and TxOf the transaction of a store that its Update has
+// made. Package bolt sets both when it is linked, so that its types need no exported method for
+// packages of this module.
+var (
+	PartsOf func(store any) Parts
+	TxOf    func(store any, fn func(*Tx) error) error
+)
+
+// Table returns the table of that name. The file need not have it yet.
+func (d *DB) Table(name string) *Table {
+	d.lockMemtable()
+	defer d.unlockMemtable()
+	all := *d.tables.Load()
+	for _, t := range all {
+		if t.name == name {
+			return t
+		}
+	}
+	t := &Table{boltfile.NewTable(name), name, len(all)}
+	all = append(all[:len(all):len(all)], t)
+	d.tables.Store(&all)
+	return t
+}
+
+// first returns the table whose meta bucket has the format of the file and the mark of the log.
+func (d *DB) first() *Table { return (*d.tables.Load())[0] }
+
+// File returns the file of the database.
+func (d *DB) File() *boltfile.File { return d.file }
+
+// Time returns the time of the last change, or [NoTime].
+func (d *DB) Time() int64 {
+	d.rlockMemtable()
+	defer d.runlockMemtable()
+	return d.time
+}
+
+// Lock waits for the turn to call Update. Without an error the caller calls Unlock.
+func (d *DB) Lock(ctx context.Context) error {
+	for {
+		if err := d.turn.take(ctx); err != nil {
+			return err
+		}
+		s := d.stalled.Load()
+		err := error(nil)
+		switch {
+		case d.closed.Load():
+			err = store.ErrClosed
+		case s != nil && s.err != nil:
+			err = s.err
+		case s == nil && d.options.Mode == Commit: // waiters may leave here, too
+			err = d.file.Lock(ctx)
+		}
+		if s == nil && err == nil {
+			return nil
+		}
+		d.turn.give()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-s.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Unlock ends the turn.
+func (d *DB) Unlock() {
+	if d.options.Mode == Commit {
+		d.file.Unlock()
+	}
+	d.turn.give()
+}

@@ -1,0 +1,181 @@
+package kv
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// replay calls fn with each body from position p on. The body is good until fn returns. Then the
+// journal goes on after the last frame.
+//
+// An earlier process may have ended between a write and its sync, or a sync may have failed. So
+// replay makes durable whatever it has read, before it returns, unless the journal was opened by
+// openLog for reading.
+//
+// An error of fn ends the replay and is returned as it is. The other errors are errLogDamaged,
+// errNewer and those of the file system.
+func (w *wal) replay(p position, fn func(body []byte) error) error {
+	if p == (position{}) {
+		p = firstPosition
+	}
+	if p.generation == 0 || p.offset < 0 || p.offset > w.region || p.offset%align != 0 {
+		return fmt.Errorf("%w: there is no position %d in it", errLogDamaged, p.offset)
+	}
+	w.end, w.before, w.released, w.zeroed = p, 0, p, [2]int64{}
+	for {
+		data, err := w.read(w.end)
+		if err != nil {
+			return err
+		}
+		begin := w.end
+		if err := w.scan(data, fn); err != nil {
+			return err
+		}
+		if err := w.settle(begin, data); err != nil {
+			return err
+		}
+		more, err := w.goesOn()
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// read returns the rest of a region.
+func (w *wal) read(p position) ([]byte, error) {
+	data := make([]byte, w.region-p.offset)
+	if _, err := w.file.ReadAt(data, w.at(p.generation, p.offset)); err != nil && err != io.EOF {
+		return nil, err
+	}
+	return data, nil
+}
+
+// scan reads the frames of the region of w.end, from there on.
+func (w *wal) scan(data []byte, fn func([]byte) error) error {
+	if err := w.belongs(w.end.generation); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		h, ok := parseHeader(data)
+		if !ok || h.generation != w.end.generation || h.number != w.end.number {
+			break
+		}
+		body, ok := h.body(data, w.seed)
+		if !ok {
+			break
+		}
+		if first {
+			w.before = h.before
+		}
+		if h.before != w.before {
+			return fmt.Errorf("%w: frame %d does not follow the one before", errLogDamaged, h.number)
+		}
+		if err := fn(body); err != nil {
+			return err
+		}
+		size := frameSize(len(body))
+		data = data[size:]
+		w.end.offset += size
+		w.end.number++
+	}
+	return w.torn(data)
+}
+
+// belongs returns an error if the region of a generation begins with a frame of a later one.
+func (w *wal) belongs(generation uint64) error {
+	h, err := w.first(generation)
+	if err == nil && h != nil && h.generation > generation {
+		return fmt.Errorf("%w: it begins with generation %d, the position is in %d", errNewer, h.generation, generation)
+	}
+	return err
+}
+
+// first returns the header of the first frame in the region of a generation, or nil.
+func (w *wal) first(generation uint64) (*header, error) {
+	buf := make([]byte, headerSize)
+	if _, err := w.file.ReadAt(buf, w.at(generation, 0)); err != nil {
+		return nil, err
+	}
+	h, ok := parseHeader(buf)
+	if !ok || frameSize(h.size) > w.region {
+		return nil, nil
+	}
+	buf = make([]byte, frameSize(h.size))
+	if _, err := w.file.ReadAt(buf, w.at(generation, 0)); err != nil {
+		return nil, err
+	}
+	if _, ok := h.body(buf, w.seed); !ok {
+		return nil, nil
+	}
+	return &h, nil
+}
+
+// torn returns an error if a whole frame that belongs after w.end stands in data, the bytes after
+// w.end. One frame is written at a time, so a crash leaves none behind a torn one.
+func (w *wal) torn(data []byte) error {
+	// Nearly all of data are zeros and frames of older generations. So look for the generation.
+	generation := binary.LittleEndian.AppendUint64(nil, w.end.generation)
+	for from := align + generationAt; from < len(data); {
+		i := bytes.Index(data[from:], generation)
+		if i < 0 {
+			return nil
+		}
+		at := from + i - generationAt
+		from += i + 1
+		h, ok := parseHeader(data[at:])
+		if at%align != 0 || !ok || h.number <= w.end.number {
+			continue
+		}
+		if _, ok := h.body(data[at:], w.seed); ok {
+			return fmt.Errorf("%w: frame %d is missing, and frame %d is there", errLogDamaged, w.end.number, h.number)
+		}
+	}
+	return nil
+}
+
+// settle writes what was replayed once more, and syncs it. What follows is filled with zeros
+// before it is used.
+func (w *wal) settle(begin position, data []byte) error {
+	if w.reading {
+		return nil
+	}
+	n := w.end.offset - begin.offset
+	if n > 0 {
+		if _, err := w.file.WriteAt(data[:n], w.at(begin.generation, begin.offset)); err != nil {
+			return err
+		}
+	}
+	w.zeroed[begin.generation%2] = w.end.offset
+	return w.file.SyncData()
+}
+
+// goesOn moves w.end to the next generation if that has begun.
+func (w *wal) goesOn() (bool, error) {
+	next := w.end.generation + 1
+	if err := w.belongs(next); err != nil {
+		return false, err
+	}
+	h, err := w.first(next)
+	if err != nil {
+		return false, err
+	}
+	if h == nil || h.generation < next {
+		data, err := w.read(position{generation: next})
+		if err != nil {
+			return false, err
+		}
+		end := w.end
+		w.end = position{generation: next, number: end.number}
+		err = w.torn(data)
+		w.end = end
+		return false, err
+	}
+	if h.before != w.end.offset || h.number != w.end.number {
+		return false, fmt.Errorf("%w: generation %d ends with frame %d at %d, and the next begins with frame %d after %d",
+			errLogDamaged, w.end.generation, w.end.number, w.end.offset, h.number, h.before)
+	}
+	w.end = position{generation: next, number: h.number}
+	return true, nil
+}

@@ -1,0 +1,118 @@
+package crash
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/history"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// attackEach runs a test of each subject.
+func attackEach(t *testing.T, test func(t *testing.T, seed attack.Seed, subject history.Subject)) {
+	t.Helper()
+	seed, err := attack.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range history.Subjects {
+		t.Run(string(subject), func(t *testing.T) { test(t, seed, subject) })
+	}
+}
+
+// TestPower cuts the power of every subject.
+func TestPower(t *testing.T) {
+	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
+		row := attack.Begin(t, "crash", string(subject), seed)
+		meter := attack.Pick(
+			attack.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
+			attack.Budget{Count: 50_000, Time: time.Hour},
+		).Start()
+		for histories := 0; !meter.Spent(); histories++ {
+			part := seed.Part(histories)
+			repeat := part.Repeat("crash", "TestPower/"+string(subject)+"$")
+			rec, err := record(random(part, subject), nil, nil)
+			if err != nil {
+				t.Fatalf("%v\nrepeat: %s", err, repeat)
+			}
+			f, err := cut(rec, part.Rand(), meter)
+			if err != nil {
+				t.Fatalf("%v\nrepeat: %s", err, repeat)
+			}
+			if f != nil {
+				row.Found = string(f.verdict)
+				rec, f, err = smallest(part, rec, f)
+				t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), repeat, err)
+				break
+			}
+		}
+		row.Often = fmt.Sprintf("%d images of power cuts", meter.Done)
+	})
+}
+
+// TestErrors has one of the first calls of each class fail, with every error.
+func TestErrors(t *testing.T) {
+	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
+		row := attack.Begin(t, "crash", string(subject), seed)
+		most := mostQuick
+		if attack.Night() {
+			most = mostAtNight
+		}
+		meter := attack.Pick(
+			attack.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
+			attack.Budget{Count: 4000, Time: time.Hour},
+		).Start()
+		var struck [classes]int
+		for runs := 0; !meter.Spent(); runs++ {
+			part := seed.Part(runs)
+			s := faulty(part, subject, most)
+			failed, err := answers(s)
+			if failed {
+				struck[s.fault.class]++
+				meter.Done++
+			}
+			if err != nil {
+				row.Found = "a false answer"
+				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestErrors/"+string(subject)+"$"))
+				break
+			}
+		}
+		row.Often = fmt.Sprintf("%d errors (%d of writes, %d of syncs, %d of names, %d of sizes)",
+			meter.Done, struck[writes], struck[syncs], struck[names], struck[resizes])
+	})
+}
+
+// TestKill kills children of every subject.
+func TestKill(t *testing.T) {
+	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
+		row := attack.Begin(t, "crash", string(subject), seed)
+		meter := attack.Pick(
+			attack.Budget{Count: math.MaxInt, Time: time.Second},
+			attack.Budget{Count: 3000, Time: 20 * time.Minute},
+		).Start()
+		for files := 0; !meter.Spent(); files++ {
+			part := seed.Part(files)
+			kills, err := lives(part, subject, "")
+			if meter.Done += kills; err != nil {
+				row.Found = err.Error()
+				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestKill/"+string(subject)+"$"))
+				break
+			}
+		}
+		row.Often = fmt.Sprintf("%d kills", meter.Done)
+	})
+}
