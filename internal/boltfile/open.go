@@ -13,9 +13,12 @@ import (
 	"github.com/brimgo/brim/internal/vfs"
 )
 
-// allocSize is the step by which the file grows beyond one mebibyte. bbolt's step of 16 MiB would
-// be most of a small file.
-const allocSize = 1 << 20
+// The file grows by a quarter of its size, from one of these steps to the other. bbolt's step of
+// 16 MiB would be most of a small file.
+const (
+	leastStep = 32 << 10
+	mostStep  = 1 << 20
+)
 
 // Open opens the file at path, or creates it with the buckets of l, and takes its lock.
 //
@@ -165,7 +168,7 @@ func openBolt(fsys vfs.FS, file vfs.File, timeout time.Duration, mapped int) (db
 	})
 	switch {
 	case err == nil:
-		db.AllocSize = allocSize
+		db.AllocSize = leastStep
 		fsys.Attach(file, db)
 		return db, nil
 	case isPanic(err):

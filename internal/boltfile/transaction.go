@@ -137,6 +137,9 @@ func (f *File) rollback(tx *bbolt.Tx) {
 // which makes the other pages count.
 func (f *File) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
+	if f.owned {
+		f.db.AllocSize = int(min(max(tx.Size()/4, leastStep), mostStep))
+	}
 	cause := guard(tx.Commit)
 	if cause == nil {
 		f.committed = true

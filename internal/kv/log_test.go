@@ -1,0 +1,353 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/brimgo/brim/internal/vfs"
+)
+
+// small is the size of a region that a few frames fill.
+const small = logPage
+
+// asIs leaves a file as it is.
+func asIs(vfs.File) error { return nil }
+
+func create(t testing.TB, region int64) *wal {
+	t.Helper()
+	j, err := createLog(vfs.OS{}, filepath.Join(t.TempDir(), "j"), region, asIs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.file.Close() })
+	return j
+}
+
+// reopen opens the file of a journal again, as it is or with other content.
+func reopen(t testing.TB, j *wal, content []byte) *wal {
+	t.Helper()
+	if content != nil {
+		if err := os.WriteFile(j.path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := openLog(vfs.OS{}, j.path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.file.Close() })
+	return again
+}
+
+func content(t testing.TB, j *wal) []byte {
+	t.Helper()
+	b, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestLeft: Open removes what a Create that was killed has left beside the journal.
+func TestLeft(t *testing.T) {
+	j := create(t, small)
+	left := j.path + newSuffix
+	if err := os.WriteFile(left, []byte("begun"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reopen(t, j, nil)
+	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+// TestAlmostFull: a body takes little more room than it needs, because the disk may be almost full
+// and the user of the journal needs room elsewhere.
+func TestAlmostFull(t *testing.T) {
+	j := create(t, 1<<20)
+	if err := j.append([]byte("body")); err != nil {
+		t.Fatal(err)
+	}
+	if taken := j.zeroed[0] + j.zeroed[1]; taken > 64<<10 {
+		t.Errorf("%d bytes are taken", taken)
+	}
+}
+
+// bodies returns the bodies of a replay.
+func bodies(j *wal, p position) (list []string, err error) {
+	err = j.replay(p, func(body []byte) error { list = append(list, string(body)); return nil })
+	return list, err
+}
+
+// TestModel appends, releases and crashes at random. The model is the list of bodies.
+func TestModel(t *testing.T) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(1, seed))
+		j := create(t, small*(1+r.Int64N(3)))
+		var want []string
+		kept := j.end // everything before it is released
+		skipped := 0
+		for i := range 400 {
+			switch body := fmt.Sprintf("%d %x", i, make([]byte, r.IntN(200))); {
+			case r.IntN(10) == 0:
+				kept, skipped = j.end, len(want)
+				j.released = kept
+			case r.IntN(10) == 0:
+				var image []byte
+				if torn := j.end; r.IntN(2) == 0 && torn.offset+frameSize(len(body)) <= j.region {
+					image = content(t, j)
+					h := header{generation: torn.generation, number: torn.number, before: j.before}
+					frame := appendFrame(nil, j.seed, h, []byte(body))
+					clear(image[j.at(torn.generation, torn.offset):][:len(frame)]) // as fill does
+					copy(image[j.at(torn.generation, torn.offset):], frame[:r.IntN(len(body)+headerSize)])
+				}
+				j = reopen(t, j, image)
+				got, err := bodies(j, kept)
+				if err != nil || !slices.Equal(got, want[skipped:]) {
+					t.Fatalf("seed %d, step %d: replay of %d bodies: %v; want %d", seed, i, len(got), err, len(want)-skipped)
+				}
+			default:
+				err := j.append([]byte(body))
+				if errors.Is(err, errFull) && j.unreleased() {
+					kept, skipped = j.end, len(want)
+					j.released = kept
+					err = j.append([]byte(body))
+				}
+				if err != nil {
+					t.Fatalf("seed %d, step %d: %v", seed, i, err)
+				}
+				want = append(want, body)
+			}
+		}
+	}
+}
+
+// TestTorn cuts the last frame at each byte. The frames before it are replayed, and the journal
+// goes on in its place.
+func TestTorn(t *testing.T) {
+	j := create(t, small)
+	if err := errors.Join(j.append([]byte("first")), j.append([]byte("second"))); err != nil {
+		t.Fatal(err)
+	}
+	whole, end := content(t, j), j.at(1, j.end.offset)
+	size := frameSize(len("second"))
+	for n := range size - 2 { // the last bytes are zeros
+		image := slices.Clone(whole)
+		clear(image[end-size+n : end])
+		again := reopen(t, j, image)
+		if got, err := bodies(again, firstPosition); err != nil || !slices.Equal(got, []string{"first"}) {
+			t.Fatalf("%d bytes of the frame: %q, %v", n, got, err)
+		}
+		if err := again.append([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		again = reopen(t, again, nil)
+		if got, err := bodies(again, firstPosition); err != nil || !slices.Equal(got, []string{"first", "x"}) {
+			t.Fatalf("%d bytes of the frame, after another: %q, %v", n, got, err)
+		}
+	}
+}
+
+// TestDamage changes bytes of a journal of two generations. A frame that is not the last is
+// never dropped in silence.
+func TestDamage(t *testing.T) {
+	j := create(t, small)
+	var want []string
+	for i := 0; j.end.generation < 2 || j.end.offset < 200; i++ {
+		body := fmt.Sprintf("body %d %s", i, bytes.Repeat([]byte{'x'}, 90))
+		if err := j.append([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, body)
+	}
+	whole := content(t, j)
+	for i := 0; i < len(whole); i += 7 {
+		if i > logHeadSize && i < logPage {
+			i = logPage // nothing is there
+		}
+		image := slices.Clone(whole)
+		image[i] ^= 0x10
+		if err := os.WriteFile(j.path, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openLog(vfs.OS{}, j.path, false)
+		if err != nil {
+			if i >= logHeadSize {
+				t.Fatalf("byte %d: %v", i, err)
+			}
+			continue
+		}
+		got, err := bodies(again, firstPosition)
+		switch {
+		case err != nil && !errors.Is(err, errLogDamaged):
+			t.Fatalf("byte %d: %v", i, err)
+		case err == nil && !slices.Equal(got, want) && !slices.Equal(got, want[:len(want)-1]):
+			t.Fatalf("byte %d: %d bodies of %d without an error", i, len(got), len(want))
+		case err == nil && i < logHeadSize:
+			t.Fatalf("byte %d of the first page has changed, and nobody found it", i)
+		}
+		if err := again.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFull(t *testing.T) {
+	j := create(t, small)
+	body := make([]byte, 1000)
+	n := 0
+	for ; n < 100; n++ {
+		if err := j.append(body); err != nil {
+			if !errors.Is(err, errFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if n != 6 || !j.unreleased() {
+		t.Fatalf("%d bodies went into two regions, unreleased: %v; want 6, true", n, j.unreleased())
+	}
+	if err := j.append(make([]byte, small)); !errors.Is(err, errTooLarge) {
+		t.Errorf("a body as large as a region: %v", err)
+	}
+	kept := j.end
+	j.released = kept
+	if err := j.append(body); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bodies(reopen(t, j, nil), kept); err != nil || len(got) != 1 {
+		t.Errorf("%d bodies after the release, %v; want 1", len(got), err)
+	}
+}
+
+// TestNewer replays from a position that the journal has released and overwritten.
+func TestNewer(t *testing.T) {
+	j := create(t, small)
+	old := j.end
+	for j.end.generation < 4 {
+		if err := j.append(make([]byte, 500)); err != nil {
+			t.Fatal(err)
+		}
+		j.released = j.end
+	}
+	if _, err := bodies(reopen(t, j, nil), old); !errors.Is(err, errNewer) {
+		t.Errorf("a replay from the first position: %v; want errNewer", err)
+	}
+	if _, err := bodies(reopen(t, j, nil), j.released); err != nil {
+		t.Errorf("a replay from the released position: %v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := openLog(vfs.OS{}, filepath.Join(dir, "none"), false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open of nothing: %v", err)
+	}
+	for _, region := range []int64{1, -logPage, logPage + 1, maxBody + logPage} {
+		if _, err := createLog(vfs.OS{}, filepath.Join(dir, "j"), region, asIs); err == nil {
+			t.Errorf("a region of %d bytes was made", region)
+		}
+	}
+	j := create(t, small)
+	if _, err := createLog(vfs.OS{}, j.path, small, asIs); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create over a journal: %v", err)
+	}
+	if err := j.replay(position{generation: 1, offset: 3}, nil); !errors.Is(err, errLogDamaged) {
+		t.Errorf("a replay from within a frame: %v", err)
+	}
+	whole := content(t, j)
+	for name, c := range map[string]struct {
+		image []byte
+		want  error
+	}{
+		"cut short":        {whole[:10], errLogDamaged},
+		"without a region": {whole[:len(whole)-logPage], errLogDamaged},
+		"another file":     {bytes.Repeat([]byte("x"), len(whole)), errLogDamaged},
+		"a newer format":   {append(append([]byte(logMagic), 3), whole[len(logMagic)+1:]...), errors.ErrUnsupported},
+	} {
+		if err := os.WriteFile(j.path, c.image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openLog(vfs.OS{}, j.path, false); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v; want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestUnsure fails a write. The journal takes nothing more, because the body may be there.
+func TestUnsure(t *testing.T) {
+	j := create(t, small)
+	if err := j.append([]byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	readOnly, err := vfs.OS{}.OpenFile(j.path, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writable := j.file
+	j.file = readOnly
+	defer func() { _ = readOnly.Close() }()
+	if err := j.append([]byte("second")); !errors.Is(err, errUnsure) {
+		t.Fatalf("a write that failed: %v", err)
+	}
+	j.file = writable
+	if err := j.append([]byte("third")); !errors.Is(err, errUnsure) {
+		t.Errorf("the next write: %v; want the error of the one that failed", err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	j := create(t, small)
+	if err := j.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(j.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the removed file: %v", err)
+	}
+}
+
+// FuzzReplay replays damaged journals. It never panics, and replays only bodies that were
+// appended, in their order.
+func FuzzReplay(f *testing.F) {
+	j := create(f, small)
+	var want []string
+	for i := range 30 {
+		body := fmt.Sprintf("body %d of the journal", i)
+		if err := j.append([]byte(body)); err != nil {
+			f.Fatal(err)
+		}
+		want = append(want, body)
+	}
+	whole := content(f, j)
+	f.Add(uint16(0), []byte{0})
+	f.Add(uint16(40), []byte("brim"))
+	f.Add(uint16(logPage), bytes.Repeat([]byte{0xff}, 40))
+	f.Fuzz(func(t *testing.T, at uint16, patch []byte) {
+		path := filepath.Join(t.TempDir(), "j")
+		image := slices.Clone(whole)
+		copy(image[int(at)%len(image):], patch)
+		if err := os.WriteFile(path, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openLog(vfs.OS{}, path, false)
+		if err != nil {
+			return
+		}
+		defer func() { _ = again.close() }()
+		got, err := bodies(again, firstPosition)
+		if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+			t.Fatalf("%d bodies, %v", len(got), err)
+		}
+	})
+}
