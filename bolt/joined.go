@@ -79,31 +79,36 @@ func (j *joined) end() {
 }
 
 // do runs fn on a view of the transaction.
-func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) (err error) {
+func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) error {
+	err := ctx.Err()
+	if err == nil {
+		err = j.in(writes, func(v *view) error { return fn(v, j.s.clock.Now()) })
+	}
+	return store.Wrap(backend, op, err)
+}
+
+func (j *joined) in(writes bool, fn func(v *view) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
 	case j.tx != nil:
-		err = j.s.db.Within(j.tx, writes, func(tx *kv.Tx) error {
+		return j.s.db.Within(j.tx, writes, func(tx *kv.Tx) error {
 			if err := tx.Check(j.s.table); err != nil {
 				return err
 			}
 			v := &view{Tx: tx, s: j.s}
-			err := fn(v, j.s.clock.Now())
+			err := fn(v)
 			v.end()
 			return err
 		})
 	case j.view == nil:
-		err = store.ErrClosed
-	default:
-		defer j.view.Rest()
-		if err = j.s.db.File().Usable(); err == nil {
-			err = j.s.db.File().Guard(func() error { return fn(j.view, j.s.clock.Now()) })
-		}
+		return store.ErrClosed
 	}
-	return store.Wrap(backend, op, err)
+	defer j.view.Rest()
+	if err := j.s.db.File().Usable(); err != nil {
+		return err
+	}
+	return j.s.db.File().Guard(func() error { return fn(j.view) })
 }
 
 func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err error) {

@@ -126,4 +126,11 @@ func init() {
 		s := of.(*Store)
 		return kv.Parts{DB: s.db, Clock: s.clock}
 	}
+	kv.TxOf = func(of any, fn func(*kv.Tx) error) error {
+		j, ok := of.(*joined)
+		if !ok || j.tx != nil {
+			return boltfile.Unavailable("the store is not one that Update has given", nil)
+		}
+		return j.in(true, func(v *view) error { return fn(v.Tx) })
+	}
 }

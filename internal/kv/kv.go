@@ -175,8 +175,8 @@ type Parts struct {
 	Clock *clock.Clock
 }
 
-// PartsOf returns the parts of a *bolt.Store, and TxOf the transaction of a store that its Update has
-// made. Package bolt sets both when it is linked, so that its types need no exported method for
+// PartsOf returns the parts of a *bolt.Store. TxOf runs fn in the transaction of a store that an Update
+// has given. Package bolt sets both when it is linked, so that its types need no exported method for
 // packages of this module.
 var (
 	PartsOf func(store any) Parts

@@ -37,6 +37,9 @@ type Tx struct {
 	key     []byte
 }
 
+// DB returns the database of the transaction.
+func (tx *Tx) DB() *DB { return tx.db }
+
 // read begins to read the file. The first miss in memory calls it.
 func (tx *Tx) read() (err error) {
 	if tx.btx == nil {

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -19,10 +20,20 @@ import (
 // time. Roll tx back after an error. Close does nothing.
 func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
 
+// In returns the ledger within the transaction of s, a store that [bolt.Store.Update] has given. A fill
+// by s and a decision by the ledger then become durable together, or neither does. The ledger is of no
+// use once Update has returned.
+//
+//	err := db.Update(ctx, func(s store.Store) error {
+//		... // fill by s, and charge by budgets.With(l.In(s)); an error undoes both
+//	})
+func (l *Ledger) In(s store.Store) ledger.Ledger { return &joined{l: l, s: s} }
+
 // joined is a ledger within a transaction that its owner ends.
 type joined struct {
 	l  *Ledger
 	tx *bbolt.Tx
+	s  store.Store // whose transaction it is; nil for tx
 }
 
 // in runs fn in the transaction.
@@ -30,7 +41,15 @@ func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*bucket
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
-	return explain(op, j.l.db.Within(j.tx, writes, func(tx *kv.Tx) error { return fn(j.l.names.in(tx)) }))
+	if j.s == nil {
+		return explain(op, j.l.db.Within(j.tx, writes, func(tx *kv.Tx) error { return fn(j.l.names.in(tx)) }))
+	}
+	return explain(op, kv.TxOf(j.s, func(tx *kv.Tx) error {
+		if tx.DB() != j.l.db {
+			return boltfile.Unavailable("the transaction belongs to another file than the ledger", nil)
+		}
+		return fn(j.l.names.in(tx))
+	}))
 }
 
 func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
