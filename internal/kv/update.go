@@ -21,7 +21,11 @@ func (d *DB) Update(fn func(tx *Tx) error) error {
 	if d.options.Mode == Commit {
 		return d.file.Update(func(btx *bbolt.Tx) (bool, error) {
 			tx.btx = btx
-			if err := fn(tx); err != nil || tx.none() {
+			err := fn(tx)
+			if err == nil {
+				err = tx.check()
+			}
+			if err != nil || tx.none() {
 				return false, err
 			}
 			return true, d.file.Guard(func() error { return write(btx, tx.sorted(), tx.Time) })
@@ -209,6 +213,9 @@ func (d *DB) Within(btx *bbolt.Tx, writes bool, fn func(tx *Tx) error) error {
 	return d.file.Within(btx, writes, func() error {
 		tx := &Tx{db: d, btx: btx, Time: NoTime}
 		err := fn(tx)
+		if err == nil {
+			err = tx.check()
+		}
 		if err == nil && writes && !tx.none() {
 			err = write(btx, tx.sorted(), tx.Time)
 		}
