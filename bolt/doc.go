@@ -28,25 +28,27 @@
 //
 // # The journal
 //
-// A store of [Open] appends each change to a journal, a second file beside the first whose name
-// ends in ".journal". It keeps the buckets that are in use in memory, some 200 bytes each: about
-// [Options.Cached] at most, and those that the file does not have yet. The journal has two halves
-// of at most 8 MiB. When one half is full, the store writes the changes to the file in the
-// background, in large sorted commits. Each commit records the position in the journal up to which
-// the file has all changes. The first change of a store goes straight to the file, so a program
-// that changes one bucket makes no journal.
+// A store of [Open] appends each change to a journal, a write-ahead log in a second file beside the
+// first, whose name ends in ".journal". Changed buckets are kept in memory. The journal has two
+// halves of at most 32 MiB; see [Options.LogSize]. When one half is full, a checkpoint writes the
+// changes to the file in the background, in large sorted commits. The last of them records the
+// position in the journal up to which the file has all changes. Buckets that one checkpoint wrote
+// are read from memory until the next. The first change of a store goes straight to the file, so a
+// program that changes one bucket makes no journal.
 //
 // Close writes all changes to the file and removes the journal. After Close the file alone is
 // enough. A kill leaves a file and a journal, which belong together: copy, move and restore both,
 // or use [Store.Backup], whose copy needs no journal.
 //
-// Package spend/boltledger keeps its accounts in the same file and its changes in the same journal,
-// whose halves then have 32 MiB each. Both packages answer only when a decision is durable. So if
-// one decision was answered before another began, no crash keeps the second and loses the first,
-// even if the store made one and the ledger the other.
+// Package spend/boltledger keeps its accounts in the same file and its changes in the same journal.
+// Both packages answer only when a decision is durable. So if one decision was answered before
+// another began, no crash keeps the second and loses the first, even if the store made one and the
+// ledger the other. A fill and a decision of the ledger in one [Store.Update] become durable
+// together. An Update larger than half a journal is a commit of the file.
 //
-// [Store.Update] does not use the journal. It makes one commit of the file, which also writes the
-// changes that until then only the journal had.
+// File and journal are described byte by byte in docs/internals/engine.md. A journal of an earlier
+// format is refused: open the file with the version that wrote it and close it, which moves the
+// journal into the file.
 //
 // # Damage
 //

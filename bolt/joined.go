@@ -18,7 +18,7 @@ import (
 // block that a refusal has set.
 //
 // Update is for decisions that depend on one another, and for many decisions at once: thousands
-// cost one commit. Update waits for the commit under way, and all other writers wait for fn. The
+// cost one sync. Update waits for the flush under way, and all other writers wait for fn. The
 // clock is read for each call of fn. If ctx ends before fn returns, Update rolls back and returns
 // its error.
 //

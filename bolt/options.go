@@ -57,10 +57,11 @@ type Options struct {
 	// [OpenRelaxed] never have a journal.
 	NoJournal bool
 
-	// LogSize is the largest size of the journal in bytes; 0 means [DefaultLogSize]. The disk needs as
-	// much of it as the store has changes to write between two checkpoints, and memory about four
-	// times as much. A smaller journal writes each page of the file more often. A store that finds a
-	// journal goes on with it as it is. LogSize is at least 64 KiB. Stores without a journal ignore it.
+	// LogSize is the size of the journal in bytes; 0 means [DefaultLogSize]. The file has this size
+	// from the beginning, and takes room on the disk as the journal fills. Up to two halves of changed
+	// buckets are kept in memory, some 250 bytes each. A smaller journal needs less memory, and writes
+	// each page of the file more often. A store that finds a journal goes on with it as it is. LogSize
+	// is at least 64 KiB. Stores without a journal ignore it.
 	LogSize int64
 
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0

@@ -3,10 +3,8 @@
 //
 // Each harness is a package with a test of that name:
 //
-//   - power cuts the power of bolt stores,
-//   - kill kills a process before, within and after each call by which it changes a file,
-//   - ioerr has calls of the system fail under bolt stores,
-//   - full fills the disk under a bolt store, and makes room again,
+//   - crash cuts the power of bolt stores and ledgers at every moment, has calls of their file system
+//     fail, fills their disk, and kills their processes,
 //   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of its
