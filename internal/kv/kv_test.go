@@ -274,7 +274,12 @@ func TestGrowDuringSnapshot(t *testing.T) {
 	if err := <-begun; err != nil {
 		t.Fatal(err)
 	}
-	defer func() { close(end); <-begun }()
+	defer func() {
+		close(end)
+		if err := <-begun; err != nil {
+			t.Error(err)
+		}
+	}()
 	before, err := d.Size()
 	if err != nil {
 		t.Fatal(err)
