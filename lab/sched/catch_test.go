@@ -66,45 +66,51 @@ var defects = []planted{
 	{
 		relaxedSubject, "lost update", "the bucket is unlocked between the decision and the write",
 		"bolt/relaxed.go",
-		"\t\tst, effect, err = c.at(now).Fill(&op, now, r.s.options.MaxSkew)\n",
-		`		rec := c.at(now)
+		"\terr = r.change(ctx, \"fill\", func(v *view, now int64) error {\n",
+		`	var stale store.Record
+	if planted("lost update") {
+		_ = r.s.db.Get(r.s.table, op.Key, func(value []byte) (err error) {
+			stale, err = decode(value, r.s.clock.Now())
+			return err
+		})
+		pause()
+	}
+	err = r.change(ctx, "fill", func(v *view, now int64) error {
 		if planted("lost update") {
-			copied := *rec
-			rec = &copied
-			p.mu.Unlock()
-			pause()
-		}
-		st, effect, err = rec.Fill(&op, now, r.s.options.MaxSkew)
-		if planted("lost update") {
-			p.mu.Lock()
-			c.rec = *rec
+			v.Put(v.s.table, op.Key, encode(&stale))
 		}
 `,
 	},
 	{
+		relaxedSubject, "", "the clock may be read before the lock",
+		"bolt/relaxed.go",
+		"\terr := r.s.check(ctx)\n\tif err == nil {\n\t\terr = r.s.db.Lock(ctx)",
+		"\tearly := r.s.clock.Now()\n\terr := r.s.check(ctx)\n\tif err == nil {\n\t\terr = r.s.db.Lock(ctx)",
+	},
+	{
 		relaxedSubject, "time steps back", "the clock is read before the lock",
 		"bolt/relaxed.go",
-		"\tp.mu.Lock()\n\tc, err := r.getOpen(p, op.Key)\n\tif err == nil {\n\t\tnow := r.s.clock.Now()",
-		"\tnow := r.s.clock.Now()\n\tp.mu.Lock()\n\tc, err := r.getOpen(p, op.Key)\n\tif err == nil {\n" +
-			"\t\tif !planted(\"time steps back\") {\n\t\t\tnow = r.s.clock.Now()\n\t\t}",
+		"r.s.update(func(v *view) error { return fn(v, r.s.clock.Now()) })",
+		`r.s.update(func(v *view) error {
+		now := early
+		if !planted("time steps back") {
+			now = r.s.clock.Now()
+		}
+		return fn(v, now)
+	})`,
 	},
 	{
 		relaxedSubject, "forgotten while it is written", "the bucket is read from the file before the file has it",
-		"bolt/resident.go",
-		"!c.changed && !c.writing && gone(c)",
-		"!c.changed && (!c.writing || planted(\"forgotten while it is written\")) && gone(c)",
-	},
-	{
-		relaxedSubject, "", "buckets are forgotten late",
-		"bolt/resident.go",
-		"trim() {\n",
-		"trim() {\n\tpause()\n",
+		"internal/kv/checkpoint.go",
+		"\t\tl, end, at := d.frozen, d.frozenEnd, d.frozenTime\n",
+		"\t\tl, end, at := d.frozen, d.frozenEnd, d.frozenTime\n" +
+			"\t\tif planted(\"forgotten while it is written\") {\n\t\t\td.frozen = nil\n\t\t}\n",
 	},
 	{
 		relaxedSubject, "", "a write to the file takes long",
-		"bolt/relaxed_write.go",
-		"\tstart := time.Now()\n\tdone := r.watch()\n",
-		"\tpause()\n\tstart := time.Now()\n\tdone := r.watch()\n",
+		"internal/kv/checkpoint.go",
+		"\tstart, over := time.Now(), make(chan struct{})\n",
+		"\tpause()\n\tstart, over := time.Now(), make(chan struct{})\n",
 	},
 	{
 		leaseSubject, "more than it took", "an allotment serves units that the store did not grant",
