@@ -76,16 +76,28 @@ func (tx *Tx) bucket(t *Table) (*bbolt.Bucket, error) {
 		tx.buckets = append(tx.buckets, nil)
 	}
 	if tx.buckets[t.index] == nil {
-		b, meta, err := t.find(tx.btx)
-		if err == nil {
-			_, err = t.Totals(meta) // a table without totals may lack values, too
-		}
+		b, err := tx.look(t)
 		if err != nil {
 			return nil, err
 		}
 		tx.buckets[t.index] = b
 	}
 	return tx.buckets[t.index], nil
+}
+
+// look finds the bucket of a table. An application may change its database, and a table without totals
+// may lack values, too. Open has checked a file of its own, where a look is part of every miss.
+func (tx *Tx) look(t *Table) (*bbolt.Bucket, error) {
+	if tx.db.file.Owned() {
+		if b := tx.btx.Bucket(t.Name()); b != nil {
+			return b, nil
+		}
+	}
+	b, meta, err := t.find(tx.btx)
+	if err == nil {
+		_, err = t.Totals(meta)
+	}
+	return b, err
 }
 
 // Check returns an error if tx is a transaction of the file itself, and the file lacks the table. Over
