@@ -119,23 +119,26 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// readChanges calls put with each change in the body of a frame, and returns their time. The value
-// is a part of body.
+// readChanges calls put with each change in the body of a frame, and returns their time. The keys
+// share memory, and the value is a part of body.
 func readChanges(body []byte, put func(table, key string, value []byte)) (time int64, err error) {
-	d := decoder{b: body}
+	d, text := decoder{b: body}, string(body)
 	if b := d.take(8); b != nil {
 		time = int64(binary.LittleEndian.Uint64(b))
 	}
 	for len(d.b) > 0 && !d.bad {
 		table := string(d.take(d.number()))
 		for n := d.number(); n > 0 && !d.bad; n-- {
-			key, size := string(d.take(d.number())), d.number()
+			keySize := d.number()
+			begin := len(text) - len(d.b)
+			d.take(keySize)
+			size := d.number()
 			var value []byte
 			if size > 0 {
 				value = d.take(size - 1)
 			}
 			if !d.bad {
-				put(table, key, value)
+				put(table, text[begin:begin+keySize], value)
 			}
 		}
 	}

@@ -83,7 +83,11 @@ func (c *changes) clear() {
 type layer struct {
 	tables []*memtable // by Table.index; may be short
 	n      int         // keys
+	slab   []item      // for the next keys: one allocation makes many, which go together in the end
 }
+
+// slabSize is the number of items of a slab.
+const slabSize = 128
 
 // memtable holds the changes of a table. An item that a snapshot may have is replaced; others change
 // in place.
@@ -135,7 +139,14 @@ func (l *layer) get(t *Table, key string) (value []byte, ok bool) {
 }
 
 // put puts a change in. The key is copied if it stays.
-func (l *layer) put(t *Table, key string, value []byte) {
+func (l *layer) put(t *Table, key string, value []byte) { l.set(t, key, value, strings.Clone) }
+
+// restore is put for a key that may stay as it is.
+func (l *layer) restore(t *Table, key string, value []byte) {
+	l.set(t, key, value, func(key string) string { return key })
+}
+
+func (l *layer) set(t *Table, key string, value []byte, keep func(string) string) {
 	for len(l.tables) <= t.index {
 		l.tables = append(l.tables, &memtable{index: make(map[string]*item)})
 	}
@@ -146,10 +157,14 @@ func (l *layer) put(t *Table, key string, value []byte) {
 		return
 	}
 	if i == nil {
-		key = strings.Clone(key)
+		key = keep(key)
 		l.n++
 	}
-	i = &item{value, m.epoch}
+	if len(l.slab) == 0 {
+		l.slab = make([]item, slabSize)
+	}
+	i, l.slab = &l.slab[0], l.slab[1:]
+	*i = item{value, m.epoch}
 	m.table, m.index[key] = t, i
 	if o := m.tree.Load(); o != nil {
 		o.Set(key, i)

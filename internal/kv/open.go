@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -217,14 +218,11 @@ func (d *DB) replay(log *wal, m mark, name string) error {
 			t = d.Table(table)
 			tables[table] = t
 		}
-		if value != nil {
-			value = append([]byte{}, value...)
-		}
-		d.active.put(t, key, value)
+		d.active.restore(t, key, value)
 	}
 	err := log.replay(m.position, func(body []byte) error {
 		frames++
-		at, err := readChanges(body, put)
+		at, err := readChanges(bytes.Clone(body), put)
 		d.pass(at)
 		return err
 	})
