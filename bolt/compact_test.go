@@ -27,10 +27,7 @@ func TestCompact(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t, nil)
 	ctx := context.Background()
-	buckets := 60_000
-	if testing.Short() {
-		buckets = 12_000
-	}
+	const buckets = 12_000
 	fillMany(t, s, 0, buckets)
 	var gone []string
 	for i := range buckets {

@@ -65,7 +65,7 @@ func TestKill(t *testing.T) {
 		t.Skip("-short leaves out the kills")
 	}
 	t.Parallel()
-	kills := seed.Attempts(20, 1000)
+	kills := seed.Attempts(8, 1000)
 	path := filepath.Join(t.TempDir(), "limits.db")
 	least, most := make(map[string]int), make(map[string]int)
 	var acknowledged, unknown int
