@@ -108,7 +108,7 @@ func (f *findings) disk(path string) error {
 }
 
 func check(ctx context.Context, path string) (findings findings, err error) {
-	x, err := kv.Examine(ctx, path, defaultName, 0)
+	x, err := kv.Examine(ctx, path, 0)
 	if err != nil && !boltfile.Locked(err) {
 		return nil, err
 	}

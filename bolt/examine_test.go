@@ -38,7 +38,7 @@ func TestExamineEveryPage(t *testing.T) {
 				if err := os.WriteFile(damaged, b, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				r, err := Examine(t.Context(), damaged, patience)
+				r, err := kv.Examine(t.Context(), damaged, patience)
 				switch {
 				case err != nil:
 					t.Fatalf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
@@ -91,7 +91,7 @@ func TestExamineJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := Examine(t.Context(), at, patience)
+		r, err := kv.Examine(t.Context(), at, patience)
 		if err != nil || r.Damage != nil || (c.damage == "") != (r.Journal == "") || !strings.Contains(r.Journal, c.damage) {
 			t.Errorf("%s: %+v, %v; want the damage %q", c.why, r, err, c.damage)
 		}
@@ -126,11 +126,11 @@ func TestExamineNothing(t *testing.T) {
 	for path, want := range map[string]error{
 		filepath.Join(dir, "missing.db"): os.ErrNotExist, dir: store.ErrUnavailable,
 	} {
-		if _, err := Examine(t.Context(), path, 0); !errors.Is(err, want) {
+		if _, err := kv.Examine(t.Context(), path, 0); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	if r, err := Examine(t.Context(), text, 0); err != nil || !errors.Is(r.Damage, store.ErrCorrupt) {
+	if r, err := kv.Examine(t.Context(), text, 0); err != nil || !errors.Is(r.Damage, store.ErrCorrupt) {
 		t.Errorf("a text: %+v, %v", r, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -85,7 +86,7 @@ type Options struct {
 }
 
 const (
-	defaultName = "brim"
+	defaultName = kv.DefaultTable
 	minLogSize  = 64 << 10
 	maxLogSize  = 1 << 30
 )

@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/place"
+	"github.com/brimgo/brim/store"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -47,11 +50,11 @@ func (a *app) verify(ctx context.Context) error {
 	if err := present(p); err != nil {
 		return err
 	}
-	r, err := bolt.Examine(ctx, p.Path(), bolt.DefaultLockTimeout)
+	x, err := kv.Examine(ctx, p.Path(), bolt.DefaultLockTimeout)
 	if err != nil {
-		return openError{inFile(p, err)}
+		return openError{inFile(p, store.Wrap("bolt", "verify "+filepath.Base(p.Path()), err))}
 	}
-	report := reportOf(p, r)
+	report := reportOf(p, &x.Report)
 	if err := a.print(report, report.text()); err != nil {
 		return err
 	}

@@ -21,13 +21,16 @@ type Examination struct {
 	First    uint64 // the number of the first of them
 }
 
-// Examine reads the file at path and its log, and changes neither. The file has the first table of
-// that name. If the file is open elsewhere, the error is one of [boltfile.Locked].
-func Examine(ctx context.Context, path, table string, lockTimeout time.Duration) (x Examination, err error) {
+// DefaultTable is the name of the first table of a file of which the engine is the only user.
+const DefaultTable = "brim"
+
+// Examine reads the file at path and its log, and changes neither. Its first table is
+// [DefaultTable]. If the file is open elsewhere, the error is one of [boltfile.Locked].
+func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Examination, err error) {
 	if err := orphaned(path); err != nil {
 		return x, err
 	}
-	c := &census{layout: layout{boltfile.NewTable(table)}}
+	c := &census{layout: layout{boltfile.NewTable(DefaultTable)}}
 	x.Census = &c.Census
 	x.Damage, err = boltfile.Examine(ctx, path, lockTimeout, c)
 	if err != nil || x.Damage != nil {
