@@ -144,6 +144,9 @@ type batch struct {
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	watched  map[window][]*ahead
+	// pages are ranges of entries that jobs have asked for. Declines of one account by one rule ask
+	// for the same range, to tell when the amount would fit.
+	pages map[span]page
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
@@ -167,6 +170,7 @@ func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
 		held: []string{}, aside: make(map[string]bool),
 		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
 		requests: make(map[string]*ledger.Request), watched: make(map[window][]*ahead),
+		pages: make(map[span]page),
 		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
 	}
 }

@@ -80,7 +80,24 @@ func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 	return list, through, nil
 }
 
-// stored returns the entries of a range that the table has, read ahead or now.
+// span is a range of the entries of an account.
+type span struct {
+	account     string
+	after, upto int64
+	limit       int
+}
+
+// page is the answer of the table to a span. It stays true in a transaction that holds the account,
+// or sees one state of the database.
+type page struct {
+	list    []ledger.Entry
+	through int64
+}
+
+// mostPages is how many pages a batch keeps. A job that reads a long history asks for none twice.
+const mostPages = 64
+
+// stored returns the entries of a range that the table has, read before or now.
 func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
 	for _, w := range b.watched[window{account, after}] {
 		if !w.read || upto >= w.later || w.begun == readAhead || w.fixed == readAhead {
@@ -96,6 +113,15 @@ func (b *batch) stored(account string, after, upto int64, limit int) (list []led
 		}
 		return list, through, nil
 	}
+	asked := span{account, after, upto, limit}
+	if p, ok := b.pages[asked]; ok {
+		return p.list, p.through, nil
+	}
+	defer func() {
+		if err == nil && len(b.pages) < mostPages {
+			b.pages[asked] = page{list, through}
+		}
+	}()
 	for ; ; limit *= 4 {
 		list = nil
 		args := []any{account, bound(after), bound(upto), limit}
