@@ -14,7 +14,7 @@ import (
 // makes none there.
 func TestPlanted(t *testing.T) {
 	for _, c := range []struct {
-		name, at string // at is what stands behind the path of the file
+		name, at string // at stands behind the path of the file
 		put      func(at, victim string) error
 		words    []string // of the error of Open; nil if it is put there when the store is open
 	}{

@@ -181,7 +181,7 @@ func journaled(t testing.TB, o *Options) (path string) {
 }
 
 // TestStrangePairs opens files and journals that do not belong together. Nothing is dropped in
-// silence: Open tells what to put back, and leaves all files as they are.
+// silence: Open names the file to put back, and leaves all files as they are.
 func TestStrangePairs(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -206,7 +206,7 @@ func TestAgainstModel(t *testing.T) {
 						if err := again.Close(); err != nil {
 							t.Fatal(err)
 						}
-					case 2: // a view does not see what comes later
+					case 2: // a view sees no later change
 						err := d.View(func(tx *Tx) error {
 							if mode != Commit { // by another goroutine, which takes its locks in order
 								done := make(chan struct{})

@@ -55,7 +55,7 @@ func content(t testing.TB, j *wal) []byte {
 	return b
 }
 
-// TestLeft: Open removes what a Create that was killed has left beside the journal.
+// TestLeft: Open removes the rest of a Create that was killed.
 func TestLeft(t *testing.T) {
 	j := create(t, small)
 	left := j.path + newSuffix

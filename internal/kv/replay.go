@@ -135,8 +135,8 @@ func (w *wal) torn(data []byte) error {
 	return nil
 }
 
-// settle writes what was replayed once more, and syncs it. What follows is filled with zeros
-// before it is used.
+// settle writes the frames that were replayed once more, and syncs them. The room behind them is
+// filled with zeros before it is used.
 func (w *wal) settle(begin position, data []byte) error {
 	if w.reading {
 		return nil

@@ -1,6 +1,6 @@
 // Package vfs is the file system under the storage engine: every file that the engine changes, it
-// changes through an [FS]. So a harness can record all changes, replay what a power cut may leave of
-// them, and have any one of them fail, in one process and without help of the system.
+// changes through an [FS]. So a harness can record all changes, build each state that a power cut may
+// leave, and have any change fail, in one process and without help of the system.
 //
 // bbolt needs an *os.File of its own, and maps it into memory. [FS.Attach] tells the file system of
 // such a file, so that a harness can take the writes of bbolt as well.

@@ -20,7 +20,7 @@
 // # With processes
 //
 // TestKill kills a child with SIGKILL while it changes its files, goes on with the files in the next
-// child, and judges what the answers so far allow.
+// child, and compares their content with the answers so far.
 //
 // # Planted faults
 //

@@ -16,7 +16,7 @@ import (
 type scenario struct {
 	req   history.Request
 	fault *fault // a call that fails; or nil
-	edit  edit   // what another store would have done; nil but for tests of the harness
+	edit  edit   // turns the recording into that of another store; nil but for tests of the harness
 }
 
 // edit returns a recording in which a store leaves calls out.
