@@ -67,7 +67,8 @@ func journaled(t *testing.T) spendtest.Harness {
 }
 
 // copyLive copies the file and the journal of an open store as a kill leaves them. Nobody calls the
-// store meanwhile. The lock of the file keeps the store from a checkpoint meanwhile: the two copies belong to one moment.
+// store meanwhile, and the lock of the file keeps it from a checkpoint. So the two copies belong to
+// one moment.
 func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
 	file := kv.PartsOf(s).DB.File()
