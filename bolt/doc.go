@@ -68,8 +68,9 @@
 //
 // # Limits
 //
-// [OpenRelaxed] promises less and is much faster: it answers before it writes, and a crash loses
-// the last moments.
+// [OpenRelaxed] promises less: it answers before it writes, and a crash loses the last moments. A
+// lone caller gets its answers some fifty times as fast. Hundreds of callers, who share each sync
+// anyway, gain little.
 //
 // One process has the file open at a time. Another process waits for [Options.LockTimeout], and
 // is then refused. Processes that must share buckets share them through package postgres or
