@@ -9,9 +9,9 @@ import (
 )
 
 // Relaxed keeps buckets in a bbolt file and decides in memory: it answers before the decision is
-// on the disk, so a lone caller gets tens of times as many answers a second as from a [Store]. It is for limits
-// that may forget the last moments when the machine or the program is killed. It implements
-// [store.Store].
+// on the disk, so a lone caller gets tens of times as many answers a second as from a [Store]. It is
+// for limits that may forget the last moments when the machine or the program is killed. It
+// implements [store.Store].
 //
 // # Losses in a crash
 //

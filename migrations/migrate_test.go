@@ -43,7 +43,7 @@ func TestUpAndDown(t *testing.T) {
 }
 
 // TestDroppedTables drops tables behind the back of the recorded version. Up makes them again,
-// unless spends would then be decided without what was spent before.
+// unless spends would then be decided without the spends before.
 func TestDroppedTables(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), Table: "Limits"}

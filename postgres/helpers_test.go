@@ -206,8 +206,8 @@ func lockTable(t testing.TB, pool *pgxpool.Pool, schema string) (release func())
 	return release
 }
 
-// somebodyWaits waits until a session over the schema's table waits for a lock, or looks whether a row that
-// somebody holds is free again.
+// somebodyWaits waits until a session over the schema's table waits for a lock, or looks whether a
+// row that somebody holds is free again.
 func somebodyWaits(t testing.TB, pool *pgxpool.Pool, schema string) {
 	t.Helper()
 	until(t, "a session to wait for a row", func() bool {

@@ -175,9 +175,9 @@ type Parts struct {
 	Clock *clock.Clock
 }
 
-// PartsOf returns the parts of a *bolt.Store. TxOf runs fn in the transaction of a store that an Update
-// has given. Package bolt sets both when it is linked, so that its types need no exported method for
-// packages of this module.
+// PartsOf returns the parts of a *bolt.Store. TxOf runs fn in the transaction of a store that an
+// Update has given. Package bolt sets both when it is linked, so that its types need no exported
+// method for packages of this module.
 var (
 	PartsOf func(store any) Parts
 	TxOf    func(store any, fn func(*Tx) error) error

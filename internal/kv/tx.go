@@ -49,7 +49,7 @@ func (tx *Tx) read() (err error) {
 }
 
 // Rest ends the reading of the file until the next miss in memory, so that code of an application
-// runs without a lock of the file. The values so far stay good only as copies. What tx reads later is
+// runs without a lock of the file. The values so far stay good only as copies. Later reads of tx are
 // of the same moment: nobody else changes the database, and a checkpoint changes no content.
 func (tx *Tx) Rest() {
 	if tx.ended != nil {

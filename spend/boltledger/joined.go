@@ -20,9 +20,9 @@ import (
 // time. Roll tx back after an error. Close does nothing.
 func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
 
-// In returns the ledger within the transaction of s, a store that [bolt.Store.Update] has given. A fill
-// by s and a decision by the ledger then become durable together, or neither does. The ledger is of no
-// use once Update has returned.
+// In returns the ledger within the transaction of s, a store that [bolt.Store.Update] has given. A
+// fill by s and a decision by the ledger then become durable together, or neither does. The ledger is
+// of no use once Update has returned.
 //
 //	err := db.Update(ctx, func(s store.Store) error {
 //		... // fill by s, and charge by budgets.With(l.In(s)); an error undoes both
