@@ -182,7 +182,8 @@ func (d *DB) recover() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, errOld) && !m.inUse: // that version has closed the file, and could not remove the log
-		return d.discardOld(name)
+		return boltfile.Unavailable(fmt.Sprintf("the journal %s beside it was written by an earlier version of brim, "+
+			"and the file does not need it; move the journal away", name), err)
 	case err != nil:
 		return explain(err, name)
 	case !m.inUse:
@@ -251,12 +252,6 @@ func discard(log *wal, m mark, name string) error {
 		}
 	}
 	return log.remove()
-}
-
-// discardOld refuses a log of an earlier version beside a file that does not need it.
-func (d *DB) discardOld(name string) error {
-	return boltfile.Unavailable(fmt.Sprintf("the journal %s beside it was written by an earlier version of brim, "+
-		"and the file does not need it; move the journal away", name), errOld)
 }
 
 // explain returns an error of the log with the remedy.

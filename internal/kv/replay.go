@@ -33,7 +33,7 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 		if err := w.scan(data, fn); err != nil {
 			return err
 		}
-		if err := w.settle(begin, data); err != nil {
+		if err := w.rewrite(begin, data); err != nil {
 			return err
 		}
 		more, err := w.goesOn()
@@ -135,9 +135,9 @@ func (w *wal) torn(data []byte) error {
 	return nil
 }
 
-// settle writes the frames that were replayed once more, and syncs them. The room behind them is
+// rewrite writes the frames that were replayed once more, and syncs them. The room behind them is
 // filled with zeros before it is used.
-func (w *wal) settle(begin position, data []byte) error {
+func (w *wal) rewrite(begin position, data []byte) error {
 	if w.reading {
 		return nil
 	}

@@ -16,8 +16,8 @@
 // while calls are in flight; a client stops while its transaction holds rows. A Redis that syncs
 // always is killed. A replica takes over from a primary that was killed, or stopped and resumed.
 // The slots of a cluster move, and its primaries fail over. A kill is no power cut: the system
-// still has all writes to a file. So it finds an answer that comes before the write, and a
-// wrong idea of what an error means, and no missing sync.
+// still has all writes to a file. So it finds an answer that comes before the write, and an
+// error with the wrong meaning, and no missing sync.
 //
 // A history has at most 9 calls of unknown outcome, because the time of a check grows
 // exponentially with their number: during each fault, only so many calls are let through. When
