@@ -127,7 +127,7 @@ func (t turn) take(ctx context.Context) (err error) {
 			}
 		}()
 	}
-	for range 4 { // most turns take less time than to wake up for the next
+	for range 64 { // most turns take less time than to wake up for the next
 		select {
 		case t.token <- struct{}{}:
 			return nil

@@ -37,30 +37,48 @@ func sameTable(list []change) []change {
 // changes are those of a transaction.
 type changes struct {
 	list  []change
-	index []map[string]int // by Table.index: the place of a key in the list; may be short
+	index []map[string]int // by Table.index: the place of a key in the list; empty while the list is short
 }
 
-func (c *changes) get(t *Table, key string) (value []byte, ok bool) {
-	if t.index >= len(c.index) {
-		return nil, false
+// shortList is the largest number of changes that are searched one by one.
+const shortList = 8
+
+// find returns the place of a key in the list, or -1.
+func (c *changes) find(t *Table, key string) int {
+	if len(c.list) <= shortList {
+		return slices.IndexFunc(c.list, func(o change) bool { return o.table == t && o.key == key })
 	}
-	i, ok := c.index[t.index][key]
-	if !ok {
-		return nil, false
+	if t.index < len(c.index) {
+		if i, ok := c.index[t.index][key]; ok {
+			return i
+		}
 	}
-	return c.list[i].value, true
+	return -1
 }
 
 func (c *changes) put(t *Table, key string, value []byte) {
-	for len(c.index) <= t.index {
-		c.index = append(c.index, make(map[string]int))
-	}
-	if i, ok := c.index[t.index][key]; ok {
+	if i := c.find(t, key); i >= 0 {
 		c.list[i].value = value
 		return
 	}
-	c.index[t.index][key] = len(c.list)
 	c.list = append(c.list, change{t, key, value})
+	switch n := len(c.list); {
+	case n == shortList+1:
+		for i := range c.list {
+			c.enter(i)
+		}
+	case n > shortList:
+		c.enter(n - 1)
+	}
+}
+
+// enter puts a place of the list into the index.
+func (c *changes) enter(i int) {
+	t := c.list[i].table
+	for len(c.index) <= t.index {
+		c.index = append(c.index, make(map[string]int))
+	}
+	c.index[t.index][c.list[i].key] = i
 }
 
 // keepChanges is the largest number of changes whose memory the next transaction uses again. A rare
@@ -72,8 +90,10 @@ func (c *changes) clear() {
 		*c = changes{}
 		return
 	}
-	for _, m := range c.index {
-		clear(m)
+	if len(c.list) > shortList {
+		for _, m := range c.index {
+			clear(m)
+		}
 	}
 	clear(c.list)
 	c.list = c.list[:0]

@@ -307,6 +307,60 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
+// cached is a file as Linux keeps it: a sync brings the pages written since the last one to the disk,
+// and a sync that fails takes them for written.
+type cached struct {
+	vfs.File
+	disk  []byte
+	dirty map[int64][]byte // by offset
+	fail  error            // of the next sync
+}
+
+func (c *cached) WriteAt(b []byte, at int64) (int, error) {
+	c.dirty[at] = bytes.Clone(b)
+	return c.File.WriteAt(b, at)
+}
+
+func (c *cached) SyncData() error {
+	err := c.fail
+	if err == nil {
+		for at, b := range c.dirty {
+			copy(c.disk[at:], b)
+		}
+	}
+	clear(c.dirty)
+	c.fail = nil
+	return err
+}
+
+// TestLastFrame fails the sync of a frame. A replay finds the frame, and after that the disk has it.
+func TestLastFrame(t *testing.T) {
+	for frames := range 20 { // two regions: the last frame is the first of one, or any other
+		t.Run(fmt.Sprint(frames), func(t *testing.T) {
+			j := create(t, small)
+			c := &cached{File: j.file, disk: content(t, j), dirty: make(map[int64][]byte)}
+			j.file = c
+			for i := range frames {
+				if err := j.append(make([]byte, 300+i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.fail = errors.New("the disk fails")
+			if err := j.append([]byte("last")); !errors.Is(err, errUnsure) {
+				t.Fatalf("a sync that failed: %v", err)
+			}
+			again := reopen(t, j, nil)
+			c.File, again.file = again.file, c
+			if got, err := bodies(again, firstPosition); err != nil || len(got) != frames+1 {
+				t.Fatalf("%d bodies, %v; want %d", len(got), err, frames+1)
+			}
+			if got, err := bodies(reopen(t, j, c.disk), firstPosition); err != nil || len(got) != frames+1 {
+				t.Errorf("the disk has %d bodies, %v; want %d", len(got), err, frames+1)
+			}
+		})
+	}
+}
+
 func TestRemove(t *testing.T) {
 	j := create(t, small)
 	if err := j.remove(); err != nil {

@@ -10,9 +10,9 @@ import (
 // replay calls fn with each body from position p on. The body is good until fn returns. Then the
 // journal goes on after the last frame.
 //
-// An earlier process may have ended between a write and its sync, or a sync may have failed. So
-// replay makes durable whatever it has read, before it returns, unless the journal was opened by
-// openLog for reading.
+// An earlier process may have ended between the write of the last frame and its sync, or the sync may
+// have failed. So replay makes the last frame durable before it returns, unless the log was opened by
+// openLog for reading. Each frame before it was synced before the next was written.
 //
 // An error of fn ends the replay and is returned as it is. The other errors are errLogDamaged,
 // errNewer and those of the file system.
@@ -24,23 +24,21 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 		return fmt.Errorf("%w: there is no position %d in it", errLogDamaged, p.offset)
 	}
 	w.end, w.before, w.released, w.zeroed = p, 0, p, [2]int64{}
-	for {
+	last := p
+	for more := true; more; {
 		data, err := w.read(w.end)
 		if err != nil {
 			return err
 		}
-		begin := w.end
-		if err := w.scan(data, fn); err != nil {
+		if last, err = w.scan(data, fn); err != nil {
 			return err
 		}
-		if err := w.rewrite(begin, data); err != nil {
-			return err
-		}
-		more, err := w.goesOn()
-		if err != nil || !more {
+		w.zeroed[w.end.generation%2] = w.end.offset
+		if more, err = w.goesOn(); err != nil {
 			return err
 		}
 	}
+	return w.rewrite(last)
 }
 
 // read returns the rest of a region.
@@ -52,10 +50,11 @@ func (w *wal) read(p position) ([]byte, error) {
 	return data, nil
 }
 
-// scan reads the frames of the region of w.end, from there on.
-func (w *wal) scan(data []byte, fn func([]byte) error) error {
+// scan reads the frames of the region of w.end, from there on, and returns the position of the last.
+func (w *wal) scan(data []byte, fn func([]byte) error) (last position, err error) {
+	last = w.end
 	if err := w.belongs(w.end.generation); err != nil {
-		return err
+		return last, err
 	}
 	for first := true; ; first = false {
 		h, ok := parseHeader(data)
@@ -70,17 +69,18 @@ func (w *wal) scan(data []byte, fn func([]byte) error) error {
 			w.before = h.before
 		}
 		if h.before != w.before {
-			return fmt.Errorf("%w: frame %d does not follow the one before", errLogDamaged, h.number)
+			return last, fmt.Errorf("%w: frame %d does not follow the one before", errLogDamaged, h.number)
 		}
 		if err := fn(body); err != nil {
-			return err
+			return last, err
 		}
+		last = w.end
 		size := frameSize(len(body))
 		data = data[size:]
 		w.end.offset += size
 		w.end.number++
 	}
-	return w.torn(data)
+	return last, w.torn(data)
 }
 
 // belongs returns an error if the region of a generation begins with a frame of a later one.
@@ -135,19 +135,19 @@ func (w *wal) torn(data []byte) error {
 	return nil
 }
 
-// rewrite writes the frames that were replayed once more, and syncs them. The room behind them is
-// filled with zeros before it is used.
-func (w *wal) rewrite(begin position, data []byte) error {
+// rewrite writes the frame at p, the last one, once more, and syncs it. A second sync alone is not
+// enough: after a sync that failed, Linux takes the pages for clean.
+func (w *wal) rewrite(p position) error {
 	if w.reading {
 		return nil
 	}
-	n := w.end.offset - begin.offset
-	if n > 0 {
-		if _, err := w.file.WriteAt(data[:n], w.at(begin.generation, begin.offset)); err != nil {
-			return err
-		}
+	frame, at := make([]byte, w.end.offset-p.offset), w.at(p.generation, p.offset)
+	if _, err := w.file.ReadAt(frame, at); err != nil {
+		return err
 	}
-	w.zeroed[begin.generation%2] = w.end.offset
+	if _, err := w.file.WriteAt(frame, at); err != nil {
+		return err
+	}
 	return w.file.SyncData()
 }
 

@@ -128,8 +128,8 @@ func (tx *Tx) Get(t *Table, key string) ([]byte, error) {
 }
 
 func (tx *Tx) changed(t *Table, key string) ([]byte, bool) {
-	if v, ok := tx.own.get(t, key); ok {
-		return v, true
+	if i := tx.own.find(t, key); i >= 0 {
+		return tx.own.list[i].value, true
 	}
 	for _, l := range tx.base {
 		if v, ok := l.get(t, key); ok {
