@@ -183,8 +183,10 @@ type Bucket = store.Bucket
 //		Estimate     bool          // a wrapper answered from memory, without asking the store
 //	}
 //
-//	func (s State) Remaining() float64         // units that would still fit
-//	func (s State) TimeToEmpty() time.Duration // time after At until the level has leaked
+//	func (s State) Remaining() float64           // units that would still fit; 0 while blocked
+//	func (s State) When(n float64) time.Duration // time after At until n units would fit
+//	func (s State) TimeToEmpty() time.Duration   // time after At until the level has leaked
+//	func (s State) String() string               // one line, for logs
 //
 // RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
 // helps. Accepted and a RetryAfter together mean that Options.Shadow let the call pass.

@@ -22,7 +22,7 @@ func (o owner) bucketKey() string {
 	case "key":
 		return caller.Key(o.policy, o.key)
 	case "address":
-		return caller.AddressKey(o.policy, netip.MustParseAddr(o.key))
+		return caller.AddressKey(o.policy, netip.MustParseAddr(o.key), 0)
 	}
 	return o.key // without a policy
 }

@@ -165,13 +165,9 @@ func leaveRoom(op *store.Op, units float64) {
 // retryBehind returns the time until op fits behind units that wait, in a bucket that the store
 // reports as *st.
 func retryBehind(st *State, op *store.Op, units float64) time.Duration {
-	at := st.At.UnixMicro()
-	r := store.Record{Level: st.Level + units, Held: st.Held, Time: at, Limit: op.Limit}
-	if !st.BlockedUntil.IsZero() {
-		r.BlockedUntil = st.BlockedUntil.UnixMicro()
-	}
-	alone := store.Op{Bucket: op.Bucket, Amount: op.Amount, Hold: op.Hold}
-	return r.Refusal(&alone, at, store.DefaultMaxSkew).RetryAfter
+	behind := *st
+	behind.Level += units
+	return behind.When(op.Amount + op.Hold)
 }
 
 // lines are the lines of the callers of Wait. Each line has a lock of its own, so that the callers

@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
@@ -39,9 +39,10 @@ type Policy struct {
 	// to 64 bytes of printable ASCII without a colon.
 	Name string
 	// Key tells callers apart, for instance by their credentials. If it is "", the caller is the
-	// client's address: an IPv4 address, or the /64 network of an IPv6 address. All calls without an
-	// address share a bucket, for instance those that come over a Unix socket. A key that no store
-	// can keep, because it is too long or not UTF-8, is replaced by its hash.
+	// client's address: an IPv4 address, or the network of an IPv6 address, by
+	// [ServerOptions.IPv6Prefix]. All calls without an address share a bucket, for instance those that
+	// come over a Unix socket. A key that no store can keep, because it is too long or not UTF-8, is
+	// replaced by its hash.
 	//
 	// The address is that of the connection. If a proxy stands in front, all its clients have the
 	// address of the proxy: a Key must then tell the clients apart.
@@ -53,6 +54,15 @@ type Policy struct {
 	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)
 	// fails the call with INTERNAL.
 	Cost func(ctx context.Context, method string, message any) float64
+	// CountIf reports whether a call counts under this policy, by the code of its answer: for logins
+	// that failed, code == codes.Unauthenticated. The policy is asked before the handler and filled
+	// after it; a handler that panics has answered with Unknown. nil counts each call before the
+	// handler.
+	//
+	// Calls that run at once are all asked before the first of them counts, so a burst of m parallel
+	// calls can pass where one unit is left; all of them that count do count, and the bucket is full
+	// then.
+	CountIf func(code codes.Code) bool
 }
 
 // Policies returns the policies of a call. They are decided together: the call is admitted if it
@@ -93,9 +103,15 @@ type ServerOptions struct {
 	// Skip reports whether a call bypasses the limit, for instance a health check; nil means that
 	// no call does.
 	Skip func(ctx context.Context, method string) bool
+	// IPv6Prefix is the number of bits of an IPv6 address that tell clients apart; 0 means 64. Some
+	// providers give each customer 56 or 48 bits.
+	IPv6Prefix int
 	// Jitter is the greatest random time that is added to the RetryInfo. It keeps clients that were
 	// refused together from coming back together.
 	Jitter time.Duration
+	// Refuse returns the error of a call that does not fit; nil means the function [Refusal]. policy is
+	// the one with the longest wait, and st is its bucket, with the Jitter in RetryAfter.
+	Refuse func(ctx context.Context, method string, policy Policy, st brim.State) error
 	// OnUnavailable selects the answer if the store failed: [FailClosed] or [FailOpen].
 	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store; 0 means no limit but the call's
@@ -136,80 +152,124 @@ func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server,
 	case s.options.Timeout < 0:
 		return nil, fmt.Errorf("grpclimit: Timeout is %v; it must not be negative", s.options.Timeout)
 	}
+	if err := caller.ValidateBits(s.options.IPv6Prefix); err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
 	return s, nil
 }
 
 // Unary is a [grpc.UnaryServerInterceptor].
-func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := s.admit(ctx, info.FullMethod, request); err != nil {
-		return nil, err
-	}
-	return handler(ctx, request)
+func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	err = s.around(ctx, info.FullMethod, request, func() (err error) { response, err = handler(ctx, request); return err })
+	return response, err
 }
 
 // Stream is a [grpc.StreamServerInterceptor]. It decides when the stream begins.
 func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if err := s.admit(stream.Context(), info.FullMethod, nil); err != nil {
-		return err
-	}
-	return handler(srv, stream)
+	return s.around(stream.Context(), info.FullMethod, nil, func() error { return handler(srv, stream) })
 }
 
-// admit returns the error of a call that must not reach the handler, or nil.
-func (s *Server) admit(ctx context.Context, method string, message any) error {
+// around calls handler if the call is admitted, and returns the error of the call.
+func (s *Server) around(ctx context.Context, method string, message any, handler func() error) error {
 	if s.options.Skip != nil && s.options.Skip(ctx, method) {
-		return nil
+		return handler()
 	}
-	fills, err := s.fills(ctx, method, message)
+	policies, fills, err := s.fills(ctx, method, message)
 	if err != nil {
-		return s.failed(ctx, method, fmt.Errorf("%w: %w", errPolicies, err))
+		err = fmt.Errorf("%w: %w", errPolicies, err)
 	}
-	states, err := s.try(ctx, fills)
+	var states []brim.State
+	if err == nil {
+		states, err = s.try(ctx, fills)
+	}
 	switch {
 	case err != nil:
-		return s.failed(ctx, method, err)
-	case len(states) == 0 || states[0].Accepted:
-		return nil
+		if err := s.failed(ctx, method, err); err != nil {
+			return err
+		}
+		return handler()
+	case len(states) > 0 && !states[0].Accepted:
+		return s.refusal(ctx, method, policies, states)
+	case !slices.ContainsFunc(fills, func(f brim.Fill) bool { return f.AskOnly }):
+		return handler()
 	}
-	// The answer is that of the policy with the longest wait, since the call is refused until then.
-	st := slices.MaxFunc(states, func(a, b brim.State) int { return cmp.Compare(a.RetryAfter, b.RetryAfter) })
+	code := codes.Unknown // of a handler that panics
+	defer func() { s.count(ctx, method, policies, fills, code) }()
+	err = handler()
+	code = status.Code(err)
+	return err
+}
+
+// refusal returns the error of a call that does not fit. It is that of the policy with the longest
+// wait, since the call is refused until then.
+func (s *Server) refusal(ctx context.Context, method string, policies []Policy, states []brim.State) error {
+	longest := 0
+	for i := range states {
+		if states[i].RetryAfter > states[longest].RetryAfter {
+			longest = i
+		}
+	}
+	st := states[longest]
 	if jitter := s.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
 		st.RetryAfter += rand.N(jitter)
+	}
+	if s.options.Refuse != nil {
+		return s.options.Refuse(ctx, method, policies[longest], st)
 	}
 	return Refusal(st)
 }
 
-// fills returns the cost of a call under each of its policies, with the bucket.
-func (s *Server) fills(ctx context.Context, method string, message any) ([]brim.Fill, error) {
-	policies, err := s.policies(ctx, method)
-	if err != nil {
-		return nil, err
+// count fills the buckets of policies that go by the code of the answer. The work is done, so it counts
+// even if the call has ended, or if others have taken the room meanwhile.
+func (s *Server) count(ctx context.Context, method string, policies []Policy, fills []brim.Fill, code codes.Code) {
+	for i, p := range policies {
+		if p.CountIf == nil || !p.CountIf(code) {
+			continue
+		}
+		within, cancel := s.within(context.WithoutCancel(ctx))
+		_, err := s.lim.Fillup(within, fills[i].Bucket, fills[i].Amount)
+		cancel()
+		if err != nil && s.options.OnError != nil {
+			s.options.OnError(ctx, method, fmt.Errorf("grpclimit: a call of policy %s was not counted: %w", p.Name, err))
+		}
 	}
-	all := make([]brim.Fill, len(policies))
+}
+
+// fills returns the policies of a call, and its cost under each of them, with the bucket.
+func (s *Server) fills(ctx context.Context, method string, message any) (policies []Policy, all []brim.Fill, err error) {
+	if policies, err = s.policies(ctx, method); err != nil {
+		return nil, nil, err
+	}
+	all = make([]brim.Fill, len(policies))
 	for i, p := range policies {
 		if err := caller.ValidateName(p.Name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all[i] = brim.Fill{Bucket: p.Limit.For(key(ctx, p)), Amount: 1}
+		all[i] = brim.Fill{Bucket: p.Limit.For(s.key(ctx, p)), Amount: 1, AskOnly: p.CountIf != nil}
 		if p.Cost != nil {
 			all[i].Amount = p.Cost(ctx, method, message)
 		}
 	}
-	return all, nil
+	return policies, all, nil
 }
 
 // try puts the costs into the buckets of a call if all fit, within Timeout.
 func (s *Server) try(ctx context.Context, fills []brim.Fill) ([]brim.State, error) {
-	if s.options.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.options.Timeout)
-		defer cancel()
-	}
-	if len(fills) == 1 { // a store decides about one bucket faster than about a list of one
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if len(fills) == 1 && !fills[0].AskOnly { // a store decides about one bucket faster than about a list of one
 		st, err := s.lim.TryFillup(ctx, fills[0].Bucket, fills[0].Amount)
 		return []brim.State{st}, err
 	}
 	return s.lim.TryFillupAll(ctx, fills...)
+}
+
+// within returns a context that ends after Timeout, too.
+func (s *Server) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.options.Timeout > 0 {
+		return context.WithTimeout(ctx, s.options.Timeout)
+	}
+	return ctx, func() {}
 }
 
 // failed returns the error of a call that the limit could not decide, or nil if it passes.
@@ -229,14 +289,14 @@ func (s *Server) failed(ctx context.Context, method string, err error) error {
 }
 
 // key returns the key of the bucket that a policy has for a call.
-func key(ctx context.Context, p Policy) string {
+func (s *Server) key(ctx context.Context, p Policy) string {
 	if p.Key != "" {
 		return caller.Key(p.Name, p.Key)
 	}
 	from, ok := peer.FromContext(ctx)
 	if !ok || from.Addr == nil {
-		return caller.AddressKey(p.Name, netip.Addr{})
+		return caller.AddressKey(p.Name, netip.Addr{}, 0)
 	}
 	client, _ := netip.ParseAddrPort(from.Addr.String()) // an invalid one without an address
-	return caller.AddressKey(p.Name, client.Addr().Unmap())
+	return caller.AddressKey(p.Name, client.Addr(), s.options.IPv6Prefix)
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/brimgo/brim"
 )
@@ -137,6 +138,13 @@ func TestServerWithoutNetwork(t *testing.T) {
 			}
 		}
 		lim, _ := inMemory(t)
+		wide := from(&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2ff::4"), Port: 7})
+		if err := call(wide, newServer(t, lim, PerClient("api", three), &ServerOptions{IPv6Prefix: 48})); err != nil {
+			t.Error(err)
+		}
+		if st, err := lim.StateOf(t.Context(), "api:ip:2001:db8:1::/48"); err != nil || st.Level != 1 {
+			t.Errorf("48 bits: %+v, %v", st, err)
+		}
 		if err := call(context.Background(), newServer(t, lim, PerClient("api", three), nil)); err != nil {
 			t.Error(err)
 		}
@@ -210,6 +218,63 @@ func TestSeveralPolicies(t *testing.T) {
 	}
 }
 
+// nothing is a handler that does nothing.
+func nothing() error { return nil }
+
+// TestCountIf counts logins that fail, beside a policy that counts all calls.
+func TestCountIf(t *testing.T) {
+	lim, _ := inMemory(t)
+	failures := Policy{
+		Name: "failures", Key: "k", Limit: brim.Limit{Capacity: 2},
+		CountIf: func(code codes.Code) bool { return code == codes.Unauthenticated || code == codes.Unknown },
+	}
+	all := Policy{Name: "all", Key: "k", Limit: brim.Limit{Capacity: 100}}
+	var told error
+	s := newServer(t, lim, func(context.Context, string) ([]Policy, error) { return []Policy{all, failures}, nil }, &ServerOptions{
+		Refuse: func(_ context.Context, method string, p Policy, st brim.State) error {
+			return status.Errorf(codes.Aborted, "%s of %s: %v", p.Name, method, st.RetryAfter == brim.Never)
+		},
+		OnError: func(_ context.Context, _ string, err error) { told = err },
+	})
+	login := func(err error) error {
+		ctx, hangUp := context.WithCancel(t.Context())
+		return s.around(ctx, "/login", nil, func() error {
+			hangUp() // it counts all the same
+			if err == nil {
+				return nil
+			}
+			if status.Code(err) == codes.Unknown {
+				panic(err)
+			}
+			return err
+		})
+	}
+	wrong := status.Error(codes.Unauthenticated, "wrong password")
+	for i, step := range []struct {
+		answer error
+		want   codes.Code
+		failed float64
+	}{{nil, codes.OK, 0}, {wrong, codes.Unauthenticated, 1}, {errors.New("a panic"), codes.OK, 2}, {nil, codes.Aborted, 2}} {
+		var err error
+		func() {
+			defer func() { _ = recover() }()
+			err = login(step.answer)
+		}()
+		if status.Code(err) != step.want {
+			t.Errorf("%d: %v; want %v", i, err, step.want)
+		}
+		if st, err := lim.StateOf(t.Context(), "failures:key:k"); err != nil || st.Level != step.failed {
+			t.Errorf("%d: %v, %v; want %v failures", i, st, err, step.failed)
+		}
+	}
+	if err := login(nil); !strings.Contains(err.Error(), "failures of /login: true") {
+		t.Errorf("%v; want the policy and the method", err)
+	}
+	if told != nil {
+		t.Errorf("told %v", told)
+	}
+}
+
 // TestInvalidPolicies makes calls that the application has made no sense of. FailOpen does not let
 // them pass.
 func TestInvalidPolicies(t *testing.T) {
@@ -225,13 +290,13 @@ func TestInvalidPolicies(t *testing.T) {
 		s := newServer(t, lim, p, &ServerOptions{
 			OnUnavailable: FailOpen, OnError: func(_ context.Context, _ string, err error) { reported = err },
 		})
-		answered(t, s.admit(t.Context(), "/a/b", nil), codes.Internal, -1)
+		answered(t, s.around(t.Context(), "/a/b", nil, nothing), codes.Internal, -1)
 		if reported == nil || !strings.Contains(reported.Error(), says) {
 			t.Errorf("%v; want an error that says %q", reported, says)
 		}
 	}
 	none := newServer(t, lim, func(context.Context, string) ([]Policy, error) { return nil, nil }, nil)
-	if err := none.admit(t.Context(), "/a/b", nil); err != nil {
+	if err := none.around(t.Context(), "/a/b", nil, nothing); err != nil {
 		t.Errorf("no policies: %v", err)
 	}
 }
@@ -255,7 +320,7 @@ func TestLeavers(t *testing.T) {
 		open := newServer(t, lim, PerClient("api", three), &ServerOptions{
 			OnUnavailable: FailOpen, OnError: func(context.Context, string, error) { reports++ },
 		})
-		answered(t, open.admit(ctx, "/a/b", nil), want, -1)
+		answered(t, open.around(ctx, "/a/b", nil, nothing), want, -1)
 		if failure := want == codes.OK; failure != (reports == 1) {
 			t.Errorf("%v: %d failures of the store reported", want, reports)
 		}
@@ -271,6 +336,7 @@ func TestNewServer(t *testing.T) {
 		"OnUnavailable is 2": func() (*Server, error) { return NewServer(lim, p, &ServerOptions{OnUnavailable: 2}) },
 		"Jitter is -1":       func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Jitter: -1}) },
 		"Timeout is -1":      func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Timeout: -1}) },
+		"IPv6Prefix is 129":  func() (*Server, error) { return NewServer(lim, p, &ServerOptions{IPv6Prefix: 129}) },
 	} {
 		if s, err := create(); s != nil || err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, %v; want an error that says %q", s, err, says)

@@ -1,9 +1,12 @@
 package httplimit
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -100,7 +103,7 @@ func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)
 	}
-	units := room(st)
+	units := st.Remaining()
 	left = math.Floor(units)
 	if st.Level <= 0 || st.LeakRate == 0 {
 		return left, 0
@@ -110,14 +113,6 @@ func quota(st brim.State) (left, more float64) {
 		more = min(more, wholeSeconds(st.RetryAfter))
 	}
 	return left, max(1, more)
-}
-
-// room returns the units that fit now.
-func room(st brim.State) float64 {
-	if blockedFor(st) > 0 {
-		return 0
-	}
-	return st.Remaining()
 }
 
 // blockedFor returns the time until the bucket's block ends, by the store's clock.
@@ -135,43 +130,92 @@ func blockedFor(st brim.State) time.Duration {
 //
 // Retry-After is st.RetryAfter in whole seconds, rounded up. To keep clients that were refused
 // together from coming back together, add a random time to st.RetryAfter before the call.
-func Refuse(w http.ResponseWriter, st brim.State, n float64) { NoFields.refuse(w, st, n, nil) }
-
-// refuse answers a request whose n units were refused with st. A smaller request would not help a
-// client that nothing is admitted from, so a capacity of 0 is no matter of size.
-func (f Fields) refuse(w http.ResponseWriter, st brim.State, n float64, violated []string) {
-	if n > st.Capacity && st.Capacity > 0 {
-		tooLarge(w, n, st.Capacity)
-		return
-	}
-	f.tooMany(w, st.RetryAfter, violated)
+func Refuse(w http.ResponseWriter, st brim.State, n float64) {
+	refusal := Refusal{Cost: n, State: st}
+	refusal.announce(w.Header())
+	refusal.write(w, NoFields)
 }
 
-// tooMany answers a request that does not fit now. The Retry-After is at least a second: 0 would
-// invite the client to try again at once.
-func (f Fields) tooMany(w http.ResponseWriter, wait time.Duration, violated []string) {
-	p := problem{
-		Title: "Too Many Requests", Status: http.StatusTooManyRequests,
-		Detail: "The limit is reached, and waiting will not change that.",
+// announce sets the status, and Retry-After where a wait helps. A smaller request would not help a
+// client that nothing is admitted from, so a capacity of 0 is no matter of size. The Retry-After is
+// at least a second: 0 would invite the client to try again at once. A client that obeyed one after a
+// 413 would try again for ever.
+func (r *Refusal) announce(h http.Header) {
+	r.Status = http.StatusTooManyRequests
+	if r.Cost > r.State.Capacity && r.State.Capacity > 0 {
+		r.Status = http.StatusRequestEntityTooLarge
+	} else if r.State.RetryAfter != brim.Never {
+		h.Set("Retry-After", integer(max(1, wholeSeconds(r.State.RetryAfter))))
 	}
-	if wait != brim.Never {
-		after := integer(max(1, wholeSeconds(wait)))
-		w.Header().Set("Retry-After", after)
+}
+
+// write answers with a problem document.
+func (r *Refusal) write(w http.ResponseWriter, f Fields) {
+	p := problem{Status: r.Status, Title: "Too Many Requests"}
+	after := w.Header().Get("Retry-After")
+	switch {
+	case r.Status == http.StatusRequestEntityTooLarge:
+		p.Title = "Content Too Large"
+		p.Detail = fmt.Sprintf("The request costs %s units and the limit is %s at a time.", inFull(r.Cost), inFull(r.State.Capacity))
+		writeProblem(w, p)
+		return
+	case after == "":
+		p.Detail = "The limit is reached, and waiting will not change that."
+	default:
 		p.Detail = "The limit is reached. Try again in " + after + " s."
 	}
 	if f == DraftFields {
-		p.Type, p.Title, p.Violated = quotaExceeded, "The quota is exceeded", violated
+		p.Type, p.Title, p.Violated = quotaExceeded, "The quota is exceeded", r.Violated
 	}
 	writeProblem(w, p)
 }
 
-// tooLarge answers a request that can never fit. It sends no Retry-After, because a client that
-// obeys it would try again for ever.
-func tooLarge(w http.ResponseWriter, n, capacity float64) {
-	writeProblem(w, problem{
-		Title: "Content Too Large", Status: http.StatusRequestEntityTooLarge,
-		Detail: fmt.Sprintf("The request costs %s units and the limit is %s at a time.", inFull(n), inFull(capacity)),
-	})
+// answer is the answer of a handler. It notes the status.
+type answer struct {
+	http.ResponseWriter
+	status int
+	ended  bool // the handler has returned
+}
+
+// WriteHeader sends the status. Several informational ones may precede it (RFC 9110, section 15.2).
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.begin(http.StatusOK)
+	return a.ResponseWriter.Write(b)
+}
+
+// begin notes the status that net/http sends by itself.
+func (a *answer) begin(status int) { a.status = cmp.Or(a.status, status) }
+
+// Unwrap is for [http.ResponseController]. Flush and Hijack are for handlers that look for the
+// interfaces themselves.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) Flush() {
+	a.begin(http.StatusOK)
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // http.Flusher reports no error
+}
+
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	a.begin(http.StatusSwitchingProtocols)
+	return http.NewResponseController(a.ResponseWriter).Hijack()
+}
+
+// final returns the status of the answer, after the handler.
+func (a *answer) final() int {
+	switch {
+	case a.status != 0:
+		return a.status
+	case a.ended:
+		return http.StatusOK
+	}
+	return http.StatusInternalServerError // it has panicked
 }
 
 // inFull writes f without an exponent, since a Content-Length has many digits.

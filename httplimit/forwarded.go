@@ -128,7 +128,7 @@ func cutValue(s string) (value, rest string, ok bool) {
 func parseNode(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr().Unmap().WithZone(""), true
+		return ap.Addr().Unmap(), true
 	}
 	if inner, ok := strings.CutPrefix(s, "["); ok {
 		if s, ok = strings.CutSuffix(inner, "]"); !ok {
@@ -136,5 +136,5 @@ func parseNode(s string) (netip.Addr, bool) {
 		}
 	}
 	addr, err := netip.ParseAddr(s)
-	return addr.Unmap().WithZone(""), err == nil
+	return addr.Unmap(), err == nil
 }

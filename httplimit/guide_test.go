@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -47,15 +48,29 @@ func fillAll(ctx context.Context, lim *brim.Limiter, perUser, perTenant, overall
 
 func serve(lim *brim.Limiter, mux *http.ServeMux, addr string, logger *slog.Logger) error {
 	limited, err := httplimit.New(lim, httplimit.PerClient("site", brim.Over(100, time.Minute)), &httplimit.Options{
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, // only your load balancers
-		Fields:         httplimit.DraftFields,
-		Jitter:         5 * time.Second,
-		OnError:        func(r *http.Request, err error) { logger.Error("limit", "err", err) },
+		Clients: httplimit.Clients{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, // your load balancers
+		Fields:  httplimit.DraftFields,
+		Jitter:  5 * time.Second,
+		OnError: func(r *http.Request, err error) { logger.Error("limit", "err", err) },
 	})
 	if err != nil {
 		return err
 	}
 	return http.ListenAndServe(addr, limited(mux))
+}
+
+func limitFailures(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
+	failures := func(r *http.Request) ([]httplimit.Policy, error) {
+		return []httplimit.Policy{{
+			Name: "logins", Key: r.FormValue("user"), Limit: brim.Over(5, time.Hour),
+			CountIf: func(status int) bool { return status == http.StatusUnauthorized },
+		}}, nil
+	}
+	return httplimit.New(lim, failures, &httplimit.Options{
+		Refuse: func(w http.ResponseWriter, r *http.Request, refusal httplimit.Refusal) {
+			http.Error(w, "too many wrong passwords; reset yours?", refusal.Status) // Retry-After is set
+		},
+	})
 }
 
 func fillWithRetries(ctx context.Context, lim *brim.Limiter, b brim.Bucket, n float64) (brim.State, error) {
@@ -135,6 +150,39 @@ func TestGuideServe(t *testing.T) {
 	if err := serve(lim, http.NewServeMux(), "localhost:-1", slog.New(slog.DiscardHandler)); err == nil ||
 		!strings.Contains(err.Error(), "listen") {
 		t.Errorf("%v; want the error of an invalid address", err)
+	}
+}
+
+func TestGuideFailures(t *testing.T) {
+	lim, _ := inMemory(t)
+	wrap, err := limitFailures(lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	for i, step := range []struct {
+		query string
+		want  int
+	}{
+		{"user=a&password=right", 200},
+		{"user=a", 401},
+		{"user=a", 401},
+		{"user=a", 401},
+		{"user=a", 401},
+		{"user=a&password=right", 200},
+		{"user=a", 401},
+		{"user=a&password=right", 429},
+		{"user=b", 401},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/login?"+step.query, nil))
+		if w.Code != step.want || (w.Code == 429) != (w.Header().Get("Retry-After") == "720") {
+			t.Errorf("%d: %s: %d, Retry-After %q; want %d", i, step.query, w.Code, w.Header().Get("Retry-After"), step.want)
+		}
 	}
 }
 

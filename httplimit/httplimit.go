@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -70,19 +69,17 @@ const (
 // The functions are called on the goroutine of the request, so they must be safe for concurrent
 // use.
 type Options struct {
-	// TrustedProxies are the networks of the application's own proxies. If a request comes from
-	// one of these networks, the client is the last address in X-Forwarded-For that is not in
-	// them. In any other request the field is ignored, because any client can send it. At most the
-	// last 64 elements of the field are read, of up to 1 KiB each.
-	TrustedProxies []netip.Prefix
-	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field
-	// that the proxies write. The client may have written the other field.
-	Forwarded bool
+	// Clients tells clients apart by their addresses, for policies without a Key. Behind a proxy it
+	// must know the proxies, or all clients are the proxy.
+	Clients Clients
 
 	// Skip reports whether a request bypasses the limit, for instance a health check; nil means
 	// that no request does.
 	Skip func(r *http.Request) bool
 
+	// Refuse answers a request that does not fit, in the place of the problem document; nil means
+	// that document. The header has the Fields and Retry-After already.
+	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
 	// Fields selects the header fields beside Retry-After.
 	Fields Fields
 	// Jitter is the greatest random time that is added to Retry-After. It keeps clients that were
@@ -126,11 +123,12 @@ func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) h
 	case o.Timeout < 0:
 		return nil, fmt.Errorf("httplimit: Timeout is %v; it must not be negative", o.Timeout)
 	}
-	trusted, err := networks(o.TrustedProxies)
+	clients, err := o.Clients.check()
 	if err != nil {
 		return nil, err
 	}
-	l := &limited{lim: lim, policies: policies, options: *o, trusted: trusted}
+	l := &limited{lim: lim, policies: policies, options: *o}
+	l.options.Clients = clients
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(w, r, next) })
 	}, nil
@@ -141,7 +139,6 @@ type limited struct {
 	lim      *brim.Limiter
 	policies Policies
 	options  Options
-	trusted  []netip.Prefix
 }
 
 func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -157,7 +154,8 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	for i := range parts {
 		// A Content-Length may exceed any valid amount. Such a request is too large.
 		if p := &parts[i]; p.cost > store.MaxAmount {
-			tooLarge(w, p.cost, p.Limit.Capacity)
+			p.state = brim.State{Capacity: p.Limit.Capacity, LeakRate: p.Limit.LeakRate, RetryAfter: brim.Never}
+			l.refuse(w, r, parts[i:i+1])
 			return
 		}
 	}
@@ -169,29 +167,37 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.Limit == brim.Unlimited })
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.fits(), b.fits()) })
 	l.options.Fields.set(w.Header(), parts)
-	if accepted {
+	if !accepted {
+		l.refuse(w, r, parts)
+		return
+	}
+	parts = slices.DeleteFunc(parts, func(p part) bool { return p.CountIf == nil })
+	if len(parts) == 0 {
 		next.ServeHTTP(w, r)
 		return
 	}
-	l.refuse(w, parts)
+	answer := &answer{ResponseWriter: w}
+	defer l.count(r, parts, answer)
+	next.ServeHTTP(answer, r)
+	answer.ended = true
 }
 
 // try puts the costs into the buckets of the request if all fit, within Timeout.
 func (l *limited) try(r *http.Request, parts []part) error {
-	ctx := r.Context()
-	if l.options.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.options.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := l.within(r.Context())
+	defer cancel()
 	if len(parts) == 1 { // a store decides about one bucket faster than about a list of one
+		p, decide := &parts[0], l.lim.TryFillup
+		if p.CountIf != nil {
+			decide = l.lim.AbleToAccept
+		}
 		var err error
-		parts[0].state, err = l.lim.TryFillup(ctx, parts[0].bucket, parts[0].cost)
+		p.state, err = decide(ctx, p.bucket, p.cost)
 		return err
 	}
 	fills := make([]brim.Fill, len(parts))
-	for i := range parts {
-		fills[i] = brim.Fill{Bucket: parts[i].bucket, Amount: parts[i].cost}
+	for i, p := range parts {
+		fills[i] = brim.Fill{Bucket: p.bucket, Amount: p.cost, AskOnly: p.CountIf != nil}
 	}
 	states, err := l.lim.TryFillupAll(ctx, fills...)
 	for i := range states {
@@ -200,9 +206,42 @@ func (l *limited) try(r *http.Request, parts []part) error {
 	return err
 }
 
+// within returns a context that ends after Timeout, too.
+func (l *limited) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.options.Timeout > 0 {
+		return context.WithTimeout(ctx, l.options.Timeout)
+	}
+	return ctx, func() {}
+}
+
+// count fills the buckets of policies that go by the status of the answer. The work is done, so it
+// counts even if the client has left, or if others have taken the room meanwhile.
+func (l *limited) count(r *http.Request, parts []part, a *answer) {
+	for _, p := range parts {
+		if !p.CountIf(a.final()) {
+			continue
+		}
+		ctx, cancel := l.within(context.WithoutCancel(r.Context()))
+		_, err := l.lim.Fillup(ctx, p.bucket, p.cost)
+		cancel()
+		if err != nil && l.options.OnError != nil {
+			l.options.OnError(r, fmt.Errorf("httplimit: a request of policy %s was not counted: %w", p.Name, err))
+		}
+	}
+}
+
+// Refusal is a request that does not fit, for [Options.Refuse].
+type Refusal struct {
+	Status   int        // 429, or 413 if the cost exceeds the capacity
+	Policy   Policy     // the one with the longest wait
+	Cost     float64    // of the request under Policy, in units
+	State    brim.State // of the bucket under Policy; RetryAfter has the Jitter in it
+	Violated []string   // the names of all policies that refused
+}
+
 // refuse answers a request that does not fit. The answer is that of the policy with the longest
 // wait, since the request is refused until then.
-func (l *limited) refuse(w http.ResponseWriter, parts []part) {
+func (l *limited) refuse(w http.ResponseWriter, r *http.Request, parts []part) {
 	longest := &parts[0]
 	var violated []string
 	for i := range parts {
@@ -219,7 +258,13 @@ func (l *limited) refuse(w http.ResponseWriter, parts []part) {
 	if jitter := l.options.Jitter; jitter > 0 && st.RetryAfter < brim.Never-jitter {
 		st.RetryAfter += rand.N(jitter)
 	}
-	l.options.Fields.refuse(w, st, longest.cost, violated)
+	refusal := Refusal{Policy: longest.Policy, Cost: longest.cost, State: st, Violated: violated}
+	refusal.announce(w.Header())
+	if l.options.Refuse != nil {
+		l.options.Refuse(w, r, refusal)
+		return
+	}
+	refusal.write(w, l.options.Fields)
 }
 
 // errPolicies marks errors of the application's policies.

@@ -402,13 +402,20 @@ func TestNewInvalid(t *testing.T) {
 		{"timeout", lim, tensOf, httplimit.Options{Timeout: -1}, "Timeout is -1ns"},
 		{
 			"network", lim, tensOf,
-			httplimit.Options{TrustedProxies: []netip.Prefix{{}}},
+			httplimit.Options{Clients: httplimit.Clients{TrustedProxies: []netip.Prefix{{}}}},
 			"TrustedProxies is invalid",
 		},
 		{
 			"all of IPv4", lim, tensOf,
-			httplimit.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}},
+			httplimit.Options{Clients: httplimit.Clients{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("::ffff:0.0.0.0/80")}}},
 			"write the IPv4 network",
+		},
+		{"no such prefix", lim, tensOf, httplimit.Options{Clients: httplimit.Clients{IPv6Prefix: 129}}, "IPv6Prefix is 129"},
+		{"hops", lim, tensOf, httplimit.Options{Clients: httplimit.Clients{TrustedHops: -1}}, "TrustedHops is -1"},
+		{
+			"hops and networks", lim, tensOf,
+			httplimit.Options{Clients: httplimit.Clients{TrustedHops: 1, TrustedProxies: tenNet}},
+			"by their number or by their networks",
 		},
 	} {
 		_, err := httplimit.New(tc.lim, tc.policies, &tc.options)

@@ -70,8 +70,8 @@ func TestAddresses(t *testing.T) {
 		},
 		{
 			name:   "zone",
-			why:    "a zone names an interface of this machine, not a client",
-			remote: "[fe80::1%eth0]:1234", want: "ip:fe80::/64",
+			why:    "neighbours on a link have one network, and the interface tells the links apart",
+			remote: "[fe80::1%eth0]:1234", want: "ip:fe80::1%eth0",
 		},
 		{
 			name:   "IPv4 without a port",
@@ -95,8 +95,8 @@ func TestAddresses(t *testing.T) {
 		},
 		{
 			name:   "zone without a port",
-			why:    "a zone names an interface of this machine, not a client",
-			remote: "fe80::1%eth0", want: "ip:fe80::/64",
+			why:    "neighbours on a link have one network, and the interface tells the links apart",
+			remote: "fe80::1%eth0", want: "ip:fe80::1%eth0",
 		},
 		{
 			name:  "a proxy without a port",
@@ -359,14 +359,54 @@ func TestAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			o := &httplimit.Options{Forwarded: tc.forwarded}
+			o := &httplimit.Options{Clients: httplimit.Clients{Forwarded: tc.forwarded}}
 			if tc.trust {
-				o.TrustedProxies = proxies
+				o.Clients.TrustedProxies = proxies
 			}
 			if got := keyOf(t, httplimit.PerClient("p", tens), o, tc.remote, tc.header); got != tc.want {
 				t.Errorf("key %q; want %q\nwhy: %s", got, tc.want, tc.why)
 			}
 		})
+	}
+}
+
+// TestHops counts proxies from the end of the field.
+func TestHops(t *testing.T) {
+	for _, tc := range []struct {
+		name, why string
+		hops      int
+		field     []string
+		want      string
+	}{
+		{"one", "the proxy has named the client", 1, []string{"198.51.100.9, 192.0.2.1"}, "192.0.2.1"},
+		{"two", "the outer proxy has named the client", 2, []string{"198.51.100.9, 192.0.2.1, 10.0.0.2"}, "192.0.2.1"},
+		{"two fields", "several fields form one list", 2, []string{"192.0.2.1", "10.0.0.2"}, "192.0.2.1"},
+		{"too few", "the request came past a proxy: the first that was named is the client", 3, []string{"192.0.2.1, 10.0.0.2"}, "192.0.2.1"},
+		{"malformed", "the address that the proxy behind it has named is the last one known", 2, []string{"192.0.2.1, unknown, 10.0.0.2"}, "10.0.0.2"},
+		{"none", "no proxy has named anybody", 1, nil, "10.0.0.1"},
+	} {
+		o := &httplimit.Options{Clients: httplimit.Clients{TrustedHops: tc.hops}}
+		got := keyOf(t, httplimit.PerClient("p", tens), o, "10.0.0.1:1", http.Header{"X-Forwarded-For": tc.field})
+		if got != "ip:"+tc.want {
+			t.Errorf("%s: key %q; want %q\nwhy: %s", tc.name, got, tc.want, tc.why)
+		}
+	}
+}
+
+// TestClientsKey: a program that makes its own keys tells clients apart as the handlers do.
+func TestClientsKey(t *testing.T) {
+	clients := httplimit.Clients{TrustedProxies: tenNet, IPv6Prefix: 56}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "10.0.0.1:1"
+	r.Header.Set("X-Forwarded-For", "2001:db8:1:2ff::7")
+	if got := clients.Key(r); got != "2001:db8:1:200::/56" {
+		t.Errorf("key %q", got)
+	}
+	if got := keyOf(t, httplimit.PerClient("p", tens), &httplimit.Options{Clients: clients}, r.RemoteAddr, r.Header); got != "ip:2001:db8:1:200::/56" {
+		t.Errorf("the handler has key %q", got)
+	}
+	if a, b := httplimit.Storable("\xff"), httplimit.Storable("\xfe"); a == b || httplimit.Storable("x") != "key:x" {
+		t.Errorf("Storable: %q, %q, %q", a, b, httplimit.Storable("x"))
 	}
 }
 
@@ -404,7 +444,7 @@ func FuzzForwarded(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, forwarded bool) {
 		key := func(lines ...string) string {
-			o := &httplimit.Options{Forwarded: forwarded, TrustedProxies: tenNet}
+			o := &httplimit.Options{Clients: httplimit.Clients{Forwarded: forwarded, TrustedProxies: tenNet}}
 			header := http.Header{"Forwarded": lines, "X-Forwarded-For": lines}
 			return keyOf(t, httplimit.PerClient("p", tens), o, "10.0.0.1:1", header)
 		}
@@ -438,7 +478,7 @@ func hostile() map[string]string {
 func TestHostileFields(t *testing.T) {
 	for name, field := range hostile() {
 		for _, forwarded := range []bool{false, true} {
-			o := &httplimit.Options{Forwarded: forwarded, TrustedProxies: tenNet}
+			o := &httplimit.Options{Clients: httplimit.Clients{Forwarded: forwarded, TrustedProxies: tenNet}}
 			header := http.Header{"Forwarded": {field}, "X-Forwarded-For": {field}}
 			began := time.Now()
 			key := keyOf(t, httplimit.PerClient("p", tens), o, "10.0.0.1:1", header)
@@ -453,7 +493,7 @@ func BenchmarkHostileFields(b *testing.B) {
 	lim, _ := inMemory(b)
 	for name, field := range hostile() {
 		b.Run(name, func(b *testing.B) {
-			o := &httplimit.Options{Forwarded: true, TrustedProxies: tenNet}
+			o := &httplimit.Options{Clients: httplimit.Clients{Forwarded: true, TrustedProxies: tenNet}}
 			h := limited(b, lim, httplimit.PerClient("p", brim.Limit{Capacity: 1 << 50}), o)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = "10.0.0.1:1"

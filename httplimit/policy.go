@@ -19,10 +19,9 @@ type Policy struct {
 	// a colon.
 	Name string
 	// Key tells callers apart, for instance by their account. If it is "", the caller is the client's
-	// address: an IPv4 address, or the /64 network of an IPv6 address, since a client usually has all
-	// addresses of its /64. All requests without an address share a bucket, for instance those that
-	// come over a Unix socket: a Key must tell their clients apart. A key that no store can keep,
-	// because it is too long or not UTF-8, is replaced by its hash.
+	// address, by [Options.Clients]. All requests without an address share a bucket, for instance
+	// those that come over a Unix socket: a Key must tell their clients apart. A key that no store can
+	// keep, because it is too long or not UTF-8, is replaced by its hash.
 	Key string
 	// Limit is the limit of each caller. Under [brim.Nobody] a request is answered with status 429
 	// without Retry-After. A policy under [brim.Unlimited] admits every request without the store, and
@@ -34,6 +33,14 @@ type Policy struct {
 	Cost func(r *http.Request) float64
 	// Unit is the quota unit in [DraftFields], for instance "content-bytes"; "" means requests.
 	Unit string
+	// CountIf reports whether a request counts under this policy, by the status of its answer: for
+	// logins that failed, status == http.StatusUnauthorized. The policy is asked before the handler
+	// and filled after it. nil counts each request before the handler.
+	//
+	// Requests that run at once are all asked before the first of them counts, so a burst of m parallel
+	// requests can pass where one unit is left; all of them that count do count, and the bucket is full
+	// then. A handler that panics has answered with status 500, unless it had written another.
+	CountIf func(status int) bool
 }
 
 // Policies returns the policies of a request. They are decided together: the request is admitted if
@@ -138,5 +145,5 @@ func (p *part) fits() float64 {
 	if p.cost == 0 {
 		return math.Inf(1)
 	}
-	return room(p.state) / p.cost
+	return p.state.Remaining() / p.cost
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -294,4 +295,155 @@ func TestLeavers(t *testing.T) {
 			t.Errorf("the handler ran %d times, and %d failures of the store were reported; want 10 and 0", served.Load(), reported.Load())
 		}
 	})
+}
+
+// TestCountIf counts logins that fail, beside a policy that counts all requests.
+func TestCountIf(t *testing.T) {
+	unauthorized := func(status int) bool { return status == http.StatusUnauthorized }
+	failures := httplimit.Policy{Name: "failures", Key: "k", Limit: brim.Limit{Capacity: 2}, CountIf: unauthorized}
+	all := httplimit.Policy{Name: "all", Key: "k", Limit: brim.Limit{Capacity: 100}}
+	errors500 := httplimit.Policy{Name: "errors", Key: "k", Limit: brim.Limit{Capacity: 9}, CountIf: func(status int) bool { return status >= 500 }}
+	for _, tc := range []struct {
+		name     string
+		policies []httplimit.Policy
+	}{
+		{"alone", []httplimit.Policy{failures}},
+		{"beside others", []httplimit.Policy{all, failures, errors500}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			lim, _ := inMemory(t)
+			wrap, err := httplimit.New(lim, always(tc.policies...), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Query().Get("do") {
+				case "fail":
+					w.WriteHeader(http.StatusEarlyHints)
+					w.WriteHeader(http.StatusUnauthorized)
+					w.WriteHeader(http.StatusOK) // has no effect
+				case "panic":
+					panic(http.ErrAbortHandler)
+				case "fail and panic":
+					w.WriteHeader(http.StatusUnauthorized)
+					panic(http.ErrAbortHandler)
+				case "flush":
+					_ = http.NewResponseController(w).Flush()
+				case "write":
+					_, _ = w.Write([]byte("served"))
+				}
+			}))
+			for i, step := range []struct {
+				do             string
+				status         int     // 0: httptest takes the first status for the last, or has none
+				failed, errors float64 // in the buckets then
+			}{
+				{"", 200, 0, 0},
+				{"write", 200, 0, 0},
+				{"flush", 200, 0, 0},
+				{"fail", 0, 1, 0},
+				{"panic", 0, 1, 1},
+				{"write", 200, 1, 1},
+				{"fail and panic", 401, 2, 1},
+				{"write", 429, 2, 1},
+			} {
+				w := httptest.NewRecorder()
+				func() {
+					defer func() { _ = recover() }()
+					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?do="+url.QueryEscape(step.do), nil))
+				}()
+				if step.status != 0 && w.Code != step.status {
+					t.Errorf("%d, %q: status %d, want %d", i, step.do, w.Code, step.status)
+				}
+				level := func(p httplimit.Policy) float64 {
+					st, err := lim.State(t.Context(), p.Limit.For(p.Name+":key:k"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return st.Level
+				}
+				if got := level(failures); got != step.failed {
+					t.Errorf("%d, %q: %v failures counted, want %v", i, step.do, got, step.failed)
+				}
+				if got := level(errors500); len(tc.policies) > 1 && got != step.errors {
+					t.Errorf("%d, %q: %v errors counted, want %v", i, step.do, got, step.errors)
+				}
+			}
+		})
+	}
+}
+
+// TestCountIfAfterLeaving: a login that failed counts although its client has hung up, and a store
+// that fails then is told.
+func TestCountIfAfterLeaving(t *testing.T) {
+	broken, told := false, error(nil)
+	clock := newManual()
+	inner, err := memory.New(&memory.Options{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim := brim.New(breakable{inner, &broken}, nil)
+	p := httplimit.Policy{Name: "p", Key: "k", Limit: tens, CountIf: func(status int) bool { return status == http.StatusTeapot }}
+	ctx, leave := context.WithCancel(t.Context())
+	wrap, err := httplimit.New(lim, always(p), &httplimit.Options{OnError: func(_ *http.Request, err error) { told = err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave()
+		broken = r.URL.Path == "/broken"
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	if st, err := lim.State(t.Context(), tens.For("p:key:k")); err != nil || st.Level != 1 || told != nil {
+		t.Errorf("%v, %v, told %v; want one unit", st, err, told)
+	}
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/broken", nil))
+	if !errors.Is(told, brim.ErrUnavailable) || !strings.Contains(told.Error(), "policy p was not counted") {
+		t.Errorf("told %v", told)
+	}
+}
+
+// breakable is a store that fails while broken is set.
+type breakable struct {
+	store.Store
+	broken *bool
+}
+
+func (b breakable) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if *b.broken {
+		return store.State{}, brim.ErrUnavailable
+	}
+	return b.Store.Fill(ctx, op)
+}
+
+// TestRefuseByTheProgram answers refusals by a function, which finds the header ready.
+func TestRefuseByTheProgram(t *testing.T) {
+	lim, _ := inMemory(t)
+	var got httplimit.Refusal
+	h := limited(t, lim, httplimit.All(always(httplimit.Policy{Name: "wide", Key: "k", Limit: brim.Limit{Capacity: 100, LeakRate: 1}, Cost: costOf}),
+		always(httplimit.Policy{Name: "narrow", Key: "k", Limit: tens, Cost: costOf})), &httplimit.Options{
+		Fields: httplimit.DraftFields,
+		Refuse: func(w http.ResponseWriter, _ *http.Request, refusal httplimit.Refusal) {
+			got = refusal
+			w.WriteHeader(http.StatusTeapot)
+		},
+	})
+	if w := ask(h, "8"); w.Code != http.StatusOK {
+		t.Fatal(w.Code)
+	}
+	w := ask(h, "5")
+	if w.Code != http.StatusTeapot || w.Header().Get("Retry-After") != "3" || !strings.HasPrefix(w.Header().Get("RateLimit"), `"narrow";r=2`) {
+		t.Errorf("%d, %v", w.Code, w.Header())
+	}
+	if got.Status != http.StatusTooManyRequests || got.Policy.Name != "narrow" || got.Cost != 5 ||
+		got.State.RetryAfter != 3*time.Second || !slices.Equal(got.Violated, []string{"narrow"}) {
+		t.Errorf("%+v", got)
+	}
+	for _, cost := range []string{"11", "1e300"} {
+		w := ask(h, cost)
+		if w.Code != http.StatusTeapot || w.Header().Get("Retry-After") != "" || got.Status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s units: %d, %v, %+v", cost, w.Code, w.Header(), got)
+		}
+	}
 }

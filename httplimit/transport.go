@@ -30,7 +30,9 @@ type TransportOptions struct {
 	// means [DefaultRetries], and a negative number means never.
 	Retries int
 	// MaxRetryAfter is the longest Retry-After that the Transport waits for; 0 means
-	// [DefaultMaxRetryAfter]. A 429 with a longer Retry-After is returned to the caller.
+	// [DefaultMaxRetryAfter]. A 429 with a longer Retry-After is returned to the caller. The time
+	// counts from the header of the answer: the Transport reads up to 64 KiB of the body meanwhile, for
+	// at most a second.
 	MaxRetryAfter time.Duration
 }
 
@@ -104,15 +106,26 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !ok {
 			return resp, nil
 		}
-		// Base reuses a connection only if the answer was read. The body of a 429 is short.
-		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
-		_ = resp.Body.Close()
+		wait -= t.discard(resp.Body)
 		r = again
 		if err := sleep(r, wait); err != nil {
 			closeBody(r)
 			return nil, err
 		}
 	}
+}
+
+// discard reads the body of a 429 and closes it, and returns the time that it took. Base reuses a
+// connection only if the answer was read. The body is short, but a server can send it slowly, or
+// never end it.
+func (t *Transport) discard(body io.ReadCloser) time.Duration {
+	began := time.Now()
+	late := time.AfterFunc(min(time.Second, t.options.MaxRetryAfter), func() { _ = body.Close() })
+	_, _ = io.CopyN(io.Discard, body, 64<<10)
+	if late.Stop() {
+		_ = body.Close()
+	}
+	return time.Since(began)
 }
 
 // closeBody closes the body of a request that is not sent, as [http.RoundTripper] demands.

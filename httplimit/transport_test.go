@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,6 +270,56 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+// endless is a body that ends only when it is closed.
+type endless struct {
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (s *endless) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
+func (s *endless) Close() error             { s.once.Do(func() { close(s.closed) }); return nil }
+
+// TestEndlessRefusal: a server that never ends the body of a 429 holds nobody up for more than a second,
+// and the time counts towards Retry-After.
+func TestEndlessRefusal(t *testing.T) {
+	for _, tc := range []struct {
+		after string
+		most  time.Duration // MaxRetryAfter
+		took  time.Duration
+	}{
+		{"3", 0, 3 * time.Second},
+		{"0", 0, time.Second},
+		{"0", 200 * time.Millisecond, time.Second}, // of the turn
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			base := roundTrip(func(*http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header("Retry-After", tc.after), Body: &endless{closed: make(chan struct{})}}, nil
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			})
+			turns, err := brim.NewShaper(onRealClock(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			transport, err := httplimit.NewTransport(turns, tens.For("api"), &httplimit.TransportOptions{Base: base, MaxRetryAfter: tc.most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			resp, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if took := time.Since(began); resp.StatusCode != http.StatusOK || took != tc.took {
+				t.Errorf("Retry-After %s: status %d after %v; want 200 after %v", tc.after, resp.StatusCode, took, tc.took)
+			}
+		})
+	}
+}
+
 // TestTransportClosesBody checks that the body of a request that is not sent is closed, as the
 // contract of http.RoundTripper demands.
 func TestTransportClosesBody(t *testing.T) {
@@ -317,3 +369,7 @@ func TestNewTransportInvalid(t *testing.T) {
 		t.Error("a negative MaxRetryAfter: no error")
 	}
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -113,8 +114,53 @@ type State struct {
 }
 
 // Remaining reports the units that would still fit: Capacity less Level less Held, but never
-// below zero. A blocked bucket accepts none of them before BlockedUntil.
-func (s State) Remaining() float64 { return max(0, s.Capacity-s.Level-s.Held) }
+// below zero. It is 0 while the bucket is blocked.
+func (s State) Remaining() float64 {
+	if s.BlockedUntil.After(s.At) {
+		return 0
+	}
+	return max(0, s.Capacity-s.Level-s.Held)
+}
+
+// When reports the time after At until n units would fit if no other caller came, on the store's
+// clock and rounded up to a microsecond, after an acceptance as well. It is 0 if they fit at once, and
+// [Never] if no wait helps.
+func (s State) When(n float64) time.Duration {
+	r := Record{Level: s.Level, Held: s.Held, Time: s.At.UnixMicro(), Limit: Limit{Capacity: s.Capacity, LeakRate: s.LeakRate}}
+	if !s.BlockedUntil.IsZero() {
+		r.BlockedUntil = s.BlockedUntil.UnixMicro()
+	}
+	return r.wait(&Op{Bucket: Bucket{Limit: r.Limit}, Amount: n}, n, r.Time, s.Capacity)
+}
+
+// String writes the state in one line, for logs: "refused, retry after 2s: 9.5 of 10 units, leak 0.5/s".
+func (s State) String() string {
+	b := []byte("refused")
+	switch {
+	case s.Accepted:
+		b = []byte("accepted")
+	case s.RetryAfter == Never:
+		b = append(b, ", never fits"...)
+	case s.RetryAfter > 0:
+		b = append(append(b, ", retry after "...), s.RetryAfter.String()...)
+	}
+	unit := func(before string, n float64, after string) {
+		b = append(strconv.AppendFloat(append(b, before...), n, 'f', -1, 64), after...)
+	}
+	unit(": ", s.Level, "")
+	unit(" of ", s.Capacity, " units")
+	if s.Held > 0 {
+		unit(", ", s.Held, " held")
+	}
+	unit(", leak ", s.LeakRate, "/s")
+	if s.BlockedUntil.After(s.At) {
+		b = s.BlockedUntil.UTC().AppendFormat(append(b, ", blocked until "...), time.RFC3339)
+	}
+	if s.Estimate {
+		b = append(b, ", an estimate"...)
+	}
+	return string(b)
+}
 
 // TimeToEmpty reports the time after At in which Level leaks if nothing more goes in, rounded
 // up to a microsecond. It is 0 if Level is 0. Otherwise it is [Never] if the bucket does not

@@ -56,9 +56,62 @@ func TestRemaining(t *testing.T) {
 		{State{Capacity: 10, Level: 4, Held: 3}, 3},
 		{State{Capacity: 10, Level: 25}, 0}, // above the capacity: not below zero
 		{State{Capacity: 10, Held: 10}, 0},
+		{State{Capacity: 10, At: midday, BlockedUntil: midday.Add(1)}, 0},
+		{State{Capacity: 10, At: midday, BlockedUntil: midday}, 10},
 	} {
 		if got := c.st.Remaining(); got != c.want {
 			t.Errorf("%+v: %v remain, want %v", c.st, got, c.want)
+		}
+	}
+}
+
+var midday = time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func TestWhen(t *testing.T) {
+	st := State{Level: 6, Held: 1, Capacity: 10, LeakRate: 2, At: midday}
+	blocked := st
+	blocked.BlockedUntil = midday.Add(time.Minute)
+	for _, c := range []struct {
+		name string
+		st   State
+		n    float64
+		want time.Duration
+	}{
+		{"it fits", st, 3, 0},
+		{"a unit must leak", st, 4, time.Second / 2},
+		{"all that leaks", st, 9, 3 * time.Second},
+		{"held units do not leak", st, 10, Never},
+		{"rounded up", State{Level: 10, Capacity: 10, LeakRate: 3, At: midday}, 1, 333334 * time.Microsecond},
+		{"blocked", blocked, 4, time.Minute},
+		{"blocked, but nothing", blocked, 0, time.Minute},
+		{"no leak", State{Level: 10, Capacity: 10, At: midday}, 1, Never},
+		{"under Nobody", State{}, 1, Never},
+		{"not a number", st, math.NaN(), Never},
+	} {
+		if got := c.st.When(c.n); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestStateString(t *testing.T) {
+	st := State{Level: 9.5, Capacity: 10, LeakRate: 0.5, At: midday}
+	for _, c := range []struct {
+		change func(*State)
+		want   string
+	}{
+		{func(s *State) { s.Accepted = true }, "accepted: 9.5 of 10 units, leak 0.5/s"},
+		{func(s *State) { s.RetryAfter = 2 * time.Second }, "refused, retry after 2s: 9.5 of 10 units, leak 0.5/s"},
+		{func(s *State) { s.RetryAfter, s.Capacity = Never, 1e7 }, "refused, never fits: 9.5 of 10000000 units, leak 0.5/s"},
+		{
+			func(s *State) { s.Held, s.BlockedUntil, s.Estimate = 2, midday.Add(time.Hour), true },
+			"refused: 9.5 of 10 units, 2 held, leak 0.5/s, blocked until 2024-06-01T13:00:00Z, an estimate",
+		},
+	} {
+		st := st
+		c.change(&st)
+		if got := st.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

@@ -43,29 +43,62 @@ func ValidateName(name string) error {
 // application's own. The name of the policy ends at the first colon, and a kind of three follows:
 // "key", "hash" or "ip". So no two policies, no two keys, and no key and address, have the same
 // bucket.
-//
-// A key that no store can keep is replaced by its hash. Otherwise a client could make the store fail
-// with such a key, and get past a limit that lets requests pass where the store fails.
-func Key(policy, key string) string {
+func Key(policy, key string) string { return policy + ":" + Storable(key) }
+
+// Storable returns a key that every store can keep: "key:" and the key itself, or "hash:" and its
+// hash if it is too long or not UTF-8. Otherwise a client could make the store fail with such a key,
+// and get past a limit that lets requests pass where the store fails.
+func Storable(key string) string {
 	if len(key) <= maxKey && store.ValidateKey(key) == nil {
-		return policy + ":key:" + key
+		return "key:" + key
 	}
 	sum := sha256.Sum256([]byte(key))
-	return policy + ":hash:" + hex.EncodeToString(sum[:])
+	return "hash:" + hex.EncodeToString(sum[:])
 }
 
-// AddressKey returns the key of the bucket that a policy has for a client's address: the address
-// itself, or its /64 network if it is an IPv6 address, since a client usually has all addresses of
-// its /64. All clients without an address share a bucket.
-func AddressKey(policy string, client netip.Addr) string {
-	text := "unknown"
-	switch {
-	case client.Is4():
-		text = client.String()
-	case client.IsValid():
-		text = netip.PrefixFrom(client, 64).Masked().String()
+// AddressKey returns the key of the bucket that a policy has for a client's address; see Address.
+func AddressKey(policy string, client netip.Addr, bits int) string {
+	return policy + ":ip:" + Address(client, bits)
+}
+
+// DefaultBits is the length of the prefix that is a client in IPv6, unless an option says otherwise.
+// RFC 4291, section 2.5.4, leaves the 64 bits behind it to the client.
+const DefaultBits = 64
+
+// ValidateBits returns an error unless bits is the length of a prefix that can be a client, or 0 for
+// DefaultBits. Most providers give a customer 48 to 64 bits (RFC 6177); 32 bits are a provider.
+func ValidateBits(bits int) error {
+	if bits != 0 && (bits < 33 || bits > 128) {
+		return fmt.Errorf("IPv6Prefix is %d; it must be from 33 to 128, or 0 for %d", bits, DefaultBits)
 	}
-	return policy + ":ip:" + text
+	return nil
+}
+
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052, section 2.1
+	sixToFour = netip.MustParsePrefix("2002::/16")    // RFC 3056, section 2
+)
+
+// Address writes a client's address: a whole IPv4 address, or the network of an IPv6 address whose
+// prefix has so many bits, since a client usually has all addresses of its network. An IPv6 address
+// that stands for an IPv4 address is written as that, and a link-local address whole, with its zone.
+// All clients without an address are "unknown".
+func Address(client netip.Addr, bits int) string {
+	client = client.Unmap()
+	switch b := client.As16(); {
+	case !client.IsValid():
+		return "unknown"
+	case client.Is4(), client.IsLinkLocalUnicast():
+		return client.String()
+	case nat64.Contains(client):
+		return netip.AddrFrom4([4]byte(b[12:])).String()
+	case sixToFour.Contains(client):
+		return netip.AddrFrom4([4]byte(b[2:])).String()
+	}
+	if bits == 0 {
+		bits = DefaultBits
+	}
+	return netip.PrefixFrom(client.WithZone(""), bits).Masked().String()
 }
 
 // Left returns the error of a caller's own context if it has ended, and nil otherwise. The caller

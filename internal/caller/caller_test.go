@@ -13,18 +13,36 @@ import (
 )
 
 func TestAddressKey(t *testing.T) {
-	for address, want := range map[string]string{
-		"192.0.2.7":         "api:ip:192.0.2.7",
-		"2001:db8:1:2::7":   "api:ip:2001:db8:1:2::/64",
-		"2001:db8:1:2:3::7": "api:ip:2001:db8:1:2::/64",
-		"fe80::7%eth0":      "api:ip:fe80::/64",
+	for _, c := range []struct {
+		address string
+		bits    int
+		want    string
+	}{
+		{"192.0.2.7", 0, "192.0.2.7"},
+		{"::ffff:192.0.2.7", 48, "192.0.2.7"},
+		{"2001:db8:1:2::7", 0, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:3::7", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2ff::7", 56, "2001:db8:1:200::/56"},
+		{"2001:db8:1:2ff::7", 48, "2001:db8:1::/48"},
+		{"2001:db8::7", 128, "2001:db8::7/128"},
+		{"2001:db8:1:2::7%eth0", 0, "2001:db8:1:2::/64"},
+		{"fe80::7%eth0", 0, "fe80::7%eth0"},
+		{"fe80::8%eth0", 48, "fe80::8%eth0"},
+		{"64:ff9b::c000:207", 0, "192.0.2.7"},
+		{"64:ff9b:1::c000:207", 0, "64:ff9b:1::/64"}, // local use (RFC 8215): the operator chooses the place
+		{"2002:c000:207:1::9", 64, "192.0.2.7"},
 	} {
-		if got := AddressKey("api", netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
+		if got := AddressKey("api", netip.MustParseAddr(c.address), c.bits); got != "api:ip:"+c.want {
+			t.Errorf("%s, %d bits: %q, want %q", c.address, c.bits, got, c.want)
 		}
 	}
-	if got := AddressKey("api", netip.Addr{}); got != "api:ip:unknown" {
+	if got := AddressKey("api", netip.Addr{}, 0); got != "api:ip:unknown" {
 		t.Errorf("no address: %q, want api:ip:unknown", got)
+	}
+	for bits, valid := range map[int]bool{-1: false, 0: true, 32: false, 33: true, 128: true, 129: false} {
+		if err := ValidateBits(bits); (err == nil) != valid {
+			t.Errorf("%d bits: %v", bits, err)
+		}
 	}
 }
 
@@ -86,7 +104,7 @@ func FuzzKey(f *testing.F) {
 		if err != nil {
 			addr = netip.Addr{}
 		}
-		if address := AddressKey(policyB, addr); address == keyA || policyA != policyB && address == AddressKey(policyA, addr) {
+		if address := AddressKey(policyB, addr, 0); address == keyA || policyA != policyB && address == AddressKey(policyA, addr, 0) {
 			t.Errorf("the address %q of %q and %q of %q both become %q", b, policyB, a, policyA, address)
 		}
 	})
