@@ -61,6 +61,9 @@ func TestConformance(t *testing.T) {
 	leasing := func(t testing.TB, over open, clock func() time.Time) store.Store {
 		return leases(t, over(t, clock), &local.LeasesOptions{Share: 1e-30})
 	}
+	falling := func(t testing.TB, over open, clock func() time.Time) store.Store {
+		return fallback(t, over(t, clock), &local.FallbackOptions{Patience: time.Hour})
+	}
 	for _, c := range []struct {
 		name string
 		over open
@@ -72,6 +75,7 @@ func TestConformance(t *testing.T) {
 		{"refusals, few buckets", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour, MaxBuckets: 1}), 5000},
 		{"refusals, redis", inRedis, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 1000},
 		{"leases", inMemory, leasing, 5000},
+		{"fallback", inMemory, falling, 5000},
 		{"leases, redis", inRedis, leasing, 1000},
 	} {
 		if testing.Short() {

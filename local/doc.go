@@ -8,7 +8,8 @@
 //
 // [Refusals] answers repeated refusals, so that a flood of calls which a bucket cannot admit does
 // not reach the store. [Leases] takes units of a busy bucket in advance and accepts calls from
-// them. A State that was answered from memory has Estimate set. The stores that both return are
+// them. [Fallback] lets a second store decide by a share of each limit while the first fails. A State
+// that was not decided by the wrapped store has Estimate set. The stores that all three return are
 // safe for concurrent use, and their Close closes the wrapped store.
 //
 // # Refusals

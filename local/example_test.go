@@ -7,6 +7,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
 )
 
 // A store across the network is not asked again for amounts that it would refuse.
@@ -69,3 +70,42 @@ func ExampleLeases() {
 	fmt.Println(accepted, "accepted")
 	// Output: 10000 accepted
 }
+
+// While the server cannot be reached, each of four processes admits a quarter of each limit.
+func ExampleFallback() {
+	server := unreachable{} // a store of package redisstore or postgres, whose server is down
+	memory, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := local.Fallback(server, memory, &local.FallbackOptions{
+		Share:    0.25,
+		Switched: func(err error) { fmt.Println("the server fails:", err) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close() // closes both stores
+	lim := brim.New(s, nil)
+	for range 4 {
+		st, err := lim.TryFillup(context.Background(), brim.Limit{Capacity: 12, LeakRate: 0.001}.For("tenant:42"), 1)
+		fmt.Println(st.Accepted, st.Estimate, err)
+	}
+	// Output:
+	// the server fails: store unavailable
+	// true true <nil>
+	// true true <nil>
+	// true true <nil>
+	// false true <nil>
+}
+
+// unreachable is a store whose server is down.
+type unreachable struct{ store.Store }
+
+func (unreachable) Fill(context.Context, store.Op) (store.State, error) {
+	return store.State{}, store.ErrUnavailable
+}
+
+func (unreachable) Close() error { return nil }
