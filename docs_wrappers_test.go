@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
@@ -14,7 +15,7 @@ import (
 // limit of a wrapper, and names the sentence that admits it.
 func TestDocsLimitsOfWrappers(t *testing.T) {
 	busy := brim.Limit{Capacity: 100_000, LeakRate: 1000}.For("busy")
-	leased := func(t *testing.T, s store.Store, clock *manualClock) store.Store {
+	leased := func(t *testing.T, s store.Store, clock *brimtest.Clock) store.Store {
 		t.Helper()
 		w, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond})
 		if err != nil {
@@ -24,7 +25,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 	}
 	// estimates returns the numbers of units that were accepted and refused from memory in a
 	// second of calls.
-	estimates := func(t *testing.T, s store.Store, clock *manualClock) (accepted, refused int) {
+	estimates := func(t *testing.T, s store.Store, clock *brimtest.Clock) (accepted, refused int) {
 		t.Helper()
 		for range 1000 {
 			clock.Advance(time.Millisecond)
@@ -42,12 +43,12 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, page, sentence string
-		show                 func(t *testing.T, s store.Store, clock *manualClock)
+		show                 func(t *testing.T, s store.Store, clock *brimtest.Clock)
 	}{
 		{
 			name: "a lease serves a bucket with room alone",
 			page: "README.md", sentence: "serves a busy key from memory while its bucket is less than a quarter full",
-			show: func(t *testing.T, s store.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w := leased(t, s, clock)
 				if accepted, _ := estimates(t, w, clock); accepted == 0 {
 					t.Error("a bucket with room: no call was served from memory")
@@ -62,7 +63,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "a lease accepts in a bucket that another process has blocked",
 			page: "README.md", sentence: "after another process has blocked or reset the bucket",
-			show: func(t *testing.T, s store.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w := leased(t, s, clock)
 				estimates(t, w, clock)
 				if st := fillOne(t, s, store.Op{Bucket: busy, Amount: busy.Capacity, BlockFor: time.Hour}); st.BlockedUntil.IsZero() {
@@ -79,7 +80,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "a remembered refusal hides room",
 			page: "README.md", sentence: "may refuse a call that the store would accept",
-			show: func(t *testing.T, s store.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -100,7 +101,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 		{
 			name: "refusals accept nothing from memory",
 			page: "docs/backends.md", sentence: "It never accepts from memory",
-			show: func(t *testing.T, s store.Store, clock *manualClock) {
+			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w, err := local.Refusals(s, nil)
 				if err != nil {
 					t.Fatal(err)

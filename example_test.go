@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
@@ -19,9 +20,8 @@ import (
 
 // example returns a Limiter over an empty store, and the store's clock. The clock starts at
 // noon and stands still, so the output of an example is always the same.
-func example() (*brim.Limiter, *manualClock) {
-	clock := newClock()
-	clock.us.Store(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+func example() (*brim.Limiter, *brimtest.Clock) {
+	clock := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
 	db, err := memory.New(&memory.Options{Clock: clock.Now})
 	if err != nil {
 		panic(err)

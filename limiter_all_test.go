@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/store"
 )
 
@@ -129,7 +130,7 @@ func (b *exact) leak(now int64) {
 // three, and the states must tell which bucket refused.
 func TestHierarchy(t *testing.T) {
 	const cases, tick = 1000, time.Second / 64
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		rng := rand.New(rand.NewPCG(3, 3))
 		lim := brim.New(s, nil)
 		limits := []brim.Limit{{Capacity: 8, LeakRate: 2}, {Capacity: 20, LeakRate: 2}, {Capacity: 40, LeakRate: 3}}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/store"
 )
 
@@ -111,7 +112,7 @@ func TestPenalty(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+			onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				ctx := t.Context()
 				plain := brim.New(s, nil)
 				lim := plain.WithPenalty(test.penalty)
@@ -201,7 +202,7 @@ func TestPenaltyInvalid(t *testing.T) {
 }
 
 func TestBlock(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		ctx := t.Context()
 		for _, o := range []*brim.Options{nil, {Prefix: "app:"}} {
 			// A penalty of the Limiter has no part in a block.

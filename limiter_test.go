@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -18,7 +19,7 @@ func TestMethods(t *testing.T) {
 	at := start
 	for _, test := range []struct {
 		name, why string
-		setup     func(t *testing.T, l *brim.Limiter, clock *manualClock)
+		setup     func(t *testing.T, l *brim.Limiter, clock *brimtest.Clock)
 		call      func(l *brim.Limiter) (brim.State, error)
 		want      brim.State
 	}{
@@ -34,7 +35,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "TryFillup does not fit", why: "a refusal is a state, changes nothing, is not Full, and has a wait",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 8)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 5) },
 			want:  brim.State{Level: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: 3 * time.Second},
 		},
@@ -45,7 +46,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "TryFillup leaks first", why: "a leak after the fill would clamp the sum and lose the fill",
-			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+			setup: func(t *testing.T, l *brim.Limiter, clock *brimtest.Clock) {
 				must(t)(l.TryFillup(ctx, b, 5))
 				clock.Advance(30 * time.Second)
 			},
@@ -54,14 +55,14 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "TryFillup of nothing", why: "zero fits even into a full bucket, and is not Full",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 10)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 10)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 0) },
 			want:  brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name:  "Fillup spills",
 			why:   "an event that has happened fills the bucket; the excess is reported as Spilled",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Fillup(ctx, b, 7)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Fillup(ctx, b, 7)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 5) },
 			want: brim.State{
 				Level: 10, Capacity: 10, LeakRate: 1, At: at, Spilled: 2, Full: true, RetryAfter: 5 * time.Second,
@@ -74,7 +75,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "Drain", why: "units given back make room",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 7)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 7)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
 			want:  brim.State{Level: 4, Drained: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
@@ -85,7 +86,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "Hold", why: "held units take up room beside the level and do not leak",
-			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+			setup: func(t *testing.T, l *brim.Limiter, clock *brimtest.Clock) {
 				must(t)(l.TryFillup(ctx, b, 3))
 				must(t)(l.Hold(ctx, b, 2))
 				clock.Advance(time.Hour)
@@ -95,19 +96,19 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "Hold refused", why: "no leak makes room beside held units, so the wait is Never",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 3) },
 			want:  brim.State{Held: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
 		},
 		{
 			name: "Capture", why: "the used units go in and leak from now on; the rest of the hold is free",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 3) },
 			want:  brim.State{Level: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name: "Capture of more than was held", why: "spent units go in even above the capacity",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 12) },
 			want:  brim.State{Level: 12, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
@@ -118,13 +119,13 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "Release", why: "an unused hold leaves no units in the bucket",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.Hold(ctx, b, 8)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Release(ctx, b, 8) },
 			want:  brim.State{Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name: "State", why: "a read subtracts the leak and sets neither Accepted nor Full",
-			setup: func(t *testing.T, l *brim.Limiter, clock *manualClock) {
+			setup: func(t *testing.T, l *brim.Limiter, clock *brimtest.Clock) {
 				must(t)(l.TryFillup(ctx, b, 10))
 				clock.Advance(4 * time.Second)
 			},
@@ -138,7 +139,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "StateOf", why: "an operator knows the key but not the limit",
-			setup: func(t *testing.T, l *brim.Limiter, _ *manualClock) { must(t)(l.TryFillup(ctx, b, 5)) },
+			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 5)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.StateOf(ctx, "b") },
 			want:  brim.State{Level: 5, Capacity: 10, LeakRate: 1, At: at},
 		},

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/redistest/buckets"
@@ -39,21 +39,10 @@ func TestMain(m *testing.M) {
 // start is the time at which every test clock begins.
 var start = time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)
 
-// manualClock is a clock that stands still until a test advances it. Stores may read it from
-// any number of goroutines.
-type manualClock struct{ us atomic.Int64 }
-
-func newClock() *manualClock {
-	c := &manualClock{}
-	c.us.Store(start.UnixMicro())
-	return c
-}
-
-func (c *manualClock) Now() time.Time          { return time.UnixMicro(c.us.Load()).UTC() }
-func (c *manualClock) Advance(d time.Duration) { c.us.Add(d.Microseconds()) }
+func newClock() *brimtest.Clock { return brimtest.NewClock(start) }
 
 // open returns a Limiter over an empty memory store, the store, and the clock of the store.
-func open(t testing.TB, o *brim.Options) (*brim.Limiter, store.Store, *manualClock) {
+func open(t testing.TB, o *brim.Options) (*brim.Limiter, store.Store, *brimtest.Clock) {
 	t.Helper()
 	clock := newClock()
 	s, err := memory.New(&memory.Options{Clock: clock.Now})
@@ -65,9 +54,9 @@ func open(t testing.TB, o *brim.Options) (*brim.Limiter, store.Store, *manualClo
 
 // onEachBackend runs a test over an empty store of each backend, on a clock that the test
 // advances.
-func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *manualClock)) {
+func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *brimtest.Clock)) {
 	t.Helper()
-	run := func(name string, open func(t *testing.T, clock *manualClock) (store.Store, error)) {
+	run := func(name string, open func(t *testing.T, clock *brimtest.Clock) (store.Store, error)) {
 		t.Run(name, func(t *testing.T) {
 			clock := newClock()
 			s, err := open(t, clock)
@@ -78,17 +67,17 @@ func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *m
 			test(t, s, clock)
 		})
 	}
-	run("memory", func(_ *testing.T, clock *manualClock) (store.Store, error) {
+	run("memory", func(_ *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		return memory.New(&memory.Options{Clock: clock.Now})
 	})
-	run("bolt", func(t *testing.T, clock *manualClock) (store.Store, error) {
+	run("bolt", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		return bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Clock: clock.Now})
 	})
-	run("postgres", func(t *testing.T, clock *manualClock) (store.Store, error) {
+	run("postgres", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		pool := pgtest.Pool(t)
 		return postgres.New(pool, &postgres.Options{Schema: migrated(t, pool), Clock: clock.Now})
 	})
-	run("redis", func(t *testing.T, clock *manualClock) (store.Store, error) {
+	run("redis", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		return buckets.Open(t, clock.Now), nil
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/memory"
@@ -143,7 +144,7 @@ func TestCancel(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+			onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				sh := shaper(t, s, 0)
 				var made []*brim.Reservation
 				for i, step := range test.steps {

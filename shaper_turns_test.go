@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
@@ -83,7 +84,7 @@ func checkWorked(t *testing.T, got []arrival) {
 }
 
 func TestTurns(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		sh := shaper(t, s, 0)
 		var got []arrival
 		for range arrivals {
@@ -174,7 +175,7 @@ func child(url, schema string) error {
 		if _, err := fmt.Sscan(in.Text(), &us); err != nil {
 			return err
 		}
-		clock.us.Store(start.UnixMicro() + us)
+		clock.Set(start.Add(time.Duration(us) * time.Microsecond))
 		r, err := sh.Reserve(ctx, worked.For("k"), 1)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -140,7 +141,7 @@ func waitFor(t *testing.T, lim *brim.Limiter, b brim.Bucket, n float64, least ti
 
 // TestRoomBesideWaiters sees which fills leave room for callers that wait, and their answers.
 func TestRoomBesideWaiters(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *manualClock) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		ctx := t.Context()
 		long := brim.Limit{Capacity: 1000, LeakRate: 1}
 		b, free := long.For("b"), long.For("free")

@@ -34,10 +34,10 @@ var (
 func TestFirstFormat(t *testing.T) {
 	const sample = "testdata/format1.db"
 	clock := newTestClock()
-	o := &Options{Clock: clock.now}
+	o := &Options{Clock: clock.Now}
 	ctx := context.Background()
 	if *update {
-		clock.us.Store(formatTime.UnixMicro())
+		clock.Set(formatTime)
 		_ = os.Remove(sample)
 		s := openAt(t, sample, o)
 		for _, op := range formatOps {
@@ -51,7 +51,7 @@ func TestFirstFormat(t *testing.T) {
 	if err := os.WriteFile(path, bytesOf(t, sample), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clock.us.Store(formatTime.Add(8 * time.Second).UnixMicro())
+	clock.Set(formatTime.Add(8 * time.Second))
 	s := openAt(t, path, o)
 	if err := s.Verify(ctx); err != nil {
 		t.Fatal(err)

@@ -283,7 +283,7 @@ func TestWithTransactionsThatCannot(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now})
+	s := openTemp(t, &Options{Clock: clock.Now})
 	ctx := context.Background()
 	leaky := store.Limit{Capacity: 10, LeakRate: 1}
 	var kept store.Store
@@ -305,7 +305,7 @@ func TestUpdate(t *testing.T) {
 		if err != nil || st.Accepted {
 			t.Errorf("fill: %+v, %v; want a refusal", st, err)
 		}
-		clock.advance(4 * time.Second) // the clock is read at each call
+		clock.Advance(4 * time.Second) // the clock is read at each call
 		st, err = j.Fill(ctx, op(leaky, "key 0", 4, store.IfFits))
 		if err != nil || !st.Accepted || st.Level != 10 {
 			t.Errorf("fill: %+v, %v; want it accepted", st, err)
@@ -327,14 +327,14 @@ func TestUpdate(t *testing.T) {
 
 func TestUpdatePrunes(t *testing.T) {
 	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now})
+	s := openTemp(t, &Options{Clock: clock.Now})
 	ctx := context.Background()
 	err := s.Update(ctx, func(j store.Store) error {
 		if _, err := j.Fill(ctx, op(store.Limit{Capacity: 1, LeakRate: 1}, "gone", 1, store.IfFits)); err != nil {
 			return err
 		}
 		fillup(t, j, "stays", 1)
-		clock.advance(time.Hour)
+		clock.Advance(time.Hour)
 		n, err := j.Prune(ctx)
 		if n != 1 {
 			t.Errorf("pruned %d, want 1", n)

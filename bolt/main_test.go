@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/store"
 )
@@ -29,17 +29,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testClock is a clock that moves only when a test advances it.
-type testClock struct{ us atomic.Int64 }
-
-func newTestClock() *testClock {
-	c := &testClock{}
-	c.us.Store(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixMicro())
-	return c
+func newTestClock() *brimtest.Clock {
+	return brimtest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 }
-
-func (c *testClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
-func (c *testClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 
 // Parts of the format of a file, which package kv writes.
 var (

@@ -17,7 +17,7 @@ import (
 // them.
 func TestPruneLetsOthersIn(t *testing.T) {
 	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now})
+	s := openTemp(t, &Options{Clock: clock.Now})
 	ctx := context.Background()
 	const buckets = 25_000
 	var txns []store.Txn
@@ -31,7 +31,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 	if _, err := s.Apply(ctx, txns...); err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	var pruned atomic.Bool
 	filled := 0
 	done := make(chan struct{})
@@ -103,14 +103,14 @@ func TestPruneInPieces(t *testing.T) {
 			clock, readings := newTestClock(), 0
 			var commits atomic.Int64
 			s := openTemp(t, &Options{
-				Clock:     func() time.Time { readings++; return clock.now() },
+				Clock:     func() time.Time { readings++; return clock.Now() },
 				Trace:     store.Trace{Flush: func(store.Flush) { commits.Add(1) }},
 				NoJournal: true,
 			})
 			if c.buckets > 0 {
 				fillLeaky(t, s, c.buckets, c.leakRate)
 			}
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			ended(t, s)
 			readings = 0
 			commits.Store(0)
@@ -143,11 +143,11 @@ func TestPruneEndsHalfway(t *testing.T) {
 				cancel()
 			}
 		}
-		return clock.now()
+		return clock.Now()
 	}, NoJournal: true})
 	fillLeaky(t, s, 2*pruneBatch, 1)
 	ended(t, s)
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	n, err := s.Prune(ctx)
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
 	entries, err := paging.All(t.Context(), s, "")
@@ -189,18 +189,18 @@ func TestPruneLooksAgain(t *testing.T) {
 					meanwhile = nil
 					f()
 				}
-				return clock.now()
+				return clock.Now()
 			}, NoJournal: true})
 			// A commit that made the file grow would wait for the end of the search.
 			fillLeaky(t, s, 1000, 1)
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			if n, err := s.Prune(t.Context()); n != 1000 || err != nil {
 				t.Fatalf("pruned %d, %v; want 1000", n, err)
 			}
 			if _, err := s.Fill(t.Context(), op(leaky, "k", 1, store.IfFits)); err != nil {
 				t.Fatal(err)
 			}
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			meanwhile = func() { c.meanwhile(t, s) }
 			if n, err := s.Prune(t.Context()); n != c.pruned || err != nil {
 				t.Errorf("pruned %d, %v; want %d", n, err, c.pruned)

@@ -55,16 +55,16 @@ func TestRecovery(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, seed))
 		clock := newTestClock()
 		if seed%2 == 0 {
-			clock.us.Store(-15e6) // the steps go on into 1970
+			clock.Set(time.Unix(-15, 0)) // the steps go on into 1970
 		}
-		o := &Options{Clock: clock.now, logRegion: tiny * (1 + r.Int64N(4))}
+		o := &Options{Clock: clock.Now, logRegion: tiny * (1 + r.Int64N(4))}
 		s := openTemp(t, o)
 		keys := make([]string, 40)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("key %d", i)
 		}
 		for i := range steps {
-			clock.advance(time.Duration(r.IntN(100)) * time.Millisecond)
+			clock.Advance(time.Duration(r.IntN(100)) * time.Millisecond)
 			changeSome(t, r, s, keys)
 			if r.IntN(40) > 0 {
 				continue
@@ -85,7 +85,7 @@ func TestRecovery(t *testing.T) {
 			sameBuckets(t, other, s, keys)
 			closeStore(t, other)
 			leftOver(t, filepath.Dir(path), "limits.db")
-			closed := openAt(t, path, &Options{Clock: clock.now, NoJournal: true})
+			closed := openAt(t, path, &Options{Clock: clock.Now, NoJournal: true})
 			sameBuckets(t, closed, s, keys)
 			closeStore(t, closed)
 		}

@@ -29,14 +29,14 @@ func TestRefusalsSettleOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := newTestClock()
-			s := open(filepath.Join(t.TempDir(), "limits.db"), clock.now)
+			s := open(filepath.Join(t.TempDir(), "limits.db"), clock.Now)
 			slow, fast := store.Limit{Capacity: 100, LeakRate: 1}, store.Limit{Capacity: 100, LeakRate: 2}
 			for range 2 { // the second begins the journal
 				if _, err := s.Fill(t.Context(), op(slow, "k", 45, store.Always)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			clock.advance(10 * time.Second)
+			clock.Advance(10 * time.Second)
 			try := func(l store.Limit, n float64) (wrote bool) {
 				t.Helper()
 				before := newest(t, s)
@@ -64,8 +64,8 @@ func TestRefusalsSettleOnce(t *testing.T) {
 					t.Errorf("refusal %d wrote: %v; %s", i, wrote, c.why)
 				}
 			}
-			again := openAt(t, copyTo(t, s, t.TempDir()), &Options{Clock: clock.now})
-			clock.advance(10 * time.Second) // at the rate of the refusal
+			again := openAt(t, copyTo(t, s, t.TempDir()), &Options{Clock: clock.Now})
+			clock.Advance(10 * time.Second) // at the rate of the refusal
 			levelIs(t, again, "k", 60)
 			levelIs(t, s, "k", 60)
 		})

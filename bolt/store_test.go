@@ -17,6 +17,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
@@ -26,7 +27,7 @@ import (
 // TestRefusalsWriteNothing: a flood of refused calls must not become a flood of writes.
 func TestRefusalsWriteNothing(t *testing.T) {
 	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.now})
+	s := openTemp(t, &Options{Clock: clock.Now})
 	ctx := context.Background()
 	full := store.Limit{Capacity: 10, LeakRate: 1}
 	for i := range 2000 { // as many as the store's memory of refusals has places, and more
@@ -69,7 +70,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	if !bytes.Equal(before, bytesOf(t, s.db.File().Path())) {
 		t.Error("the file was written to")
 	}
-	clock.advance(3 * time.Second)
+	clock.Advance(3 * time.Second)
 	if st, err := s.Fill(ctx, op(full, "full 1", 3, store.IfFits)); err != nil || !st.Accepted {
 		t.Errorf("a bucket that has leaked since: %+v, %v", st, err)
 	}
@@ -245,7 +246,7 @@ func TestTimeIsKept(t *testing.T) {
 		},
 	} {
 		path := filepath.Join(t.TempDir(), "limits.db")
-		fill(path, &Options{Clock: newTestClock().now})
+		fill(path, &Options{Clock: newTestClock().Now})
 		if us := highestTime(t, path); us != 0 {
 			t.Errorf("%s: the file has the injected time %v", name, time.UnixMicro(us))
 		}
@@ -265,9 +266,8 @@ func TestInjectedClockLeavesTheTimeAlone(t *testing.T) {
 	closeStore(t, s)
 	before := highestTime(t, path)
 	for _, year := range []int{1995, 2095} {
-		clock := newTestClock()
-		clock.us.Store(time.Date(year, 8, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
-		s := openAt(t, path, &Options{Clock: clock.now})
+		clock := brimtest.NewClock(time.Date(year, 8, 1, 0, 0, 0, 0, time.UTC))
+		s := openAt(t, path, &Options{Clock: clock.Now})
 		st := fillup(t, s, "replayed", 1)
 		if st.At.Year() != year && year == 1995 {
 			t.Errorf("the decision is dated %v; an injected clock is taken as it is", st.At)
@@ -297,7 +297,7 @@ func TestSkewIsLogged(t *testing.T) {
 			var log bytes.Buffer
 			clock := newTestClock()
 			s := open(t, &Options{
-				Clock: clock.now, RelaxedWindow: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Clock: clock.Now, RelaxedWindow: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			logged := func(want string, times int) {
 				t.Helper()
@@ -314,15 +314,15 @@ func TestSkewIsLogged(t *testing.T) {
 			}
 			fillup(t, s, "k", 1)
 			fillup(t, s, "l", 1)
-			clock.advance(-time.Minute)
+			clock.Advance(-time.Minute)
 			fillup(t, s, "k", 1)
 			logged("", 0)
-			clock.advance(-time.Hour)
+			clock.Advance(-time.Hour)
 			fillup(t, s, "k", 1)
 			logged("buckets=1 ", 1)
 			fillup(t, s, "k", 1)
 			logged("", 0)
-			clock.advance(-time.Hour)
+			clock.Advance(-time.Hour)
 			results, err := s.Apply(t.Context(), store.Txn{
 				op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always), op(steady, "new", 1, store.Always),
 			})

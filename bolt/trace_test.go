@@ -37,7 +37,7 @@ func TestTrace(t *testing.T) {
 func TestTraceOfPrune(t *testing.T) {
 	clock := newTestClock()
 	var flushes []store.Flush
-	s := openTemp(t, &Options{Clock: clock.now, NoJournal: true, Trace: store.Trace{
+	s := openTemp(t, &Options{Clock: clock.Now, NoJournal: true, Trace: store.Trace{
 		Flush: func(f store.Flush) { flushes = append(flushes, f) },
 	}})
 	for _, key := range []string{"a", "b"} {
@@ -45,7 +45,7 @@ func TestTraceOfPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	n, err := s.Prune(t.Context())
 	if err != nil || n != 2 {
 		t.Fatalf("pruned %d, %v; want 2", n, err)

@@ -14,10 +14,10 @@ import (
 // eleventh is refused until the next drip. Retry-After has whole seconds, which are rounded up.
 func TestNextDrip(t *testing.T) {
 	lim, clock := inMemory(t)
-	start := clock.now
+	start := clock.Now()
 	h := limited(t, lim, httplimit.PerClient("calls", brim.Over(10, 10*time.Second)), nil)
 	call := func(since time.Duration, address string) *httptest.ResponseRecorder {
-		clock.now = start.Add(since)
+		clock.Set(start.Add(since))
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = address
 		w := httptest.NewRecorder()

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/httplimit"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/redistest/buckets"
@@ -19,15 +20,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 // tens is the limit of a bucket that holds 10 units and leaks one per second.
 var tens = brim.Limit{Capacity: 10, LeakRate: 1}
 
-// manual is a clock that shows now until the test sets it.
-type manual struct{ now time.Time }
-
-func newManual() *manual { return &manual{time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)} }
-
-func (m *manual) Now() time.Time { return m.now }
+func newManual() *brimtest.Clock {
+	return brimtest.NewClock(time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC))
+}
 
 // inMemory returns a Limiter over an empty store, and its clock.
-func inMemory(t testing.TB) (*brim.Limiter, *manual) {
+func inMemory(t testing.TB) (*brim.Limiter, *brimtest.Clock) {
 	t.Helper()
 	clock := newManual()
 	s, err := memory.New(&memory.Options{Clock: clock.Now})
@@ -38,14 +36,14 @@ func inMemory(t testing.TB) (*brim.Limiter, *manual) {
 }
 
 // opener returns a Limiter over an empty store, and its clock.
-type opener func(testing.TB) (*brim.Limiter, *manual)
+type opener func(testing.TB) (*brim.Limiter, *brimtest.Clock)
 
 // onEachBackend runs a test over stores in the process and on a server.
 func onEachBackend(t *testing.T, test func(t *testing.T, open opener)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { test(t, inMemory) })
 	t.Run("redis", func(t *testing.T) {
-		test(t, func(t testing.TB) (*brim.Limiter, *manual) {
+		test(t, func(t testing.TB) (*brim.Limiter, *brimtest.Clock) {
 			t.Helper()
 			clock := newManual()
 			return brim.New(buckets.Open(t, clock.Now), nil), clock

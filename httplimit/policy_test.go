@@ -26,9 +26,9 @@ func TestPoliciesShareNoBucket(t *testing.T) {
 	lim, clock := inMemory(t)
 	login := limited(t, lim, httplimit.PerClient("login", brim.Over(5, time.Minute)), nil)
 	page := limited(t, lim, httplimit.PerClient("page", brim.Over(600, time.Minute)), nil)
-	start, guesses, pages := clock.now, 0, 0
+	start, guesses, pages := clock.Now(), 0, 0
 	for at := time.Duration(0); at < 10*time.Minute; at += 100 * time.Millisecond {
-		clock.now = start.Add(at)
+		clock.Set(start.Add(at))
 		if at%time.Second == 0 && ask(page, "").Code == http.StatusOK {
 			pages++
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
@@ -17,18 +18,18 @@ import (
 var limit = store.Limit{Capacity: 100_000, LeakRate: 1000}
 
 // leased returns leases over a store in memory, that store and the clock of both.
-func leased(t testing.TB) (store.Store, *watched, *manual) {
+func leased(t testing.TB) (store.Store, *watched, *brimtest.Clock) {
 	t.Helper()
 	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	return leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond}), inner, clock
+	inner := &watched{Store: inMemory(t, clock.Now)}
+	return leases(t, inner, &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond}), inner, clock
 }
 
 // warm asks a bucket until it is served from an allotment.
-func warm(t testing.TB, s store.Store, clock *manual, b store.Bucket) store.State {
+func warm(t testing.TB, s store.Store, clock *brimtest.Clock, b store.Bucket) store.State {
 	t.Helper()
 	for range 1000 {
-		clock.step(time.Millisecond)
+		clock.Advance(time.Millisecond)
 		if st := try(t, s, b, 1); !st.Accepted {
 			t.Fatalf("%+v", st)
 		} else if st.Estimate {
@@ -49,7 +50,7 @@ func TestServedFromAllotments(t *testing.T) {
 	before := inner.fills.Load()
 	accepted := 0
 	for range 10_000 {
-		clock.step(50 * time.Microsecond) // 20,000 calls a second; the bucket holds 100,000
+		clock.Advance(50 * time.Microsecond) // 20,000 calls a second; the bucket holds 100,000
 		if try(t, s, b, 1).Accepted {
 			accepted++
 		}
@@ -95,7 +96,7 @@ func TestLeasesQuestions(t *testing.T) {
 			t.Errorf("a question about %s: %+v; want the store's no", name, st)
 		}
 	}
-	clock.step(2 * time.Second) // the allotment has lapsed; 2000 units have leaked
+	clock.Advance(2 * time.Second) // the allotment has lapsed; 2000 units have leaked
 	if st := do(t, s, ask); !st.Accepted || st.Estimate {
 		t.Errorf("a question after the allotment: %+v; want the store's yes", st)
 	}
@@ -174,7 +175,7 @@ func TestAnotherLimitComesLast(t *testing.T) {
 			asked := make(chan error, 1000)
 			ctx, leave := context.WithCancel(t.Context())
 			for range cap(asked) { // until one of them waits for an allotment
-				clock.step(time.Millisecond)
+				clock.Advance(time.Millisecond)
 				go func() {
 					_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1})
 					asked <- err
@@ -227,7 +228,7 @@ func TestAsksOneByOne(t *testing.T) {
 			b := c.limit.For("k")
 			try(t, inner, b, c.level)
 			for range 500 {
-				clock.step(c.every)
+				clock.Advance(c.every)
 				if st := try(t, s, b, 1); st.Estimate || !st.Accepted {
 					t.Fatalf("%+v; want the store's answer\nwhy: %s", st, c.why)
 				}
@@ -250,7 +251,7 @@ func TestFailing(t *testing.T) {
 		return nil
 	}
 	for range 1000 {
-		clock.step(time.Millisecond)
+		clock.Advance(time.Millisecond)
 		if st := try(t, s, limit.For("k"), 1); !st.Accepted || st.Estimate {
 			t.Fatalf("%+v; want each call decided by the store", st)
 		}
@@ -351,8 +352,8 @@ func TestManyCallers(t *testing.T) {
 
 func TestBoundedBuckets(t *testing.T) {
 	clock := newManual()
-	inner := inMemory(t, clock.now)
-	s := leases(t, inner, &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 1})
+	inner := inMemory(t, clock.Now)
+	s := leases(t, inner, &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond, MaxBuckets: 1})
 	for i := range 300 {
 		b := limit.For(string(rune('a' + i)))
 		warm(t, s, clock, b)
@@ -410,10 +411,10 @@ func TestBadUse(t *testing.T) {
 // than all others.
 func TestLeasesFlood(t *testing.T) {
 	clock := newManual()
-	s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Clock: clock.now, Ahead: 100 * time.Millisecond, MaxBuckets: 256})
+	s := leases(t, inMemory(t, clock.Now), &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond, MaxBuckets: 256})
 	limit := store.Limit{Capacity: 1e6, LeakRate: 1e6}
 	ask := func(key string) store.State {
-		clock.step(time.Microsecond)
+		clock.Advance(time.Microsecond)
 		return try(t, s, limit.For(key), 1)
 	}
 	const calls, others = 100_000, 2000

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/local"
@@ -94,17 +95,7 @@ func (h *holding) Fill(ctx context.Context, op store.Op) (store.State, error) {
 
 func delay(ctx context.Context) context.Context { return context.WithValue(ctx, delayed{}, true) }
 
-// manual is a clock that moves only by step.
-type manual struct{ ns atomic.Int64 }
-
-func newManual() *manual {
-	c := &manual{}
-	c.ns.Store(1_767_225_600_000_000_000)
-	return c
-}
-
-func (c *manual) now() time.Time       { return time.Unix(0, c.ns.Load()) }
-func (c *manual) step(d time.Duration) { c.ns.Add(int64(d)) }
+func newManual() *brimtest.Clock { return brimtest.NewClock(time.Unix(1_767_225_600, 0)) }
 
 func try(t testing.TB, s store.Store, b store.Bucket, n float64) store.State {
 	t.Helper()

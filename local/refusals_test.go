@@ -12,8 +12,8 @@ import (
 
 func TestRefusedFromMemory(t *testing.T) {
 	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Minute})
+	inner := &watched{Store: inMemory(t, clock.Now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Minute})
 	b := store.Limit{Capacity: 10, LeakRate: 2}.For("k")
 	if st := try(t, s, b, 10); !st.Accepted || st.Estimate {
 		t.Fatalf("10 into an empty bucket: %+v", st)
@@ -31,17 +31,17 @@ func TestRefusedFromMemory(t *testing.T) {
 		{250 * time.Millisecond, 1, 9.5, 250 * time.Millisecond, "the wait counts down and the level leaks"},
 		{249_999 * time.Microsecond, 1, 9.000002, time.Microsecond, "the wait is exact to the microsecond"},
 	} {
-		clock.step(c.after)
+		clock.Advance(c.after)
 		st := try(t, s, b, c.n)
 		if st.Accepted || st.Full || !st.Estimate || st.RetryAfter != c.wait || !near(st.Level, c.level) ||
-			st.Capacity != 10 || st.LeakRate != 2 || !st.At.Equal(clock.now()) {
+			st.Capacity != 10 || st.LeakRate != 2 || !st.At.Equal(clock.Now()) {
 			t.Errorf("%v: %+v, want level %v, wait %v\nwhy: %s", c.n, st, c.level, c.wait, c.why)
 		}
 	}
 	if n := inner.fills.Load(); n != asked {
 		t.Errorf("the store was asked %d times, want 0", n-asked)
 	}
-	clock.step(time.Microsecond)
+	clock.Advance(time.Microsecond)
 	if st := try(t, s, b, 1); !st.Accepted || st.Estimate {
 		t.Errorf("after the wait: %+v, want accepted by the store", st)
 	}
@@ -62,13 +62,13 @@ func TestRefusalsFlood(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManual()
-			inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-			s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now})
+			inner, alone := &watched{Store: inMemory(t, clock.Now)}, inMemory(t, clock.Now)
+			s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.Now})
 			b := store.Limit{Capacity: 16, LeakRate: c.rate}.For("hot")
 			r := rand.New(rand.NewPCG(1, 1))
 			accepted, decisions := 0, 20_000
 			for range decisions {
-				clock.step(time.Millisecond)
+				clock.Advance(time.Millisecond)
 				n := c.n(r)
 				got, want := try(t, s, b, n), try(t, alone, b, n)
 				if got.Accepted != want.Accepted || got.RetryAfter != want.RetryAfter {
@@ -97,8 +97,8 @@ func TestBound(t *testing.T) {
 		remember, bound time.Duration
 	}{{0, time.Second}, {200 * time.Millisecond, 200 * time.Millisecond}} {
 		clock := newManual()
-		inner := inMemory(t, clock.now)
-		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: c.remember})
+		inner := inMemory(t, clock.Now)
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.Now, Remember: c.remember})
 		b := store.Limit{Capacity: 10}.For("k")
 		try(t, s, b, 10)
 		if st := try(t, s, b, 1); st.Accepted || st.RetryAfter != store.Never {
@@ -107,11 +107,11 @@ func TestBound(t *testing.T) {
 		if err := inner.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
-		clock.step(c.bound - 1)
+		clock.Advance(c.bound - 1)
 		if st := try(t, s, b, 1); st.Accepted {
 			t.Errorf("just before %v: %+v, want refused from memory", c.bound, st)
 		}
-		clock.step(1)
+		clock.Advance(1)
 		if st := try(t, s, b, 11); st.Accepted || !st.Estimate || st.RetryAfter != store.Never {
 			t.Errorf("more than the capacity: %+v, want refused from memory at any age", st)
 		}
@@ -188,8 +188,8 @@ func TestForgetsAtOnce(t *testing.T) {
 		} {
 			t.Run(c.name+"/"+v.name, func(t *testing.T) {
 				clock := newManual()
-				hold := newHolding(v.over(t, clock.now))
-				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+				hold := newHolding(v.over(t, clock.Now))
+				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 				do(t, hold.Store, store.Op{Bucket: b, Amount: 4.5})
 				do(t, hold.Store, store.Op{Bucket: b, Hold: 5})
@@ -212,15 +212,15 @@ func TestForgetsAtOnce(t *testing.T) {
 						t.Fatalf("%+v, want refused from memory", st)
 					}
 				}
-				clock.step(time.Microsecond)
-				c.call(t, s, b, clock.now())
+				clock.Advance(time.Microsecond)
+				c.call(t, s, b, clock.Now())
 				if v.inFlight {
 					hold.release <- nil
 					if st := <-done; st.Accepted || st.Estimate {
 						t.Fatalf("the call in flight: %+v, want the store's refusal", st)
 					}
 				}
-				clock.step(time.Microsecond) // another rate holds from its call on
+				clock.Advance(time.Microsecond) // another rate holds from its call on
 				if st := try(t, s, b, 3); !st.Accepted {
 					t.Errorf("%+v, want accepted\nwhy: %s", st, why)
 				}
@@ -233,8 +233,8 @@ func TestForgetsAtOnce(t *testing.T) {
 // reaches the store, and neither keeps callers waiting nor makes the wrapper forget.
 func TestRefusalsQuestions(t *testing.T) {
 	clock := newManual()
-	inner := &watched{Store: inMemory(t, clock.now)}
-	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+	inner := &watched{Store: inMemory(t, clock.Now)}
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 	ask := func(n float64) store.State {
 		t.Helper()
@@ -280,8 +280,8 @@ func TestRefusalsQuestions(t *testing.T) {
 // snapshot of the limit before says nothing about the bucket any more.
 func TestForgetsAnotherLimit(t *testing.T) {
 	clock := newManual()
-	hold := newHolding(inMemory(t, clock.now))
-	s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+	hold := newHolding(inMemory(t, clock.Now))
+	s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 	b := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k")
 	try(t, s, b, 7.5)
 	if st := try(t, s, b, 3); st.Accepted {
@@ -304,7 +304,7 @@ func TestForgetsAnotherLimit(t *testing.T) {
 	if err := <-done; !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Fatalf("error %v", err)
 	}
-	clock.step(time.Microsecond)
+	clock.Advance(time.Microsecond)
 	if st := try(t, s, b, 3); !st.Accepted {
 		t.Errorf("%+v, want accepted: the fill that failed has made room", st)
 	}
@@ -314,18 +314,18 @@ func TestForgetsAnotherLimit(t *testing.T) {
 // at which the bucket was not empty. The store finds an empty bucket, and so must the wrapper.
 func TestPruneForgets(t *testing.T) {
 	clock := newManual()
-	count := &watched{Store: inMemory(t, clock.now)}
-	s := refusals(t, count, &local.RefusalsOptions{Clock: clock.now, Remember: 1000 * time.Hour})
+	count := &watched{Store: inMemory(t, clock.Now)}
+	s := refusals(t, count, &local.RefusalsOptions{Clock: clock.Now, Remember: 1000 * time.Hour})
 	b := store.Limit{Capacity: 4, LeakRate: 1}.For("k")
 	do(t, s, store.Op{Bucket: b, Amount: 15, Mode: store.Always})
 	if try(t, s, b, 1).Accepted || !try(t, s, b, 1).Estimate {
 		t.Fatal("a full bucket was not refused from memory")
 	}
-	clock.step(time.Hour)
+	clock.Advance(time.Hour)
 	if n, err := s.Prune(t.Context()); n != 1 || err != nil {
 		t.Fatalf("%d pruned, %v", n, err)
 	}
-	clock.step(time.Second - time.Hour)
+	clock.Advance(time.Second - time.Hour)
 	asked := count.fills.Load()
 	if st := try(t, s, b, 1); !st.Accepted || count.fills.Load() != asked+1 {
 		t.Errorf("%+v, want accepted by the store", st)
@@ -338,17 +338,17 @@ func TestPruneForgets(t *testing.T) {
 func TestBehindItsBucket(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	clock, own := newManual(), newManual()
-	inner := inMemory(t, clock.now)
-	s := refusals(t, inner, &local.RefusalsOptions{Clock: own.now, Remember: time.Hour})
-	estimates, behind, highest := 0, 0, clock.now()
+	inner := inMemory(t, clock.Now)
+	s := refusals(t, inner, &local.RefusalsOptions{Clock: own.Now, Remember: time.Hour})
+	estimates, behind, highest := 0, 0, clock.Now()
 	for i := range 20_000 {
 		b := store.Limit{Capacity: 16, LeakRate: 0.5}.For(string(rune('a' + i/50%20)))
 		step := time.Duration(r.IntN(2000)) * time.Millisecond
-		own.step(step)
-		clock.step(step)
-		highest = later(highest, clock.now())
-		if r.IntN(50) == 0 && highest.Sub(clock.now()) < time.Minute { // stays within MaxSkew
-			clock.step(-time.Duration(r.IntN(100)) * time.Second)
+		own.Advance(step)
+		clock.Advance(step)
+		highest = later(highest, clock.Now())
+		if r.IntN(50) == 0 && highest.Sub(clock.Now()) < time.Minute { // stays within MaxSkew
+			clock.Advance(-time.Duration(r.IntN(100)) * time.Second)
 		}
 		op := store.Op{Bucket: b, Amount: float64(r.IntN(18)) / 2}
 		switch r.IntN(8) {
@@ -383,7 +383,7 @@ func TestBehindItsBucket(t *testing.T) {
 			rim = min(rim, op.Ceiling)
 		}
 		now := before[0]
-		if now.At.After(clock.now()) {
+		if now.At.After(clock.Now()) {
 			behind++
 		}
 		fits := now.Level+now.Held+op.Amount+op.Hold <= rim && now.BlockedUntil.IsZero()
@@ -468,10 +468,10 @@ func TestOtherRates(t *testing.T) {
 		},
 	} {
 		clock := newManual()
-		inner, alone := &watched{Store: inMemory(t, clock.now)}, inMemory(t, clock.now)
-		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+		inner, alone := &watched{Store: inMemory(t, clock.Now)}, inMemory(t, clock.Now)
+		s := refusals(t, inner, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 		for i, op := range c.steps {
-			clock.step(time.Second)
+			clock.Advance(time.Second)
 			got, want := do(t, s, op), do(t, alone, op)
 			if got.Estimate = false; got != want {
 				t.Errorf("%s, step %d: %+v, but the store alone answers %+v\nwhy: %s", c.name, i, got, want, c.why)

@@ -32,15 +32,15 @@ func TestVectorsWithAllotments(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock, last := newManual(), 0.0
-		first := clock.now()
-		s := leases(t, inMemory(t, clock.now), &local.LeasesOptions{Share: 0.5, Clock: clock.now})
-		alone := inMemory(t, clock.now)
+		first := clock.Now()
+		s := leases(t, inMemory(t, clock.Now), &local.LeasesOptions{Share: 0.5, Clock: clock.Now})
+		alone := inMemory(t, clock.Now)
 		for i, o := range v.Ops {
 			if o.T < last {
 				break // an allotment leaks less when the clock goes back, and the bucket does not
 			}
 			last = o.T
-			clock.ns.Store(first.Add(time.Duration(o.T * 1e9)).UnixNano())
+			clock.Set(first.Add(time.Duration(o.T * 1e9)))
 			op := store.Op{Bucket: store.Limit{Capacity: o.C, LeakRate: o.R}.For(o.Key), Amount: o.N}
 			switch o.Op {
 			case "try":

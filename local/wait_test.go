@@ -45,12 +45,12 @@ func TestOneAsks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := newManual()
-				count := &watched{Store: inMemory(t, clock.now)}
+				count := &watched{Store: inMemory(t, clock.Now)}
 				hold := newHolding(count)
-				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+				s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 				b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 				try(t, s, b, 10)
-				clock.step(c.leaks)
+				clock.Advance(c.leaks)
 				if c.past > 0 {
 					try(t, count.Store, b, c.past)
 				}
@@ -95,11 +95,11 @@ func TestOneAsks(t *testing.T) {
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
-		hold := newHolding(inMemory(t, clock.now))
-		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+		hold := newHolding(inMemory(t, clock.Now))
+		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 		try(t, s, b, 10)
-		clock.step(time.Second)
+		clock.Advance(time.Second)
 		first := make(chan error, 1)
 		go func() {
 			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
@@ -144,11 +144,11 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestCloseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newManual()
-		hold := newHolding(inMemory(t, clock.now))
-		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.now, Remember: time.Hour})
+		hold := newHolding(inMemory(t, clock.Now))
+		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
 		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 		try(t, s, b, 10)
-		clock.step(time.Second)
+		clock.Advance(time.Second)
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() {
 			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})

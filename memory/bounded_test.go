@@ -9,23 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
-// manualClock is a clock that stands still until a test advances it. Any number of goroutines
-// may read it.
-type manualClock struct{ us atomic.Int64 }
-
-func (m *manualClock) Now() time.Time          { return time.UnixMicro(m.us.Load()) }
-func (m *manualClock) Advance(d time.Duration) { m.us.Add(d.Microseconds()) }
-
 // open returns an empty store with the given options, and its clock.
-func open(t testing.TB, o memory.Options) (store.Store, *manualClock) {
+func open(t testing.TB, o memory.Options) (store.Store, *brimtest.Clock) {
 	t.Helper()
-	clock := &manualClock{}
-	clock.us.Store(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	clock := brimtest.NewClock(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC))
 	o.Clock = clock.Now
 	s, err := memory.New(&o)
 	if err != nil {

@@ -248,7 +248,7 @@ func TestClientRefused(t *testing.T) {
 	}
 	begin := m.clock.Now()
 	for range 20 {
-		m.clock.advance(time.Second)
+		m.clock.Advance(time.Second)
 		for key, n := range map[string]int{"card:1": 3, "card:2": 1, "user:1": 2} {
 			for range n {
 				if _, err := m.lim.TryFillup(t.Context(), ten.For(key), 11); err != nil {

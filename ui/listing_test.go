@@ -73,7 +73,7 @@ func TestListing(t *testing.T) {
 func TestOneListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mount(t, nil)
-		m.store.slow = func() { m.clock.advance(2 * time.Second) }
+		m.store.slow = func() { m.clock.Advance(2 * time.Second) }
 		m.fill(t, "a", 5)
 		begin := m.clock.Now()
 		for m.clock.Now().Sub(begin) < 10*time.Minute {
@@ -85,7 +85,7 @@ func TestOneListing(t *testing.T) {
 			}
 			wg.Wait()
 			synctest.Wait() // a listing that began has ended before the clock goes on
-			m.clock.advance(time.Second)
+			m.clock.Advance(time.Second)
 		}
 		if n := m.store.visits.Load(); n != 15 { // one in 42 seconds
 			t.Errorf("%d listings in ten minutes, want 15", n)

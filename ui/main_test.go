@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
@@ -77,7 +78,7 @@ type mounted struct {
 	handler *Handler
 	store   *fakeStore
 	lim     *brim.Limiter
-	clock   *manual
+	clock   *brimtest.Clock
 	access  Access
 	log     *bytes.Buffer
 }
@@ -288,7 +289,7 @@ func TestStoreGoesAway(t *testing.T) {
 // synctest.
 func (m *mounted) later() {
 	synctest.Wait()
-	m.clock.advance(time.Hour)
+	m.clock.Advance(time.Hour)
 	m.get("") // begins the next listing
 	synctest.Wait()
 }

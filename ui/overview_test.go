@@ -30,7 +30,7 @@ func TestRefusedNow(t *testing.T) {
 	}
 	begin := clock.Now()
 	try("early", 5)
-	clock.advance(Window / 2)
+	clock.Advance(Window / 2)
 	try("a", 2)
 	try("b", 7)
 	if _, err := lim.AbleToAccept(t.Context(), two.For("asked"), 1); err != nil {
@@ -38,9 +38,9 @@ func TestRefusedNow(t *testing.T) {
 	}
 	for second := range 40 { // c is refused again and again, with a pause that is too short to end it
 		try("c", 1)
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 		if second == 20 {
-			clock.advance(25 * time.Second)
+			clock.Advance(25 * time.Second)
 		}
 	}
 	for _, tc := range []struct {
@@ -54,7 +54,7 @@ func TestRefusedNow(t *testing.T) {
 		{Window/2 + time.Second, "so has b", "c 0 38 302 true"},
 		{Window, "nobody is left", ""},
 	} {
-		clock.advance(tc.after)
+		clock.Advance(tc.after)
 		var got []string
 		for _, k := range r.overview().keys {
 			got = append(got, fmt.Sprint(k.key, " ", k.recent, " ", k.all, " ", k.since-begin.Unix(), " ", k.before))
@@ -94,7 +94,7 @@ func TestRefusalsAreLive(t *testing.T) {
 		}
 		close(held)
 		synctest.Wait()
-		m.clock.advance(Window)
+		m.clock.Advance(Window)
 		m.get("").want(t, http.StatusOK, "<dt>Refused, 10 min</dt><dd>0</dd>", "Nobody was refused")
 	})
 }
@@ -135,7 +135,7 @@ func TestBlocked(t *testing.T) {
 		}
 		shows("after the program ended the block")
 		block(m.lim, "own", time.Minute)
-		m.clock.advance(time.Minute)
+		m.clock.Advance(time.Minute)
 		shows("after the block ended by itself")
 		m.access = Look
 		block(m.lim, "own", time.Hour)
@@ -208,7 +208,7 @@ func TestOutage(t *testing.T) {
 			_, _ = m.lim.TryFillup(ctx, ten.For("a"), 1) // the outcome is that of the test's end
 		}()
 		synctest.Wait()
-		m.clock.advance(4 * time.Second)
+		m.clock.Advance(4 * time.Second)
 		m.get("").want(t, http.StatusOK, `class="health bad"`, "Calls get no answer", "has waited for 4s")
 		cancel()
 		<-done
@@ -227,7 +227,7 @@ func TestOutage(t *testing.T) {
 // TestChartTells compares the chart with the decisions that it shows.
 func TestChartTells(t *testing.T) {
 	m := mount(t, nil)
-	m.clock.advance(20 * time.Second) // the clock shows 23:51:20
+	m.clock.Advance(20 * time.Second) // the clock shows 23:51:20
 	for range 100 {                   // two accepted and three refused in a second
 		for i := range 5 {
 			m.fill(t, "a", float64(1+10*(i%3)))
@@ -235,7 +235,7 @@ func TestChartTells(t *testing.T) {
 		if err := m.lim.Reset(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		m.clock.advance(time.Second)
+		m.clock.Advance(time.Second)
 	}
 	p := m.get("").want(t, http.StatusOK, "Decisions and refusals a second", ">decisions</text>", ">refused</text>", ">23:43</text>", ">23:51</text>")
 	axis := regexp.MustCompile(`y="([0-9.]+)" text-anchor="end">([0-9.]+)</text>`).FindAllStringSubmatch(p.body, -1)

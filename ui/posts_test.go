@@ -131,11 +131,11 @@ func TestPosts(t *testing.T) {
 			return newTokens(m.clock.Now).make(toChange, "192.0.2.1", uiapi.Reset, "a", "", "load test")
 		}},
 		{"of a program", false, func(string) string { return m.handler.tokens.make(toProgram, "192.0.2.1") }},
-		{"stale", false, func(good string) string { m.clock.advance(fresh); return good }},
+		{"stale", false, func(good string) string { m.clock.Advance(fresh); return good }},
 		{"of the future", false, func(string) string {
-			m.clock.advance(time.Minute)
+			m.clock.Advance(time.Minute)
 			token := m.handler.tokens.make(toChange, "192.0.2.1", uiapi.Reset, "a", "", "load test")
-			m.clock.advance(-time.Minute)
+			m.clock.Advance(-time.Minute)
 			return token
 		}},
 	}
@@ -198,7 +198,7 @@ func TestProgramPosts(t *testing.T) {
 		post(m.handler.tokens.make(allows...), "").want(t, http.StatusForbidden)
 	}
 	old := own()
-	m.clock.advance(fresh)
+	m.clock.Advance(fresh)
 	post(old, "").want(t, http.StatusForbidden)
 	if m.level(t, "a") < 0 {
 		t.Error("a refused post changed the bucket")

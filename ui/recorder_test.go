@@ -5,39 +5,23 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
 )
 
-// manual is a clock that shows now until the test sets it.
-type manual struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newManual() *manual { return &manual{now: time.Date(2024, 2, 29, 23, 51, 0, 0, time.UTC)} }
-
-func (m *manual) Now() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now
-}
-
-func (m *manual) advance(d time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now = m.now.Add(d)
+func newManual() *brimtest.Clock {
+	return brimtest.NewClock(time.Date(2024, 2, 29, 23, 51, 0, 0, time.UTC))
 }
 
 // recorded returns a Limiter over an empty store in memory, its Recorder and its clock.
-func recorded(t testing.TB, o *RecorderOptions) (*brim.Limiter, *Recorder, *manual) {
+func recorded(t testing.TB, o *RecorderOptions) (*brim.Limiter, *Recorder, *brimtest.Clock) {
 	t.Helper()
 	clock := newManual()
 	s, err := memory.New(&memory.Options{Clock: clock.Now})
@@ -78,7 +62,7 @@ func TestBusiestStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%(calls/1000) == 0 {
-			clock.advance(time.Second) // so the counts are halved now and then
+			clock.Advance(time.Second) // so the counts are halved now and then
 		}
 	}
 	o := r.overview()
@@ -163,7 +147,7 @@ func TestLevels(t *testing.T) {
 			record := store.NewRecord(begin.UnixMicro())
 			changes := []change{{begin, record}}
 			for clock.Now().Sub(begin) < Window-30*time.Second {
-				clock.advance(time.Duration(random.ExpFloat64() * float64(tc.wait)).Truncate(time.Microsecond))
+				clock.Advance(time.Duration(random.ExpFloat64() * float64(tc.wait)).Truncate(time.Microsecond))
 				op := store.Op{Bucket: tc.limit.For("k"), Amount: random.ExpFloat64() * math.Abs(tc.amount)}
 				if tc.amount < 0 && random.IntN(2) == 0 {
 					op.Amount, op.Mode = -op.Amount, store.Always
@@ -177,7 +161,7 @@ func TestLevels(t *testing.T) {
 				r.decided(t.Context(), d)
 				changes = append(changes, change{clock.Now(), record})
 			}
-			clock.advance(time.Second / 3)
+			clock.Advance(time.Second / 3)
 			now := clock.Now()
 			c, ok := r.course("k", now)
 			if !ok {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -89,17 +90,11 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// clock is the clock of the limits. It moves only when a test moves it.
-type clock struct{ us atomic.Int64 }
-
-func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
-
 // over returns a gateway to m, and the clock of its limits.
-func over(t *testing.T, m *model) (*gateway, *clock) {
+func over(t *testing.T, m *model) (*gateway, *brimtest.Clock) {
 	t.Helper()
-	c := &clock{}
-	c.us.Store(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
-	db, err := memory.New(&memory.Options{Clock: c.now})
+	c := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
+	db, err := memory.New(&memory.Options{Clock: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +243,7 @@ func TestFaults(t *testing.T) {
 				if c.away {
 					g.upstream = "http://127.0.0.1:1"
 				}
-				s, err := memory.New(&memory.Options{Clock: clock.now})
+				s, err := memory.New(&memory.Options{Clock: clock.Now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -319,7 +314,7 @@ func TestLeaksMeanwhile(t *testing.T) {
 	g, c := over(t, m)
 	m.meets = func() {
 		if m.calls.Load() == 2 {
-			c.us.Add((100 * time.Second).Microseconds()) // 1,000 units leak, and there are 400
+			c.Advance(100 * time.Second) // 1,000 units leak, and there are 400
 		}
 	}
 	m.used = 400

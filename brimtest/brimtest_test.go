@@ -1,0 +1,55 @@
+package brimtest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
+	"github.com/brimgo/brim/memory"
+)
+
+// A test of a program that limits needs no sleep: it moves the clock of the store.
+func Example() {
+	clock := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
+	db, err := memory.New(&memory.Options{Clock: clock.Now})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim := brim.New(db, nil)
+	hourly := brim.Over(2, time.Hour).For("user:7")
+	for _, wait := range []time.Duration{0, 0, 0, 30 * time.Minute} {
+		clock.Advance(wait)
+		st, err := lim.TryFillup(context.Background(), hourly, 1)
+		fmt.Println(clock.Now().Format(time.TimeOnly), st, err)
+	}
+	// Output:
+	// 12:00:00 accepted: 1 of 2 units, leak 0.0005555555555555556/s <nil>
+	// 12:00:00 accepted: 2 of 2 units, leak 0.0005555555555555556/s <nil>
+	// 12:00:00 refused, retry after 30m0s: 2 of 2 units, leak 0.0005555555555555556/s <nil>
+	// 12:30:00 accepted: 2 of 2 units, leak 0.0005555555555555556/s <nil>
+}
+
+func TestClock(t *testing.T) {
+	start := time.Date(1969, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	clock := brimtest.NewClock(start)
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() { clock.Advance(time.Nanosecond); clock.Now() })
+	}
+	wg.Wait()
+	if got := clock.Now().Sub(start); got != 100 {
+		t.Errorf("the clock has moved by %v, want 100ns", got)
+	}
+	clock.Advance(-time.Second)
+	if got := clock.Now().Sub(start); got != 100-time.Second {
+		t.Errorf("the clock stands at %v after a step back", got)
+	}
+	if clock.Set(start); clock.Now() != start {
+		t.Errorf("the clock shows %v, want %v", clock.Now(), start)
+	}
+}
