@@ -2,6 +2,7 @@ package brim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,6 +38,47 @@ func ExampleShaper_Wait() {
 	// sent second
 	// sent third
 	// in 40 ms or more: true
+}
+
+// sendFair sends a letter of a customer: at most 3 at once and one an hour for each customer, and all
+// of them one every 20 milliseconds, as the post office takes them.
+func sendFair(ctx context.Context, lim *brim.Limiter, turns *brim.Shaper, customer string, send func() error) error {
+	return lim.Do(ctx, brim.Limit{Capacity: 3, LeakRate: 1.0 / 3600}.For("letters:"+customer), 1, func(ctx context.Context) error {
+		return turns.Do(ctx, brim.Smooth(50, time.Second).For("post office"), 1, func(context.Context) error { return send() })
+	})
+}
+
+// A limit at the edge refuses a customer who asks for too much, and a Shaper behind it spaces the
+// letters of all.
+func ExampleShaper_behindALimit() {
+	db, err := memory.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim := brim.New(db, nil)
+	turns, err := brim.NewShaper(lim, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	began := time.Now()
+	for _, customer := range []string{"a", "a", "a", "a", "b"} {
+		err := sendFair(context.Background(), lim, turns, customer, func() error { fmt.Println("sent for", customer); return nil })
+		if errors.Is(err, brim.ErrOverLimit) {
+			fmt.Println("refused", customer)
+		} else if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println("in 60 ms or more:", time.Since(began) >= 60*time.Millisecond)
+	// Output:
+	// sent for a
+	// sent for a
+	// sent for a
+	// refused a
+	// sent for b
+	// in 60 ms or more: true
 }
 
 // callWithin calls an API as soon as its limit has room for the call, but waits no longer than a

@@ -24,7 +24,7 @@ func ours(ctx context.Context, limiter *brim.Limiter) error {
 	switch {
 	case err != nil: // the store failed, and nothing was decided
 		return err
-	case !st.Accepted: // it fits after st.RetryAfter
+	case !st.Accepted: // it fits after st.RetryAfter, or never if that is brim.Never
 		return errRefused
 	}
 	return nil
