@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
 )
 
@@ -283,5 +286,95 @@ func TestFallbackInvalid(t *testing.T) {
 	}
 	if _, err := s.Fill(t.Context(), store.Op{Bucket: ten.For("k"), Amount: 1}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestFallbackOverRedis kills a server, and stops one so that it answers nothing, while four processes
+// fill a bucket. All together admit no more than the bound, and no caller gets an error but for calls
+// that were under way when an outage began.
+func TestFallbackOverRedis(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		begin, end func(*redistest.Server) error
+	}{
+		{"killed", (*redistest.Server).Kill, func(s *redistest.Server) error { return s.Start() }},
+		{"stopped", (*redistest.Server).Pause, (*redistest.Server).Resume},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const processes, share, perProcess = 4, 0.25, 3
+			limit := brim.Limit{Capacity: 400, LeakRate: 100}
+			server := redistest.NewServer(t, "appendonly yes", "appendfsync always")
+			var failures, admitted, outages, down atomic.Int64 // down: processes in an outage
+			var wg sync.WaitGroup
+			start, over := time.Now(), make(chan struct{})
+			for range processes {
+				client := server.Client(t)
+				db, err := redisstore.New(client, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lim := brim.New(fallback(t, db, &local.FallbackOptions{
+					Share: share, Patience: 300 * time.Millisecond, Retry: 200 * time.Millisecond,
+					Switched: func(err error) {
+						if err == nil {
+							down.Add(-1)
+							return
+						}
+						down.Add(1)
+						outages.Add(1) // a machine that is busy may have more than the one of the server
+					},
+				}), nil)
+				for range perProcess {
+					wg.Go(func() {
+						for failed := int64(0); ; time.Sleep(time.Millisecond) {
+							select {
+							case <-over:
+								return
+							default:
+							}
+							st, err := lim.TryFillup(t.Context(), limit.For("k"), 1)
+							switch {
+							case errors.Is(err, brim.ErrUnknownOutcome) && failed < outages.Load():
+								failed++ // it was under way when an outage of this process began
+								failures.Add(1)
+							case err != nil:
+								t.Errorf("after %d failures in %d outages: %v", failed, outages.Load(), err)
+								return
+							case st.Accepted:
+								admitted.Add(1)
+							}
+						}
+					})
+				}
+			}
+			time.Sleep(500 * time.Millisecond)
+			if err := c.begin(server); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(seed.Attempts(2, 30)) * time.Second)
+			if n := down.Load(); n != processes {
+				t.Errorf("%d of %d processes noticed the outage", n, processes)
+			}
+			if err := c.end(server); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(30 * time.Second); down.Load() > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("a process does not go back to the server")
+				}
+			}
+			took := time.Since(start).Seconds()
+			close(over)
+			wg.Wait()
+			bound := limit.Capacity + limit.LeakRate*took +
+				share*(float64(outages.Load())*limit.Capacity+processes*limit.LeakRate*took)
+			// A fill whose answer was lost counts in the store and not here.
+			if n := float64(admitted.Load()); n > bound {
+				t.Errorf("%v units admitted, at most %v", n, bound)
+			}
+			t.Logf("%d admitted of at most %.0f in %d outages; %d calls under way failed",
+				admitted.Load(), bound, outages.Load(), failures.Load())
+		})
 	}
 }
