@@ -13,11 +13,7 @@ import (
 // Letters are sent one every 20 milliseconds, however fast they come. No letter waits longer
 // than 50 milliseconds.
 func ExampleShaper_Wait() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	turns, err := brim.NewShaper(brim.New(db, nil), &brim.ShaperOptions{MaxWait: 50 * time.Millisecond})
 	if err != nil {
 		fmt.Println(err)
@@ -51,11 +47,7 @@ func sendFair(ctx context.Context, lim *brim.Limiter, turns *brim.Shaper, custom
 // A limit at the edge refuses a customer who asks for too much, and a Shaper behind it spaces the
 // letters of all.
 func ExampleShaper_behindALimit() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	lim := brim.New(db, nil)
 	turns, err := brim.NewShaper(lim, nil)
 	if err != nil {
@@ -94,11 +86,7 @@ func callWithin(ctx context.Context, lim *brim.Limiter, calls brim.Bucket, send 
 
 // Calls of an API wait for room, which comes with 50 units a second, but no longer than a second.
 func ExampleLimiter_Wait() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	lim := brim.New(db, nil)
 	calls := brim.Limit{Capacity: 2, LeakRate: 50}.For("api")
 	began := time.Now()

@@ -22,10 +22,7 @@ import (
 // noon and stands still, so the output of an example is always the same.
 func example() (*brim.Limiter, *brimtest.Clock) {
 	clock := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
-	db, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		panic(err)
-	}
+	db := memory.New(&memory.Options{Clock: clock.Now})
 	return brim.New(db, nil), clock
 }
 
@@ -316,11 +313,7 @@ func ExampleLimiter_List() {
 
 // A limit is tried in production before it is enforced.
 func ExampleOptions_shadow() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	defer db.Close()
 	lim := brim.New(db, &brim.Options{
 		Prefix: "tried:",
@@ -366,11 +359,7 @@ func ExampleGCRA() {
 // Clients that are refused together would come back together. A random wait on top of
 // RetryAfter, below a bound that doubles at each attempt, spreads them: "full jitter".
 func Example_fullJitter() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	lim, b := brim.New(db, nil), brim.Limit{Capacity: 1, LeakRate: 100}.For("k")
 	enter := func(ctx context.Context) (brim.State, error) {
 		bound := time.Millisecond // a real client starts at about 100 ms

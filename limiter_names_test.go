@@ -76,10 +76,7 @@ func TestNamesNeverMeet(t *testing.T) {
 		if a.bucketKey() == "" || b.bucketKey() == "" {
 			return
 		}
-		s, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(nil)
 		limiterOf := func(o owner) *brim.Limiter { return brim.New(s, &brim.Options{Prefix: o.prefix}) }
 		keysOf := func(l *brim.Limiter, prefix string) (keys []string) {
 			for e, err := range l.List(t.Context(), prefix) {

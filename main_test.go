@@ -45,10 +45,7 @@ func newClock() *brimtest.Clock { return brimtest.NewClock(start) }
 func open(t testing.TB, o *brim.Options) (*brim.Limiter, store.Store, *brimtest.Clock) {
 	t.Helper()
 	clock := newClock()
-	s, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock.Now})
 	return brim.New(s, o), s, clock
 }
 
@@ -68,7 +65,7 @@ func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *b
 		})
 	}
 	run("memory", func(_ *testing.T, clock *brimtest.Clock) (store.Store, error) {
-		return memory.New(&memory.Options{Clock: clock.Now})
+		return memory.New(&memory.Options{Clock: clock.Now}), nil
 	})
 	run("bolt", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		return bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Clock: clock.Now})

@@ -176,15 +176,13 @@ func TestCancel(t *testing.T) {
 // A call of unknown outcome may have been applied, so Cancel must not try again: a second
 // Cancel could take out units of the callers in front.
 func TestCancelUnknownOutcome(t *testing.T) {
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	unreliable := &failingCancel{Store: s, err: brim.ErrUnavailable}
 	sh := shaper(t, unreliable, 0)
 	slow := brim.Limit{Capacity: 10, LeakRate: 0.001}
 	var last *brim.Reservation
 	for range 3 {
+		var err error
 		if last, err = sh.Reserve(t.Context(), slow.For("k"), 1); err != nil {
 			t.Fatal(err)
 		}

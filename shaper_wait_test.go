@@ -23,10 +23,7 @@ import (
 // a synctest bubble.
 func inMemory(t *testing.T) store.Store {
 	t.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	return s
 }
 

@@ -377,10 +377,7 @@ func BenchmarkWaitBesideWaiters(b *testing.B) {
 // crowded returns a Limiter of which that many callers wait for one key.
 func crowded(b *testing.B, waiting int) *brim.Limiter {
 	b.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := memory.New(nil)
 	lim := brim.New(s, &brim.Options{MaxWaiting: 1_000_000})
 	busy := brim.Limit{Capacity: 1e6, LeakRate: 1e-3}.For("busy")
 	must(b)(lim.TryFillup(b.Context(), busy, 1e6))

@@ -1,8 +1,7 @@
 // Package brimtest has a clock for the tests of programs that limit by brim.
 //
 //	clock := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
-//	db, err := memory.New(&memory.Options{Clock: clock.Now})
-//	...
+//	db := memory.New(&memory.Options{Clock: clock.Now})
 //	clock.Advance(time.Minute) // and the buckets have leaked for a minute
 //
 // Every Options.Clock of brim takes its method Now. The turns of a Shaper, and the waits of

@@ -15,11 +15,7 @@ import (
 // A test of a program that limits needs no sleep: it moves the clock of the store.
 func Example() {
 	clock := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
-	db, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(&memory.Options{Clock: clock.Now})
 	lim := brim.New(db, nil)
 	hourly := brim.Over(2, time.Hour).For("user:7")
 	for _, wait := range []time.Duration{0, 0, 0, 30 * time.Minute} {

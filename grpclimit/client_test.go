@@ -19,10 +19,7 @@ import (
 // queue returns a Shaper over a store on the system's clock, and the store.
 func queue(t *testing.T, o *brim.ShaperOptions) (*brim.Shaper, *failing) {
 	t.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	f := &failing{Store: s}
 	turns, err := brim.NewShaper(brim.New(f, nil), o)
 	if err != nil {
@@ -171,10 +168,7 @@ func TestClientRetries(t *testing.T) {
 
 // TestClientAndServer lets a client keep to the limit of a real server, and obey its refusals.
 func TestClientAndServer(t *testing.T) {
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	limit := newServer(t, brim.New(s, nil), PerClient("api", brim.Limit{Capacity: 1, LeakRate: 20}), nil)
 	turns, _ := queue(t, nil)
 	eager := newClient(t, turns, brim.Smooth(10_000, time.Minute), &ClientOptions{Retries: 20})

@@ -33,10 +33,7 @@ func newServer(lim *brim.Limiter) (*grpc.Server, error) {
 func Example() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
 	// The clock stands still, so that the output is always the same.
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	srv, err := newServer(brim.New(db, nil))
 	if err != nil {
 		log.Fatal(err)
@@ -87,10 +84,7 @@ func newClient(lim *brim.Limiter, target string) (*grpc.ClientConn, error) {
 
 // The processes of a client keep to the limit of an API together.
 func ExampleClient() {
-	db, err := memory.New(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := memory.New(nil)
 	conn, err := newClient(brim.New(db, nil), "127.0.0.1:50051")
 	if err != nil {
 		log.Fatal(err)

@@ -45,10 +45,7 @@ func (f *failing) Fill(ctx context.Context, op store.Op) (store.State, error) {
 func inMemory(t *testing.T) (*brim.Limiter, *failing) {
 	t.Helper()
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	s, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	f := &failing{Store: s}
 	return brim.New(f, nil), f
 }

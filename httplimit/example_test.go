@@ -18,11 +18,7 @@ import (
 func ExampleNew() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
 	// The clock stands still, so that the output is always the same.
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	perKey := httplimit.ByHeader("api", "X-API-Key", brim.Over(2, 20*time.Second))
 	limited, err := httplimit.New(brim.New(db, nil), perKey, &httplimit.Options{Fields: httplimit.DraftFields})
 	if err != nil {
@@ -48,11 +44,7 @@ func ExampleNew() {
 // counts under all of its policies or under none.
 func ExamplePolicies() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	perClient := httplimit.PerClient("client", brim.Over(5, 50*time.Second))
 	logins := httplimit.PerClient("login", brim.Over(2, time.Minute))
 	policies := func(r *http.Request) ([]httplimit.Policy, error) {
@@ -87,11 +79,7 @@ func ExamplePolicies() {
 // leaves the answer to a refusal to Refuse.
 func ExampleRefuse() {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	lim := brim.New(db, nil)
 	lines := brim.Limit{Capacity: 10, LeakRate: 0.5} // lines; lines per second
 
@@ -126,11 +114,7 @@ func ExampleRefuse() {
 // All processes of a client together send at most 50 requests per second to an API. Here the
 // bucket is in memory; a bucket in PostgreSQL can be shared by many machines.
 func ExampleTransport() {
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	turns, err := brim.NewShaper(brim.New(db, nil), nil)
 	if err != nil {
 		fmt.Println(err)

@@ -28,10 +28,7 @@ func newManual() *brimtest.Clock {
 func inMemory(t testing.TB) (*brim.Limiter, *brimtest.Clock) {
 	t.Helper()
 	clock := newManual()
-	s, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock.Now})
 	return brim.New(s, nil), clock
 }
 
@@ -54,10 +51,7 @@ func onEachBackend(t *testing.T, test func(t *testing.T, open opener)) {
 // onRealClock returns a Limiter over an empty store that uses the system's clock.
 func onRealClock(t testing.TB) *brim.Limiter {
 	t.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	return brim.New(s, nil)
 }
 

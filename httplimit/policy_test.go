@@ -286,10 +286,7 @@ func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // passes. An end of theirs is no failure of the store, so FailOpen lets none of them pass.
 func TestLeavers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(nil)
 		var served, reported atomic.Int64
 		wrap, err := httplimit.New(brim.New(slow{s}, nil), httplimit.PerClient("site", brim.Limit{Capacity: 10}), &httplimit.Options{
 			OnUnavailable: httplimit.FailOpen, Timeout: time.Minute, OnError: func(*http.Request, error) { reported.Add(1) },
@@ -400,10 +397,7 @@ func TestCountIf(t *testing.T) {
 func TestCountIfAfterLeaving(t *testing.T) {
 	broken, told := false, error(nil)
 	clock := newManual()
-	inner, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := memory.New(&memory.Options{Clock: clock.Now})
 	lim := brim.New(breakable{inner, &broken}, nil)
 	p := httplimit.Policy{Name: "p", Key: "k", Limit: tens, CountIf: func(status int) bool { return status == http.StatusTeapot }}
 	ctx, leave := context.WithCancel(t.Context())

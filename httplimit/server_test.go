@@ -117,10 +117,7 @@ func (discard) WriteHeader(int)             {}
 // difference is the cost of the limit.
 func BenchmarkHandler(b *testing.B) {
 	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	s, err := memory.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := memory.New(nil)
 	lim := brim.New(s, nil)
 	wrap := func(limit brim.Limit, o *httplimit.Options) http.Handler {
 		f, err := httplimit.New(lim, httplimit.PerClient("site", limit), o)

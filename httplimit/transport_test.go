@@ -201,10 +201,7 @@ func TestTransport(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, err := memory.New(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				st := memory.New(nil)
 				sh, err := brim.NewShaper(brim.New(st, nil), &brim.ShaperOptions{MaxWait: tc.maxWait})
 				if err != nil {
 					t.Fatal(err)

@@ -12,11 +12,7 @@ import (
 
 // A store across the network is not asked again for amounts that it would refuse.
 func ExampleRefusals() {
-	db, err := memory.New(nil) // or postgres.New(pool, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil) // or postgres.New(pool, nil)
 	s, err := local.Refusals(db, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -42,11 +38,7 @@ func ExampleRefusals() {
 
 // Each of several processes makes many calls on one bucket of a store across the network.
 func ExampleLeases() {
-	db, err := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil) // or postgres.New(pool, nil), in each of several processes
 	s, err := local.Leases(db, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -74,11 +66,7 @@ func ExampleLeases() {
 // While the server cannot be reached, each of four processes admits a quarter of each limit.
 func ExampleFallback() {
 	server := unreachable{} // a store of package redisstore or postgres, whose server is down
-	memory, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	memory := memory.New(nil)
 	s, err := local.Fallback(server, memory, &local.FallbackOptions{
 		Share:    0.25,
 		Switched: func(err error) { fmt.Println("the server fails:", err) },

@@ -20,10 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	t.Helper()
-	s, err := memory.New(&memory.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock})
 	return s
 }
 

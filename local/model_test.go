@@ -54,10 +54,7 @@ var epoch = time.Unix(1_767_225_600, 0)
 type over func(testing.TB, func() time.Time) store.Store
 
 func overMemory(t testing.TB, clock func() time.Time) store.Store {
-	m, err := memory.New(&memory.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := memory.New(&memory.Options{Clock: clock})
 	return m
 }
 

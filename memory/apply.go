@@ -11,7 +11,7 @@ import (
 
 // Apply decides transactions in order. Each transaction locks only the shards of its own
 // buckets. See [store.Store].
-func (s *inMemory) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
+func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, store.Wrap(backend, "apply", err)
 	}
@@ -35,7 +35,7 @@ type touched struct {
 }
 
 // apply decides one transaction.
-func (s *inMemory) apply(txn store.Txn) store.Result {
+func (s *Store) apply(txn store.Txn) store.Result {
 	defer s.lock(txn)()
 	now := s.clock.Now()
 	buckets := make([]touched, 0, len(txn)) // never grows, because recs point into it
@@ -84,7 +84,7 @@ func (s *inMemory) apply(txn store.Txn) store.Result {
 
 // write stores the buckets that changed, or none if there is no room for a new one. The caller
 // has locked their shards.
-func (s *inMemory) write(buckets []touched) error {
+func (s *Store) write(buckets []touched) error {
 	for i := range buckets {
 		b := &buckets[i]
 		if !b.write || b.stored {
@@ -113,7 +113,7 @@ func (s *inMemory) write(buckets []touched) error {
 
 // lock locks the shards of a transaction and returns a function that unlocks them. It locks in
 // the order of the shards, so that transactions cannot deadlock.
-func (s *inMemory) lock(txn store.Txn) (unlock func()) {
+func (s *Store) lock(txn store.Txn) (unlock func()) {
 	index := make([]int, 0, len(txn))
 	for i := range txn {
 		index = append(index, int(maphash.String(s.seed, txn[i].Key)%shardCount))

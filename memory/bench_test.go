@@ -16,10 +16,7 @@ import (
 func BenchmarkFill(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			s, err := memory.New(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := memory.New(nil)
 			defer s.Close()
 			ops := make([]store.Op, n)
 			for i := range ops {
@@ -52,10 +49,7 @@ func BenchmarkBytesPerBucket(b *testing.B) {
 	for _, format := range []string{"k%013d", "user:%031d"} {
 		b.Run(fmt.Sprintf("key=%d", len(fmt.Sprintf(format, 0))), func(b *testing.B) {
 			for range b.N {
-				s, err := memory.New(nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := memory.New(nil)
 				before := heap()
 				keyBytes := 0
 				for i := range buckets {

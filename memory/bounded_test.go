@@ -20,10 +20,7 @@ func open(t testing.TB, o memory.Options) (store.Store, *brimtest.Clock) {
 	t.Helper()
 	clock := brimtest.NewClock(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC))
 	o.Clock = clock.Now
-	s, err := memory.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&o)
 	t.Cleanup(func() { s.Close() })
 	return s, clock
 }
@@ -97,10 +94,7 @@ func TestMaxBuckets(t *testing.T) {
 func TestMaxBucketsSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		s, err := memory.New(&memory.Options{MaxBuckets: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(&memory.Options{MaxBuckets: 10})
 		for i := range 10 {
 			if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
 				t.Fatal(err)
@@ -123,13 +117,10 @@ func TestSweepIsRare(t *testing.T) {
 	var reads atomic.Int64
 	var now atomic.Int64
 	now.Store(1e15)
-	s, err := memory.New(&memory.Options{MaxBuckets: 10, Clock: func() time.Time {
+	s := memory.New(&memory.Options{MaxBuckets: 10, Clock: func() time.Time {
 		reads.Add(1)
 		return time.UnixMicro(now.Load())
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range 10 {
 		if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
 			t.Fatal(err)

@@ -11,10 +11,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	at := func(t *testing.T, clock func() time.Time) store.Store {
-		s, err := memory.New(&memory.Options{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(&memory.Options{Clock: clock})
 		return s
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{

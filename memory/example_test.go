@@ -14,10 +14,7 @@ import (
 // A test moves the clock of a store, and waits for nothing.
 func Example() {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return now }})
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return now }})
 	limiter := brim.New(db, nil)
 	calls := brim.Over(2, time.Minute) // two at once, then one more every 30 seconds
 	for range 4 {
@@ -37,10 +34,7 @@ func Example() {
 
 // MaxBuckets bounds the memory. A bucket in use is never forgotten for a new one.
 func ExampleOptions() {
-	db, err := memory.New(&memory.Options{MaxBuckets: 1})
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := memory.New(&memory.Options{MaxBuckets: 1})
 	limiter := brim.New(db, nil)
 	for _, key := range []string{"user:1", "user:2"} {
 		_, err := limiter.TryFillup(context.Background(), brim.Over(2, time.Hour).For(key), 1)

@@ -58,8 +58,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// inMemory is the store that New returns.
-type inMemory struct {
+// Store keeps buckets in memory. It implements [store.Store]. Make one with [New]. Any number of
+// goroutines may use it at once.
+type Store struct {
 	shards     [shardCount]shard // first, so that shards begin at cache lines
 	clock      *clock.Clock
 	maxSkew    time.Duration
@@ -73,28 +74,13 @@ type inMemory struct {
 	sweepAfter atomic.Int64 // microseconds; no sweep before this time, so that a flood of new keys causes few sweeps
 }
 
-// New returns an empty store, which any number of goroutines may use at once. The options may be
-// nil. It fails if MaxBuckets, MaxSkew or PruneEvery is negative.
-func New(o *Options) (store.Store, error) {
+// New returns an empty store. The options may be nil. A negative option counts as 0.
+func New(o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	if o.MaxBuckets < 0 {
-		err := fmt.Errorf("MaxBuckets is %d; it must be positive, or 0 for no bound", o.MaxBuckets)
-		return nil, store.Wrap(backend, "new", err)
-	}
-	if o.MaxSkew < 0 {
-		err := fmt.Errorf("MaxSkew is %v; it must be positive, or 0 for %v", o.MaxSkew, store.DefaultMaxSkew)
-		return nil, store.Wrap(backend, "new", err)
-	}
-	if o.PruneEvery < 0 {
-		err := fmt.Errorf("PruneEvery is %v; it must be positive, or 0 for no pruning at intervals", o.PruneEvery)
-		return nil, store.Wrap(backend, "new", err)
-	}
-	s := &inMemory{
-		maxSkew: o.MaxSkew, maxBuckets: int64(o.MaxBuckets), log: o.Logger, seed: maphash.MakeSeed(),
-	}
-	if s.maxSkew == 0 {
+	s := &Store{maxSkew: o.MaxSkew, maxBuckets: max(0, int64(o.MaxBuckets)), log: o.Logger, seed: maphash.MakeSeed()}
+	if s.maxSkew <= 0 {
 		s.maxSkew = store.DefaultMaxSkew
 	}
 	if o.Clock != nil {
@@ -107,12 +93,12 @@ func New(o *Options) (store.Store, error) {
 	for i := range s.shards {
 		s.shards[i].hash = s.hash
 	}
-	s.pruner = pruner.Start(o.PruneEvery, s.Prune, backend, s.log)
-	return s, nil
+	s.pruner = pruner.Start(max(0, o.PruneEvery), s.Prune, backend, s.log)
+	return s
 }
 
 // Fill decides one operation on one bucket. See [store.Store].
-func (s *inMemory) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if err = s.ready(ctx); err != nil {
 		return st, store.Wrap(backend, "fill", err)
 	}
@@ -159,7 +145,7 @@ func (s *inMemory) Fill(ctx context.Context, op store.Op) (st store.State, err e
 
 // Read returns the states of buckets. It reads one bucket after the other, so the states may be
 // of different moments. See [store.Store].
-func (s *inMemory) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
+func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, store.Wrap(backend, "read", err)
 	}
@@ -179,7 +165,7 @@ func (s *inMemory) Read(ctx context.Context, buckets ...store.Bucket) ([]store.S
 }
 
 // Delete removes buckets. See [store.Store].
-func (s *inMemory) Delete(ctx context.Context, keys ...string) error {
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if err := s.ready(ctx); err != nil {
 		return store.Wrap(backend, "delete", err)
 	}
@@ -197,7 +183,7 @@ func (s *inMemory) Delete(ctx context.Context, keys ...string) error {
 // Prune removes buckets that have leaked empty, and returns their number. It locks a small part
 // of the store at a time. If ctx ends, it returns the context's error and the number so far.
 // See [store.Store].
-func (s *inMemory) Prune(ctx context.Context) (int64, error) {
+func (s *Store) Prune(ctx context.Context) (int64, error) {
 	var removed int64
 	for i := range s.shards {
 		if err := s.ready(ctx); err != nil {
@@ -209,7 +195,7 @@ func (s *inMemory) Prune(ctx context.Context) (int64, error) {
 }
 
 // Close ends pruning, closes the store and forgets its buckets. Calls in flight complete.
-func (s *inMemory) Close() error {
+func (s *Store) Close() error {
 	s.pruner.Stop()
 	if s.closed.Swap(true) {
 		return nil
@@ -224,7 +210,7 @@ func (s *inMemory) Close() error {
 }
 
 // ready returns the error of a call on a closed store or with a context that is done.
-func (s *inMemory) ready(ctx context.Context) error {
+func (s *Store) ready(ctx context.Context) error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
@@ -232,7 +218,7 @@ func (s *inMemory) ready(ctx context.Context) error {
 }
 
 // skewed logs that the times of some buckets were set to the clock, and their number.
-func (s *inMemory) skewed(buckets int) {
+func (s *Store) skewed(buckets int) {
 	s.log.Warn("memory: stored times were more than MaxSkew ahead of the clock and were set to the clock",
 		"buckets", buckets)
 }

@@ -19,12 +19,9 @@ import (
 func TestPruneEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		s, err := memory.New(&memory.Options{
+		s := memory.New(&memory.Options{
 			PruneEvery: time.Hour, MaxSkew: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		left := func(want int) {
 			t.Helper()
 			synctest.Wait()

@@ -21,25 +21,25 @@ type shard struct {
 }
 
 // shard returns the shard of key, and the hash by which the shard's table finds key.
-func (s *inMemory) shard(key string) (*shard, uint32) {
+func (s *Store) shard(key string) (*shard, uint32) {
 	h := maphash.String(s.seed, key)
 	return &s.shards[h%shardCount], uint32(h >> 32)
 }
 
 // hash returns the same hash of a key in bytes.
-func (s *inMemory) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, key) >> 32) }
+func (s *Store) hash(key []byte) uint32 { return uint32(maphash.Bytes(s.seed, key) >> 32) }
 
 // tidy prunes the shard before a new bucket is inserted, if the number of buckets has doubled
 // since the last prune. So the work for each inserted bucket is the removal of about one
 // bucket. The caller has locked the shard. Pointers to slots become invalid.
-func (s *inMemory) tidy(sh *shard, now int64) {
+func (s *Store) tidy(sh *shard, now int64) {
 	if sh.live >= max(firstPrune, sh.pruneAt) {
 		s.pruneLocked(sh, now, s.maxSkew)
 	}
 }
 
 // insert stores the record of a new key. The caller has locked the shard.
-func (s *inMemory) insert(sh *shard, hash uint32, key string, r *store.Record) error {
+func (s *Store) insert(sh *shard, hash uint32, key string, r *store.Record) error {
 	if !s.counted(1) {
 		return ErrTooManyBuckets
 	}
@@ -52,7 +52,7 @@ const firstPrune = 64
 
 // counted adds n to the number of buckets if MaxBuckets is set. If the sum would exceed
 // MaxBuckets, counted adds nothing and returns false.
-func (s *inMemory) counted(n int64) bool {
+func (s *Store) counted(n int64) bool {
 	if s.maxBuckets == 0 {
 		return true
 	}
@@ -68,7 +68,7 @@ const pause = int64(time.Second / time.Microsecond)
 
 // sweep prunes all shards of a bounded store, and reports whether it removed a bucket. It does
 // nothing within a second of the last sweep.
-func (s *inMemory) sweep(now int64) bool {
+func (s *Store) sweep(now int64) bool {
 	after := s.sweepAfter.Load()
 	// If sweepAfter is more than a pause ahead, the clock has stepped back since, and the sweep
 	// goes on.
@@ -82,13 +82,13 @@ func (s *inMemory) sweep(now int64) bool {
 	return removed > 0
 }
 
-func (s *inMemory) pruneShard(sh *shard, skew time.Duration) int64 {
+func (s *Store) pruneShard(sh *shard, skew time.Duration) int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return s.pruneLocked(sh, s.clock.Now(), skew)
 }
 
-func (s *inMemory) pruneLocked(sh *shard, now int64, skew time.Duration) int64 {
+func (s *Store) pruneLocked(sh *shard, now int64, skew time.Duration) int64 {
 	removed := int64(sh.removeIf(func(r *store.Record) bool { return r.Expired(now, skew) }))
 	sh.pruneAt = 2 * sh.live
 	s.counted(-removed)

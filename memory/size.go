@@ -9,7 +9,7 @@ import (
 
 // Size returns the bytes of memory that the buckets and their keys take, with the room that is
 // free for later ones. See [store.Store].
-func (s *inMemory) Size(ctx context.Context) (int64, error) {
+func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, store.Wrap(backend, "size", err)
 	}

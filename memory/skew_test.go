@@ -32,12 +32,9 @@ func TestShortMaxSkew(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
-			s, err := memory.New(&memory.Options{
+			s := memory.New(&memory.Options{
 				Clock: c.clock, MaxSkew: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			defer s.Close()
 			hot := store.Limit{Capacity: 100, LeakRate: 1e6}.For("hot")
 			var granted atomic.Int64

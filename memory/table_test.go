@@ -268,7 +268,7 @@ func TestLayout(t *testing.T) {
 	if n := unsafe.Offsetof(shard{}.table) + unsafe.Offsetof(table{}.wide); n > 64 {
 		t.Errorf("the fields that a decision reads end at byte %d of a shard; want one cache line", n)
 	}
-	if n := unsafe.Offsetof(inMemory{}.shards); n != 0 {
+	if n := unsafe.Offsetof(Store{}.shards); n != 0 {
 		t.Errorf("shards begin at offset %d; want 0, where a cache line begins", n)
 	}
 }

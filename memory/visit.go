@@ -13,7 +13,7 @@ const visitPiece = 1024
 
 // Visit passes over all buckets once, in no order. It locks a small part of the store at a time,
 // and holds no lock while f runs. See [store.Store].
-func (s *inMemory) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	start := []byte(prefix)
 	var piece []store.Entry
 	for i := range s.shards {
@@ -40,7 +40,7 @@ const visitEnd = 1 << 32
 //
 // The pieces are ranges of hashes. A bucket that moves to another slot between two pieces keeps
 // its hash, so it is visited exactly once.
-func (s *inMemory) visitShard(sh *shard, from uint64, prefix []byte, piece []store.Entry) (_ []store.Entry, to uint64) {
+func (s *Store) visitShard(sh *shard, from uint64, prefix []byte, piece []store.Entry) (_ []store.Entry, to uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	slots := len(sh.slots)

@@ -15,7 +15,7 @@ import (
 // shrinks and moves the rest. Those must be visited exactly once.
 func TestVisitWhileEntriesMove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := made(t, &Options{Clock: func() time.Time { return now }})
+	s := New(&Options{Clock: func() time.Time { return now }})
 	defer s.Close()
 	// Shards of several pieces each.
 	const stay, leak = 40, 12
@@ -77,7 +77,7 @@ func TestVisitWhileEntriesMove(t *testing.T) {
 func TestVisitAnyTable(t *testing.T) {
 	for _, test := range tableHashes {
 		t.Run(test.name, func(t *testing.T) {
-			s := made(t, nil)
+			s := New(nil)
 			defer s.Close()
 			sh := &s.shards[0]
 			r := rand.New(rand.NewPCG(8, 9))
@@ -120,7 +120,7 @@ func TestVisitAnyTable(t *testing.T) {
 // TestVisitPieces tests that no lock covers much more than a piece, however many buckets a shard
 // has and however few of them match.
 func TestVisitPieces(t *testing.T) {
-	s := made(t, nil)
+	s := New(nil)
 	defer s.Close()
 	sh := &s.shards[0]
 	const buckets = 5*visitPiece + 5
@@ -150,7 +150,7 @@ func TestVisitPieces(t *testing.T) {
 }
 
 func BenchmarkVisit(b *testing.B) {
-	s := made(b, nil)
+	s := New(nil)
 	defer s.Close()
 	const buckets = 1_000_000
 	for i := range buckets {
@@ -173,13 +173,4 @@ func BenchmarkVisit(b *testing.B) {
 	}
 	per := time.Since(began).Seconds() / float64(len(s.shards[0].slots))
 	b.ReportMetric(per*visitPiece*1e6, "µs/lock")
-}
-
-func made(t testing.TB, o *Options) *inMemory {
-	t.Helper()
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.(*inMemory)
 }

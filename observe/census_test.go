@@ -28,10 +28,7 @@ func (l listed) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 }
 
 func TestCensus(t *testing.T) {
-	m, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := memory.New(nil)
 	defer m.Close()
 	lim := brim.New(m, nil)
 	for _, key := range []string{"a", "b", "c"} {

@@ -17,11 +17,7 @@ func Example() {
 			refused++
 		}
 	}}
-	db, err := memory.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	db := memory.New(nil)
 	s, err := observe.New(db, hooks, nil)
 	if err != nil {
 		fmt.Println(err)

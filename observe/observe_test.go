@@ -49,10 +49,7 @@ func inRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.
 
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	t.Helper()
-	s, err := memory.New(&memory.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock})
 	return s
 }
 

@@ -21,10 +21,7 @@ func TestBesideShaper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(nil)
 		turns, err := brim.NewShaper(brim.New(s, nil), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	s := &Store{Name: p.String()}
 	switch p.Kind() {
 	case place.Memory:
-		s.Store, err = memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger})
+		s.Store = memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger})
 	case place.File:
 		s.Bolt, err = bolt.Open(p.Path(), &bolt.Options{
 			Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,

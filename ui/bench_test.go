@@ -19,10 +19,7 @@ func BenchmarkRecorder(b *testing.B) {
 	for _, n := range []int{1, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
 			keys := manyKeys(n)
-			inner, err := memory.New(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			inner := memory.New(nil)
 			defer inner.Close()
 			plain, err := observe.New(inner, observe.Hooks{}, nil)
 			if err != nil {

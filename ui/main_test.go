@@ -87,10 +87,7 @@ type mounted struct {
 func mount(t testing.TB, change func(*Options)) *mounted {
 	t.Helper()
 	m := &mounted{clock: newManual(), access: Act, log: new(bytes.Buffer)}
-	inner, err := memory.New(&memory.Options{Clock: m.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := memory.New(&memory.Options{Clock: m.clock.Now})
 	m.store = &fakeStore{Store: inner}
 	r, err := NewRecorder(&RecorderOptions{Clock: m.clock.Now})
 	if err != nil {
@@ -182,10 +179,7 @@ func (p page) fields() url.Values {
 }
 
 func TestNewFails(t *testing.T) {
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	look := func(*http.Request) Access { return Look }
 	for name, build := range map[string]func() (*Handler, error){
 		"no store":   func() (*Handler, error) { return New(nil, look, nil) },

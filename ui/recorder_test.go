@@ -24,10 +24,7 @@ func newManual() *brimtest.Clock {
 func recorded(t testing.TB, o *RecorderOptions) (*brim.Limiter, *Recorder, *brimtest.Clock) {
 	t.Helper()
 	clock := newManual()
-	s, err := memory.New(&memory.Options{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock.Now})
 	if o == nil {
 		o = &RecorderOptions{}
 	}

@@ -30,10 +30,7 @@ func (n nowhere) WriteHeader(int)             {}
 func BenchmarkViewers(b *testing.B) {
 	const buckets, callers, viewers, rate, turn = 1_000_000, 16, 20, 1000, 25 * time.Second
 	keys := manyKeys(buckets)
-	db, err := memory.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	db := memory.New(nil)
 	defer db.Close()
 	rec, err := ui.NewRecorder(nil)
 	if err != nil {

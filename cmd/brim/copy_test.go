@@ -40,7 +40,7 @@ func TestCopyBetweenBackends(t *testing.T) {
 	n := 0
 	backends := map[string]func(t *testing.T, clock func() time.Time) (store.Store, error){
 		"memory": func(_ *testing.T, clock func() time.Time) (store.Store, error) {
-			return memory.New(&memory.Options{Clock: clock})
+			return memory.New(&memory.Options{Clock: clock}), nil
 		},
 		"bolt": func(t *testing.T, clock func() time.Time) (store.Store, error) {
 			return bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Clock: clock})
@@ -175,10 +175,7 @@ func TestCopyInterrupted(t *testing.T) {
 	clock := clockAt(time.Now())
 	var list [2]store.Store
 	for i := range list {
-		s, err := memory.New(&memory.Options{Clock: clock.now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(&memory.Options{Clock: clock.now})
 		defer s.Close()
 		list[i] = s
 	}

@@ -310,10 +310,7 @@ func withoutTimes(lines string) string {
 
 // TestListRefused asks the page of a program that refuses.
 func TestListRefused(t *testing.T) {
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	defer s.Close()
 	recorder, err := ui.NewRecorder(nil)
 	if err != nil {

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 // open opens the file at path, or a store in memory if path is "".
 func open(path string) (store.Store, error) {
 	if path == "" {
-		return memory.New(nil)
+		return memory.New(nil), nil
 	}
 	return bolt.Open(path, nil)
 }

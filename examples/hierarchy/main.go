@@ -56,10 +56,7 @@ var requests = []request{
 func run(ctx context.Context, out io.Writer) error {
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
 	now := noon
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return now }})
-	if err != nil {
-		return err
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return now }})
 	lim := brim.New(db, nil)
 	for _, r := range requests {
 		now = noon.Add(r.at)

@@ -94,10 +94,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func over(t *testing.T, m *model) (*gateway, *brimtest.Clock) {
 	t.Helper()
 	c := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
-	db, err := memory.New(&memory.Options{Clock: c.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memory.New(&memory.Options{Clock: c.Now})
 	api := httptest.NewUnstartedServer(m)
 	api.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	api.Start()
@@ -243,10 +240,7 @@ func TestFaults(t *testing.T) {
 				if c.away {
 					g.upstream = "http://127.0.0.1:1"
 				}
-				s, err := memory.New(&memory.Options{Clock: clock.Now})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := memory.New(&memory.Options{Clock: clock.Now})
 				g.lim = brim.New(&away{Store: s, fails: c.fails}, nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

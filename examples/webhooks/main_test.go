@@ -38,10 +38,7 @@ func events(n int, url string) string {
 // must not notice.
 func TestSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		db := memory.New(nil)
 		begin := time.Now()
 		var mu sync.Mutex
 		at := map[string][]time.Duration{}

@@ -32,8 +32,7 @@ func opened[S interface{ Close() error }](t *testing.T, s S, err error) S {
 
 var stores = map[string]func(t *testing.T, log *slog.Logger) store.Store{
 	"memory": func(t *testing.T, log *slog.Logger) store.Store {
-		s, err := memory.New(&memory.Options{Logger: log})
-		return opened(t, s, err)
+		return opened(t, memory.New(&memory.Options{Logger: log}), nil)
 	},
 	"bolt": func(t *testing.T, log *slog.Logger) store.Store {
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Logger: log})

@@ -53,10 +53,7 @@ func TestDecide(t *testing.T) {
 	steps := []string{"", "a fill", "a hold", "a fill that does not fit", "a transaction over two buckets", "a read"}
 	for at, step := range steps {
 		for _, err := range []error{nil, down} {
-			inner, problem := memory.New(nil)
-			if problem != nil {
-				t.Fatal(problem)
-			}
+			inner := memory.New(nil)
 			got := trial.Decide(t.Context(), &faulty{Store: inner, at: at, err: err}, trial.Key())
 			var failure *trial.Failure
 			switch {

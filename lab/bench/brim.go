@@ -46,13 +46,10 @@ func over(s store.Store, err error) (*target, error) {
 func brims() []*subject {
 	all := []*subject{
 		{name: memoryName, against: rateName, inMemory: true, open: func(context.Context, *env) (*target, error) {
-			return over(memory.New(nil))
+			return over(memory.New(nil), nil)
 		}},
 		{name: "brim refusals over memory", against: rateName, inMemory: true, open: func(context.Context, *env) (*target, error) {
-			m, err := memory.New(nil)
-			if err != nil {
-				return nil, err
-			}
+			m := memory.New(nil)
 			// A refusal is remembered for the whole run, so the cost of a refusal from memory is
 			// measured.
 			return over(local.Refusals(m, &local.RefusalsOptions{Remember: time.Hour, MaxBuckets: fullCount}))

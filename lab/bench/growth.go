@@ -155,10 +155,7 @@ func (p *place) create(ctx context.Context, to *row, n int) (s store.Store, keys
 func memoryPlace(context.Context, *env, int) (*place, error) {
 	return &place{
 		open: func(context.Context) (store.Store, func() error, error) {
-			s, err := memory.New(nil)
-			if err != nil {
-				return nil, nil, err
-			}
+			s := memory.New(nil)
 			return s, s.Close, nil
 		},
 		size: func(context.Context) (float64, error) { // of the heap that is in use

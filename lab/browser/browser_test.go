@@ -288,10 +288,7 @@ func (p *program) advance(d time.Duration) { p.clock.Add(d.Microseconds()) }
 func newProgram(t *testing.T) *program {
 	t.Helper()
 	p := &program{now: time.Date(2026, 3, 14, 9, 20, 0, 0, time.UTC)}
-	inner, err := memory.New(&memory.Options{Clock: func() time.Time { return p.now.Add(time.Duration(p.clock.Load()) * time.Microsecond) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := memory.New(&memory.Options{Clock: func() time.Time { return p.now.Add(time.Duration(p.clock.Load()) * time.Microsecond) }})
 	p.serve(t, inner)
 	return p
 }

@@ -18,10 +18,7 @@ import (
 // backends are the stores that the overview is tried over.
 var backends = map[string]func(t *testing.T) store.Store{
 	"memory": func(t *testing.T) store.Store {
-		s, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(nil)
 		return s
 	},
 	"postgres": func(t *testing.T) store.Store {

@@ -21,10 +21,7 @@ var three = brim.Limit{Capacity: 3, LeakRate: 1.0 / 60}
 func limiter(t *testing.T) *brim.Limiter {
 	t.Helper()
 	noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
-	db, err := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	return brim.New(db, nil)
 }
 

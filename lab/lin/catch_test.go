@@ -308,7 +308,7 @@ func TestCatches(t *testing.T) {
 		},
 		{
 			name: "a step back that is not believed", open: inUnsteady(func(clock func() time.Time) (store.Store, error) {
-				return memory.New(&memory.Options{Clock: clock, MaxSkew: time.Microsecond})
+				return memory.New(&memory.Options{Clock: clock, MaxSkew: time.Microsecond}), nil
 			}),
 			why: "the bucket believes no time ahead of the clock, and leaks twice for the time between",
 		},
@@ -316,7 +316,7 @@ func TestCatches(t *testing.T) {
 			name: "a clock that runs fast", open: inUnsteady(func(clock func() time.Time) (store.Store, error) {
 				return memory.New(&memory.Options{Clock: func() time.Time {
 					return clock().Add(clock().Sub(history.At(0)) / 50)
-				}})
+				}}), nil
 			}),
 			why: "a second of the clock leaks for more than a second",
 		},

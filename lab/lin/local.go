@@ -65,10 +65,7 @@ func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*inProcess, erro
 	if err != nil {
 		return nil, err
 	}
-	s, err := memory.New(&memory.Options{Clock: read})
-	if err != nil {
-		return nil, err
-	}
+	s := memory.New(&memory.Options{Clock: read})
 	limits := limitsOf(r, 0, 1, 2)
 	exact := &storeModel{limits: limits}
 	w := &inProcess{exact: exact, m: exact, clk: clk, bucket: bucketsOf(limits, ""), inner: s}

@@ -26,10 +26,7 @@ import (
 // that Prometheus adds.
 func registered(t *testing.T) map[string][]string {
 	t.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	defer s.Close()
 	census := observe.NewCensus(s)
 	defer census.Close()

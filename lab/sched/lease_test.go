@@ -79,9 +79,7 @@ func (f leaseFill) granted() bool { return f.err == nil && f.state.Accepted }
 
 // setup has each process ask often, so that it gets an allotment, and then fills the bucket.
 func (w *leaseWorld) setup() (err error) {
-	if w.b, err = newBelow(w.program); err != nil {
-		return err
-	}
+	w.b = newBelow(w.program)
 	below := []*below{w.b}
 	if w.config[3]&2 != 0 {
 		below = append(below, w.b.another())

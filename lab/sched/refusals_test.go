@@ -63,9 +63,7 @@ type refusalsWorld struct {
 func (w *refusalsWorld) remember() time.Duration { return milliseconds(w.config[0]) }
 
 func (w *refusalsWorld) setup() (err error) {
-	if w.b, err = newBelow(w.program); err != nil {
-		return err
-	}
+	w.b = newBelow(w.program)
 	w.b.slow, w.b.fails, w.b.lost = milliseconds(w.config[1]), w.config[2], w.config[3] == 1
 	if w.s, err = local.Refusals(w.b, &local.RefusalsOptions{Remember: w.remember(), MaxBuckets: 4}); err != nil {
 		return err

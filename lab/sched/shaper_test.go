@@ -53,9 +53,7 @@ type shaperAnswer struct {
 const forever = time.Hour
 
 func (w *shaperWorld) setup() (err error) {
-	if w.b, err = newBelow(w.program); err != nil {
-		return err
-	}
+	w.b = newBelow(w.program)
 	w.b.slow = milliseconds(w.config[1])
 	w.s, err = brim.NewShaper(brim.New(w.b, nil), &brim.ShaperOptions{MaxWait: milliseconds(w.config[0])})
 	return err

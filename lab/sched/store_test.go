@@ -44,9 +44,9 @@ type fillEntry struct {
 	foreign  bool // another process did it
 }
 
-func newBelow(p program) (*below, error) {
-	s, err := memory.New(&memory.Options{Clock: time.Now})
-	return &below{Store: s, fillLog: &fillLog{start: time.Now(), rand: rand.New(rand.NewPCG(p.pauses, 0))}}, err
+func newBelow(p program) *below {
+	s := memory.New(&memory.Options{Clock: time.Now})
+	return &below{Store: s, fillLog: &fillLog{start: time.Now(), rand: rand.New(rand.NewPCG(p.pauses, 0))}}
 }
 
 // another returns the same store as another process sees it.

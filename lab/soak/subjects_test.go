@@ -65,10 +65,7 @@ func maxSkew(w *work) time.Duration {
 }
 
 func inMemory(t *testing.T, w *work) *subject {
-	s, err := memory.New(&memory.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
 	return &subject{store: s, disk: noDisk}
 }
 

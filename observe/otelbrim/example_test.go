@@ -23,10 +23,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	db, err := memory.New(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	db := memory.New(nil)
 	s, err := observe.New(db, hooks, nil)
 	if err != nil {
 		log.Fatal(err)

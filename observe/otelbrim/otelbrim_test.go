@@ -29,10 +29,7 @@ var named = brim.Limit{Capacity: 10, LeakRate: 1}
 // collect makes some calls and returns the metrics, and the spans of the calls.
 func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]metricdata.Aggregation, tracetest.SpanStubs) {
 	t.Helper()
-	s, err := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	census := observe.NewCensus(listed(s))
 	spans := tracetest.NewInMemoryExporter()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))

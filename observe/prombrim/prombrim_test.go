@@ -66,10 +66,7 @@ func drive(t *testing.T, s store.Store, h observe.Hooks) {
 // newStore returns a store whose clock stands.
 func newStore(t *testing.T) store.Store {
 	t.Helper()
-	s, err := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

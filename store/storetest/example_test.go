@@ -14,10 +14,7 @@ func ExampleRun() {
 	_ = func(t *testing.T) { // TestConformance of the backend's package
 		open := func(t *testing.T, clock func() time.Time) store.Store {
 			t.Helper()
-			s, err := memory.New(&memory.Options{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := memory.New(&memory.Options{Clock: clock})
 			return s
 		}
 		storetest.Run(t, func(t *testing.T) store.Store { return open(t, nil) }, &storetest.Options{OpenAt: open})

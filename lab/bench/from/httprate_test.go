@@ -49,10 +49,7 @@ func onRouter(t *testing.T, use func(chi.Router) error) func() (served bool, aft
 // TestHttprate sends the same requests through both: a burst, and then one a second for two minutes.
 func TestHttprate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := memory.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(nil)
 		for _, c := range []struct {
 			name       string
 			use        func(chi.Router) error

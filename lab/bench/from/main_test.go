@@ -34,10 +34,7 @@ func ours(ctx context.Context, limiter *brim.Limiter) error {
 func inMemory(t *testing.T) *brim.Limiter {
 	t.Helper()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	s, err := memory.New(&memory.Options{Clock: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: func() time.Time { return now }})
 	return brim.New(s, nil)
 }
 

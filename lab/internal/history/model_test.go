@@ -21,10 +21,7 @@ func (memoryStore) Verify(context.Context) error                             { r
 func TestModel(t *testing.T) {
 	for seed := range uint64(20) {
 		r := &runner{}
-		s, err := memory.New(&memory.Options{Clock: func() time.Time { return At(r.seconds) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := memory.New(&memory.Options{Clock: func() time.Time { return At(r.seconds) }})
 		ops := Random(rand.New(rand.NewPCG(seed, 0)), Bolt, 300, 0)
 		j := NewJudge(Request{Ops: ops})
 		for i, op := range ops {

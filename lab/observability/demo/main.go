@@ -36,10 +36,7 @@ func main() {
 
 // run fills buckets until ctx ends.
 func run(ctx context.Context, address string) error {
-	db, err := memory.New(nil)
-	if err != nil {
-		return err
-	}
+	db := memory.New(nil)
 	defer func() { _ = db.Close() }() // memory: nothing is left to write
 	census := observe.NewCensus(db)
 	defer census.Close()

@@ -16,10 +16,7 @@ import (
 
 func inMemory(t *testing.T) store.Store {
 	t.Helper()
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -13,10 +13,7 @@ import (
 )
 
 func TestPrefixAndRemove(t *testing.T) {
-	s, err := memory.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(nil)
 	defer s.Close()
 	prefix, err := Prefix(t.Context(), s, "work")
 	if err != nil || !strings.HasPrefix(prefix, "work/") {

@@ -135,10 +135,7 @@ func reader(t *testing.T, in io.Reader, o trace.Options) *trace.Reader {
 func inStore(t testing.TB, limit store.Limit) simulate.Options {
 	t.Helper()
 	clock := new(simulate.Clock)
-	s, err := memory.New(&memory.Options{Clock: clock.Now, MaxSkew: simulate.MaxSkew})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := memory.New(&memory.Options{Clock: clock.Now, MaxSkew: simulate.MaxSkew})
 	t.Cleanup(func() { s.Close() })
 	return simulate.Options{
 		Limits: []simulate.Limit{{Limit: limit}},

@@ -15,10 +15,7 @@ import (
 )
 
 func main() {
-	buckets, err := memory.New(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	buckets := memory.New(nil)
 	limit, err := grpclimit.NewServer(brim.New(buckets, nil), grpclimit.PerClient("api", brim.Over(5, time.Minute)), nil)
 	if err != nil {
 		log.Fatal(err)

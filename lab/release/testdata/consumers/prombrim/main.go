@@ -20,10 +20,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	buckets, err := memory.New(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	buckets := memory.New(nil)
 	s, err := observe.New(buckets, hooks, nil)
 	if err != nil {
 		log.Fatal(err)
