@@ -85,9 +85,9 @@ func BenchmarkScript(b *testing.B) {
 			s := open(b, client, &Options{Prefix: redistest.Prefix(b, client), BatchSize: 1000})
 			var reqs []*fillRequest
 			for i := range size {
-				reqs = append(reqs, &fillRequest{In: request{op: store.Op{Bucket: limit.For(fmt.Sprint("user:", i)), Amount: 1}}})
+				reqs = append(reqs, &fillRequest{In: request{one: [1]store.Op{{Bucket: limit.For(fmt.Sprint("user:", i)), Amount: 1}}}})
 			}
-			batch := newBatch(s.o.Prefix)
+			batch := newBatch(s.name)
 			run := func() {
 				batch.take(reqs, size)
 				c := s.call(batch, slotScript)

@@ -107,10 +107,6 @@ var publicCalls = []struct {
 	{"Visit", false, func(ctx context.Context, _ redis.UniversalClient, s *Store, _ store.Bucket) error {
 		return s.Visit(ctx, "", func(store.Entry) bool { return true })
 	}},
-	{"Prune", false, func(ctx context.Context, _ redis.UniversalClient, s *Store, _ store.Bucket) error {
-		_, err := s.Prune(ctx)
-		return err
-	}},
 	{"Close", true, func(ctx context.Context, _ redis.UniversalClient, s *Store, b store.Bucket) error {
 		failed := make(chan error, 1)
 		go func() { failed <- fill(context.WithoutCancel(ctx), s) }()

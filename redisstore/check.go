@@ -62,7 +62,9 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	if err := k.state(ctx, c); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(k.findings[n:], func(f store.Finding) bool { return f.Subject == "role"+k.at || f.Subject == "cluster_state"+k.at }) {
+	if slices.ContainsFunc(k.findings[n:], func(f store.Finding) bool {
+		return f.Subject == "role"+k.at || f.Subject == "cluster_state"+k.at
+	}) {
 		return nil // they tell why no decision can work
 	}
 	return k.try(ctx, c)
@@ -79,7 +81,7 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 			}
 			key = fmt.Sprintf("%s{%d}%s", trial.Prefix, tags, rand.Text())
 			var err error
-			if owner, err = k.s.cluster.primary(k.s.o.Prefix + key); err != nil {
+			if owner, err = k.s.cluster.primary(k.s.name(key)); err != nil {
 				return err
 			}
 		}
@@ -94,8 +96,15 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 	switch {
 	case errors.As(err, &answer):
 		word, _, _ := strings.Cut(answer.Error(), " ")
-		subject, remedy := k.remedy(word, c)
-		k.add(store.Broken, subject, fmt.Sprintf("%s failed: the server answered %s: %s", failure.Step, word, advice(answer.Error())), remedy)
+		known := answers[word]
+		if known.remedy == "" {
+			known.remedy = "see the table of errors in docs/redis.md"
+		}
+		if word == "NOPERM" {
+			known.remedy = k.grant(c)
+		}
+		k.add(store.Broken, cmp.Or(known.subject, "decision"),
+			fmt.Sprintf("%s failed: the server answered %s: %s", failure.Step, word, advice(answer.Error())), known.remedy)
 	case errors.Is(err, errFew):
 		k.add(store.Broken, "acknowledgement", failure.Error(), "start the replicas that Options.Replicas asks for, or ask for fewer; "+
 			"for Options.Synced, look at the server's log")
@@ -107,158 +116,117 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 	return nil
 }
 
-// remedy returns the setting or thing by which a server refuses decisions, by the first word of its
-// answer, and the way out.
-func (k *checker) remedy(word string, c *redis.Client) (subject, remedy string) {
-	switch word {
-	case "OOM":
-		return "maxmemory", "remove keys; or `CONFIG SET maxmemory 0` if the machine has room, also in its configuration file"
-	case "NOREPLICAS":
-		return "min-replicas-to-write", "start the replicas; or go on without, by `CONFIG SET min-replicas-to-write 0`"
-	case "MISCONF":
-		return "persistence", "make room on its disk, or mend its directory, and then `BGSAVE`"
-	case "NOPERM":
-		more := ""
-		if k.s.cluster != nil {
-			more += " +cluster|slots +asking"
+// grant returns the command that gives the user of a client its rights; see docs/redis.md.
+func (k *checker) grant(c *redis.Client) string {
+	rights := "+evalsha +eval +time +get +set +del +scan +config|get +info +ping +hello"
+	for _, more := range []struct {
+		needed bool
+		rights string
+	}{{k.s.cluster != nil, " +cluster|slots +asking"}, {k.s.o.Replicas > 0, " +wait"}, {k.s.o.Synced, " +waitaof"}} {
+		if more.needed {
+			rights += more.rights
 		}
-		if k.s.o.Replicas > 0 {
-			more += " +wait"
-		}
-		if k.s.o.Synced {
-			more += " +waitaof"
-		}
-		return "rights", fmt.Sprintf("`ACL SETUSER %s ~%s* %s%s`, and the same in the file of the ACLs", k.user(c), k.s.o.Prefix, needed, more)
-	case "NOAUTH", "WRONGPASS":
-		return "password", "give the client the user and the password"
-	case "LOADING":
-		return "loading", "wait until the server has loaded its data"
-	case "BUSY":
-		return "script", "`SCRIPT KILL`"
 	}
-	return "decision", "see the table of errors in docs/redis.md"
+	return fmt.Sprintf("`ACL SETUSER %s ~%s* %s`, and the same in the file of the ACLs", user(c), k.s.o.Prefix, rights)
 }
 
-// user returns the user of a client.
-func (k *checker) user(c *redis.Client) string { return cmp.Or(c.Options().Username, "default") }
+func user(c *redis.Client) string { return cmp.Or(c.Options().Username, "default") }
 
-// needed are the commands that a user needs; see docs/redis.md.
-const needed = "+evalsha +eval +time +get +mget +set +del +exists +scan +config|get +info +ping +hello"
-
-// state asks a server for its settings and its state.
+// state asks a server for its settings and its state, and judges them.
 func (k *checker) state(ctx context.Context, c *redis.Client) error {
 	text, err := ask(ctx, k.s, c, redis.NewStringCmd, "info", "default").Result()
-	known, err := k.allowed(c, err, "INFO", "its version, its role, eviction and the append-only file")
-	if err != nil {
+	if err := k.allowed(c, err, "INFO", "its version, its role, eviction and the append-only file"); err != nil {
 		return err
 	}
-	info := fields(text)
-	if known {
-		k.info(text, info)
-	}
-	config := make(map[string]string)
-	known = true
-	for _, name := range []string{
-		"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite",
-	} {
+	info, config := fields(text), make(map[string]string)
+	for _, name := range []string{"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite"} {
 		got, err := ask(ctx, k.s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
-		if known, err = k.allowed(c, err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for"); err != nil {
-			return err
-		} else if !known {
+		if k.allowed(c, err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for") != nil {
+			return explain(store.ErrUnavailable, err, k.s.patience)
+		}
+		if config[name] = got[name]; err != nil {
 			break
 		}
-		config[name] = got[name]
 	}
-	if known {
-		k.config(config, info)
+	state := ""
+	if k.s.cluster != nil {
+		text, err := ask(ctx, k.s, c, redis.NewStringCmd, "cluster", "info").Result()
+		if err := k.allowed(c, err, "CLUSTER INFO", "the state of the cluster"); err != nil {
+			return err
+		}
+		state = fields(text)["cluster_state"]
 	}
-	if k.s.cluster == nil {
-		return nil
+	if err := k.s.checkVersion(info); err != nil {
+		k.add(store.Broken, "version", err.Error(), "connect to a server of Redis 6.2 or later, or Valkey 7.2 or later, as it says")
 	}
-	state, err := ask(ctx, k.s, c, redis.NewStringCmd, "cluster", "info").Result()
-	if known, err = k.allowed(c, err, "CLUSTER INFO", "the state of the cluster"); err != nil || !known {
-		return err
-	}
-	if fields(state)["cluster_state"] != "ok" {
-		k.add(store.Broken, "cluster_state", "the cluster is down for some slots, and refuses their buckets",
-			"see CLUSTER SLOTS and CLUSTER NODES; start the missing primary, or assign its slots")
+	policy, fsync, replicas := info["maxmemory_policy"], config["appendfsync"], info["connected_slaves"]
+	lost := map[string]string{"everysec": "the fills of the last second or two"}[fsync]
+	for _, f := range []struct {
+		found                    bool
+		severity                 store.Severity
+		subject, problem, remedy string
+	}{
+		{
+			info["role"] == "slave", store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
+			"connect to the primary, for instance through Sentinel",
+		},
+		{
+			policy != "" && policy != noEviction, store.Broken, "maxmemory-policy",
+			"it is " + policy + ": when the memory is full, the server removes buckets, which then forget what was taken",
+			"`CONFIG SET maxmemory-policy noeviction`, also in its configuration file",
+		},
+		{
+			info["aof_enabled"] == "0", store.Broken, "appendonly",
+			"it is no: a crash of the server loses all fills since the last snapshot, or all",
+			"`CONFIG SET appendonly yes`, also in its configuration file",
+		},
+		{
+			info["aof_enabled"] != "0" && fsync != "" && fsync != "always", store.Warning, "appendfsync",
+			fmt.Sprintf("it is %s: a crash of the machine loses %s", fsync,
+				cmp.Or(lost, "all fills that the system had not written yet, some 30 seconds")),
+			"`CONFIG SET appendfsync always`, or Options.Synced from Redis 7.2 on, where nothing may be lost",
+		},
+		{
+			info["aof_enabled"] != "0" && config["no-appendfsync-on-rewrite"] == "yes", store.Warning, "no-appendfsync-on-rewrite",
+			"it is yes: while the file is rewritten, nothing is synced", "`CONFIG SET no-appendfsync-on-rewrite no`",
+		},
+		{
+			replicas != "0" && replicas != "" && config["min-replicas-to-write"] == "0", store.Warning, "min-replicas-to-write",
+			"it is 0: a primary that is cut off from its replicas goes on to acknowledge fills that the fail-over loses",
+			"`CONFIG SET min-replicas-to-write 1`, and Options.Replicas",
+		},
+		{
+			k.s.cluster != nil && info["role"] == "master" && replicas == "0", store.Warning, "replicas",
+			"the primary has no replica: if it fails, its buckets are refused until it is back", "add a replica with cluster-replicate",
+		},
+		{
+			k.s.cluster != nil && config["cluster-require-full-coverage"] == "yes", store.Warning, "cluster-require-full-coverage",
+			"it is yes: while one primary has no successor, the others refuse their buckets, too",
+			"`CONFIG SET cluster-require-full-coverage no`",
+		},
+		{
+			state != "" && state != "ok", store.Broken, "cluster_state", "the cluster is down for some slots, and refuses their buckets",
+			"see CLUSTER SLOTS and CLUSTER NODES; start the missing primary, or assign its slots",
+		},
+	} {
+		if f.found {
+			k.add(f.severity, f.subject, f.problem, f.remedy)
+		}
 	}
 	return nil
 }
 
 // allowed adds a finding if the server forbids a command, or returns the error of a server that
-// gives no answer.
-func (k *checker) allowed(c *redis.Client, err error, command, question string) (bool, error) {
+// gives no answer. That it is loading, the decision shows.
+func (k *checker) allowed(c *redis.Client, err error, command, question string) error {
 	var answer redis.Error
 	switch {
-	case err == nil:
-		return true, nil
-	case redis.IsLoadingError(err):
-		return false, nil // the decision shows it
+	case err == nil || redis.IsLoadingError(err):
+		return nil
 	case !errors.As(err, &answer), redis.IsAuthError(err):
-		return false, explain(store.ErrUnavailable, err, k.s.patience)
+		return explain(store.ErrUnavailable, err, k.s.patience)
 	}
 	k.add(store.Unchecked, command, "the server does not let this user ask it "+question,
-		fmt.Sprintf("`ACL SETUSER %s +%s`, or run the check as an administrator", k.user(c), strings.ToLower(strings.ReplaceAll(command, " ", "|"))))
-	return false, nil
-}
-
-// info judges the answer to INFO.
-func (k *checker) info(text string, info map[string]string) {
-	if err := k.s.checkVersion(text); err != nil {
-		k.add(store.Broken, "version", err.Error(), "connect to a server of Redis 6.2 or later, or Valkey 7.2 or later, as it says")
-	}
-	if info["role"] == "slave" {
-		k.add(store.Broken, "role", "the server is a replica: it is behind its primary, and refuses to decide",
-			"connect to the primary, for instance through Sentinel")
-	}
-	if p := info["maxmemory_policy"]; p != "" && p != noEviction {
-		k.add(store.Broken, "maxmemory-policy", fmt.Sprintf("it is %s: when the memory is full, the server removes "+
-			"buckets, which then forget what was taken", p), "`CONFIG SET maxmemory-policy noeviction`, also in its configuration file")
-	}
-	if info["aof_enabled"] == "0" {
-		k.add(store.Broken, "appendonly", "it is no: a crash of the server loses all fills since the last snapshot, or all",
-			"`CONFIG SET appendonly yes`, also in its configuration file")
-	}
-	if info["role"] == "master" && info["connected_slaves"] == "0" && k.s.cluster != nil {
-		k.add(store.Warning, "replicas", "the primary has no replica: if it fails, its buckets are refused until it is back",
-			"add a replica with cluster-replicate")
-	}
-}
-
-// config judges the answers to CONFIG GET.
-func (k *checker) config(config, info map[string]string) {
-	if fsync := config["appendfsync"]; info["aof_enabled"] != "0" {
-		if fsync != "always" {
-			lost := map[string]string{"everysec": "the fills of the last second or two"}[fsync]
-			if lost == "" {
-				lost = "all fills that the system had not written yet, some 30 seconds"
-			}
-			k.add(store.Warning, "appendfsync", fmt.Sprintf("it is %s: a crash of the machine loses %s", fsync, lost),
-				"`CONFIG SET appendfsync always`, or Options.Synced from Redis 7.2 on, where nothing may be lost")
-		}
-		if config["no-appendfsync-on-rewrite"] == "yes" {
-			k.add(store.Warning, "no-appendfsync-on-rewrite", "it is yes: while the file is rewritten, nothing is synced",
-				"`CONFIG SET no-appendfsync-on-rewrite no`")
-		}
-	}
-	if n := info["connected_slaves"]; n != "0" && n != "" && config["min-replicas-to-write"] == "0" {
-		k.add(store.Warning, "min-replicas-to-write", "it is 0: a primary that is cut off from its replicas goes on to "+
-			"acknowledge fills that the fail-over loses", "`CONFIG SET min-replicas-to-write 1`, and Options.Replicas")
-	}
-	if k.s.cluster != nil && config["cluster-require-full-coverage"] == "yes" {
-		k.add(store.Warning, "cluster-require-full-coverage", "it is yes: while one primary has no successor, the others "+
-			"refuse their buckets, too", "`CONFIG SET cluster-require-full-coverage no`")
-	}
-}
-
-// fields reads lines of the form name:value.
-func fields(text string) map[string]string {
-	m := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			m[name] = value
-		}
-	}
-	return m
+		fmt.Sprintf("`ACL SETUSER %s +%s`, or run the check as an administrator", user(c), strings.ToLower(strings.ReplaceAll(command, " ", "|"))))
+	return nil
 }

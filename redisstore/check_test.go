@@ -130,13 +130,13 @@ func TestCheckFindsAndMends(t *testing.T) {
 		}
 		if strings.Contains(c.want, "persistence") {
 			must(t, os.Remove(lost))
-			_ = admin.Do(t.Context(), "BGSAVE").Err()
-			for {
+			for state := map[string]string{}; state["rdb_last_bgsave_status"] != "err"; {
+				if state["rdb_bgsave_in_progress"] == "0" {
+					_ = admin.Do(t.Context(), "BGSAVE").Err() // refused while the append-only file is rewritten
+				}
 				text, err := admin.Info(t.Context(), "persistence").Result()
 				must(t, err)
-				if fields(text)["rdb_last_bgsave_status"] == "err" {
-					break
-				}
+				state = fields(text)
 			}
 		}
 		client := as(c.user)
@@ -158,6 +158,28 @@ func TestCheckFindsAndMends(t *testing.T) {
 	for _, key := range admin.Keys(t.Context(), "*").Val() {
 		if ttl := admin.TTL(t.Context(), key).Val(); !strings.HasPrefix(key, "brim:brim.check/") || ttl <= 0 || ttl > 10*time.Minute {
 			t.Errorf("a check has left %s for %v", key, ttl)
+		}
+	}
+}
+
+// TestCheckOfLoading checks a server that loads its data.
+func TestCheckOfLoading(t *testing.T) {
+	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-debug-command yes")
+	client := server.Client(t)
+	ended := load(t, server)
+	for found := false; ; {
+		select {
+		case err := <-ended:
+			must(t, err)
+			if _, got := check(t, client, nil); got != "" || !found {
+				t.Errorf("%q after it has loaded, and found before: %v", got, found)
+			}
+			return
+		default:
+			findings, got := check(t, client, nil)
+			if found = found || got == "broken loading"; got != "" && got != "broken loading" {
+				t.Fatalf("%+v while it loads", findings)
+			}
 		}
 	}
 }

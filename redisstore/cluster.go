@@ -3,8 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,35 +64,29 @@ func (c *cluster) primary(key string) (*redis.Client, error) {
 func (c *cluster) primaries(ctx context.Context) (clients []*redis.Client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.s.o.CallTimeout)
 	defer cancel()
-	found := make(chan []*redis.Client, 1)
-	failed := make(chan error, 1)
+	found := make(chan error, 1)
+	var all []*redis.Client
 	go func() { // the client asks its servers for the map one after the other, each for its ReadTimeout
 		var mu sync.Mutex
-		var all []*redis.Client
-		if err := c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
+		found <- c.client.ForEachMaster(ctx, func(_ context.Context, client *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, client)
 			return nil
-		}); err != nil {
-			failed <- err
-			return
-		}
-		found <- all
+		})
 	}()
 	select {
-	case clients = <-found:
-	case err = <-failed:
+	case err = <-found:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, explain(store.ErrUnavailable, err, c.s.patience)
 	}
-	if len(clients) == 0 {
+	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: the cluster has no primary", store.ErrUnavailable)
 	}
-	return clients, nil
+	return all, nil
 }
 
 // at returns the client of the primary with that address, or nil if the client does not know it
@@ -125,24 +119,20 @@ func (c *cluster) close() {
 	})
 }
 
-// slots sorts requests into batches of one hash slot each.
-func (s *Store) slots(reqs []*fillRequest) (batches []*batch) {
-	bySlot := make(map[int][]*fillRequest)
-	var order []int
+// sorted sorts requests into batches: those of one name together, in the order of their first.
+func (s *Store) sorted(reqs []*fillRequest, name func(*fillRequest) string) (batches []*batch) {
+	of := make(map[string][]*fillRequest)
+	var order []string
 	for _, r := range reqs {
-		slot := 0
-		for key := range r.In.keys { // all keys of a request are of one slot
-			slot = slotOf(s.o.Prefix, key)
-			break
+		name := name(r)
+		if of[name] == nil {
+			order = append(order, name)
 		}
-		if bySlot[slot] == nil {
-			order = append(order, slot)
-		}
-		bySlot[slot] = append(bySlot[slot], r)
+		of[name] = append(of[name], r)
 	}
-	for _, slot := range order {
-		for left := bySlot[slot]; len(left) > 0; {
-			b := newBatch(s.o.Prefix)
+	for _, name := range order {
+		for left := of[name]; len(left) > 0; {
+			b := newBatch(s.name)
 			left = b.take(left, s.o.BatchSize)
 			batches = append(batches, b)
 		}
@@ -150,16 +140,25 @@ func (s *Store) slots(reqs []*fillRequest) (batches []*batch) {
 	return batches
 }
 
+// bySlot is the name of requests that are decided together where a script takes one hash slot.
+func (s *Store) bySlot(r *fillRequest) string { return strconv.Itoa(s.slotOf(r.In.ops()[0].Key)) }
+
+// byKeys is the name of requests that are decided together while the keys of a slot are on two
+// servers.
+func byKeys(r *fillRequest) string {
+	var keys []string
+	for _, op := range r.In.ops() {
+		keys = append(keys, op.Key)
+	}
+	return strings.Join(keys, "\x00")
+}
+
 // follow answers requests whose keys have moved in the cluster, or whose primary has failed.
 // Nothing of them was applied. It follows the redirections of the servers, slot by slot, until a
 // time.
 func (s *Store) follow(reqs []*fillRequest, until time.Time) {
 	s.cluster.client.ReloadState(context.Background())
-	for _, b := range s.slots(reqs) {
-		if time.Now().After(until) {
-			b.fail(errLate)
-			continue
-		}
+	for _, b := range s.sorted(reqs, s.bySlot) {
 		s.followOne(b, until)
 	}
 }
@@ -172,12 +171,16 @@ func (s *Store) followOne(b *batch, until time.Time) {
 	var client *redis.Client
 	asking := false
 	for attempt := 1; ; attempt++ {
+		var err error
 		if client == nil {
-			var err error
-			if client, err = s.cluster.primary(b.keys[0]); err != nil {
-				b.fail(err)
-				return
-			}
+			client, err = s.cluster.primary(b.keys[0])
+		}
+		if time.Now().After(until) {
+			err = errLate
+		}
+		if err != nil {
+			b.fail(err)
+			return
 		}
 		c := s.call(b, slotScript)
 		if c == nil {
@@ -186,31 +189,31 @@ func (s *Store) followOne(b *batch, until time.Time) {
 		here := client.Options().Addr
 		s.run(client, []*call{c}, asking, until)
 		client, asking = nil, false
+		meaning := c.judge()
 		if c.err == nil {
 			s.settle(b, c)
 			return
 		}
-		meaning := c.judge()
-		last := attempt == hops || time.Now().After(until)
-		switch {
-		case meaning == redirect && !last:
+		if attempt == hops || time.Now().After(until) || meaning != redirect && meaning != again && meaning != split && meaning != unsent {
+			b.fail(s.explainCall(c))
+			return
+		}
+		switch meaning {
+		case redirect:
 			var addr string
 			addr, asking = redirection(c.err, here)
 			if client = s.cluster.at(addr, until); client != nil {
 				continue
 			}
 			asking = false
-		case meaning == split && len(b.keys) > 1 && b.separate():
-			for _, one := range b.byKey() {
-				s.followOne(one, until)
+		case split:
+			if apart := s.sorted(b.reqs, byKeys); len(apart) > 1 {
+				for _, one := range apart {
+					s.followOne(one, until)
+				}
+				return
 			}
-			return
-		case (meaning == again || meaning == split || meaning == unsent) && !last:
-		default:
-			b.fail(s.explainCall(c))
-			return
-		}
-		if meaning == unsent {
+		case unsent:
 			s.cluster.addrs.Delete(here) // the server may be gone for good
 		}
 		s.retrying(attempt, s.explainCall(c))
@@ -231,31 +234,4 @@ func redirection(err error, here string) (addr string, asking bool) {
 		addr = net.JoinHostPort(host, addr[1:])
 	}
 	return addr, asking
-}
-
-// separate reports whether the batch has requests that do not share all of their keys.
-func (b *batch) separate() bool { return len(b.byKey()) > 1 }
-
-// byKey sorts the requests of a batch into batches: those for one key together, and each of several
-// keys alone.
-func (b *batch) byKey() (batches []*batch) {
-	one := make(map[string][]*fillRequest)
-	var order []string
-	for _, r := range b.reqs {
-		var keys []string
-		for key := range r.In.keys {
-			keys = append(keys, key)
-		}
-		name := strings.Join(keys, "\x00")
-		if one[name] == nil {
-			order = append(order, name)
-		}
-		one[name] = append(one[name], r)
-	}
-	for _, name := range order {
-		single := newBatch(b.prefix)
-		single.take(one[name], math.MaxInt) // one script: they were in one before
-		batches = append(batches, single)
-	}
-	return batches
 }

@@ -24,7 +24,7 @@ func TestSlotOf(t *testing.T) {
 		"", "a", "123456789", "{a}b", "x{a}b", "{}a", "a{}b", "{{a}}b", "{a", "a}b{c}", "{a}{b}", "é{ü}", "}{a}", strings.Repeat("k", 512),
 	} {
 		want, err := client.ClusterKeySlot(t.Context(), "brim:"+key).Result()
-		if got := slotOf("brim:", key); err != nil || int64(got) != want {
+		if got := (&Store{o: Options{Prefix: "brim:"}}).slotOf(key); err != nil || int64(got) != want {
 			t.Errorf("%q is in slot %d, want %d, %v", key, got, want, err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestResharding(t *testing.T) {
 			}
 		})
 	}
-	slot := slotOf(prefix, key(0))
+	slot := s.slotOf(key(0))
 	acknowledged := func() (n int64) {
 		for i := range sure {
 			n += sure[i].Load()

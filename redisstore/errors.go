@@ -121,42 +121,53 @@ func (e *serverError) Error() string {
 // Unwrap returns the client's error, for its full text.
 func (e *serverError) Unwrap() error { return e.answer }
 
+// refusalText explains an answer by which a server refuses: its advice for callers, and for [Check] the subject
+// and the remedy.
+type refusalText struct{ advice, subject, remedy string }
+
+// answers are those by their first words. Commands stand between backquotes; the tests run them.
+var answers = map[string]refusalText{
+	"OOM": {
+		"its memory is full; raise maxmemory, or remove keys", "maxmemory",
+		"remove keys; or `CONFIG SET maxmemory 0` if the machine has room, also in its configuration file",
+	},
+	"READONLY": {advice: "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel"},
+	"LOADING":  {"it is loading its data after a start", "loading", "wait until the server has loaded its data"},
+	"BUSY":     {"somebody's script runs for too long; see SCRIPT KILL", "script", "`SCRIPT KILL`"},
+	"MISCONF": {
+		"it cannot write its data to the disk; look at its log", "persistence",
+		"make room on its disk, or mend its directory, and then `BGSAVE`",
+	},
+	"NOREPLICAS": {
+		"it has fewer replicas than min-replicas-to-write asks for", "min-replicas-to-write",
+		"start the replicas; or go on without, by `CONFIG SET min-replicas-to-write 0`",
+	},
+	"CLUSTERDOWN": {advice: "the primary of the bucket is down, and no replica has taken over yet"},
+	"MASTERDOWN":  {advice: "the primary of the bucket is down, and no replica has taken over yet"},
+	"TRYAGAIN":    {advice: "the buckets of the call are moving to another server of the cluster"},
+	"MOVED":       {advice: "the bucket moves from server to server faster than the client follows"},
+	"ASK":         {advice: "the bucket moves from server to server faster than the client follows"},
+	"NOAUTH":      {"check the user and the password", "password", "give the client the user and the password"},
+	"WRONGPASS":   {"check the user and the password", "password", "give the client the user and the password"},
+	"NOPERM":      {"grant the user the commands and the key pattern that docs/redis.md lists", "rights", ""},
+}
+
 // advice returns the way out for an answer of the server.
 func advice(text string) string {
 	word, _, _ := strings.Cut(text, " ")
-	switch word {
-	case "OOM":
-		return "its memory is full; raise maxmemory, or remove keys"
-	case "READONLY":
-		return "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel"
-	case "LOADING":
-		return "it is loading its data after a start"
-	case "BUSY":
-		return "somebody's script runs for too long; see SCRIPT KILL"
-	case "MISCONF":
-		return "it cannot write its data to the disk; look at its log"
-	case "NOREPLICAS":
-		return "it has fewer replicas than min-replicas-to-write asks for"
-	case "CLUSTERDOWN", "MASTERDOWN":
-		return "the primary of the bucket is down, and no replica has taken over yet"
-	case "TRYAGAIN":
-		return "the buckets of the call are moving to another server of the cluster"
-	case "MOVED", "ASK":
-		return "the bucket moves from server to server faster than the client follows"
-	case "NOAUTH", "WRONGPASS":
-		return "check the user and the password"
-	case "NOPERM":
-		return "grant the user the commands and the key pattern that docs/redis.md lists"
+	if known := answers[word].advice; known != "" {
+		return known
 	}
-	switch {
-	case strings.Contains(text, "max number of clients"):
-		return "it has no connection left; make the client's PoolSize smaller, or raise maxclients"
-	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"):
-		return "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2"
-	case strings.Contains(text, "syntax error"):
-		return "the server is older than Redis 6.2"
-	case strings.Contains(text, "cluster support disabled"):
-		return "it is no cluster; make the client by redis.NewClient"
+	for part, advice := range map[string]string{
+		"max number of clients":    "it has no connection left; make the client's PoolSize smaller, or raise maxclients",
+		"nknown command":           "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
+		"nknown Redis command":     "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
+		"syntax error":             "the server is older than Redis 6.2",
+		"cluster support disabled": "it is no cluster; make the client by redis.NewClient",
+	} {
+		if strings.Contains(text, part) {
+			return advice
+		}
 	}
 	return "see the wrapped error for its words"
 }

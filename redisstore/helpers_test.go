@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,3 +35,6 @@ func list(ctx context.Context, s *Store, prefix string) (keys []string, err erro
 	slices.Sort(keys)
 	return keys, err
 }
+
+// toClock returns a clock that stands, at microseconds since 1970.
+func toClock(us int64) func() time.Time { return func() time.Time { return time.UnixMicro(us) } }

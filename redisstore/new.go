@@ -1,13 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"reflect"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -89,75 +88,52 @@ const noEviction = "noeviction"
 
 // check returns an error if the promises of the store would not hold on a server.
 func (s *Store) check(ctx context.Context, c *redis.Client) error {
-	info, err := ask(ctx, s, c, redis.NewStringCmd, "info", "server").Result()
-	switch forbidden, err := s.explainCheck(err, "INFO", "its version"); {
+	text, err := ask(ctx, s, c, redis.NewStringCmd, "info", "default").Result()
+	info := fields(text)
+	policy := info["maxmemory_policy"]
+	switch answer := redis.Error(nil); {
+	case err != nil && (!errors.As(err, &answer) || redis.IsAuthError(err)):
+		return explain(store.ErrUnavailable, err, s.patience)
 	case err != nil:
-		return err
-	case !forbidden:
-		if err := s.checkVersion(info); err != nil {
-			return err
-		}
-	}
-	config := make(map[string]string)
-	for _, name := range []string{"maxmemory-policy", "appendonly"} {
-		got, err := ask(ctx, s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
-		switch forbidden, err := s.explainCheck(err, "CONFIG GET", "whether it evicts keys, and persists them"); {
-		case err != nil:
-			return err
-		case forbidden:
-			return nil
-		}
-		config[name] = got[name]
-	}
-	if s.o.Synced && config["appendonly"] == "no" {
+		s.o.Logger.Warn(backend+": could not ask the server its version, and whether it evicts keys", "command", "INFO",
+			"error", explain(store.ErrUnavailable, err, s.patience))
+		return nil
+	case s.o.Synced && info["aof_enabled"] == "0":
 		return errors.New("Options.Synced needs an append-only file, and the server's appendonly is no")
-	}
-	if p := config["maxmemory-policy"]; p != noEviction && !s.o.AllowEviction {
+	case policy != "" && policy != noEviction && !s.o.AllowEviction:
 		return fmt.Errorf("the server's maxmemory-policy is %q: it removes keys when its memory is full, and a bucket "+
-			"then forgets what was taken; set it to noeviction, or Options.AllowEviction", p)
+			"then forgets what was taken; set it to noeviction, or Options.AllowEviction", policy)
 	}
-	return nil
+	return s.checkVersion(info)
 }
-
-// explainCheck reports that the server forbids a command of check, and logs it; or returns the
-// error of a server that gives no answer.
-func (s *Store) explainCheck(err error, command, question string) (forbidden bool, _ error) {
-	var answer redis.Error
-	switch {
-	case err == nil:
-		return false, nil
-	case !errors.As(err, &answer):
-		return false, explain(store.ErrUnavailable, err, s.patience)
-	case redis.IsAuthError(err), redis.IsLoadingError(err):
-		return false, explain(store.ErrUnavailable, err, s.patience)
-	}
-	s.o.Logger.Warn(backend+": could not ask the server "+question, "command", command,
-		"error", explain(store.ErrUnavailable, err, s.patience))
-	return true, nil
-}
-
-var (
-	versionLine = regexp.MustCompile(`(?m)^redis_version:(\d+)\.(\d+)`)
-	modeLine    = regexp.MustCompile(`(?m)^(?:redis|server)_mode:cluster`)
-)
 
 // checkVersion reads the answer to INFO. Valkey reports the version of Redis that it replaces.
-func (s *Store) checkVersion(info string) error {
-	if s.cluster == nil && modeLine.MatchString(info) {
+func (s *Store) checkVersion(info map[string]string) error {
+	if s.cluster == nil && cmp.Or(info["redis_mode"], info["server_mode"]) == "cluster" {
 		return errors.New("the server is part of a cluster; make the client by redis.NewClusterClient")
 	}
-	m := versionLine.FindStringSubmatch(info)
-	if m == nil {
+	var major, minor int
+	version := info["redis_version"]
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 {
 		return nil // a compatible server that does not tell; it shows in the first call
 	}
-	major, _ := strconv.Atoi(m[1]) // digits
-	minor, _ := strconv.Atoi(m[2])
 	switch than := func(a, b int) bool { return major < a || major == a && minor < b }; {
 	case than(6, 2):
-		return fmt.Errorf("the server is Redis %s.%s; the oldest that works is 6.2", m[1], m[2])
+		return fmt.Errorf("the server is Redis %s; the oldest that works is 6.2", version)
 	case s.o.Synced && than(7, 2):
 		return fmt.Errorf("Options.Synced needs WAITAOF of Redis 7.2, and the server is Redis %s; "+
-			"set appendfsync to always instead", strings.TrimSpace(m[1]+"."+m[2]))
+			"set appendfsync to always instead", version)
 	}
 	return nil
+}
+
+// fields reads the lines of the form name:value in an answer to INFO.
+func fields(text string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			m[name] = value
+		}
+	}
+	return m
 }

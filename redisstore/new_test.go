@@ -95,7 +95,7 @@ func TestCheckVersion(t *testing.T) {
 		{"redis_version:7.2.4\r\nserver_mode:cluster", false, "NewClusterClient"},
 	} {
 		s := &Store{o: Options{Synced: c.synced}}
-		err := s.checkVersion(c.info)
+		err := s.checkVersion(fields(c.info))
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q, synced = %v: %v; want %q", c.info, c.synced, err, c.says)
 		}
@@ -139,7 +139,7 @@ func TestACLCluster(t *testing.T) {
 	for _, r := range res {
 		must(t, r.Err)
 	}
-	must(t, redistest.MoveSlot(t.Context(), admin, slotOf(DefaultPrefix, keys[0])))
+	must(t, redistest.MoveSlot(t.Context(), admin, s.slotOf(keys[0])))
 	visited, err := list(t.Context(), s, "acl")
 	if err != nil || len(visited) != 50 {
 		t.Errorf("Visit: %d, %v; want 50", len(visited), err)
@@ -185,9 +185,7 @@ func TestACL(t *testing.T) {
 	}
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "brim", "-config|get", "-info").Err())
 	open(t, client, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	for _, word := range []string{"CONFIG GET", "INFO"} {
-		if !strings.Contains(log.String(), word) {
-			t.Errorf("the log does not say that %s is forbidden: %s", word, log.String())
-		}
+	if !strings.Contains(log.String(), "command=INFO") {
+		t.Errorf("the log does not say that INFO is forbidden: %s", log.String())
 	}
 }

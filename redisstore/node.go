@@ -37,7 +37,7 @@ type node struct {
 func newNode(s *Store, client *redis.Client) (*node, error) {
 	n := &node{s: s, client: client}
 	for range s.o.Lanes {
-		n.batches = append(n.batches, newBatch(s.o.Prefix))
+		n.batches = append(n.batches, newBatch(s.name))
 	}
 	var err error
 	n.calls, err = combine.New(n.flush, &combine.Options{
@@ -67,7 +67,7 @@ func (n *node) flush(lane int, reqs []*fillRequest) {
 		}
 		var elsewhere []*fillRequest
 		if n.s.cluster != nil && n.apart.Load() {
-			elsewhere = n.decide(n.s.slots(b.reqs), until)
+			elsewhere = n.decide(n.s.sorted(b.reqs, n.s.bySlot), until)
 		} else {
 			elsewhere = n.decide([]*batch{b}, until)
 		}
@@ -108,7 +108,7 @@ func (n *node) decide(open []*batch, until time.Time) (elsewhere []*fillRequest)
 				if !n.apart.Swap(true) {
 					s.o.Logger.Info(backend + ": the server refuses scripts over several hash slots; sending one for each slot")
 				}
-				elsewhere = append(elsewhere, n.decide(s.slots(b.reqs), until)...)
+				elsewhere = append(elsewhere, n.decide(s.sorted(b.reqs, s.bySlot), until)...)
 			case s.cluster != nil && time.Now().Before(until) &&
 				(meaning == again || meaning == redirect || meaning == split || meaning == unsent):
 				elsewhere = append(elsewhere, b.reqs...)
@@ -141,8 +141,7 @@ func (s *Store) call(b *batch, form *script) *call {
 		clock = &us
 	}
 	b.encode(clock, s.o.MaxSkew)
-	asks := !slices.ContainsFunc(b.reqs, func(r *fillRequest) bool { return !r.In.asks() })
-	return &call{script: form, keys: b.keys, input: input{bytes: b.input}, asks: asks}
+	return &call{script: form, keys: b.keys, input: input{bytes: b.input}, asks: b.asks}
 }
 
 // settle answers the requests of a batch from the reply to its call.
@@ -197,18 +196,18 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 	asks := !slices.ContainsFunc(calls, func(c *call) bool { return !c.asks })
 	if len(calls) == 1 && !asking && (asks || s.o.Replicas == 0 && !s.o.Synced) {
 		cmd := calls[0].command(ctx, bySource)
-		_ = client.Process(ctx, cmd) // the command has the error
-		calls[0].done(cmd)
+		_ = client.Process(ctx, once{cmd}) // the command has the error
+		calls[0].reply, calls[0].err = cmd.Slice()
 		return
 	}
 	pipe := client.Pipeline()
-	commands := make([]command, len(calls))
+	commands := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		if asking {
 			_ = pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		commands[i] = c.command(ctx, bySource)
-		_ = pipe.Process(ctx, commands[i])
+		_ = pipe.Process(ctx, once{commands[i]})
 	}
 	var waits []wait
 	limit := max(1, (s.patience / 2).Milliseconds())
@@ -229,7 +228,7 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 		}
 	}
 	for i, c := range calls {
-		c.done(commands[i])
+		c.reply, c.err = commands[i].Slice()
 		c.short = short
 	}
 }
@@ -270,3 +269,22 @@ func backoff(n int) { time.Sleep(rand.N(10 * time.Millisecond << min(n, 5))) }
 
 // errNoPrimary is the error of a slot without a primary.
 var errNoPrimary = errors.New("the cluster has no primary for the bucket")
+
+// retrying reports a retry to the log and the trace. Attempts count from 1.
+func (s *Store) retrying(attempt int, err error) {
+	s.o.Logger.Info(backend+": retrying; nothing was applied", "attempt", attempt, "error", err)
+	if s.o.Trace.Retry != nil {
+		s.o.Trace.Retry(store.Retry{Backend: backend, Attempt: attempt, Err: err})
+	}
+}
+
+// flushed returns the function that reports a flush to the trace, or nil where nobody listens.
+func (s *Store) flushed() func(int, time.Duration, error) {
+	tell := s.o.Trace.Flush
+	if tell == nil {
+		return nil
+	}
+	return func(requests int, took time.Duration, err error) {
+		tell(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
+	}
+}

@@ -30,6 +30,11 @@ type Options struct {
 	// In a cluster, braces in the prefix or in a bucket's key choose the hash slot: all buckets
 	// of a prefix "{limits}:" are on one primary.
 	Prefix string
+	// EncodeBraces names keys of Redis with %7B in the place of each {, and %25 in that of each %.
+	// Then a bucket's key chooses no hash slot. Set it where clients choose parts of keys: else one
+	// client can put all of its buckets on one primary. All stores of a prefix need the same
+	// EncodeBraces.
+	EncodeBraces bool
 	// Replicas is the number of replicas that must have received a write before it is
 	// acknowledged; 0 waits for none. The store sends WAIT behind its script. If fewer replicas
 	// answer in time, the error is [store.ErrUnknownOutcome]. It narrows the loss of a fail-over

@@ -75,7 +75,7 @@ func TestSynced(t *testing.T) {
 	server := redistest.NewServer(t, "appendonly yes", "appendfsync everysec")
 	info, err := server.Client(t).Info(t.Context(), "server").Result()
 	must(t, err)
-	if (&Store{o: Options{Synced: true}, single: &node{}}).checkVersion(info) != nil {
+	if (&Store{o: Options{Synced: true}, single: &node{}}).checkVersion(fields(info)) != nil {
 		if _, err := New(patient(t, server), &Options{Synced: true, CallTimeout: time.Minute}); err == nil || !strings.Contains(err.Error(), "7.2") {
 			t.Errorf("%v; want an error: the server has no WAITAOF", err)
 		}

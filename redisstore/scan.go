@@ -20,10 +20,10 @@ const scanCount = "1000"
 // globs escapes the characters that have a meaning in a pattern of SCAN.
 var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// each calls f for the keys of the buckets with a prefix, some at a time, until f returns an
+// scan calls f for the keys of the buckets with a prefix, some at a time, until f returns an
 // error. A key may come twice.
-func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) error) error {
-	pattern := globs.Replace(s.o.Prefix+prefix) + "*"
+func (s *Store) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
+	pattern := globs.Replace(s.name(prefix)) + "*"
 	return s.primaries(ctx, func(c *redis.Client) error {
 		for cursor := uint64(0); ; {
 			if err := s.ready(ctx); err != nil {
@@ -39,7 +39,9 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 				return explain(store.ErrUnavailable, err, s.patience)
 			}
 			for i := range names {
-				names[i] = strings.TrimPrefix(names[i], s.o.Prefix)
+				if names[i] = strings.TrimPrefix(names[i], s.o.Prefix); s.o.EncodeBraces {
+					names[i] = decode.Replace(names[i])
+				}
 			}
 			if err := f(names); err != nil || next == 0 {
 				return err
@@ -52,25 +54,6 @@ func (s *Store) each(ctx context.Context, prefix string, f func(keys []string) e
 // errStop ends a visit whose function has returned false.
 var errStop = errors.New("no further bucket is wanted")
 
-// entries reads the buckets of keys that still exist. The error damage is that of a bucket that is
-// not whole; the others are in the list.
-func (s *Store) entries(ctx context.Context, keys []string) (list []store.Entry, damage, err error) {
-	buckets := make([]store.Bucket, len(keys))
-	for i, key := range keys {
-		buckets[i].Key = key
-	}
-	states, found, damage, err := s.read(ctx, buckets)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, key := range keys {
-		if found[i] {
-			list = append(list, store.Entry{Key: key, State: states[i]})
-		}
-	}
-	return list, damage, nil
-}
-
 // Visit calls f for each bucket whose key starts with prefix, in one pass over the keys of the
 // server and in no order. It keeps 16 bytes for each bucket that it has visited, since Redis may
 // name a key twice. While a cluster moves slots between its servers, a bucket that moves can be
@@ -82,20 +65,26 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	visited := make(map[[2]uint64]struct{})
 	var damage error
-	err := s.each(ctx, prefix, func(keys []string) error {
+	err := s.scan(ctx, prefix, func(keys []string) error {
 		keys = slices.DeleteFunc(keys, func(key string) bool {
 			hash := [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
 			_, again := visited[hash]
 			visited[hash] = struct{}{}
 			return again
 		})
-		entries, damaged, err := s.entries(ctx, keys)
-		if err != nil {
-			return err
+		buckets := make([]store.Bucket, len(keys))
+		for i, key := range keys {
+			buckets[i].Key = key
 		}
-		damage = cmp.Or(damage, damaged)
-		for _, e := range entries {
-			if !f(e) {
+		got, errs := s.each(ctx, modeRead, buckets...)
+		for _, err := range errs {
+			if err != nil {
+				return onlyRead(ctx, err)
+			}
+		}
+		for i, key := range keys {
+			damage = cmp.Or(damage, got[i].result.Err)
+			if got[i].found && !f(store.Entry{Key: key, State: got[i].state}) {
 				return errStop
 			}
 			if err := ctx.Err(); err != nil {
@@ -115,15 +104,15 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	return 0, wrap("size", cmp.Or(s.ready(ctx), errors.ErrUnsupported))
 }
 
-// Prune removes the buckets that have expired, in one pass over the keys of the server. Redis
-// removes them by itself some minutes later, so nobody has to call it, unless the store has an
-// Options.Clock. See [store.Store].
+// Prune removes the buckets that have expired, in one pass over the keys of the server, for a store
+// with Options.Clock. Of any other store Redis removes them by itself, some minutes later, and Prune
+// has nothing to do. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.ready(ctx); err != nil || s.o.Clock == nil {
 		return 0, wrap("prune", err)
 	}
-	err = s.each(ctx, "", func(keys []string) error {
-		n, err := s.sweep(ctx, keys, func(keys []string) request { return request{prunes: keys} })
+	err = s.scan(ctx, "", func(keys []string) error {
+		n, err := s.remove(ctx, modePrune, keys)
 		removed += n
 		return err
 	})

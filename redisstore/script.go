@@ -41,14 +41,7 @@ func strip(source string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// command is a command that the client sends at most once. A client of go-redis sends other
-// commands again after an error of the network, and a fill would then go in twice.
-type command struct{ *redis.Cmd }
-
-// NoRetry tells the client not to send the command again.
-func (command) NoRetry() bool { return true }
-
-// input is ARGV[1] of a script. The client calls MarshalBinary when it writes the command to a
+// input is the last argument of a command. The client calls MarshalBinary when it writes the command to a
 // connection. Before that, nothing has been sent.
 type input struct {
 	bytes []byte
@@ -68,14 +61,14 @@ type call struct {
 	input  input
 	asks   bool // whatever the answer, nothing is written
 
-	reply string
+	reply []any
 	err   error // as the client returned it
 	short error // the write is there, but not as widely as Options ask
 }
 
 // command makes a command that runs the script by its hash, or by its source if the server does not
 // remember it.
-func (c *call) command(ctx context.Context, bySource bool) command {
+func (c *call) command(ctx context.Context, bySource bool) *redis.Cmd {
 	args := make([]any, 0, len(c.keys)+4)
 	if bySource {
 		args = append(args, "eval", c.script.source)
@@ -85,24 +78,11 @@ func (c *call) command(ctx context.Context, bySource bool) command {
 	declared := len(c.keys)
 	if c.script == crossScript {
 		declared = 0
-		args = append(args, declared, &c.input)
-	} else {
-		args = append(args, declared)
 	}
+	args = append(args, declared)
 	for i := range c.keys {
 		args = append(args, &c.keys[i])
 	}
-	if declared > 0 {
-		args = append(args, &c.input)
-	}
 	c.input.sent = false
-	return command{redis.NewCmd(ctx, args...)}
-}
-
-// done takes the outcome from the command.
-func (c *call) done(cmd command) {
-	c.reply, c.err = "", cmd.Err()
-	if c.err == nil {
-		c.reply, c.err = cmd.Text()
-	}
+	return redis.NewCmd(ctx, append(args, &c.input)...)
 }

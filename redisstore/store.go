@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,10 +40,12 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if op.Mode > store.Unblock {
 		return store.State{}, wrap("fill", errors.ErrUnsupported)
 	}
-	if !op.CeilingAt.IsZero() {
-		op.CeilingAt = clampTime(op.CeilingAt)
+	n, err := s.nodeOf(op.Key)
+	if err != nil {
+		return store.State{}, wrap("fill", err)
 	}
-	got, err := s.do(ctx, op.Key, request{op: op})
+	q := request{one: [1]store.Op{op}, since: time.Now()}
+	got, err := n.calls.Do(ctx, maphash.String(s.seed, op.Key), q)
 	if op.Mode == store.Ask || op.Amount == 0 && op.Hold == 0 && op.Mode < store.Ask {
 		err = onlyRead(ctx, err)
 	}
@@ -64,67 +65,41 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 		return nil, wrap("apply", err)
 	}
 	results := make([]store.Result, len(txns))
-	asks := true
-	p := parts{s: s, size: s.o.BatchSize}
+	var numbers []int
+	var own []store.Txn // a caller who gives up may use its slices again before the flush reads them
 	for i, txn := range txns {
-		switch err := s.takes(txn); {
-		case err != nil:
-			results[i].Err = wrap("apply", err)
-		case len(txn) == 0:
-			results[i].Accepted = true
-		default:
-			p.add(txn[0].Key, i, len(txn))
-			asks = asks && txn.Asks()
+		if results[i].Err = s.takes(txn); results[i].Err == nil && len(txn) > 0 {
+			numbers, own = append(numbers, i), append(own, slices.Clone(txn))
 		}
+		results[i].Accepted = len(txn) == 0
 	}
-	err := p.do(ctx, func(numbers []int) request {
-		own := make([]store.Txn, len(numbers)) // a caller who gives up may use its slices again before the flush reads them
-		for j, i := range numbers {
-			own[j] = slices.Clone(txns[i])
-			for k := range own[j] {
-				if at := own[j][k].CeilingAt; !at.IsZero() {
-					own[j][k].CeilingAt = clampTime(at)
-				}
+	got, errs := s.all(ctx, own)
+	failed := 0
+	for j, i := range numbers {
+		results[i] = got[j].result
+		if errs[j] != nil {
+			failed++
+			if results[i].Err = errs[j]; own[j].Asks() {
+				results[i].Err = onlyRead(ctx, errs[j])
 			}
 		}
-		return request{txns: own}
-	}, func(numbers []int, got answer, err error) {
-		if asks {
-			err = onlyRead(ctx, err)
-		}
-		for j, i := range numbers {
-			if err == nil {
-				results[i] = got.results[j]
-			} else {
-				results[i].Err = err
-			}
-			results[i].Err = wrap("apply", results[i].Err)
-		}
-	})
-	if err != nil {
-		if asks {
-			err = onlyRead(ctx, err)
-		}
-		return nil, wrap("apply", err)
 	}
-	if len(results) == 0 {
-		return nil, nil
+	for i := range results {
+		results[i].Err = wrap("apply", results[i].Err)
+		if failed > 0 && failed == len(results) {
+			return nil, results[i].Err
+		}
 	}
 	return results, nil
 }
 
 // takes returns the reason why the store cannot decide a transaction, or nil.
 func (s *Store) takes(txn store.Txn) error {
-	if len(txn) > math.MaxUint16 {
-		return fmt.Errorf("%w: a transaction has %d operations; the most for one script is %d",
-			errors.ErrUnsupported, len(txn), math.MaxUint16)
-	}
-	if s.cluster == nil || len(txn) < 2 {
-		return nil
-	}
-	first := slotOf(s.o.Prefix, txn[0].Key)
 	for i := range txn {
-		if slotOf(s.o.Prefix, txn[i].Key) != first {
+		if txn[i].Mode > store.Unblock {
+			return errors.ErrUnsupported
+		}
+		if s.cluster != nil && s.slotOf(txn[i].Key) != s.slotOf(txn[0].Key) {
 			return fmt.Errorf("%w: the buckets of a transaction are in several hash slots of the cluster; give their keys "+
 				"one hash tag, as in {order}:user and {order}:card", errors.ErrUnsupported)
 		}
@@ -135,87 +110,51 @@ func (s *Store) takes(txn store.Txn) error {
 // Read reports states. Those of one script are of one time of the server's clock; see
 // Options.BatchSize. See [store.Store].
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	states, _, damage, err := s.read(ctx, buckets)
-	if err = cmp.Or(err, damage); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, wrap("read", err)
+	}
+	states := make([]store.State, len(buckets))
+	got, errs := s.each(ctx, modeRead, buckets...)
+	for i := range got {
+		if err := cmp.Or(errs[i], got[i].result.Err); err != nil {
+			return nil, wrap("read", onlyRead(ctx, err))
+		}
+		states[i] = got[i].state
 	}
 	return states, nil
 }
 
-// read is Read, and reports which of the buckets exist and are whole. The error damage is that of a
-// bucket that is not whole.
-func (s *Store) read(ctx context.Context, buckets []store.Bucket) (states []store.State, found []bool, damage, err error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, nil, nil, err
-	}
-	states, found = make([]store.State, len(buckets)), make([]bool, len(buckets))
-	p := parts{s: s, size: s.o.BatchSize}
-	for i := range buckets {
-		p.add(buckets[i].Key, i, 1)
-	}
-	var failed error
-	err = p.do(ctx, func(numbers []int) request {
-		reads := make([]store.Bucket, len(numbers))
-		for j, i := range numbers {
-			reads[j] = buckets[i]
-		}
-		return request{reads: reads}
-	}, func(numbers []int, got answer, err error) {
-		if err != nil {
-			failed = cmp.Or(failed, err)
-			return
-		}
-		damage = cmp.Or(damage, got.damage)
-		for j, i := range numbers {
-			states[i], found[i] = got.states[j], got.found[j]
-		}
-	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return nil, nil, nil, onlyRead(ctx, err)
-	}
-	return states, found, damage, nil
-}
-
 // Delete removes buckets, those that are damaged among them. See [store.Store].
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	_, err := s.sweep(ctx, keys, func(keys []string) request { return request{deletes: keys} })
+	if err := s.ready(ctx); err != nil {
+		return wrap("delete", err)
+	}
+	_, err := s.remove(ctx, modeDelete, keys)
 	return wrap("delete", err)
 }
 
-// sweep removes buckets, and returns the number that a prune has removed. If it fails in part, the
-// error is ErrUnknownOutcome.
-func (s *Store) sweep(ctx context.Context, keys []string, of func([]string) request) (removed int64, err error) {
-	if err := s.ready(ctx); err != nil {
-		return 0, err
-	}
-	p := parts{s: s, size: s.o.BatchSize}
+// remove removes buckets in a mode, and returns their number. If it fails in part, the error is
+// ErrUnknownOutcome.
+func (s *Store) remove(ctx context.Context, mode store.Mode, keys []string) (removed int64, err error) {
+	buckets := make([]store.Bucket, len(keys))
 	for i, key := range keys {
-		p.add(key, i, 1)
+		buckets[i].Key = key
 	}
-	done := 0
-	var failed error
-	err = p.do(ctx, func(numbers []int) request {
-		own := make([]string, len(numbers))
-		for j, i := range numbers {
-			own[j] = keys[i]
+	got, errs := s.each(ctx, mode, buckets...)
+	done := false
+	for i := range got {
+		switch e := cmp.Or(errs[i], got[i].result.Err); {
+		case e != nil:
+			err = cmp.Or(err, e)
+		default:
+			done = true
+			if got[i].found {
+				removed++
+			}
 		}
-		return of(own)
-	}, func(_ []int, got answer, err error) {
-		if err != nil {
-			failed = cmp.Or(failed, err)
-			return
-		}
-		done++
-		removed += got.removed
-	})
-	if err == nil && failed != nil {
-		err = failed
-		if done > 0 && !errors.Is(err, store.ErrUnknownOutcome) {
-			err = fmt.Errorf("%w: some buckets were removed and others not: %w", store.ErrUnknownOutcome, err)
-		}
+	}
+	if err != nil && done && !errors.Is(err, store.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: some buckets were removed and others not: %w", store.ErrUnknownOutcome, err)
 	}
 	return removed, err
 }
@@ -240,126 +179,70 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// do decides a request, by a script that it shares with those of other callers.
-func (s *Store) do(ctx context.Context, key string, q request) (answer, error) {
-	n := s.single
-	if n == nil {
-		var err error
-		if n, err = s.cluster.nodeOf(s.o.Prefix + key); err != nil {
-			return answer{}, err
-		}
+// nodeOf returns the node that combines the requests for a bucket.
+func (s *Store) nodeOf(key string) (*node, error) {
+	if s.single != nil {
+		return s.single, nil
 	}
-	q.since = time.Now()
-	return n.calls.Do(ctx, maphash.String(s.seed, key), q)
+	return s.cluster.nodeOf(s.name(key))
 }
 
-// parts are the parts of a call for several buckets, each for one script. Without a cluster they
-// bound the size of the scripts. With one they are of one hash slot each.
-type parts struct {
-	s    *Store
-	size int
-	all  []part
-	slot map[int]int // of each slot: the index of its last part
+// each decides a transaction of one operation in a mode of this package for each bucket.
+func (s *Store) each(ctx context.Context, mode store.Mode, buckets ...store.Bucket) ([]answer, []error) {
+	txns := make([]store.Txn, len(buckets))
+	for i := range buckets {
+		txns[i] = store.Txn{{Bucket: buckets[i], Mode: mode}}
+	}
+	return s.all(ctx, txns)
 }
 
-type part struct {
-	key     string // one of its keys
-	weight  int
-	numbers []int
-}
-
-// add adds the number i, which stands for some operations on the bucket of key.
-func (p *parts) add(key string, i, operations int) {
-	last := len(p.all) - 1
-	if p.s.cluster != nil {
-		if p.slot == nil {
-			p.slot = make(map[int]int)
+// all decides transactions, those of one server in their order. An answer or an error belongs to
+// each of them. One script after the other takes as many operations as Options.BatchSize. If a
+// server fails to decide some, those behind them are not sent.
+func (s *Store) all(ctx context.Context, txns []store.Txn) ([]answer, []error) {
+	got, errs := make([]answer, len(txns)), make([]error, len(txns))
+	numbers := make(map[*node][]int)
+	for i, txn := range txns {
+		var n *node
+		if n, errs[i] = s.nodeOf(txn[0].Key); errs[i] == nil {
+			numbers[n] = append(numbers[n], i)
 		}
-		slot := slotOf(p.s.o.Prefix, key)
-		var there bool
-		if last, there = p.slot[slot]; !there {
-			last = -1
-		}
-		defer func() { p.slot[slot] = last }()
-	}
-	if last < 0 || p.all[last].weight+operations > p.size {
-		last = len(p.all)
-		p.all = append(p.all, part{key: key})
-	}
-	p.all[last].weight += operations
-	p.all[last].numbers = append(p.all[last].numbers, i)
-}
-
-// do decides the parts: those of one slot, or without a cluster all, one after the other. It calls
-// took for each, one at a time. If there is one part alone, its error is that of do. If the server
-// fails to decide a part, those behind it are not sent.
-func (p *parts) do(ctx context.Context, of func([]int) request, took func([]int, answer, error)) error {
-	if len(p.all) == 1 {
-		got, err := p.s.do(ctx, p.all[0].key, of(p.all[0].numbers))
-		if err == nil {
-			took(p.all[0].numbers, got, nil)
-		}
-		return err
-	}
-	if p.s.cluster == nil {
-		p.chain(ctx, p.all, of, took)
-		return nil
-	}
-	chains := make(map[int][]part)
-	for _, one := range p.all {
-		slot := slotOf(p.s.o.Prefix, one.key)
-		chains[slot] = append(chains[slot], one)
 	}
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for _, chain := range chains {
+	for n, numbers := range numbers {
 		wg.Go(func() {
-			p.chain(ctx, chain, of, func(numbers []int, got answer, err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				took(numbers, got, err)
-			})
+			failed := false
+			for len(numbers) > 0 {
+				var part []request
+				for size := s.o.BatchSize; len(part) < len(numbers); {
+					txn := txns[numbers[len(part)]]
+					if size -= len(txn); size < 0 && len(part) > 0 {
+						break
+					}
+					part = append(part, request{txn: txn, since: time.Now()})
+				}
+				var out []answer
+				var failures []error
+				if !failed {
+					out, failures = n.calls.DoAll(ctx, maphash.String(s.seed, part[0].txn[0].Key), part)
+				}
+				for j, i := range numbers[:len(part)] {
+					if errs[i] = errLate; !failed {
+						got[i], errs[i] = out[j], failures[j]
+					}
+				}
+				err := errs[numbers[len(part)-1]]
+				failed = errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
+				numbers = numbers[len(part):]
+			}
 		})
 	}
 	wg.Wait()
-	return nil
-}
-
-// chain decides parts one after the other.
-func (p *parts) chain(ctx context.Context, parts []part, of func([]int) request, took func([]int, answer, error)) {
-	failed := false
-	for _, one := range parts {
-		if failed {
-			took(one.numbers, answer{}, errLate)
-			continue
-		}
-		got, err := p.s.do(ctx, one.key, of(one.numbers))
-		took(one.numbers, got, err)
-		failed = errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
-	}
+	return got, errs
 }
 
 // wrap names the backend and the operation in err; see [store.Wrap].
 func wrap(op string, err error) error { return store.Wrap(backend, op, err) }
-
-// retrying reports a retry to the log and the trace. Attempts count from 1.
-func (s *Store) retrying(attempt int, err error) {
-	s.o.Logger.Info(backend+": retrying; nothing was applied", "attempt", attempt, "error", err)
-	if s.o.Trace.Retry != nil {
-		s.o.Trace.Retry(store.Retry{Backend: backend, Attempt: attempt, Err: err})
-	}
-}
-
-// flushed returns the function that reports a flush to the trace, or nil where nobody listens.
-func (s *Store) flushed() func(int, time.Duration, error) {
-	tell := s.o.Trace.Flush
-	if tell == nil {
-		return nil
-	}
-	return func(requests int, took time.Duration, err error) {
-		tell(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
-	}
-}
 
 // primaries calls f for the server, or for each primary of the cluster, one at a time.
 func (s *Store) primaries(ctx context.Context, f func(*redis.Client) error) error {
