@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,12 +46,7 @@ func (b *batch) reply(reply []any) (clock int64, recs []record, err error) {
 			whole = whole && ok
 		case redis.Error:
 			word, _, _ := strings.Cut(v.Error(), " ")
-			rec.err = errMoved
-			for text, err := range map[string]error{"DAMAGED": errDamaged, "WRONGTYPE": errForeign, "FAILED": errFailed} {
-				if word == text {
-					rec.err = err
-				}
-			}
+			rec.err = cmp.Or(map[string]error{"DAMAGED": errDamaged, "WRONGTYPE": errForeign, "FAILED": errFailed}[word], errMoved)
 		default:
 			whole = false
 		}

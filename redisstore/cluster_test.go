@@ -30,6 +30,35 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
+// TestEncodeBraces has buckets under their own keys whatever the keys contain, and in the slots of the
+// whole names.
+func TestEncodeBraces(t *testing.T) {
+	client := redistest.ClusterClient(t)
+	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client), EncodeBraces: true})
+	keys := []string{"%25{a}", "%7Ba}", "a%", "a}b{c}", "{a}", "{a}b", "{}"} // in order
+	slots := map[int]bool{}
+	for i, key := range keys {
+		slots[s.slotOf(key)] = true
+		if _, err := s.Fill(t.Context(), store.Op{Bucket: tenUnits.For(key), Amount: float64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(slots) < len(keys) {
+		t.Errorf("%d keys are in %d slots", len(keys), len(slots))
+	}
+	if got, err := list(t.Context(), s, ""); err != nil || !slices.Equal(got, keys) {
+		t.Errorf("%q, %v; want %q", got, err, keys)
+	}
+	if got, err := list(t.Context(), s, "{a"); err != nil || !slices.Equal(got, []string{"{a}", "{a}b"}) {
+		t.Errorf("with a prefix: %q, %v", got, err)
+	}
+	for i, key := range keys {
+		if got, err := s.Read(t.Context(), tenUnits.For(key)); err != nil || got[0].Level != float64(i+1) {
+			t.Errorf("%q: %+v, %v", key, got, err)
+		}
+	}
+}
+
 // refusal is an answer of a server.
 type refusal string
 

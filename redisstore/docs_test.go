@@ -11,7 +11,44 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/store"
 )
+
+// TestLevelNow runs the line of docs/redis.md that shows the level of a bucket.
+func TestLevelNow(t *testing.T) {
+	page, err := os.ReadFile("../docs/redis.md")
+	must(t, err)
+	line := regexp.MustCompile(`(?m)^redis-cli EVAL "(.*)" 1 brim:user:1$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/redis.md has no such line")
+	}
+	client := redistest.Client(t)
+	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client)})
+	op := store.Op{Bucket: store.Limit{Capacity: 1000, LeakRate: 0.5}.For("user:1"), Amount: 900}
+	if _, err := s.Fill(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Read(t.Context(), op.Bucket)
+	must(t, err)
+	got, err := client.Eval(t.Context(), string(line[1]), []string{s.name("user:1")}).Float64()
+	must(t, err)
+	after, err := s.Read(t.Context(), op.Bucket)
+	must(t, err)
+	if got > before[0].Level+1e-6 || got < after[0].Level-1e-6 {
+		t.Errorf("level %v, and by reads %v before and %v after", got, before[0].Level, after[0].Level)
+	}
+}
+
+// TestEditedByHand has a store believe a text that somebody has written.
+func TestEditedByHand(t *testing.T) {
+	client := redistest.Client(t)
+	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client), Clock: toClock(1795603652_855853)})
+	must(t, client.Set(t.Context(), s.name("k"), "8.5 1795603642.855853 100 0.5", 0).Err())
+	got, err := s.Read(t.Context(), store.Bucket{Key: "k"})
+	if err != nil || got[0].Level != 3.5 || got[0].Capacity != 100 {
+		t.Errorf("%+v, %v; want level 3.5", got, err)
+	}
+}
 
 // TestOperationsNames looks for the names of the alerts in docs/operations.md among those that
 // servers report, and for its settings of Redis.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -195,13 +196,14 @@ func TestRenamedCommands(t *testing.T) {
 	}
 }
 
-// load has a server load data for a second or so, and returns the end of that.
-func load(t *testing.T, server *redistest.Server) <-chan error {
+// load has a server load data, 300 keys with a delay in microseconds for each, and returns the end of
+// that.
+func load(t *testing.T, server *redistest.Server, delay int) <-chan error {
 	t.Helper()
 	client := server.Client(t)
-	// The server answers while it loads, between each of 300 keys that take it a millisecond.
+	// The server answers while it loads, between each of the keys.
 	must(t, client.ConfigSet(t.Context(), "loading-process-events-interval-bytes", "1024").Err())
-	must(t, client.ConfigSet(t.Context(), "key-load-delay", "2000").Err())
+	must(t, client.ConfigSet(t.Context(), "key-load-delay", strconv.Itoa(delay)).Err())
 	for i := range 300 {
 		must(t, client.Set(t.Context(), fmt.Sprint("filler", i), strings.Repeat("x", 1024), 0).Err())
 	}
@@ -216,7 +218,7 @@ func TestLoading(t *testing.T) {
 	server := redistest.NewServer(t, "enable-debug-command yes")
 	s := open(t, server.Client(t), nil)
 	must(t, fill(t.Context(), s))
-	loaded := load(t, server)
+	loaded := load(t, server, 2000)
 	refused := false
 	for {
 		select {

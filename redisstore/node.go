@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,23 +210,21 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 		commands[i] = c.command(ctx, bySource)
 		_ = pipe.Process(ctx, once{commands[i]})
 	}
-	var waits []wait
+	var waits []*redis.Cmd
 	limit := max(1, (s.patience / 2).Milliseconds())
 	if s.o.Synced && !asks {
-		waits = append(waits, wait{redis.NewCmd(ctx, "waitaof", 1, 0, limit), 1, "append-only file of the primary"})
+		waits = append(waits, redis.NewCmd(ctx, "waitaof", 1, 0, limit))
 	}
 	if s.o.Replicas > 0 && !asks {
-		waits = append(waits, wait{redis.NewCmd(ctx, "wait", s.o.Replicas, limit), int64(s.o.Replicas), "replicas"})
+		waits = append(waits, redis.NewCmd(ctx, "wait", s.o.Replicas, limit))
 	}
 	for _, w := range waits {
-		_ = pipe.Process(ctx, w.cmd)
+		_ = pipe.Process(ctx, w)
 	}
 	_, _ = pipe.Exec(ctx) // the commands have the errors
 	var short error
 	for _, w := range waits {
-		if err := w.shortfall(s.patience); err != nil {
-			short = err
-		}
+		short = cmp.Or(short, s.shortfall(w))
 	}
 	for i, c := range calls {
 		c.reply, c.err = commands[i].Slice()
@@ -233,29 +232,24 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 	}
 }
 
-// wait is a command behind the scripts that waits for other servers or the disk.
-type wait struct {
-	cmd  *redis.Cmd
-	want int64
-	what string
-}
-
-// shortfall returns the error of writes that were not acknowledged widely enough, or nil.
-func (w wait) shortfall(timeout time.Duration) error {
-	got, err := w.cmd.Result()
+// shortfall returns the error of writes that were not acknowledged widely enough, by the answer to
+// WAIT or WAITAOF, or nil.
+func (s *Store) shortfall(w *redis.Cmd) error {
+	got, err := w.Result()
 	if err != nil {
-		return explain(store.ErrUnknownOutcome, err, timeout)
+		return explain(store.ErrUnknownOutcome, err, s.patience)
 	}
-	if both, ok := got.([]any); ok && len(both) > 0 { // of WAITAOF, the primary and its replicas
-		got = both[0]
+	want, who := s.o.Replicas, "replicas"
+	if both, ok := got.([]any); ok && len(both) > 0 { // of WAITAOF: the primary and its replicas
+		got, want, who = both[0], 1, "append-only file of the primary"
 	}
 	n, ok := got.(int64)
 	switch {
 	case !ok:
 		return errFormat
-	case n < w.want:
+	case n < int64(want):
 		return fmt.Errorf("%w: the write is on the primary, but %w: %d of %d (%s) within %v",
-			store.ErrUnknownOutcome, errFew, n, w.want, w.what, timeout/2)
+			store.ErrUnknownOutcome, errFew, n, want, who, s.patience/2)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" // Redis names its scripts by this hash
 	_ "embed"
 	"encoding/hex"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,25 +23,13 @@ func newScript(source string) *script {
 // scripts are the two forms of decide.lua.
 var (
 	// slotScript declares its keys. In a cluster they are in one slot.
-	slotScript = newScript(strip(source))
+	slotScript = newScript(source)
 	// crossScript takes keys of any slots of one server of a cluster.
-	crossScript = newScript("#!lua flags=allow-cross-slot-keys\n" + strip(source))
+	crossScript = newScript("#!lua flags=allow-cross-slot-keys\n" + source)
 )
 
-// strip removes the comments, which would go over the wire and stay in the server's memory.
-func strip(source string) string {
-	var lines []string
-	for line := range strings.Lines(source) {
-		code, _, _ := strings.Cut(line, "--")
-		if code = strings.TrimSpace(code); code != "" {
-			lines = append(lines, code)
-		}
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
-
-// input is the last argument of a command. The client calls MarshalBinary when it writes the command to a
-// connection. Before that, nothing has been sent.
+// input is the last argument of a command. The client calls MarshalBinary when it writes the command
+// to a connection. Before that, nothing has been sent.
 type input struct {
 	bytes []byte
 	sent  bool
