@@ -86,7 +86,7 @@ demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, an
 fuzz: ## every fuzz target for FUZZTIME, 2m by default
 	.ci/fuzz $(FUZZTIME)
 
-itest: ## PostgreSQL 14 to 18 and a Redis Cluster in containers; needs Docker; ITESTFLAGS goes to "go test"
+itest: ## PostgreSQL 14 to 18 and clusters of Redis 6.2, 7 and 8 and Valkey 9 in containers; needs Docker; ITESTFLAGS goes to "go test"
 	GO='$(GO)' lab/itest/run.sh -race -timeout 30m $(ITESTFLAGS)
 
 vuln: ## known vulnerabilities in the dependencies of the modules of users

@@ -99,8 +99,11 @@ func Join(clients []*redis.Client, addrs []string) error {
 		}
 	}
 	for i := range Primaries {
-		from, to := i*slots/Primaries, (i+1)*slots/Primaries-1
-		if err := clients[i].ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+		var own []int
+		for slot := i * slots / Primaries; slot < (i+1)*slots/Primaries; slot++ {
+			own = append(own, slot)
+		}
+		if err := clients[i].ClusterAddSlots(ctx, own...).Err(); err != nil { // ADDSLOTSRANGE needs Redis 7
 			return err
 		}
 	}

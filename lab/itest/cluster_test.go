@@ -21,7 +21,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cluster is a Redis Cluster of 3 primaries and 3 replicas, each server in a container.
+// cluster is a cluster of Redis or Valkey of 3 primaries and 3 replicas, each server in a container.
 type cluster struct {
 	servers []testcontainers.Container // in the order of redistest.Join
 	addrs   []string                   // of the servers, as they reach each other
@@ -29,16 +29,16 @@ type cluster struct {
 }
 
 // newCluster starts a cluster that ends with t.
-func newCluster(t *testing.T, image string) *cluster {
+func newCluster(t *testing.T, v version) *cluster {
 	t.Helper()
 	c := &cluster{reach: make(map[string]string)}
 	var clients []*redis.Client
 	for range 2 * redistest.Primaries {
-		s, err := testcontainers.Run(t.Context(), image,
+		s, err := testcontainers.Run(t.Context(), v.image,
 			testcontainers.WithExposedPorts("6379/tcp"),
-			testcontainers.WithCmd("redis-server", "--protected-mode", "no", "--save", "", "--repl-diskless-sync-delay", "0",
+			testcontainers.WithCmd(v.name+"-server", "--protected-mode", "no", "--save", "", "--repl-diskless-sync-delay", "0",
 				"--cluster-enabled", "yes", "--cluster-node-timeout", "3000", "--cluster-require-full-coverage", "no"),
-			testcontainers.WithWaitStrategyAndDeadline(2*time.Minute, wait.ForExec([]string{"redis-cli", "ping"})),
+			testcontainers.WithWaitStrategyAndDeadline(2*time.Minute, wait.ForExec([]string{v.name + "-cli", "ping"})),
 		)
 		testcontainers.CleanupContainer(t, s)
 		if err != nil {
@@ -110,8 +110,8 @@ type filled struct {
 // Until its replica has taken over, and from the return of the primary on, a fill is acknowledged
 // when the replica has it. In between there is no replica that could have it.
 func TestClusterPrimaryCutOff(t *testing.T) {
-	forEachVersion(t, redisCluster, func(t *testing.T, image string) {
-		c := newCluster(t, image)
+	forEachVersion(t, redisCluster, func(t *testing.T, v version) {
+		c := newCluster(t, v)
 		client := c.client(t)
 		prefix := redistest.Prefix(t, client)
 		replicated := newRedisStore(t, client, redisstore.Options{Prefix: prefix, Replicas: 1})

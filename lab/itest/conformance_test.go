@@ -22,8 +22,8 @@ import (
 var usual = storetest.Options{Operations: 5_000, Keys: 1_000}
 
 func TestConformance(t *testing.T) {
-	forEachVersion(t, postgreSQL, func(t *testing.T, image string) {
-		overPostgres(newServer(t, image).pool(t)).run(t, usual)
+	forEachVersion(t, postgreSQL, func(t *testing.T, v version) {
+		overPostgres(newServer(t, v.image).pool(t)).run(t, usual)
 	})
 }
 
@@ -45,8 +45,8 @@ func overPostgres(pool *pgxpool.Pool) *harness {
 
 // The buckets of a store are in one hash slot, so that any of them can be in one transaction.
 func TestClusterConformance(t *testing.T) {
-	forEachVersion(t, redisCluster, func(t *testing.T, image string) {
-		client := newCluster(t, image).client(t)
+	forEachVersion(t, redisCluster, func(t *testing.T, v version) {
+		client := newCluster(t, v).client(t)
 		h := &harness{
 			name: func(t *testing.T) string { return "{limits}" + redistest.Prefix(t, client) },
 			open: func(t *testing.T, prefix string, clock func() time.Time) store.Store {

@@ -15,8 +15,8 @@ import (
 // A crash loses no acknowledged fill, and a fill whose error is another than ErrUnknownOutcome is
 // not stored.
 func TestCrashUnderLoad(t *testing.T) {
-	forEachVersion(t, postgreSQL, func(t *testing.T, image string) {
-		s := newServer(t, image)
+	forEachVersion(t, postgreSQL, func(t *testing.T, v version) {
+		s := newServer(t, v.image)
 		pool := s.pool(t)
 		migrate(t, pool, "brim")
 		db := newStore(t, pool, postgres.Options{})

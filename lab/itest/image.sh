@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the name of an image that the Docker daemon has, of PostgreSQL or of Redis: "image.sh
-# postgres 15", "image.sh redis 7".
+# Prints the name of an image that the Docker daemon has, of PostgreSQL, Redis or Valkey: "image.sh
+# postgres 15", "image.sh redis 6.2", "image.sh valkey 9".
 #
 # It takes the official image if the daemon has it or can pull it. Otherwise it takes the image
 # brim-postgres:15 or brim-redis:7, and builds that image from Debian's packages if it is not there
@@ -18,10 +18,11 @@ die() {
 
 say() { echo "image.sh: [${SECONDS}s] $*" >&2; }
 
-[[ $# == 2 && $1 =~ ^(postgres|redis)$ && $2 =~ ^[0-9]+$ ]] ||
-    die "usage: image.sh postgres|redis MAJOR, for instance image.sh postgres 15"
+[[ $# == 2 && $1 =~ ^(postgres|redis|valkey)$ && $2 =~ ^[0-9.]+$ ]] ||
+    die "usage: image.sh postgres|redis|valkey VERSION, for instance image.sh postgres 15"
 name=$1 major=$2
 official=$name:$major-alpine
+[[ $name != valkey ]] || official=valkey/$official
 own=brim-$name:$major
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -50,9 +51,9 @@ postgres:15) suite=bookworm package=postgresql-15 ;;
 postgres:17) suite=trixie package=postgresql-17 ;;
 postgres:18) suite=forky package=postgresql-18 ;;
 redis:7) suite=bookworm package=redis-server ;;
-*) die "$name:$major-alpine cannot be pulled, and no Debian release has $name $major" ;;
+*) die "the official image cannot be pulled, and no Debian release has $name $major" ;;
 esac
-unavailable="$name:$major-alpine cannot be pulled, and $own cannot be built"
+unavailable="the official image cannot be pulled, and $own cannot be built"
 for program in apt-get debootstrap flock unshare; do
     command -v "$program" >/dev/null || die "$unavailable without $program"
 done

@@ -2,6 +2,7 @@ package itest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -12,31 +13,28 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// kind is a kind of server, by the name of its images.
+// kind is a kind of server.
 type kind string
 
 const (
-	postgreSQL   kind = "postgres"
-	redisCluster kind = "redis"
+	postgreSQL   kind = "PostgreSQL"
+	redisCluster kind = "Redis Cluster"
 )
 
-// supported are the major versions that are tested of each kind of server.
+// supported are the versions that are tested of each kind of server, as image.sh takes them.
 var supported = map[kind][]string{
-	postgreSQL:   {"14", "15", "16", "17", "18"},
-	redisCluster: {"7"},
+	postgreSQL:   {"postgres 14", "postgres 15", "postgres 16", "postgres 17", "postgres 18"},
+	redisCluster: {"redis 6.2", "redis 7", "redis 8", "valkey 9"},
 }
 
-// version is a version of a server. Either image is the name of its image, or missing tells why it
-// has none.
+// version is a version of a server, by the name of its program and a number. Either image is the name
+// of its image, or missing tells why it has none.
 type version struct {
-	kind                  kind
-	major, image, missing string
+	kind                         kind
+	name, number, image, missing string
 }
 
-func (v version) String() string {
-	name := map[kind]string{postgreSQL: "PostgreSQL", redisCluster: "Redis Cluster"}[v.kind]
-	return name + " " + v.major
-}
+func (v version) String() string { return v.name + " " + v.number }
 
 // versions are the supported versions. TestMain sets it.
 var versions []version
@@ -48,8 +46,8 @@ func run(m *testing.M) int {
 	none, all := false, true
 	for _, k := range []kind{postgreSQL, redisCluster} {
 		available := 0
-		for _, major := range supported[k] {
-			v := findImage(k, major)
+		for _, one := range supported[k] {
+			v := findImage(k, one)
 			versions = append(versions, v)
 			if v.missing == "" {
 				available++
@@ -77,20 +75,20 @@ func run(m *testing.M) int {
 }
 
 // findImage asks image.sh for an image of this version. The script reports its progress on stderr.
-func findImage(k kind, major string) version {
+func findImage(k kind, one string) version {
+	v := version{kind: k}
+	v.name, v.number, _ = strings.Cut(one, " ")
 	var progress bytes.Buffer
-	cmd := exec.Command("./image.sh", string(k), major)
+	cmd := exec.Command("./image.sh", v.name, v.number)
 	cmd.Stderr = io.MultiWriter(os.Stderr, &progress)
 	out, err := cmd.Output()
 	if err == nil {
-		return version{kind: k, major: major, image: strings.TrimSpace(string(out))}
+		v.image = strings.TrimSpace(string(out))
+		return v
 	}
 	lines := strings.Split(strings.TrimSpace(progress.String()), "\n")
-	reason := strings.TrimPrefix(lines[len(lines)-1], "image.sh: ")
-	if reason == "" {
-		reason = err.Error()
-	}
-	return version{kind: k, major: major, missing: reason}
+	v.missing = cmp.Or(strings.TrimPrefix(lines[len(lines)-1], "image.sh: "), err.Error())
+	return v
 }
 
 // report writes one line for each version.

@@ -10,8 +10,8 @@ import (
 
 // Up, Down and the script may each run twice. Names that need quotes must not matter.
 func TestMigrations(t *testing.T) {
-	forEachVersion(t, postgreSQL, func(t *testing.T, image string) {
-		s := newServer(t, image)
+	forEachVersion(t, postgreSQL, func(t *testing.T, v version) {
+		s := newServer(t, v.image)
 		pool, o := s.pool(t), &migrations.Options{Schema: `Odd "name"`, Table: "of a table"}
 		for range 2 {
 			for range 2 {

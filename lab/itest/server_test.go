@@ -16,9 +16,9 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 )
 
-// forEachVersion runs test with the image of each version of a server, one after the other. It skips
+// forEachVersion runs test with each version of a server, one after the other. It skips
 // a version that has no image and names the reason.
-func forEachVersion(t *testing.T, k kind, test func(t *testing.T, image string)) {
+func forEachVersion(t *testing.T, k kind, test func(t *testing.T, v version)) {
 	t.Helper()
 	for _, v := range versions {
 		if v.kind != k {
@@ -28,7 +28,7 @@ func forEachVersion(t *testing.T, k kind, test func(t *testing.T, image string))
 			if v.missing != "" {
 				t.Skip(v.missing)
 			}
-			test(t, v.image)
+			test(t, v)
 		})
 	}
 }
