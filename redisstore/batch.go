@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
@@ -119,16 +120,10 @@ func (b *batch) encode(clock *int64, maxSkew time.Duration) {
 		if group[0].In.asks() {
 			continue
 		}
-		if txns++; txns > 1 {
-			in = append(in, ',')
-		}
-		if len(ops) > 1 {
+		if txns++; len(ops) > 1 {
 			in = append(in, '[')
 		}
 		for i := range ops {
-			if i > 0 {
-				in = append(in, ',')
-			}
 			in = append(in, '{')
 			if key := b.number[ops[i].Key] + 1; key != txns || len(ops) > 1 { // Lua counts from 1
 				in = number(in, "key", float64(key))
@@ -141,16 +136,18 @@ func (b *batch) encode(clock *int64, maxSkew time.Duration) {
 			if len(group) > 1 {
 				in = number(in, "times", float64(len(group)))
 			}
-			if in[len(in)-1] == ',' {
-				in = in[:len(in)-1]
-			}
-			in = append(in, '}')
+			in = closed(in, "},")
 		}
 		if len(ops) > 1 {
-			in = append(in, ']')
+			in = closed(in, "],")
 		}
 	}
-	b.input, b.asks = append(in, "]}"...), txns == 0
+	b.input, b.asks = closed(in, "]}"), txns == 0
+}
+
+// closed appends a bracket, in the place of the comma behind the last element.
+func closed(in []byte, bracket string) []byte {
+	return append(bytes.TrimSuffix(in, []byte{','}), bracket...)
 }
 
 // number appends a field, and the comma behind it.

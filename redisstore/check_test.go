@@ -166,7 +166,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 func TestCheckOfLoading(t *testing.T) {
 	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-debug-command yes")
 	client := server.Client(t)
-	ended := load(t, server, 10_000)
+	ended := load(t, server, 5_000)
 	for found := false; ; {
 		select {
 		case err := <-ended:

@@ -104,14 +104,6 @@ func TestParsersAgree(t *testing.T) {
 	}
 }
 
-// FuzzParsersAgree has the script and Go agree on any text.
-func FuzzParsersAgree(f *testing.F) {
-	for _, raw := range append(whole, broken...) {
-		f.Add(raw)
-	}
-	f.Fuzz(func(t *testing.T, raw string) { agree(t, damaged(t), raw) })
-}
-
 // TestDamaged has every call report a damaged bucket, none change it or a neighbour, and Delete
 // remove it.
 func TestDamaged(t *testing.T) {

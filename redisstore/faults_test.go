@@ -202,6 +202,7 @@ func load(t *testing.T, server *redistest.Server, delay int) <-chan error {
 	t.Helper()
 	client := server.Client(t)
 	// The server answers while it loads, between each of the keys.
+	must(t, client.ConfigSet(t.Context(), "rdbcompression", "no").Err())
 	must(t, client.ConfigSet(t.Context(), "loading-process-events-interval-bytes", "1024").Err())
 	must(t, client.ConfigSet(t.Context(), "key-load-delay", strconv.Itoa(delay)).Err())
 	for i := range 300 {

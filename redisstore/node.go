@@ -40,10 +40,14 @@ func newNode(s *Store, client *redis.Client) (*node, error) {
 	for range s.o.Lanes {
 		n.batches = append(n.batches, newBatch(s.name))
 	}
+	o := combine.Options{Lanes: s.o.Lanes, MinBatch: minBatch, MaxBatch: maxRequests}
+	if tell := s.o.Trace.Flush; tell != nil {
+		o.Flushed = func(requests int, took time.Duration, err error) {
+			tell(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
+		}
+	}
 	var err error
-	n.calls, err = combine.New(n.flush, &combine.Options{
-		Lanes: s.o.Lanes, MinBatch: minBatch, MaxBatch: maxRequests, Flushed: s.flushed(),
-	})
+	n.calls, err = combine.New(n.flush, &o)
 	return n, err
 }
 
@@ -269,16 +273,5 @@ func (s *Store) retrying(attempt int, err error) {
 	s.o.Logger.Info(backend+": retrying; nothing was applied", "attempt", attempt, "error", err)
 	if s.o.Trace.Retry != nil {
 		s.o.Trace.Retry(store.Retry{Backend: backend, Attempt: attempt, Err: err})
-	}
-}
-
-// flushed returns the function that reports a flush to the trace, or nil where nobody listens.
-func (s *Store) flushed() func(int, time.Duration, error) {
-	tell := s.o.Trace.Flush
-	if tell == nil {
-		return nil
-	}
-	return func(requests int, took time.Duration, err error) {
-		tell(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
 	}
 }
