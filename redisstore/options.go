@@ -63,7 +63,8 @@ type Options struct {
 	CallTimeout time.Duration
 	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
 	// for concurrent use, and read a year from 1685 to 2254. Buckets of a store with a Clock do
-	// not expire by themselves: call Prune.
+	// not expire by themselves: call Prune. A store with a Clock and one without must not share a
+	// prefix.
 	Clock func() time.Time
 	// MaxSkew is how far ahead of the clock a bucket's time may be. The store does not believe a
 	// time beyond that, and sets it to the clock. 0 means [store.DefaultMaxSkew]. In a cluster the
