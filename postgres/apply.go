@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,6 +16,12 @@ import (
 
 type txnRequest = combine.Request[[]store.Txn, []store.Result]
 
+// outcome is the answer to the transactions of one call. err, if set, is an ErrHeld.
+type outcome struct {
+	results []store.Result
+	err     error
+}
+
 // decideBatch decides a batch of the combiner: the transactions of all its callers in one of
 // the server's.
 func (s *Store) decideBatch(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Conn, batch []*txnRequest) error {
@@ -24,54 +29,38 @@ func (s *Store) decideBatch(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Co
 	for i, r := range batch {
 		calls[i] = r.In
 	}
-	results, err := s.decideIn(ctx, conn, calls, l)
-	if err != nil {
-		return err
+	outcomes, err := s.decideIn(ctx, conn, calls, l)
+	for i, o := range outcomes {
+		batch[i].Out, batch[i].Err = o.results, o.err
 	}
-	for _, r := range batch {
-		r.Out, results = results[:len(r.In):len(r.In)], results[len(r.In):]
-	}
-	return nil
+	return err
 }
 
-// decideLocked decides single operations under row locks: those that the combined statements
-// left open. It returns the operations if a row lock stalled them.
+// decideLocked decides single operations under row locks: those that the plain statements left open,
+// and those of a flush that leaves out rows. It returns the operations if a row lock stalled them.
 func (f *filler) decideLocked(ctx context.Context, reqs []*fillRequest) (stalled []*fillRequest) {
-	calls := make([][]store.Txn, len(reqs))
-	for i, r := range reqs {
-		calls[i] = []store.Txn{{r.In}}
-	}
-	var results []store.Result
-	err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-		results, err = f.s.decideIn(ctx, conn, calls, f.lane)
-		return err
-	})
-	switch {
-	case pgrun.Stalled(err):
-		return reqs
-	case pgrun.Refused(err) && len(reqs) > 1: // one bad request fails alone
-		for i := range reqs {
-			stalled = append(stalled, f.decideLocked(ctx, reqs[i:i+1])...)
+	return pgrun.Each(func(ctx context.Context, reqs []*fillRequest) error {
+		calls := make([][]store.Txn, len(reqs))
+		for i, r := range reqs {
+			calls[i] = []store.Txn{{r.In}}
 		}
-		return stalled
-	}
-	for i, r := range reqs {
-		if err == nil {
-			r.Out, r.Err = one(results[i:i+1], nil)
-		} else {
-			r.Err = err
-		}
-	}
-	return nil
+		return f.lane.Attempt(ctx, func(conn *pgxpool.Conn) error {
+			outcomes, err := f.s.decideIn(ctx, conn, calls, f.lane)
+			for i, o := range outcomes {
+				reqs[i].Out, reqs[i].Err = one(o.results, o.err)
+			}
+			return err
+		})
+	})(ctx, reqs)
 }
 
 // decideIn locks the rows of all keys that transactions may change, decides, and stores the rows
 // that changed: two round trips. Where all transactions are refused, it locks and stores
 // nothing. It begins and commits a transaction of the lane; where lane is nil, q is the caller's
-// transaction. It returns the results of all calls, one after the other.
+// transaction. It returns an outcome for each call.
 func (s *Store) decideIn(
 	ctx context.Context, q pgrun.Queryer, calls [][]store.Txn, lane *pgrun.Lane,
-) ([]store.Result, error) {
+) ([]outcome, error) {
 	txns := slices.Concat(calls...)
 	for asked := newAsked(txns); ; asked.needs = make([]pgtype.Float8, len(asked.keys)) {
 		w := newWorking(txns)
@@ -79,7 +68,18 @@ func (s *Store) decideIn(
 		if err != nil {
 			return nil, err
 		}
-		results, again := s.decideAll(w, calls, refused)
+		// Another transaction holds these rows, or has made or removed them since the snapshot.
+		missed := make(map[int32][]string)
+		for i, key := range asked.keys {
+			if txn := asked.txns[i]; !w.buckets[key].locked && !refused[txn] {
+				missed[txn] = append(missed[txn], key)
+			}
+		}
+		again := len(missed) > 0 && !lane.Skips()
+		var outcomes []outcome
+		if !again {
+			outcomes, again = s.decideAll(w, calls, refused, missed, lane)
+		}
 		if again {
 			if lane != nil {
 				if _, err := q.Exec(ctx, "ROLLBACK"); err != nil {
@@ -91,10 +91,7 @@ func (s *Store) decideIn(
 		if w.skewed > 0 {
 			s.skewed(w.skewed)
 		}
-		if err := s.store(ctx, q, w, lane != nil); err != nil {
-			return nil, err
-		}
-		return results, nil
+		return outcomes, s.store(ctx, q, w, lane != nil)
 	}
 }
 
@@ -106,53 +103,64 @@ func onlyAsks(txns []store.Txn) bool {
 // askIn decides transactions that ask, from the rows that one statement reads. It locks nothing.
 func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([]store.Result, error) {
 	w := newWorking(txns)
-	found, clock, err := s.records(ctx, q, w.keys)
+	found, err := s.records(ctx, q, w.keys)
 	if err != nil {
 		return nil, err
 	}
-	w.clock = clock
+	w.clock = found.clock
 	for key, b := range w.buckets {
-		b.rec = found.of(key, clock)
+		b.rec = found.of(key)
 	}
-	results, _ := s.decideAll(w, [][]store.Txn{txns}, nil)
-	return results, nil
+	outcomes, _ := s.decideAll(w, [][]store.Txn{txns}, nil, nil, nil)
+	return outcomes[0].results, nil
 }
 
-// decideAll decides the transactions of calls. It stops and reports again where the rows of a
-// refused transaction, which are not locked, do not suffice to decide it.
+// decideAll decides the transactions of calls. It leaves out the calls of which a row is missed. It
+// stops and reports again where the rows of a refused transaction, which are not locked, do not suffice
+// to decide it. A drain that finds its bucket empty is among the refused ones.
 //
 // decideAll decides the refused transactions first, so they see the rows as one statement has read
 // them. The others take effect at the commit. Between the two, somebody else may fill a row that is
 // not locked. An answer with that row as it was read, and with another row as the commit will leave
 // it, would describe a state that never existed.
 func (s *Store) decideAll(
-	w *working, calls [][]store.Txn, refused map[int32]bool,
-) (results []store.Result, again bool) {
-	txns := slices.Concat(calls...)
-	results = make([]store.Result, len(txns))
-	first := 0 // of the call at hand
-	for _, call := range calls {
-		for i := first; i < first+len(call); i++ {
-			if !refused[int32(i)] {
+	w *working, calls [][]store.Txn, refused map[int32]bool, missed map[int32][]string, lane *pgrun.Lane,
+) (outcomes []outcome, again bool) {
+	outcomes = make([]outcome, len(calls))
+	number := int32(0) // of the transaction at hand
+	var locked []func()
+	for c, call := range calls {
+		o := &outcomes[c]
+		o.results = make([]store.Result, len(call))
+		first := number
+		for range call {
+			for _, key := range missed[number] {
+				o.err = lane.LeaveOut(key)
+			}
+			number++
+		}
+		if o.err != nil {
+			continue
+		}
+		for i, txn := range call {
+			if !refused[first+int32(i)] {
+				locked = append(locked, func() { o.results[i], _ = w.decide(txn, s.maxSkew) })
 				continue
 			}
 			var wrote bool
-			results[i], wrote = w.decide(txns[i], s.maxSkew)
-			for j := first; j < i; j++ { // a call's transactions are decided in order
-				wrote = wrote || !refused[int32(j)] && overlap(txns[i], txns[j])
+			o.results[i], wrote = w.decide(txn, s.maxSkew)
+			for j := range i { // a call's transactions are decided in order
+				wrote = wrote || !refused[first+int32(j)] && overlap(txn, call[j])
 			}
-			if wrote || accepted(results[i]) {
+			if wrote || accepted(o.results[i]) && !drains(txn) {
 				return nil, true
 			}
 		}
-		first += len(call)
 	}
-	for i, txn := range txns {
-		if !refused[int32(i)] {
-			results[i], _ = w.decide(txn, s.maxSkew)
-		}
+	for _, decide := range locked {
+		decide()
 	}
-	return results, false
+	return outcomes, false
 }
 
 // overlap reports whether two transactions have a key in common.
@@ -176,19 +184,25 @@ type asked struct {
 }
 
 // newAsked lets the snapshot refuse an operation only where the answer depends on the row alone:
-// no other operation of the batch makes room, and a refusal sets no penalty. It leaves out the
-// transactions that ask in mode Ask: they lock no row.
+// no other operation of the batch makes room in it, and a refusal sets no penalty. It lets the snapshot
+// leave alone a drain only if all operations on the row are drains. It leaves out the transactions that
+// ask in mode Ask: they lock no row.
 func newAsked(txns []store.Txn) asked {
 	var a asked
-	plain := true
+	mixed := make(map[string]bool) // keys with an operation that makes room, and with one that does not
+	drained := make(map[string]bool)
 	for i, txn := range txns {
 		if txn.Asks() {
 			continue
 		}
 		for j := range txn {
 			op := &txn[j]
-			plain = plain && (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount >= 0 && op.Hold >= 0
-			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.BlockFor == 0 && op.Amount+op.Hold > 0}
+			drain := drains(txn)
+			plain := (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount >= 0 && op.Hold >= 0
+			before, again := drained[op.Key]
+			mixed[op.Key] = mixed[op.Key] || !plain && !drain || again && before != drain
+			drained[op.Key] = drain
+			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.BlockFor == 0 && op.Amount+op.Hold != 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less
 				capacity = min(capacity, op.Ceiling)
@@ -197,10 +211,15 @@ func newAsked(txns []store.Txn) asked {
 			a.capacities, a.rates = append(a.capacities, capacity), append(a.rates, op.LeakRate)
 		}
 	}
-	if !plain {
-		a.needs = make([]pgtype.Float8, len(a.keys))
+	for i, key := range a.keys {
+		a.needs[i].Valid = a.needs[i].Valid && !mixed[key]
 	}
 	return a
+}
+
+// drains reports whether a transaction is a drain of one bucket.
+func drains(txn store.Txn) bool {
+	return len(txn) == 1 && txn[0].Mode == store.Always && txn[0].Amount < 0 && txn[0].Hold == 0
 }
 
 // lock locks the rows, creates the missing ones, and reads them at a time at which all locks
@@ -215,62 +234,40 @@ func (s *Store) lock(
 			pgrun.QueueByIndex(b)
 		}
 	}
-	refused, found := make(map[int32]bool), make(map[string]bool)
-	s.queueLock(b, w, a, lane, refused, found)
+	refused, lock := make(map[int32]bool), s.sql.Load().lock
+	if lane.Skips() {
+		lock = s.sql.Load().lockSkip
+	}
+	args := []any{
+		a.keys, a.txns, a.needs, a.capacities, a.rates, s.run.Now(), s.maxSkew, lane.LockTimeout(), lane.IdleTimeout(),
+	}
+	pgrun.Queue(ctx, b, lock, args, func(rows pgx.Rows) error {
+		var key pgtype.Text
+		var created pgtype.Bool
+		var txn pgtype.Int4
+		err := rows.Scan(&key, &created, &txn)
+		if k := w.buckets[key.String]; err == nil && !txn.Valid && k != nil {
+			k.locked, k.created = true, created.Bool
+		} else {
+			refused[txn.Int32] = true
+		}
+		return err
+	})
+	found := newReading()
+	pgrun.Queue(ctx, b, s.sql.Load().read, []any{w.keys, s.run.Now()}, found.each)
 	if lane == nil && s.run.Small() {
 		b = pgrun.WrapByIndex(b)
 	}
 	if err := q.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
-	for i, key := range a.keys {
-		if !found[key] && !refused[a.txns[i]] {
-			return nil, errors.New("a row that was locked is missing")
-		}
-	}
+	w.clock = found.clock
 	for key, k := range w.buckets {
-		if k.created || !found[key] {
+		if k.rec = found.of(key); k.created {
 			k.rec = store.NewRecord(w.clock)
 		}
 	}
 	return refused, nil
-}
-
-// queueLock queues lock.sql and read.sql. refused and found get their results.
-func (s *Store) queueLock(
-	b *pgx.Batch, w *working, a asked, lane *pgrun.Lane, refused map[int32]bool, found map[string]bool,
-) {
-	now, sql := s.run.Now(), s.sql.Load()
-	b.Queue(sql.lock, a.keys, a.txns, a.needs, a.capacities, a.rates, now, s.maxSkew, lane.LockTimeout(),
-		lane.IdleTimeout()).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var key pgtype.Text
-			var txn pgtype.Int4
-			if err := rows.Scan(&key, &txn); err != nil {
-				return err
-			}
-			if txn.Valid {
-				refused[txn.Int32] = true
-			} else {
-				w.buckets[key.String].created = true
-			}
-		}
-		return rows.Err()
-	})
-	b.Queue(sql.read, w.keys, now).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			key, rec, clock, err := scanStored(rows)
-			if err != nil {
-				return err
-			}
-			if k := w.buckets[key]; k != nil {
-				k.rec = rec
-				found[key] = true
-			}
-			w.clock = clock
-		}
-		return rows.Err()
-	})
 }
 
 // store writes the rows that changed, removes rows that were created for nothing, and commits.
@@ -309,6 +306,7 @@ type working struct {
 
 type bucket struct {
 	rec     store.Record
+	locked  bool // by lock
 	created bool // by lock: the row was missing
 	write   bool
 }

@@ -51,9 +51,13 @@ func TestRefusedAmongAccepted(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = tx.Rollback(t.Context()) }()
-			results, err := s.decideIn(t.Context(), tx, c.calls, nil)
+			outcomes, err := s.decideIn(t.Context(), tx, c.calls, nil)
 			if err != nil {
 				t.Fatal(err)
+			}
+			var results []store.Result
+			for _, o := range outcomes {
+				results = append(results, o.results...)
 			}
 			if res := results[c.refused]; res.Accepted || res.States[0].Level != c.level {
 				t.Errorf("%+v; want a refusal that found the level %v: %s", res, c.level, c.why)
@@ -147,7 +151,7 @@ func TestTextsOfGenerations(t *testing.T) {
 	}
 	seen := make(map[string]int)
 	for generation := range 4 {
-		text := newStatements(names, generation).tryMany
+		text := newStatements(names, generation).updateMany
 		if before, again := seen[text]; again {
 			t.Errorf("generations %d and %d have one text", before, generation)
 		}
@@ -169,9 +173,9 @@ func TestRefusedOfAnotherCall(t *testing.T) {
 		{"one call", [][]store.Txn{{{fits}, {refused}}}, true},
 	} {
 		w := newWorking(slices.Concat(c.calls...))
-		results, again := (&Store{}).decideAll(w, c.calls, map[int32]bool{1: true})
-		if again != c.again || !again && (results[1].Accepted || results[1].States[0].Level != 0) {
-			t.Errorf("%s: %+v, again: %v; want %v", c.why, results, again, c.again)
+		outcomes, again := (&Store{}).decideAll(w, c.calls, map[int32]bool{1: true}, nil, nil)
+		if again != c.again || !again && (outcomes[1].results[0].Accepted || outcomes[1].results[0].States[0].Level != 0) {
+			t.Errorf("%s: %+v, again: %v; want %v", c.why, outcomes, again, c.again)
 		}
 	}
 }

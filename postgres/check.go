@@ -78,7 +78,7 @@ type checker struct {
 }
 
 // sql returns the statement of a file.
-func (k *checker) sql(name string) string { return renderer(k.Names)(name, read("sql", name+".sql")) }
+func (k *checker) sql(name string) string { return renderer(k.Names)(name) }
 
 // commitTime is how long a commit may wait for a synchronous standby.
 const commitTime = time.Second

@@ -92,6 +92,7 @@ const quick = "synchronous_commit=off"
 
 func TestConformance(t *testing.T) {
 	some := storetest.Options{Operations: seed.Attempts(600, 20_000), Keys: 200}
+	hostile := pgtest.Hostile(t)
 	for _, c := range []struct {
 		name, settings string
 		o              storetest.Options
@@ -101,6 +102,7 @@ func TestConformance(t *testing.T) {
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail.
 		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: some},
+		{name: "hostile search_path", settings: "search_path=" + hostile + "&" + quick, o: some},
 		// The mode exec is for a pooler without prepared statements.
 		{
 			name:     "repeatable read, exec mode, partitioned",

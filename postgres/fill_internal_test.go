@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/brimgo/brim/internal/pgrun"
@@ -12,57 +11,33 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestCaution: statements look before they lock while refusals are frequent, and for some
-// statements more.
+// TestCaution: the further statements go out with the UPDATE while refusals and new buckets are
+// frequent.
 func TestCaution(t *testing.T) {
 	for _, c := range []struct {
-		why               string
-		careful           int // before
-		refusals, answers int // of each statement
-		statements        int
-		want              int // careful afterwards
-		seen, among       int // the numbers that are remembered
+		why             string
+		others, answers int // before
+		left, groups    int // of the next flush: those that the UPDATE left alone, and all
+		cautious        bool
+		seen, among     int // the numbers that are remembered
 	}{
-		{"one refusal among 64 is rare", 5, 1, 64, 1, 4, 1, 64},
-		{"one refusal among fewer is frequent", 5, 1, 63, 1, cautious, 1, 63},
-		{"caution ends after as many statements without a refusal", cautious, 0, 1, cautious, 0, 0, cautious},
-		{"caution that has ended does not begin by itself", 0, 0, 1, 3, 0, 0, 3},
-		{"the last 1024 answers count in full", 0, 0, recent, 1, 0, 0, recent},
-		{"older ones count for half", 0, 8, recent + 2, 1, 0, 4, recent/2 + 1},
+		{"a new lane knows nothing", 0, 0, 0, 0, true, 0, 0},
+		{"one accepted amount", 0, 0, 0, 1, false, 0, 1},
+		{"one refusal among 64 is frequent", 0, 0, 1, 64, true, 1, 64},
+		{"one refusal among more is rare", 0, 0, 1, 65, false, 1, 65},
+		{"accepted amounts end the caution", 1, 1, 0, 64, false, 1, 65},
+		{"the last 1024 answers count in full", 16, 1000, 0, 24, true, 16, 1024},
+		{"older ones count for half", 16, 1000, 0, 26, false, 8, 513},
 	} {
-		f := &filler{careful: c.careful}
-		for range c.statements {
-			f.caution(c.refusals, c.answers)
+		f := &filler{others: c.others, answers: c.answers}
+		rows := make([]row, c.groups)
+		for i := c.left; i < c.groups; i++ {
+			rows[i].updated = true
 		}
-		if f.careful != c.want || f.refusals != c.seen || f.answers != c.among {
-			t.Errorf("%s: careful for %d statements, %d refusals among %d answers; want %d, %d and %d",
-				c.why, f.careful, f.refusals, f.answers, c.want, c.seen, c.among)
-		}
-	}
-}
-
-// TestCountRefusals: a group counts as a refusal if its first request was refused, and the groups
-// that a statement left open count besides.
-func TestCountRefusals(t *testing.T) {
-	tried := func(accepted bool, err error) group {
-		return group{reqs: []*fillRequest{{Out: store.State{Accepted: accepted}, Err: err}}}
-	}
-	for _, c := range []struct {
-		why  string
-		g    group
-		open int
-		want int
-	}{
-		{"it went in", tried(true, nil), 0, 0},
-		{"it was refused", tried(false, nil), 0, 1},
-		{"it failed, and nobody knows whether it fits", tried(false, store.ErrUnavailable), 0, 0},
-		{"others were left open", tried(true, nil), 2, 2},
-	} {
-		f := &filler{}
-		f.tries = []group{c.g}
-		f.countRefusals(c.open)
-		if f.refusals != c.want || f.answers != 1 {
-			t.Errorf("%s: %d refusals among %d answers; want %d among 1", c.why, f.refusals, f.answers, c.want)
+		f.count(rows)
+		if f.cautious() != c.cautious || f.others != c.seen || f.answers != c.among {
+			t.Errorf("%s: cautious is %v, %d of %d answers; want %v, %d and %d",
+				c.why, f.cautious(), f.others, f.answers, c.cautious, c.seen, c.among)
 		}
 	}
 }
@@ -94,43 +69,6 @@ func TestNewAsked(t *testing.T) {
 	}
 }
 
-// TestFastArgs: a value that all keys have in common goes out once, and each other value once for
-// each key. The level before is asked for where a key has several callers.
-func TestFastArgs(t *testing.T) {
-	s, err := New(pgtest.Pool(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	f := &filler{s: s}
-	of := func(capacity, rate float64, amounts ...float64) (g group) {
-		b := store.Limit{Capacity: capacity, LeakRate: rate}.For("k")
-		for _, n := range amounts {
-			g.reqs = append(g.reqs, &fillRequest{In: store.Op{Bucket: b, Amount: n}})
-		}
-		return g
-	}
-	first := of(9, 5, 3)
-	for _, c := range []struct {
-		why    string
-		second group
-		want   string // the sums, the capacities, the rates, and whether the level before is needed
-	}{
-		{"all alike", of(9, 5, 3), "[3 <nil> 9 <nil> 5 <nil> false]"},
-		{"two amounts", of(9, 5, 4), "[<nil> [3 4] 9 <nil> 5 <nil> false]"},
-		{"two capacities", of(8, 5, 3), "[3 <nil> <nil> [9 8] 5 <nil> false]"},
-		{"two rates", of(9, 6, 3), "[3 <nil> 9 <nil> <nil> [5 6] false]"},
-		{"two callers with the same sum", of(9, 5, 1, 2), "[3 <nil> 9 <nil> 5 <nil> true]"},
-	} {
-		if got := fmt.Sprint(f.fastArgs([]group{first, c.second})[1:8]); got != c.want {
-			t.Errorf("%s: %s; want %s", c.why, got, c.want)
-		}
-		if st := f.tryFast([]group{first, c.second}); !st.ordered {
-			t.Errorf("%s: the statement need not go by the index, so it can lock rows in any order", c.why)
-		}
-	}
-}
-
 // onLane calls flush with the filler of a lane that has a connection, over a table of its own.
 func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
 	t.Helper()
@@ -144,8 +82,7 @@ func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1},
-		pgrun.Rows[store.Op]{Names: opKey, Probe: s.sql.Load().probe},
+	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1}, pgrun.Rows[store.Op]{Names: opKey},
 		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] {
 			return func(ctx context.Context, _ []*fillRequest) []*fillRequest {
 				flush(ctx, newFiller(s, l))

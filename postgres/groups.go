@@ -37,44 +37,20 @@ func txnKeys(txns []store.Txn) iter.Seq[string] {
 
 type fillRequest = combine.Request[store.Op, store.State]
 
-// combinable reports whether the combined statements can decide the operation: it has an amount and
-// a limit, and nothing else.
+// combinable reports whether the plain statements can decide the operation: it is a TryFillup.
 func combinable(op *store.Op) bool {
-	return op.Mode <= store.Always && op.Limit != (store.Limit{}) && op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0 && (op.Mode != store.IfFits || op.Amount > 0)
+	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) &&
+		op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0
 }
 
-// kind says which statement decides an operation, and in which order the operations of a key go
-// in. Requests that are made at the same time have no order of their own. This order has a
-// closed form.
-type kind uint8
-
-const (
-	drains kind = iota
-	adds
-	clamps
-	tries
-)
-
-func kindOf(op *store.Op) kind {
-	switch {
-	case op.Mode == store.IfFits:
-		return tries
-	case op.Mode == store.Clamp:
-		return clamps
-	case op.Amount < 0:
-		return drains
-	}
-	return adds
-}
-
-// group is the requests of one key and limit for one statement.
+// group is the TryFillups of one key and limit for one statement.
 type group struct {
 	reqs []*fillRequest
 }
 
 func (g *group) op() *store.Op { return &g.reqs[0].In }
 
-// sum returns the sum of the amounts of a group of TryFillups, added in their order.
+// sum returns the sum of the amounts, added in their order.
 func (g *group) sum() float64 {
 	sum := 0.0
 	for _, r := range g.reqs {
@@ -83,57 +59,46 @@ func (g *group) sum() float64 {
 	return sum
 }
 
-// groups are requests sorted into those for the try statement and those for the put statement,
-// keys in byte order.
-type groups struct {
-	sorted     []*fillRequest
-	tries, put []group
+// fresh returns the level of a new bucket: the sum of the amounts that fit into it, in their order. If
+// the first does not fit, fresh returns that, which is above the capacity.
+func (g *group) fresh() float64 {
+	level := g.op().Amount
+	sum := 0.0
+	for _, r := range g.reqs {
+		if sum += r.In.Amount; sum <= g.op().Capacity {
+			level = sum
+		}
+	}
+	return level
 }
 
-// sort makes groups of the requests. A group has one limit. sort postpones requests of its key
-// with another limit, in their order, so that each limit has its turn.
-func (g *groups) sort(reqs []*fillRequest) {
-	g.tries, g.put = g.tries[:0], g.put[:0]
+// groups are TryFillups sorted by key, in byte order.
+type groups struct {
+	sorted []*fillRequest
+	tries  []group
+}
+
+// sort makes groups of the requests, each in ascending order of amount. Requests that are made at the
+// same time have no order of their own. A group has one limit. sort postpones requests of its key with
+// another limit, in their order, so that each limit has its turn.
+func (g *groups) sort(reqs []*fillRequest) []group {
+	g.tries = g.tries[:0]
 	g.sorted = append(g.sorted[:0], reqs...)
 	slices.SortStableFunc(g.sorted, func(a, b *fillRequest) int { return strings.Compare(a.In.Key, b.In.Key) })
-	for start := 0; start < len(g.sorted); {
-		end := start + 1
-		limit := g.sorted[start].In.Limit
-		for end < len(g.sorted) && g.sorted[end].In.Key == g.sorted[start].In.Key {
-			end++
-		}
-		g.split(g.sorted[start:end], limit)
-		start = end
-	}
-}
-
-// split makes the groups of one key.
-func (g *groups) split(reqs []*fillRequest, limit store.Limit) {
-	if len(reqs) > 1 {
-		same := reqs[:0]
-		for _, r := range reqs {
-			if r.In.Limit == limit {
+	for start, end := 0, 0; start < len(g.sorted); start = end {
+		first := g.sorted[start].In.Bucket
+		same := g.sorted[start:start]
+		for end = start; end < len(g.sorted) && g.sorted[end].In.Key == first.Key; end++ {
+			if r := g.sorted[end]; r.In.Limit == first.Limit {
 				same = append(same, r)
 			} else {
 				r.Postpone()
 			}
 		}
-		reqs = same
-		order := func(a, b *fillRequest) int {
-			return cmp.Or(cmp.Compare(kindOf(&a.In), kindOf(&b.In)), cmp.Compare(a.In.Amount, b.In.Amount))
+		if len(same) > 1 {
+			slices.SortStableFunc(same, func(a, b *fillRequest) int { return cmp.Compare(a.In.Amount, b.In.Amount) })
 		}
-		if !slices.IsSortedFunc(reqs, order) {
-			slices.SortStableFunc(reqs, order)
-		}
+		g.tries = append(g.tries, group{reqs: same})
 	}
-	i := 0
-	for i < len(reqs) && kindOf(&reqs[i].In) != tries {
-		i++
-	}
-	if i > 0 {
-		g.put = append(g.put, group{reqs: reqs[:i]})
-	}
-	if i < len(reqs) {
-		g.tries = append(g.tries, group{reqs: reqs[i:]})
-	}
+	return g.tries
 }

@@ -39,7 +39,7 @@ func TestStatementsAreLabelled(t *testing.T) {
 		}
 		names = append(names, m[1])
 	}
-	for _, want := range []string{"try_one", "try_many", "put_many", "lock", "read", "page", "delete", "prune"} {
+	for _, want := range []string{"update_one", "update_many", "insert", "lock", "read", "page", "delete", "prune"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("the server knows the statements %q; want %s among them", names, want)
 		}

@@ -35,31 +35,43 @@ func (s *Store) read(ctx context.Context, q pgrun.Queryer, buckets []store.Bucke
 	for i, b := range buckets {
 		keys[i] = b.Key
 	}
-	found, clock, err := s.records(ctx, q, keys)
+	found, err := s.records(ctx, q, keys)
 	if err != nil {
 		return nil, err
 	}
 	states := make([]store.State, len(buckets))
 	for i, b := range buckets {
-		states[i] = found.of(b.Key, clock).State(b.Limit, clock, s.maxSkew)
+		states[i] = found.of(b.Key).State(b.Limit, found.clock, s.maxSkew)
 	}
 	return states, nil
 }
 
-// records are the rows of some keys, as a statement found them.
-type records map[string]store.Record
-
-// of returns the record of a key, or a new one if the key has no row.
-func (r records) of(key string, clock int64) store.Record {
-	if rec, ok := r[key]; ok {
-		return rec
-	}
-	return store.NewRecord(clock)
+// reading is the answer of read.sql: the rows of some keys, and the time.
+type reading struct {
+	rows  map[string]store.Record
+	clock int64
 }
 
-// records reads the rows of keys, and the clock. It locks nothing.
-func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (found records, clock int64, err error) {
-	found = make(records, len(keys))
+func newReading() *reading { return &reading{rows: make(map[string]store.Record)} }
+
+// each reads a row of the answer.
+func (r *reading) each(rows pgx.Rows) error {
+	key, rec, clock, err := scanStored(rows)
+	r.rows[key], r.clock = rec, clock
+	return err
+}
+
+// of returns the record of a key, or a new one if the key has no row.
+func (r *reading) of(key string) store.Record {
+	if rec, ok := r.rows[key]; ok {
+		return rec
+	}
+	return store.NewRecord(r.clock)
+}
+
+// records reads the rows of keys. It locks nothing.
+func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (*reading, error) {
+	found := newReading()
 	query, sql := s.run.Query, s.sql.Load().read
 	switch {
 	case len(keys) == 1:
@@ -67,12 +79,19 @@ func (s *Store) records(ctx context.Context, q pgrun.Queryer, keys []string) (fo
 	case s.run.Small():
 		query = s.run.QueryByIndex
 	}
-	_, err = query(ctx, q, sql, []any{keys, s.run.Now()}, func(rows pgx.Rows) error {
-		key, rec, now, err := scanStored(rows)
-		found[key], clock = rec, now
-		return err
-	})
-	return found, clock, err
+	_, err := query(ctx, q, sql, []any{keys, s.run.Now()}, found.each)
+	return found, err
+}
+
+// queueRead queues the statement that records sends.
+func (s *Store) queueRead(ctx context.Context, b *pgx.Batch, keys []string) *reading {
+	found := newReading()
+	sql := s.sql.Load().read
+	if len(keys) == 1 {
+		sql = s.sql.Load().readOne
+	}
+	pgrun.Queue(ctx, b, sql, []any{keys, s.run.Now()}, found.each)
+	return found
 }
 
 // Visit visits buckets in byte order of key, page by page by the primary key's index. See
@@ -134,7 +153,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	var pages, parts int64
 	var is shape
 	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, s.sql.Load().pages).Scan(&pages, &parts, &is.kind, &is.parent)
+		return conn.QueryRow(ctx, s.sql.Load().pruned).Scan(&pages, &parts, &is.kind, &is.parent)
 	})
 	if why := is.unprunable(); err == nil && why != "" {
 		return 0, s.run.Wrap("prune", fmt.Errorf("%w: the table of buckets %s, and Prune reads the pages of a plain "+

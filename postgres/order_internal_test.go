@@ -55,8 +55,8 @@ func TestFlushesLockInOrder(t *testing.T) {
 
 	var mu sync.Mutex
 	levels := make(map[string][]float64) // that were answered
-	answered := func(g group, r row, answer func(*Store, group, row) []*fillRequest, s *Store) (open int) {
-		open = len(answer(s, g, r))
+	answered := func(g group, r row, s *Store) (open int) {
+		open = len(answerTries(s, g, r))
 		mu.Lock()
 		defer mu.Unlock()
 		for _, r := range g.reqs {
@@ -69,28 +69,24 @@ func TestFlushesLockInOrder(t *testing.T) {
 	}
 	deadline := time.Now().Add(lasts) // real time, because the server looks for deadlocks by its own clock
 	var wg sync.WaitGroup
-	flushes := make([]int, 4) // by kind
+	flushes := make([]int, 3) // by kind
 	for g := range 12 {
 		s, pool := stores[g%3], pools[g%3]
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(3, uint64(g)))
 			f := &filler{s: s}
 			for n := 0; time.Now().Before(deadline) && !t.Failed(); n++ {
-				mode := store.IfFits
-				kind := n % 4
-				if kind == 2 {
-					mode = store.Always
-				}
+				kind := n % 3
 				var reqs []*fillRequest
 				var txn store.Txn
 				for _, i := range rnd.Perm(keys)[:2+rnd.IntN(10)] {
-					op := store.Op{Bucket: limit.For(name(i)), Amount: 1, Mode: mode}
+					op := store.Op{Bucket: limit.For(name(i)), Amount: 1}
 					txn = append(txn, op)
 					for range 1 + rnd.IntN(5)/4 {
 						reqs = append(reqs, &fillRequest{In: op})
 					}
 				}
-				if kind == 3 {
+				if kind == 2 {
 					res, err := s.Apply(ctx, txn)
 					if err != nil || !res[0].Accepted {
 						t.Errorf("apply: %+v, %v", res, err)
@@ -104,24 +100,14 @@ func TestFlushesLockInOrder(t *testing.T) {
 					mu.Unlock()
 					continue
 				}
-				f.sort(reqs)
-				groups, st, answer := f.tries, statement{}, answerTries
-				switch kind {
-				case 0:
-					st = f.tryFast(groups)
-				case 1:
-					st = f.tryMany(groups)
-				case 2:
-					groups = f.put
-					st, answer = f.putStatement(groups), answerPuts
-				}
-				rows, err := s.decisions(ctx, pool, st, groups)
+				groups := f.sort(reqs)
+				rows, err := s.send(ctx, pool, groups, kind == 1, nil)
 				if err != nil {
 					t.Errorf("a flush of kind %d: %v", kind, err)
 					return
 				}
 				for i, g := range groups {
-					if !rows[i].answered || answered(g, rows[i], answer, s) > 0 {
+					if !rows[i].answered || answered(g, rows[i], s) > 0 {
 						t.Errorf("a flush of kind %d left a bucket with room unanswered", kind)
 					}
 				}
@@ -132,7 +118,7 @@ func TestFlushesLockInOrder(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("flushes by try_fast, try_many, put_many and transactions: %v", flushes)
+	t.Logf("flushes by the UPDATE, by all statements and by transactions: %v", flushes)
 	for i := range keys {
 		got := levels[name(i)]
 		slices.Sort(got)

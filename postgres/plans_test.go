@@ -143,19 +143,11 @@ func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
 	}
 	one := []group{{reqs: []*fillRequest{request("a")}}}
 	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
-	f := &filler{s: s}
-	for _, c := range []struct {
-		groups []group
-		st     statement
-	}{
-		{one, f.tryOne(one[0].op())},
-		{one, f.tryUpdate(one[0])},
-		{several, f.tryMany(several)},
-		{several, f.tryFast(several)},
-		{several, f.putStatement(several)},
-	} {
-		if _, err := s.decisions(ctx, pool, c.st, c.groups); err != nil {
-			t.Fatal(err)
+	for _, groups := range [][]group{one, several} {
+		for _, whole := range []bool{false, true} {
+			if _, err := s.send(ctx, pool, groups, whole, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	calls := func(s store.Store) {
@@ -188,13 +180,6 @@ func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
 	}
 	calls(s.With(tx))
 	if err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	err = s.run.Look(ctx, "probe", func(ctx context.Context, conn *pgxpool.Conn) error {
-		_, err := s.run.QueryByIndex(ctx, conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
-		return err
-	})
-	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -127,20 +127,19 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	s.sql.Store(sql)
 	s.run, err = pgrun.New(pool, "postgres", pgrun.Options{
 		Names: names, Timeout: o.StatementTimeout, Clock: o.Clock, Log: o.Logger, Trace: o.Trace,
-		Pages: sql.size, Resized: s.resized,
+		Pages: sql.pages, Resized: s.resized,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.fills, err = pgrun.NewCombiner(s.run,
 		pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
-		pgrun.Rows[store.Op]{Names: opKey, Probe: sql.probe},
-		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
+		pgrun.Rows[store.Op]{Names: opKey}, func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
 	if err != nil {
 		return nil, err
 	}
 	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize},
-		pgrun.Rows[[]store.Txn]{Names: txnKeys, Probe: sql.probe}, s.decideBatch)
+		pgrun.Rows[[]store.Txn]{Names: txnKeys}, s.decideBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +182,12 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err error) {
 	var effect store.Effect
 	err = s.run.Look(ctx, "fill", func(ctx context.Context, conn *pgxpool.Conn) error {
-		found, clock, err := s.records(ctx, conn, []string{op.Key})
+		found, err := s.records(ctx, conn, []string{op.Key})
 		if err != nil {
 			return err
 		}
-		rec := found.of(op.Key, clock)
-		st, effect, err = rec.Fill(&op, clock, s.maxSkew)
+		rec := found.of(op.Key)
+		st, effect, err = rec.Fill(&op, found.clock, s.maxSkew)
 		return err
 	})
 	if err == nil && effect != 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// row is a bucket as a statement found it or left it.
+// row is a bucket as the statements for a group left it.
 type row struct {
-	answered bool // the statement returned it
-	written  bool // the statement wrote it: rec is the bucket afterwards, and pre its level before
-	absent   bool // the bucket has no row
+	updated  bool // by the UPDATE
+	written  bool // by the UPDATE or the INSERT: rec is the bucket afterwards, and pre its level before
+	answered bool // rec and clock are set
 	rec      store.Record
 	pre      float64
 	clock    int64 // of the statement, in microseconds
@@ -24,36 +24,19 @@ type columns struct {
 	atime, blocked, now                  pgrun.Instant
 }
 
-// keyed reads a row of try_fast.sql, without its key. A flush reads many, so keyed does without a
-// scan; the driver looks up types for each value.
-func (c *columns) keyed(r pgx.Rows) error {
-	raw := r.RawValues()
+// written reads a row that update_one.sql, update_many.sql or insert.sql has written. A flush reads
+// many, so written does without a scan; the driver looks up types for each value.
+func (c *columns) written(raw [][]byte) (row, error) {
 	for i, d := range [...]*pgrun.Double{&c.level, &c.pre, &c.held} {
 		if err := d.ScanBytes(raw[1+i]); err != nil {
-			return err
+			return row{}, err
 		}
 	}
 	err := c.now.ScanBytes(raw[4])
-	c.atime = c.now
-	return err
-}
-
-// decided makes a row of the columns of a try or put statement.
-func (c *columns) decided(written bool) row {
-	r := row{
-		answered: true, written: written, absent: !c.level.Valid,
-		rec: c.record(), pre: max(0, c.pre.Float64), clock: c.now.Micros,
-	}
-	if r.absent {
-		r.rec = store.NewRecord(r.clock)
-	}
-	return r
-}
-
-// settles reports that a refusal of the operation settles the bucket, which package store does under a
-// lock: the rate last written is not that of the operation.
-func (r *row) settles(op *store.Op) bool {
-	return r.answered && !r.written && !r.absent && r.rec.LeakRate != op.LeakRate
+	return row{
+		written: true, answered: true, pre: max(0, c.pre.Float64), clock: c.now.Micros,
+		rec: store.Record{Level: c.level.Float64, Held: c.held.Float64, Time: c.now.Micros},
+	}, err
 }
 
 // record makes a record of the columns of the fragment stored(). An absent block is 0.

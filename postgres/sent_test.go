@@ -113,22 +113,22 @@ func TestStatementsOfCalls(t *testing.T) {
 	}{
 		{
 			"an amount that fits", one(unit("a")),
-			"try_update(a)",
-			"try_one(a)",
+			"update_one(a)",
+			"update_one(a)",
 		},
 		{
 			"an amount that is refused", one(refused),
-			"try_update(full) try_one(full)",
-			"try_one(full)",
+			"update_one(full) update_one(full) insert read",
+			"update_one(full) by_index_keep lock read by_index_back",
 		},
 		{
 			"an amount up to the rim", one(op(steady.For("a"), 1, store.Clamp)),
-			"by_index put_many",
+			"BEGIN by_index lock read write COMMIT",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
 		},
 		{
 			"an amount above the rim", one(op(steady.For("a"), 1, store.Always)),
-			"by_index put_many",
+			"BEGIN by_index lock read write COMMIT",
 			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
 		},
 		{
@@ -198,9 +198,12 @@ func TestStatementsOfCalls(t *testing.T) {
 		end(t, tx, false)
 	}
 
+	for range 600 { // then the refusals above are rare
+		fill(t, s, unit("a"))
+	}
 	// A refusal at another rate than the one last written settles the bucket under a lock, once.
 	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
-	for _, want := range []string{"try_update(full) try_one(full) BEGIN by_index lock read write COMMIT", "try_one(full)"} {
+	for _, want := range []string{"update_one(full) update_one(full) insert read BEGIN by_index lock read write COMMIT", "update_one(full) update_one(full) insert read"} {
 		names.take()
 		if st := fill(t, s, other); st.Accepted {
 			t.Errorf("%+v; the bucket is full", st)
@@ -212,7 +215,7 @@ func TestStatementsOfCalls(t *testing.T) {
 	refused.Amount = 2 // more than the capacity
 	names.take()
 	fill(t, s, refused)
-	if got, want := names.take(), "try_one(full)"; got != want {
+	if got, want := names.take(), "update_one(full) update_one(full) insert read"; got != want {
 		t.Errorf("a refusal for ever at another rate: %s; want %s", got, want)
 	}
 
@@ -220,15 +223,27 @@ func TestStatementsOfCalls(t *testing.T) {
 	fresh := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	names.take()
 	fill(t, fresh, other)
-	if got, want := names.take(), "try_one(full)"; got != want {
+	if got, want := names.take(), "update_one(full) insert read"; got != want {
 		t.Errorf("a refusal by a new store: %s; want %s", got, want)
 	}
 
-	// The statement for amounts that always go in creates a missing bucket, too.
+	// A new bucket of a store that knows that such buckets are rare, and of one that does not.
+	names.take()
+	fill(t, s, unit("new"))
+	if got, want := names.take(), "update_one(new) update_one(new) insert read"; got != want {
+		t.Errorf("the first amount of a bucket: %s; want %s", got, want)
+	}
+	names.take()
+	fill(t, fresh, unit("newer"))
+	if got, want := names.take(), "update_one(newer) insert read"; got != want {
+		t.Errorf("the first amount of a bucket by a new store: %s; want %s", got, want)
+	}
+
+	// Amounts that always go in create a missing bucket, too.
 	for key, mode := range map[string]store.Mode{"clamped": store.Clamp, "spilled": store.Always} {
 		names.take()
 		fill(t, s, op(steady.For(key), 1, mode))
-		const want = "by_index put_many"
+		const want = "BEGIN by_index lock read write COMMIT"
 		if got := names.take(); got != want {
 			t.Errorf("the first amount of %q: %s; want %s", key, got, want)
 		}

@@ -12,12 +12,14 @@ import (
 //go:embed sql
 var files embed.FS
 
-// statements are the store's statements for one table.
+// statements are the store's statements for one table; docs/internals/postgres.md tells when each goes
+// out.
 type statements struct {
-	tryOne, tryUpdate, tryMany, tryFast, putMany string
-	lock, read, write, remove                    string
-	readOne                                      string // read for one key
-	probe, page, prune, pages, size, bytes       string
+	updateOne, updateMany, insert     string
+	lock, lockSkip, write, remove     string // lockSkip leaves out the rows that others hold
+	read                              string
+	insertOne, readOne                string // for one key, planned without QueryByIndex
+	page, prune, pages, pruned, bytes string
 }
 
 // newStatements renders the statements of a generation. The server keeps a plan for each text. Each
@@ -28,31 +30,38 @@ func newStatements(names pgname.Names, generation int) *statements {
 	if generation > 0 {
 		note = "-- plans of generation " + strconv.Itoa(generation) + "\n"
 	}
-	text := func(name string) string { return render(name, read("sql", name+".sql")) + note }
+	const one = "-- for one key\n"
+	text := func(name string) string { return render(name) + note }
 	return &statements{
-		tryOne: text("try_one"), tryUpdate: text("try_update"), tryMany: text("try_many"), tryFast: text("try_fast"),
-		putMany: text("put_many"), lock: text("lock"), read: text("read"), write: text("write"), remove: text("delete"),
-		readOne: text("read") + "-- for one key\n", // planned without QueryByIndex
-		probe:   text("probe"), page: text("page"), prune: text("prune"), pages: text("pages"), size: text("size"),
-		bytes: text("bytes"),
+		updateOne: text("update_one"), updateMany: text("update_many"), insert: text("insert"),
+		lock: text("lock"), lockSkip: render("lock", "{{skip}}", "SKIP LOCKED") + note, write: text("write"), remove: text("delete"),
+		read: text("read"), insertOne: text("insert") + one, readOne: text("read") + one,
+		page: text("page"), prune: text("prune"), pages: text("size"), pruned: text("pages"), bytes: text("bytes"),
 	}
 }
 
-// renderer returns the function that makes a statement of the text in a file.
-func renderer(names pgname.Names) func(name, sql string) string {
+// renderer returns the function that makes a statement of the text in a file. Pairs are placeholders
+// of this text alone, each with its replacement.
+func renderer(names pgname.Names) func(name string, pairs ...string) string {
+	shared := fragments()
+	return func(name string, pairs ...string) string {
+		pairs = append(pairs, "{{'table'}}", pgname.Literal(names.Qualified()), "{{'name'}}", pgname.Literal(names.Table()), "{{skip}}", "")
+		return names.Statement("buckets."+name, read("sql", name+".sql"), shared, pairs...)
+	}
+}
+
+// fragments returns the fragments of the store's statements.
+func fragments() []pgname.Fragment {
 	const dir = "sql/fragments"
 	entries, err := files.ReadDir(dir)
 	if err != nil {
 		panic(err) // embedded: the program would not have been built without it
 	}
-	fragments := pgrun.Fragments()
+	list := pgrun.Fragments()
 	for _, e := range entries {
-		fragments = append(fragments, pgname.ParseFragment(read(dir, e.Name())))
+		list = append(list, pgname.ParseFragment(read(dir, e.Name())))
 	}
-	return func(name, sql string) string {
-		return names.Statement("buckets."+name, sql, fragments,
-			"{{'table'}}", pgname.Literal(names.Qualified()), "{{'name'}}", pgname.Literal(names.Table()))
-	}
+	return list
 }
 
 func read(dir, name string) string {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"math"
@@ -53,7 +52,7 @@ func TestLeakStandsOnce(t *testing.T) {
 		if strings.HasPrefix(path, "sql/fragments/") {
 			return nil
 		}
-		if left := placeholder.FindString(render("x", string(text))); left != "" {
+		if left := placeholder.FindString(render(strings.TrimSuffix(strings.TrimPrefix(path, "sql/"), ".sql"))); left != "" {
 			t.Errorf("%s: %s is left in the rendered statement", path, left)
 		}
 		return nil
@@ -102,13 +101,13 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 		}
 		levels[i], times[i], clocks[i] = r.Level, time.UnixMicro(r.Time), time.UnixMicro(r.Time+elapsed)
 	}
-	sql := renderer(defaultNames(t))("test", `
+	sql := defaultNames(t).Statement("test", `
 		SELECT {{leaked(t, t.clock)}}, {{time_to_store(t, t.rate, t.clock, {{leaked(t, t.clock)}})}},
 		       {{fits(t, t.clock, 1::float8, t.level)}}
 		FROM unnest($1::float8[], $2::timestamptz[], $3::float8[], $4::timestamptz[], $5::float8[])
 		     WITH ORDINALITY AS u (level, atime, leak_rate, clock, rate, i)
 		     CROSS JOIN LATERAL (SELECT u.level, u.atime, 2::float8 AS held, u.leak_rate, u.rate, u.clock) AS t
-		ORDER BY i`)
+		ORDER BY i`, fragments())
 	rows, err := pgtest.Pool(t).Query(t.Context(), sql, levels, times, written, clocks, rates)
 	if err != nil {
 		t.Fatal(err)
@@ -170,20 +169,16 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	}
 	one := []group{{reqs: []*fillRequest{request("a")}}}
 	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
-	f := &filler{s: s}
-	for _, c := range []struct {
-		groups []group
-		st     statement
-	}{
-		{one, f.tryOne(one[0].op())},
-		{one, f.tryUpdate(one[0])},
-		{several, f.tryMany(several)},
-		{several, f.tryFast(several)},
-		{several, f.putStatement(several)},
-	} {
-		if _, err := s.decisions(t.Context(), pool, c.st, c.groups); err != nil {
-			t.Fatal(err)
+	for _, groups := range [][]group{one, several} {
+		for _, whole := range []bool{false, true} {
+			if _, err := s.send(t.Context(), pool, groups, whole, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	none := []float64{}
+	if _, err := pool.Exec(t.Context(), s.sql.Load().lockSkip, []string{}, []int32{}, none, none, none, nil, s.maxSkew, nil, nil); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := s.Size(t.Context()); err != nil {
 		t.Fatal(err)
@@ -204,13 +199,6 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Delete(t.Context(), "a", "b"); err != nil {
-		t.Fatal(err)
-	}
-	err = s.run.Look(t.Context(), "probe", func(ctx context.Context, conn *pgxpool.Conn) error {
-		_, err := s.run.Query(t.Context(), conn, s.sql.Load().probe, []any{[]string{"a"}}, func(pgx.Rows) error { return nil })
-		return err
-	})
-	if err != nil {
 		t.Fatal(err)
 	}
 

@@ -56,8 +56,8 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 		keys  int64
 		fills int64
 	}{
-		// The first fills insert. The fills of each later round visit every key once, in
-		// another order.
+		// The first fills insert, by TryFillup. The fills of each later round visit every key once,
+		// in another order, in each mode.
 		{name: "10,000 keys", keys: keys, fills: 4 * keys},
 		{name: "hot key", keys: 1, fills: 20_000},
 	} {
@@ -69,7 +69,7 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 			pool := poolAt(t, tune(server.URL(), "application_name=measured"))
 			s := over(t, pool, postgres.Options{})
 			concurrently(t, c.fills, func(i int64) error {
-				st, err := s.Fill(t.Context(), op(steady.For(fmt.Sprint("key/", i*strides[i/keys%int64(len(strides))]%c.keys)), 1, store.Mode(i%3)))
+				st, err := s.Fill(t.Context(), op(steady.For(fmt.Sprint("key/", i*strides[i/keys%int64(len(strides))]%c.keys)), 1, store.Mode(min(i/keys, 1)*i%3)))
 				if err == nil && !st.Accepted {
 					err = fmt.Errorf("refused: %+v", st)
 				}

@@ -57,8 +57,8 @@ func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return one(t.s.wrapEach("fill", results), err)
 }
 
-// fill decides by one statement where it can. Where another transaction changed the bucket
-// meanwhile, the locked row decides.
+// fill decides a TryFillup by the UPDATE of its bucket alone, if that has a row and room. Otherwise
+// the locked row decides.
 func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error) {
 	switch {
 	case op.Mode > store.Unblock:
@@ -66,18 +66,27 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 	case op.Mode == store.Ask:
 		return t.s.askIn(ctx, t.tx, []store.Txn{{op}})
 	}
-	if combinable(&op) && op.Mode == store.IfFits {
-		req := &fillRequest{In: op}
-		g := group{reqs: []*fillRequest{req}}
-		rows, err := t.s.decisions(ctx, t.tx, (&filler{s: t.s}).tryOne(&op), []group{g})
+	if combinable(&op) {
+		groups := []group{{reqs: []*fillRequest{{In: op}}}}
+		rows, err := t.s.send(ctx, t.tx, groups, false, nil)
 		if err != nil {
 			return nil, err
 		}
-		if len(answerTries(t.s, g, rows[0])) == 0 {
-			return []store.Result{{States: []store.State{req.Out}}}, nil
+		if rows[0].written {
+			answerTries(t.s, groups[0], rows[0])
+			return []store.Result{{States: []store.State{groups[0].reqs[0].Out}}}, nil
 		}
 	}
-	return t.s.decideIn(ctx, t.tx, [][]store.Txn{{{op}}}, nil)
+	return t.decide(ctx, []store.Txn{{op}})
+}
+
+// decide decides transactions under row locks.
+func (t *txStore) decide(ctx context.Context, txns []store.Txn) ([]store.Result, error) {
+	outcomes, err := t.s.decideIn(ctx, t.tx, [][]store.Txn{txns}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return outcomes[0].results, nil
 }
 
 func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
@@ -85,7 +94,7 @@ func (t *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store
 		if onlyAsks(txns) {
 			results, err = t.s.askIn(ctx, t.tx, txns)
 		} else {
-			results, err = t.s.decideIn(ctx, t.tx, [][]store.Txn{txns}, nil)
+			results, err = t.decide(ctx, txns)
 		}
 		return err
 	})

@@ -30,7 +30,6 @@ import (
 type Combiner[Q, A any] struct {
 	flush    func(lane int, batch []*Request[Q, A])
 	before   func(lane int) error
-	ready    func(Q) bool // nil: every request is
 	grace    time.Duration
 	cut      func(lane int)
 	after    func(lane int)
@@ -94,12 +93,6 @@ func New[Q, A any](flush func(lane int, batch []*Request[Q, A]), o *Options) (*C
 	}
 	return c, nil
 }
-
-// Gate keeps requests in the queue, where callers can take them back, while ready reports false
-// for them. A lane that finds no request ready calls Before again, so Before must wait for one.
-// ready runs under the combiner's lock; it must not block or call the combiner. Call Gate before
-// the first Do.
-func (c *Combiner[Q, A]) Gate(ready func(Q) bool) { c.ready = ready }
 
 // Do queues in and waits for the answer or the end of ctx. Requests that a flush has to decide
 // together have one hash. Do allocates nothing once warm, if the context cannot end.
@@ -207,7 +200,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 		return false, store.ErrClosed
 	}
 	running := c.lanes - len(c.idle)
-	if running == 0 && c.ready == nil && (c.cut != nil || ctx.Done() == nil) {
+	if running == 0 && (c.cut != nil || ctx.Done() == nil) {
 		l := c.lane()
 		r.state = inFlight
 		c.busy[r.slot]++

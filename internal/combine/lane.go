@@ -40,8 +40,7 @@ func (l *lane[Q, A]) run(behind bool) {
 }
 
 // take moves queued requests into the batch, from the head of the queue, and reports whether
-// there were any. It leaves requests that the gate holds back, and those whose slot has a
-// request in flight in another lane.
+// there were any. It leaves requests whose slot has a request in flight in another lane.
 func (l *lane[Q, A]) take() bool {
 	c := l.c
 	c.mu.Lock()
@@ -50,7 +49,7 @@ func (l *lane[Q, A]) take() bool {
 	c.free = 0
 	for r := c.queue.first; r != nil && len(l.batch) < c.maxBatch; {
 		next := r.next
-		if c.busy[r.slot] == 0 && (c.ready == nil || c.ready(r.In)) {
+		if c.busy[r.slot] == 0 {
 			c.queue.remove(r)
 			r.state = inFlight
 			l.batch = append(l.batch, r)

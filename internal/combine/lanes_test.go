@@ -3,7 +3,6 @@ package combine
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,42 +224,6 @@ func TestCut(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestGate holds requests back until they are ready. Callers can leave meanwhile.
-func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var open atomic.Bool
-		var befores atomic.Int32
-		wake := make(chan struct{})
-		g := newGate()
-		c := mustNew(t, g.flush, &Options{Before: func(int) error { befores.Add(1); <-wake; return nil }})
-		c.Gate(func(in int) bool { return open.Load() || in > 9 })
-		ctx, cancel := cancellable(t)
-		one, two := do(ctx, c, 1), do(context.Background(), c, 2)
-		synctest.Wait()
-		wake <- struct{}{} // nothing is ready: the lane asks again
-		synctest.Wait()
-		if befores.Load() != 2 {
-			t.Errorf("Before ran %d times, want 2", befores.Load())
-		}
-		cancel()
-		if a := <-one; a.err != context.Canceled {
-			t.Errorf("error %v, want context.Canceled alone: nothing was sent", a.err)
-		}
-		ten := do(context.Background(), c, 10)
-		synctest.Wait()
-		wake <- struct{}{}
-		batchIs(t, <-g.started, 10)
-		g.proceed <- struct{}{}
-		want(t, ten, 20)
-		open.Store(true)
-		wake <- struct{}{}
-		batchIs(t, <-g.started, 2)
-		g.proceed <- struct{}{}
-		want(t, two, 4)
-		c.Close()
-	})
 }
 
 // TestGrace ends a caller's context while its request is in flight. The caller waits a little for

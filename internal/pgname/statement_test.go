@@ -11,7 +11,7 @@ func TestStatement(t *testing.T) {
 	for _, c := range []struct{ name, sql, want string }{
 		{
 			"comments for readers", "-- Adds one.\n-- Twice.\nSELECT {{one()}} + x -- why\nFROM {{schema}}.{{table}}",
-			"SELECT /* brim:buckets.add */ (1 OPERATOR(pg_catalog.+) x) -- why\nFROM \"s\".\"t\"",
+			"SELECT /* brim:buckets.add */ 1 + x -- why\nFROM \"s\".\"t\"",
 		},
 		{"a line break after the first word", "WITH\nx AS (SELECT 1)", "WITH /* brim:buckets.add */\nx AS (SELECT 1)"},
 		{"one word", "SELECT", "SELECT /* brim:buckets.add */"},

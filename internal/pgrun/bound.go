@@ -3,10 +3,55 @@ package pgrun
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
+
+// A statement that gets no answer ends in two steps. After the time of patience() the server is asked
+// to cancel it. The server mostly answers, also where the statement waits for the lock of a table, for
+// which no lock_timeout of a statement counts: then nothing was applied. At the end of its time the
+// connection is cut, and the outcome is unknown.
+
+// patience returns how long a statement runs before the server is asked to cancel it.
+func patience(timeout time.Duration) time.Duration { return timeout * 7 / 8 }
+
+// flight is the statement of a call or of a lane that may be in flight.
+type flight struct {
+	mu    sync.Mutex
+	conn  *pgxpool.Conn // nil where nothing is in flight
+	asked bool          // the server was asked to cancel the statement
+}
+
+func (f *flight) begin(conn *pgxpool.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn, f.asked = conn, false
+}
+
+// end reports whether the server was asked to cancel. The request may reach the server later, so the
+// connection must then not be used again.
+func (f *flight) end() (asked bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn = nil
+	return f.asked
+}
+
+// interrupt asks the server to cancel the statement.
+func (f *flight) interrupt(within time.Duration) {
+	f.mu.Lock()
+	conn := f.conn
+	f.asked = conn != nil
+	f.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_ = conn.Conn().PgConn().CancelRequest(ctx) // the connection is cut if the server does not answer
+}
 
 // bound is the context of a call under its caller's context. It also ends when the server has sent
 // nothing for a time: each round trip of a call has that time, and so has each part of
@@ -15,12 +60,18 @@ type bound struct {
 	context.Context
 	timer   *time.Timer
 	timeout time.Duration
+	flight  flight
 }
 
 // bounded returns a bound that counts from now, and the function that releases it.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, func()) {
+func bounded(ctx context.Context, timeout time.Duration) (*bound, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	b := &bound{Context: ctx, timer: time.AfterFunc(timeout, cancel), timeout: timeout}
+	b := &bound{Context: ctx, timeout: timeout}
+	b.timer = time.AfterFunc(patience(timeout), func() {
+		late := time.AfterFunc(timeout-patience(timeout), cancel)
+		context.AfterFunc(ctx, func() { late.Stop() })
+		b.flight.interrupt(timeout - patience(timeout))
+	})
 	return b, func() {
 		b.timer.Stop()
 		cancel()
@@ -31,7 +82,7 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, func(
 // deadlines.
 func answered(ctx context.Context) {
 	if b, ok := ctx.(*bound); ok {
-		b.timer.Reset(b.timeout)
+		b.timer.Reset(patience(b.timeout))
 	}
 }
 

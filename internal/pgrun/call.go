@@ -72,7 +72,7 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 	if conn.Conn().IsClosed() {
 		return unsent{cmp.Or(ctx.Err(), errGone)}
 	}
-	return use(ctx, conn, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
+	return use(ctx, conn, &ctx.flight, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
 }
 
 // Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
@@ -165,6 +165,14 @@ func (r *Runner) SendTogether(ctx context.Context, q Queryer, statements *pgx.Ba
 		QueueCommit(b)
 	}
 	return q.SendBatch(ctx, b).Close()
+}
+
+// Queue queues a statement, and calls each for each of its rows.
+func Queue(ctx context.Context, b *pgx.Batch, sql string, args []any, each func(pgx.Rows) error) {
+	b.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		_, err := readAll(ctx, rows, each)
+		return err
+	})
 }
 
 // Query sends one statement, calls each for each of its rows, and reports how many rows it

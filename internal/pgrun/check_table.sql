@@ -4,21 +4,21 @@
 -- whether autovacuum is off for the table; its live rows, dead rows and bytes.
 --
 -- A right is a word of GRANT, with a blank and the name of a column behind it or nothing.
-SELECT quote_ident(current_user),
-       (SELECT min(format('%I.%I', s.nspname, u.relname))
+SELECT quote_ident(current_user::text),
+       (SELECT min(quote_ident(s.nspname::text) || '.'::text || quote_ident(u.relname::text))
         FROM pg_catalog.pg_class AS u CROSS JOIN LATERAL (SELECT s.nspname FROM pg_catalog.pg_namespace AS s
                                                           WHERE s.oid = u.relnamespace) AS s
-        WHERE u.relpersistence::text = 'u'
+        WHERE u.relpersistence::text = 'u'::text
               AND (u.oid = c.oid OR u.oid IN (SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid))),
-       has_schema_privilege(n.oid, 'USAGE'),
-       ARRAY(SELECT CASE WHEN split_part(r.name, ' ', 2) = '' THEN has_table_privilege(c.oid, r.name)
-                         ELSE has_column_privilege(c.oid, split_part(r.name, ' ', 2), split_part(r.name, ' ', 1)) END
-             FROM unnest($1::text[]) AS r (name)),
+       has_schema_privilege(n.oid, 'USAGE'::text),
+       ARRAY(SELECT CASE WHEN split_part(r.name, ' '::text, 2) = ''::text THEN has_table_privilege(c.oid, r.name)
+                         ELSE has_column_privilege(c.oid, split_part(r.name, ' '::text, 2), split_part(r.name, ' '::text, 1)) END
+             FROM pg_catalog.unnest($1::text[]) AS r (name)),
        row_security_active(c.oid),
-       COALESCE('autovacuum_enabled=false' = ANY (c.reloptions)
-                OR 'autovacuum_enabled=off' = ANY (c.reloptions), false),
-       COALESCE(pg_stat_get_live_tuples(c.oid), 0), COALESCE(pg_stat_get_dead_tuples(c.oid), 0),
-       pg_relation_size(c.oid)
+       COALESCE('autovacuum_enabled=false'::text = ANY (c.reloptions)
+                OR 'autovacuum_enabled=off'::text = ANY (c.reloptions), false),
+       COALESCE(pg_stat_get_live_tuples(c.oid), 0::int8), COALESCE(pg_stat_get_dead_tuples(c.oid), 0::int8),
+       pg_relation_size(c.oid::regclass)
 FROM pg_catalog.pg_class AS c
      CROSS JOIN LATERAL (SELECT n.oid FROM pg_catalog.pg_namespace AS n
                          WHERE n.oid = c.relnamespace AND n.nspname = {{'schema'}}) AS n

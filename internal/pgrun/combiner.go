@@ -1,32 +1,45 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
-	"strconv"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/store"
 )
 
 // Combiner is a combiner whose flushes run on lanes. It closes with its runner.
 //
 // A flush never waits long for a row that another transaction holds. The statements of a flush
-// bound their waits by [Lane.LockTimeout]. Where a flush stalls, the combiner finds the rows that
-// are held, sends the other requests again, and has the requests for the held rows wait in a
-// queue of their own, which one more lane serves.
+// bound their waits by [Lane.LockTimeout]. Where a flush stalls, it is sent once more and leaves out
+// the rows that are held; see [Lane.Skips]. The requests for these rows go to one more lane, the slow
+// one. That lane waits a moment, since most holders are other processes that commit, and then tries
+// again after pauses, until the caller's time is up. Requests for a row that was held not long ago
+// go there at once: one such row would delay the calls for all others.
 type Combiner[Q, A any] struct {
 	r     *Runner
 	rows  Rows[Q]
-	lanes []*Lane // the last one serves the requests for stuck rows
+	lanes []*Lane // the last is the slow one
 	fast  *combine.Combiner[Q, A]
 	slow  *combine.Combiner[Q, A]
-	stuck *stuck
+	held  held
+	pause time.Duration // of the slow lane, before it tries again
 	// usual is the smoothed duration of flushes that did not stall, in nanoseconds. It begins at
 	// 0: the first flush of a lane takes long, because the server has to plan its statements.
-	usual atomic.Int64
+	usual  atomic.Int64
+	closed context.Context
+	close  context.CancelFunc
 }
 
 // Batching are the choices of [NewCombiner]; see [combine.Options] for each.
@@ -38,40 +51,36 @@ type Batching struct {
 type Rows[Q any] struct {
 	// Names returns the names of the rows.
 	Names func(Q) iter.Seq[string]
-	// Probe is a statement whose $1 is an array of names of rows. It returns the names of the rows
-	// that another transaction holds, with true, and of the rows that are missing, with false. It
-	// may also return names that $1 does not have.
+	// Probe, if set, is a statement whose $1 is an array of names of rows. It returns the names of
+	// the rows that another transaction holds, with true, and of the rows that are missing, with
+	// false. It may also return other names. The combiner asks it which requests to leave out.
+	// Without Probe, the statements of a flush leave out rows by themselves; see [Lane.Skips].
 	Probe string
-	// Insert, if set, returns a statement that inserts the row of a name that is missing, and waits
-	// only for a transaction that is inserting the same row. The combiner rolls the insertion back.
-	Insert func(name string) (sql string, args [][]byte)
 }
 
 // Batch is the requests of a flush.
 type Batch[Q, A any] = []*combine.Request[Q, A]
 
 // Flush answers a batch. It returns the requests that it leaves open because a statement waited
-// for a row for too long, which [Stalled] tells.
+// for a row for too long, which [Stalled] tells. A request that the statement left out has the Err
+// of [Lane.LeaveOut].
 type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 
 // NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
-// the runner's timeout, and reports it to the trace. It calls flusher once for each lane; the
-// function that flusher returns answers the batches of that lane, and sends to the server by
-// [Lane.Attempt] alone.
+// the runner's timeout, and reports it to the trace. It calls flusher once for each lane; the function that flusher returns
+// answers the batches of that lane, and sends to the server by [Lane.Attempt] alone.
 func NewCombiner[Q, A any](
 	r *Runner, b Batching, rows Rows[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
-	c := &Combiner[Q, A]{r: r, rows: rows, stuck: newStuck()}
+	c := &Combiner[Q, A]{r: r, rows: rows, held: held{rows: make(map[string]sighting)}}
+	c.closed, c.close = context.WithCancel(context.Background())
 	var flushes []Flush[Q, A]
-	for n := range max(1, b.Lanes) + 1 {
-		lane := &Lane{r: r}
-		if n < b.Lanes {
-			lane.stuck = c.stuck
-		}
-		c.lanes = append(c.lanes, lane)
-		flushes = append(flushes, flusher(lane))
+	for range max(1, b.Lanes) + 1 {
+		lane := &Lane{r: r, held: &c.held}
+		c.lanes, flushes = append(c.lanes, lane), append(flushes, flusher(lane))
 	}
 	last := len(c.lanes) - 1
+	c.lanes[last].slow = true
 	var err error
 	c.fast, err = combine.New(
 		func(i int, batch Batch[Q, A]) { c.flush(c.lanes[i], flushes[i], batch) },
@@ -86,29 +95,75 @@ func NewCombiner[Q, A any](
 		return nil, err
 	}
 	c.slow, err = combine.New(
-		func(_ int, batch Batch[Q, A]) { c.flushSlow(flushes[last], batch) },
+		func(_ int, batch Batch[Q, A]) { c.flushSlow(c.lanes[last], flushes[last], batch) },
 		&combine.Options{
 			MaxBatch: b.MaxBatch, Grace: grace,
-			Before:  func(int) error { return c.awaitRows() },
+			Before: func(int) error {
+				sleep(c.closed, c.pause)
+				return c.lanes[last].acquire()
+			},
 			After:   func(int) { c.lanes[last].release() },
 			Flushed: r.flushed(),
 		})
 	if err != nil {
 		return nil, err
 	}
-	c.slow.Gate(func(in Q) bool { return c.stuck.ready(rows.Names(in)) })
 	if !r.keep(c) {
 		c.Close()
 	}
 	return c, nil
 }
 
+// NewTransactions returns a combiner whose flushes are one transaction each. transact begins,
+// decides and commits a transaction for a batch on the lane's connection; it sets the Err of a
+// request that fails by itself. Where the server refuses the transaction of a batch, each request
+// gets a transaction of its own, so that one bad request fails alone.
+func NewTransactions[Q, A any](
+	r *Runner, b Batching, rows Rows[Q],
+	transact func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
+) (*Combiner[Q, A], error) {
+	return NewCombiner(r, b, rows, func(l *Lane) Flush[Q, A] {
+		return Each(func(ctx context.Context, batch Batch[Q, A]) error {
+			return l.Attempt(ctx, func(conn *pgxpool.Conn) error {
+				for _, request := range batch {
+					request.Err = nil // of an attempt before
+				}
+				return transact(ctx, l, conn, batch)
+			})
+		})
+	})
+}
+
+// Each returns a flush that answers a batch by attempt as a whole or, where the server refuses that,
+// each request by itself, so that one bad request fails alone. A request gets the error of the attempt.
+func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A] {
+	var flush Flush[Q, A]
+	flush = func(ctx context.Context, batch Batch[Q, A]) (open Batch[Q, A]) {
+		err := attempt(ctx, batch)
+		switch {
+		case Stalled(err):
+			return batch
+		case Refused(err) && len(batch) > 1:
+			for i := range batch {
+				open = append(open, flush(ctx, batch[i:i+1])...)
+			}
+			return open
+		case err != nil:
+			for _, request := range batch {
+				request.Err = err
+			}
+		}
+		return nil
+	}
+	return flush
+}
+
 // Do decides a request; see [combine.Combiner.Do]. While another transaction holds a row of the
 // request, Do waits at most for the runner's timeout. The error is then
 // [store.ErrUnavailable], and the context's error as well if the context has ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	if c.stuck.empty() || !c.stuck.has(c.rows.Names(in)) {
-		if out, err = c.fast.Do(ctx, hash, in); err != errStuck {
+	if !c.held.any() || c.held.of(c.rows.Names(in)) == free {
+		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
 			return out, err
 		}
 	}
@@ -118,21 +173,21 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 // DoAll decides requests of one hash together; see [combine.Combiner.DoAll]. A request of which
 // another transaction holds a row waits apart from the others, as in Do.
 func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []A, errs []error) {
-	var free []Q
+	var now []Q
 	var at []int // in in
 	out, errs = make([]A, len(in)), make([]error, len(in))
 	for i, q := range in {
-		if errs[i] = errStuck; c.stuck.empty() || !c.stuck.has(c.rows.Names(q)) {
-			free, at = append(free, q), append(at, i)
+		if errs[i] = ErrHeld; !c.held.any() || c.held.of(c.rows.Names(q)) == free {
+			now, at = append(now, q), append(at, i)
 		}
 	}
-	answers, failed := c.fast.DoAll(ctx, hash, free)
+	answers, failed := c.fast.DoAll(ctx, hash, now)
 	for k, i := range at {
 		out[i], errs[i] = answers[k], failed[k]
 	}
 	var wg sync.WaitGroup
 	for i, err := range errs {
-		if err == errStuck {
+		if err == ErrHeld {
 			wg.Go(func() { out[i], errs[i] = c.doSlow(ctx, hash, in[i]) })
 		}
 	}
@@ -140,10 +195,34 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 	return out, errs
 }
 
+// doSlow decides a request on the slow lane, and waits there for its rows.
+func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, err error) {
+	limit, cancel := context.WithTimeout(ctx, c.r.Timeout)
+	defer cancel()
+	defer context.AfterFunc(c.closed, cancel)()
+	for err = ErrHeld; err == ErrHeld; {
+		out, err = c.slow.Do(limit, hash, in)
+	}
+	switch {
+	case err == nil || limit.Err() == nil || !errors.Is(err, limit.Err()):
+		return out, err
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return out, fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, cmp.Or(ctx.Err(), errLate))
+	case ctx.Err() != nil:
+		return out, fmt.Errorf("%w: %w while another transaction held the row", store.ErrUnavailable, ctx.Err())
+	case c.closed.Err() != nil:
+		return out, store.ErrClosed
+	}
+	return out, fmt.Errorf("%w: another transaction has held the row for %v; keep transactions that fill buckets short",
+		store.ErrUnavailable, c.r.Timeout)
+}
+
+var errLate = errors.New("Options.StatementTimeout passed")
+
 // Close refuses further calls and waits for those in flight. Calls that wait for rows of other
 // transactions fail.
 func (c *Combiner[Q, A]) Close() {
-	c.stuck.close()
+	c.close()
 	c.fast.Close()
 	c.slow.Close()
 	c.r.forget(c)
@@ -160,33 +239,162 @@ const (
 	// A flush may stall more than once. So many stalls still leave it time to tell which of its
 	// requests were not applied; a flush that its timeout cuts off cannot tell.
 	stallsPerFlush = 8
+	// shortWait is the lock_timeout of a flush that leaves out held rows. It then waits only for
+	// a row that another transaction is inserting, which no statement can leave out.
+	shortWait = 4 * time.Millisecond
+	// longestPause is the longest pause of the slow lane. Pauses double up to it.
+	longestPause = 25 * time.Millisecond
 )
 
 // grace is how long a caller that waits for a row stays beyond its deadline, if its request is just
-// being tried. It covers some statements that stall.
+// being tried. It covers a flush of the slow lane with all of its stalls.
 const grace = 10 * leastWait
 
-// flush answers a batch of the usual requests.
+// mostStalls is how many statements of one flush of the slow lane may stall. They suffice to find
+// the first row that stalls among a batch of a thousand by halves.
+const mostStalls = 12
+
+// flush answers a batch on a usual lane.
 func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	wait := min(max(waitRatio*time.Duration(c.usual.Load()), leastWait), mostWait)
-	l.wait = min(wait, c.r.Timeout/stallsPerFlush)
-	ctx, start := l.ctx, time.Now()
-	open := flush(ctx, batch)
+	l.skip, l.wait = false, min(wait, c.r.Timeout/stallsPerFlush)
+	start := time.Now()
+	open := flush(l.ctx, batch)
 	if len(open) == 0 {
 		usual := c.usual.Load()
 		c.usual.Store(usual + (int64(time.Since(start))-usual)/8)
 		return
 	}
-	for tries := 0; len(open) > 0; tries++ {
-		again := c.setAside(ctx, l, open, tries)
-		if len(again) > 0 {
-			again = flush(ctx, again)
-		}
-		open = again
+	l.skip, l.wait = true, shortWait
+	open, _ = c.probe(l, open)
+	for _, r := range flush(l.ctx, open) {
+		r.Err = ErrHeld
 	}
 }
 
-// milliseconds formats a lock_timeout. Zero would mean none.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+// probe leaves out the requests of a batch for which the probe finds a row that is held. It returns the
+// names of the rows that are missing, too.
+func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], missing map[string]bool) {
+	if c.rows.Probe == "" || len(batch) == 0 {
+		return batch, nil
+	}
+	var names []string
+	for _, r := range batch {
+		names = slices.AppendSeq(names, c.rows.Names(r.In))
+	}
+	slices.Sort(names)
+	held, missing := make(map[string]bool), make(map[string]bool)
+	err := l.Attempt(l.ctx, func(conn *pgxpool.Conn) error {
+		_, err := c.r.QueryByIndex(l.ctx, conn, c.rows.Probe, []any{slices.Compact(names)}, func(rows pgx.Rows) error {
+			var name string
+			var is bool
+			err := rows.Scan(&name, &is)
+			if is {
+				held[name] = true
+			} else {
+				missing[name] = true
+			}
+			return err
+		})
+		return err
+	})
+	c.held.found(maps.Keys(held), locked)
+	for _, r := range batch {
+		if r.Err = err; err != nil {
+			continue
+		}
+		for name := range c.rows.Names(r.In) {
+			if held[name] {
+				r.Err = ErrHeld
+			}
+		}
+		if r.Err == nil {
+			others = append(others, r)
+		}
+	}
+	return others, missing
+}
+
+// flushSlow answers a batch on the slow lane. Rows that are not known to be held may become free in
+// a moment, so it waits for them first.
+func (c *Combiner[Q, A]) flushSlow(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
+	var fresh, known, inserted Batch[Q, A]
+	for _, r := range batch {
+		switch c.held.of(c.rows.Names(r.In)) {
+		case free:
+			fresh = append(fresh, r)
+		case locked:
+			known = append(known, r)
+		case inserting:
+			inserted = append(inserted, r)
+		}
+	}
+	s := &slowFlush[Q, A]{c: c, l: l, flush: flush, stalled: make(map[string]bool)}
+	if len(fresh) > 0 {
+		l.skip, l.wait = false, min(2*leastWait, c.r.Timeout/stallsPerFlush)
+		fresh = flush(l.ctx, fresh)
+	}
+	l.skip, l.wait = true, shortWait
+	s.apart(c.probe(l, fresh))
+	s.apart(c.probe(l, known))
+	inserted, missing := c.probe(l, inserted)
+	for i := range inserted {
+		s.apart(inserted[i:i+1], missing)
+	}
+	c.pause = min(max(2*c.pause, 2*time.Millisecond), longestPause)
+	for _, r := range batch {
+		if r.Err != ErrHeld {
+			c.held.served(c.rows.Names(r.In))
+			c.pause = 0
+		}
+	}
+}
+
+// slowFlush is a flush of the slow lane.
+type slowFlush[Q, A any] struct {
+	c       *Combiner[Q, A]
+	l       *Lane
+	flush   Flush[Q, A]
+	stalls  int
+	stalled map[string]bool // names of rows that other transactions are inserting
+}
+
+// apart sends requests, and leaves out the rows that are held. Where the statement stalls all the
+// same, another transaction is inserting a row. apart then sends the halves, down to the one request
+// that stalls by itself. The rows in missing may be the one; nil stands for all of the request.
+func (s *slowFlush[Q, A]) apart(batch Batch[Q, A], missing map[string]bool) {
+	names := s.c.rows.Names
+	var open Batch[Q, A]
+	for _, r := range batch {
+		if r.Err = nil; s.stalls > mostStalls { // it goes out with the next flush
+			r.Err = ErrHeld
+		}
+		for name := range names(r.In) {
+			if s.stalled[name] {
+				r.Err = ErrHeld
+			}
+		}
+		if r.Err == nil {
+			open = append(open, r)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	if open = s.flush(s.l.ctx, open); len(open) == 0 {
+		return
+	}
+	s.stalls++
+	if half := len(open) / 2; half > 0 {
+		s.apart(open[:half:half], missing)
+		s.apart(open[half:], missing)
+		return
+	}
+	for name := range names(open[0].In) {
+		if missing == nil || missing[name] {
+			s.stalled[name] = true
+		}
+	}
+	s.c.held.found(maps.Keys(s.stalled), inserting)
+	open[0].Err = ErrHeld
 }

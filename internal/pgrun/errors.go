@@ -34,7 +34,7 @@ func judge(err error) verdict {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.As(err, &connect), errors.As(err, new(unsent)),
+	case errors.As(err, &connect), errors.As(err, new(unsent)), errors.As(err, new(late)),
 		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed), errors.Is(err, errors.ErrUnsupported):
 		return down
 	case errors.As(err, &pg):
@@ -92,6 +92,12 @@ func cutOff(err error) bool { return strings.HasSuffix(err.Error(), "conn closed
 // errGone is the error of a connection that broke before the statement was sent.
 var errGone = errors.New("the server closed the connection")
 
+// late is the error of a statement that the server cancelled because it took too long for this
+// package. Nothing was applied.
+type late struct{ error }
+
+func (e late) Unwrap() error { return e.error }
+
 // unsent is the error of getting a connection: nothing was sent.
 type unsent struct{ error }
 
@@ -110,6 +116,8 @@ func (r *Runner) explain(err error) error {
 		sentinel = store.ErrUnknownOutcome
 	}
 	switch {
+	case errors.As(err, new(late)):
+		return fmt.Errorf("%w: nothing was applied within %v, see Options.StatementTimeout; is the table locked?", sentinel, r.Timeout)
 	case errors.As(err, &pg):
 		return fmt.Errorf("%w: %w", sentinel, &serverError{pg})
 	// In the next two it is not the caller's context that has ended, so its error is not wrapped.

@@ -26,7 +26,6 @@ type growth struct {
 	start   time.Time // of the clock of next
 	next    atomic.Int64
 	class   atomic.Int32
-	whole   atomic.Bool
 }
 
 // Pauses between two looks at the size of the table.
@@ -46,10 +45,6 @@ func sizeClass(pages int64) int32 { return int32(bits.Len64(uint64(pages>>4))+3)
 // sent by [Runner.QueryByIndex].
 func (r *Runner) Small() bool { return r.growth.class.Load() < small }
 
-// Whole reports whether the store's table is known to be one table without parts. Its index then
-// returns rows in the order of their keys. The index of each part does so for its own rows alone.
-func (r *Runner) Whole() bool { return r.growth.whole.Load() }
-
 // measure asks for the size of the table, now and then. It fails silently, since the statement
 // that follows reports the error.
 func (r *Runner) measure(ctx context.Context, q Queryer) {
@@ -63,15 +58,13 @@ func (r *Runner) measure(ctx context.Context, q Queryer) {
 		return
 	}
 	var pages pgtype.Int8
-	var whole pgtype.Bool
 	if rows.Next() {
-		err = rows.Scan(&pages, &whole)
+		err = rows.Scan(&pages)
 	}
 	rows.Close()
 	if err != nil || rows.Err() != nil {
 		return
 	}
-	g.whole.Store(whole.Bool)
 	class := sizeClass(pages.Int64)
 	if g.class.Swap(class) != class {
 		g.resized()

@@ -15,32 +15,45 @@ import (
 // Lane runs one flush after another, each on a connection that the lane takes from the pool and
 // gives back. A lane is for one goroutine at a time.
 type Lane struct {
-	r     *Runner
-	conn  *pgxpool.Conn // nil between flushes
-	wait  time.Duration // the lock_timeout of the flush
-	own   time.Duration // the lock_timeout of the connection's session; 0 for none
-	stuck *stuck        // nil for the lane that serves the requests for stuck rows
+	r    *Runner
+	conn *pgxpool.Conn // nil between flushes
+	wait time.Duration // the lock_timeout of the flush
+	own  time.Duration // the lock_timeout of the connection's session; 0 for none
+	skip bool          // the statements of the flush leave out the rows that others hold
+	held *held
+	slow bool // the lane serves the requests for held rows
 
-	mu  sync.Mutex      // guards changes of ctx
+	mu  sync.Mutex      // guards changes of ctx and deadline
 	ctx context.Context // of the flush
 	end context.CancelFunc
 
 	deadline context.Context // the parent of ctx; see begin
 	since    time.Time       // when deadline was made
+	flight   flight
 }
 
 // begin makes the context of the next flush, which ends after the runner's timeout, or up to an
 // eighth of it earlier. A timer for each flush would cost a lone caller some microseconds, because
 // the runtime wakes a thread to look at it. So flushes that begin at about the same time share one.
 func (l *Lane) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if now := time.Now(); l.deadline == nil || now.Sub(l.since) > l.r.Timeout/8 {
 		deadline, cancel := context.WithTimeout(context.Background(), l.r.Timeout)
 		context.AfterFunc(deadline, cancel)
+		time.AfterFunc(patience(l.r.Timeout), func() { l.interrupt(deadline) })
 		l.deadline, l.since = deadline, now
 	}
+	l.ctx, l.end = context.WithCancel(l.deadline)
+}
+
+// interrupt asks the server to cancel the statement of a flush that has the given deadline.
+func (l *Lane) interrupt(deadline context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ctx, l.end = context.WithCancel(l.deadline)
+	if l.deadline == deadline {
+		go l.flight.interrupt(l.r.Timeout - patience(l.r.Timeout))
+	}
 }
 
 // Attempt calls f with the lane's connection, on which f sends one statement or one
@@ -51,7 +64,7 @@ func (l *Lane) Attempt(ctx context.Context, f func(*pgxpool.Conn) error) error {
 		if err := l.connect(); err != nil {
 			return err
 		}
-		return use(ctx, l.conn, f)
+		return use(ctx, l.conn, &l.flight, f)
 	}))
 }
 
@@ -87,12 +100,21 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 
 // use calls f with the connection, and fails where a commit of f has not waited for its standby. It
 // ends a transaction that f left open: the pool would close the connection. It closes a connection
-// to a server that is read-only, since the next may go to another server.
-func use(ctx context.Context, conn *pgxpool.Conn, f func(*pgxpool.Conn) error) error {
+// to a server that is read-only, since the next may go to another server, and one on which the server
+// may cancel the next statement as well.
+func use(ctx context.Context, conn *pgxpool.Conn, fl *flight, f func(*pgxpool.Conn) error) error {
 	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
+	fl.begin(conn)
 	err := f(conn)
-	if take(conn.Conn().PgConn(), unsyncedKey) {
+	asked := fl.end()
+	if take(conn.Conn().PgConn(), unsyncedKey) || asked && err == nil { // a wait for the standby ends without an error
 		err = errUnsynced
+	}
+	if asked {
+		if IsCode(err, "57014") {
+			err = late{err}
+		}
+		_ = conn.Conn().Close(ctx)
 	}
 	if rerr := Rollback(ctx, conn); err == nil {
 		err = rerr
@@ -131,20 +153,32 @@ func (l *Lane) IdleTimeout() *string {
 	return l.r.IdleTimeout()
 }
 
-// Held returns the names of rows that other transactions held when somebody last looked, so that a
-// flush can leave them out. It returns none to the flush of a request that has waited for them.
-func (l *Lane) Held() []string {
-	if l == nil || l.stuck == nil || l.stuck.empty() {
-		return nil
+// Skips reports whether the statements of the flush leave out the rows that other transactions hold.
+// Where there is no lane, they do not.
+func (l *Lane) Skips() bool { return l != nil && l.skip }
+
+// LeaveOut returns the Err of a request that the flush leaves out because another transaction holds
+// a row of that name. The slow lane, which has waited for the row, remembers it.
+func (l *Lane) LeaveOut(name string) error {
+	if l.slow {
+		return l.SetAside(name)
 	}
-	return l.stuck.held()
+	return ErrHeld
 }
 
-// SetAside returns the Err of a request that the flush leaves out because another transaction holds
-// a row of that name. The caller then waits for the row.
+// Held returns the names of the rows whose calls use the slow lane, so that a flush can leave them out.
+// It returns none to the slow lane.
+func (l *Lane) Held() []string {
+	if l == nil || l.slow || !l.held.any() {
+		return nil
+	}
+	return l.held.list()
+}
+
+// SetAside is LeaveOut for a row that belongs to one of Held. It is remembered like that.
 func (l *Lane) SetAside(name string) error {
-	l.stuck.add(map[string]bool{name: true}, true)
-	return errStuck
+	l.held.found(func(yield func(string) bool) { yield(name) }, locked)
+	return ErrHeld
 }
 
 // acquire takes a connection for the next flush. Callers can still take their requests back
@@ -202,8 +236,14 @@ func (l *Lane) disconnect() {
 
 // backoff waits before the nth retry, with full jitter: two callers that collided come back at
 // different times.
-func backoff(ctx context.Context, n int) error {
-	t := time.NewTimer(rand.N(10 * time.Millisecond << n))
+func backoff(ctx context.Context, n int) error { return sleep(ctx, rand.N(10*time.Millisecond<<n)) }
+
+// sleep waits, at most until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -2,4 +2,4 @@
 --
 -- Bytes in hexadecimal digits, for Octets. In the text format, bytea_output would change the form of
 -- the bytes themselves.
-encode({bytes}, 'hex')
+encode({bytes}, 'hex'::text)

@@ -37,9 +37,9 @@ type Options struct {
 	Log     *slog.Logger
 	Trace   store.Trace
 
-	// Pages is a statement that returns the number of pages of the store's table, and whether the
-	// table has no parts; see [Runner.Whole]. Resized is called when the number has changed so much
-	// that statements need new texts; see growth. Any goroutine may call it. Both may be missing.
+	// Pages is a statement that returns the number of pages of the store's table. Resized is called
+	// when the number has changed so much that statements need new texts; see growth. Any goroutine
+	// may call it. Both may be missing.
 	Pages   string
 	Resized func()
 }

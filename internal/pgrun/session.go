@@ -3,6 +3,7 @@ package pgrun
 import (
 	"context"
 	_ "embed" // for the statement
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,4 +49,9 @@ func lockTimeoutOf(wait, own time.Duration) *string {
 	}
 	text := milliseconds(wait)
 	return &text
+}
+
+// milliseconds formats a lock_timeout. Zero would mean none.
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
 }

@@ -1,2 +1,2 @@
 -- The lock_timeout of the session in milliseconds.
-SELECT (date_part('epoch', current_setting('lock_timeout')::interval) * 1000)::bigint
+SELECT (date_part('epoch'::text, current_setting('lock_timeout'::text)::interval) * 1000::float8)::bigint

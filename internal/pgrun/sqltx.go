@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -140,6 +141,20 @@ type sqlRows struct {
 func (r *sqlRows) Next() bool                        { return r.err == nil && r.rows.Next() }
 func (r *sqlRows) Scan(dest ...any) error            { return r.rows.Scan(dest...) }
 func (r *sqlRows) CommandTag() (t pgconn.CommandTag) { return t }
+
+// RawValues returns texts. Err tells an error.
+func (r *sqlRows) RawValues() [][]byte {
+	columns, err := r.rows.Columns()
+	raw, dest, values := make([]sql.RawBytes, len(columns)), make([]any, len(columns)), make([][]byte, len(columns))
+	for i := range raw {
+		dest[i] = &raw[i]
+	}
+	r.err = cmp.Or(err, r.rows.Scan(dest...))
+	for i := range raw {
+		values[i] = raw[i]
+	}
+	return values
+}
 
 func (r *sqlRows) Err() error {
 	if r.err == nil {

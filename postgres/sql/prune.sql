@@ -7,7 +7,7 @@ WITH c AS MATERIALIZED (
     SELECT {{clock($3)}} - $4::interval AS past
 ), expired AS (
     SELECT t.key FROM {{schema}}.{{table}} AS t, c
-    WHERE t.ctid >= format('(%s,0)', $1::int8)::tid AND t.ctid < format('(%s,0)', $2::int8)::tid
+    WHERE t.ctid >= ('('::text || $1::int8::text || ',0)'::text)::tid AND t.ctid < ('('::text || $2::int8::text || ',0)'::text)::tid
       AND {{expired(t, c.past)}}
     FOR UPDATE OF t SKIP LOCKED
 )

@@ -4,5 +4,5 @@
 -- package store: level less the rate last written times the whole microseconds since atime / 1e6,
 -- never below 0 and never for a clock that went back. date_part of an interval is a double that can
 -- be off in its last bit; rounding to microseconds makes it the double that Go computes.
-GREATEST(0, {row}.level - {row}.leak_rate * (
-    round(date_part('epoch', GREATEST({clock}, {row}.atime) - {row}.atime) * 1e6) / 1e6))
+GREATEST(0::float8, {row}.level - {row}.leak_rate * (
+    round(date_part('epoch'::text, GREATEST({clock}, {row}.atime) - {row}.atime) * 1e6::float8) / 1e6::float8))

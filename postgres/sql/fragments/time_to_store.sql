@@ -7,6 +7,6 @@
 --
 -- The first case saves the leak, and mostly decides: a microsecond leaks more than 1e-15 of the
 -- level, which changes the level, because a double has 53 bits.
-CASE WHEN {row}.atime < {clock} AND {row}.level < {rate} * 1e9 THEN {clock}
-     WHEN {row}.level > 0 AND {row}.leak_rate = {rate} AND {rate} > 0 AND {leaked} = {row}.level THEN {row}.atime
+CASE WHEN {row}.atime < {clock} AND {row}.level < {rate} * 1e9::float8 THEN {clock}
+     WHEN {row}.level > 0::float8 AND {row}.leak_rate = {rate} AND {rate} > 0::float8 AND {leaked} = {row}.level THEN {row}.atime
      ELSE GREATEST({clock}, {row}.atime) END

@@ -6,4 +6,4 @@
 -- decided under a lock by package store.
 ({row}.blocked_until IS NULL OR {row}.blocked_until <= GREATEST({clock}, {row}.atime))
 AND ({row}.atime <= {clock} OR {row}.atime - {clock} <= {max_skew}::interval)
-AND ({amount} * 4.503599627370496e15 >= {row}.level OR {amount} = 0)
+AND ({amount} * 4.503599627370496e15::float8 >= {row}.level OR {amount} = 0::float8)

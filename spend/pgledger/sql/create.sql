@@ -1,4 +1,4 @@
 -- Creates the accounts in $1, which are in byte order: two transactions that create the same
 -- accounts do not deadlock. An account that exists fails the transaction.
 INSERT INTO {{schema}}.{{accounts}} (key)
-SELECT u.key FROM unnest($1::text[]) WITH ORDINALITY AS u (key, i) ORDER BY u.i
+SELECT u.key FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS u (key, i) ORDER BY u.i

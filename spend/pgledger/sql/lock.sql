@@ -3,10 +3,10 @@
 -- creates and locks in one order, so that no two decisions wait for each other.
 INSERT INTO {{schema}}.{{accounts}} AS a (key)
 SELECT k.key
-FROM (SELECT u.key FROM unnest($1::text[]) AS u (key)
+FROM (SELECT u.key FROM pg_catalog.unnest($1::text[]) AS u (key)
       UNION
       SELECT u.key
-      FROM {{schema}}.{{requests}} AS r CROSS JOIN LATERAL unnest(r.accounts) AS u (key)
+      FROM {{schema}}.{{requests}} AS r CROSS JOIN LATERAL pg_catalog.unnest(r.accounts) AS u (key)
       WHERE r.id = ANY ($2::text[])) AS k
 ORDER BY k.key COLLATE "C"
 ON CONFLICT (key) DO UPDATE SET next_expiry = a.next_expiry WHERE false

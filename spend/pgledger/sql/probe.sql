@@ -11,10 +11,10 @@ WITH p AS MATERIALIZED (
     SELECT $1::text[] AS names,
            -- Locks are written to the log. Nobody needs them after a crash, so nobody waits for
            -- the disk.
-           set_config('synchronous_commit', 'off', true)
+           set_config('synchronous_commit'::text, 'off'::text, true)
 ), asked AS MATERIALIZED (
     SELECT u.name, left(u.name, 1) AS kind, substr(u.name, 2) AS key
-    FROM (SELECT p.names FROM p OFFSET 0) AS n CROSS JOIN LATERAL unnest(n.names) AS u (name)
+    FROM (SELECT p.names FROM p OFFSET 0) AS n CROSS JOIN LATERAL pg_catalog.unnest(n.names) AS u (name)
 ), wanted AS MATERIALIZED (
     SELECT a.name, a.key FROM asked AS a WHERE a.kind = 'a'
     UNION ALL
@@ -22,7 +22,7 @@ WITH p AS MATERIALIZED (
     FROM asked AS a
          CROSS JOIN LATERAL (SELECT r.accounts FROM {{schema}}.{{requests}} AS r
                              WHERE r.id = a.key OFFSET 0) AS r
-         CROSS JOIN LATERAL unnest(r.accounts) AS o (key)
+         CROSS JOIN LATERAL pg_catalog.unnest(r.accounts) AS o (key)
     WHERE a.kind = 's'
 ), free AS MATERIALIZED (
     SELECT a.key

@@ -9,12 +9,12 @@ WITH c AS MATERIALIZED (
     SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
     SELECT a.key, u.after AS edge, u.width,
-           timestamptz 'epoch' + u.after * interval '1 microsecond' AS after,
-           c.now - u.width * interval '1 microsecond' AS upto
+           timestamptz 'epoch' + u.after::float8 * interval '1 microsecond' AS after,
+           c.now - u.width::float8 * interval '1 microsecond' AS upto
     FROM c, {{schema}}.{{accounts}} AS a
          CROSS JOIN LATERAL unnest(a.watch_after, a.watch_width) AS u (after, width)
     WHERE a.key = ANY ($1::text[] || ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
-                                           CROSS JOIN LATERAL unnest(r.accounts) AS o (key)
+                                           CROSS JOIN LATERAL pg_catalog.unnest(r.accounts) AS o (key)
                                            WHERE r.id = ANY ($4::text[])))
 )
 SELECT w.key, w.edge, w.width, e.*

@@ -1,0 +1,28 @@
+-- update_one.sql for several buckets: one element per key. A row that is missing or refuses is not
+-- returned.
+--
+-- The server looks each key up in the order of the array, so the statement locks rows in byte order
+-- of key, like every other. ANY keeps the server from joining in another way: with the plain
+-- operator it could read the whole table in the order of its pages. EXPLAIN shows a nested loop over
+-- the keys, on a partitioned table as well.
+--
+-- $1 keys, in byte order, none twice
+-- $2 sums of the amounts
+-- $3 capacities
+-- $4 leak rates
+-- $5 to $8 as in update_one.sql
+UPDATE {{schema}}.{{table}} AS t SET
+    level = {{leaked(t, {{started($6)}})}} + u.amount,
+    pre = CASE WHEN $5::bool THEN {{leaked(t, {{started($6)}})}} END,
+    atime = {{time_to_store(t, u.rate, {{started($6)}}, {{leaked(t, {{started($6)}})}})}},
+    capacity = u.capacity,
+    leak_rate = u.rate
+-- The arrays come through a sub-select so that the planner does not count their elements: it would
+-- make a new plan for every length instead of keeping one.
+FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r
+      WHERE {{lock_timeout($8)}} IS NOT NULL OFFSET 0) AS a
+     CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r) AS u (key, amount, capacity, rate)
+WHERE t.key = ANY (ARRAY[u.key])
+  AND {{usable(t, {{started($6)}}, $7, u.amount)}}
+  AND {{fits(t, {{started($6)}}, u.amount, u.capacity)}}
+RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}

@@ -1,0 +1,25 @@
+-- The normal flush of one bucket: its TryFillups, if the bucket has a row and room for all of them. It
+-- returns no row where the bucket has none or refuses; insert.sql and read.sql then tell the two
+-- apart. The snapshot may refuse: such a row is not locked. A statement that has waited for the
+-- row decides again on the row as the holder of the lock has left it.
+--
+-- $1 the key
+-- $2 the sum of the amounts
+-- $3 the capacity
+-- $4 the leak rate
+-- $5 whether there are several amounts: then each caller's answer needs the level before, which
+--    RETURNING does not know before PostgreSQL 18
+-- $6 the clock, or null for the server's
+-- $7 how far ahead of the clock a stored time may be
+-- $8 the lock_timeout in milliseconds, or null
+UPDATE {{schema}}.{{table}} AS t SET
+    level = {{leaked(t, {{started($6)}})}} + $2::float8,
+    pre = CASE WHEN $5::bool THEN {{leaked(t, {{started($6)}})}} END,
+    atime = {{time_to_store(t, $4::float8, {{started($6)}}, {{leaked(t, {{started($6)}})}})}},
+    capacity = $3::float8,
+    leak_rate = $4::float8
+WHERE t.key = $1::text
+  AND {{lock_timeout($8)}} IS NOT NULL
+  AND {{usable(t, {{started($6)}}, $7, $2::float8)}}
+  AND {{fits(t, {{started($6)}}, $2::float8, $3::float8)}}
+RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}
