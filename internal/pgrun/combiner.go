@@ -321,7 +321,7 @@ func (c *Combiner[Q, A]) flushSlow(l *Lane, flush Flush[Q, A], batch Batch[Q, A]
 	var fresh, known, inserted Batch[Q, A]
 	for _, r := range batch {
 		switch c.held.of(c.rows.Names(r.In)) {
-		case free:
+		case free, suspected:
 			fresh = append(fresh, r)
 		case locked:
 			known = append(known, r)

@@ -25,8 +25,8 @@ const (
 	remembered = 10 * lastProbation
 )
 
-// held remembers the rows that other transactions held. Calls for such a row use the slow lane: until
-// the slow lane has found the row free, and for a probation afterwards. Any number of goroutines may
+// held remembers the rows that other transactions held. Calls for such a row use the slow lane until
+// that has found the row free, and for a probation afterwards. Any number of goroutines may
 // use held at once.
 type held struct {
 	until atomic.Int64 // when the last row is forgotten, in Unix nanoseconds; costs a call one load
@@ -35,7 +35,7 @@ type held struct {
 	rows map[string]sighting
 }
 
-// sighting is what the slow lane has last seen of a row.
+// sighting tells how a flush has last found a row.
 type sighting struct {
 	at        time.Time
 	as        holding
@@ -48,7 +48,8 @@ type holding uint8
 
 const (
 	free      holding = iota
-	locked            // a statement can leave the row out
+	suspected         // for a moment, for all that is known: the slow lane waits for the row first
+	locked            // for longer: the slow lane leaves the row out
 	inserting         // a statement that makes the row waits, and no statement sees it
 )
 
@@ -105,7 +106,10 @@ func (h *held) found(names iter.Seq[string], as holding) {
 		case s.as == free && now.Sub(s.at) >= s.probation:
 			s.probation = min(2*s.probation, lastProbation)
 		}
-		s.at, s.as, s.last = now, as, as
+		if as > suspected || s.as == free {
+			s.as, s.last = as, as
+		}
+		s.at = now
 		h.rows[name] = s
 		h.until.Store(now.Add(remembered).UnixNano())
 	}

@@ -3,7 +3,9 @@ package pgrun
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -158,11 +160,13 @@ func (l *Lane) IdleTimeout() *string {
 func (l *Lane) Skips() bool { return l != nil && l.skip }
 
 // LeaveOut returns the Err of a request that the flush leaves out because another transaction holds
-// a row of that name. The slow lane, which has waited for the row, remembers it.
+// a row of that name.
 func (l *Lane) LeaveOut(name string) error {
-	if l.slow {
-		return l.SetAside(name)
+	as := suspected
+	if l.slow { // it has waited for the row
+		as = locked
 	}
+	l.held.found(one(name), as)
 	return ErrHeld
 }
 
@@ -177,9 +181,11 @@ func (l *Lane) Held() []string {
 
 // SetAside is LeaveOut for a row that belongs to one of Held. It is remembered like that.
 func (l *Lane) SetAside(name string) error {
-	l.held.found(func(yield func(string) bool) { yield(name) }, locked)
+	l.held.found(one(name), locked)
 	return ErrHeld
 }
+
+func one(name string) iter.Seq[string] { return slices.Values([]string{name}) }
 
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.
