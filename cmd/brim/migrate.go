@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func (a *app) migrateUpCommand() *cobra.Command {
 		Use:   "up [--lock-timeout D] [--unlogged]",
 		Short: "Apply the missing migrations",
 		Long: `Applies the missing migrations, and does nothing if none is missing. Any number of processes may
-do so at once. If a run was cut short, the next run repairs it.
+do so at once. If a run was cut short, the next run repairs it. Tables that somebody has dropped are
+made again, but not beside those of a ledger that has rows.
 
 The command needs one connection for all of its statements. A pooler in transaction mode does not
 give it one.
@@ -67,7 +69,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show the last applied migration",
 		Long: "Shows the last applied migration, and the last one that this brim knows. Changes nothing.\n\n" +
-			"Exit status: 0; 1 if the tables are behind, or a migration was cut short.",
+			"Exit status: 0; 1 if the tables are behind, one was dropped, or a migration was cut short.",
 		Example: `  brim migrate status --store postgres://app@db.example/app --json`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -135,11 +137,12 @@ func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrat
 		return err
 	}
 	err = a.print(struct {
-		Version uint `json:"version"`
-		Latest  uint `json:"latest"`
-		Dirty   bool `json:"dirty"`
-	}{st.Version, st.Latest, st.Dirty}, fmt.Sprintf("version %d of %d: %s", st.Version, st.Latest, migrationAdvice(st)))
-	if err == nil && (st.Dirty || st.Version < st.Latest) {
+		Version uint     `json:"version"`
+		Latest  uint     `json:"latest"`
+		Dirty   bool     `json:"dirty"`
+		Missing []string `json:"missing,omitempty"`
+	}{st.Version, st.Latest, st.Dirty, st.Missing}, fmt.Sprintf("version %d of %d: %s", st.Version, st.Latest, migrationAdvice(st)))
+	if err == nil && (st.Dirty || st.Version < st.Latest || len(st.Missing) > 0) {
 		return status(exitBroken)
 	}
 	return err
@@ -152,6 +155,8 @@ func migrationAdvice(st migrations.Status) string {
 		return "a migration is running, or was cut short; \"brim migrate up\" repairs it"
 	case st.Version > st.Latest:
 		return "newer than this brim, which can use it"
+	case len(st.Missing) > 0:
+		return fmt.Sprintf("somebody has dropped the tables %s; run \"brim migrate up\"", strings.Join(st.Missing, ", "))
 	case st.Version < st.Latest:
 		return "run \"brim migrate up\""
 	}

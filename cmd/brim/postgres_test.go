@@ -39,6 +39,19 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":2,"latest":2,"dirty":false}`, "")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
+	// A table that was dropped is made again.
+	u, err := url.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgtest.Pool(t).Exec(t.Context(), "DROP TABLE "+u.Query().Get("brim_schema")+".buckets"); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "migrate", "status", "--store", s).want(t, exitBroken, `somebody has dropped the tables buckets; run "brim migrate up"`, "")
+	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitBroken, `"missing":["buckets"]`, "")
+	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "created again")
+	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
+
 	// The script has the effect of up.
 	other := server(t)
 	script := cli(t, "migrate", "sql", "--store", other)
