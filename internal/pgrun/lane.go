@@ -25,12 +25,13 @@ type Lane struct {
 	held *held
 	slow bool // the lane serves the requests for held rows
 
-	mu  sync.Mutex      // guards changes of ctx and deadline
+	mu  sync.Mutex      // guards changes of ctx, deadline and over
 	ctx context.Context // of the flush
 	end context.CancelFunc
 
 	deadline context.Context // the parent of ctx; see begin
 	since    time.Time       // when deadline was made
+	over     bool            // the server was asked to cancel what has this deadline
 	flight   flight
 }
 
@@ -44,16 +45,18 @@ func (l *Lane) begin() {
 		deadline, cancel := context.WithTimeout(context.Background(), l.r.Timeout)
 		context.AfterFunc(deadline, cancel)
 		time.AfterFunc(patience(l.r.Timeout), func() { l.interrupt(deadline) })
-		l.deadline, l.since = deadline, now
+		l.deadline, l.since, l.over = deadline, now, false
 	}
 	l.ctx, l.end = context.WithCancel(l.deadline)
 }
 
-// interrupt asks the server to cancel the statement of a flush that has the given deadline.
+// interrupt asks the server to cancel the statement of a flush that has the given deadline. The flush
+// sends no other.
 func (l *Lane) interrupt(deadline context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deadline == deadline {
+		l.over = true
 		go l.flight.interrupt(l.r.Timeout - patience(l.r.Timeout))
 	}
 }
@@ -65,6 +68,12 @@ func (l *Lane) Attempt(ctx context.Context, f func(*pgxpool.Conn) error) error {
 	return l.r.explain(l.r.retry(ctx, func() error {
 		if err := l.connect(); err != nil {
 			return err
+		}
+		l.mu.Lock()
+		over := l.over
+		l.mu.Unlock()
+		if over {
+			return late{errLate}
 		}
 		return use(ctx, l.conn, &l.flight, f)
 	}))
