@@ -11,9 +11,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Refusals and buckets without a row are frequent if there is more than one among this many of the
-// last answers. update_one.sql and update_many.sql leave such answers to further statements, in a round
-// trip of their own. Where they are frequent, the further statements go out together with the UPDATE.
+// Refusals and new buckets are frequent if there is more than one among this many of the last answers.
+// update_one.sql and update_many.sql leave such answers to further statements, in a round trip of their
+// own. Where refusals are frequent, read.sql goes out together with the UPDATE; where new buckets are,
+// insert.sql as well.
 const (
 	rare = 64
 	// recent is the number of answers after which the older ones count for half.
@@ -25,26 +26,49 @@ type filler struct {
 	s    *Store
 	lane *pgrun.Lane
 	groups
-	// The last groups that were answered, and those among them that the UPDATE did not write.
-	answers, others int
+	// The last groups that were answered, those among them that the first UPDATE left alone, and those
+	// that the INSERT made.
+	answers, others, made int
 }
 
 func newFiller(s *Store, l *pgrun.Lane) *filler { return &filler{s: s, lane: l} }
 
-// cautious reports whether refusals and new buckets are frequent. The first flush of a lane takes them
-// to be.
-func (f *filler) cautious() bool { return rare*f.others >= f.answers }
+// reach tells which of the plain statements go out together.
+type reach uint8
 
-// count counts the groups of a flush, and those that the UPDATE left alone.
-func (f *filler) count(rows []row) {
-	f.answers += len(rows)
+const (
+	alone  reach = iota // the UPDATE
+	asking              // the UPDATE and the SELECT
+	whole               // the UPDATE, the INSERT and the SELECT
+)
+
+// reach returns the reach of the next flush. Refusals and new buckets are taken to be frequent for the
+// first flush of a lane.
+func (f *filler) reach() reach {
+	switch {
+	case rare*f.others < f.answers:
+		return alone
+	case rare*f.made < f.answers:
+		return asking
+	}
+	return whole
+}
+
+// count counts the groups of a flush. again says that an UPDATE before has left them alone.
+func (f *filler) count(rows []row, again bool) {
 	for i := range rows {
-		if !rows[i].updated {
+		if r := &rows[i]; r.written && !r.updated {
+			f.made++
+		}
+		if !again && !rows[i].updated {
 			f.others++
 		}
 	}
+	if !again {
+		f.answers += len(rows)
+	}
 	if f.answers > recent {
-		f.others, f.answers = f.others/2, f.answers/2
+		f.others, f.made, f.answers = f.others/2, f.made/2, f.answers/2
 	}
 }
 
@@ -116,18 +140,16 @@ func (f *filler) look(ctx context.Context, reqs []*fillRequest) (found *reading,
 // try answers groups by the plain statements. It returns the requests to decide under a lock, and those
 // whose statement stalled.
 func (f *filler) try(ctx context.Context, groups []group) (open, stalled []*fillRequest) {
-	for whole, again := f.cautious(), false; len(groups) > 0; whole, again = true, true {
+	for reach, again := f.reach(), false; len(groups) > 0; reach, again = whole, true {
 		var rows []row
 		err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-			rows, err = f.s.send(ctx, conn, groups, whole, f.lane)
+			rows, err = f.s.send(ctx, conn, groups, reach, f.lane)
 			return err
 		})
 		if err != nil {
 			return open, f.fail(ctx, groups, err)
 		}
-		if !again {
-			f.count(rows)
-		}
+		f.count(rows, again)
 		rest := groups[:0]
 		for i, g := range groups {
 			if rows[i].answered {
@@ -141,15 +163,15 @@ func (f *filler) try(ctx context.Context, groups []group) (open, stalled []*fill
 	return open, nil
 }
 
-// send sends the plain statements in one round trip and one transaction, and returns a row for each
-// group: the UPDATE or, if whole is set, also the INSERT of buckets without a row and the SELECT of
-// buckets that refuse. The row of a bucket that the UPDATE left alone is answered only if whole is set.
+// send sends plain statements in one round trip and one transaction, and returns a row for each group.
+// The row is not answered where a further statement may fill the bucket: the UPDATE went alone and left
+// it, or the bucket has no row, and the INSERT did not go.
 func (s *Store) send(
-	ctx context.Context, q pgrun.Queryer, groups []group, whole bool, lane *pgrun.Lane,
+	ctx context.Context, q pgrun.Queryer, groups []group, reach reach, lane *pgrun.Lane,
 ) ([]row, error) {
 	rows := make([]row, len(groups))
 	update := s.update(groups, rows, lane)
-	if !whole && len(groups) == 1 {
+	if reach == alone && len(groups) == 1 {
 		_, err := s.run.Query(ctx, q, update.sql, update.args, update.each)
 		return rows, err
 	}
@@ -158,16 +180,23 @@ func (s *Store) send(
 		pgrun.QueueByIndex(b)
 	}
 	pgrun.Queue(ctx, b, update.sql, update.args, update.each)
-	if !whole {
+	if reach == alone {
 		return rows, s.run.SendTogether(ctx, q, b)
 	}
-	keys, insert := s.insert(groups, rows, lane)
-	pgrun.Queue(ctx, b, insert.sql, insert.args, insert.each)
+	keys, capacities, rates := arrays(groups)
+	if reach == whole {
+		insert := s.insert(groups, rows, keys, capacities, rates, lane)
+		pgrun.Queue(ctx, b, insert.sql, insert.args, insert.each)
+	}
 	found := s.queueRead(ctx, b, keys)
 	err := s.run.SendTogether(ctx, q, b)
 	for i := range rows {
-		if !rows[i].written {
-			rows[i] = row{answered: true, rec: found.of(groups[i].op().Key), clock: found.clock}
+		if op := groups[i].op(); !rows[i].written {
+			rec, exists := found.rows[op.Key]
+			if !exists {
+				rec = store.NewRecord(found.clock)
+			}
+			rows[i] = row{answered: exists || reach == whole || op.Amount > op.Capacity, rec: rec, clock: found.clock}
 		}
 	}
 	return rows, err
@@ -202,10 +231,10 @@ func (s *Store) update(groups []group, rows []row, lane *pgrun.Lane) statement {
 	return statement{s.sql.Load().updateMany, args, each}
 }
 
-// insert returns the keys of groups and the INSERT of those that have no row, whose answer goes into
-// rows.
-func (s *Store) insert(groups []group, rows []row, lane *pgrun.Lane) (keys []string, st statement) {
-	keys, capacities, rates := arrays(groups)
+// insert returns the INSERT of the buckets of groups that have no row, whose answer goes into rows.
+func (s *Store) insert(
+	groups []group, rows []row, keys []string, capacities, rates []float64, lane *pgrun.Lane,
+) statement {
 	levels := make([]float64, len(groups))
 	for i := range groups {
 		levels[i] = groups[i].fresh()
@@ -215,7 +244,7 @@ func (s *Store) insert(groups []group, rows []row, lane *pgrun.Lane) (keys []str
 		sql = s.sql.Load().insertOne
 	}
 	args := []any{keys, levels, capacities, rates, s.run.Now(), lane.LockTimeout()}
-	return keys, statement{sql, args, into(groups, func(i int, r row) { rows[i] = r })}
+	return statement{sql, args, into(groups, func(i int, r row) { rows[i] = r })}
 }
 
 // arrays returns the keys and limits of groups.

@@ -101,7 +101,7 @@ func TestFlushesLockInOrder(t *testing.T) {
 					continue
 				}
 				groups := f.sort(reqs)
-				rows, err := s.send(ctx, pool, groups, kind == 1, nil)
+				rows, err := s.send(ctx, pool, groups, map[int]reach{0: alone, 1: whole}[kind], nil)
 				if err != nil {
 					t.Errorf("a flush of kind %d: %v", kind, err)
 					return

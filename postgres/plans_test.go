@@ -144,8 +144,8 @@ func everyStatement(t *testing.T, s *Store, pool *pgxpool.Pool) {
 	one := []group{{reqs: []*fillRequest{request("a")}}}
 	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
 	for _, groups := range [][]group{one, several} {
-		for _, whole := range []bool{false, true} {
-			if _, err := s.send(ctx, pool, groups, whole, nil); err != nil {
+		for _, reach := range []reach{alone, asking, whole} {
+			if _, err := s.send(ctx, pool, groups, reach, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

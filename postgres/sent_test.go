@@ -233,6 +233,7 @@ func TestStatementsOfCalls(t *testing.T) {
 	if got, want := names.take(), "update_one(new) update_one(new) insert read"; got != want {
 		t.Errorf("the first amount of a bucket: %s; want %s", got, want)
 	}
+	fresh = over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	names.take()
 	fill(t, fresh, unit("newer"))
 	if got, want := names.take(), "update_one(newer) insert read"; got != want {

@@ -170,8 +170,8 @@ func TestRenderedStatementsArePrepared(t *testing.T) {
 	one := []group{{reqs: []*fillRequest{request("a")}}}
 	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
 	for _, groups := range [][]group{one, several} {
-		for _, whole := range []bool{false, true} {
-			if _, err := s.send(t.Context(), pool, groups, whole, nil); err != nil {
+		for _, reach := range []reach{alone, asking, whole} {
+			if _, err := s.send(t.Context(), pool, groups, reach, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -68,7 +68,7 @@ func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error)
 	}
 	if combinable(&op) {
 		groups := []group{{reqs: []*fillRequest{{In: op}}}}
-		rows, err := t.s.send(ctx, t.tx, groups, false, nil)
+		rows, err := t.s.send(ctx, t.tx, groups, alone, nil)
 		if err != nil {
 			return nil, err
 		}
