@@ -83,7 +83,7 @@ func TestCheckOfClock(t *testing.T) {
 // TestCheckOfEachSetting judges settings that a test cannot change without a server of its own, and
 // those of a session.
 func TestCheckOfEachSetting(t *testing.T) {
-	sound := settings{synchronousCommit: "on", fsync: "on", fullPageWrites: "on", readOnly: "off", autovacuum: "on"}
+	sound := settings{synchronousCommit: "on", fsync: "on", fullPageWrites: "on", readOnly: "off", autovacuum: "on", ours: true}
 	for _, c := range []struct {
 		why    string
 		change func(*settings)
@@ -100,6 +100,7 @@ func TestCheckOfEachSetting(t *testing.T) {
 		{"a crash of the machine damages files", func(s *settings) { s.fsync = "off" }, "broken fsync"},
 		{"a crash of the machine damages pages", func(s *settings) { s.fullPageWrites = "off" }, "broken full_page_writes"},
 		{"no fill can work", func(s *settings) { s.readOnly = "on" }, "broken default_transaction_read_only"},
+		{"another <= decides", func(s *settings) { s.ours = false }, "broken search_path"},
 		{"dead rows stay", func(s *settings) { s.autovacuum = "off" }, "warning autovacuum"},
 		{"a replica is read-only anyway", func(s *settings) { s.replica, s.readOnly = true, "on" }, "broken role"},
 	} {

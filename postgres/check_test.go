@@ -147,6 +147,8 @@ func TestCheckOfSettings(t *testing.T) {
 		{"synchronous_commit=off", "broken synchronous_commit"},
 		{"synchronous_commit=local", ""}, // without a synchronous replica it is enough
 		{"default_transaction_read_only=on", "broken default_transaction_read_only"},
+		{"search_path=public,pg_catalog", "broken search_path"},
+		{"search_path=public", ""},
 	} {
 		if got := found(t, poolAt(t, tune(server.URL(), c.setting)), schema); got != c.want {
 			t.Errorf("session with %q: %s; want %s", c.setting, got, c.want)

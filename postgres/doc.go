@@ -1,14 +1,13 @@
 // Package postgres keeps buckets in PostgreSQL, shared by any number of processes.
 //
-// Most decisions are one statement and one round trip. The server computes them from the locked
-// row with its own clock, so processes whose clocks differ see one bucket. Calls that are made at
+// Most TryFillups are one statement and one round trip: an UPDATE of the row, if it has room. The server
+// decides by its own clock, so processes whose clocks differ see one bucket. Calls that are made at
 // the same time are combined: a busy process sends one statement for many of them, and a lone
 // caller waits for nobody.
 //
-// Where hardly any call is refused, the statement is an UPDATE of rows that have room. A call whose
-// bucket has no row or no room then takes a second round trip. Where such calls are more frequent,
-// the statement reads the rows first, and answers all calls. Holds, penalties and calls for several
-// buckets are transactions of two round trips.
+// A call whose bucket has no row or no room takes a second round trip, unless such calls are frequent:
+// then an INSERT and a SELECT go out together with the UPDATE. Fillups, drains, holds, penalties and
+// calls for several buckets are transactions of two round trips.
 //
 // The tables come from package migrations, or from "brim migrate up".
 //

@@ -85,11 +85,11 @@ func (g *groups) sort(reqs []*fillRequest) []group {
 	g.tries = g.tries[:0]
 	g.sorted = append(g.sorted[:0], reqs...)
 	slices.SortStableFunc(g.sorted, func(a, b *fillRequest) int { return strings.Compare(a.In.Key, b.In.Key) })
-	for start, end := 0, 0; start < len(g.sorted); start = end {
+	for start := 0; start < len(g.sorted); {
 		first := g.sorted[start].In.Bucket
 		same := g.sorted[start:start]
-		for end = start; end < len(g.sorted) && g.sorted[end].In.Key == first.Key; end++ {
-			if r := g.sorted[end]; r.In.Limit == first.Limit {
+		for ; start < len(g.sorted) && g.sorted[start].In.Key == first.Key; start++ {
+			if r := g.sorted[start]; r.In.Limit == first.Limit {
 				same = append(same, r)
 			} else {
 				r.Postpone()

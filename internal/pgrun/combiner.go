@@ -99,7 +99,7 @@ func NewCombiner[Q, A any](
 		&combine.Options{
 			MaxBatch: b.MaxBatch, Grace: grace,
 			Before: func(int) error {
-				sleep(c.closed, c.pause)
+				_ = sleep(c.closed, c.pause) // Close ends it
 				return c.lanes[last].acquire()
 			},
 			After:   func(int) { c.lanes[last].release() },

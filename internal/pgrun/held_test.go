@@ -34,9 +34,9 @@ func TestProbation(t *testing.T) {
 				}
 				h.served(name)
 			}
-			time.Sleep(c.want - 1)
+			time.Sleep(c.want - time.Nanosecond)
 			before := h.of(name)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if before != inserting || h.of(name) != free || len(h.list()) != 0 {
 				t.Errorf("%s: %v before and %v after %v; want a probation of this length", c.why, before, h.of(name), c.want)
 			}
