@@ -272,6 +272,7 @@ func into(groups []group, f func(int, row)) func(pgx.Rows) error {
 		}
 		r, err := c.written(raw)
 		f(next, r)
+		next++
 		return err
 	}
 }
