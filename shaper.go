@@ -148,6 +148,9 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	case <-timer.C:
 		return r.State, nil
 	case <-ctx.Done():
+		if r.Delay() == 0 { // the deadline is the turn
+			return r.State, nil
+		}
 		return State{}, errors.Join(ctx.Err(), r.giveBack(ctx))
 	}
 }

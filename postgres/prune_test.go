@@ -253,6 +253,7 @@ func TestMaintenanceAtRepeatableRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer func() { _ = tx.Rollback(context.Background()) }()
 			fill(t, over(t, admin, postgres.Options{Schema: schema, Clock: clock.now}).With(tx), op(b, 1, store.Clamp))
 			done := make(chan error, 1)
 			go func() { done <- call(s) }()

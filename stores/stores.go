@@ -77,6 +77,9 @@ func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if o.MaxSkew < 0 {
+		return nil, fmt.Errorf("stores: MaxSkew is %v; it must be positive, or 0 for %v", o.MaxSkew, store.DefaultMaxSkew)
+	}
 	s := &Store{Name: p.String()}
 	switch p.Kind() {
 	case place.Memory:

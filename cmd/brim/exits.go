@@ -10,7 +10,7 @@ import (
 // exits is the table of all exit statuses. The help prints it, and docs/cli.md has the same.
 var exits = []struct{ status, meaning string }{
 	{"0", "done; for `try` and `able`: it fits"},
-	{"1", "`doctor`: the store cannot keep a promise; `size`: every limit on the list refuses too many; `migrate status`: the tables are behind"},
+	{"1", "`doctor`: the store cannot keep a promise; `size`: every limit on the list refuses too many; `migrate status`: the tables are behind, or one was dropped"},
 	{"64", "wrong usage"},
 	{"65", "bad data: a damaged store, or a file that is no log; `verify`: damage was found"},
 	{"66", "there is no such store; for a command that reads"},

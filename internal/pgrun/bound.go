@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -20,14 +21,14 @@ func patience(timeout time.Duration) time.Duration { return timeout * 7 / 8 }
 // flight is the statement of a call or of a lane that may be in flight.
 type flight struct {
 	mu    sync.Mutex
-	conn  *pgxpool.Conn // nil where nothing is in flight
-	asked bool          // the server was asked to cancel the statement
+	conn  *pgconn.PgConn // nil where nothing is in flight
+	asked bool           // the server was asked to cancel the statement
 }
 
 func (f *flight) begin(conn *pgxpool.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.conn, f.asked = conn, false
+	f.conn, f.asked = conn.Conn().PgConn(), false
 }
 
 // end reports whether the server was asked to cancel. The request may reach the server later, so the
@@ -50,7 +51,7 @@ func (f *flight) interrupt(within time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	_ = conn.Conn().PgConn().CancelRequest(ctx) // the connection is cut if the server does not answer
+	_ = conn.CancelRequest(ctx) // the connection is cut if the server does not answer
 }
 
 // bound is the context of a call under its caller's context. It also ends when the server has sent

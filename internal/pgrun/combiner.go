@@ -56,6 +56,9 @@ type Rows[Q any] struct {
 	// false. It may also return other names. The combiner asks it which requests to leave out.
 	// Without Probe, the statements of a flush leave out rows by themselves; see [Lane.Skips].
 	Probe string
+	// Insert, if set, returns a statement that inserts a row that the probe found missing, with its
+	// arguments. The combiner then tries which of the missing rows another transaction is inserting.
+	Insert func(name string) (sql string, args [][]byte)
 }
 
 // Batch is the requests of a flush.
@@ -299,6 +302,16 @@ func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], 
 		return err
 	})
 	c.held.found(maps.Keys(held), locked)
+	if err == nil && c.rows.Insert != nil && len(missing) > 0 {
+		var inserted map[string]bool
+		if known := c.held.among(missing, inserting); len(known) > 0 {
+			missing = known // a new name besides cannot be told from these before they are free
+		}
+		inserted, err = c.inserting(l.ctx, l, missing)
+		c.held.found(maps.Keys(inserted), inserting)
+		maps.Copy(held, inserted)
+		missing = nil
+	}
 	for _, r := range batch {
 		if r.Err = err; err != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -97,7 +98,10 @@ func Schema(t testing.TB) string {
 			return
 		}
 		defer pool.Close()
-		if _, err := pool.Exec(context.Background(), `DROP SCHEMA IF EXISTS `+name+` CASCADE`); err != nil {
+		// A test that has failed may have left a transaction open.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := pool.Exec(ctx, `DROP SCHEMA IF EXISTS `+name+` CASCADE`); err != nil {
 			t.Errorf("pgtest: %v", err)
 		}
 	})

@@ -29,7 +29,7 @@ var defects = []planted{
 	{
 		combineSubject, "lost update", "two flushes decide one key at once",
 		"internal/combine/lane.go",
-		"if c.busy[r.slot] == 0 && (c.ready == nil || c.ready(r.In)) {\n\t\t\tc.queue.remove(r)",
+		"if c.busy[r.slot] == 0 {\n\t\t\tc.queue.remove(r)",
 		"if c.busy[r.slot] == 0 || planted(\"lost update\") {\n\t\t\tc.queue.remove(r)",
 	},
 	{

@@ -66,6 +66,15 @@ func lockedNames(job *ledger.Job) iter.Seq[string] {
 	}
 }
 
+// insert returns the statement that inserts a row that probe.sql found missing.
+func (l *Ledger) insert(name string) (sql string, args [][]byte) {
+	sql = l.sql.tryAccount
+	if name[0] == 'r' {
+		sql = l.sql.tryRequest
+	}
+	return sql, [][]byte{[]byte(name[1:])}
+}
+
 // repeats is how often a batch is decided again because another transaction has used one of its
 // IDs meanwhile, for another account.
 const repeats = 3

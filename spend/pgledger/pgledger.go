@@ -108,7 +108,7 @@ func newLedger(s *postgres.Store, o Options) (*Ledger, error) {
 	}
 	var err error
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize, Patience: patience},
-		pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql.probe}, l.decideBatch)
+		pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql.probe, Insert: l.insert}, l.decideBatch)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ const columns = `-- columns(e)
 type statements struct {
 	plan, take, takeSpends, create, lock, probe, owners string
 	accounts, requests, watched                         string
+	tryAccount, tryRequest                              string
 	entries, since, history, holds, list                string
 	store, spends, unhold, drop, unused, forget         string
 }
@@ -37,7 +38,7 @@ func newStatements(names pgname.Names) *statements {
 	}
 	return &statements{
 		plan: text("plan"), take: text("take"), takeSpends: text("take_spends"), create: text("create"), lock: text("lock"), probe: text("probe"),
-		owners:   text("owners"),
+		tryAccount: text("try_account"), tryRequest: text("try_request"), owners: text("owners"),
 		accounts: text("accounts"), requests: text("requests"), watched: text("watched"),
 		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
 		list: text("list"), store: text("store"), spends: text("spends"), unhold: text("unhold"),
