@@ -216,7 +216,7 @@ func somebodyWaits(t testing.TB, pool *pgxpool.Pool, schema string) {
 			WHERE NOT w.granted AND r.relation = $1::text::regclass
 		) OR EXISTS (
 			SELECT FROM pg_stat_activity
-			WHERE query LIKE '%brim:buckets.lock%' AND strpos(query, $2) > 0)`, table(t, schema), schema)
+			WHERE state <> 'idle' AND query ~ 'brim:buckets.(lock|read|insert)' AND strpos(query, $2) > 0)`, table(t, schema), schema)
 	})
 }
 
