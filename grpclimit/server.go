@@ -219,8 +219,8 @@ func (s *Server) refusal(ctx context.Context, method string, policies []Policy, 
 	return Refusal(st)
 }
 
-// count fills the buckets of policies that go by the code of the answer. The work is done, so it counts
-// even if the call has ended, or if others have taken the room meanwhile.
+// count fills the buckets of policies that go by the code of the answer. The work is done, so it
+// counts even if the call has ended, or if others have taken the room meanwhile.
 func (s *Server) count(ctx context.Context, method string, policies []Policy, fills []brim.Fill, code codes.Code) {
 	for i, p := range policies {
 		if p.CountIf == nil || !p.CountIf(code) {

@@ -41,8 +41,8 @@ func TestPoliciesShareNoBucket(t *testing.T) {
 	}
 }
 
-// TestRefusedChargesNothing sends 50 requests against 2 a minute inside of 100 a day. The day is charged
-// for the 2 that were served.
+// TestRefusedChargesNothing sends 50 requests against 2 a minute inside of 100 a day. The day is
+// charged for the 2 that were served.
 func TestRefusedChargesNothing(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		lim, _ := open(t)

@@ -276,8 +276,8 @@ type endless struct {
 func (s *endless) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
 func (s *endless) Close() error             { s.once.Do(func() { close(s.closed) }); return nil }
 
-// TestEndlessRefusal: a server that never ends the body of a 429 holds nobody up for more than a second,
-// and the time counts towards Retry-After.
+// TestEndlessRefusal: a server that never ends the body of a 429 holds nobody up for more than a
+// second, and the time counts towards Retry-After.
 func TestEndlessRefusal(t *testing.T) {
 	for _, tc := range []struct {
 		after string

@@ -69,9 +69,9 @@ type Batch[Q, A any] = []*combine.Request[Q, A]
 // of [Lane.LeaveOut].
 type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 
-// NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
-// the runner's timeout, and reports it to the trace. It calls flusher once for each lane; the function that flusher returns
-// answers the batches of that lane, and sends to the server by [Lane.Attempt] alone.
+// NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by the
+// runner's timeout, and reports it to the trace. It calls flusher once for each lane. The function that
+// flusher returns answers the batches of that lane, and sends to the server by [Lane.Attempt] alone.
 func NewCombiner[Q, A any](
 	r *Runner, b Batching, rows Rows[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
@@ -138,7 +138,8 @@ func NewTransactions[Q, A any](
 }
 
 // Each returns a flush that answers a batch by attempt as a whole or, where the server refuses that,
-// each request by itself, so that one bad request fails alone. A request gets the error of the attempt.
+// each request by itself, so that one bad request fails alone. A request gets the error of the
+// attempt.
 func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A] {
 	var flush Flush[Q, A]
 	flush = func(ctx context.Context, batch Batch[Q, A]) (open Batch[Q, A]) {
@@ -275,8 +276,8 @@ func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	}
 }
 
-// probe leaves out the requests of a batch for which the probe finds a row that is held. It returns the
-// names of the rows that are missing, too.
+// probe leaves out the requests of a batch for which the probe finds a row that is held. It returns
+// the names of the rows that are missing, too, unless Insert has told which of them are being inserted.
 func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], missing map[string]bool) {
 	if c.rows.Probe == "" || len(batch) == 0 {
 		return batch, nil
