@@ -37,6 +37,9 @@ type FallbackOptions struct {
 // limit, and each State has Estimate set. A call that may have gone in, and all other calls, get the
 // error of s.
 //
+// A row that another transaction holds for longer than Patience fails the call, and so begins an
+// outage, too: in PostgreSQL, choose a Patience above the longest transaction that fills buckets.
+//
 // During an outage, one question at a time asks whether s answers again, at most one in Retry. After
 // an answer, one call is tried on s, and its success ends the outage.
 //

@@ -22,11 +22,11 @@ import (
 // Combiner is a combiner whose flushes run on lanes. It closes with its runner.
 //
 // A flush never waits long for a row that another transaction holds. The statements of a flush
-// bound their waits by [Lane.LockTimeout]. Where a flush stalls, it is sent once more and leaves out
-// the rows that are held; see [Lane.Skips]. The requests for these rows go to one more lane, the slow
-// one. That lane waits a moment, since most holders are other processes that commit, and then tries
-// again after pauses, until the caller's time is up. Requests for a row that was held not long ago
-// go there at once: one such row would delay the calls for all others.
+// bound their waits by [Lane.LockTimeout]. Where a flush stalls, it is sent once more and leaves
+// out the rows that are held; see [Lane.Skips]. The requests for these rows go to one more lane,
+// the slow one. That lane waits a moment, since most holders are other processes that commit, and
+// then tries again after pauses, until the caller's time is up. Requests for a row that was held
+// not long ago go there at once: one such row would delay the calls for all others.
 type Combiner[Q, A any] struct {
 	r     *Runner
 	rows  Rows[Q]
@@ -69,9 +69,10 @@ type Batch[Q, A any] = []*combine.Request[Q, A]
 // of [Lane.LeaveOut].
 type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 
-// NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by the
-// runner's timeout, and reports it to the trace. It calls flusher once for each lane. The function that
-// flusher returns answers the batches of that lane, and sends to the server by [Lane.Attempt] alone.
+// NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
+// the runner's timeout, and reports it to the trace. It calls flusher once for each lane. The
+// function that flusher returns answers the batches of that lane, and sends to the server by
+// [Lane.Attempt] alone.
 func NewCombiner[Q, A any](
 	r *Runner, b Batching, rows Rows[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
@@ -137,9 +138,9 @@ func NewTransactions[Q, A any](
 	})
 }
 
-// Each returns a flush that answers a batch by attempt as a whole or, where the server refuses that,
-// each request by itself, so that one bad request fails alone. A request gets the error of the
-// attempt.
+// Each returns a flush that answers a batch by attempt as a whole or, where the server refuses
+// that, each request by itself, so that one bad request fails alone. A request gets the error of
+// the attempt.
 func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A] {
 	var flush Flush[Q, A]
 	flush = func(ctx context.Context, batch Batch[Q, A]) (open Batch[Q, A]) {
@@ -276,8 +277,9 @@ func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	}
 }
 
-// probe leaves out the requests of a batch for which the probe finds a row that is held. It returns
-// the names of the rows that are missing, too, unless Insert has told which of them are being inserted.
+// probe leaves out the requests of a batch for which the probe finds a row that is held. It
+// returns the names of the rows that are missing, too, unless Insert has told which of them are
+// being inserted.
 func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], missing map[string]bool) {
 	if c.rows.Probe == "" || len(batch) == 0 {
 		return batch, nil
@@ -374,8 +376,9 @@ type slowFlush[Q, A any] struct {
 }
 
 // apart sends requests, and leaves out the rows that are held. Where the statement stalls all the
-// same, another transaction is inserting a row. apart then sends the halves, down to the one request
-// that stalls by itself. The rows in missing may be the one; nil stands for all of the request.
+// same, another transaction is inserting a row. apart then sends the halves, down to the one
+// request that stalls by itself. The rows in missing may be the one; nil stands for all of the
+// request.
 func (s *slowFlush[Q, A]) apart(batch Batch[Q, A], missing map[string]bool) {
 	names := s.c.rows.Names
 	var open Batch[Q, A]

@@ -50,8 +50,8 @@ func (l *Lane) begin() {
 	l.ctx, l.end = context.WithCancel(l.deadline)
 }
 
-// interrupt asks the server to cancel the statement of a flush that has the given deadline. The flush
-// sends no other.
+// interrupt asks the server to cancel the statement of a flush that has the given deadline. The
+// flush sends no other.
 func (l *Lane) interrupt(deadline context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,10 +109,10 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 	}
 }
 
-// use calls f with the connection, and fails where a commit of f has not waited for its standby. It
-// ends a transaction that f left open: the pool would close the connection. It closes a connection
-// to a server that is read-only, since the next may go to another server, and one on which the server
-// may cancel the next statement as well.
+// use calls f with the connection, and fails where a commit of f has not waited for its standby.
+// It ends a transaction that f left open: the pool would close the connection. It closes a
+// connection to a server that is read-only, since the next may go to another server, and one on
+// which the server may cancel the next statement as well.
 func use(ctx context.Context, conn *pgxpool.Conn, fl *flight, f func(*pgxpool.Conn) error) error {
 	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
 	fl.begin(conn)
@@ -164,8 +164,8 @@ func (l *Lane) IdleTimeout() *string {
 	return l.r.IdleTimeout()
 }
 
-// Skips reports whether the statements of the flush leave out the rows that other transactions hold.
-// Where there is no lane, they do not.
+// Skips reports whether the statements of the flush leave out the rows that other transactions
+// hold. Where there is no lane, they do not.
 func (l *Lane) Skips() bool { return l != nil && l.skip }
 
 // LeaveOut returns the Err of a request that the flush leaves out because another transaction holds
@@ -179,8 +179,8 @@ func (l *Lane) LeaveOut(name string) error {
 	return ErrHeld
 }
 
-// Held returns the names of the rows whose calls use the slow lane, so that a flush can leave them out.
-// It returns none to the slow lane.
+// Held returns the names of the rows whose calls use the slow lane, so that a flush can leave them
+// out. It returns none to the slow lane.
 func (l *Lane) Held() []string {
 	if l == nil || l.slow || !l.held.any() {
 		return nil

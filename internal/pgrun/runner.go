@@ -11,31 +11,32 @@
 //     caller, on a connection of the pool.
 //   - [Runner.Within] runs in a transaction that belongs to the application.
 //
-// Everything runs at READ COMMITTED. A session with another default isolation is found out by its first
-// serialization failure; from then on every statement asks for READ COMMITTED. No changed setting stays
-// on a connection: a statement sets lock_timeout and the like for its transaction.
+// Everything runs at READ COMMITTED. A session with another default isolation is found out by its
+// first serialization failure; from then on every statement asks for READ COMMITTED. No changed
+// setting stays on a connection: a statement sets lock_timeout and the like for its transaction.
 //
 // # How it is bounded
 //
-// Options.Timeout bounds the wait for a connection, and each round trip; for a flush, both together. A
-// statement that gets no answer within seven eighths of it is cancelled by the server, so that the
-// outcome is known: also a statement that waits for the lock of a table, which no lock_timeout of its
-// own bounds. At the end of the time the connection is cut. After silence the idle connections of the
-// pool are closed, since they share the server.
+// Options.Timeout bounds the wait for a connection, and each round trip; for a flush, both
+// together. A statement that gets no answer within seven eighths of it is cancelled by the server,
+// so that the outcome is known: also a statement that waits for the lock of a table, which no
+// lock_timeout of its own bounds. At the end of the time the connection is cut. After silence the
+// idle connections of the pool are closed, since they share the server.
 //
-// A flush waits for a row by lock_timeout, some times as long as flushes usually take. Then it is sent
-// once more and leaves out the rows that others hold. The callers of these rows go to the slow lane of
-// the combiner, which tries again until their time is up.
+// A flush waits for a row by lock_timeout, some times as long as flushes usually take. Then it is
+// sent once more and leaves out the rows that others hold. The callers of these rows go to the
+// slow lane of the combiner, which tries again until their time is up.
 //
 // # How it is judged and retried
 //
-// [Refused], [Stalled] and the errors of this package rest on one function, judge, which reads an error
-// of the driver: nothing was applied, or the outcome is unknown. Deadlocks, serialization failures and
-// connections that were dead before use are repeated up to three times, with full jitter. Where the
-// server refuses the batch of many callers, each call is sent by itself, so that one bad call fails
-// alone. An error that leaves nothing applied matches [store.ErrUnavailable], and every other
-// [store.ErrUnknownOutcome]; its text names the SQLSTATE and the way out, and never a key. A commit that
-// was released from its wait for a synchronous standby counts as unknown.
+// [Refused], [Stalled] and the errors of this package rest on one function, judge, which reads an
+// error of the driver: nothing was applied, or the outcome is unknown. Deadlocks, serialization
+// failures and connections that were dead before use are repeated up to three times, with full
+// jitter. Where the server refuses the batch of many callers, each call is sent by itself, so that
+// one bad call fails alone. An error that leaves nothing applied matches [store.ErrUnavailable],
+// and every other [store.ErrUnknownOutcome]; its text names the SQLSTATE and the way out, and
+// never a key. A commit that was released from its wait for a synchronous standby counts as
+// unknown.
 package pgrun
 
 import (
