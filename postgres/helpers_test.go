@@ -86,22 +86,22 @@ func tune(url string, settings ...string) string {
 // poolAt returns a pool with the settings of url, closed at the end of t.
 func poolAt(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	return poolWith(t, url, func(*pgx.ConnConfig) {})
 }
 
 // tracedPool returns a pool whose statements the tracer sees, closed at the end of t.
 func tracedPool(t testing.TB, tracer pgx.QueryTracer) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(pgtest.URL(t))
+	return poolWith(t, pgtest.URL(t), func(c *pgx.ConnConfig) { c.Tracer = tracer })
+}
+
+func poolWith(t testing.TB, url string, change func(*pgx.ConnConfig)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.ConnConfig.Tracer = tracer
+	change(config.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
