@@ -1,10 +1,10 @@
 package spend
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -173,41 +173,20 @@ func (u *tally) moveEdge(a *account, edge int64) error {
 // dates. It includes the entries of this decision. No other entry is dated up to through, which is
 // not before upto.
 func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
-	var fresh []*ledger.Entry
-	later := int64(maxTime)
-	for i := range a.added {
-		switch e := &a.added[i]; {
-		case e.Dated > upto:
-			later = min(later, e.Dated-1)
-		case e.Dated > after:
-			fresh = append(fresh, e)
-		}
-	}
-	slices.SortStableFunc(fresh, func(x, y *ledger.Entry) int { return cmp.Compare(x.Dated, y.Dated) })
 	for limit := horizon; after < upto; limit = min(2*limit, maxPage) {
-		entries, through, err := a.page(after, upto, limit)
+		entries, to, err := a.page(after, upto, limit)
 		if err != nil {
 			return after, err
 		}
-		for i := 0; i < len(entries) || len(fresh) > 0; {
-			var e *ledger.Entry
-			switch {
-			case i < len(entries) && (len(fresh) == 0 || entries[i].Dated <= fresh[0].Dated):
-				e = &entries[i]
-				i++
-			case fresh[0].Dated <= through:
-				e, fresh = fresh[0], fresh[1:]
-			}
-			if e == nil {
-				break
-			}
-			if err := each(e); err != nil {
+		entries, to = book.Merge(entries, to, a.added, after, upto)
+		for i := range entries {
+			if err := each(&entries[i]); err != nil {
 				return after, err
 			}
 		}
-		after = through
+		after = to
 	}
-	return min(after, later), nil
+	return after, nil
 }
 
 // page reads about limit of the entries dated after one time and up to another, from the ledger

@@ -117,30 +117,30 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	return list, nil
 }
 
-func (e *encoder) values(list []valueSums) {
-	e.int(int64(len(list)))
+func (e encoder) values(list []valueSums) {
+	e.Int(int64(len(list)))
 	for _, s := range list {
-		e.string(s.value)
-		e.int(s.used)
-		e.int(s.held)
-		e.int(s.paid)
+		e.String(s.value)
+		e.Int(s.used)
+		e.Int(s.held)
+		e.Int(s.paid)
 	}
 }
 
-func (d *decoder) sums() sums { return sums{used: d.int(), held: d.int(), paid: d.int()} }
+func (d decoder) sums() sums { return sums{used: d.Int(), held: d.Int(), paid: d.Int()} }
 
 // values reads the sums of values. All values share one string, which costs less than one for each.
-func (d *decoder) values() []valueSums {
-	n := d.count()
+func (d decoder) values() []valueSums {
+	n := d.Count()
 	if n == 0 {
 		return nil
 	}
-	rest := string(d.b)
+	rest := string(d.B)
 	list := make([]valueSums, 0, n)
 	for range n {
-		length := d.count()
-		at := len(rest) - len(d.b)
-		d.b = d.b[length:]
+		length := d.Count()
+		at := len(rest) - len(d.B)
+		d.B = d.B[length:]
 		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums()})
 	}
 	return list

@@ -100,8 +100,8 @@ func TestDamagedAnswers(t *testing.T) {
 func TestNewDecoder(t *testing.T) {
 	for b, says := range map[string]string{"\x01": "has format 1", "\x03": "has format 3", "": "ends too early"} {
 		d := newDecoder("a test", []byte(b))
-		if !errors.Is(d.err, store.ErrCorrupt) || !strings.Contains(d.err.Error(), says) {
-			t.Errorf("%q: %v; want an error that says %q", b, d.err, says)
+		if !errors.Is(d.Err, store.ErrCorrupt) || !strings.Contains(d.Err.Error(), says) {
+			t.Errorf("%q: %v; want an error that says %q", b, d.Err, says)
 		}
 	}
 }
