@@ -55,11 +55,16 @@ func (a *account) encode() []byte {
 	e.Int(a.time)
 	e.Int(a.seq)
 	e.Int(a.next)
-	e.Fixed(a.marks.corrected)
-	e.Fixed(a.marks.held)
 	e.optional(a.pruned)
 	e.String(a.frozen)
 	e.String(a.unit)
+	e.Int(int64(len(a.ends)))
+	before := a.time
+	for _, x := range a.ends {
+		e.Int(x.at - before)
+		e.Int(a.time - x.since)
+		before = x.at
+	}
 	e.Int(int64(len(a.own)))
 	for _, l := range a.own {
 		e.String(l.rule)
@@ -78,9 +83,7 @@ func (a *account) encode() []byte {
 			e.Int(u.reach)
 			e.Int(u.edge)
 			e.Int(u.quiet)
-			e.Int(u.used)
-			e.Int(u.held)
-			e.Int(u.paid)
+			e.sums(&u.sums)
 			e.Int(u.begun)
 			e.values(u.values)
 			e.Int(u.firstSeq)
@@ -92,9 +95,9 @@ func (a *account) encode() []byte {
 				e.limit(u.later)
 			}
 			e.Int(u.baseSeq)
+			e.open(u.baseOpen)
 			for _, r := range [...]*store.Record{&u.bucket, &u.base} {
 				e.Float(r.Level)
-				e.Float(r.Held)
 				e.Int(r.Time)
 			}
 		}
@@ -105,10 +108,12 @@ func (a *account) encode() []byte {
 func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
 	a.time, a.seq, a.next = d.Int(), d.Int(), d.Int()
-	a.stands = version{time: a.time, seq: a.seq}
-	a.read = marks{corrected: d.Fixed(), held: d.Fixed()}
-	a.marks = a.read
 	a.pruned, a.frozen, a.unit = d.optional(), d.String(), d.String()
+	before := a.time
+	for range d.Count() {
+		before += d.Int()
+		a.ends = append(a.ends, end{before, a.time - d.Int()})
+	}
 	for range d.Count() {
 		a.own = append(a.own, ownLimit{rule: d.String(), set: d.Bool(), amount: d.Int(), until: d.Int(), raised: d.Int()})
 	}
@@ -124,7 +129,8 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 			if u.until = d.Int(); u.until != 0 {
 				u.later = d.limit()
 			}
-			u.baseSeq, u.bucket, u.base = d.Int(), d.record(limit), d.record(limit)
+			u.baseSeq, u.baseOpen, u.bucket, u.base = d.Int(), d.open(), d.record(limit), d.record(limit)
+			u.bucket.Held = float64(u.held)
 		}
 		tallies = append(tallies, u)
 	}
@@ -138,6 +144,7 @@ func (sp *spend) encode() []byte {
 	e.Int(sp.expires)
 	e.Int(sp.total)
 	e.Bool(sp.counted)
+	e.Bool(sp.pending)
 	e.String(sp.ended)
 	e.Map(sp.tags)
 	e.Int(int64(len(sp.parts)))
@@ -159,7 +166,7 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := newDecoder("a spend", b)
 	sp := &spend{
 		id: id, accounts: accounts,
-		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), ended: d.String(),
+		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), ended: d.String(),
 	}
 	sp.tags = d.Map()
 	for range d.Count() {
@@ -282,7 +289,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 2
+const format = 3
 
 type encoder struct{ *book.Encoder }
 
@@ -321,12 +328,11 @@ func (d decoder) limit() store.Limit {
 	return l
 }
 
-// record reads the level, the held units and the time of a bucket.
+// record reads the level and the time of a bucket. The sums have its held units.
 func (d decoder) record(limit store.Limit) store.Record {
-	r := store.Record{Level: d.Float(), Held: d.Float(), Time: d.Int(), Limit: limit}
-	// A comparison with NaN is false.
-	if l, h := r.Level, r.Held; !(l >= 0 && h >= 0 && l <= math.MaxFloat64 && h <= math.MaxFloat64) {
-		d.Damaged("a bucket holds %v units and reserves %v", l, h)
+	r := store.Record{Level: d.Float(), Time: d.Int(), Limit: limit}
+	if !(r.Level >= 0 && r.Level <= math.MaxFloat64) { // a comparison with NaN is false
+		d.Damaged("a bucket holds %v units", r.Level)
 	}
 	return r
 }

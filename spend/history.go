@@ -122,7 +122,7 @@ func newEntry(e *ledger.Entry) Entry {
 		Account: accountOf(e.Account),
 		Seq:     e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
 		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: first, Part: cmp.Or(e.Part, e.Seq),
-		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count,
+		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
 		Tags: e.Tags, Refused: e.Refused, Credited: credited,
 	}
 }

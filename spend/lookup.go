@@ -113,7 +113,7 @@ func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err er
 	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
 		*list = nil
 		a := t.accounts[0]
-		held, _, err := a.openHolds(unlimited)
+		held, _, err := a.holds(maxTime, unlimited)
 		for _, sp := range held {
 			if sp.expires > a.time {
 				*list = append(*list, *sp.status(a.time))

@@ -8,7 +8,7 @@ import (
 )
 
 // The first byte of every value.
-const format = 1
+const format = 2
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
@@ -90,7 +90,7 @@ func encodeEntry(n *ledger.Entry) *book.Encoder {
 	e.String(n.RequestID)
 	e.String(n.SpendID)
 	e.String(n.Currency)
-	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Used, n.Held, n.Count} {
+	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Used, n.Held, n.Count, n.Expires, n.Pending} {
 		e.Int(v)
 	}
 	e.Map(n.Tags)
@@ -117,7 +117,7 @@ func decodeEntry(key, value []byte) (ledger.Entry, error) {
 	}
 	e := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
 	e.Dated, e.Kind, e.RequestID, e.SpendID, e.Currency = d.Int(), d.String(), d.String(), d.String(), d.String()
-	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Used, &e.Held, &e.Count} {
+	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Used, &e.Held, &e.Count, &e.Expires, &e.Pending} {
 		*v = d.Int()
 	}
 	e.Tags, e.Refused = d.Map(), d.Strings()

@@ -103,11 +103,12 @@ func (l *memory) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 		return errs
 	}
 	defer l.leave()
-	batch := book.NewBatch(l, l.clock.Now())
 	for i, job := range jobs {
-		errs[i] = batch.Run(job)
+		batch := book.NewBatch(l, l.clock.Now()) // one for each job, which then has a time of its own
+		if errs[i] = batch.Run(job); errs[i] == nil {
+			l.apply(batch.Changes())
+		}
 	}
-	l.apply(batch.Changes())
 	return errs
 }
 
