@@ -3,9 +3,9 @@ package pgledger
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"hash/maphash"
 	"iter"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -56,15 +56,18 @@ func lockedNames(job *ledger.Job) iter.Seq[string] {
 			}
 		}
 		for _, id := range job.Requests {
-			if !yield("r" + id) {
+			if !yield("r" + hex.EncodeToString(idBytes(id))) {
 				return
 			}
 		}
 		if job.SpendID != "" {
-			yield("s" + job.SpendID)
+			yield(spendName(job.SpendID))
 		}
 	}
 }
+
+// spendName returns the name of a spend, as probe.sql takes it.
+func spendName(id string) string { return "s" + hex.EncodeToString(idBytes(id)) }
 
 // insert returns the statement that inserts a row that probe.sql found missing.
 func (l *Ledger) insert(name string) (sql string, args [][]byte) {
@@ -87,16 +90,17 @@ func (l *Ledger) decideBatch(
 	for i, r := range requests {
 		jobs[i] = r.In
 	}
-	if decided, err := l.decideRecalled(ctx, lane, conn, jobs); decided || err != nil {
-		return err
+	var held []string
+	for _, name := range lane.Held() {
+		if name[0] == 'a' {
+			held = append(held, name[1:])
+		}
 	}
 	for n := 0; ; n++ {
 		b := l.newBatch(conn, true)
 		b.lockTimeout, b.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
-		for _, name := range lane.Held() {
-			if name[0] == 'a' {
-				b.held = append(b.held, name[1:])
-			}
+		if err := b.setAside(ctx, jobs, held); err != nil {
+			return err
 		}
 		errs, err := b.decide(ctx, jobs)
 		if isDuplicate(err) && n < repeats {
@@ -108,11 +112,10 @@ func (l *Ledger) decideBatch(
 		if err != nil {
 			return err
 		}
-		l.recall.stored(b)
 		for i, r := range requests {
 			r.Out = errs[i]
 			if b.aside[jobs[i].SpendID] {
-				r.Err = lane.SetAside("s" + jobs[i].SpendID)
+				r.Err = lane.SetAside(spendName(jobs[i].SpendID))
 			}
 		}
 		return nil
@@ -132,15 +135,10 @@ type batch struct {
 
 	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
 
-	held  []string        // accounts that another transaction holds
-	aside map[string]bool // spends of these accounts, about which nothing is decided
+	aside map[string]bool // spends of accounts that another transaction holds, about which nothing is decided
 
-	// recalled are the accounts of a batch that decides before it has locked them, as the ledger
-	// remembers them; nil for a batch that has locked them.
-	recalled map[string]ledger.Account
-
-	locked   map[string]bool
-	created  []string // accounts that had no row before lock.sql or create.sql
+	created  []string         // accounts that had no row before create.sql
+	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	watched  map[window][]*ahead
@@ -150,9 +148,6 @@ type batch struct {
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
-
-	declined bool          // a job has declined
-	clock    pgrun.Instant // of the server, when the changes were stored
 
 	// To be stored.
 	dirty   map[string]bool
@@ -167,8 +162,7 @@ type batch struct {
 func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
 	return &batch{
 		l: l, q: q, own: own,
-		held: []string{}, aside: make(map[string]bool),
-		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
+		aside: make(map[string]bool), ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
 		requests: make(map[string]*ledger.Request), watched: make(map[window][]*ahead),
 		pages: make(map[span]page),
 		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
@@ -176,8 +170,8 @@ func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
 }
 
 // decide runs the jobs one after the other, each on the changes of those before it, and stores
-// the changes of all: two round trips, and more only where a job asks for rows that were not
-// read ahead. errs are the jobs' own errors.
+// the changes of all: two round trips, and more only where an account is new or a job asks for rows
+// that were not read ahead. errs are the jobs' own errors.
 func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	if err := b.read(ctx, jobs, true); err != nil {
 		return nil, err
@@ -194,30 +188,18 @@ func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, e
 		case err != nil:
 			errs[i] = err
 		case changes != nil:
-			b.apply(job, changes)
+			b.apply(changes)
 		}
 	}
 	return errs, b.store(ctx)
 }
 
-// create notes that an account needs a row.
-func (b *batch) create(key string) {
-	if _, exists := b.accounts[key]; !exists && !slices.Contains(b.created, key) {
-		b.created = append(b.created, key)
-	}
-}
-
 // apply adds the changes of a job, for the jobs after it and for store.
-func (b *batch) apply(job *ledger.Job, c *ledger.Changes) {
-	for _, key := range job.Accounts { // also those that the job does not store: they lock out other decisions
-		b.create(key)
-	}
+func (b *batch) apply(c *ledger.Changes) {
 	for _, a := range c.Accounts {
-		b.create(a.Key)
 		b.accounts[a.Key] = a
 		b.dirty[a.Key] = true
 	}
-	b.declined = b.declined || c.Declined
 	b.entries = append(b.entries, c.Entries...)
 	for i := range c.Requests {
 		r := c.Requests[i]

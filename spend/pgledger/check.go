@@ -60,6 +60,7 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 		{"SELECT", "INSERT", "UPDATE", "DELETE"},
 		{"SELECT", "INSERT"},
 		{"SELECT", "INSERT", "UPDATE spend"},
+		{"SELECT", "INSERT", "UPDATE"},
 		{"SELECT", "INSERT", "DELETE"},
 	}
 	all, unused := true, true
@@ -85,7 +86,7 @@ func try(ctx context.Context, l ledger.Ledger) error {
 	const expires = 1 << 50 // in the year 2005
 	entry := func(now, seq int64) ledger.Entry {
 		return ledger.Entry{
-			Account: key, Seq: seq, Part: seq, At: now, Dated: now, Kind: "check", RequestID: key, SpendID: key, SpendAmount: 1,
+			Account: key, Seq: seq, Part: seq, At: now, Dated: now, Kind: "spend", RequestID: key, SpendID: key, SpendAmount: 1,
 			Amount: 1, Currency: "EUR", Tags: map[string]string{"check": key},
 		}
 	}

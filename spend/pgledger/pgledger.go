@@ -10,15 +10,8 @@
 // accounts in byte order of key, reads the server's clock when all are locked, and stores accounts,
 // entries and answers in one commit.
 //
-// A ledger also remembers the accounts that it has stored last: from 16,384 to 32,768 of them, if
-// their working sets have at most 1 KiB, in some 15 MB of memory and at most 50. A transaction on
-// remembered accounts alone can take one round trip. It needs a reading of the server's clock that
-// has arrived in the last 20 ms. If anybody else has changed the accounts meanwhile, it stores
-// nothing, and the decisions are made again on locked rows. The chapter "Cost" of docs/spend.md lists
-// the cases that always take two round trips.
-//
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
-// ledger may be partitioned by hash, and may not be distributed by Citus.
+// ledger, but for that of the accounts, may be partitioned by hash. Citus may distribute none of them.
 package pgledger
 
 import (
@@ -69,7 +62,6 @@ type Ledger struct {
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
 	placement *pgrun.Placement
-	recall    recall
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)

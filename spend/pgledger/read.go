@@ -2,12 +2,10 @@ package pgledger
 
 import (
 	"context"
-	"maps"
 	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
@@ -47,8 +45,8 @@ func (b *batch) view(ctx context.Context, job *ledger.Job) (own, err error) {
 // job asks for them.
 const readAhead = 64
 
-// read reads the rows that the jobs will need: accounts locked where lock is set, or all rows
-// as one state.
+// read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
+// or all rows as one state. Where accounts are missing, it creates them and reads again.
 func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	b.ctx = ctx
 	if err := b.l.local(ctx, b.q); err != nil {
@@ -56,6 +54,9 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	}
 	var keys, ids, spends []string
 	for _, job := range jobs {
+		if b.aside[job.SpendID] {
+			continue
+		}
 		keys = append(keys, job.Accounts...)
 		ids = append(ids, job.Requests...)
 		if job.SpendID != "" {
@@ -68,13 +69,12 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		*list = slices.Compact(*list)
 	}
 	for _, key := range keys {
-		b.locked[key] = true
+		b.ids[key] = 0 // until its row is read
 	}
 	for _, id := range ids {
 		b.requests[id] = nil
 	}
-	out := &pgx.Batch{}
-	sql := b.l.sql
+	out, sql := &pgx.Batch{}, b.l.sql
 	switch {
 	case b.own && lock:
 		pgrun.QueueBegin(out)
@@ -84,48 +84,50 @@ func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	if b.own {
 		out.Queue(sql.plan, b.lockTimeout, b.idleTimeout)
 	}
-	if len(spends) > 0 {
-		out.Queue(sql.owners, spends).Query(b.scanOwners)
+	b.queueRead(out, keys, ids, spends, lock)
+	if err := b.send(out); err != nil || !lock {
+		return err
 	}
-	now := b.l.run.Now()
-	watched := keys
-	switch {
-	case b.own && lock && len(spends) == 0:
-		out.Queue(sql.take, keys).Query(b.scanAccounts)
-		watched = b.l.recall.mayRead(keys, now)
-	case b.own && lock:
-		out.Queue(sql.takeSpends, keys, spends, b.held).Query(b.scanAccounts)
-	case lock:
-		out.Queue(sql.lock, keys, spends).Query(func(rows pgx.Rows) (err error) {
-			b.created, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	for { // another transaction may create an account, and remove it again
+		missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return b.ids[key] != 0 })
+		if len(missing) == 0 {
+			return nil
+		}
+		out = &pgx.Batch{}
+		out.Queue(sql.create, missing).Query(b.scanCreated)
+		b.queueRead(out, missing, ids, nil, lock)
+		if err := b.send(out); err != nil {
 			return err
-		})
-		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
-	default:
-		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
+		}
 	}
-	out.Queue(sql.requests, ids, now).Query(b.scanRequests)
-	if len(watched) > 0 || len(spends) > 0 {
-		out.Queue(sql.watched, watched, now, readAhead, spends).Query(b.scanWatched)
+}
+
+// queueRead queues the statements that lock and read accounts, the time, requests, and the entries
+// that leave windows.
+func (b *batch) queueRead(out *pgx.Batch, keys, ids, spends []string, lock bool) {
+	sql, now, begun := b.l.sql, b.l.run.Now(), idColumn(spends)
+	if lock {
+		out.Queue(sql.take, keys, begun).Query(b.scanAccounts)
+	} else {
+		out.Queue(sql.accounts, keys, begun).Query(b.scanAccounts)
 	}
+	if lock && len(spends) > 0 {
+		out.Queue(sql.begun, begun)
+	}
+	out.Queue(sql.requests, idColumn(ids), now).Query(b.scanRequests)
+	out.Queue(sql.watched, keys, now, readAhead, begun).Query(b.scanWatched)
+}
+
+// send sends statements of the batch's transaction.
+func (b *batch) send(out *pgx.Batch) error {
 	if !b.own {
 		out = pgrun.WrapByIndex(out)
 	}
-	if b.own && lock { // another lane must not decide on states that this batch replaces
-		b.l.recall.forget(keys)
-	}
-	err := b.q.SendBatch(ctx, out).Close()
-	if b.own && lock && len(spends) > 0 {
-		b.l.recall.forget(slices.Collect(maps.Keys(b.locked)))
-	}
-	return err
+	return b.q.SendBatch(b.ctx, out).Close()
 }
 
 // query sends one more statement of the batch's transaction, and calls each for its rows.
 func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
-	if b.recalled != nil {
-		return errUnread
-	}
 	if !b.own {
 		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
 		return err
@@ -134,34 +136,53 @@ func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
 	return err
 }
 
-func (b *batch) scanOwners(rows pgx.Rows) error {
-	var id string
-	var accounts []string
-	_, err := pgx.ForEachRow(rows, []any{&id, &accounts}, func() error {
-		held := func(key string) bool { return slices.Contains(b.held, key) }
-		if slices.ContainsFunc(accounts, held) {
-			b.aside[id] = true
-			return nil
+// setAside finds the spends of accounts that other transactions hold. Their jobs wait apart.
+func (b *batch) setAside(ctx context.Context, jobs []*ledger.Job, held []string) error {
+	var spends []string
+	for _, job := range jobs {
+		if job.SpendID != "" {
+			spends = append(spends, job.SpendID)
 		}
-		for _, key := range accounts {
-			b.locked[key] = true
-		}
+	}
+	if len(held) == 0 || len(spends) == 0 {
 		return nil
+	}
+	_, err := b.l.run.QueryByIndex(ctx, b.q, b.l.sql.owners, []any{idColumn(spends)}, func(rows pgx.Rows) error {
+		var id pgrun.Octets
+		var key string
+		err := rows.Scan(&id, &key)
+		if slices.Contains(held, key) {
+			b.aside[idText(id)] = true
+		}
+		return err
 	})
 	return err
+}
+
+func (b *batch) scanCreated(rows pgx.Rows) error {
+	for rows.Next() {
+		var key string
+		var id int64
+		if err := rows.Scan(&key, &id); err != nil {
+			return err
+		}
+		b.created = append(b.created, key)
+	}
+	return rows.Err()
 }
 
 func (b *batch) scanAccounts(rows pgx.Rows) error {
 	for rows.Next() {
 		var a ledger.Account
-		var after, width []int64
-		if err := rows.Scan(&a.Key, (*pgrun.Octets)(&a.State), &a.NextExpiry, &after, &width); err != nil {
+		var id int64
+		var watch []int64
+		if err := rows.Scan(&a.Key, &id, (*pgrun.Octets)(&a.State), &a.NextExpiry, &watch); err != nil {
 			return err
 		}
-		for i := range after {
-			a.Watch = append(a.Watch, ledger.Watch{After: after[i], Width: width[i]})
+		for ; len(watch) >= 2; watch = watch[2:] {
+			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
-		b.accounts[a.Key] = a
+		b.accounts[a.Key], b.ids[a.Key] = a, id
 	}
 	return rows.Err()
 }
@@ -201,53 +222,6 @@ func (b *batch) ahead(at window, width int64) *ahead {
 	return nil
 }
 
-func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
-	var id pgtype.Text
-	var at pgrun.Instant
-	r := &ledger.Request{}
-	err := rows.Scan(append(before, &id, &at, &r.Accounts,
-		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))...)
-	r.ID, r.At = id.String, at.Micros
-	return r, err
-}
-
-// entryRow is the target of a scan of an entry.
-type entryRow struct {
-	at, dated                            pgrun.Instant
-	seq, part, amount, used, held, count int64
-	first                                int64 // amount of the spend
-	currency, kind, id, spend            pgtype.Text
-	tags                                 map[string]string
-	refused                              []string
-	credited                             []ledger.Credited
-}
-
-func (r *entryRow) fields() []any {
-	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.amount, &r.used, &r.held, &r.count, &r.first,
-		&r.currency, &r.kind, &r.id, &r.spend, &r.tags, &r.refused, &r.credited,
-	}
-}
-
-func (r *entryRow) entry(account string) ledger.Entry {
-	return ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.dated.Micros,
-		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, SpendAmount: r.first, Part: r.part,
-		Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
-		Tags: r.tags, Refused: r.refused, Credited: r.credited,
-	}
-}
-
-// entriesInto returns a function that appends the entry of a row to list.
-func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var r entryRow
-		err := rows.Scan(r.fields()...)
-		*list = append(*list, r.entry(account))
-		return err
-	}
-}
-
 func (b *batch) scanWatched(rows pgx.Rows) error {
 	for rows.Next() {
 		var key string
@@ -257,7 +231,11 @@ func (b *batch) scanWatched(rows pgx.Rows) error {
 		if err := rows.Scan(append([]any{&key, &after, &width, &later}, r.fields()...)...); err != nil {
 			return err
 		}
-		w, e := b.ahead(window{key, after}, width), r.entry(key)
+		e, err := r.entry(key)
+		if err != nil {
+			return err
+		}
+		w := b.ahead(window{key, after}, width)
 		if w == nil {
 			continue
 		}

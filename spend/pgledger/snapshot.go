@@ -16,8 +16,12 @@ import (
 // A batch is the ledger.Snapshot of its jobs: each job sees the rows that were read with the
 // changes of the jobs before it.
 
-func (b *batch) Now() int64                 { return b.now }
-func (b *batch) Locked(account string) bool { return b.locked[account] }
+func (b *batch) Now() int64 { return b.now }
+
+func (b *batch) Locked(account string) bool {
+	_, asked := b.ids[account]
+	return asked
+}
 
 func (b *batch) Account(key string) (ledger.Account, error) {
 	if a, ok := b.accounts[key]; ok {
@@ -39,7 +43,7 @@ func (b *batch) Request(id string) (*ledger.Request, error) {
 		return r, nil
 	}
 	b.requests[id] = nil
-	err := b.query(b.l.sql.requests, []any{[]string{id}, b.l.run.Now()}, func(rows pgx.Rows) error {
+	err := b.query(b.l.sql.requests, []any{idColumn([]string{id}), b.l.run.Now()}, func(rows pgx.Rows) error {
 		var now pgrun.Instant
 		r, err := scanRequest(rows, &now)
 		if err == nil && r.ID != "" {
@@ -124,7 +128,7 @@ func (b *batch) stored(account string, after, upto int64, limit int) (list []led
 	}()
 	for ; ; limit *= 4 {
 		list = nil
-		args := []any{account, bound(after), bound(upto), limit}
+		args := []any{b.ids[account], bound(after), bound(upto), limit}
 		if err := b.query(b.l.sql.entries, args, entriesInto(&list, account)); err != nil {
 			return nil, 0, err
 		}
@@ -150,7 +154,7 @@ func (b *batch) stored(account string, after, upto int64, limit int) (list []led
 
 func (b *batch) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
 	var list []ledger.Entry
-	err := b.query(b.l.sql.since, []any{account, bound(after.At), after.Seq}, entriesInto(&list, account))
+	err := b.query(b.l.sql.since, []any{b.ids[account], bound(after.At), after.Seq}, entriesInto(&list, account))
 	for i := range b.entries {
 		if e := &b.entries[i]; e.Account == account && e.Seq > after.Seq {
 			list = append(list, *e)
@@ -171,7 +175,7 @@ func (b *batch) Holds(account string, upto int64, limit int) ([]ledger.Request, 
 	next := int64(0)
 	// The statement finds one more, for next, and as many more as this batch has closed.
 	rows := min(limit, maxHolds) + 1 + len(b.closed)
-	err := b.query(b.l.sql.holds, []any{account, bound(upto), rows}, func(rows pgx.Rows) error {
+	err := b.query(b.l.sql.holds, []any{b.ids[account], bound(upto), rows}, func(rows pgx.Rows) error {
 		var expires pgrun.Instant
 		r, err := scanRequest(rows, &expires)
 		switch {
@@ -243,7 +247,10 @@ func (l *Ledger) accounts(
 	return list, err
 }
 
-// prune removes requests that were decided before a time.
-func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (int64, error) {
-	return l.run.QueryByIndex(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, nil)
+// prune removes requests that were decided before a time, and the spends that they began.
+func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (removed int64, err error) {
+	_, err = l.run.QueryByIndex(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, func(rows pgx.Rows) error {
+		return rows.Scan(&removed)
+	})
+	return removed, err
 }

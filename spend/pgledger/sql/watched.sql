@@ -8,32 +8,31 @@
 WITH c AS MATERIALIZED (
     SELECT {{clock($2)}} AS now
 ), w AS MATERIALIZED (
-    SELECT a.key, u.after AS edge, u.width,
-           timestamptz 'epoch' + u.after::float8 * interval '1 microsecond' AS after,
-           c.now - u.width::float8 * interval '1 microsecond' AS upto
+    SELECT a.id, a.key, a.watch[u.i] AS edge, a.watch[u.i + 1] AS width,
+           timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond' AS after,
+           c.now - a.watch[u.i + 1]::float8 * interval '1 microsecond' AS upto
     FROM c, {{schema}}.{{accounts}} AS a
-         CROSS JOIN LATERAL unnest(a.watch_after, a.watch_width) AS u (after, width)
-    WHERE a.key = ANY ($1::text[] || ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
-                                           CROSS JOIN LATERAL pg_catalog.unnest(r.accounts) AS o (key)
-                                           WHERE r.id = ANY ($4::text[])))
+         CROSS JOIN LATERAL generate_series(1, pg_catalog.cardinality(a.watch) - 1, 2) AS u (i)
+    WHERE a.key = ANY (pg_catalog.array_cat($1::text[], ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
+                                                              CROSS JOIN LATERAL ({{owners(r)}}) AS o
+                                                              WHERE r.id = ANY ($4::bytea[]))))
 )
 SELECT w.key, w.edge, w.width, e.*
 FROM w CROSS JOIN LATERAL (
     (SELECT false AS later, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
-     WHERE e.account = w.key AND e.at > w.after AND e.at <= w.upto AND e.part = e.seq
+     WHERE e.account = w.id AND e.at > w.after AND e.at <= w.upto AND e.dated IS NULL
      ORDER BY e.at, e.seq LIMIT $3)
     UNION ALL
     (SELECT false, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
-     WHERE (e.account || '') = w.key AND e.dated > w.after AND e.dated <= w.upto
-       AND e.part <> e.seq
+     WHERE (e.account + 0::bigint) = w.id AND e.dated > w.after AND e.dated <= w.upto
      ORDER BY e.dated, e.seq LIMIT $3)
     UNION ALL
     (SELECT true, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
-     WHERE e.account = w.key AND e.at > w.upto AND e.part = e.seq
+     WHERE e.account = w.id AND e.at > w.upto AND e.dated IS NULL
      ORDER BY e.at, e.seq LIMIT 1)
     UNION ALL
     (SELECT true, {{columns(e)}} FROM {{schema}}.{{entries}} AS e
-     WHERE (e.account || '') = w.key AND e.dated > w.upto AND e.part <> e.seq
+     WHERE (e.account + 0::bigint) = w.id AND e.dated > w.upto
      ORDER BY e.dated, e.seq LIMIT 1)
 ) AS e
 WHERE w.after < w.upto
