@@ -134,21 +134,21 @@ func moved(e *ledger.Entry) int64 {
 }
 
 // entryColumns returns the arguments of append.sql.
-func (b *batch) entryColumns() ([]any, error) {
-	n := len(b.entries)
+func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
+	n := len(list)
 	account, at, seq := make([]int64, n), make([]int64, n), make([]int64, n)
 	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
 	dated, part, spendAmount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
 	kind, spends, currency := make([]int16, n), make([]*int16, n), make([]string, n)
 	id, spend := make([][]byte, n), make([][]byte, n)
 	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
-	for i := range b.entries {
-		e := &b.entries[i]
+	for i := range list {
+		e := &list[i]
 		k := slices.Index(kinds, e.Kind)
 		if k < 0 {
 			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
 		}
-		account[i], at[i], seq[i], kind[i], currency[i] = b.ids[e.Account], e.At, e.Seq, int16(k+1), e.Currency
+		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], e.At, e.Seq, int16(k+1), e.Currency
 		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
 		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
 		if e.Part != e.Seq {

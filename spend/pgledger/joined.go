@@ -34,7 +34,7 @@ func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
 func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	own := make([]error, len(jobs))
 	err := j.l.run.Within(ctx, j.tx, "decide", func(ctx context.Context) error {
-		errs, err := j.l.newBatch(j.tx, false).decide(ctx, jobs)
+		errs, err := j.l.newRows(j.tx, false).decide(ctx, jobs)
 		copy(own, errs)
 		if isDuplicate(err) {
 			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",
@@ -51,7 +51,7 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 func (j *joined) View(ctx context.Context, job *ledger.Job) error {
 	var own error
 	err := j.l.run.Within(ctx, j.tx, "view", func(ctx context.Context) (err error) {
-		own, err = j.l.newBatch(j.tx, false).view(ctx, job)
+		own, err = j.l.newRows(j.tx, false).view(ctx, job)
 		return err
 	})
 	return cmp.Or(err, own)

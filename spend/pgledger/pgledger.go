@@ -123,7 +123,7 @@ func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
 func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
 	var own error
 	err := l.run.Look(ctx, "view", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		own, err = l.newBatch(conn, true).view(ctx, job)
+		own, err = l.newRows(conn, true).view(ctx, job)
 		return err
 	})
 	return cmp.Or(err, own)

@@ -1,7 +1,9 @@
 package pgledger
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -11,245 +13,228 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
+// rows are the rows that the jobs of one transaction read: the [book.Reader] of its batch.
+type rows struct {
+	l   *Ledger
+	q   pgrun.Queryer
+	own bool // the ledger begins and ends the transaction; else the transaction is the caller's
+
+	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
+
+	now      int64
+	created  []string         // accounts that had no row
+	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
+	accounts map[string]ledger.Account
+	requests map[string]*ledger.Request // nil for an ID without an answer
+	pages    map[window][]page
+
+	ctx    context.Context // for the reads that jobs ask for besides
+	failed error           // of the connection; nothing is stored after it
+}
+
 // window is an account and the edge of one of its windows.
 type window struct {
 	account string
 	after   int64
 }
 
-// ahead holds the entries of a window that were read ahead. Two rules of one account may have the
-// same edge and different widths.
-type ahead struct {
-	width        int64
-	read         bool           // without a row, nobody knows whether the server looked at the window
-	entries      []ledger.Entry // all that are dated before later
-	later        int64          // date of the first entry that was not read, or math.MaxInt64
-	begun, fixed int            // how many entries begin something, and how many correct
+// page is the entries of an account after a date. It stays true in a transaction that holds the
+// account, or sees one state of the database.
+type page struct {
+	limit   int // of the read that it answered; 0 if it was read ahead
+	list    []ledger.Entry
+	through int64 // all entries dated up to here are in list
+}
+
+func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
+	return &rows{
+		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
+		requests: make(map[string]*ledger.Request), pages: make(map[window][]page),
+	}
 }
 
 const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// view runs a job that changes nothing, on one state of the database.
-func (b *batch) view(ctx context.Context, job *ledger.Job) (own, err error) {
-	if err := b.read(ctx, []*ledger.Job{job}, false); err != nil {
-		return nil, err
-	}
-	_, own = job.Run(b)
-	if b.failed != nil {
-		return nil, b.failed
-	}
-	return own, nil
-}
-
-// readAhead is how many entries of each kind that are about to leave a window are read before a
-// job asks for them.
-const readAhead = 64
+// readAhead is how many entries of each kind are read before a job asks for them, where any may leave
+// a window.
+const readAhead = 16
 
 // read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
 // or all rows as one state. Where accounts are missing, it creates them and reads again.
-func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
-	b.ctx = ctx
-	if err := b.l.local(ctx, b.q); err != nil {
+func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
+	r.ctx = ctx
+	if err := r.l.local(ctx, r.q); err != nil {
 		return err
 	}
-	var keys, ids, spends []string
+	var spends []string
 	for _, job := range jobs {
-		if b.aside[job.SpendID] {
-			continue
+		for _, key := range job.Accounts {
+			r.ids[key] = 0 // until its row is read
 		}
-		keys = append(keys, job.Accounts...)
-		ids = append(ids, job.Requests...)
+		for _, id := range job.Requests {
+			r.requests[id] = nil
+		}
 		if job.SpendID != "" {
+			r.requests[job.SpendID] = nil
 			spends = append(spends, job.SpendID)
 		}
 	}
-	ids = append(ids, spends...)
-	for _, list := range [...]*[]string{&keys, &ids, &spends} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
-	for _, key := range keys {
-		b.ids[key] = 0 // until its row is read
-	}
-	for _, id := range ids {
-		b.requests[id] = nil
-	}
-	out, sql := &pgx.Batch{}, b.l.sql
+	keys := slices.Sorted(maps.Keys(r.ids))
+	out, sql := &pgx.Batch{}, r.l.sql
 	switch {
-	case b.own && lock:
+	case r.own && lock:
 		pgrun.QueueBegin(out)
-	case b.own:
+	case r.own:
 		out.Queue(beginView)
 	}
-	if b.own {
-		out.Queue(sql.plan, b.lockTimeout, b.idleTimeout)
+	if r.own {
+		out.Queue(sql.plan, r.lockTimeout, r.idleTimeout)
 	}
-	b.queueRead(out, keys, ids, spends, lock)
-	if err := b.send(out); err != nil || !lock {
+	r.queue(out, keys, spends, lock)
+	if err := r.send(out); err != nil || !lock {
 		return err
 	}
 	for { // another transaction may create an account, and remove it again
-		missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return b.ids[key] != 0 })
-		if len(missing) == 0 {
+		keys = slices.DeleteFunc(keys, func(key string) bool { return r.ids[key] != 0 })
+		if len(keys) == 0 {
 			return nil
 		}
 		out = &pgx.Batch{}
-		out.Queue(sql.create, missing).Query(b.scanCreated)
-		b.queueRead(out, missing, ids, nil, lock)
-		if err := b.send(out); err != nil {
+		out.Queue(sql.create, keys).Query(r.scanCreated)
+		r.queue(out, keys, nil, lock)
+		if err := r.send(out); err != nil {
 			return err
 		}
 	}
 }
 
-// queueRead queues the statements that lock and read accounts, the time, requests, and the entries
-// that leave windows.
-func (b *batch) queueRead(out *pgx.Batch, keys, ids, spends []string, lock bool) {
-	sql, now, begun := b.l.sql, b.l.run.Now(), idColumn(spends)
+// queue queues the statements that lock and read accounts, the time, requests, and the entries that
+// leave windows.
+func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
+	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
+	take := sql.accounts
 	if lock {
-		out.Queue(sql.take, keys, begun).Query(b.scanAccounts)
-	} else {
-		out.Queue(sql.accounts, keys, begun).Query(b.scanAccounts)
+		take = sql.take
 	}
+	out.Queue(take, keys, begun).Query(r.scanAccounts)
 	if lock && len(spends) > 0 {
 		out.Queue(sql.begun, begun)
 	}
-	out.Queue(sql.requests, idColumn(ids), now).Query(b.scanRequests)
-	out.Queue(sql.watched, keys, now, readAhead, begun).Query(b.scanWatched)
+	out.Queue(sql.requests, idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
+	out.Queue(sql.watched, keys, now, readAhead, begun).Query(r.scanWatched)
 }
 
-// send sends statements of the batch's transaction.
-func (b *batch) send(out *pgx.Batch) error {
-	if !b.own {
+// send sends statements of the transaction.
+func (r *rows) send(out *pgx.Batch) error {
+	if !r.own {
 		out = pgrun.WrapByIndex(out)
 	}
-	return b.q.SendBatch(b.ctx, out).Close()
+	return r.q.SendBatch(r.ctx, out).Close()
 }
 
-// query sends one more statement of the batch's transaction, and calls each for its rows.
-func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
-	if !b.own {
-		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
-		return err
+// query sends one more statement of the transaction, and calls each for its rows. If it fails,
+// nothing is stored, even if the job ignores the error.
+func (r *rows) query(sql string, args []any, each func(pgx.Rows) error) (err error) {
+	if r.own {
+		_, err = pgrun.Read(r.ctx, r.q, sql, args, each)
+	} else {
+		_, err = r.l.run.QueryByIndex(r.ctx, r.q, sql, args, each)
 	}
-	_, err := pgrun.Read(b.ctx, b.q, sql, args, each)
+	if r.failed == nil {
+		r.failed = err
+	}
 	return err
 }
 
-// setAside finds the spends of accounts that other transactions hold. Their jobs wait apart.
-func (b *batch) setAside(ctx context.Context, jobs []*ledger.Job, held []string) error {
-	var spends []string
-	for _, job := range jobs {
-		if job.SpendID != "" {
-			spends = append(spends, job.SpendID)
-		}
-	}
-	if len(held) == 0 || len(spends) == 0 {
-		return nil
-	}
-	_, err := b.l.run.QueryByIndex(ctx, b.q, b.l.sql.owners, []any{idColumn(spends)}, func(rows pgx.Rows) error {
-		var id pgrun.Octets
+func (r *rows) scanCreated(row pgx.Rows) error {
+	for row.Next() {
 		var key string
-		err := rows.Scan(&id, &key)
-		if slices.Contains(held, key) {
-			b.aside[idText(id)] = true
-		}
-		return err
-	})
-	return err
-}
-
-func (b *batch) scanCreated(rows pgx.Rows) error {
-	for rows.Next() {
-		var key string
-		var id int64
-		if err := rows.Scan(&key, &id); err != nil {
+		if err := row.Scan(&key); err != nil {
 			return err
 		}
-		b.created = append(b.created, key)
+		r.created = append(r.created, key)
 	}
-	return rows.Err()
+	return row.Err()
 }
 
-func (b *batch) scanAccounts(rows pgx.Rows) error {
-	for rows.Next() {
+func (r *rows) scanAccounts(row pgx.Rows) error {
+	for row.Next() {
 		var a ledger.Account
 		var id int64
 		var watch []int64
-		if err := rows.Scan(&a.Key, &id, (*pgrun.Octets)(&a.State), &a.NextExpiry, &watch); err != nil {
+		if err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.State), &a.NextExpiry, &watch); err != nil {
 			return err
 		}
 		for ; len(watch) >= 2; watch = watch[2:] {
 			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
-		b.accounts[a.Key], b.ids[a.Key] = a, id
+		r.accounts[a.Key], r.ids[a.Key] = a, id
 	}
-	return rows.Err()
+	return row.Err()
 }
 
-// scanRequests reads the time and the requests. The time comes behind the accounts and before the
-// entries of their windows.
-func (b *batch) scanRequests(rows pgx.Rows) error {
-	for rows.Next() {
+func (r *rows) scanRequests(row pgx.Rows) error {
+	for row.Next() {
 		var now pgrun.Instant
-		r, err := scanRequest(rows, &now)
+		request, err := scanRequest(row, &now)
 		if err != nil {
 			return err
 		}
-		b.now = now.Micros
-		if r.ID != "" {
-			b.requests[r.ID] = r
+		r.now = now.Micros
+		if request.ID != "" {
+			r.requests[request.ID] = request
 		}
 	}
-	for key, a := range b.accounts {
-		for _, w := range a.Watch {
-			at := window{key, w.After}
-			if b.ahead(at, w.Width) == nil {
-				b.watched[at] = append(b.watched[at], &ahead{width: w.Width, later: math.MaxInt64})
+	return row.Err()
+}
+
+// scanWatched reads the entries that leave windows. Two windows of one account may have one edge. A
+// window without a row may have entries that were not looked for.
+func (r *rows) scanWatched(row pgx.Rows) error {
+	type ahead struct {
+		window
+		place int32
+	}
+	read := make(map[ahead]*page)
+	for row.Next() {
+		var of ahead
+		var line entryRow
+		if err := row.Scan(append([]any{&of.account, &of.place, &of.after}, line.fields()...)...); err != nil {
+			return err
+		}
+		e, err := line.entry(of.account)
+		if err != nil {
+			return err
+		}
+		if read[of] == nil {
+			read[of] = &page{through: math.MaxInt64}
+		}
+		read[of].list = append(read[of].list, e)
+	}
+	for of, p := range read {
+		p.cut(readAhead)
+		r.pages[of.window] = append(r.pages[of.window], *p)
+	}
+	return row.Err()
+}
+
+// cut sorts a page, and ends it before the date at which the limit of the statement cut off one of its
+// two parts: that date may be incomplete.
+func (p *page) cut(limit int) {
+	for _, corrects := range [...]bool{false, true} {
+		n, end := 0, int64(math.MinInt64)
+		for i := range p.list {
+			if (p.list[i].Part != p.list[i].Seq) == corrects {
+				n++
+				end = max(end, p.list[i].Dated)
 			}
 		}
-	}
-	return rows.Err()
-}
-
-// ahead returns the entries that were read ahead for a window, or nil.
-func (b *batch) ahead(at window, width int64) *ahead {
-	for _, x := range b.watched[at] {
-		if x.width == width {
-			return x
+		if n == limit {
+			p.through = min(p.through, end-1)
 		}
 	}
-	return nil
-}
-
-func (b *batch) scanWatched(rows pgx.Rows) error {
-	for rows.Next() {
-		var key string
-		var after, width int64
-		var later bool
-		var r entryRow
-		if err := rows.Scan(append([]any{&key, &after, &width, &later}, r.fields()...)...); err != nil {
-			return err
-		}
-		e, err := r.entry(key)
-		if err != nil {
-			return err
-		}
-		w := b.ahead(window{key, after}, width)
-		if w == nil {
-			continue
-		}
-		w.read = true
-		switch {
-		case later:
-			w.later = min(w.later, e.Dated)
-		case e.Part == e.Seq:
-			w.entries = append(w.entries, e)
-			w.begun++
-		default:
-			w.entries = append(w.entries, e)
-			w.fixed++
-		}
-	}
-	return rows.Err()
+	p.list = slices.DeleteFunc(p.list, func(e ledger.Entry) bool { return e.Dated > p.through })
+	slices.SortFunc(p.list, func(x, y ledger.Entry) int {
+		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
+	})
 }

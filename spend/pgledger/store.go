@@ -3,7 +3,6 @@ package pgledger
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -14,66 +13,62 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// store stores the changes, with one statement for each table, and commits.
-func (b *batch) store(ctx context.Context) error {
-	out, sql := &pgx.Batch{}, b.l.sql
-	if len(b.dirty) > 0 {
-		out.Queue(sql.save, b.accountColumns()...)
+// store stores changes, with one statement for each table, and commits.
+func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
+	out, sql := &pgx.Batch{}, r.l.sql
+	if len(c.Accounts) > 0 {
+		out.Queue(sql.save, r.accountColumns(c.Accounts)...)
 	}
-	if len(b.entries) > 0 {
-		args, err := b.entryColumns()
+	if len(c.Entries) > 0 {
+		args, err := r.entryColumns(c.Entries)
 		if err != nil {
 			return err
 		}
 		out.Queue(sql.append, args...)
 	}
-	if len(b.fresh) > 0 {
-		out.Queue(sql.answer, b.requestColumns()...)
+	if len(c.Requests) > 0 {
+		out.Queue(sql.answer, r.requestColumns(c.Requests)...)
 	}
-	opened := slices.DeleteFunc(slices.Clone(b.opened), func(h ledger.Hold) bool { return slices.Contains(b.closed, h) })
-	if len(opened) > 0 {
-		out.Queue(sql.open, b.holdColumns(opened)...)
+	if len(c.Opened) > 0 {
+		out.Queue(sql.open, r.holdColumns(c.Opened)...)
 	}
-	if len(b.closed) > 0 {
-		out.Queue(sql.unhold, b.holdColumns(b.closed)...)
+	if len(c.Closed) > 0 {
+		out.Queue(sql.unhold, r.holdColumns(c.Closed)...)
 	}
-	if len(b.spends) > 0 {
-		ids := slices.Sorted(maps.Keys(b.spends))
-		out.Queue(sql.spends, idColumn(ids), column(ids, func(id *string) []byte { return b.requests[*id].Spend }))
+	if len(c.Spends) > 0 {
+		out.Queue(sql.spends, column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
+			column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
 	}
-	if len(b.drops) > 0 {
-		out.Queue(sql.drop, column(b.drops, func(d *ledger.Drop) int64 { return b.ids[d.Account] }),
-			column(b.drops, func(d *ledger.Drop) time.Time { return bound(d.At) }))
+	if len(c.Drop) > 0 {
+		out.Queue(sql.drop, column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
+			column(c.Drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
 	}
-	if b.own && out.Len() == 0 {
+	if r.own && out.Len() == 0 {
 		out.Queue("ROLLBACK")
-		return b.q.SendBatch(ctx, out).Close()
+		return r.q.SendBatch(ctx, out).Close()
 	}
 	var unused []int64
-	for _, key := range b.created {
-		if !b.dirty[key] {
-			unused = append(unused, b.ids[key])
+	for _, key := range r.created {
+		if !slices.ContainsFunc(c.Accounts, func(a ledger.Account) bool { return a.Key == key }) {
+			unused = append(unused, r.ids[key])
 		}
 	}
 	if len(unused) > 0 {
 		out.Queue(sql.unused, unused)
 	}
 	switch {
-	case b.own:
+	case r.own:
 		pgrun.QueueCommit(out)
 	case out.Len() == 0:
 		return nil
-	default:
-		out = pgrun.WrapByIndex(out)
 	}
-	return b.q.SendBatch(ctx, out).Close()
+	return r.send(out)
 }
 
 // accountColumns returns the arguments of save.sql.
-func (b *batch) accountColumns() []any {
-	list := column(slices.Sorted(maps.Keys(b.dirty)), func(key *string) ledger.Account { return b.accounts[*key] })
+func (r *rows) accountColumns(list []ledger.Account) []any {
 	return []any{
-		column(list, func(a *ledger.Account) int64 { return b.ids[a.Key] }),
+		column(list, func(a *ledger.Account) int64 { return r.ids[a.Key] }),
 		column(list, func(a *ledger.Account) []byte { return a.State }),
 		column(list, func(a *ledger.Account) int64 { return a.NextExpiry }),
 		column(list, func(a *ledger.Account) *string {
@@ -86,30 +81,26 @@ func (b *batch) accountColumns() []any {
 	}
 }
 
-// requestColumns returns the arguments of answer.sql.
-func (b *batch) requestColumns() []any {
-	list := make([]*ledger.Request, 0, len(b.fresh))
-	for id := range b.fresh {
-		list = append(list, b.requests[id])
-	}
-	slices.SortFunc(list, func(x, y *ledger.Request) int { return bytes.Compare(idBytes(x.ID), idBytes(y.ID)) })
+// requestColumns returns the arguments of answer.sql. It sorts the list.
+func (r *rows) requestColumns(list []ledger.Request) []any {
+	slices.SortFunc(list, func(x, y ledger.Request) int { return bytes.Compare(idBytes(x.ID), idBytes(y.ID)) })
 	return []any{
-		column(list, func(r **ledger.Request) []byte { return idBytes((*r).ID) }),
-		column(list, func(r **ledger.Request) time.Time { return pgrun.Timestamp((*r).At) }),
-		column(list, func(r **ledger.Request) int64 { return b.ids[(*r).Accounts[0]] }),
-		column(list, func(r **ledger.Request) *string {
-			return array(column((*r).Accounts[1:], func(key *string) int64 { return b.ids[*key] }))
+		column(list, func(q *ledger.Request) []byte { return idBytes(q.ID) }),
+		column(list, func(q *ledger.Request) time.Time { return pgrun.Timestamp(q.At) }),
+		column(list, func(q *ledger.Request) int64 { return r.ids[q.Accounts[0]] }),
+		column(list, func(q *ledger.Request) *string {
+			return array(column(q.Accounts[1:], func(key *string) int64 { return r.ids[*key] }))
 		}),
-		column(list, func(r **ledger.Request) []byte { return (*r).Content }),
-		column(list, func(r **ledger.Request) []byte { return (*r).Answer }),
-		column(list, func(r **ledger.Request) []byte { return (*r).Spend }),
+		column(list, func(q *ledger.Request) []byte { return q.Content }),
+		column(list, func(q *ledger.Request) []byte { return q.Answer }),
+		column(list, func(q *ledger.Request) []byte { return q.Spend }),
 	}
 }
 
 // holdColumns returns the arguments of open.sql and unhold.sql.
-func (b *batch) holdColumns(list []ledger.Hold) []any {
+func (r *rows) holdColumns(list []ledger.Hold) []any {
 	return []any{
-		column(list, func(h *ledger.Hold) int64 { return b.ids[h.Account] }),
+		column(list, func(h *ledger.Hold) int64 { return r.ids[h.Account] }),
 		column(list, func(h *ledger.Hold) time.Time { return pgrun.Timestamp(h.Expires) }),
 		column(list, func(h *ledger.Hold) []byte { return idBytes(h.SpendID) }),
 	}
