@@ -73,9 +73,9 @@ func spendName(id string) string { return "s" + hex.EncodeToString(idBytes(id)) 
 
 // insert returns the statement that inserts a row that probe.sql found missing.
 func (l *Ledger) insert(name string) (sql string, args [][]byte) {
-	sql = l.sql.tryAccount
+	sql = l.sql["try_account"]
 	if name[0] == 'r' {
-		sql = l.sql.tryRequest
+		sql = l.sql["try_request"]
 	}
 	return sql, [][]byte{[]byte(name[1:])}
 }
@@ -139,7 +139,7 @@ func (l *Ledger) heldSpends(
 	if len(spends) == 0 {
 		return nil, nil
 	}
-	_, err := l.run.QueryByIndex(ctx, conn, l.sql.owners, []any{idColumn(spends)}, func(row pgx.Rows) error {
+	_, err := l.run.QueryByIndex(ctx, conn, l.sql["owners"], []any{idColumn(spends)}, func(row pgx.Rows) error {
 		var id pgrun.Octets
 		var key string
 		err := row.Scan(&id, &key)
@@ -169,16 +169,4 @@ func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, er
 		}
 	}
 	return errs, r.store(ctx, batch.Changes())
-}
-
-// view runs a job that changes nothing, on one state of the database.
-func (r *rows) view(ctx context.Context, job *ledger.Job) (own, err error) {
-	if err := r.read(ctx, []*ledger.Job{job}, false); err != nil {
-		return nil, err
-	}
-	_, own = job.Run(book.NewBatch(r, r.now))
-	if r.failed != nil {
-		return nil, r.failed
-	}
-	return own, nil
 }

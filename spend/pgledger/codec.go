@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -136,9 +137,9 @@ func moved(e *ledger.Entry) int64 {
 // entryColumns returns the arguments of append.sql.
 func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 	n := len(list)
-	account, at, seq := make([]int64, n), make([]int64, n), make([]int64, n)
+	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
 	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
-	dated, part, spendAmount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
+	dated, part, spendAmount := make([]*time.Time, n), make([]*int64, n), make([]*int64, n)
 	kind, spends, currency := make([]int16, n), make([]*int16, n), make([]string, n)
 	id, spend := make([][]byte, n), make([][]byte, n)
 	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
@@ -148,11 +149,12 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		if k < 0 {
 			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
 		}
-		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], e.At, e.Seq, int16(k+1), e.Currency
+		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k+1), e.Currency
 		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
 		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
 		if e.Part != e.Seq {
-			dated[i] = &e.Dated
+			t := pgrun.Timestamp(e.Dated)
+			dated[i] = &t
 		}
 		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
 			spend[i] = idBytes(e.SpendID)
@@ -161,7 +163,7 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
 	}
 	return []any{
-		account, times(at), seq, used, held, amount, column(dated, timeOf), part, spendAmount, kind, spends, currency,
+		account, at, seq, used, held, amount, dated, part, spendAmount, kind, spends, currency,
 		id, spend, tags, refused, credited,
 	}, nil
 }

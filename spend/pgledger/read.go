@@ -22,7 +22,7 @@ type rows struct {
 	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
 
 	now      int64
-	created  []string         // accounts that had no row
+	missing  []string         // accounts that had no row
 	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
@@ -88,7 +88,7 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		out.Queue(beginView)
 	}
 	if r.own {
-		out.Queue(sql.plan, r.lockTimeout, r.idleTimeout)
+		out.Queue(sql["plan"], r.lockTimeout, r.idleTimeout)
 	}
 	r.queue(out, keys, spends, lock)
 	if err := r.send(out); err != nil || !lock {
@@ -100,7 +100,8 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 			return nil
 		}
 		out = &pgx.Batch{}
-		out.Queue(sql.create, keys).Query(r.scanCreated)
+		out.Queue(sql["create"], keys)
+		r.missing = append(r.missing, keys...)
 		r.queue(out, keys, nil, lock)
 		if err := r.send(out); err != nil {
 			return err
@@ -112,16 +113,16 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 // leave windows.
 func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
-	take := sql.accounts
+	take := sql["accounts"]
 	if lock {
-		take = sql.take
+		take = sql["take"]
 	}
 	out.Queue(take, keys, begun).Query(r.scanAccounts)
 	if lock && len(spends) > 0 {
-		out.Queue(sql.begun, begun)
+		out.Queue(sql["begun"], begun)
 	}
-	out.Queue(sql.requests, idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
-	out.Queue(sql.watched, keys, now, readAhead, begun).Query(r.scanWatched)
+	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
+	out.Queue(sql["watched"], keys, now, readAhead, begun).Query(r.scanWatched)
 }
 
 // send sends statements of the transaction.
@@ -144,17 +145,6 @@ func (r *rows) query(sql string, args []any, each func(pgx.Rows) error) (err err
 		r.failed = err
 	}
 	return err
-}
-
-func (r *rows) scanCreated(row pgx.Rows) error {
-	for row.Next() {
-		var key string
-		if err := row.Scan(&key); err != nil {
-			return err
-		}
-		r.created = append(r.created, key)
-	}
-	return row.Err()
 }
 
 func (r *rows) scanAccounts(row pgx.Rows) error {

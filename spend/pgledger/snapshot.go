@@ -1,8 +1,6 @@
 package pgledger
 
 import (
-	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -33,7 +31,7 @@ func (r *rows) Request(id string) (*ledger.Request, error) {
 		return request, nil
 	}
 	var found *ledger.Request
-	err := r.query(r.l.sql.requests, []any{idColumn([]string{id}), r.l.run.Now()}, func(row pgx.Rows) error {
+	err := r.query(r.l.sql["requests"], []any{idColumn([]string{id}), r.l.run.Now()}, func(row pgx.Rows) error {
 		var now pgrun.Instant
 		request, err := scanRequest(row, &now)
 		if request.ID != "" {
@@ -69,7 +67,7 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 	for ; ; limit *= 4 {
 		p.list, p.through = nil, upto
 		args := []any{r.ids[account], bound(after), bound(upto), limit}
-		if err := r.query(r.l.sql.entries, args, entriesInto(&p.list, account)); err != nil {
+		if err := r.query(r.l.sql["entries"], args, entriesInto(&p.list, account)); err != nil {
 			return nil, 0, err
 		}
 		if p.cut(limit); p.through > after {
@@ -96,7 +94,7 @@ func (p *page) upto(date int64) (list []ledger.Entry, through int64, err error) 
 
 // Since lists entries by number.
 func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
-	err = r.query(r.l.sql.since, []any{r.ids[account], bound(after.At), after.Seq}, entriesInto(&list, account))
+	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(after.At), after.Seq}, entriesInto(&list, account))
 	return list, err
 }
 
@@ -105,7 +103,7 @@ const maxHolds = 1 << 30
 
 // Open lists open holds. The statement finds one more, for next.
 func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
-	err = r.query(r.l.sql.holds, []any{r.ids[account], bound(upto), min(limit, maxHolds) + 1}, func(row pgx.Rows) error {
+	err = r.query(r.l.sql["holds"], []any{r.ids[account], bound(upto), min(limit, maxHolds) + 1}, func(row pgx.Rows) error {
 		var expires pgrun.Instant
 		request, err := scanRequest(row, &expires)
 		switch {
@@ -124,38 +122,4 @@ func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, 
 		open, next = open[:limit], open[limit].Expires
 	}
 	return open, next, err
-}
-
-// history reads a page of entries.
-func (l *Ledger) history(
-	ctx context.Context, q pgrun.Queryer, account string, before ledger.Position, limit int,
-) ([]ledger.Entry, error) {
-	if before.Seq == 0 {
-		before = ledger.Position{At: last, Seq: math.MaxInt64}
-	}
-	var list []ledger.Entry
-	args := []any{account, bound(before.At), before.Seq, limit}
-	_, err := l.run.QueryByIndex(ctx, q, l.sql.history, args, entriesInto(&list, account))
-	return list, err
-}
-
-// accounts reads a page of accounts.
-func (l *Ledger) accounts(
-	ctx context.Context, q pgrun.Queryer, prefix, after string, limit int,
-) (list []ledger.Account, err error) {
-	_, err = l.run.QueryByIndex(ctx, q, l.sql.list, []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}, func(row pgx.Rows) error {
-		var a ledger.Account
-		err := row.Scan(&a.Key, &a.NextExpiry)
-		list = append(list, a)
-		return err
-	})
-	return list, err
-}
-
-// prune removes requests that were decided before a time, and the spends that they began.
-func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (removed int64, err error) {
-	_, err = l.run.QueryByIndex(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, func(row pgx.Rows) error {
-		return row.Scan(&removed)
-	})
-	return removed, err
 }

@@ -2,6 +2,8 @@ package pgledger
 
 import (
 	"embed"
+	"io/fs"
+	"strings"
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
@@ -26,35 +28,23 @@ var fragments = []string{
 	encode(COALESCE((SELECT s.spend FROM {{schema}}.{{spends}} AS s WHERE s.id = {r}.id), {r}.spend), 'hex'::text)`,
 }
 
-// statements are the ledger's statements for one schema and table.
-type statements struct {
-	plan, accounts, take, create, begun, owners, requests, watched, probe string
-	tryAccount, tryRequest                                                string
-	entries, since, history, holds, list                                  string
-	save, append, answer, open, unhold, spends, drop, unused, forget      string
-}
-
-// newStatements renders the statements. The plans that the server keeps for them never read a whole
-// table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex] and its kin.
-func newStatements(names pgname.Names) *statements {
+// newStatements renders the statements, by the names of their files. The plans that the server keeps
+// for them never read a whole table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex]
+// and its kin.
+func newStatements(names pgname.Names) map[string]string {
 	shared := pgrun.Fragments()
 	for _, text := range fragments {
 		shared = append(shared, pgname.ParseFragment(text))
 	}
-	labelled := func(label, name, more string) string {
-		raw, err := files.ReadFile("sql/" + name + ".sql")
-		if err != nil {
-			panic(err) // embedded: the program would not have been built without it
+	paths, _ := fs.Glob(files, "sql/*.sql") // embedded, as the files are
+	all := make(map[string]string)
+	for _, path := range paths {
+		raw, _ := files.ReadFile(path)
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "sql/"), ".sql")
+		all[name] = names.Statement("ledger."+name, string(raw), shared)
+		if name == "accounts" {
+			all["take"] = names.Statement("ledger.take", string(raw)+"FOR NO KEY UPDATE OF a", shared)
 		}
-		return names.Statement("ledger."+label, string(raw)+more, shared)
 	}
-	text := func(name string) string { return labelled(name, name, "") }
-	return &statements{
-		plan: text("plan"), accounts: text("accounts"), take: labelled("take", "accounts", "FOR NO KEY UPDATE OF a"),
-		create: text("create"), begun: text("begun"), owners: text("owners"), requests: text("requests"), watched: text("watched"),
-		probe: text("probe"), tryAccount: text("try_account"), tryRequest: text("try_request"),
-		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"), list: text("list"),
-		save: text("save"), append: text("append"), answer: text("answer"), open: text("open"), unhold: text("unhold"),
-		spends: text("spends"), drop: text("drop"), unused: text("unused"), forget: text("forget"),
-	}
+	return all
 }

@@ -17,30 +17,30 @@ import (
 func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	out, sql := &pgx.Batch{}, r.l.sql
 	if len(c.Accounts) > 0 {
-		out.Queue(sql.save, r.accountColumns(c.Accounts)...)
+		out.Queue(sql["save"], r.accountColumns(c.Accounts)...)
 	}
 	if len(c.Entries) > 0 {
 		args, err := r.entryColumns(c.Entries)
 		if err != nil {
 			return err
 		}
-		out.Queue(sql.append, args...)
+		out.Queue(sql["append"], args...)
 	}
 	if len(c.Requests) > 0 {
-		out.Queue(sql.answer, r.requestColumns(c.Requests)...)
+		out.Queue(sql["answer"], r.requestColumns(c.Requests)...)
 	}
 	if len(c.Opened) > 0 {
-		out.Queue(sql.open, r.holdColumns(c.Opened)...)
+		out.Queue(sql["open"], r.holdColumns(c.Opened)...)
 	}
 	if len(c.Closed) > 0 {
-		out.Queue(sql.unhold, r.holdColumns(c.Closed)...)
+		out.Queue(sql["unhold"], r.holdColumns(c.Closed)...)
 	}
 	if len(c.Spends) > 0 {
-		out.Queue(sql.spends, column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
+		out.Queue(sql["spends"], column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
 			column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
 	}
 	if len(c.Drop) > 0 {
-		out.Queue(sql.drop, column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
+		out.Queue(sql["drop"], column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
 			column(c.Drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
 	}
 	if r.own && out.Len() == 0 {
@@ -48,13 +48,13 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		return r.q.SendBatch(ctx, out).Close()
 	}
 	var unused []int64
-	for _, key := range r.created {
+	for _, key := range r.missing {
 		if !slices.ContainsFunc(c.Accounts, func(a ledger.Account) bool { return a.Key == key }) {
 			unused = append(unused, r.ids[key])
 		}
 	}
 	if len(unused) > 0 {
-		out.Queue(sql.unused, unused)
+		out.Queue(sql["unused"], unused)
 	}
 	switch {
 	case r.own:
@@ -129,17 +129,4 @@ func column[R, T any](rows []R, value func(*R) T) []T {
 		list[i] = value(&rows[i])
 	}
 	return list
-}
-
-func times(list []int64) []time.Time {
-	return column(list, func(us *int64) time.Time { return pgrun.Timestamp(*us) })
-}
-
-// timeOf returns a time, or nil.
-func timeOf(us **int64) *time.Time {
-	if *us == nil {
-		return nil
-	}
-	t := pgrun.Timestamp(**us)
-	return &t
 }

@@ -3,4 +3,3 @@
 INSERT INTO {{schema}}.{{accounts}} (key)
 SELECT u.key FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS u (key, i) ORDER BY u.i
 ON CONFLICT (key) DO NOTHING
-RETURNING key
