@@ -12,12 +12,13 @@
 -- The working set of decisions: one small row per account. Every decision rewrites the row. Neither
 -- index has a column that changes, so the updates are heap-only. Only package spend reads state,
 -- whose content follows from the entries. The id stands for the account in all other tables, so a
--- new name is a change of one row.
+-- new name is a change of one row. Columns that seldom change come first, because the log has an update
+-- from the first byte that differs.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    next_expiry bigint NOT NULL DEFAULT 0,
-    watch       bigint[],
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
+    watch       bigint[],
+    next_expiry bigint NOT NULL DEFAULT 0,
     state       pg_catalog.bytea
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
