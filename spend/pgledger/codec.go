@@ -85,11 +85,11 @@ func asJSON(v any, has bool) *string {
 
 // entryRow is an entry as its row has it.
 type entryRow struct {
-	at, dated                             pgrun.Instant
+	at, dated, expires                    pgrun.Instant
 	seq                                   int64
 	part, used, held, amount, spendAmount pgtype.Int8
 	kind                                  int16
-	spends                                pgtype.Int2
+	spends, pending                       pgtype.Int2
 	currency                              string
 	id, spend                             pgrun.Octets
 	tags                                  map[string]string
@@ -100,7 +100,7 @@ type entryRow struct {
 // fields are the targets of a scan of the fragment columns().
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.kind, &r.spends, &r.currency,
+		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.expires, &r.kind, &r.spends, &r.pending, &r.currency,
 		&r.id, &r.spend, &r.tags, &r.refused, &r.credited,
 	}
 }
@@ -111,7 +111,7 @@ func (r *entryRow) entry(account string) (ledger.Entry, error) {
 	}
 	e := ledger.Entry{
 		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.at.Micros, Kind: kinds[r.kind-1], RequestID: idText(r.id),
-		Part: or(r.part, r.seq), Currency: r.currency, Used: or(r.used, 0), Held: or(r.held, 0), Count: int64(r.spends.Int16),
+		Part: or(r.part, r.seq), Currency: r.currency, Used: or(r.used, 0), Held: or(r.held, 0), Count: int64(r.spends.Int16), Expires: r.expires.Micros, Pending: int64(r.pending.Int16),
 		Tags: r.tags, Refused: r.refused, Credited: r.credited,
 	}
 	e.SpendID = e.RequestID
@@ -139,8 +139,8 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 	n := len(list)
 	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
 	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
-	dated, part, spendAmount := make([]*time.Time, n), make([]*int64, n), make([]*int64, n)
-	kind, spends, currency := make([]int16, n), make([]*int16, n), make([]string, n)
+	dated, part, spendAmount, expires := make([]*time.Time, n), make([]*int64, n), make([]*int64, n), make([]*time.Time, n)
+	kind, spends, pending, currency := make([]int16, n), make([]*int16, n), make([]*int16, n), make([]string, n)
 	id, spend := make([][]byte, n), make([][]byte, n)
 	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i := range list {
@@ -156,6 +156,10 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 			t := pgrun.Timestamp(e.Dated)
 			dated[i] = &t
 		}
+		if pending[i] = unless(int16(e.Pending), 0); e.Expires != 0 {
+			t := pgrun.Timestamp(e.Expires)
+			expires[i] = &t
+		}
 		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
 			spend[i] = idBytes(e.SpendID)
 		}
@@ -163,7 +167,7 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
 	}
 	return []any{
-		account, at, seq, used, held, amount, dated, part, spendAmount, kind, spends, currency,
+		account, at, seq, used, held, amount, dated, part, spendAmount, expires, kind, spends, pending, currency,
 		id, spend, tags, refused, credited,
 	}, nil
 }

@@ -48,7 +48,7 @@ func TestView(t *testing.T) {
 	if err != nil || len(want) != 4*4+3 {
 		t.Fatalf("%d entries, %v", len(want), err)
 	}
-	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends
+	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends, expires, pending
 		FROM `+schema+`.buckets_ledger WHERE account = 'cards/7' ORDER BY seq DESC`)
 	if err != nil {
 		t.Fatal(err)
@@ -57,16 +57,19 @@ func TestView(t *testing.T) {
 	for _, w := range want {
 		var e ledger.Entry
 		var at, dated time.Time
+		var expires *time.Time
 		if !rows.Next() {
 			t.Fatalf("the view ends before %+v: %v", w, rows.Err())
 		}
 		err := rows.Scan(&e.Account, &e.Seq, &at, &dated, &e.Kind, &e.RequestID, &e.SpendID, &e.SpendAmount, &e.Part, &e.Amount,
-			&e.Currency, &e.Used, &e.Held, &e.Count)
+			&e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.Tags, w.Refused = nil, nil
-		e.At, e.Dated = at.UnixMicro(), dated.UnixMicro()
+		if e.At, e.Dated = at.UnixMicro(), dated.UnixMicro(); expires != nil {
+			e.Expires = expires.UnixMicro()
+		}
 		if !reflect.DeepEqual(e, w) {
 			t.Errorf("the view has\n%+v\nand the ledger\n%+v", e, w)
 		}
