@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
@@ -65,14 +64,6 @@ func unless[T comparable](v, null T) *T {
 	return &v
 }
 
-// or returns a value, or the one that null stands for.
-func or(v pgtype.Int8, null int64) int64 {
-	if v.Valid {
-		return v.Int64
-	}
-	return null
-}
-
 // asJSON returns a value that few entries have, or nil. It cannot fail: names and values are text.
 func asJSON(v any, has bool) *string {
 	if !has {
@@ -83,46 +74,28 @@ func asJSON(v any, has bool) *string {
 	return &text
 }
 
-// entryRow is an entry as its row has it.
+// entryRow is the target of a scan of the fragment columns().
 type entryRow struct {
-	at, dated, expires                    pgrun.Instant
-	seq                                   int64
-	part, used, held, amount, spendAmount pgtype.Int8
-	kind                                  int16
-	spends, pending                       pgtype.Int2
-	currency                              string
-	id, spend                             pgrun.Octets
-	tags                                  map[string]string
-	refused                               []string
-	credited                              []ledger.Credited
+	ledger.Entry
+	at, dated, expires pgrun.Instant
+	kind               int16
+	id, spend          pgrun.Octets
 }
 
-// fields are the targets of a scan of the fragment columns().
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.expires, &r.kind, &r.spends, &r.pending, &r.currency,
-		&r.id, &r.spend, &r.tags, &r.refused, &r.credited,
+		&r.at, &r.dated, &r.Seq, &r.Part, &r.Used, &r.Held, &r.Amount, &r.SpendAmount, &r.expires, &r.kind, &r.Count, &r.Pending,
+		&r.Currency, &r.id, &r.spend, &r.Tags, &r.Refused, &r.Credited,
 	}
 }
 
 func (r *entryRow) entry(account string) (ledger.Entry, error) {
+	e := r.Entry
 	if r.kind < 1 || int(r.kind) > len(kinds) {
-		return ledger.Entry{}, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
+		return e, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
 	}
-	e := ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.at.Micros, Kind: kinds[r.kind-1], RequestID: idText(r.id),
-		Part: or(r.part, r.seq), Currency: r.currency, Used: or(r.used, 0), Held: or(r.held, 0), Count: int64(r.spends.Int16), Expires: r.expires.Micros, Pending: int64(r.pending.Int16),
-		Tags: r.tags, Refused: r.refused, Credited: r.credited,
-	}
-	e.SpendID = e.RequestID
-	if r.spend != nil {
-		e.SpendID = idText(r.spend)
-	}
-	if r.dated.Valid {
-		e.Dated = r.dated.Micros
-	}
-	e.Amount = or(r.amount, moved(&e))
-	e.SpendAmount = or(r.spendAmount, e.Amount)
+	e.Account, e.Kind, e.RequestID, e.SpendID = account, kinds[r.kind-1], idText(r.id), idText(r.spend)
+	e.At, e.Dated, e.Expires = r.at.Micros, r.dated.Micros, r.expires.Micros
 	return e, nil
 }
 
