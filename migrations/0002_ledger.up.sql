@@ -116,6 +116,8 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     answer  pg_catalog.bytea       NOT NULL,
     spend   pg_catalog.bytea
 );
+-- Prune finds the pages with old requests by this index, which has a row for each 128 pages.
+CREATE INDEX IF NOT EXISTS {{requests_at}} ON {{schema}}.{{requests}} USING brin (at);
 
 COMMENT ON TABLE {{schema}}.{{requests}} IS
     'Answers of package spend by request ID, and the spends that the requests began.';
