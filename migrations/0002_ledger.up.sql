@@ -63,6 +63,8 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     spend_amount bigint,
     kind         smallint               NOT NULL,
     spends       smallint,
+    pending      smallint,
+    expires      pg_catalog.timestamptz,
     currency     pg_catalog.text        NOT NULL,
     id           pg_catalog.bytea       NOT NULL,
     spend        pg_catalog.bytea,
@@ -91,7 +93,11 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.part IS
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend_amount IS
     'Amount of the request that began the spend, or of the credit; 0 for other entries; null for the amount.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS 'Number of the kind of entry, as the view lists them.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends; null for 0.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends that count for good; null for 0.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS
+    'Change of the number of spends that count until expires; null for 0.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.expires IS
+    'End of the hold whose money the entry moves; null if it moves none.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
     'ID of the request that began the spend; empty if it was declined; null for id.';
@@ -138,7 +144,7 @@ COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by accoun
 CREATE OR REPLACE VIEW {{schema}}.{{ledger}} AS
 SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS part,
        COALESCE(e.amount, e.used, e.held, 0::bigint) AS amount, COALESCE(e.used, 0::bigint) AS used,
-       COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
+       COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) OPERATOR(pg_catalog.+) COALESCE(e.pending, 0::smallint) AS spends,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
        ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze}'::pg_catalog.text[])[e.kind] AS kind,
        a.key AS account, 

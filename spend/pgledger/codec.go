@@ -85,11 +85,11 @@ func asJSON(v any, has bool) *string {
 
 // entryRow is an entry as its row has it.
 type entryRow struct {
-	at, dated                             pgrun.Instant
+	at, dated, expires                    pgrun.Instant
 	seq                                   int64
 	part, used, held, amount, spendAmount pgtype.Int8
 	kind                                  int16
-	spends                                pgtype.Int2
+	spends, pending                       pgtype.Int2
 	currency                              string
 	id, spend                             pgrun.Octets
 	tags                                  map[string]string
@@ -100,8 +100,8 @@ type entryRow struct {
 // fields are the targets of a scan of the fragment columns().
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.kind, &r.spends, &r.currency,
-		&r.id, &r.spend, &r.tags, &r.refused, &r.credited,
+		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.kind, &r.spends, &r.pending,
+		&r.expires, &r.currency, &r.id, &r.spend, &r.tags, &r.refused, &r.credited,
 	}
 }
 
@@ -112,7 +112,8 @@ func (r *entryRow) entry(account string) (ledger.Entry, error) {
 	e := ledger.Entry{
 		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.at.Micros, Kind: kinds[r.kind-1], RequestID: idText(r.id),
 		Part: or(r.part, r.seq), Currency: r.currency, Used: or(r.used, 0), Held: or(r.held, 0), Count: int64(r.spends.Int16),
-		Tags: r.tags, Refused: r.refused, Credited: r.credited,
+		Pending: int64(r.pending.Int16),
+		Tags:    r.tags, Refused: r.refused, Credited: r.credited,
 	}
 	e.SpendID = e.RequestID
 	if r.spend != nil {
@@ -120,6 +121,9 @@ func (r *entryRow) entry(account string) (ledger.Entry, error) {
 	}
 	if r.dated.Valid {
 		e.Dated = r.dated.Micros
+	}
+	if r.expires.Valid {
+		e.Expires = r.expires.Micros
 	}
 	e.Amount = or(r.amount, moved(&e))
 	e.SpendAmount = or(r.spendAmount, e.Amount)
@@ -140,7 +144,8 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
 	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
 	dated, part, spendAmount := make([]*time.Time, n), make([]*int64, n), make([]*int64, n)
-	kind, spends, currency := make([]int16, n), make([]*int16, n), make([]string, n)
+	kind, spends, pending := make([]int16, n), make([]*int16, n), make([]*int16, n)
+	expires, currency := make([]*time.Time, n), make([]string, n)
 	id, spend := make([][]byte, n), make([][]byte, n)
 	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i := range list {
@@ -152,9 +157,14 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k+1), e.Currency
 		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
 		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
+		pending[i] = unless(int16(e.Pending), 0)
 		if e.Part != e.Seq {
 			t := pgrun.Timestamp(e.Dated)
 			dated[i] = &t
+		}
+		if e.Expires != 0 {
+			t := pgrun.Timestamp(e.Expires)
+			expires[i] = &t
 		}
 		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
 			spend[i] = idBytes(e.SpendID)
@@ -163,7 +173,7 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
 	}
 	return []any{
-		account, at, seq, used, held, amount, dated, part, spendAmount, kind, spends, currency,
+		account, at, seq, used, held, amount, dated, part, spendAmount, kind, spends, pending, expires, currency,
 		id, spend, tags, refused, credited,
 	}, nil
 }

@@ -17,7 +17,8 @@ var fragments = []string{
 	// The columns of an entry in the order of entryRow.fields. Every reader knows the account.
 	`-- columns(e)
 	{{instant({e}.at)}}, {{instant({e}.dated)}}, {e}.seq, {e}.part, {e}.used, {e}.held, {e}.amount, {e}.spend_amount,
-	{e}.kind, {e}.spends, {e}.currency, {{octets({e}.id)}}, {{octets({e}.spend)}}, {e}.tags, {e}.refused, {e}.credited`,
+	{e}.kind, {e}.spends, {e}.pending, {{instant({e}.expires)}}, {e}.currency,
+	 {{octets({e}.id)}}, {{octets({e}.spend)}}, {e}.tags, {e}.refused, {e}.credited`,
 	// The keys of the accounts of a request, in their order.
 	`-- owners(r)
 	SELECT k.key FROM pg_catalog.unnest(pg_catalog.array_cat(ARRAY[{r}.account], {r}.also)) WITH ORDINALITY AS u (id, i)
