@@ -22,10 +22,10 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, credit, decline, limits, freeze or unfreeze.
+	// refund, credit, decline, limits, freeze, unfreeze or forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it
-	// is the ID of the authorized request.
+	// is the ID of the authorized request, and for a forgotten rule it is empty.
 	RequestID string `json:"id"`
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.

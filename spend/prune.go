@@ -203,17 +203,11 @@ func (b *Budgets) pruneAccount(ctx context.Context, key string, reach int64, don
 }
 
 // pruneJob returns a job that ends expired holds of an account and drops the entries that
-// nothing needs. It uses no rule: if a rule counted, settled or began here, the time of a Prune
-// would change later decisions.
+// nothing needs. It changes nothing if there are none.
 func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
-	budget := *b.main
-	budget.Rules = nil
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := b.load(&budget, snap, key)
+		a, err := b.loadBare(snap, key)
 		if err != nil {
-			return nil, err
-		}
-		if err := a.advance(max(snap.Now(), a.time)); err != nil {
 			return nil, err
 		}
 		if err := a.endExpired(historyPage); err != nil {
@@ -232,14 +226,24 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		for _, e := range a.ends {
 			upto = min(upto, e.since-1)
 		}
-		c := &ledger.Changes{Entries: a.added, Closed: a.closed}
 		if upto > a.pruned {
-			a.pruned = upto
-			c.Drop = []ledger.Drop{{Account: key, At: upto}}
+			old, _, err := snap.Entries(key, minTime, upto, 1)
+			if err != nil {
+				return nil, err
+			}
+			if len(old) == 0 { // a correction is dated before it happens
+				upto = minTime
+			}
 		}
-		stored := a.stored()
-		stored.Watch = a.watch // of the rules, which this job does not use
-		c.Accounts = []ledger.Account{stored}
+		if upto <= a.pruned {
+			if len(a.closed) == 0 {
+				return nil, nil
+			}
+			return a.bare(), nil
+		}
+		a.pruned = upto
+		c := a.bare()
+		c.Drop = []ledger.Drop{{Account: key, At: upto}}
 		return c, nil
 	}}
 }

@@ -25,6 +25,7 @@ const (
 	kindLimits    = "limits"    // the account's own limits change
 	kindFreeze    = "freeze"    // the account declines from now on
 	kindUnfreeze  = "unfreeze"  // the account declines no longer
+	kindForget    = "forget"    // the figures of a retired rule are gone
 )
 
 // spend is the stored state of a spend from its authorization to its last

@@ -1,9 +1,24 @@
 package pgledger
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/brimgo/brim/migrations"
 )
+
+// TestKinds compares the numbers of kinds with those of the view, which the migrations make.
+func TestKinds(t *testing.T) {
+	files, err := migrations.Files(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(files, "0002_ledger.up.sql")
+	if list := "'{" + strings.Join(kinds, ",") + "}'"; err != nil || !strings.Contains(string(text), list) {
+		t.Errorf("the view has another list of kinds than %s, %v", list, err)
+	}
+}
 
 // TestIDs stores IDs of every form: each comes back, no two are the same bytes, and a UUID takes 16.
 func TestIDs(t *testing.T) {
