@@ -65,13 +65,13 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 		}
 	}
 	p := page{limit: limit}
-	for most := min(limit, math.MaxInt16) + 1; ; most *= 4 { // one more, because the last date may be incomplete
+	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
 		p.list, p.through = nil, upto
 		args := []any{r.ids[account], bound(after), bound(upto), most}
 		if err := r.query(r.l.sql["entries"], args, entriesInto(&p.list, account)); err != nil {
 			return nil, 0, err
 		}
-		if p.cut(most); p.through == upto || len(p.list) >= min(limit, math.MaxInt16) {
+		if p.cut(most); p.through == upto || len(p.list) >= limit {
 			break
 		}
 	}
