@@ -1,7 +1,6 @@
 package pgledger
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -67,7 +66,7 @@ func (r *rows) accountColumns(list []ledger.Account) []any {
 
 // requestColumns returns the arguments of answer.sql. It sorts the list.
 func (r *rows) requestColumns(list []ledger.Request) []any {
-	slices.SortFunc(list, func(x, y ledger.Request) int { return bytes.Compare(idBytes(x.ID), idBytes(y.ID)) })
+	slices.SortFunc(list, func(x, y ledger.Request) int { return strings.Compare(x.ID, y.ID) })
 	return []any{
 		column(list, func(q *ledger.Request) []byte { return idBytes(q.ID) }),
 		column(list, func(q *ledger.Request) time.Time { return pgrun.Timestamp(q.At) }),
