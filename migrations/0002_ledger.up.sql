@@ -2,8 +2,8 @@
 -- because they record money.
 --
 -- IDs of requests are bytes: the 16 bytes of a UUID in lower case with its dashes; a zero and 16
--- bytes for 32 hexadecimal digits in lower case; and else the text itself. A text of 16 bytes has two
--- zeros in front, so that it is not taken for a UUID. The view {{ledger}} shows IDs as text.
+-- bytes for 32 hexadecimal digits in lower case; and else the text itself. A text of 16 bytes has
+-- two zeros in front, so that it is not taken for a UUID. The view {{ledger}} shows IDs as text.
 --
 -- There is no CHECK: only package spend writes rows, and Verify compares them with the figures.
 -- With five CHECKs, on seq, part, amount, dated and kind, an INSERT of 20,000 entries took 160, 174
@@ -12,8 +12,8 @@
 -- The working set of decisions: one small row per account. Every decision rewrites the row. Neither
 -- index has a column that changes, so the updates are heap-only. Only package spend reads state,
 -- whose content follows from the entries. The id stands for the account in all other tables, so a
--- new name is a change of one row. Columns that seldom change come first, because the log has an update
--- from the first byte that differs.
+-- new name is a change of one row. Columns that seldom change come first, because the log has an
+-- update from the first byte that differs.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,

@@ -20,7 +20,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestIDs stores IDs of every form: each comes back, no two are the same bytes, and a UUID takes 16.
+// TestIDs stores IDs of every form: each comes back, no two are the same bytes, and a UUID takes
+// 16.
 func TestIDs(t *testing.T) {
 	const uuid = "0190b2a4-5c1e-7abc-8def-001122334455"
 	plain := strings.ReplaceAll(uuid, "-", "")

@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// TestForgetNothing prunes a ledger whose requests are all of the last days, and most of another one.
-// The first prune must not read the table: it would take longer each day.
+// TestForgetNothing prunes a ledger whose requests are all of the last days, and most of another
+// one. The first prune must not read the table: it would take longer each day.
 func TestForgetNothing(t *testing.T) {
 	const rows = 60_000
 	schema := migrated(t, pgtest.Pool(t))

@@ -16,7 +16,8 @@ import (
 	"github.com/brimgo/brim/spend/spendtest"
 )
 
-// TestPartitioned partitions the tables of the ledger by hash, but for the accounts, and runs random calls over them.
+// TestPartitioned partitions the tables of the ledger by hash, but for the accounts, and runs
+// random calls over them.
 func TestPartitioned(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t, pool)

@@ -11,7 +11,8 @@
 // entries and answers in one commit.
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
-// ledger, but for that of the accounts, may be partitioned by hash. Citus may distribute none of them.
+// ledger, but for that of the accounts, may be partitioned by hash. Citus may distribute none of
+// them.
 package pgledger
 
 import (
@@ -40,8 +41,8 @@ const (
 // server as much as ten decisions in it, so smaller ones take longer than one.
 const minBatch = 8
 
-// patience lets the callers of one account come back, which prepare their next request for some 20 us
-// on another thread. Without it, a third of them would miss each transaction.
+// patience lets the callers of one account come back, which prepare their next request for some 20
+// us on another thread. Without it, a third of them would miss each transaction.
 const patience = 256
 
 // Options adjust a [Ledger]. A nil *Options means all defaults.

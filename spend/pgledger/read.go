@@ -53,8 +53,8 @@ func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	}
 }
 
-// readAhead is how many entries of each kind are read before a job asks for them, where any may leave
-// a window.
+// readAhead is how many entries of each kind are read before a job asks for them, where any may
+// leave a window.
 const readAhead = 16
 
 // read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
@@ -206,8 +206,8 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 	return row.Err()
 }
 
-// cut sorts a page, and ends it before the date at which the limit of the statement cut off one of its
-// two parts: that date may be incomplete.
+// cut sorts a page, and ends it before the date at which the limit of the statement cut off one of
+// its two parts: that date may be incomplete.
 func (p *page) cut(limit int) {
 	for _, corrects := range [...]bool{false, true} {
 		n, end := 0, int64(math.MinInt64)

@@ -52,8 +52,8 @@ const (
 
 func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us))) }
 
-// mostPages is how many pages are kept for the edge of a window. Declines of one account by one rule
-// ask for the same entries, to tell when the amount would fit.
+// mostPages is how many pages are kept for the edge of a window. Declines of one account by one
+// rule ask for the same entries, to tell when the amount would fit.
 const mostPages = 64
 
 // Entries lists entries by date.

@@ -31,9 +31,9 @@ var fragments = []string{
 	encode(COALESCE((SELECT s.spend FROM {{schema}}.{{spends}} AS s WHERE s.id = {r}.id), {r}.spend), 'hex'::text)`,
 }
 
-// newStatements renders the statements, by the names of their files. The plans that the server keeps
-// for them never read a whole table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex]
-// and its kin.
+// newStatements renders the statements, by the names of their files. The plans that the server
+// keeps for them never read a whole table: they follow plan.sql, or are sent by
+// [pgrun.Runner.QueryByIndex] and its kin.
 func newStatements(names pgname.Names) map[string]string {
 	shared := pgrun.Fragments()
 	for _, text := range fragments {
