@@ -12,12 +12,13 @@
 -- The working set of decisions: one small row per account. Every decision rewrites the row. Neither
 -- index has a column that changes, so the updates are heap-only. Only package spend reads state,
 -- whose content follows from the entries. The id stands for the account in all other tables, so a
--- new name is a change of one row.
+-- new name is a change of one row. Columns that seldom change come first, because the log has an update
+-- from the first byte that differs.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    next_expiry bigint NOT NULL DEFAULT 0,
-    watch       bigint[],
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
+    watch       bigint[],
+    next_expiry bigint NOT NULL DEFAULT 0,
     state       pg_catalog.bytea
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
@@ -61,10 +62,10 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{entries}} (
     dated        pg_catalog.timestamptz,
     part         bigint,
     spend_amount bigint,
+    expires      pg_catalog.timestamptz,
     kind         smallint               NOT NULL,
     spends       smallint,
     pending      smallint,
-    expires      pg_catalog.timestamptz,
     currency     pg_catalog.text        NOT NULL,
     id           pg_catalog.bytea       NOT NULL,
     spend        pg_catalog.bytea,
@@ -94,10 +95,8 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.spend_amount IS
     'Amount of the request that began the spend, or of the credit; 0 for other entries; null for the amount.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS 'Number of the kind of entry, as the view lists them.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends that count for good; null for 0.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS
-    'Change of the number of spends that count until expires; null for 0.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.expires IS
-    'End of the hold whose money the entry moves; null if it moves none.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.expires IS 'End of the hold whose money the entry moves; null if it moves none.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS 'Change of the number of spends that count until expires; null for 0.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
     'ID of the request that began the spend; empty if it was declined; null for id.';
@@ -117,6 +116,8 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     answer  pg_catalog.bytea       NOT NULL,
     spend   pg_catalog.bytea
 );
+-- Prune finds the pages with old requests by this index, which has a row for each 128 pages.
+CREATE INDEX IF NOT EXISTS {{requests_at}} ON {{schema}}.{{requests}} USING brin (at);
 
 COMMENT ON TABLE {{schema}}.{{requests}} IS
     'Answers of package spend by request ID, and the spends that the requests began.';
@@ -144,7 +145,8 @@ COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by accoun
 CREATE OR REPLACE VIEW {{schema}}.{{ledger}} AS
 SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS part,
        COALESCE(e.amount, e.used, e.held, 0::bigint) AS amount, COALESCE(e.used, 0::bigint) AS used,
-       COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) OPERATOR(pg_catalog.+) COALESCE(e.pending, 0::smallint) AS spends,
+       COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
+       e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
        ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget}'::pg_catalog.text[])[e.kind] AS kind,
        a.key AS account, 

@@ -111,13 +111,10 @@ func (l *Ledger) decideBatch(
 			}
 			continue
 		}
-		if err != nil {
-			return err
+		for i := range errs {
+			decided[i].Out = errs[i]
 		}
-		for i, r := range decided {
-			r.Out = errs[i]
-		}
-		break
+		return err
 	}
 	return nil
 }

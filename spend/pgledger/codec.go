@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
@@ -65,14 +64,6 @@ func unless[T comparable](v, null T) *T {
 	return &v
 }
 
-// or returns a value, or the one that null stands for.
-func or(v pgtype.Int8, null int64) int64 {
-	if v.Valid {
-		return v.Int64
-	}
-	return null
-}
-
 // asJSON returns a value that few entries have, or nil. It cannot fail: names and values are text.
 func asJSON(v any, has bool) *string {
 	if !has {
@@ -83,50 +74,28 @@ func asJSON(v any, has bool) *string {
 	return &text
 }
 
-// entryRow is an entry as its row has it.
+// entryRow is the target of a scan of the fragment columns().
 type entryRow struct {
-	at, dated, expires                    pgrun.Instant
-	seq                                   int64
-	part, used, held, amount, spendAmount pgtype.Int8
-	kind                                  int16
-	spends, pending                       pgtype.Int2
-	currency                              string
-	id, spend                             pgrun.Octets
-	tags                                  map[string]string
-	refused                               []string
-	credited                              []ledger.Credited
+	ledger.Entry
+	at, dated, expires pgrun.Instant
+	kind               int16
+	id, spend          pgrun.Octets
 }
 
-// fields are the targets of a scan of the fragment columns().
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.used, &r.held, &r.amount, &r.spendAmount, &r.kind, &r.spends, &r.pending,
-		&r.expires, &r.currency, &r.id, &r.spend, &r.tags, &r.refused, &r.credited,
+		&r.at, &r.dated, &r.Seq, &r.Part, &r.Used, &r.Held, &r.Amount, &r.SpendAmount, &r.expires, &r.kind, &r.Count, &r.Pending,
+		&r.Currency, &r.id, &r.spend, &r.Tags, &r.Refused, &r.Credited,
 	}
 }
 
 func (r *entryRow) entry(account string) (ledger.Entry, error) {
+	e := r.Entry
 	if r.kind < 1 || int(r.kind) > len(kinds) {
-		return ledger.Entry{}, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
+		return e, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
 	}
-	e := ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.at.Micros, Kind: kinds[r.kind-1], RequestID: idText(r.id),
-		Part: or(r.part, r.seq), Currency: r.currency, Used: or(r.used, 0), Held: or(r.held, 0), Count: int64(r.spends.Int16),
-		Pending: int64(r.pending.Int16),
-		Tags:    r.tags, Refused: r.refused, Credited: r.credited,
-	}
-	e.SpendID = e.RequestID
-	if r.spend != nil {
-		e.SpendID = idText(r.spend)
-	}
-	if r.dated.Valid {
-		e.Dated = r.dated.Micros
-	}
-	if r.expires.Valid {
-		e.Expires = r.expires.Micros
-	}
-	e.Amount = or(r.amount, moved(&e))
-	e.SpendAmount = or(r.spendAmount, e.Amount)
+	e.Account, e.Kind, e.RequestID, e.SpendID = account, kinds[r.kind-1], idText(r.id), idText(r.spend)
+	e.At, e.Dated, e.Expires = r.at.Micros, r.dated.Micros, r.expires.Micros
 	return e, nil
 }
 
@@ -143,9 +112,8 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 	n := len(list)
 	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
 	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
-	dated, part, spendAmount := make([]*time.Time, n), make([]*int64, n), make([]*int64, n)
-	kind, spends, pending := make([]int16, n), make([]*int16, n), make([]*int16, n)
-	expires, currency := make([]*time.Time, n), make([]string, n)
+	dated, part, spendAmount, expires := make([]*time.Time, n), make([]*int64, n), make([]*int64, n), make([]*time.Time, n)
+	kind, spends, pending, currency := make([]int16, n), make([]*int16, n), make([]*int16, n), make([]string, n)
 	id, spend := make([][]byte, n), make([][]byte, n)
 	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i := range list {
@@ -157,12 +125,11 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k+1), e.Currency
 		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
 		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
-		pending[i] = unless(int16(e.Pending), 0)
 		if e.Part != e.Seq {
 			t := pgrun.Timestamp(e.Dated)
 			dated[i] = &t
 		}
-		if e.Expires != 0 {
+		if pending[i] = unless(int16(e.Pending), 0); e.Expires != 0 {
 			t := pgrun.Timestamp(e.Expires)
 			expires[i] = &t
 		}
@@ -173,7 +140,7 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
 	}
 	return []any{
-		account, at, seq, used, held, amount, dated, part, spendAmount, kind, spends, pending, expires, currency,
+		account, at, seq, used, held, amount, dated, part, spendAmount, expires, kind, spends, pending, currency,
 		id, spend, tags, refused, credited,
 	}, nil
 }

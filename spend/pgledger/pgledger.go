@@ -15,6 +15,7 @@
 package pgledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,33 +76,26 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l, err := newLedger(s, *o)
-	return l, store.Wrap("pgledger", "new", err)
-}
-
-func newLedger(s *postgres.Store, o Options) (*Ledger, error) {
+	var err error
 	switch {
 	case s == nil:
-		return nil, errors.New("the store is nil; make one with postgres.New")
+		err = errors.New("the store is nil; make one with postgres.New")
 	case o.Lanes < 0 || o.BatchSize < 0:
-		return nil, errors.New("an option is negative; use 0 for its default")
+		err = errors.New("an option is negative; use 0 for its default")
 	}
-	if o.Lanes == 0 {
-		o.Lanes = DefaultLanes
-	}
-	if o.BatchSize == 0 {
-		o.BatchSize = DefaultBatchSize
+	if err != nil {
+		return nil, store.Wrap("pgledger", "new", err)
 	}
 	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
 		run: run, seed: maphash.MakeSeed(),
 		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),
 	}
-	var err error
-	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize, Patience: patience},
-		pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql["probe"], Insert: l.insert}, l.decideBatch)
+	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
+		Lanes: cmp.Or(o.Lanes, DefaultLanes), MinBatch: minBatch, MaxBatch: cmp.Or(o.BatchSize, DefaultBatchSize), Patience: patience,
+	}, pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql["probe"], Insert: l.insert}, l.decideBatch)
 	if err != nil {
-		return nil, err
+		return nil, store.Wrap("pgledger", "new", err)
 	}
 	return l, nil
 }
@@ -120,17 +114,17 @@ func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
 
 // View runs a job on one state of the database. See [ledger.Ledger].
 func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
-	return l.view(ctx, l.looking(), true, job)
+	return l.view(ctx, over(l.run.Look), true, job)
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
 func (l *Ledger) History(ctx context.Context, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
-	return l.history(ctx, l.looking(), account, before, limit)
+	return l.history(ctx, over(l.run.Look), account, before, limit)
 }
 
 // Accounts lists accounts. See [ledger.Ledger].
 func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
-	return l.list(ctx, l.looking(), prefix, after, limit)
+	return l.list(ctx, over(l.run.Look), prefix, after, limit)
 }
 
 // PruneRequests forgets requests, in one statement. See [ledger.Ledger].
@@ -147,8 +141,6 @@ func over(method func(context.Context, string, func(context.Context, *pgxpool.Co
 		return method(ctx, op, func(ctx context.Context, conn *pgxpool.Conn) error { return f(ctx, conn) })
 	}
 }
-
-func (l *Ledger) looking() via { return over(l.run.Look) }
 
 // Close refuses further calls and waits for decisions in flight. The store and the pool stay
 // open.

@@ -53,8 +53,6 @@ func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	}
 }
 
-const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
 // readAhead is how many entries of each kind are read before a job asks for them, where any may leave
 // a window.
 const readAhead = 16
@@ -85,7 +83,7 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	case r.own && lock:
 		pgrun.QueueBegin(out)
 	case r.own:
-		out.Queue(beginView)
+		out.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
 	if r.own {
 		out.Queue(sql["plan"], r.lockTimeout, r.idleTimeout)

@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -64,13 +65,13 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 		}
 	}
 	p := page{limit: limit}
-	for ; ; limit *= 4 {
+	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
 		p.list, p.through = nil, upto
-		args := []any{r.ids[account], bound(after), bound(upto), limit}
+		args := []any{r.ids[account], bound(after), bound(upto), most}
 		if err := r.query(r.l.sql["entries"], args, entriesInto(&p.list, account)); err != nil {
 			return nil, 0, err
 		}
-		if p.cut(limit); p.through > after {
+		if p.cut(most); p.through == upto || len(p.list) >= limit {
 			break
 		}
 	}
@@ -82,11 +83,7 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 
 // upto returns the entries of a page up to a date.
 func (p *page) upto(date int64) (list []ledger.Entry, through int64, err error) {
-	n := 0
-	for n < len(p.list) && p.list[n].Dated <= date {
-		n++
-	}
-	if n < len(p.list) {
+	if n := slices.IndexFunc(p.list, func(e ledger.Entry) bool { return e.Dated > date }); n >= 0 {
 		return p.list[:n:n], p.list[n].Dated - 1, nil
 	}
 	return p.list, p.through, nil
@@ -98,12 +95,9 @@ func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry
 	return list, err
 }
 
-// maxHolds is more than the holds that an account can have.
-const maxHolds = 1 << 30
-
 // Open lists open holds. The statement finds one more, for next.
 func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
-	err = r.query(r.l.sql["holds"], []any{r.ids[account], bound(upto), min(limit, maxHolds) + 1}, func(row pgx.Rows) error {
+	err = r.query(r.l.sql["holds"], []any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, func(row pgx.Rows) error {
 		var expires pgrun.Instant
 		request, err := scanRequest(row, &expires)
 		switch {

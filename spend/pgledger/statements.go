@@ -16,9 +16,11 @@ var files embed.FS
 var fragments = []string{
 	// The columns of an entry in the order of entryRow.fields. Every reader knows the account.
 	`-- columns(e)
-	{{instant({e}.at)}}, {{instant({e}.dated)}}, {e}.seq, {e}.part, {e}.used, {e}.held, {e}.amount, {e}.spend_amount,
-	{e}.kind, {e}.spends, {e}.pending, {{instant({e}.expires)}}, {e}.currency,
-	 {{octets({e}.id)}}, {{octets({e}.spend)}}, {e}.tags, {e}.refused, {e}.credited`,
+	{{instant({e}.at)}}, {{instant(COALESCE({e}.dated, {e}.at))}}, {e}.seq, COALESCE({e}.part, {e}.seq),
+	COALESCE({e}.used, 0::bigint), COALESCE({e}.held, 0::bigint), COALESCE({e}.amount, {e}.used, {e}.held, 0::bigint),
+	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
+	COALESCE({e}.spends, 0::smallint), COALESCE({e}.pending, 0::smallint), {e}.currency, {{octets({e}.id)}},
+	{{octets(COALESCE({e}.spend, {e}.id))}}, {e}.tags, {e}.refused, {e}.credited`,
 	// The keys of the accounts of a request, in their order.
 	`-- owners(r)
 	SELECT k.key FROM pg_catalog.unnest(pg_catalog.array_cat(ARRAY[{r}.account], {r}.also)) WITH ORDINALITY AS u (id, i)

@@ -3,8 +3,9 @@ package pgledger
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,47 +16,30 @@ import (
 
 // store stores changes, with one statement for each table, and commits.
 func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
-	out, sql := &pgx.Batch{}, r.l.sql
-	if len(c.Accounts) > 0 {
-		out.Queue(sql["save"], r.accountColumns(c.Accounts)...)
-	}
-	if len(c.Entries) > 0 {
-		args, err := r.entryColumns(c.Entries)
-		if err != nil {
-			return err
+	out := &pgx.Batch{}
+	queue := func(name string, rows int, args ...any) {
+		if rows > 0 {
+			out.Queue(r.l.sql[name], args...)
 		}
-		out.Queue(sql["append"], args...)
 	}
-	if len(c.Requests) > 0 {
-		out.Queue(sql["answer"], r.requestColumns(c.Requests)...)
+	entries, err := r.entryColumns(c.Entries)
+	if err != nil {
+		return err
 	}
-	if len(c.Opened) > 0 {
-		out.Queue(sql["open"], r.holdColumns(c.Opened)...)
-	}
-	if len(c.Closed) > 0 {
-		out.Queue(sql["unhold"], r.holdColumns(c.Closed)...)
-	}
-	if len(c.Spends) > 0 {
-		out.Queue(sql["spends"], column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
-			column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
-	}
-	if len(c.Drop) > 0 {
-		out.Queue(sql["drop"], column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
-			column(c.Drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
-	}
+	queue("save", len(c.Accounts), r.accountColumns(c.Accounts)...)
+	queue("append", len(c.Entries), entries...)
+	queue("answer", len(c.Requests), r.requestColumns(c.Requests)...)
+	queue("open", len(c.Opened), r.holdColumns(c.Opened)...)
+	queue("unhold", len(c.Closed), r.holdColumns(c.Closed)...)
+	queue("spends", len(c.Spends), column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
+		column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
+	queue("drop", len(c.Drop), column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
+		column(c.Drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
 	if r.own && out.Len() == 0 {
 		out.Queue("ROLLBACK")
 		return r.q.SendBatch(ctx, out).Close()
 	}
-	var unused []int64
-	for _, key := range r.missing {
-		if !slices.ContainsFunc(c.Accounts, func(a ledger.Account) bool { return a.Key == key }) {
-			unused = append(unused, r.ids[key])
-		}
-	}
-	if len(unused) > 0 {
-		out.Queue(sql["unused"], unused)
-	}
+	queue("unused", len(r.missing), column(r.missing, func(key *string) int64 { return r.ids[*key] }))
 	switch {
 	case r.own:
 		pgrun.QueueCommit(out)
@@ -111,15 +95,8 @@ func array(numbers []int64) *string {
 	if len(numbers) == 0 {
 		return nil
 	}
-	text := []byte{'{'}
-	for i, n := range numbers {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	s := string(append(text, '}'))
-	return &s
+	text := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(numbers))
+	return &text
 }
 
 // column returns a column of rows, one value for each.

@@ -84,7 +84,7 @@ func TestRoundTrips(t *testing.T) {
 	}{
 		{"first charge", func(ctx context.Context) (spend.Decision, error) {
 			return b.Charge(ctx, spend.Request{ID: "1", Account: "7", Amount: euros(1)})
-		}, []string{read, "create take requests watched", "save append answer COMMIT"}},
+		}, []string{read, "create take requests watched", "save append answer unused COMMIT"}},
 		{"charge", func(ctx context.Context) (spend.Decision, error) {
 			return b.Charge(ctx, spend.Request{ID: "2", Account: "7", Amount: euros(1)})
 		}, []string{read, "save append answer COMMIT"}},
@@ -105,7 +105,7 @@ func TestRoundTrips(t *testing.T) {
 				{ID: "6", Account: "7", Amount: euros(1)}, {ID: "7", Account: "8", Amount: euros(1)}, {ID: "8", Account: "7", Amount: euros(1)},
 			})
 			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
-		}, []string{read, "create take requests watched", "save append answer COMMIT"}},
+		}, []string{read, "create take requests watched", "save append answer unused COMMIT"}},
 		{"several charges again", func(ctx context.Context) (spend.Decision, error) {
 			answers := b.ChargeAll(ctx, []spend.Request{
 				{ID: "9", Account: "7", Amount: euros(1)}, {ID: "10", Account: "8", Amount: euros(1)}, {ID: "11", Account: "7", Amount: euros(1)},

@@ -162,14 +162,14 @@ func (b *Batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 
 // Merge adds entries of an account that are not stored yet to the answer of [ledger.Snapshot.Entries].
 func Merge(stored []ledger.Entry, through int64, fresh []ledger.Entry, after, upto int64) ([]ledger.Entry, int64) {
-	all := stored
+	all := stored[:len(stored):len(stored)]
 	for i := range fresh {
 		switch e := &fresh[i]; {
 		case e.Dated <= after:
 		case e.Dated > upto:
 			through = min(through, e.Dated-1)
 		case e.Dated <= through:
-			all = append(all[:len(all):len(all)], *e)
+			all = append(all, *e)
 		}
 	}
 	if len(all) > len(stored) {

@@ -1,6 +1,6 @@
 -- Removes requests of accounts that start with $1 and that were decided before $2, except those
 -- that began a spend of which something is still held, and the spends of the removed ones. It reads
--- all requests, and looks into the index for the holds of those that it may remove.
+-- the pages with requests of that age, and looks into the index for the holds of those that it may remove.
 WITH removed AS (
     DELETE FROM {{schema}}.{{requests}} AS r
     WHERE r.at < $2
