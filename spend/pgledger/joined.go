@@ -18,8 +18,7 @@ import (
 // above the server may answer with a serialization failure.
 //
 // Like the transaction, the ledger is for one goroutine at a time. After an error the
-// transaction can only be rolled back. After a rollback to a savepoint, make the Budgets over the
-// ledger anew: they remember entries that are gone. Closing the ledger does nothing.
+// transaction can only be rolled back. Closing the ledger does nothing.
 func (l *Ledger) With(tx pgx.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
 
 // joined is a ledger within the caller's transaction.
