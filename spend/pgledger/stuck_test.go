@@ -250,8 +250,7 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 	return loaded{others: int(others.Load()), p99: all[len(all)*99/100], unknown: unknown.Load()}
 }
 
-// stay is how long a caller of a held row stays beyond its deadline to learn that nothing was
-// applied.
+// stay is how long a caller of a held row stays beyond its deadline to learn that nothing was applied.
 const stay = 100 * time.Millisecond
 
 // compare says how the stranger disturbed the others, if it did. calm took a quarter of the time.
