@@ -48,20 +48,20 @@ func TestDroppedTables(t *testing.T) {
 	noLeaks(t)
 	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t), Table: "Limits"}
 	up(t, pool, o)
-	for _, table := range []string{"table", "accounts", "entries", "requests", "holds"} {
-		exec(t, pool, o, `DROP TABLE {{schema}}.{{`+table+`}}`)
+	for _, table := range []string{"table", "accounts", "entries", "requests", "spends", "holds"} {
+		exec(t, pool, o, `DROP TABLE {{schema}}.{{`+table+`}} CASCADE`) // with the view of the entries
 		if st, err := CurrentStatus(t.Context(), pool, o); err != nil || len(st.Missing) != 1 || !strings.HasPrefix(st.Missing[0], "Limits") {
 			t.Errorf("without %s: %+v, %v", table, st, err)
 		}
 		up(t, pool, o)
 		checkCurrent(t, pool, o)
 	}
-	exec(t, pool, o, `INSERT INTO {{schema}}.{{holds}} (expires, account, spend) VALUES (now(), 'a', 's')`)
+	exec(t, pool, o, `INSERT INTO {{schema}}.{{holds}} (expires, account, spend) VALUES (now(), 1, 's')`)
 	if err := Down(t.Context(), pool, o); err == nil || !strings.Contains(err.Error(), "Options.DropLedger") {
 		t.Errorf("down with a hold: %v", err)
 	}
 	checkCurrent(t, pool, o)
-	exec(t, pool, o, `DROP TABLE {{schema}}.{{accounts}}`)
+	exec(t, pool, o, `DROP TABLE {{schema}}.{{accounts}} CASCADE`)
 	if err := Up(t.Context(), pool, o); err == nil || !strings.Contains(err.Error(), "Limits_accounts") || !strings.Contains(err.Error(), "brim migrate sql") {
 		t.Errorf("up without the accounts of a hold: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -18,15 +19,12 @@ type account struct {
 	key     string
 	budget  *checkedBudget
 	snap    ledger.Snapshot
-	memory  *memory
 	keepIDs int64
 	time    int64          // of the last decision, minTime if there was none; of this one after advance
 	seq     int64          // number of the last entry
 	next    int64          // first expiry of an open hold, or an earlier time; 0, which no expiry is, without holds
-	stands  version        // of the account as it is stored
 	watch   []ledger.Watch // of the account as it is stored
-	read    marks          // of the account as it is stored
-	marks   marks          // after this decision
+	ends    []end          // of the holds that expire after time, in that order
 	pruned  int64          // entries of this time and before may be gone; minTime if none is
 	frozen  string         // why the account declines; empty if it does not
 	own     []ownLimit     // sorted by rule
@@ -36,8 +34,12 @@ type account struct {
 	added   []ledger.Entry // by this decision
 	opened  []ledger.Hold  // by this decision
 	closed  []ledger.Hold  // by this decision
+}
 
-	allHolds *reserved // all open holds; nil until they are read
+// end is the time at which holds of an account expire.
+type end struct {
+	at    int64
+	since int64 // no part of these holds is dated before it
 }
 
 // tally contains the running figures of one rule in one account.
@@ -69,6 +71,7 @@ type tally struct {
 	bucket   store.Record // its Limit is the one last written; past time leaks at its rate
 	base     store.Record // the bucket after entry baseSeq, when the leak rate last changed
 	baseSeq  int64
+	baseOpen []open      // of the base
 	until    int64       // later takes the place of the bucket's Limit at that time; 0 if none does
 	later    store.Limit // of the rule once a raised limit of the account has ended
 }
@@ -90,7 +93,7 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 		return nil, err
 	}
 	a := &account{
-		key: key, budget: budget, unit: budget.Currency, snap: snap, memory: b.memory, keepIDs: b.keepIDs.Microseconds(),
+		key: key, budget: budget, unit: budget.Currency, snap: snap, keepIDs: b.keepIDs.Microseconds(),
 		watch: stored.Watch, time: minTime, pruned: minTime,
 	}
 	var known []*tally
@@ -118,9 +121,14 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 	return a, nil
 }
 
-// open adds a hold.
-func (a *account) open(expires int64, spendID string) {
+// open adds a hold of which no part is dated before since.
+func (a *account) open(expires, since int64, spendID string) {
 	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spendID})
+	i, found := a.findEnd(expires)
+	if !found {
+		a.ends = slices.Insert(a.ends, i, end{expires, since})
+	}
+	a.ends[i].since = min(a.ends[i].since, since)
 	if a.next == 0 || expires < a.next {
 		a.next = expires
 	}
@@ -129,6 +137,29 @@ func (a *account) open(expires int64, spendID string) {
 // close removes the hold of a spend.
 func (a *account) close(sp *spend) {
 	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
+}
+
+func (a *account) findEnd(at int64) (int, bool) {
+	return slices.BinarySearchFunc(a.ends, at, func(e end, at int64) int { return cmp.Compare(e.at, at) })
+}
+
+// crowd is the number of ends at which an account is crowded. An account keeps sums for each end, so
+// that a decision need not read the holds that have expired.
+const crowd = 32
+
+// expiry returns the time at which a new hold expires that lasts for ttl. Holds of a crowded account
+// expire together: they last for up to a sixteenth longer. So the ends of an account are few, however
+// many holds it has.
+func (t *attempt) expiry(ttl time.Duration) int64 {
+	at := ending(t.now + ttl.Microseconds())
+	for _, a := range t.accounts {
+		if _, shared := a.findEnd(at); len(a.ends) < crowd || shared {
+			continue
+		}
+		step := int64(1) << max(0, bits.Len64(uint64(ttl.Microseconds()))-5)
+		return at + (step-at%step)%step
+	}
+	return at
 }
 
 // holds reads the spends whose holds expire up to a time, at most limit and in that order, and
@@ -175,7 +206,6 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 		e.Part = e.Seq
 	}
 	a.added = append(a.added, e)
-	a.marks.note(&e)
 	for _, u := range a.tallies {
 		if err := u.count(&e); err != nil {
 			return 0, err
@@ -186,6 +216,7 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 
 // count counts a new entry.
 func (u *tally) count(e *ledger.Entry) error {
+	u.expire(e.At)
 	switch {
 	case u.rule.kind == leaky:
 		if err := u.fill(e); err != nil {
@@ -193,7 +224,7 @@ func (u *tally) count(e *ledger.Entry) error {
 		}
 	case u.rule.counts() && e.Dated > u.edge:
 		u.quiet = min(u.quiet, e.Dated-1)
-		if err := u.sum(e, 1); err != nil {
+		if err := u.sum(e, 1, e.At); err != nil {
 			return err
 		}
 		u.pay(e)
@@ -202,12 +233,13 @@ func (u *tally) count(e *ledger.Entry) error {
 	return nil
 }
 
-// sum adds an entry to the sums if sign is 1, and subtracts it if sign is -1.
-func (u *tally) sum(e *ledger.Entry, sign int64) error {
+// sum adds an entry to the sums if sign is 1, and subtracts it if sign is -1. The sums are those of
+// now: the units of holds that have expired by then have left them.
+func (u *tally) sum(e *ledger.Entry, sign, now int64) error {
 	if !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
-	n := u.units(e)
+	n := u.units(e, now)
 	n.used, n.held = n.used*sign, n.held*sign
 	var ok bool
 	if u.rule.each {
@@ -222,35 +254,42 @@ func (u *tally) sum(e *ledger.Entry, sign int64) error {
 	return nil
 }
 
-// units returns the units that the entry adds to the rule.
-func (u *tally) units(e *ledger.Entry) sums {
+// units are the units that an entry adds to a rule.
+type units struct{ used, held, expires int64 }
+
+// units returns the units that the entry adds to the rule at now.
+func (u *tally) units(e *ledger.Entry, now int64) units {
+	n := units{e.Used, e.Held, e.Expires}
 	if u.rule.spends() {
-		return sums{used: e.Count}
+		n.used, n.held = e.Count, e.Pending
 	}
-	return sums{used: e.Used, held: e.Held}
+	if e.Expires <= now {
+		n.held = 0
+	}
+	return n
 }
 
 // fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is
 // exact; package store would round a rest that is small beside the capacity.
 func (u *tally) fill(e *ledger.Entry) error {
 	u.passLimit(e.At)
-	used := e.Used - u.credited(e)
-	if cmp.Or(e.Part, e.Seq) < u.firstSeq || used == 0 && e.Held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
+	n := u.units(e, e.At)
+	n.used -= u.credited(e)
+	if cmp.Or(e.Part, e.Seq) < u.firstSeq || n.used == 0 && n.held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
-	if n := used + e.Held; n > 0 && u.overfills(n, e.At) {
+	if n := n.used + n.held; n > 0 && u.overfills(n, e.At) {
 		return fmt.Errorf("spend: %w: the sum of the account's spends would be more than 2^53 minor units, "+
 			"up to which Leaky rule %q counts; the largest amount is %v",
 			ErrAmount, u.name, Money{store.MaxAmount, u.rule.limit.Currency})
 	}
-	held := u.bucket.Held + float64(e.Held)
-	if held < 0 {
+	if u.hold(n); u.held < 0 {
 		return store.ErrNotHeld
 	}
-	if u.bucket.Held = held; used == 0 {
+	if u.bucket.Held = float64(u.held); n.used == 0 {
 		return nil // the level stays as it was last written: that is one rounding less
 	}
-	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(used)}
+	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(n.used)}
 	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
 	return err
 }
@@ -283,7 +322,7 @@ func (u *tally) setLimit(limit store.Limit, at int64) {
 	}
 	u.bucket.Limit, u.until, u.later = limit, 0, store.Limit{}
 	if changed {
-		u.base, u.baseSeq = u.bucket, u.countedSeq
+		u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
 	}
 }
 

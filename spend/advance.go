@@ -1,30 +1,42 @@
 package spend
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
-// advance brings the account to now: rules count the entries that they have missed,
-// entries leave windows, and expired holds end. The ledger stores these changes
-// together with the decision.
+// advance brings the account to now: rules count the entries that they have missed, entries leave
+// windows, and expired holds leave the sums. The ledger stores these changes together with the
+// decision.
 func (a *account) advance(now int64) error {
 	last := a.time
 	a.time = now
+	for len(a.ends) > 0 && a.ends[0].at <= now {
+		a.ends = a.ends[1:]
+	}
 	a.useLimits()
 	for _, u := range a.tallies {
 		if err := u.advance(a, last, now); err != nil {
 			return err
 		}
 	}
-	if a.next == 0 || a.next > now {
+	return nil
+}
+
+// mostEnds is how many expired holds a decision ends. The others are out of the sums, too: an end
+// changes no figure. Later decisions and Prune end them.
+const mostEnds = 8
+
+// endExpired adds the ends of holds that have expired, at most limit of them.
+func (a *account) endExpired(limit int) error {
+	if a.next == 0 || a.next > a.time {
 		return nil
 	}
-	expired, next, err := a.holds(now, unlimited)
+	expired, next, err := a.holds(a.time, limit)
 	if err != nil {
 		return err
 	}
@@ -65,19 +77,17 @@ func (u *tally) advance(a *account, last, now int64) error {
 			}
 		}
 	}
+	u.expire(now)
 	u.known, u.countedSeq, u.countedAt = true, a.seq, now
 	switch u.rule.kind {
 	case leaky:
 		u.leakBy(now)
-	case rolling, count:
-		return u.moveEdge(a, u.edgeIn(a, now))
-	case calendar, countPer:
+	case rolling, count, calendar, countPer:
 		edge := u.edgeIn(a, now)
 		if edge < last {
-			return u.moveEdge(a, edge)
+			return u.moveEdge(a, edge, now)
 		}
-		// No entry is dated after the last decision, so a period that has begun
-		// since then is empty.
+		// No entry is dated after the last decision, so all have left.
 		u.edge, u.sums, u.values = edge, sums{}, nil
 	}
 	return nil
@@ -106,9 +116,10 @@ func (u *tally) edgeIn(a *account, t int64) int64 {
 // catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
 // few used ones are left, so the units that had left by then must leave first.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
+	u.expire(e.At)
 	if e.Used < 0 && u.spentOfPaid() != nil {
 		if edge := u.edgeIn(a, e.At); edge > u.edge {
-			if err := u.moveEdge(a, edge); err != nil {
+			if err := u.moveEdge(a, edge, e.At); err != nil {
 				return err
 			}
 		}
@@ -135,18 +146,18 @@ func (u *tally) begin(a *account, now int64) error {
 	}
 	_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
 		u.quiet = min(u.quiet, e.Dated-1)
-		return u.sum(e, 1)
+		return u.sum(e, 1, now)
 	})
 	return err
 }
 
-// moveEdge moves the edge. Forward, it subtracts the entries that the edge passes. Backward, it
+// moveEdge moves the edge at now. Forward, it subtracts the entries that the edge passes. Backward, it
 // adds them: a period of the same name begins earlier in another zone, or by other rules of the
 // zone. Entries that the rule has not counted yet stay out of it.
 //
 // moveEdge remembers in quiet up to which date there is no entry. Hours may pass between the
 // entries of an account, and a decision in between then reads nothing.
-func (u *tally) moveEdge(a *account, edge int64) error {
+func (u *tally) moveEdge(a *account, edge, now int64) error {
 	from, to, sign := max(u.edge, u.quiet), edge, int64(-1)
 	if edge < u.edge {
 		from, to, sign = edge, u.edge, 1
@@ -160,7 +171,7 @@ func (u *tally) moveEdge(a *account, edge int64) error {
 		if e.Seq > u.countedSeq {
 			return nil
 		}
-		return u.sum(e, sign)
+		return u.sum(e, sign, now)
 	})
 	if u.quiet = edge; sign < 0 {
 		u.quiet = through
@@ -169,53 +180,35 @@ func (u *tally) moveEdge(a *account, edge int64) error {
 	return err
 }
 
+// A read of entries goes on with greater pages.
+const maxPage = 1 << 14
+
 // dated calls each for the entries dated after one time and up to another, in the order of their
 // dates. It includes the entries of this decision. No other entry is dated up to through, which is
 // not before upto.
 func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
-	var fresh []*ledger.Entry
-	later := int64(maxTime)
-	for i := range a.added {
-		switch e := &a.added[i]; {
-		case e.Dated > upto:
-			later = min(later, e.Dated-1)
-		case e.Dated > after:
-			fresh = append(fresh, e)
-		}
-	}
-	slices.SortStableFunc(fresh, func(x, y *ledger.Entry) int { return cmp.Compare(x.Dated, y.Dated) })
 	for limit := horizon; after < upto; limit = min(2*limit, maxPage) {
-		entries, through, err := a.page(after, upto, limit)
+		entries, to, err := a.page(after, upto, limit)
 		if err != nil {
 			return after, err
 		}
-		for i := 0; i < len(entries) || len(fresh) > 0; {
-			var e *ledger.Entry
-			switch {
-			case i < len(entries) && (len(fresh) == 0 || entries[i].Dated <= fresh[0].Dated):
-				e = &entries[i]
-				i++
-			case fresh[0].Dated <= through:
-				e, fresh = fresh[0], fresh[1:]
-			}
-			if e == nil {
-				break
-			}
-			if err := each(e); err != nil {
+		for i := range entries {
+			if err := each(&entries[i]); err != nil {
 				return after, err
 			}
 		}
-		after = through
+		after = to
 	}
-	return min(after, later), nil
+	return after, nil
 }
 
-// page reads about limit of the entries dated after one time and up to another, from the ledger
-// alone. It has read all of them up to through.
+// page reads about limit of the entries dated after one time and up to another. It has read all of
+// them up to through.
 func (a *account) page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
 	entries, through, err = a.snap.Entries(a.key, after, upto, limit)
 	if err == nil && through <= after {
 		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
 	}
+	entries, through = book.Merge(entries, through, a.added, after, upto)
 	return entries, through, err
 }

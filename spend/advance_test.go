@@ -180,8 +180,8 @@ func TestReleaseWithoutHold(t *testing.T) {
 		want error
 		left float64
 	}{{-4, nil, 1}, {-5, nil, 0}, {-6, store.ErrNotHeld, 5}} {
-		u := &tally{rule: &rule, name: rule.name, bucket: store.Record{Held: 5, Limit: rule.bucket(100)}}
-		if err := u.fill(&ledger.Entry{Seq: 1, Held: c.held}); !errors.Is(err, c.want) || u.bucket.Held != c.left {
+		u := &tally{rule: &rule, name: rule.name, bucket: store.Record{Held: 5, Limit: rule.bucket(100)}, sums: heldBy([]open{{9, 5}})}
+		if err := u.fill(&ledger.Entry{Seq: 1, Held: c.held, Expires: 9}); !errors.Is(err, c.want) || u.bucket.Held != c.left {
 			t.Errorf("%d: %v, and %v is held; want %v, and %v", c.held, err, u.bucket.Held, c.want, c.left)
 		}
 	}

@@ -45,10 +45,10 @@ type Decline struct {
 	// RetryAfter is the time until this rule would approve the amount, or
 	// [store.Never].
 	RetryAfter time.Duration `json:"-"`
-	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 256 entries
-	// to leave the window and the first 256 holds to expire. Declines, and entries that the rule
-	// does not count, are among these entries. If they make too little room, RetryAfter is the
-	// time at which the last of them has gone; a request at that time learns more.
+	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 32 entries
+	// to leave the window. Declines, and entries that the rule does not count, are among these
+	// entries. If they make too little room, RetryAfter is the time at which the last of them has
+	// gone; a request at that time learns more.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
@@ -121,6 +121,9 @@ func (u *tally) report(a *account) Usage {
 	show := Usage{
 		Account: accountOf(a.key), Rule: r.name, Tag: r.per, Value: u.value, Limit: in(u.amounts.now),
 		Used: in(u.spent()), Held: in(u.held), Remaining: in(u.room()),
+	}
+	if r.spends() { // a spend counts also while it is held
+		show.Used, show.Held = in(u.spent()+u.held), in(0)
 	}
 	switch r.kind {
 	case leaky:

@@ -66,7 +66,6 @@ type Budgets struct {
 	units   map[string]string         // currencies of the budgets, with their scales, by ISO code
 	holdTTL time.Duration
 	keepIDs time.Duration
-	memory  *memory
 	hooks   []Hooks
 }
 
@@ -87,7 +86,7 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, memory: newMemory(), hooks: slices.Clone(o.Hooks)}
+	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, hooks: slices.Clone(o.Hooks)}
 	if b.holdTTL == 0 {
 		b.holdTTL = DefaultHoldTTL
 	}
@@ -194,7 +193,7 @@ func (b *Budgets) find(name string) (*checkedBudget, error) {
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b
 	// A rollback takes back entries that the transaction's declines have seen.
-	other.ledger, other.memory = l, newMemory()
+	other.ledger = l
 	return &other
 }
 

@@ -1,13 +1,11 @@
 package spend
 
 import (
-	"encoding/binary"
-	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -54,169 +52,166 @@ func (a *account) stored() ledger.Account {
 
 func (a *account) encode() []byte {
 	e := newEncoder()
-	e.int(a.time)
-	e.int(a.seq)
-	e.int(a.next)
-	e.fixed(a.marks.corrected)
-	e.fixed(a.marks.held)
+	e.Int(a.time)
+	e.Int(a.seq)
+	e.Int(a.next)
 	e.optional(a.pruned)
-	e.string(a.frozen)
-	e.string(a.unit)
-	e.int(int64(len(a.own)))
-	for _, l := range a.own {
-		e.string(l.rule)
-		e.bool(l.set)
-		e.int(l.amount)
-		e.int(l.until)
-		e.int(l.raised)
+	e.String(a.frozen)
+	e.String(a.unit)
+	e.Int(int64(len(a.ends)))
+	before := a.time
+	for _, x := range a.ends {
+		e.Int(x.at - before)
+		e.Int(a.time - x.since)
+		before = x.at
 	}
-	e.int(int64(len(a.tallies) + len(a.unknown)))
+	e.Int(int64(len(a.own)))
+	for _, l := range a.own {
+		e.String(l.rule)
+		e.Bool(l.set)
+		e.Int(l.amount)
+		e.Int(l.until)
+		e.Int(l.raised)
+	}
+	e.Int(int64(len(a.tallies) + len(a.unknown)))
 	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
 		for _, u := range tallies {
-			e.string(u.name)
-			e.fixed(u.fingerprint)
-			e.int(u.countedSeq)
-			e.int(u.countedAt)
-			e.int(u.reach)
-			e.int(u.edge)
-			e.int(u.quiet)
-			e.int(u.used)
-			e.int(u.held)
-			e.int(u.paid)
-			e.int(u.begun)
+			e.String(u.name)
+			e.Fixed(u.fingerprint)
+			e.Int(u.countedSeq)
+			e.Int(u.countedAt)
+			e.Int(u.reach)
+			e.Int(u.edge)
+			e.Int(u.quiet)
+			e.sums(&u.sums)
+			e.Int(u.begun)
 			e.values(u.values)
-			e.int(u.firstSeq)
+			e.Int(u.firstSeq)
 			if u.firstSeq == 0 {
 				continue // the rule is not Leaky
 			}
 			e.limit(u.bucket.Limit)
-			if e.int(u.until); u.until != 0 {
+			if e.Int(u.until); u.until != 0 {
 				e.limit(u.later)
 			}
-			e.int(u.baseSeq)
+			e.Int(u.baseSeq)
+			e.open(u.baseOpen)
 			for _, r := range [...]*store.Record{&u.bucket, &u.base} {
-				e.float(r.Level)
-				e.float(r.Held)
-				e.int(r.Time)
+				e.Float(r.Level)
+				e.Int(r.Time)
 			}
 		}
 	}
-	return e.b
+	return e.B
 }
 
 func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
-	a.time, a.seq, a.next = d.int(), d.int(), d.int()
-	a.stands = version{time: a.time, seq: a.seq}
-	a.read = marks{corrected: d.fixed(), held: d.fixed()}
-	a.marks = a.read
-	a.pruned, a.frozen, a.unit = d.optional(), d.string(), d.string()
-	for range d.count() {
-		a.own = append(a.own, ownLimit{rule: d.string(), set: d.bool(), amount: d.int(), until: d.int(), raised: d.int()})
+	a.time, a.seq, a.next = d.Int(), d.Int(), d.Int()
+	a.pruned, a.frozen, a.unit = d.optional(), d.String(), d.String()
+	before := a.time
+	for range d.Count() {
+		before += d.Int()
+		a.ends = append(a.ends, end{before, a.time - d.Int()})
+	}
+	for range d.Count() {
+		a.own = append(a.own, ownLimit{rule: d.String(), set: d.Bool(), amount: d.Int(), until: d.Int(), raised: d.Int()})
 	}
 	var tallies []*tally
-	for range d.count() {
+	for range d.Count() {
 		u := &tally{
-			name: d.string(), fingerprint: d.fixed(), countedSeq: d.int(), countedAt: d.int(), reach: d.int(),
-			edge: d.int(), quiet: d.int(), sums: d.sums(), begun: d.int(), known: true,
+			name: d.String(), fingerprint: d.Fixed(), countedSeq: d.Int(), countedAt: d.Int(), reach: d.Int(),
+			edge: d.Int(), quiet: d.Int(), sums: d.sums(), begun: d.Int(), known: true,
 		}
 		u.values = d.values()
-		if u.firstSeq = d.int(); u.firstSeq != 0 {
+		if u.firstSeq = d.Int(); u.firstSeq != 0 {
 			limit := d.limit()
-			if u.until = d.int(); u.until != 0 {
+			if u.until = d.Int(); u.until != 0 {
 				u.later = d.limit()
 			}
-			u.baseSeq, u.bucket, u.base = d.int(), d.record(limit), d.record(limit)
+			u.baseSeq, u.baseOpen, u.bucket, u.base = d.Int(), d.open(), d.record(limit), d.record(limit)
+			u.bucket.Held = float64(u.held)
 		}
 		tallies = append(tallies, u)
 	}
-	return tallies, d.end()
+	return tallies, d.End()
 }
 
 func (sp *spend) encode() []byte {
 	e := newEncoder()
-	e.string(sp.currency)
-	e.int(sp.amount)
-	e.int(sp.expires)
-	e.int(sp.total)
-	e.bool(sp.counted)
-	e.string(sp.ended)
-	e.int(int64(len(sp.tags)))
-	for _, tag := range slices.Sorted(maps.Keys(sp.tags)) {
-		e.string(tag)
-		e.string(sp.tags[tag])
-	}
-	e.int(int64(len(sp.parts)))
+	e.String(sp.currency)
+	e.Int(sp.amount)
+	e.Int(sp.expires)
+	e.Int(sp.total)
+	e.Bool(sp.counted)
+	e.Bool(sp.pending)
+	e.String(sp.ended)
+	e.Map(sp.tags)
+	e.Int(int64(len(sp.parts)))
 	for _, p := range sp.parts {
-		e.int(p.held)
-		e.int(p.taken)
-		e.int(p.refunded)
+		e.Int(p.held)
+		e.Int(p.taken)
+		e.Int(p.refunded)
 		before := int64(0)
 		for i, seq := range p.seqs {
-			e.int(seq)
-			e.int(p.dates[i] - before) // the dates are mostly equal
+			e.Int(seq)
+			e.Int(p.dates[i] - before) // the dates are mostly equal
 			before = p.dates[i]
 		}
 	}
-	return e.b
+	return e.B
 }
 
 func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := newDecoder("a spend", b)
 	sp := &spend{
 		id: id, accounts: accounts,
-		currency: d.string(), amount: d.int(), expires: d.int(), total: d.int(), counted: d.bool(), ended: d.string(),
+		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), ended: d.String(),
 	}
-	if n := d.count(); n > 0 {
-		sp.tags = make(map[string]string, n)
-		for range n {
-			tag := d.string()
-			sp.tags[tag] = d.string()
-		}
-	}
-	for range d.count() {
-		p := part{held: d.int(), taken: d.int(), refunded: d.int()}
+	sp.tags = d.Map()
+	for range d.Count() {
+		p := part{held: d.Int(), taken: d.Int(), refunded: d.Int()}
 		date := int64(0)
 		for range accounts {
-			p.seqs = append(p.seqs, d.int())
-			date += d.int()
+			p.seqs = append(p.seqs, d.Int())
+			date += d.Int()
 			p.dates = append(p.dates, date)
 		}
 		sp.parts = append(sp.parts, p)
 	}
 	if len(accounts) == 0 || len(sp.parts) == 0 {
-		d.damaged("a spend has no account or no amount")
+		d.Damaged("a spend has no account or no amount")
 	}
-	return sp, d.end()
+	return sp, d.End()
 }
 
 // encodeAnswer returns a decision in the form that the ledger keeps, for a
 // request that is sent again.
 func encodeAnswer(out *Decision, keys []string) []byte {
 	e := newEncoder()
-	e.bool(out.Approved)
-	e.int(out.At.UnixMicro())
-	e.int(int64(len(out.Remaining)))
+	e.Bool(out.Approved)
+	e.Int(out.At.UnixMicro())
+	e.Int(int64(len(out.Remaining)))
 	currency := "" // all amounts of money have the same
 	for _, u := range out.Remaining {
 		if u.Limit.Currency != "" {
 			currency = u.Limit.Currency
 		}
 	}
-	e.string(currency)
-	e.int(out.Amount.Minor)
-	e.string(out.Amount.Currency)
+	e.String(currency)
+	e.Int(out.Amount.Minor)
+	e.String(out.Amount.Currency)
 	for _, u := range out.Remaining {
 		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
-		e.int(int64(at))
-		e.string(u.Rule)
-		e.string(u.Tag)
+		e.Int(int64(at))
+		e.String(u.Rule)
+		e.String(u.Tag)
 		if u.Tag != "" {
-			e.string(u.Value)
+			e.String(u.Value)
 		}
-		e.bool(u.Limit.Currency == "")
+		e.Bool(u.Limit.Currency == "")
 		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
-			e.int(m.Minor)
+			e.Int(m.Minor)
 		}
 		grows := int64(minTime)
 		if !u.GrowsAt.IsZero() {
@@ -224,231 +219,120 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 		}
 		e.optional(grows)
 	}
-	e.int(int64(len(out.Declines)))
+	e.Int(int64(len(out.Declines)))
 	for _, d := range out.Declines {
 		if d.Frozen != "" {
 			at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == d.Account })
-			e.int(int64(-1 - at))
-			e.string(d.Frozen)
+			e.Int(int64(-1 - at))
+			e.String(d.Frozen)
 			continue
 		}
 		at := slices.IndexFunc(out.Remaining, func(u Usage) bool { return u.Account == d.Account && u.Rule == d.Rule })
-		e.int(int64(at))
-		e.int(int64(d.RetryAfter))
-		e.bool(d.AtLeast)
+		e.Int(int64(at))
+		e.Int(int64(d.RetryAfter))
+		e.Bool(d.AtLeast)
 	}
 	if len(out.Declines) > 0 {
-		e.int(int64(out.RetryAfter))
+		e.Int(int64(out.RetryAfter))
 	}
-	return e.b
+	return e.B
 }
 
 func decodeAnswer(r *ledger.Request) (Decision, error) {
 	d := newDecoder("an answer", r.Answer)
-	out := Decision{Approved: d.bool(), At: time.UnixMicro(d.int()).UTC()}
-	n := d.count()
-	currency := d.string()
-	out.Amount = Money{d.int(), d.string()}
+	out := Decision{Approved: d.Bool(), At: time.UnixMicro(d.Int()).UTC()}
+	n := d.Count()
+	currency := d.String()
+	out.Amount = Money{d.Int(), d.String()}
 	for range n {
 		var u Usage
-		if i := d.int(); i >= 0 && i < int64(len(r.Accounts)) {
+		if i := d.Int(); i >= 0 && i < int64(len(r.Accounts)) {
 			u.Account = accountOf(r.Accounts[i])
 		} else {
-			d.damaged("an answer names account %d of %d", i, len(r.Accounts))
+			d.Damaged("an answer names account %d of %d", i, len(r.Accounts))
 		}
-		u.Rule = d.string()
-		if u.Tag = d.string(); u.Tag != "" {
-			u.Value = d.string()
+		u.Rule = d.String()
+		if u.Tag = d.String(); u.Tag != "" {
+			u.Value = d.String()
 		}
 		c := currency
-		if d.bool() {
+		if d.Bool() {
 			c = ""
 		}
 		for _, m := range [...]*Money{&u.Limit, &u.Used, &u.Held, &u.Remaining} {
-			*m = Money{d.int(), c}
+			*m = Money{d.Int(), c}
 		}
 		if grows := d.optional(); grows != minTime {
 			u.GrowsAt = time.UnixMicro(grows).UTC()
 		}
 		out.Remaining = append(out.Remaining, u)
 	}
-	for range d.count() {
-		i := d.int()
+	for range d.Count() {
+		i := d.Int()
 		if at := -1 - i; at >= 0 && at < int64(len(r.Accounts)) {
-			frozen := Decline{Usage: Usage{Account: accountOf(r.Accounts[at])}, RetryAfter: store.Never, Frozen: d.string()}
+			frozen := Decline{Usage: Usage{Account: accountOf(r.Accounts[at])}, RetryAfter: store.Never, Frozen: d.String()}
 			out.Declines = append(out.Declines, frozen)
 			continue
 		}
-		wait, atLeast := time.Duration(d.int()), d.bool()
+		wait, atLeast := time.Duration(d.Int()), d.Bool()
 		if i < 0 || i >= int64(len(out.Remaining)) {
-			d.damaged("an answer names rule %d of %d", i, len(out.Remaining))
+			d.Damaged("an answer names rule %d of %d", i, len(out.Remaining))
 			break
 		}
 		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait, AtLeast: atLeast})
 	}
 	if len(out.Declines) > 0 {
-		out.RetryAfter = time.Duration(d.int())
+		out.RetryAfter = time.Duration(d.Int())
 	}
-	return out, d.end()
+	return out, d.End()
 }
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 2
+const format = 3
 
-type encoder struct{ b []byte }
+type encoder struct{ *book.Encoder }
 
-// newEncoder has room for most values, so that they are not copied while they grow.
-func newEncoder() *encoder { return &encoder{b: append(make([]byte, 0, 192), format)} }
+func newEncoder() encoder { return encoder{book.NewEncoder(format)} }
 
-func (e *encoder) int(v int64)     { e.b = binary.AppendVarint(e.b, v) }
-func (e *encoder) float(v float64) { e.b = binary.BigEndian.AppendUint64(e.b, math.Float64bits(v)) }
-func (e *encoder) fixed(v uint64)  { e.b = binary.BigEndian.AppendUint64(e.b, v) }
-func (e *encoder) limit(l store.Limit) {
-	e.float(l.Capacity)
-	e.float(l.LeakRate)
+func (e encoder) limit(l store.Limit) {
+	e.Float(l.Capacity)
+	e.Float(l.LeakRate)
 }
 
 // optional writes a time, or minTime for none.
-func (e *encoder) optional(t int64) {
-	if e.bool(t != minTime); t != minTime {
-		e.int(t)
+func (e encoder) optional(t int64) {
+	if e.Bool(t != minTime); t != minTime {
+		e.Int(t)
 	}
 }
 
-func (e *encoder) string(s string) {
-	e.int(int64(len(s)))
-	e.b = append(e.b, s...)
-}
+type decoder struct{ *book.Decoder }
 
-func (e *encoder) bool(v bool) {
-	n := byte(0)
-	if v {
-		n = 1
-	}
-	e.b = append(e.b, n)
-}
-
-// decoder reads the output of an encoder. After the first value that is missing
-// it returns zeros, and err is set.
-type decoder struct {
-	b   []byte
-	err error
-}
-
-func newDecoder(name string, b []byte) *decoder {
-	d := &decoder{b: b}
-	switch {
-	case len(b) == 0:
-		d.fail()
-	case b[0] != format:
-		d.err = fmt.Errorf("spend: %w: %s has format %d; this version of brim reads format %d",
-			store.ErrCorrupt, name, b[0], format)
-		d.b = nil
-	default:
-		d.b = b[1:]
-	}
-	return d
-}
-
-func (d *decoder) fail() { d.damaged("a stored value ends too early") }
-
-// damaged sets err, unless it is set.
-func (d *decoder) damaged(format string, args ...any) {
-	if d.err == nil {
-		d.err = fmt.Errorf("spend: %w: "+format, append([]any{store.ErrCorrupt}, args...)...)
-	}
-	d.b = nil
-}
-
-// end returns err. Bytes that are left over are damage: this format has no further values.
-func (d *decoder) end() error {
-	if len(d.b) > 0 {
-		d.damaged("%d bytes follow a stored value", len(d.b))
-	}
-	return d.err
-}
-
-func (d *decoder) int() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) fixed() uint64 {
-	if len(d.b) < 8 {
-		d.fail()
-		return 0
-	}
-	v := binary.BigEndian.Uint64(d.b)
-	d.b = d.b[8:]
-	return v
-}
-
-func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }
+func newDecoder(kind string, b []byte) decoder { return decoder{book.NewDecoder(kind, format, b)} }
 
 // optional reads a time, or minTime for none.
-func (d *decoder) optional() int64 {
-	if d.bool() {
-		return d.int()
+func (d decoder) optional() int64 {
+	if d.Bool() {
+		return d.Int()
 	}
 	return minTime
 }
 
 // limit reads the limit of a bucket. Its capacity may be 0.
-func (d *decoder) limit() store.Limit {
-	l := store.Limit{Capacity: d.float(), LeakRate: d.float()}
+func (d decoder) limit() store.Limit {
+	l := store.Limit{Capacity: d.Float(), LeakRate: d.Float()}
 	if !(l.Capacity >= 0 && l.Capacity <= math.MaxFloat64 && l.LeakRate > 0 && l.LeakRate <= math.MaxFloat64) {
-		d.damaged("a bucket has a capacity of %v and leaks %v a second", l.Capacity, l.LeakRate)
+		d.Damaged("a bucket has a capacity of %v and leaks %v a second", l.Capacity, l.LeakRate)
 	}
 	return l
 }
 
-// record reads the level, the held units and the time of a bucket.
-func (d *decoder) record(limit store.Limit) store.Record {
-	r := store.Record{Level: d.float(), Held: d.float(), Time: d.int(), Limit: limit}
-	// A comparison with NaN is false.
-	if l, h := r.Level, r.Held; !(l >= 0 && h >= 0 && l <= math.MaxFloat64 && h <= math.MaxFloat64) {
-		d.damaged("a bucket holds %v units and reserves %v", l, h)
+// record reads the level and the time of a bucket. The sums have its held units.
+func (d decoder) record(limit store.Limit) store.Record {
+	r := store.Record{Level: d.Float(), Time: d.Int(), Limit: limit}
+	if !(r.Level >= 0 && r.Level <= math.MaxFloat64) { // a comparison with NaN is false
+		d.Damaged("a bucket holds %v units", r.Level)
 	}
 	return r
-}
-
-func (d *decoder) string() string {
-	n := d.int()
-	if n < 0 || n > int64(len(d.b)) {
-		d.fail()
-		return ""
-	}
-	s := string(d.b[:n])
-	d.b = d.b[n:]
-	return s
-}
-
-func (d *decoder) bool() bool {
-	if len(d.b) == 0 {
-		d.fail()
-		return false
-	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	if v > 1 {
-		d.damaged("a stored truth value is %d", v)
-	}
-	return v == 1
-}
-
-// count reads the number of the elements that follow. Each element takes at
-// least a byte, so a number above the number of the remaining bytes is damage.
-func (d *decoder) count() int {
-	n := d.int()
-	if n < 0 || n > int64(len(d.b)) {
-		d.fail()
-		return 0
-	}
-	return int(n)
 }

@@ -95,7 +95,7 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 func (t *attempt) apply() error {
 	t.tags = t.act.tags
 	if t.act.spendID == "" {
-		if err := t.load(t.act.keys); err != nil {
+		if err := t.enter(t.act.keys); err != nil {
 			return err
 		}
 		switch {
@@ -109,7 +109,7 @@ func (t *attempt) apply() error {
 	if err := t.find(t.act.spendID); err != nil {
 		return err
 	}
-	if err := t.load(t.spend.accounts); err != nil {
+	if err := t.enter(t.spend.accounts); err != nil {
 		return err
 	}
 	if t.act.kind != kindIncrease { // the others are not declined
@@ -186,6 +186,15 @@ func (t *attempt) load(keys []string) error {
 	return nil
 }
 
+// enter loads the accounts for a decision, which ends some of their expired holds.
+func (t *attempt) enter(keys []string) error {
+	err := t.load(keys)
+	for i := 0; err == nil && i < len(t.accounts); i++ {
+		err = t.accounts[i].endExpired(mostEnds)
+	}
+	return err
+}
+
 // ask asks every rule of every account for n more units of a spend, which began with first and then
 // amounts to total, and for the given number of further spends. It records the
 // refusals.
@@ -259,13 +268,15 @@ func (t *attempt) charge() error {
 				time.UnixMicro(act.dated).UTC(), time.UnixMicro(a.pruned).UTC())
 		}
 	}
-	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, amount: amount, tags: act.tags, counted: true}
+	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, amount: amount, tags: act.tags}
 	if act.kind != kindAuthorize {
+		t.spend.counted = true
 		return t.addPart(act.kind, 0, amount, 1)
 	}
-	t.spend.expires = ending(t.now + cmp.Or(act.ttl, t.budgets.holdTTL).Microseconds())
+	t.spend.pending = true
+	t.spend.expires = t.expiry(cmp.Or(act.ttl, t.budgets.holdTTL))
 	for _, a := range t.accounts {
-		a.open(t.spend.expires, act.id)
+		a.open(t.spend.expires, a.time, act.id)
 	}
 	return t.addPart(act.kind, amount, 0, 1)
 }
@@ -329,10 +340,14 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 		if t.act.backdated {
 			date = t.act.dated
 		}
-		seq, err := a.addDated(ledger.Entry{
+		e := ledger.Entry{
 			Kind: kind, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount,
 			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
-		}, date)
+		}
+		if held > 0 {
+			e.Expires, e.Pending, e.Count = sp.expires, spends, 0
+		}
+		seq, err := a.addDated(e, date)
 		if err != nil {
 			return err
 		}
@@ -392,7 +407,7 @@ func (t *attempt) captureLate() error {
 	if sp.ended == "" && sp.expires != 0 {
 		for _, a := range t.accounts {
 			if a.time >= sp.expires {
-				continue // the account has released the expired hold already
+				continue // the hold is out of the account's sums already
 			}
 			// The time of another account is ahead, and the hold has expired there.
 			if err := sp.release(a, kindExpire, sp.id); err != nil {
@@ -400,8 +415,7 @@ func (t *attempt) captureLate() error {
 			}
 			a.close(sp)
 		}
-		sp.clearHeld()
-		sp.ended = kindExpire
+		sp.ended = kindExpire // the parts stay: an account may not have the end of the hold yet
 	}
 	spends := int64(0)
 	if !sp.counted {
@@ -429,17 +443,15 @@ func (t *attempt) extend() error {
 	if err := sp.usable(t.now); err != nil {
 		return err
 	}
-	later := ending(t.now + cmp.Or(t.act.ttl, t.budgets.holdTTL).Microseconds())
+	later := t.expiry(cmp.Or(t.act.ttl, t.budgets.holdTTL))
+	if later > sp.expires {
+		return sp.extend(t.accounts, t.act.id, later)
+	}
 	for _, a := range t.accounts {
-		if later > sp.expires {
-			a.close(sp)
-			a.open(later, sp.id)
-		}
 		if err := a.add(ledger.Entry{Kind: kindExtend, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {
 			return err
 		}
 	}
-	sp.expires = max(sp.expires, later)
 	return nil
 }
 

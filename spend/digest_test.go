@@ -182,14 +182,13 @@ func TestNeverIsNoTime(t *testing.T) {
 
 // TestLargestRecords: a bucket may hold as much as a float64 can.
 func TestLargestRecords(t *testing.T) {
-	for _, r := range []store.Record{{Level: math.MaxFloat64}, {Held: math.MaxFloat64}} {
+	for _, r := range []store.Record{{Level: math.MaxFloat64}} {
 		e := newEncoder()
-		e.float(r.Level)
-		e.float(r.Held)
-		e.int(r.Time)
-		d := newDecoder("a bucket", e.b)
-		if got := d.record(store.Limit{}); got != r || d.end() != nil {
-			t.Errorf("%+v, %v; want %+v", got, d.err, r)
+		e.Float(r.Level)
+		e.Int(r.Time)
+		d := newDecoder("a bucket", e.B)
+		if got := d.record(store.Limit{}); got != r || d.End() != nil {
+			t.Errorf("%+v, %v; want %+v", got, d.Err, r)
 		}
 	}
 }
@@ -217,37 +216,37 @@ func TestDecoder(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		b    []byte // after the format
-		read func(*decoder) any
+		read func(decoder) any
 		want any // nil for an error
 	}{
-		{"an integer", []byte{10}, func(d *decoder) any { return d.int() }, int64(5)},
-		{"an integer that is too long", bytes.Repeat([]byte{255}, 11), func(d *decoder) any { return d.int() }, nil},
-		{"no integer", nil, func(d *decoder) any { return d.int() }, nil},
-		{"eight bytes", []byte{0, 0, 0, 0, 0, 0, 0, 1}, func(d *decoder) any { return d.fixed() }, uint64(1)},
-		{"seven of eight bytes", []byte{1, 0, 0, 0, 0, 0, 0}, func(d *decoder) any { return d.fixed() }, nil},
-		{"a text", []byte{4, 'h', 'i'}, func(d *decoder) any { return d.string() }, "hi"},
-		{"a text that is cut off", []byte{6, 'h', 'i'}, func(d *decoder) any { return d.string() }, nil},
-		{"a text of less than nothing", []byte{1, 'h', 'i'}, func(d *decoder) any { return d.string() }, nil},
-		{"true", []byte{1}, func(d *decoder) any { return d.bool() }, true},
-		{"no truth", nil, func(d *decoder) any { return d.bool() }, nil},
-		{"more than true", []byte{2}, func(d *decoder) any { return d.bool() }, nil},
-		{"a count", []byte{2, 0}, func(d *decoder) any { return d.count() }, 1},
-		{"a count of more than there is", []byte{6, 0, 0}, func(d *decoder) any { return d.count() }, nil},
-		{"a count of less than nothing", []byte{1, 0}, func(d *decoder) any { return d.count() }, nil},
+		{"an integer", []byte{10}, func(d decoder) any { return d.Int() }, int64(5)},
+		{"an integer that is too long", bytes.Repeat([]byte{255}, 11), func(d decoder) any { return d.Int() }, nil},
+		{"no integer", nil, func(d decoder) any { return d.Int() }, nil},
+		{"eight bytes", []byte{0, 0, 0, 0, 0, 0, 0, 1}, func(d decoder) any { return d.Fixed() }, uint64(1)},
+		{"seven of eight bytes", []byte{1, 0, 0, 0, 0, 0, 0}, func(d decoder) any { return d.Fixed() }, nil},
+		{"a text", []byte{4, 'h', 'i'}, func(d decoder) any { return d.String() }, "hi"},
+		{"a text that is cut off", []byte{6, 'h', 'i'}, func(d decoder) any { return d.String() }, nil},
+		{"a text of less than nothing", []byte{1, 'h', 'i'}, func(d decoder) any { return d.String() }, nil},
+		{"true", []byte{1}, func(d decoder) any { return d.Bool() }, true},
+		{"no truth", nil, func(d decoder) any { return d.Bool() }, nil},
+		{"more than true", []byte{2}, func(d decoder) any { return d.Bool() }, nil},
+		{"a count", []byte{2, 0}, func(d decoder) any { return d.Count() }, 1},
+		{"a count of more than there is", []byte{6, 0, 0}, func(d decoder) any { return d.Count() }, nil},
+		{"a count of less than nothing", []byte{1, 0}, func(d decoder) any { return d.Count() }, nil},
 	} {
 		d := newDecoder("a test", append([]byte{format}, c.b...))
 		got := c.read(d)
 		if c.want != nil {
-			if !reflect.DeepEqual(got, c.want) || d.err != nil {
-				t.Errorf("%s: %v, %v; want %v", c.name, got, d.err, c.want)
+			if !reflect.DeepEqual(got, c.want) || d.Err != nil {
+				t.Errorf("%s: %v, %v; want %v", c.name, got, d.Err, c.want)
 			}
 			continue
 		}
-		if !reflect.ValueOf(got).IsZero() || d.err == nil || len(d.b) != 0 {
-			t.Errorf("%s: %v, %v, and %d bytes are left; want a zero, an error, and none", c.name, got, d.err, len(d.b))
+		if !reflect.ValueOf(got).IsZero() || d.Err == nil || len(d.B) != 0 {
+			t.Errorf("%s: %v, %v, and %d bytes are left; want a zero, an error, and none", c.name, got, d.Err, len(d.B))
 		}
-		if first := d.err; d.int() != 0 || d.fixed() != 0 || d.string() != "" || d.bool() || d.count() != 0 || d.err != first {
-			t.Errorf("%s: later reads do not return zeros and the first error, but %v", c.name, d.err)
+		if first := d.Err; d.Int() != 0 || d.Fixed() != 0 || d.String() != "" || d.Bool() || d.Count() != 0 || d.Err != first {
+			t.Errorf("%s: later reads do not return zeros and the first error, but %v", c.name, d.Err)
 		}
 	}
 }

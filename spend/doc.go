@@ -30,7 +30,7 @@
 // # Dates
 //
 // A spend counts from its authorization. A capture, a refund or a release keeps
-// that date. The next decision on an account ends its expired holds, so no
+// that date. An expired hold leaves all figures at that time, so no
 // background job has to run. Times are microseconds on the ledger's clock, and
 // the time of an account never runs back.
 //

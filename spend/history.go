@@ -22,10 +22,10 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, credit, decline, limits, freeze or unfreeze.
+	// refund, credit, decline, limits, freeze, unfreeze or forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it
-	// is the ID of the authorized request.
+	// is the ID of the authorized request, and for a forgotten rule it is empty.
 	RequestID string `json:"id"`
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.
@@ -122,7 +122,7 @@ func newEntry(e *ledger.Entry) Entry {
 		Account: accountOf(e.Account),
 		Seq:     e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
 		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: first, Part: cmp.Or(e.Part, e.Seq),
-		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count,
+		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
 		Tags: e.Tags, Refused: e.Refused, Credited: credited,
 	}
 }

@@ -176,7 +176,7 @@ func (a *account) holdsIn(list []Hold) []Hold {
 		switch {
 		case h.Expired:
 			h.Amount.Minor = -e.Held
-		case e.Held <= 0:
+		case e.Held <= 0 || e.Kind == kindExtend:
 			continue
 		}
 		list = append(list, h)

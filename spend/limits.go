@@ -180,14 +180,21 @@ func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) 
 	if err != nil {
 		return Decision{}, err
 	}
-	if len(r.Reason) > maxTagValue || !validText(r.Reason) {
-		return Decision{}, requestErr("a reason must be up to %d bytes of UTF-8 without control characters", maxTagValue)
+	if err := checkReason(r.Reason); err != nil {
+		return Decision{}, err
 	}
 	if r.Reason != "" {
 		act.tags = map[string]string{"reason": r.Reason}
 	}
 	act.content = act.digest()
 	return b.decide(&c, act)
+}
+
+func checkReason(reason string) error {
+	if len(reason) > maxTagValue || !validText(reason) {
+		return requestErr("a reason must be up to %d bytes of UTF-8 without control characters", maxTagValue)
+	}
+	return nil
 }
 
 // newUpkeep returns an action on an account of the main budget that moves no money.

@@ -64,8 +64,8 @@ func (sp *spend) status(now int64) *Status {
 }
 
 // Get returns the answer to an earlier request of any kind, also a decline, and the spend that it
-// began as it is now. It writes nothing. An ID that the ledger does not have, or that Prune has
-// removed, is [ErrUnknownSpend].
+// began as it is now, by the latest of the ledger's clock and the times of its accounts. It writes
+// nothing. An ID that the ledger does not have, or that Prune has removed, is [ErrUnknownSpend].
 func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 	c := b.begin(ctx, "get")
 	defer c.end(&err)
@@ -73,7 +73,7 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 		return Lookup{}, err
 	}
 	out := new(Lookup)
-	job := &ledger.Job{Requests: []string{id}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+	job := &ledger.Job{Requests: []string{id}, SpendID: id, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		*out = Lookup{ID: id}
 		r, err := snap.Request(id)
 		if err != nil {
@@ -90,10 +90,25 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 			return nil, nil
 		}
 		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
-		if err == nil {
-			out.Spend = sp.status(snap.Now())
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		now := snap.Now()
+		for _, key := range r.Accounts {
+			stored, err := snap.Account(key)
+			if err != nil {
+				return nil, err
+			}
+			a := account{key: key, time: now}
+			if stored.State != nil {
+				if _, err := a.decode(stored.State); err != nil {
+					return nil, err
+				}
+			}
+			now = max(now, a.time)
+		}
+		out.Spend = sp.status(now)
+		return nil, nil
 	}}
 	if err := b.ledger.View(c.ctx, job); err != nil {
 		return Lookup{}, err
@@ -113,7 +128,7 @@ func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err er
 	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
 		*list = nil
 		a := t.accounts[0]
-		held, _, err := a.openHolds(unlimited)
+		held, _, err := a.holds(maxTime, unlimited)
 		for _, sp := range held {
 			if sp.expires > a.time {
 				*list = append(*list, *sp.status(a.time))

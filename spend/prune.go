@@ -165,15 +165,15 @@ func (b *Budgets) pruneAccounts(c *call, accounts []ledger.Account, reach int64)
 	var wg sync.WaitGroup
 	for i, a := range accounts {
 		outs[i] = new(pruned)
-		wg.Go(func() { errs[i] = b.ledger.Decide(c.ctx, b.pruneJob(a.Key, reach, outs[i])) })
+		wg.Go(func() { errs[i] = b.pruneAccount(c.ctx, a.Key, reach, outs[i]) })
 	}
 	wg.Wait()
 	var damage error
 	for i, out := range outs {
+		expired += out.expired
+		c.held(out.holds)
 		switch {
 		case errs[i] == nil:
-			expired += out.expired
-			c.held(out.holds)
 		case errors.Is(errs[i], store.ErrCorrupt):
 			damage = cmp.Or(damage, errs[i])
 		default:
@@ -185,25 +185,35 @@ func (b *Budgets) pruneAccounts(c *call, accounts []ledger.Account, reach int64)
 
 // pruned is the part of an account's pruning that a ledger has stored.
 type pruned struct {
-	expired int64 // number of holds
+	expired int64 // number of holds that were ended
 	holds   []Hold
+	more    bool // holds have expired that were not ended
 }
 
-// pruneJob returns a job that ends the expired holds of an account and drops the entries that
-// nothing needs. It uses no rule: if a rule counted, settled or began here, the time of a Prune
-// would change later decisions.
+// pruneAccount prunes an account, in as many decisions as it takes: each ends a page of holds.
+func (b *Budgets) pruneAccount(ctx context.Context, key string, reach int64, done *pruned) error {
+	for done.more = true; done.more; {
+		page := new(pruned)
+		if err := b.ledger.Decide(ctx, b.pruneJob(key, reach, page)); err != nil {
+			return err
+		}
+		done.expired, done.holds, done.more = done.expired+page.expired, append(done.holds, page.holds...), page.more
+	}
+	return nil
+}
+
+// pruneJob returns a job that ends expired holds of an account and drops the entries that
+// nothing needs. It changes nothing if there are none.
 func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
-	budget := *b.main
-	budget.Rules = nil
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := b.load(&budget, snap, key)
+		a, err := b.loadBare(snap, key)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.advance(max(snap.Now(), a.time)); err != nil {
+		if err := a.endExpired(historyPage); err != nil {
 			return nil, err
 		}
-		*out = pruned{int64(len(a.closed)), a.holdsIn(nil)}
+		*out = pruned{int64(len(a.closed)), a.holdsIn(nil), a.next != 0 && a.next <= a.time}
 		upto := int64(minTime)
 		if reach != maxTime {
 			upto = a.time - reach
@@ -211,28 +221,29 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		for _, u := range a.unknown {
 			upto = min(upto, u.spare(a.time, a.seq))
 		}
-		held, _, err := a.holds(maxTime, unlimited)
-		if err != nil {
-			return nil, err
+		// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is new to
+		// the account must count the hold, so it must find the corrected entries as well.
+		for _, e := range a.ends {
+			upto = min(upto, e.since-1)
 		}
-		for _, sp := range held {
-			// Captures, refunds and the end of a hold correct the entries of the hold. A rule that
-			// is new to the account must count the hold, so it must find the corrected entries as
-			// well.
-			for _, p := range sp.parts {
-				if sp.expires > a.time {
-					upto = min(upto, sp.dateIn(key, p)-1)
-				}
+		if upto > a.pruned {
+			old, _, err := snap.Entries(key, minTime, upto, 1)
+			if err != nil {
+				return nil, err
+			}
+			if len(old) == 0 { // a correction is dated before it happens
+				upto = minTime
 			}
 		}
-		c := &ledger.Changes{Entries: a.added, Closed: a.closed}
-		if upto > a.pruned {
-			a.pruned = upto
-			c.Drop = []ledger.Drop{{Account: key, At: upto}}
+		if upto <= a.pruned {
+			if len(a.closed) == 0 {
+				return nil, nil
+			}
+			return a.bare(), nil
 		}
-		stored := a.stored()
-		stored.Watch = a.watch // of the rules, which this job does not use
-		c.Accounts = []ledger.Account{stored}
+		a.pruned = upto
+		c := a.bare()
+		c.Drop = []ledger.Drop{{Account: key, At: upto}}
 		return c, nil
 	}}
 }

@@ -48,7 +48,8 @@ type Request struct {
 	// [Leaky] rule counts the money from now on. The zero time is now. Only Record reads it.
 	Dated time.Time
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
-	// [Options.HoldTTL]. Only Authorize reads it.
+	// [Options.HoldTTL]. Only Authorize reads it. A hold on an account with many open holds may
+	// last up to a sixteenth longer; see [Status.ExpiresAt].
 	TTL time.Duration
 }
 

@@ -25,14 +25,15 @@ const (
 	kindLimits    = "limits"    // the account's own limits change
 	kindFreeze    = "freeze"    // the account declines from now on
 	kindUnfreeze  = "unfreeze"  // the account declines no longer
+	kindForget    = "forget"    // the figures of a retired rule are gone
 )
 
 // spend is the stored state of a spend from its authorization to its last
 // refund. Only decisions that hold all of its accounts change it.
 //
 // An expiry changes no spend. The time of an account never runs back and tells
-// whether a hold has expired, so each account releases its part of an expired
-// hold without the other accounts.
+// whether a hold has expired, so each account leaves its part of an expired hold out of its sums,
+// and adds the end of the hold later, without the other accounts.
 type spend struct {
 	id       string
 	accounts []string // keys
@@ -41,7 +42,8 @@ type spend struct {
 	amount   int64  // of the request that began it
 	expires  int64  // 0, which is no time, if nothing was ever held
 	total    int64  // authorized, increased and forced
-	counted  bool   // Count rules count the spend, unless it expires with nothing captured
+	counted  bool   // Count rules count the spend for good
+	pending  bool   // Count rules count the spend until the hold ends; nothing is captured
 	ended    string // kind of the end of the hold; empty while it is open, and after an expiry
 	parts    []part
 }
@@ -118,11 +120,15 @@ func (sp *spend) capture(accounts []*account, requestID string, n int64) (rest i
 			continue
 		}
 		for _, a := range accounts {
-			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k}
+			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k, Expires: sp.expires}
+			if sp.pending {
+				e.Count, e.Pending = 1, -1
+			}
 			if err := sp.correct(a, i, e); err != nil {
 				return 0, err
 			}
 		}
+		sp.counted, sp.pending = true, false
 		p.held -= k
 		p.taken += k
 		n -= k
@@ -138,9 +144,9 @@ func (sp *spend) release(a *account, kind, requestID string) error {
 		if held == 0 {
 			continue
 		}
-		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held}
-		if i == 0 && sp.counted && !sp.captured() {
-			e.Count = -1
+		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held, Expires: sp.expires}
+		if i == 0 && sp.pending {
+			e.Pending = -1
 		}
 		if err := sp.correct(a, i, e); err != nil {
 			return err
@@ -158,7 +164,7 @@ func (sp *spend) decrease(accounts []*account, requestID string, n int64) error 
 			continue
 		}
 		for _, a := range accounts {
-			if err := sp.correct(a, i, ledger.Entry{Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k}); err != nil {
+			if err := sp.correct(a, i, ledger.Entry{Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k, Expires: sp.expires}); err != nil {
 				return err
 			}
 		}
@@ -176,7 +182,10 @@ func (sp *spend) end(accounts []*account, kind, requestID string) error {
 		}
 		a.close(sp)
 	}
-	sp.clearHeld()
+	for i := range sp.parts {
+		sp.parts[i].held = 0
+	}
+	sp.pending = false
 	sp.ended = kindCapture
 	if !sp.captured() {
 		sp.ended = kindVoid
@@ -184,13 +193,31 @@ func (sp *spend) end(accounts []*account, kind, requestID string) error {
 	return nil
 }
 
-// clearHeld forgets the held money. A spend of which nothing was captured no
-// longer counts.
-func (sp *spend) clearHeld() {
-	for i := range sp.parts {
-		sp.parts[i].held = 0
+// extend moves the held money to a later end of the hold.
+func (sp *spend) extend(accounts []*account, requestID string, later int64) error {
+	for _, a := range accounts {
+		a.close(sp)
+		since := a.time
+		for i, p := range sp.parts {
+			pending := int64(0)
+			if i == 0 && sp.pending {
+				pending = 1
+			}
+			since = min(since, sp.dateIn(a.key, p))
+			for _, e := range [...]ledger.Entry{
+				{Held: -p.held, Pending: -pending, Expires: sp.expires}, {Held: p.held, Pending: pending, Expires: later},
+			} {
+				if e.Kind, e.RequestID = kindExtend, requestID; p.held > 0 {
+					if err := sp.correct(a, i, e); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		a.open(later, since, sp.id)
 	}
-	sp.counted = sp.counted && sp.captured()
+	sp.expires = later
+	return nil
 }
 
 // refund gives back n of the taken money, the newest part first.

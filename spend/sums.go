@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,20 +12,68 @@ import (
 type sums struct {
 	used int64 // a number of spends, for a Count rule
 	held int64
-	paid int64 // the part of used for which counted credits have paid; see pay.go
+	paid int64  // the part of used for which counted credits have paid; see pay.go
+	open []open // held, by the time at which the holds expire; none is zero
 }
+
+// open is the units of holds that expire together.
+type open struct{ at, held int64 }
 
 // spent returns the used amount that the rule shows and decides on: the units that no credit has
 // paid.
 func (s *sums) spent() int64 { return s.used - s.paid }
 
-// add adds the used and held units of n, and reports whether the sums are in range. If they are
+// heldBy returns the sums of holds alone.
+func heldBy(open []open) (s sums) {
+	s.open = open
+	for _, o := range open {
+		s.held += o.held
+	}
+	return s
+}
+
+// add adds the units of n, and reports whether the sums are in range. If they are
 // not, s has no meaning. No more units are paid than are used: a refund takes back the others.
-func (s *sums) add(n sums) bool {
+func (s *sums) add(n units) bool {
 	used, fits := add(s.used, n.used)
-	held, fit := add(s.held, n.held)
-	s.used, s.held, s.paid = used, held, min(s.paid, max(0, used))
-	return fits && fit
+	s.used, s.paid = used, min(s.paid, max(0, used))
+	return s.hold(n) && fits
+}
+
+// hold adds the held units of n.
+func (s *sums) hold(n units) bool {
+	held, fits := add(s.held, n.held)
+	if s.held = held; n.held == 0 {
+		return fits
+	}
+	i, found := slices.BinarySearchFunc(s.open, n.expires, func(o open, at int64) int { return cmp.Compare(o.at, at) })
+	if !found {
+		s.open = slices.Insert(s.open, i, open{at: n.expires})
+	}
+	if s.open[i].held += n.held; s.open[i].held == 0 {
+		s.open = slices.Delete(s.open, i, i+1)
+	}
+	return fits
+}
+
+// expire takes away the units of the holds that have expired by now.
+func (s *sums) expire(now int64) {
+	for len(s.open) > 0 && s.open[0].at <= now {
+		s.held -= s.open[0].held
+		s.open = s.open[1:]
+	}
+}
+
+func (s *sums) zero() bool { return s.used == 0 && s.paid == 0 && len(s.open) == 0 }
+
+// expire takes away the units of the holds that have expired by now.
+func (u *tally) expire(now int64) {
+	u.sums.expire(now)
+	u.bucket.Held = float64(u.held)
+	for i := range u.values {
+		u.values[i].expire(now)
+	}
+	u.values = slices.DeleteFunc(u.values, func(s valueSums) bool { return s.zero() })
 }
 
 // valueSums are the sums of one value of a tag.
@@ -48,13 +97,13 @@ func (r Rule) Per(tag string) Rule {
 }
 
 // addValue adds to the sums of a value. A value whose sums are zero is forgotten.
-func (u *tally) addValue(value string, n sums) bool {
+func (u *tally) addValue(value string, n units) bool {
 	i, found := u.find(value)
 	if !found {
 		u.values = slices.Insert(u.values, i, valueSums{value: value})
 	}
 	ok := u.values[i].add(n)
-	if u.values[i].sums == (sums{}) {
+	if u.values[i].zero() {
 		u.values = slices.Delete(u.values, i, i+1)
 	}
 	return ok
@@ -93,13 +142,8 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	ahead := make(map[string][]leave)
 	if u.rule.rolls() {
 		_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
-			one := tally{name: u.name, fingerprint: u.fingerprint, rule: u.rule, value: e.Tags[u.rule.per]}
-			list := ahead[one.value]
-			if n := len(list); n == 0 || list[n-1].date != e.Dated {
-				list = append(list, leave{date: e.Dated})
-			}
-			one.gather(&list[len(list)-1], e)
-			ahead[one.value] = list
+			one := tally{rule: u.rule, value: e.Tags[u.rule.per]}
+			ahead[one.value] = one.gather(ahead[one.value], e, a.time)
 			return nil
 		})
 		if err != nil {
@@ -117,30 +161,58 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	return list, nil
 }
 
-func (e *encoder) values(list []valueSums) {
-	e.int(int64(len(list)))
+func (e encoder) values(list []valueSums) {
+	e.Int(int64(len(list)))
 	for _, s := range list {
-		e.string(s.value)
-		e.int(s.used)
-		e.int(s.held)
-		e.int(s.paid)
+		e.String(s.value)
+		e.sums(&s.sums)
 	}
 }
 
-func (d *decoder) sums() sums { return sums{used: d.int(), held: d.int(), paid: d.int()} }
+func (e encoder) sums(s *sums) {
+	e.Int(s.used)
+	e.Int(s.paid)
+	e.open(s.open)
+}
+
+func (e encoder) open(list []open) {
+	e.Int(int64(len(list)))
+	before := int64(0)
+	for _, o := range list {
+		e.Int(o.at - before)
+		e.Int(o.held)
+		before = o.at
+	}
+}
+
+func (d decoder) sums() sums {
+	used, paid := d.Int(), d.Int()
+	s := heldBy(d.open())
+	s.used, s.paid = used, paid
+	return s
+}
+
+func (d decoder) open() (list []open) {
+	before := int64(0)
+	for range d.Count() {
+		before += d.Int()
+		list = append(list, open{before, d.Int()})
+	}
+	return list
+}
 
 // values reads the sums of values. All values share one string, which costs less than one for each.
-func (d *decoder) values() []valueSums {
-	n := d.count()
+func (d decoder) values() []valueSums {
+	n := d.Count()
 	if n == 0 {
 		return nil
 	}
-	rest := string(d.b)
+	rest := string(d.B)
 	list := make([]valueSums, 0, n)
 	for range n {
-		length := d.count()
-		at := len(rest) - len(d.b)
-		d.b = d.b[length:]
+		length := d.Count()
+		at := len(rest) - len(d.B)
+		d.B = d.B[length:]
 		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums()})
 	}
 	return list

@@ -90,7 +90,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 func (u *tally) verify(entries []ledger.Entry) error {
 	plain := tally{
 		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
-		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base,
+		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base, sums: heldBy(slices.Clone(u.baseOpen)),
 	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {
@@ -106,14 +106,13 @@ func (u *tally) verify(entries []ledger.Entry) error {
 	if u.rule.counts() && plain.quiet < u.quiet {
 		return fmt.Errorf("spend: %w: the figures of rule %q are without an entry of the window", store.ErrCorrupt, u.name)
 	}
-	same := true
-	switch {
-	case u.rule.kind == leaky:
-		same = plain.bucket.Level == u.bucket.Level && plain.bucket.Held == u.bucket.Held
-	case u.rule.counts():
-		equal := func(x, y valueSums) bool { return x.value == y.value && x.used == y.used && x.held == y.held }
-		same = equal(valueSums{sums: plain.sums}, valueSums{sums: u.sums}) &&
-			slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(entries)
+	plain.expire(u.countedAt)
+	same := plain.bucket.Level == u.bucket.Level && slices.Equal(plain.open, u.open)
+	if u.rule.counts() {
+		equal := func(x, y valueSums) bool {
+			return x.value == y.value && x.used == y.used && slices.Equal(x.open, y.open)
+		}
+		same = same && plain.used == u.used && slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(entries)
 	}
 	if !same {
 		return fmt.Errorf("spend: %w: the figures of rule %q differ from the sum of its entries", store.ErrCorrupt, u.name)

@@ -2,15 +2,15 @@ package spend
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/store"
 )
 
-// horizon is the number of entries that leave a window, and of holds that expire, at which a
-// decline looks. A window may have millions of entries, and a decline must not cost more than an
-// approval.
-const horizon = 256
+// horizon is the number of entries that leave a window at which a decline looks. A window may have
+// millions of entries, and a decline must not cost more than two approvals.
+const horizon = 32
 
 // unlimited is the horizon of a read, which may take its time.
 const unlimited = math.MaxInt
@@ -40,54 +40,9 @@ func (w wait) time() time.Time {
 	return time.UnixMicro(w.at).UTC()
 }
 
-// outlook is the expiries of an account's open holds that give room to a rule.
-type outlook struct {
-	expiries []expiry
-	unknown  int64 // holds that expire at this time or later may be missing; maxTime if none is
-}
-
-// expiry is the amount that a hold gives back to a rule when it expires, if
-// nobody ends it before.
-type expiry struct {
-	at     int64
-	amount int64           // of all dates; number of spends for a rule that counts them
-	byDate map[int64]int64 // the same amount by the date at which it counts
-}
-
-// outlook returns the expiries of the account's first open holds, in that order.
-func (u *tally) outlook(a *account, limit int) (o outlook, err error) {
-	held, unknown, err := a.openHolds(limit)
-	if err != nil {
-		return o, err
-	}
-	o.unknown = unknown
-	for _, sp := range held {
-		if sp.expires <= a.time || !u.takes(sp.tags, sp.amount) {
-			continue // this decision has ended the expired hold already
-		}
-		x := expiry{at: sp.expires, byDate: make(map[int64]int64)}
-		for i, p := range sp.parts {
-			n := p.held
-			if u.rule.spends() {
-				if n = 0; i == 0 && sp.counted && !sp.captured() {
-					n = 1
-				}
-			}
-			date := sp.dateIn(a.key, p)
-			if u.rule.kind == leaky && sp.seqIn(a.key, p) < u.firstSeq || u.rule.counts() && date <= u.edge {
-				continue
-			}
-			x.amount += n
-			x.byDate[date] += n
-		}
-		o.expiries = append(o.expiries, x)
-	}
-	return o, nil
-}
-
 // wait returns the first time, not before from, at which the rule has room for n more units, if
 // nobody else spends. Room comes from holds that expire, entries that leave the window, and periods
-// that end. It looks at about limit entries and holds.
+// that end. It looks at about limit entries.
 func (u *tally) wait(a *account, n, from int64, limit int) (wait, error) {
 	m := u.amounts
 	w, err := u.waitBy(a, n, m.now, a.time, limit)
@@ -109,35 +64,25 @@ func (u *tally) waitBy(a *account, n, amount, from int64, limit int) (wait, erro
 	if u.rule.kind == perTransaction || u.rule.counts() && need <= 0 {
 		return wait{at: from}, nil
 	}
-	o, err := u.outlook(a, limit)
-	if err != nil {
-		return wait{}, err
-	}
 	switch u.rule.kind {
 	case leaky:
-		return u.leakWait(o, n, amount, from), nil
+		return u.leakWait(n, amount, from), nil
 	case lifetime:
-		return o.until(need, maxTime), nil
+		return u.freed(need, maxTime), nil
 	case calendar, countPer:
 		_, end := u.rule.periodAt(a.time)
-		return o.until(need, end), nil
+		return u.freed(need, end), nil
 	}
-	return u.windowWait(a, o, need, limit)
+	return u.windowWait(a, need, limit)
 }
 
-// until returns the first time at which expired holds have given back need units, and at the latest
+// freed returns the first time at which expired holds have given back need units, and at the latest
 // end.
-func (o outlook) until(need, end int64) wait {
-	for _, x := range o.expiries {
-		if x.at >= end {
-			return wait{at: end}
+func (u *tally) freed(need, end int64) wait {
+	for _, x := range u.open {
+		if need -= x.held; need <= 0 {
+			return wait{at: min(x.at, end)}
 		}
-		if need -= x.amount; need <= 0 {
-			return wait{at: x.at}
-		}
-	}
-	if o.unknown < end {
-		return wait{at: o.unknown, atLeast: true}
 	}
 	return wait{at: end}
 }
@@ -146,45 +91,42 @@ func (o outlook) until(need, end int64) wait {
 // entries from the oldest on, and subtracts the units of each date when the date leaves the window,
 // and the units of each hold when the hold expires. Units that credits have paid give no room when
 // they leave: they are not in the used amount.
-func (u *tally) windowWait(a *account, o outlook, need int64, limit int) (wait, error) {
+func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 	width := u.rule.length.Microseconds()
-	expired := make(map[int64]int64) // by date: given back before the date leaves
+	held := sums{open: slices.Clone(u.open)} // in the window
 	paid := u.paid
 	answer, found := wait{at: maxTime}, false
 	// expire takes the holds that expire before end, and reports whether that gives the answer.
 	expire := func(end int64) bool {
-		for len(o.expiries) > 0 && o.expiries[0].at < end {
-			x := o.expiries[0]
-			o.expiries = o.expiries[1:]
-			for date, n := range x.byDate {
-				if date+width <= x.at {
-					continue // the date leaves before the hold expires
-				}
-				expired[date] += n
-				need -= n
-			}
-			if need <= 0 {
+		for !found && len(held.open) > 0 && held.open[0].at < end {
+			x := held.open[0]
+			held.open = held.open[1:]
+			if need -= x.held; need <= 0 {
 				answer, found = wait{at: x.at}, true
-				return true
 			}
-		}
-		if o.unknown < end {
-			answer, found = wait{at: o.unknown, atLeast: true}, true
 		}
 		return found
 	}
-	through, more, err := u.leaving(a, limit, func(l leave) bool {
-		if expire(l.date + width) {
-			return true
+	through, more, err := u.leaving(a, limit, func(l *leave) bool {
+		end := l.date + width
+		if expire(end) {
+			return false
 		}
 		// A correction has the date of the corrected entry, and leaves together
 		// with that entry.
 		k := min(paid, l.used)
 		paid -= k
-		if need -= l.used - k + l.held - expired[l.date]; need <= 0 {
-			answer, found = wait{at: l.date + width}, true
+		need -= l.used - k
+		for _, x := range l.open {
+			if x.at >= end {
+				need -= x.held
+				held.hold(units{held: -x.held, expires: x.at})
+			}
 		}
-		return found
+		if need <= 0 {
+			answer, found = wait{at: end}, true
+		}
+		return !found
 	})
 	if err == nil && !found && more && !expire(through+width) {
 		answer = wait{at: through + width, atLeast: true}
@@ -219,7 +161,7 @@ func (t *attempt) waitForAll(asked []demand, at int64) (int64, error) {
 }
 
 // leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.
-func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
+func (u *tally) leakWait(n, amount, from int64) wait {
 	op := store.Op{Bucket: u.rule.bucket(amount).For(u.name), Amount: float64(n)}
 	bucket := u.bucket
 	if op.LeakRate != bucket.LeakRate { // the limit changes at from
@@ -232,15 +174,11 @@ func (u *tally) leakWait(o outlook, n, amount, from int64) wait {
 		if d := bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
 			at = from + d.Microseconds()
 		}
-		switch {
-		case i < len(o.expiries) && at > o.expiries[i].at:
-			bucket.Held -= float64(o.expiries[i].amount)
-			from = max(from, o.expiries[i].at)
-		case i == len(o.expiries) && at > o.unknown:
-			return wait{at: o.unknown, atLeast: true}
-		default:
+		if i == len(u.open) || at <= u.open[i].at {
 			return wait{at: at}
 		}
+		bucket.Held -= float64(u.open[i].held)
+		from = max(from, u.open[i].at)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -134,7 +133,7 @@ func TestWaitsAreTheShortest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if l.now = now; !after.Approved || before.Approved {
+			if l.now = now; !after.Approved && !d.Declines[0].AtLeast || before.Approved {
 				t.Fatalf("BRIM_SEED=%d, rule %s: %d cents have RetryAfter %v; approved then: %v, and a microsecond before: %v",
 					n, d.Declines[0].Rule, amount, d.RetryAfter, after.Approved, before.Approved)
 			}
@@ -199,31 +198,13 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 	}
 }
 
-// TestAskedTwice: the first of two questions between two decisions reads the entries that will leave
-// the window, and the second one reads nothing, not even the entry of the last decision. Neither
-// looks for entries that have left, because the account knows that there are none.
-func TestAskedTwice(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(10), time.Hour))
-	charge(t, b, "c", 4)
-	l.now = l.now.Add(10 * time.Minute)
-	var limits []int
-	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return pages{snap, &limits} }
-	for _, want := range [][]int{{32}, nil} {
-		limits = nil
-		if got := wait(t, b, 7); got != 50*time.Minute || !slices.Equal(limits, want) {
-			t.Errorf("7 cents fit after %v, and pages of %v are read; want 50m, and %v", got, limits, want)
-		}
-	}
-}
-
-// TestHorizonBeforeNow: the entries up to the present fill the horizon of a decline. The units of
-// the present time are no more to read, so the wait is exact.
+// TestHorizonBeforeNow: the entries up to the present fill the horizon of a decline, which says that it
+// has looked no further.
 func TestHorizonBeforeNow(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(100), day))
 	charge(t, b, "first", 40)
-	for i := range 255 {
+	for i := range 31 {
 		l.now = l.now.Add(time.Second)
 		if d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(101)}); err != nil || d.Approved {
 			t.Fatal(d, err)
@@ -231,8 +212,8 @@ func TestHorizonBeforeNow(t *testing.T) {
 	}
 	l.now = l.now.Add(time.Second)
 	charge(t, b, "now", 60)
-	if x := asked(t, b, 100).Declines[0]; x.RetryAfter != day || x.AtLeast {
-		t.Errorf("100 cents fit in %v, at least: %v; want a day, exactly", x.RetryAfter, x.AtLeast)
+	if x := asked(t, b, 100).Declines[0]; x.RetryAfter != day-time.Second || !x.AtLeast {
+		t.Errorf("100 cents fit in %v, at least: %v; want a second less than a day, at least", x.RetryAfter, x.AtLeast)
 	}
 }
 

@@ -72,7 +72,7 @@ func (a *app) spendCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.spendChargeCommand(f, "charge"), a.spendChargeCommand(f, "authorize"), a.spendChargeCommand(f, "record"),
 		a.spendChargeCommand(f, "credit"), a.spendChargeCommand(f, "upto"), a.spendIncreaseCommand(f),
-		a.spendPruneCommand(f), a.spendVerifyCommand(f),
+		a.spendPruneCommand(f), a.spendForgetCommand(f), a.spendVerifyCommand(f),
 		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f),
 		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),

@@ -123,6 +123,13 @@ func TestSpendUpkeep(t *testing.T) {
 	spend("verify").want(t, exitOK, "sound: 1 accounts", "")
 	spend("prune").want(t, exitOK, "pruned: 0 expired holds, 0 IDs", "")
 	spend("prune", "--json").want(t, exitOK, `{"expired_holds":0,"ids":0}`, "")
+	spend("forget-rule", "day").want(t, exitUsage, "", "--reason is missing")
+	spend("forget-rule", "day", "--reason", "r").want(t, exitData, "", "has rule")
+	other := budgetIn(t, strings.ReplaceAll(accountBudget, "name: day", "name: other"))
+	forget := []string{"spend", "forget-rule", "day", "--reason", "replaced by other", "--budget", other, "--store", store}
+	cli(t, forget...).want(t, exitOK, "forgotten in 1 accounts", "")
+	cli(t, append(forget, "--json")...).want(t, exitOK, `{"accounts":0}`, "")
+	spend("history", "card", "--limit", "1").want(t, exitOK, "forget", "")
 }
 
 const accountBudget = `budget: cards

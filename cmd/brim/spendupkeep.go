@@ -37,6 +37,38 @@ Exit status: 0; 65 if accounts are damaged, after all others were pruned.`,
 	}
 }
 
+func (a *app) spendForgetCommand(f *spendFlags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "forget-rule RULE --reason TEXT --budget FILE",
+		Short: "Forget a rule that no program uses any more",
+		Long: `Takes the figures of RULE from all accounts of the budget, and of those under "also". Until then
+prune keeps the entries that RULE may need; for a lifetime rule, these are all entries. Each account
+that had figures gets an entry with the reason. Take RULE away from every program first.
+
+Exit status: 0; 65 if the budget has RULE, or if accounts are damaged, after all others.`,
+		Example: `  brim spend forget-rule month --reason "replaced by week" --budget cards.yaml`,
+		Args:    exactArgs("RULE"),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the ledger keeps it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if reason == "" {
+			return usagef("--reason is missing; it tells why the rule is forgotten")
+		}
+		accounts := int64(0)
+		err := a.eachBudget(cmd.Context(), f, func(b *spend.Budgets) error {
+			n, err := b.ForgetRule(cmd.Context(), args[0], reason)
+			accounts += n
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return a.print(map[string]int64{"accounts": accounts}, fmt.Sprintf("forgotten in %d accounts", accounts))
+	}
+	return cmd
+}
+
 func (a *app) spendVerifyCommand(f *spendFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify --budget FILE",

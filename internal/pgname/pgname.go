@@ -77,14 +77,14 @@ func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table
 // use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
-// ledger are the suffixes of the tables that package spend keeps beside the buckets, and of one
-// index.
-var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "holds"}
+// ledger are the suffixes of the tables that package spend keeps beside the buckets, of two indexes
+// and of a view.
+var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "ledger"}
 
 // Ledger returns the tables of package spend, unquoted. They are in the same schema.
 func (n Names) Ledger() (tables []string) {
 	for _, name := range ledger {
-		if name != "entries_dated" { // an index
+		if name != "entries_dated" && name != "requests_at" && name != "ledger" {
 			tables = append(tables, n.table+"_"+name)
 		}
 	}
@@ -97,10 +97,11 @@ func (n Names) Ledger() (tables []string) {
 //	{{table}}     the table of buckets, quoted as an identifier, without its schema
 //	{{versions}}  the table of applied migrations, likewise
 //	{{'schema'}}  the schema as a string literal
-//	{{accounts}}, {{entries}}, {{requests}}, {{holds}}
+//	{{accounts}}, {{entries}}, {{requests}}, {{spends}}, {{holds}}
 //	              the tables of package spend, named after the table of buckets
-//	{{entries_dated}}
-//	              an index on the table of entries
+//	{{entries_dated}}, {{requests_at}}
+//	              indexes on the tables of entries and requests
+//	{{ledger}}    a view of the entries
 //
 // The pairs in more are further placeholders, each with its replacement. Render does not look
 // at a replacement again, so a name that reads like a placeholder stays as it is.

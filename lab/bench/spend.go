@@ -210,18 +210,20 @@ func (b *bench) authorizing(l ledger.Ledger) (func(ctx context.Context, account 
 // rows of the reference. The answers to the IDs of the entries are not copied. The bare tables are
 // those of the ledger with their indexes.
 var copies = []string{
-	`INSERT INTO brim.buckets_accounts (key, next_expiry, watch_after, watch_width, state)
-		SELECT 'cards/account:' || i, next_expiry, watch_after, watch_width, state
+	`INSERT INTO brim.buckets_accounts (key, next_expiry, watch, state)
+		SELECT 'cards/account:' || i, next_expiry, watch, state
 		FROM brim.buckets_accounts CROSS JOIN generate_series(1, $1 - 1) AS i WHERE key = 'cards/account:0'`,
-	`INSERT INTO brim.buckets_entries (at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, account, id, spend)
-		SELECT at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, 'cards/account:' || i, id || i, spend || i
-		FROM generate_series(1, $1 - 1) AS i
-		     CROSS JOIN LATERAL (SELECT * FROM brim.buckets_entries WHERE account = 'cards/account:0' ORDER BY at OFFSET 0) AS e`,
+	`INSERT INTO brim.buckets_entries (account, at, seq, used, currency, kind, spends, id)
+		SELECT a.id, at, seq, used, currency, kind, spends, e.id
+		FROM brim.buckets_accounts AS a
+		     CROSS JOIN LATERAL (SELECT e.* FROM brim.buckets_entries AS e JOIN brim.buckets_accounts AS f ON f.id = e.account
+		                         WHERE f.key = 'cards/account:0' ORDER BY at OFFSET 0) AS e
+		WHERE a.key <> 'cards/account:0'`,
 	`CREATE TABLE spends (key text COLLATE "C" PRIMARY KEY, level float8 NOT NULL, atime timestamptz NOT NULL) WITH (fillfactor = 85)`,
 	`INSERT INTO spends SELECT 'account:' || i, 0, now() FROM generate_series(0, $1 - 1) AS i`,
-	`CREATE TABLE bare_accounts (LIKE brim.buckets_accounts INCLUDING ALL) WITH (fillfactor = 70)`,
+	`CREATE TABLE bare_accounts (LIKE brim.buckets_accounts INCLUDING ALL EXCLUDING IDENTITY) WITH (fillfactor = 70)`,
 	`CREATE TABLE bare_entries (LIKE brim.buckets_entries INCLUDING ALL)`,
-	`CREATE TABLE bare_requests (LIKE brim.buckets_requests INCLUDING ALL) WITH (fillfactor = 90)`,
+	`CREATE TABLE bare_requests (LIKE brim.buckets_requests INCLUDING ALL)`,
 	`CREATE TABLE bare_holds (LIKE brim.buckets_holds INCLUDING ALL)`,
 	`INSERT INTO bare_accounts SELECT * FROM brim.buckets_accounts`,
 	`INSERT INTO bare_entries SELECT * FROM brim.buckets_entries`,
@@ -230,22 +232,22 @@ var copies = []string{
 
 // bareRows writes the rows of a whole batch of decisions without deciding anything: one account
 // updated, one entry, one answer and one hold inserted for each. It locks the accounts in the
-// order of $1, as store.sql of the ledger does, so that two of them do not deadlock.
+// order of $1, as the ledger does, so that two of them do not deadlock.
 const bareRows = `WITH saved AS (
 	UPDATE bare_accounts AS a SET state = $5
-	FROM (SELECT unnest($1::text[]) AS key) AS u WHERE a.key = ANY (ARRAY[u.key])
+	FROM (SELECT unnest($1::bigint[]) AS id) AS u WHERE a.id = ANY (ARRAY[u.id])
 ), appended AS (
-	INSERT INTO bare_entries (at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, account, id, spend)
-	SELECT clock_timestamp(), clock_timestamp(), u.seq, u.seq, 100, 0, 100, 1, 100, 'EUR', 'authorize', u.account, u.id, u.id
-	FROM (SELECT unnest($2::text[]) AS account, unnest($3::text[]) AS id, unnest($4::bigint[]) AS seq) AS u
+	INSERT INTO bare_entries (account, at, seq, held, kind, spends, currency, id)
+	SELECT u.account, clock_timestamp(), u.seq, 100, 3, 1, 'EUR', decode(u.id, 'hex')
+	FROM (SELECT unnest($2::bigint[]) AS account, unnest($3::text[]) AS id, unnest($4::bigint[]) AS seq) AS u
 ), answered AS (
-	INSERT INTO bare_requests (id, at, accounts, content, answer, spend)
-	SELECT u.id, clock_timestamp(), ARRAY[u.account], $6, $5, $7
-	FROM (SELECT unnest($2::text[]) AS account, unnest($3::text[]) AS id) AS u
+	INSERT INTO bare_requests (id, at, account, content, answer, spend)
+	SELECT decode(u.id, 'hex'), clock_timestamp(), u.account, $6, $5, $7
+	FROM (SELECT unnest($2::bigint[]) AS account, unnest($3::text[]) AS id) AS u
 ), opened AS (
 	INSERT INTO bare_holds (account, expires, spend)
-	SELECT u.account, clock_timestamp() + interval '7 days', u.id
-	FROM (SELECT unnest($2::text[]) AS account, unnest($3::text[]) AS id) AS u
+	SELECT u.account, clock_timestamp() + interval '7 days', decode(u.id, 'hex')
+	FROM (SELECT unnest($2::bigint[]) AS account, unnest($3::text[]) AS id) AS u
 ) SELECT 1`
 
 // spendPostgres measures authorizations beside one bare UPDATE per decision, and beside the rows of
@@ -300,9 +302,9 @@ func (b *bench) spendPostgres(ctx context.Context, size spendSize) (err error) {
 func (b *bench) storing(pool *pgxpool.Pool, n, accounts int) func(ctx context.Context, _ int) error {
 	state, content, spend := make([]byte, 200), make([]byte, 16), make([]byte, 60)
 	return func(ctx context.Context, _ int) error {
-		each, ids, seqs := make([]string, n), make([]string, n), make([]int64, n)
+		each, ids, seqs := make([]int64, n), make([]string, n), make([]int64, n)
 		for i := range n {
-			each[i], ids[i], seqs[i] = "cards/"+account(rand.IntN(accounts)), b.id(), rand.Int64()
+			each[i], ids[i], seqs[i] = 1+rand.Int64N(int64(accounts)), b.id(), rand.Int64()
 		}
 		slices.Sort(each)
 		slices.Sort(ids)

@@ -142,24 +142,19 @@ func explain(op string, err error) error {
 
 // flush decides a batch. The combiner has locked the tables.
 func (l *Ledger) flush(_ int, batch []*request) {
-	err := l.db.Update(func(tx *kv.Tx) error {
-		b, now := l.names.in(tx), l.clock.Now()
-		for _, r := range batch {
-			switch err := b.run(r.In, now); {
-			case err == nil:
-			case errors.As(err, new(jobError)):
-				r.Err = err
-			default:
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		return
+	jobs := make([]*ledger.Job, len(batch))
+	for i, r := range batch {
+		jobs[i] = r.In
 	}
-	for _, r := range batch {
-		r.Err = err // also of jobs that failed by themselves, since they saw the others' changes
+	var own []error
+	err := l.db.Update(func(tx *kv.Tx) (err error) {
+		own, err = l.names.in(tx).decide(jobs, l.clock.Now())
+		return err
+	})
+	for i, r := range batch {
+		if r.Err = err; err == nil { // a job that failed by itself has seen the others' changes
+			r.Err = own[i]
+		}
 	}
 }
 
@@ -250,7 +245,7 @@ func (l *Ledger) forget(ctx context.Context, ids [][]byte, before int64) (remove
 				continue
 			}
 			if r, err := decodeRequest(id, value); err == nil && r.At < before {
-				if err := b.requests.put(id, nil); err != nil {
+				if err := tx.Delete(l.names.requests, string(id)); err != nil {
 					return err
 				}
 				removed++

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -16,7 +17,7 @@ func FuzzValue(f *testing.F) {
 	key := entryKey("cards/a", ofEntries, 5, 1)
 	entry := ledger.Entry{
 		Account: "cards/a", Seq: 1, At: 5, Dated: 4, Kind: "capture", RequestID: "r", SpendID: "s", Part: 1,
-		Amount: math.MaxInt64, Currency: "EUR", Used: 3, Held: -3, Count: 1,
+		Amount: math.MaxInt64, Currency: "EUR", Used: 3, Held: -3, Count: 1, Expires: 99, Pending: -1,
 		Tags: map[string]string{"a": "1", "b": ""}, Refused: []string{"month"},
 	}
 	request := ledger.Request{
@@ -24,8 +25,8 @@ func FuzzValue(f *testing.F) {
 		Content: []byte{1}, Answer: []byte{2, 3}, Spend: []byte{4},
 	}
 	account := ledger.Account{Key: "cards/a", State: []byte("state"), NextExpiry: 9}
-	for _, e := range []*encoder{encodeEntry(&entry), encodeRequest(&request), encodeAccount(&account)} {
-		f.Add(key, e.b)
+	for _, e := range []*book.Encoder{encodeEntry(&entry), encodeRequest(&request), encodeAccount(&account)} {
+		f.Add(key, e.B)
 	}
 	f.Add(key, []byte{format, 255, 255, 255, 255, 15})
 	f.Add([]byte("short"), []byte{format, 0, 0, 0, 0, 0, 0, 0, 0})
@@ -33,15 +34,15 @@ func FuzzValue(f *testing.F) {
 		for kind, decode := range map[string]func([]byte) ([]byte, error){
 			"account": func(b []byte) ([]byte, error) {
 				a, err := decodeAccount("cards/a", b)
-				return encodeAccount(&a).b, err
+				return encodeAccount(&a).B, err
 			},
 			"request": func(b []byte) ([]byte, error) {
 				r, err := decodeRequest(key, b)
-				return encodeRequest(r).b, err
+				return encodeRequest(r).B, err
 			},
 			"entry": func(b []byte) ([]byte, error) {
 				e, err := decodeEntry(key, b)
-				return encodeEntry(&e).b, err
+				return encodeEntry(&e).B, err
 			},
 		} {
 			first, err := decode(value)

@@ -59,14 +59,11 @@ func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
 func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	errs := make([]error, len(jobs))
 	err := j.in(ctx, "decide", true, func(b *buckets) error {
-		now := j.l.clock.Now()
-		for i, job := range jobs {
-			err := b.run(job, now)
-			if errs[i] = explain("decide", err); err != nil && !errors.As(err, new(jobError)) {
-				return err
-			}
+		own, err := b.decide(jobs, j.l.clock.Now())
+		for i := range own {
+			errs[i] = explain("decide", own[i])
 		}
-		return nil
+		return err
 	})
 	for i := range errs {
 		errs[i] = cmp.Or(err, errs[i])

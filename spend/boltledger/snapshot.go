@@ -6,37 +6,24 @@ import (
 	"math"
 	"slices"
 
-	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// snapshot is a job's view of the transaction, which holds the changes of the jobs before it.
-type snapshot struct {
-	*buckets
-	now    int64
-	locked []string
-}
+// Locked reports that nobody else changes an account.
+func (b *buckets) Locked(string) bool { return true }
 
-func (b *buckets) snapshot(job *ledger.Job, now int64) *snapshot {
-	s := &snapshot{buckets: b, now: now, locked: job.Accounts}
-	if job.SpendID != "" {
-		// If the request cannot be read, the job gets the error when it asks for the request.
-		if r, err := s.Request(job.SpendID); err == nil && r != nil {
-			s.locked = append(slices.Clone(s.locked), r.Accounts...)
-		}
+// Account returns a working set. A missing account has no State.
+func (b *buckets) Account(key string) (ledger.Account, error) {
+	v, err := b.accounts.get(prefix(key, ofState))
+	if v == nil || err != nil {
+		return ledger.Account{Key: key}, err
 	}
-	return s
+	return decodeAccount(key, v)
 }
 
-func (s *snapshot) Now() int64                 { return s.now }
-func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
-
-func (s *snapshot) Account(key string) (ledger.Account, error) {
-	return s.stored(key)
-}
-
-func (s *snapshot) Request(id string) (*ledger.Request, error) {
-	v, err := s.requests.get([]byte(id))
+// Request returns the answer to an ID, or nil.
+func (b *buckets) Request(id string) (*ledger.Request, error) {
+	v, err := b.requests.get([]byte(id))
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -54,9 +41,9 @@ type walk struct {
 }
 
 // walk begins at the first key with a greater time than after.
-func (s *snapshot) walk(account string, letter byte, after, upto int64) *walk {
+func (b *buckets) walk(account string, letter byte, after, upto int64) *walk {
 	start := prefix(account, letter)
-	c, err := s.accounts.ascend(start, number(bytes.Clone(start), after))
+	c, err := b.accounts.ascend(start, number(bytes.Clone(start), after))
 	w := &walk{c: c, start: start, upto: upto, err: err}
 	for w.next(); w.k != nil && numberAt(w.k[len(start):]) <= after; {
 		w.next()
@@ -84,10 +71,10 @@ func (w *walk) time() int64 {
 }
 
 // Entries walks the entries and the corrections of their dates side by side.
-func (s *snapshot) Entries(
+func (b *buckets) Entries(
 	account string, after, upto int64, limit int,
 ) (page []ledger.Entry, through int64, err error) {
-	entries, dates := s.walk(account, ofEntries, after, upto), s.walk(account, ofDates, after, upto)
+	entries, dates := b.walk(account, ofEntries, after, upto), b.walk(account, ofDates, after, upto)
 	for entries.k != nil || dates.k != nil {
 		first, date := len(page), min(entries.time(), dates.time())
 		if len(page) >= limit {
@@ -108,7 +95,7 @@ func (s *snapshot) Entries(
 				return nil, 0, err
 			}
 			key := entryKey(account, ofEntries, at, numberAt(dates.k[len(dates.start)+8:]))
-			v, err := s.accounts.get(key)
+			v, err := b.accounts.get(key)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -118,7 +105,7 @@ func (s *snapshot) Entries(
 			}
 			page = append(page, e)
 		}
-		slices.SortFunc(page[first:], func(a, b ledger.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(page[first:], func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	}
 	if err := cmp.Or(entries.err, dates.err); err != nil {
 		return nil, 0, err
@@ -126,9 +113,10 @@ func (s *snapshot) Entries(
 	return page, max(upto, min(entries.later, dates.later)-1), nil
 }
 
-func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
+// Since lists entries by number.
+func (b *buckets) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
 	start := prefix(account, ofEntries)
-	c, err := s.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
+	c, err := b.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
 	if err != nil {
 		return nil, err
 	}
@@ -147,30 +135,21 @@ func (s *snapshot) Since(account string, after ledger.Position) (list []ledger.E
 	}
 }
 
-func (s *snapshot) Holds(account string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
+// Open lists open holds.
+func (b *buckets) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
 	start := prefix(account, ofHolds)
-	c, err := s.accounts.ascend(start, start)
-	if err != nil {
-		return nil, 0, err
+	c, err := b.accounts.ascend(start, start)
+	for err == nil {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil {
+			break
+		}
+		h := ledger.Hold{Account: account, Expires: numberAt(k[len(start):]), SpendID: string(k[len(start)+8:])}
+		if h.Expires > upto || len(open) == limit {
+			return open, h.Expires, nil
+		}
+		open = append(open, h)
+		err = checkHold(v)
 	}
-	for {
-		k, v, err := c.next()
-		if k == nil || err != nil {
-			return held, 0, err
-		}
-		if expires := numberAt(k[len(start):]); expires > upto || len(held) == limit {
-			return held, expires, nil
-		}
-		if err := checkHold(v); err != nil {
-			return nil, 0, err
-		}
-		r, err := s.Request(string(k[len(start)+8:]))
-		if err != nil {
-			return nil, 0, err
-		}
-		if r == nil {
-			return nil, 0, boltfile.Damagef("a hold belongs to no request")
-		}
-		held = append(held, *r)
-	}
+	return open, 0, err
 }

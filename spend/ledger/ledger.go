@@ -174,7 +174,9 @@ type Entry struct {
 	Currency    string
 	Used        int64 // change of the used amount
 	Held        int64 // change of the held amount
-	Count       int64 // change of the number of spends
+	Count       int64 // change of the number of spends that count for good
+	Expires     int64 // end of the hold whose money the entry moves; 0 if it moves none
+	Pending     int64 // change of the number of spends that count until Expires
 	Tags        map[string]string
 	Refused     []string // names of the rules that declined it
 	Credited    []Credited

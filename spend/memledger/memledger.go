@@ -4,7 +4,6 @@
 package memledger
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -29,8 +29,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// book is the ledger that New returns.
-type book struct {
+// memory is the ledger that New returns.
+type memory struct {
 	clock *clock.Clock
 
 	// turn has one place, for the caller whose turn it is. Callers get it in the order in which they
@@ -42,7 +42,7 @@ type book struct {
 	requests map[string]*ledger.Request
 }
 
-var _ ledger.Ledger = (*book)(nil)
+var _ ledger.Ledger = (*memory)(nil)
 
 // account is a working set with its entries and its holds.
 type account struct {
@@ -60,7 +60,7 @@ func New(o *Options) ledger.Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	return &book{
+	return &memory{
 		clock:    clock.New(clock.Options{Source: o.Clock, MaxSkew: store.DefaultMaxSkew}),
 		turn:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
@@ -69,7 +69,7 @@ func New(o *Options) ledger.Ledger {
 }
 
 // enter waits for the caller's turn, unless ctx ends or the ledger is closed.
-func (l *book) enter(ctx context.Context) error {
+func (l *memory) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -86,19 +86,15 @@ func (l *book) enter(ctx context.Context) error {
 }
 
 // leave ends the caller's turn.
-func (l *book) leave() { <-l.turn }
+func (l *memory) leave() { <-l.turn }
 
 // Decide runs a job in the caller's turn. See [ledger.Ledger].
-func (l *book) Decide(ctx context.Context, job *ledger.Job) error {
-	if err := l.enter(ctx); err != nil {
-		return store.Wrap(backend, "decide", err)
-	}
-	defer l.leave()
-	return l.decide(job)
+func (l *memory) Decide(ctx context.Context, job *ledger.Job) error {
+	return l.DecideAll(ctx, []*ledger.Job{job})[0]
 }
 
 // DecideAll runs jobs in the caller's turn. See [ledger.Ledger].
-func (l *book) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+func (l *memory) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	errs := make([]error, len(jobs))
 	if err := l.enter(ctx); err != nil {
 		for i := range errs {
@@ -108,33 +104,26 @@ func (l *book) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	}
 	defer l.leave()
 	for i, job := range jobs {
-		errs[i] = l.decide(job)
+		batch := book.NewBatch(l, l.clock.Now()) // one for each job, which then has a time of its own
+		if errs[i] = batch.Run(job); errs[i] == nil {
+			l.apply(batch.Changes())
+		}
 	}
 	return errs
 }
 
-// decide runs a job and stores its changes.
-func (l *book) decide(job *ledger.Job) error {
-	changes, err := job.Run(l.snapshot(job))
-	if err != nil || changes == nil {
-		return err
-	}
-	l.apply(changes)
-	return nil
-}
-
 // View runs a job and drops its changes. See [ledger.Ledger].
-func (l *book) View(ctx context.Context, job *ledger.Job) error {
+func (l *memory) View(ctx context.Context, job *ledger.Job) error {
 	if err := l.enter(ctx); err != nil {
 		return store.Wrap(backend, "view", err)
 	}
 	defer l.leave()
-	_, err := job.Run(l.snapshot(job))
+	_, err := job.Run(book.NewBatch(l, l.clock.Now()))
 	return err
 }
 
-// apply stores the changes of a job.
-func (l *book) apply(c *ledger.Changes) {
+// apply stores changes.
+func (l *memory) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
 		a := l.accounts[c.Accounts[i].Key]
 		if a == nil {
@@ -155,30 +144,23 @@ func (l *book) apply(c *ledger.Changes) {
 	for i := range c.Requests {
 		l.requests[c.Requests[i].ID] = &c.Requests[i]
 	}
-	for _, s := range c.Spends {
-		changed := *l.requests[s.ID]
-		changed.Spend = s.Spend
-		l.requests[s.ID] = &changed
+	for i := range c.Spends {
+		l.requests[c.Spends[i].ID] = &c.Spends[i]
 	}
 	for _, h := range c.Opened {
 		a := l.accounts[h.Account]
-		i, _ := slices.BinarySearchFunc(a.holds, h, order)
+		i, _ := slices.BinarySearchFunc(a.holds, h, book.Order)
 		a.holds = slices.Insert(a.holds, i, h)
 	}
 	for _, h := range c.Closed {
 		a := l.accounts[h.Account]
-		if i, found := slices.BinarySearchFunc(a.holds, h, order); found {
+		if i, found := slices.BinarySearchFunc(a.holds, h, book.Order); found {
 			a.holds = slices.Delete(a.holds, i, i+1)
 		}
 	}
 	for _, d := range c.Drop {
 		l.accounts[d.Account].drop(d.At)
 	}
-}
-
-// order compares holds by expiry, then by ID.
-func order(a, b ledger.Hold) int {
-	return cmp.Or(cmp.Compare(a.Expires, b.Expires), cmp.Compare(a.SpendID, b.SpendID))
 }
 
 // drop removes the entries up to a time. It copies the rest, so that the memory
@@ -205,7 +187,7 @@ func (a *account) corrected(date int64) int {
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
-func (l *book) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+func (l *memory) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "history", err)
 	}
@@ -224,7 +206,7 @@ func (l *book) History(ctx context.Context, key string, before ledger.Position, 
 }
 
 // Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
-func (l *book) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+func (l *memory) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "accounts", err)
 	}
@@ -240,7 +222,7 @@ func (l *book) Accounts(ctx context.Context, prefix, after string, limit int) ([
 }
 
 // PruneRequests removes requests. See [ledger.Ledger].
-func (l *book) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
+func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
 	if err := l.enter(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
@@ -261,7 +243,7 @@ func (l *book) PruneRequests(ctx context.Context, prefix string, before int64) (
 }
 
 // Close ends the ledger and forgets its data.
-func (l *book) Close() error {
+func (l *memory) Close() error {
 	l.turn <- struct{}{}
 	defer l.leave()
 	l.closed, l.accounts, l.requests = true, nil, nil

@@ -8,35 +8,25 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// snapshot reads the ledger itself, which stays locked while a job runs.
-type snapshot struct {
-	l      *book
-	now    int64
-	locked []string
-}
+// A memory is the [book.Reader] of its batches. It stays locked while a batch runs.
 
-func (l *book) snapshot(job *ledger.Job) *snapshot {
-	s := &snapshot{l: l, now: l.clock.Now(), locked: job.Accounts}
-	if r := l.requests[job.SpendID]; r != nil {
-		s.locked = append(slices.Clone(s.locked), r.Accounts...)
-	}
-	return s
-}
+// Locked reports that nobody else changes an account.
+func (l *memory) Locked(string) bool { return true }
 
-func (s *snapshot) Now() int64                 { return s.now }
-func (s *snapshot) Locked(account string) bool { return slices.Contains(s.locked, account) }
-
-func (s *snapshot) Account(key string) (ledger.Account, error) {
-	if a := s.l.accounts[key]; a != nil {
+// Account returns a working set.
+func (l *memory) Account(key string) (ledger.Account, error) {
+	if a := l.accounts[key]; a != nil {
 		return a.Account, nil
 	}
 	return ledger.Account{Key: key}, nil
 }
 
-func (s *snapshot) Request(id string) (*ledger.Request, error) { return s.l.requests[id], nil }
+// Request returns the answer to an ID, or nil.
+func (l *memory) Request(id string) (*ledger.Request, error) { return l.requests[id], nil }
 
-func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
-	a := s.l.accounts[key]
+// Entries lists entries by date.
+func (l *memory) Entries(key string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
+	a := l.accounts[key]
 	if a == nil {
 		return nil, upto, nil
 	}
@@ -69,8 +59,9 @@ func (s *snapshot) Entries(key string, after, upto int64, limit int) (page []led
 	}
 }
 
-func (s *snapshot) Since(key string, after ledger.Position) ([]ledger.Entry, error) {
-	a := s.l.accounts[key]
+// Since lists entries by number.
+func (l *memory) Since(key string, after ledger.Position) ([]ledger.Entry, error) {
+	a := l.accounts[key]
 	if a == nil {
 		return nil, nil
 	}
@@ -84,16 +75,17 @@ func (s *snapshot) Since(key string, after ledger.Position) ([]ledger.Entry, err
 	return a.entries[first:], nil
 }
 
-func (s *snapshot) Holds(key string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
-	a := s.l.accounts[key]
+// Open lists open holds.
+func (l *memory) Open(key string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
+	a := l.accounts[key]
 	if a == nil {
 		return nil, 0, nil
 	}
 	for _, h := range a.holds {
-		if h.Expires > upto || len(held) == limit {
-			return held, h.Expires, nil
+		if h.Expires > upto || len(open) == limit {
+			return open, h.Expires, nil
 		}
-		held = append(held, *s.l.requests[h.SpendID])
+		open = append(open, h)
 	}
-	return held, 0, nil
+	return open, 0, nil
 }

@@ -3,14 +3,16 @@ package pgledger
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"hash/maphash"
 	"iter"
-	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -56,21 +58,24 @@ func lockedNames(job *ledger.Job) iter.Seq[string] {
 			}
 		}
 		for _, id := range job.Requests {
-			if !yield("r" + id) {
+			if !yield("r" + hex.EncodeToString(idBytes(id))) {
 				return
 			}
 		}
 		if job.SpendID != "" {
-			yield("s" + job.SpendID)
+			yield(spendName(job.SpendID))
 		}
 	}
 }
 
+// spendName returns the name of a spend, as probe.sql takes it.
+func spendName(id string) string { return "s" + hex.EncodeToString(idBytes(id)) }
+
 // insert returns the statement that inserts a row that probe.sql found missing.
 func (l *Ledger) insert(name string) (sql string, args [][]byte) {
-	sql = l.sql.tryAccount
+	sql = l.sql["try_account"]
 	if name[0] == 'r' {
-		sql = l.sql.tryRequest
+		sql = l.sql["try_request"]
 	}
 	return sql, [][]byte{[]byte(name[1:])}
 }
@@ -83,156 +88,82 @@ const repeats = 3
 func (l *Ledger) decideBatch(
 	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
 ) error {
-	jobs := make([]*ledger.Job, len(requests))
-	for i, r := range requests {
-		jobs[i] = r.In
-	}
-	if decided, err := l.decideRecalled(ctx, lane, conn, jobs); decided || err != nil {
+	aside, err := l.heldSpends(ctx, lane, conn, requests)
+	if err != nil {
 		return err
 	}
-	for n := 0; ; n++ {
-		b := l.newBatch(conn, true)
-		b.lockTimeout, b.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
-		for _, name := range lane.Held() {
-			if name[0] == 'a' {
-				b.held = append(b.held, name[1:])
-			}
+	var jobs []*ledger.Job
+	var decided []*request
+	for _, r := range requests {
+		if aside[r.In.SpendID] {
+			r.Err = lane.SetAside(spendName(r.In.SpendID))
+			continue
 		}
-		errs, err := b.decide(ctx, jobs)
+		jobs, decided = append(jobs, r.In), append(decided, r)
+	}
+	for n := 0; len(jobs) > 0; n++ {
+		rows := l.newRows(conn, true)
+		rows.lockTimeout, rows.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
+		errs, err := rows.decide(ctx, jobs)
 		if isDuplicate(err) && n < repeats {
 			if err := pgrun.Rollback(ctx, conn); err != nil {
 				return err
 			}
 			continue
 		}
-		if err != nil {
-			return err
+		for i := range errs {
+			decided[i].Out = errs[i]
 		}
-		l.recall.stored(b)
-		for i, r := range requests {
-			r.Out = errs[i]
-			if b.aside[jobs[i].SpendID] {
-				r.Err = lane.SetAside("s" + jobs[i].SpendID)
-			}
-		}
-		return nil
+		return err
 	}
+	return nil
+}
+
+// heldSpends returns the spends whose accounts other transactions hold, if there may be any.
+func (l *Ledger) heldSpends(
+	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
+) (map[string]bool, error) {
+	held, aside := make(map[string]bool), make(map[string]bool)
+	for _, name := range lane.Held() {
+		held[name] = true
+	}
+	var spends []string
+	for _, r := range requests {
+		if r.In.SpendID != "" && len(held) > 0 {
+			spends = append(spends, r.In.SpendID)
+		}
+	}
+	if len(spends) == 0 {
+		return nil, nil
+	}
+	_, err := l.run.QueryByIndex(ctx, conn, l.sql["owners"], []any{idColumn(spends)}, func(row pgx.Rows) error {
+		var id pgrun.Octets
+		var key string
+		err := row.Scan(&id, &key)
+		if held["a"+key] {
+			aside[idText(id)] = true
+		}
+		return err
+	})
+	return aside, err
 }
 
 // isDuplicate reports that another transaction has stored an answer to the same ID.
 func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 
-// batch is the jobs of one transaction, and the snapshot that they decide on: the rows that
-// were read, with the changes of the jobs so far.
-type batch struct {
-	l   *Ledger
-	q   pgrun.Queryer
-	own bool // the batch begins and ends its transaction; else the transaction is the caller's
-	now int64
-
-	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
-
-	held  []string        // accounts that another transaction holds
-	aside map[string]bool // spends of these accounts, about which nothing is decided
-
-	// recalled are the accounts of a batch that decides before it has locked them, as the ledger
-	// remembers them; nil for a batch that has locked them.
-	recalled map[string]ledger.Account
-
-	locked   map[string]bool
-	created  []string // accounts that had no row before lock.sql or create.sql
-	accounts map[string]ledger.Account
-	requests map[string]*ledger.Request // nil for an ID without an answer
-	watched  map[window][]*ahead
-	// pages are ranges of entries that jobs have asked for. Declines of one account by one rule ask
-	// for the same range, to tell when the amount would fit.
-	pages map[span]page
-
-	ctx    context.Context // for the reads that jobs ask for besides
-	failed error           // of the connection; nothing is stored after it
-
-	declined bool          // a job has declined
-	clock    pgrun.Instant // of the server, when the changes were stored
-
-	// To be stored.
-	dirty   map[string]bool
-	entries []ledger.Entry
-	fresh   map[string]bool // requests that are new
-	spends  map[string]bool // requests whose spend changed
-	opened  []ledger.Hold
-	closed  []ledger.Hold
-	drops   []ledger.Drop
-}
-
-func (l *Ledger) newBatch(q pgrun.Queryer, own bool) *batch {
-	return &batch{
-		l: l, q: q, own: own,
-		held: []string{}, aside: make(map[string]bool),
-		locked: make(map[string]bool), accounts: make(map[string]ledger.Account),
-		requests: make(map[string]*ledger.Request), watched: make(map[window][]*ahead),
-		pages: make(map[span]page),
-		dirty: make(map[string]bool), fresh: make(map[string]bool), spends: make(map[string]bool),
-	}
-}
-
 // decide runs the jobs one after the other, each on the changes of those before it, and stores
-// the changes of all: two round trips, and more only where a job asks for rows that were not
-// read ahead. errs are the jobs' own errors.
-func (b *batch) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
-	if err := b.read(ctx, jobs, true); err != nil {
+// the changes of all: two round trips, and more only where an account is new or a job asks for rows
+// that were not read ahead. errs are the jobs' own errors.
+func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
+	if err := r.read(ctx, jobs, true); err != nil {
 		return nil, err
 	}
+	batch := book.NewBatch(r, r.now)
 	errs = make([]error, len(jobs))
 	for i, job := range jobs {
-		if b.aside[job.SpendID] {
-			continue
-		}
-		changes, err := job.Run(b)
-		switch {
-		case b.failed != nil:
-			return nil, b.failed
-		case err != nil:
-			errs[i] = err
-		case changes != nil:
-			b.apply(job, changes)
+		if errs[i] = batch.Run(job); r.failed != nil {
+			return nil, r.failed
 		}
 	}
-	return errs, b.store(ctx)
-}
-
-// create notes that an account needs a row.
-func (b *batch) create(key string) {
-	if _, exists := b.accounts[key]; !exists && !slices.Contains(b.created, key) {
-		b.created = append(b.created, key)
-	}
-}
-
-// apply adds the changes of a job, for the jobs after it and for store.
-func (b *batch) apply(job *ledger.Job, c *ledger.Changes) {
-	for _, key := range job.Accounts { // also those that the job does not store: they lock out other decisions
-		b.create(key)
-	}
-	for _, a := range c.Accounts {
-		b.create(a.Key)
-		b.accounts[a.Key] = a
-		b.dirty[a.Key] = true
-	}
-	b.declined = b.declined || c.Declined
-	b.entries = append(b.entries, c.Entries...)
-	for i := range c.Requests {
-		r := c.Requests[i]
-		b.requests[r.ID] = &r
-		b.fresh[r.ID] = true
-	}
-	for _, s := range c.Spends {
-		changed := *b.requests[s.ID]
-		changed.Spend = s.Spend
-		b.requests[s.ID] = &changed
-		if !b.fresh[s.ID] {
-			b.spends[s.ID] = true
-		}
-	}
-	b.opened = append(b.opened, c.Opened...)
-	b.closed = append(b.closed, c.Closed...)
-	b.drops = append(b.drops, c.Drop...)
+	return errs, r.store(ctx, batch.Changes())
 }

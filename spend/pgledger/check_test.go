@@ -93,8 +93,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 		mend(app)
 	}
 	run("DELETE FROM " + schema + ".buckets_accounts")
-	for _, table := range []string{"accounts", "entries", "requests", "holds"} {
-		run("DROP TABLE " + schema + ".buckets_" + table)
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+		run("DROP TABLE " + schema + ".buckets_" + table + " CASCADE") // the view of the entries, too
 		if _, got := findings(admin); got != "broken table" {
 			t.Errorf("without %s: %s", table, got)
 		}
@@ -102,7 +102,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 	}
 	var rows int
 	err = admin.QueryRow(t.Context(), fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.buckets_accounts) + (SELECT count(*) FROM %[1]s.buckets_entries)
-		+ (SELECT count(*) FROM %[1]s.buckets_requests) + (SELECT count(*) FROM %[1]s.buckets_holds)`, schema)).Scan(&rows)
+		+ (SELECT count(*) FROM %[1]s.buckets_requests) + (SELECT count(*) FROM %[1]s.buckets_spends)
+		+ (SELECT count(*) FROM %[1]s.buckets_holds)`, schema)).Scan(&rows)
 	if err != nil || rows != 0 {
 		t.Errorf("the checks have left %d rows, %v", rows, err)
 	}

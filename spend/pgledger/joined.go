@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -17,8 +18,7 @@ import (
 // above the server may answer with a serialization failure.
 //
 // Like the transaction, the ledger is for one goroutine at a time. After an error the
-// transaction can only be rolled back. After a rollback to a savepoint, make the Budgets over the
-// ledger anew: they remember entries that are gone. Closing the ledger does nothing.
+// transaction can only be rolled back. Closing the ledger does nothing.
 func (l *Ledger) With(tx pgx.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
 
 // joined is a ledger within the caller's transaction.
@@ -33,8 +33,8 @@ func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
 
 func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	own := make([]error, len(jobs))
-	err := j.l.run.Within(ctx, j.tx, "decide", func(ctx context.Context) error {
-		errs, err := j.l.newBatch(j.tx, false).decide(ctx, jobs)
+	err := j.within(ctx, "decide", func(ctx context.Context, q pgrun.Queryer) error {
+		errs, err := j.l.newRows(q, false).decide(ctx, jobs)
 		copy(own, errs)
 		if isDuplicate(err) {
 			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",
@@ -49,38 +49,24 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 func (j *joined) View(ctx context.Context, job *ledger.Job) error {
-	var own error
-	err := j.l.run.Within(ctx, j.tx, "view", func(ctx context.Context) (err error) {
-		own, err = j.l.newBatch(j.tx, false).view(ctx, job)
-		return err
-	})
-	return cmp.Or(err, own)
+	return j.l.view(ctx, j.within, false, job)
 }
 
-func (j *joined) History(
-	ctx context.Context, account string, before ledger.Position, limit int,
-) (list []ledger.Entry, err error) {
-	err = j.l.run.Within(ctx, j.tx, "history", func(ctx context.Context) (err error) {
-		list, err = j.l.history(ctx, j.tx, account, before, limit)
-		return err
-	})
-	return list, err
+func (j *joined) History(ctx context.Context, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+	return j.l.history(ctx, j.within, account, before, limit)
 }
 
-func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = j.l.run.Within(ctx, j.tx, "accounts", func(ctx context.Context) (err error) {
-		list, err = j.l.accounts(ctx, j.tx, prefix, after, limit)
-		return err
-	})
-	return list, err
+func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+	return j.l.list(ctx, j.within, prefix, after, limit)
 }
 
-func (j *joined) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	err = j.l.run.Within(ctx, j.tx, "prune", func(ctx context.Context) (err error) {
-		removed, err = j.l.prune(ctx, j.tx, prefix, before)
-		return err
-	})
-	return removed, err
+func (j *joined) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {
+	return j.l.forget(ctx, j.within, prefix, before)
+}
+
+// within is the via of the transaction.
+func (j *joined) within(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error {
+	return j.l.run.Within(ctx, j.tx, op, func(ctx context.Context) error { return f(ctx, j.tx) })
 }
 
 // Close does nothing: the transaction belongs to the caller.

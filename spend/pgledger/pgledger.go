@@ -10,15 +10,9 @@
 // accounts in byte order of key, reads the server's clock when all are locked, and stores accounts,
 // entries and answers in one commit.
 //
-// A ledger also remembers the accounts that it has stored last: from 16,384 to 32,768 of them, if
-// their working sets have at most 1 KiB, in some 15 MB of memory and at most 50. A transaction on
-// remembered accounts alone can take one round trip. It needs a reading of the server's clock that
-// has arrived in the last 20 ms. If anybody else has changed the accounts meanwhile, it stores
-// nothing, and the decisions are made again on locked rows. The chapter "Cost" of docs/spend.md lists
-// the cases that always take two round trips.
-//
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
-// ledger may be partitioned by hash, and may not be distributed by Citus.
+// ledger, but for that of the accounts, may be partitioned by hash. Citus may distribute none of
+// them.
 package pgledger
 
 import (
@@ -47,8 +41,8 @@ const (
 // server as much as ten decisions in it, so smaller ones take longer than one.
 const minBatch = 8
 
-// patience lets the callers of one account come back, which prepare their next request for some 20 us
-// on another thread. Without it, a third of them would miss each transaction.
+// patience lets the callers of one account come back, which prepare their next request for some 20
+// us on another thread. Without it, a third of them would miss each transaction.
 const patience = 256
 
 // Options adjust a [Ledger]. A nil *Options means all defaults.
@@ -65,11 +59,10 @@ type Options struct {
 // at once.
 type Ledger struct {
 	run       *pgrun.Runner
-	sql       *statements
+	sql       map[string]string // by name
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
 	placement *pgrun.Placement
-	recall    recall
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -84,33 +77,26 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l, err := newLedger(s, *o)
-	return l, store.Wrap("pgledger", "new", err)
-}
-
-func newLedger(s *postgres.Store, o Options) (*Ledger, error) {
+	var err error
 	switch {
 	case s == nil:
-		return nil, errors.New("the store is nil; make one with postgres.New")
+		err = errors.New("the store is nil; make one with postgres.New")
 	case o.Lanes < 0 || o.BatchSize < 0:
-		return nil, errors.New("an option is negative; use 0 for its default")
+		err = errors.New("an option is negative; use 0 for its default")
 	}
-	if o.Lanes == 0 {
-		o.Lanes = DefaultLanes
-	}
-	if o.BatchSize == 0 {
-		o.BatchSize = DefaultBatchSize
+	if err != nil {
+		return nil, store.Wrap("pgledger", "new", err)
 	}
 	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
 		run: run, seed: maphash.MakeSeed(),
 		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),
 	}
-	var err error
-	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize, Patience: patience},
-		pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql.probe, Insert: l.insert}, l.decideBatch)
+	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
+		Lanes: cmp.Or(o.Lanes, DefaultLanes), MinBatch: minBatch, MaxBatch: cmp.Or(o.BatchSize, DefaultBatchSize), Patience: patience,
+	}, pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql["probe"], Insert: l.insert}, l.decideBatch)
 	if err != nil {
-		return nil, err
+		return nil, store.Wrap("pgledger", "new", err)
 	}
 	return l, nil
 }
@@ -129,41 +115,32 @@ func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
 
 // View runs a job on one state of the database. See [ledger.Ledger].
 func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
-	var own error
-	err := l.run.Look(ctx, "view", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		own, err = l.newBatch(conn, true).view(ctx, job)
-		return err
-	})
-	return cmp.Or(err, own)
+	return l.view(ctx, over(l.run.Look), true, job)
 }
 
 // History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(
-	ctx context.Context, account string, before ledger.Position, limit int,
-) (list []ledger.Entry, err error) {
-	err = l.run.Look(ctx, "history", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		list, err = l.history(ctx, conn, account, before, limit)
-		return err
-	})
-	return list, err
+func (l *Ledger) History(ctx context.Context, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
+	return l.history(ctx, over(l.run.Look), account, before, limit)
 }
 
 // Accounts lists accounts. See [ledger.Ledger].
-func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = l.run.Look(ctx, "accounts", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		list, err = l.accounts(ctx, conn, prefix, after, limit)
-		return err
-	})
-	return list, err
+func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+	return l.list(ctx, over(l.run.Look), prefix, after, limit)
 }
 
 // PruneRequests forgets requests, in one statement. See [ledger.Ledger].
-func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	err = l.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		removed, err = l.prune(ctx, conn, prefix, before)
-		return err
-	})
-	return removed, err
+func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {
+	return l.forget(ctx, over(l.run.Change), prefix, before)
+}
+
+// via calls a function with the connection or the transaction on which it works.
+type via func(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error
+
+// over returns the via of a method of the runner.
+func over(method func(context.Context, string, func(context.Context, *pgxpool.Conn) error) error) via {
+	return func(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error {
+		return method(ctx, op, func(ctx context.Context, conn *pgxpool.Conn) error { return f(ctx, conn) })
+	}
 }
 
 // Close refuses further calls and waits for decisions in flight. The store and the pool stay

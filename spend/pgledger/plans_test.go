@@ -32,7 +32,7 @@ func growUnderPlans(t *testing.T, plans, state string) {
 	ctx := context.Background()
 	admin := pgtest.Pool(t)
 	schema := migrated(t, admin)
-	tables := []string{"accounts", "entries", "requests", "holds"}
+	tables := []string{"accounts", "entries", "requests", "spends", "holds"}
 	run := func(sql string) {
 		t.Helper()
 		if _, err := admin.Exec(ctx, sql); err != nil {
@@ -59,10 +59,11 @@ func growUnderPlans(t *testing.T, plans, state string) {
 	}
 	for _, sql := range []string{
 		"accounts (key) SELECT 'x/' || i",
-		"entries (at, dated, seq, part, amount, used, held, spends, spend_amount, currency, kind, account, id, spend) " +
-			"SELECT clock_timestamp(), clock_timestamp(), i, i - i % 2, 1, 1, 0, 1, 1, 'EUR', 'spend', 'x/' || i, i, i",
-		"requests (at, accounts, content, answer, id) SELECT clock_timestamp(), ARRAY['x/' || i], '', '', 'x' || i",
-		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 'x/' || i, 'x' || i",
+		"entries (at, dated, seq, part, used, currency, kind, account, id) " +
+			"SELECT clock_timestamp(), CASE i % 2 WHEN 0 THEN clock_timestamp() END, i, i - i % 2, 1, 'EUR', 1, 1000000 + i, int8send(i)",
+		"requests (at, account, content, answer, id) SELECT clock_timestamp(), 1000000 + i, '', '', int8send(i)",
+		"spends (id, spend) SELECT int8send(i), ''",
+		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 1000000 + i, int8send(i)",
 	} {
 		run(fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
 	}

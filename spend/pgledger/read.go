@@ -1,17 +1,36 @@
 package pgledger
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
 )
+
+// rows are the rows that the jobs of one transaction read: the [book.Reader] of its batch.
+type rows struct {
+	l   *Ledger
+	q   pgrun.Queryer
+	own bool // the ledger begins and ends the transaction; else the transaction is the caller's
+
+	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
+
+	now      int64
+	missing  []string         // accounts that had no row
+	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
+	accounts map[string]ledger.Account
+	requests map[string]*ledger.Request // nil for an ID without an answer
+	pages    map[window][]page
+
+	ctx    context.Context // for the reads that jobs ask for besides
+	failed error           // of the connection; nothing is stored after it
+}
 
 // window is an account and the edge of one of its windows.
 type window struct {
@@ -19,259 +38,191 @@ type window struct {
 	after   int64
 }
 
-// ahead holds the entries of a window that were read ahead. Two rules of one account may have the
-// same edge and different widths.
-type ahead struct {
-	width        int64
-	read         bool           // without a row, nobody knows whether the server looked at the window
-	entries      []ledger.Entry // all that are dated before later
-	later        int64          // date of the first entry that was not read, or math.MaxInt64
-	begun, fixed int            // how many entries begin something, and how many correct
+// page is the entries of an account after a date. It stays true in a transaction that holds the
+// account, or sees one state of the database.
+type page struct {
+	limit   int // of the read that it answered; 0 if it was read ahead
+	list    []ledger.Entry
+	through int64 // all entries dated up to here are in list
 }
 
-const beginView = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-// view runs a job that changes nothing, on one state of the database.
-func (b *batch) view(ctx context.Context, job *ledger.Job) (own, err error) {
-	if err := b.read(ctx, []*ledger.Job{job}, false); err != nil {
-		return nil, err
+func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
+	return &rows{
+		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
+		requests: make(map[string]*ledger.Request), pages: make(map[window][]page),
 	}
-	_, own = job.Run(b)
-	if b.failed != nil {
-		return nil, b.failed
-	}
-	return own, nil
 }
 
-// readAhead is how many entries of each kind that are about to leave a window are read before a
-// job asks for them.
-const readAhead = 64
+// readAhead is how many entries of each kind are read before a job asks for them, where any may
+// leave a window.
+const readAhead = 16
 
-// read reads the rows that the jobs will need: accounts locked where lock is set, or all rows
-// as one state.
-func (b *batch) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
-	b.ctx = ctx
-	if err := b.l.local(ctx, b.q); err != nil {
+// read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
+// or all rows as one state. Where accounts are missing, it creates them and reads again.
+func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
+	r.ctx = ctx
+	if err := r.l.local(ctx, r.q); err != nil {
 		return err
 	}
-	var keys, ids, spends []string
+	var spends []string
 	for _, job := range jobs {
-		keys = append(keys, job.Accounts...)
-		ids = append(ids, job.Requests...)
+		for _, key := range job.Accounts {
+			r.ids[key] = 0 // until its row is read
+		}
+		for _, id := range job.Requests {
+			r.requests[id] = nil
+		}
 		if job.SpendID != "" {
+			r.requests[job.SpendID] = nil
 			spends = append(spends, job.SpendID)
 		}
 	}
-	ids = append(ids, spends...)
-	for _, list := range [...]*[]string{&keys, &ids, &spends} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
-	for _, key := range keys {
-		b.locked[key] = true
-	}
-	for _, id := range ids {
-		b.requests[id] = nil
-	}
-	out := &pgx.Batch{}
-	sql := b.l.sql
+	keys := slices.Sorted(maps.Keys(r.ids))
+	out, sql := &pgx.Batch{}, r.l.sql
 	switch {
-	case b.own && lock:
+	case r.own && lock:
 		pgrun.QueueBegin(out)
-	case b.own:
-		out.Queue(beginView)
+	case r.own:
+		out.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
-	if b.own {
-		out.Queue(sql.plan, b.lockTimeout, b.idleTimeout)
+	if r.own {
+		out.Queue(sql["plan"], r.lockTimeout, r.idleTimeout)
 	}
-	if len(spends) > 0 {
-		out.Queue(sql.owners, spends).Query(b.scanOwners)
-	}
-	now := b.l.run.Now()
-	watched := keys
-	switch {
-	case b.own && lock && len(spends) == 0:
-		out.Queue(sql.take, keys).Query(b.scanAccounts)
-		watched = b.l.recall.mayRead(keys, now)
-	case b.own && lock:
-		out.Queue(sql.takeSpends, keys, spends, b.held).Query(b.scanAccounts)
-	case lock:
-		out.Queue(sql.lock, keys, spends).Query(func(rows pgx.Rows) (err error) {
-			b.created, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
-		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
-	default:
-		out.Queue(sql.accounts, keys, spends).Query(b.scanAccounts)
-	}
-	out.Queue(sql.requests, ids, now).Query(b.scanRequests)
-	if len(watched) > 0 || len(spends) > 0 {
-		out.Queue(sql.watched, watched, now, readAhead, spends).Query(b.scanWatched)
-	}
-	if !b.own {
-		out = pgrun.WrapByIndex(out)
-	}
-	if b.own && lock { // another lane must not decide on states that this batch replaces
-		b.l.recall.forget(keys)
-	}
-	err := b.q.SendBatch(ctx, out).Close()
-	if b.own && lock && len(spends) > 0 {
-		b.l.recall.forget(slices.Collect(maps.Keys(b.locked)))
-	}
-	return err
-}
-
-// query sends one more statement of the batch's transaction, and calls each for its rows.
-func (b *batch) query(sql string, args []any, each func(pgx.Rows) error) error {
-	if b.recalled != nil {
-		return errUnread
-	}
-	if !b.own {
-		_, err := b.l.run.QueryByIndex(b.ctx, b.q, sql, args, each)
+	r.queue(out, keys, spends, lock)
+	if err := r.send(out); err != nil || !lock {
 		return err
 	}
-	_, err := pgrun.Read(b.ctx, b.q, sql, args, each)
-	return err
-}
-
-func (b *batch) scanOwners(rows pgx.Rows) error {
-	var id string
-	var accounts []string
-	_, err := pgx.ForEachRow(rows, []any{&id, &accounts}, func() error {
-		held := func(key string) bool { return slices.Contains(b.held, key) }
-		if slices.ContainsFunc(accounts, held) {
-			b.aside[id] = true
+	for { // another transaction may create an account, and remove it again
+		keys = slices.DeleteFunc(keys, func(key string) bool { return r.ids[key] != 0 })
+		if len(keys) == 0 {
 			return nil
 		}
-		for _, key := range accounts {
-			b.locked[key] = true
+		out = &pgx.Batch{}
+		out.Queue(sql["create"], keys)
+		r.missing = append(r.missing, keys...)
+		r.queue(out, keys, nil, lock)
+		if err := r.send(out); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+}
+
+// queue queues the statements that lock and read accounts, the time, requests, and the entries that
+// leave windows.
+func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
+	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
+	take := sql["accounts"]
+	if lock {
+		take = sql["take"]
+	}
+	out.Queue(take, keys, begun).Query(r.scanAccounts)
+	if lock && len(spends) > 0 {
+		out.Queue(sql["begun"], begun)
+	}
+	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
+	out.Queue(sql["watched"], keys, now, readAhead, begun).Query(r.scanWatched)
+}
+
+// send sends statements of the transaction.
+func (r *rows) send(out *pgx.Batch) error {
+	if !r.own {
+		out = pgrun.WrapByIndex(out)
+	}
+	return r.q.SendBatch(r.ctx, out).Close()
+}
+
+// query sends one more statement of the transaction, and calls each for its rows. If it fails,
+// nothing is stored, even if the job ignores the error.
+func (r *rows) query(sql string, args []any, each func(pgx.Rows) error) (err error) {
+	if r.own {
+		_, err = pgrun.Read(r.ctx, r.q, sql, args, each)
+	} else {
+		_, err = r.l.run.QueryByIndex(r.ctx, r.q, sql, args, each)
+	}
+	if r.failed == nil {
+		r.failed = err
+	}
 	return err
 }
 
-func (b *batch) scanAccounts(rows pgx.Rows) error {
-	for rows.Next() {
+func (r *rows) scanAccounts(row pgx.Rows) error {
+	for row.Next() {
 		var a ledger.Account
-		var after, width []int64
-		if err := rows.Scan(&a.Key, (*pgrun.Octets)(&a.State), &a.NextExpiry, &after, &width); err != nil {
+		var id int64
+		var watch []int64
+		if err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.State), &a.NextExpiry, &watch); err != nil {
 			return err
 		}
-		for i := range after {
-			a.Watch = append(a.Watch, ledger.Watch{After: after[i], Width: width[i]})
+		for ; len(watch) >= 2; watch = watch[2:] {
+			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
-		b.accounts[a.Key] = a
+		r.accounts[a.Key], r.ids[a.Key] = a, id
 	}
-	return rows.Err()
+	return row.Err()
 }
 
-// scanRequests reads the time and the requests. The time comes behind the accounts and before the
-// entries of their windows.
-func (b *batch) scanRequests(rows pgx.Rows) error {
-	for rows.Next() {
+func (r *rows) scanRequests(row pgx.Rows) error {
+	for row.Next() {
 		var now pgrun.Instant
-		r, err := scanRequest(rows, &now)
+		request, err := scanRequest(row, &now)
 		if err != nil {
 			return err
 		}
-		b.now = now.Micros
-		if r.ID != "" {
-			b.requests[r.ID] = r
+		r.now = now.Micros
+		if request.ID != "" {
+			r.requests[request.ID] = request
 		}
 	}
-	for key, a := range b.accounts {
-		for _, w := range a.Watch {
-			at := window{key, w.After}
-			if b.ahead(at, w.Width) == nil {
-				b.watched[at] = append(b.watched[at], &ahead{width: w.Width, later: math.MaxInt64})
-			}
-		}
+	return row.Err()
+}
+
+// scanWatched reads the entries that leave windows. Two windows of one account may have one edge. A
+// window without a row may have entries that were not looked for.
+func (r *rows) scanWatched(row pgx.Rows) error {
+	type ahead struct {
+		window
+		place int32
 	}
-	return rows.Err()
-}
-
-// ahead returns the entries that were read ahead for a window, or nil.
-func (b *batch) ahead(at window, width int64) *ahead {
-	for _, x := range b.watched[at] {
-		if x.width == width {
-			return x
-		}
-	}
-	return nil
-}
-
-func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
-	var id pgtype.Text
-	var at pgrun.Instant
-	r := &ledger.Request{}
-	err := rows.Scan(append(before, &id, &at, &r.Accounts,
-		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))...)
-	r.ID, r.At = id.String, at.Micros
-	return r, err
-}
-
-// entryRow is the target of a scan of an entry.
-type entryRow struct {
-	at, dated                            pgrun.Instant
-	seq, part, amount, used, held, count int64
-	first                                int64 // amount of the spend
-	currency, kind, id, spend            pgtype.Text
-	tags                                 map[string]string
-	refused                              []string
-	credited                             []ledger.Credited
-}
-
-func (r *entryRow) fields() []any {
-	return []any{
-		&r.at, &r.dated, &r.seq, &r.part, &r.amount, &r.used, &r.held, &r.count, &r.first,
-		&r.currency, &r.kind, &r.id, &r.spend, &r.tags, &r.refused, &r.credited,
-	}
-}
-
-func (r *entryRow) entry(account string) ledger.Entry {
-	return ledger.Entry{
-		Account: account, Seq: r.seq, At: r.at.Micros, Dated: r.dated.Micros,
-		Kind: r.kind.String, RequestID: r.id.String, SpendID: r.spend.String, SpendAmount: r.first, Part: r.part,
-		Amount: r.amount, Currency: r.currency.String, Used: r.used, Held: r.held, Count: r.count,
-		Tags: r.tags, Refused: r.refused, Credited: r.credited,
-	}
-}
-
-// entriesInto returns a function that appends the entry of a row to list.
-func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var r entryRow
-		err := rows.Scan(r.fields()...)
-		*list = append(*list, r.entry(account))
-		return err
-	}
-}
-
-func (b *batch) scanWatched(rows pgx.Rows) error {
-	for rows.Next() {
-		var key string
-		var after, width int64
-		var later bool
-		var r entryRow
-		if err := rows.Scan(append([]any{&key, &after, &width, &later}, r.fields()...)...); err != nil {
+	read := make(map[ahead]*page)
+	for row.Next() {
+		var of ahead
+		var line entryRow
+		if err := row.Scan(append([]any{&of.account, &of.place, &of.after}, line.fields()...)...); err != nil {
 			return err
 		}
-		w, e := b.ahead(window{key, after}, width), r.entry(key)
-		if w == nil {
-			continue
+		e, err := line.entry(of.account)
+		if err != nil {
+			return err
 		}
-		w.read = true
-		switch {
-		case later:
-			w.later = min(w.later, e.Dated)
-		case e.Part == e.Seq:
-			w.entries = append(w.entries, e)
-			w.begun++
-		default:
-			w.entries = append(w.entries, e)
-			w.fixed++
+		if read[of] == nil {
+			read[of] = &page{through: math.MaxInt64}
+		}
+		read[of].list = append(read[of].list, e)
+	}
+	for of, p := range read {
+		p.cut(readAhead)
+		r.pages[of.window] = append(r.pages[of.window], *p)
+	}
+	return row.Err()
+}
+
+// cut sorts a page, and ends it before the date at which the limit of the statement cut off one of
+// its two parts: that date may be incomplete.
+func (p *page) cut(limit int) {
+	for _, corrects := range [...]bool{false, true} {
+		n, end := 0, int64(math.MinInt64)
+		for i := range p.list {
+			if (p.list[i].Part != p.list[i].Seq) == corrects {
+				n++
+				end = max(end, p.list[i].Dated)
+			}
+		}
+		if n == limit {
+			p.through = min(p.through, end-1)
 		}
 	}
-	return rows.Err()
+	p.list = slices.DeleteFunc(p.list, func(e ledger.Entry) bool { return e.Dated > p.through })
+	slices.SortFunc(p.list, func(x, y ledger.Entry) int {
+		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
+	})
 }

@@ -1,8 +1,6 @@
 package pgledger
 
 import (
-	"cmp"
-	"context"
 	"math"
 	"slices"
 	"time"
@@ -10,44 +8,39 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// A batch is the ledger.Snapshot of its jobs: each job sees the rows that were read with the
-// changes of the jobs before it.
+// Locked reports whether the jobs hold an account.
+func (r *rows) Locked(account string) bool {
+	_, asked := r.ids[account]
+	return asked
+}
 
-func (b *batch) Now() int64                 { return b.now }
-func (b *batch) Locked(account string) bool { return b.locked[account] }
-
-func (b *batch) Account(key string) (ledger.Account, error) {
-	if a, ok := b.accounts[key]; ok {
+// Account returns a working set. A missing account has no State.
+func (r *rows) Account(key string) (ledger.Account, error) {
+	if a, ok := r.accounts[key]; ok {
 		return a, nil
 	}
 	return ledger.Account{Key: key}, nil
 }
 
-// fail ends the batch: nothing is stored, even if the job ignores the error.
-func (b *batch) fail(err error) error {
-	if err != nil && b.failed == nil {
-		b.failed = err
+// Request returns the answer to an ID, or nil.
+func (r *rows) Request(id string) (*ledger.Request, error) {
+	if request, ok := r.requests[id]; ok {
+		return request, nil
 	}
-	return err
-}
-
-func (b *batch) Request(id string) (*ledger.Request, error) {
-	if r, ok := b.requests[id]; ok {
-		return r, nil
-	}
-	b.requests[id] = nil
-	err := b.query(b.l.sql.requests, []any{[]string{id}, b.l.run.Now()}, func(rows pgx.Rows) error {
+	var found *ledger.Request
+	err := r.query(r.l.sql["requests"], []any{idColumn([]string{id}), r.l.run.Now()}, func(row pgx.Rows) error {
 		var now pgrun.Instant
-		r, err := scanRequest(rows, &now)
-		if err == nil && r.ID != "" {
-			b.requests[r.ID] = r
+		request, err := scanRequest(row, &now)
+		if request.ID != "" {
+			found = request
 		}
 		return err
 	})
-	return b.requests[id], b.fail(err)
+	return found, err
 }
 
 // first and last bound the times that a statement compares with the server's. The earliest window
@@ -59,191 +52,68 @@ const (
 
 func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us))) }
 
-func (b *batch) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
-	list, through, err := b.stored(account, after, upto, limit)
-	if err != nil {
-		return nil, 0, b.fail(err)
-	}
-	list = slices.Clone(list)
-	for i := range b.entries {
-		switch e := &b.entries[i]; {
-		case e.Account != account || e.Dated <= after:
-		case e.Dated > upto:
-			through = min(through, e.Dated-1)
-		case e.Dated <= through:
-			list = append(list, *e)
-		}
-	}
-	slices.SortFunc(list, func(a, b ledger.Entry) int {
-		return cmp.Or(cmp.Compare(a.Dated, b.Dated), cmp.Compare(a.Seq, b.Seq))
-	})
-	return list, through, nil
-}
-
-// span is a range of the entries of an account.
-type span struct {
-	account     string
-	after, upto int64
-	limit       int
-}
-
-// page is the answer of the table to a span. It stays true in a transaction that holds the account,
-// or sees one state of the database.
-type page struct {
-	list    []ledger.Entry
-	through int64
-}
-
-// mostPages is how many pages a batch keeps. A job that reads a long history asks for none twice.
+// mostPages is how many pages are kept for the edge of a window. Declines of one account by one
+// rule ask for the same entries, to tell when the amount would fit.
 const mostPages = 64
 
-// stored returns the entries of a range that the table has, read before or now.
-func (b *batch) stored(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	for _, w := range b.watched[window{account, after}] {
-		if !w.read || upto >= w.later || w.begun == readAhead || w.fixed == readAhead {
-			continue
+// Entries lists entries by date.
+func (r *rows) Entries(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
+	at := window{account, after}
+	for _, p := range r.pages[at] {
+		if upto <= p.through || p.limit == limit {
+			return p.upto(upto)
 		}
-		through = w.later - 1
-		for _, e := range w.entries {
-			if e.Dated <= upto {
-				list = append(list, e)
-			} else {
-				through = min(through, e.Dated-1)
-			}
-		}
-		return list, through, nil
 	}
-	asked := span{account, after, upto, limit}
-	if p, ok := b.pages[asked]; ok {
-		return p.list, p.through, nil
-	}
-	defer func() {
-		if err == nil && len(b.pages) < mostPages {
-			b.pages[asked] = page{list, through}
-		}
-	}()
-	for ; ; limit *= 4 {
-		list = nil
-		args := []any{account, bound(after), bound(upto), limit}
-		if err := b.query(b.l.sql.entries, args, entriesInto(&list, account)); err != nil {
+	p := page{limit: limit}
+	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
+		p.list, p.through = nil, upto
+		args := []any{r.ids[account], bound(after), bound(upto), most}
+		if err := r.query(r.l.sql["entries"], args, entriesInto(&p.list, account)); err != nil {
 			return nil, 0, err
 		}
-		// Where the limit cut off one of the two parts, its last date may be incomplete.
-		through = upto
-		for _, corrects := range [...]bool{false, true} {
-			n, end := 0, int64(math.MinInt64)
-			for i := range list {
-				if (list[i].Part != list[i].Seq) == corrects {
-					n++
-					end = max(end, list[i].Dated)
-				}
-			}
-			if n == limit {
-				through = min(through, end-1)
-			}
-		}
-		if through > after {
-			return slices.DeleteFunc(list, func(e ledger.Entry) bool { return e.Dated > through }), through, nil
+		if p.cut(most); p.through == upto || len(p.list) >= limit {
+			break
 		}
 	}
+	if len(r.pages[at]) < mostPages {
+		r.pages[at] = append(r.pages[at], p)
+	}
+	return p.upto(upto)
 }
 
-func (b *batch) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
-	var list []ledger.Entry
-	err := b.query(b.l.sql.since, []any{account, bound(after.At), after.Seq}, entriesInto(&list, account))
-	for i := range b.entries {
-		if e := &b.entries[i]; e.Account == account && e.Seq > after.Seq {
-			list = append(list, *e)
-		}
+// upto returns the entries of a page up to a date.
+func (p *page) upto(date int64) (list []ledger.Entry, through int64, err error) {
+	if n := slices.IndexFunc(p.list, func(e ledger.Entry) bool { return e.Dated > date }); n >= 0 {
+		return p.list[:n:n], p.list[n].Dated - 1, nil
 	}
-	return list, b.fail(err)
+	return p.list, p.through, nil
 }
 
-// maxHolds is more than the holds that an account can have.
-const maxHolds = 1 << 30
+// Since lists entries by number.
+func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
+	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(after.At), after.Seq}, entriesInto(&list, account))
+	return list, err
+}
 
-func (b *batch) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
-	type hold struct {
-		expires int64
-		id      string
-	}
-	var open []hold
-	next := int64(0)
-	// The statement finds one more, for next, and as many more as this batch has closed.
-	rows := min(limit, maxHolds) + 1 + len(b.closed)
-	err := b.query(b.l.sql.holds, []any{account, bound(upto), rows}, func(rows pgx.Rows) error {
+// Open lists open holds. The statement finds one more, for next.
+func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
+	err = r.query(r.l.sql["holds"], []any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, func(row pgx.Rows) error {
 		var expires pgrun.Instant
-		r, err := scanRequest(rows, &expires)
+		request, err := scanRequest(row, &expires)
 		switch {
 		case err != nil:
 			return err
-		case r.ID == "" && expires.Valid:
+		case request.ID == "" && expires.Valid:
 			next = expires.Micros
-		case r.ID != "":
-			if b.requests[r.ID] == nil {
-				b.requests[r.ID] = r
-			}
-			open = append(open, hold{expires.Micros, r.ID})
+		case request.ID != "":
+			r.requests[request.ID] = request
+			open = append(open, ledger.Hold{Account: account, Expires: expires.Micros, SpendID: request.ID})
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, b.fail(err)
-	}
-	for _, h := range b.opened {
-		switch {
-		case h.Account != account:
-		case h.Expires <= upto:
-			open = append(open, hold{h.Expires, h.SpendID})
-		case next == 0 || h.Expires < next:
-			next = h.Expires
-		}
-	}
-	for _, h := range b.closed {
-		if h.Account == account {
-			open = slices.DeleteFunc(open, func(x hold) bool { return x.id == h.SpendID && x.expires == h.Expires })
-		}
-	}
-	slices.SortFunc(open, func(a, b hold) int {
-		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(open, book.Order)
 	if len(open) > limit {
-		open, next = open[:limit], open[limit].expires
+		open, next = open[:limit], open[limit].Expires
 	}
-	var held []ledger.Request
-	for _, h := range open {
-		held = append(held, *b.requests[h.id])
-	}
-	return held, next, nil
-}
-
-// history reads a page of entries.
-func (l *Ledger) history(
-	ctx context.Context, q pgrun.Queryer, account string, before ledger.Position, limit int,
-) ([]ledger.Entry, error) {
-	if before.Seq == 0 {
-		before = ledger.Position{At: last, Seq: math.MaxInt64}
-	}
-	var list []ledger.Entry
-	args := []any{account, bound(before.At), before.Seq, limit}
-	_, err := l.run.QueryByIndex(ctx, q, l.sql.history, args, entriesInto(&list, account))
-	return list, err
-}
-
-// accounts reads a page of accounts.
-func (l *Ledger) accounts(
-	ctx context.Context, q pgrun.Queryer, prefix, after string, limit int,
-) (list []ledger.Account, err error) {
-	_, err = l.run.QueryByIndex(ctx, q, l.sql.list, []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}, func(rows pgx.Rows) error {
-		var a ledger.Account
-		err := rows.Scan(&a.Key, &a.NextExpiry)
-		list = append(list, a)
-		return err
-	})
-	return list, err
-}
-
-// prune removes requests that were decided before a time.
-func (l *Ledger) prune(ctx context.Context, q pgrun.Queryer, prefix string, before int64) (int64, error) {
-	return l.run.QueryByIndex(ctx, q, l.sql.forget, []any{prefix, pgrun.Timestamp(before)}, nil)
+	return open, next, err
 }

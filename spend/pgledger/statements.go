@@ -2,6 +2,8 @@ package pgledger
 
 import (
 	"embed"
+	"io/fs"
+	"strings"
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
@@ -10,38 +12,42 @@ import (
 //go:embed sql/*.sql
 var files embed.FS
 
-// columns are the columns of an entry in the order of entryRow.fields. Every reader knows the
-// account.
-const columns = `-- columns(e)
-	{{instant({e}.at)}}, {{instant({e}.dated)}}, {e}.seq, {e}.part, {e}.amount, {e}.used, {e}.held, {e}.spends,
-	{e}.spend_amount, {e}.currency, {e}.kind, {e}.id, {e}.spend, {e}.tags, {e}.refused, {e}.credited`
-
-// statements are the ledger's statements for one schema and table.
-type statements struct {
-	plan, take, takeSpends, create, lock, probe, owners string
-	accounts, requests, watched                         string
-	tryAccount, tryRequest                              string
-	entries, since, history, holds, list                string
-	store, spends, unhold, drop, unused, forget         string
+// fragments are pieces that several statements share.
+var fragments = []string{
+	// The columns of an entry in the order of entryRow.fields. Every reader knows the account.
+	`-- columns(e)
+	{{instant({e}.at)}}, {{instant(COALESCE({e}.dated, {e}.at))}}, {e}.seq, COALESCE({e}.part, {e}.seq),
+	COALESCE({e}.used, 0::bigint), COALESCE({e}.held, 0::bigint), COALESCE({e}.amount, {e}.used, {e}.held, 0::bigint),
+	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
+	COALESCE({e}.spends, 0::smallint), COALESCE({e}.pending, 0::smallint), {e}.currency, {{octets({e}.id)}},
+	{{octets(COALESCE({e}.spend, {e}.id))}}, {e}.tags, {e}.refused, {e}.credited`,
+	// The keys of the accounts of a request, in their order.
+	`-- owners(r)
+	SELECT k.key FROM pg_catalog.unnest(pg_catalog.array_cat(ARRAY[{r}.account], {r}.also)) WITH ORDINALITY AS u (id, i)
+	CROSS JOIN LATERAL (SELECT k.key FROM {{schema}}.{{accounts}} AS k WHERE k.id = u.id OFFSET 0) AS k ORDER BY u.i`,
+	// The columns of a request in the order of scanRequest, with its spend as it is now.
+	`-- request(r)
+	{{octets({r}.id)}}, {{instant({r}.at)}}, ARRAY({{owners({r})}}), {{octets({r}.content)}}, {{octets({r}.answer)}},
+	encode(COALESCE((SELECT s.spend FROM {{schema}}.{{spends}} AS s WHERE s.id = {r}.id), {r}.spend), 'hex'::text)`,
 }
 
-// newStatements renders the statements. The plans that the server keeps for them never read a whole
-// table: they follow plan.sql, or are sent by [pgrun.Runner.QueryByIndex] and its kin.
-func newStatements(names pgname.Names) *statements {
-	fragments := append(pgrun.Fragments(), pgname.ParseFragment(columns))
-	text := func(name string) string {
-		raw, err := files.ReadFile("sql/" + name + ".sql")
-		if err != nil {
-			panic(err) // embedded: the program would not have been built without it
+// newStatements renders the statements, by the names of their files. The plans that the server
+// keeps for them never read a whole table: they follow plan.sql, or are sent by
+// [pgrun.Runner.QueryByIndex] and its kin.
+func newStatements(names pgname.Names) map[string]string {
+	shared := pgrun.Fragments()
+	for _, text := range fragments {
+		shared = append(shared, pgname.ParseFragment(text))
+	}
+	paths, _ := fs.Glob(files, "sql/*.sql") // embedded, as the files are
+	all := make(map[string]string)
+	for _, path := range paths {
+		raw, _ := files.ReadFile(path)
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "sql/"), ".sql")
+		all[name] = names.Statement("ledger."+name, string(raw), shared)
+		if name == "accounts" {
+			all["take"] = names.Statement("ledger.take", string(raw)+"FOR NO KEY UPDATE OF a", shared)
 		}
-		return names.Statement("ledger."+name, string(raw), fragments)
 	}
-	return &statements{
-		plan: text("plan"), take: text("take"), takeSpends: text("take_spends"), create: text("create"), lock: text("lock"), probe: text("probe"),
-		tryAccount: text("try_account"), tryRequest: text("try_request"), owners: text("owners"),
-		accounts: text("accounts"), requests: text("requests"), watched: text("watched"),
-		entries: text("entries"), since: text("since"), history: text("history"), holds: text("holds"),
-		list: text("list"), store: text("store"), spends: text("spends"), unhold: text("unhold"),
-		drop: text("drop"), unused: text("unused"), forget: text("forget"),
-	}
+	return all
 }

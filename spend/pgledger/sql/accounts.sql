@@ -1,6 +1,8 @@
--- The accounts in $1 and those of the spends in $2.
-SELECT a.key, {{octets(a.state)}}, a.next_expiry, a.watch_after, a.watch_width
+-- The accounts with the keys $1 and those of the spends $2. A batch appends FOR NO KEY UPDATE, which
+-- locks them in this order.
+SELECT a.key, a.id, {{octets(a.state)}}, a.next_expiry, a.watch
 FROM {{schema}}.{{accounts}} AS a
-WHERE a.key = ANY ($1::text[] || ARRAY(SELECT u.key FROM {{schema}}.{{requests}} AS r
-                                       CROSS JOIN LATERAL pg_catalog.unnest(r.accounts) AS u (key)
-                                       WHERE r.id = ANY ($2::text[])))
+WHERE a.key = ANY (pg_catalog.array_cat($1::text[], ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
+                                                          CROSS JOIN LATERAL ({{owners(r)}}) AS o
+                                                          WHERE r.id = ANY ($2::bytea[]))))
+ORDER BY a.key

@@ -1,4 +1,4 @@
--- Removes entries that no rule needs any more. For ANY see store.sql.
+-- Removes entries that no rule needs any more. For ANY see save.sql.
 DELETE FROM {{schema}}.{{entries}} AS e
-USING unnest($1::text[], $2::timestamptz[]) AS u (account, at)
+USING (SELECT pg_catalog.unnest($1::bigint[]) AS account, pg_catalog.unnest($2::timestamptz[]) AS at) AS u
 WHERE e.account = ANY (ARRAY[u.account]) AND e.at <= u.at

@@ -1,8 +1,16 @@
 -- Removes requests of accounts that start with $1 and that were decided before $2, except those
--- that began a spend of which something is still held. It reads all requests, and looks into the
--- index for the holds of those that it may remove.
-DELETE FROM {{schema}}.{{requests}} AS r
-WHERE r.at < $2 AND starts_with(r.accounts[1], $1::text)
-  AND NOT EXISTS (SELECT FROM pg_catalog.unnest(r.accounts) AS u (key)
-                  CROSS JOIN LATERAL (SELECT FROM {{schema}}.{{holds}} AS h
-                                      WHERE h.account = u.key AND h.spend = r.id OFFSET 0) AS h)
+-- that began a spend of which something is still held, and the spends of the removed ones. It reads
+-- the pages with requests of that age, and looks into the index for the holds of those that it may
+-- remove.
+WITH removed AS (
+    DELETE FROM {{schema}}.{{requests}} AS r
+    WHERE r.at < $2
+      AND starts_with((SELECT a.key FROM {{schema}}.{{accounts}} AS a WHERE a.id = r.account), $1::text)
+      AND NOT EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.array_append(r.also, r.account)) AS u (id)
+                      CROSS JOIN LATERAL (SELECT FROM {{schema}}.{{holds}} AS h
+                                          WHERE h.account = u.id AND h.spend = r.id OFFSET 0) AS h)
+    RETURNING r.id
+), changed AS (
+    DELETE FROM {{schema}}.{{spends}} AS s USING removed AS d WHERE s.id = ANY (ARRAY[d.id])
+)
+SELECT count(*) FROM removed AS d

@@ -1,12 +1,10 @@
 -- The holds of the account $1 that expire by $2, at most $3, with the requests that began them. The
 -- last row has the first expiry after that.
-(SELECT {{instant(h.expires)}}, r.id, {{instant(r.at)}}, r.accounts, {{octets(r.content)}}, {{octets(r.answer)}},
-        {{octets(r.spend)}}
+(SELECT {{instant(h.expires)}}, {{request(r)}}
  FROM (SELECT h.expires, h.spend FROM {{schema}}.{{holds}} AS h
        WHERE h.account = $1 AND h.expires <= $2
        ORDER BY h.expires, h.spend LIMIT $3) AS h
-      CROSS JOIN LATERAL (SELECT r.id, r.at, r.accounts, r.content, r.answer, r.spend
-                          FROM {{schema}}.{{requests}} AS r WHERE r.id = h.spend OFFSET 0) AS r)
+      CROSS JOIN LATERAL (SELECT r.* FROM {{schema}}.{{requests}} AS r WHERE r.id = h.spend OFFSET 0) AS r)
 UNION ALL
 SELECT {{instant(min(h.expires))}}, NULL, NULL, NULL, NULL, NULL, NULL
 FROM {{schema}}.{{holds}} AS h WHERE h.account = $1 AND h.expires > $2

@@ -1,5 +1,5 @@
--- Removes holds that have ended. For ANY see store.sql.
+-- Removes holds that have ended. For ANY see save.sql.
 DELETE FROM {{schema}}.{{holds}} AS h
-USING unnest($1::text[], $2::timestamptz[], $3::text[]) AS u (account, expires, spend)
-WHERE h.account = ANY (ARRAY[u.account]) AND h.expires = ANY (ARRAY[u.expires])
-  AND h.spend = ANY (ARRAY[u.spend])
+USING (SELECT pg_catalog.unnest($1::bigint[]) AS account, pg_catalog.unnest($2::timestamptz[]) AS expires,
+              pg_catalog.unnest($3::bytea[]) AS spend) AS u
+WHERE h.account = ANY (ARRAY[u.account]) AND h.expires = ANY (ARRAY[u.expires]) AND h.spend = ANY (ARRAY[u.spend])

@@ -1,2 +1,2 @@
--- Removes accounts that were created and that no job stored.
-DELETE FROM {{schema}}.{{accounts}} AS a WHERE a.key = ANY ($1::text[]) AND a.state IS NULL
+-- Removes accounts that were created and that no job has stored.
+DELETE FROM {{schema}}.{{accounts}} AS a WHERE a.id = ANY ($1::bigint[]) AND a.state IS NULL

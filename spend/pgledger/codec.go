@@ -1,0 +1,170 @@
+package pgledger
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// kinds are the kinds of entries. A row has the place of its kind, counted from 1. The view of the
+// entries, in the migrations, has the same list.
+var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,"+
+	"decline,limits,freeze,unfreeze,forget", ",")
+
+// idBytes returns an ID as it is stored: a UUID takes 16 bytes, in the two forms in which programs
+// write it; see the comment in front of the tables.
+func idBytes(id string) []byte {
+	switch {
+	case len(id) == 36 && id[8] == '-' && id[13] == '-' && id[18] == '-' && id[23] == '-':
+		if raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && idText(raw) == id {
+			return raw
+		}
+	case len(id) == 32:
+		if raw, err := hex.DecodeString("00" + id); err == nil && idText(raw) == id {
+			return raw
+		}
+	case len(id) == 16:
+		return []byte("\x00\x00" + id)
+	}
+	return []byte(id)
+}
+
+// idText returns the ID that is stored so.
+func idText(raw []byte) string {
+	switch {
+	case len(raw) == 16:
+		h := hex.EncodeToString(raw)
+		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	case len(raw) == 17 && raw[0] == 0:
+		return hex.EncodeToString(raw[1:])
+	case len(raw) == 18 && raw[0] == 0:
+		return string(raw[2:])
+	}
+	return string(raw)
+}
+
+func idColumn(ids []string) [][]byte {
+	return column(ids, func(id *string) []byte { return idBytes(*id) })
+}
+
+// unless returns a value, or nil if it is the one that null stands for.
+func unless[T comparable](v, null T) *T {
+	if v == null {
+		return nil
+	}
+	return &v
+}
+
+// asJSON returns a value that few entries have, or nil. It cannot fail: names and values are text.
+func asJSON(v any, has bool) *string {
+	if !has {
+		return nil
+	}
+	raw, _ := json.Marshal(v)
+	text := string(raw)
+	return &text
+}
+
+// entryRow is the target of a scan of the fragment columns().
+type entryRow struct {
+	ledger.Entry
+	at, dated, expires pgrun.Instant
+	kind               int16
+	id, spend          pgrun.Octets
+}
+
+func (r *entryRow) fields() []any {
+	return []any{
+		&r.at, &r.dated, &r.Seq, &r.Part, &r.Used, &r.Held, &r.Amount, &r.SpendAmount, &r.expires, &r.kind, &r.Count, &r.Pending,
+		&r.Currency, &r.id, &r.spend, &r.Tags, &r.Refused, &r.Credited,
+	}
+}
+
+func (r *entryRow) entry(account string) (ledger.Entry, error) {
+	e := r.Entry
+	if r.kind < 1 || int(r.kind) > len(kinds) {
+		return e, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
+	}
+	e.Account, e.Kind, e.RequestID, e.SpendID = account, kinds[r.kind-1], idText(r.id), idText(r.spend)
+	e.At, e.Dated, e.Expires = r.at.Micros, r.dated.Micros, r.expires.Micros
+	return e, nil
+}
+
+// moved returns the amount that a row leaves out.
+func moved(e *ledger.Entry) int64 {
+	if e.Used != 0 {
+		return e.Used
+	}
+	return e.Held
+}
+
+// entryColumns returns the arguments of append.sql.
+func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
+	n := len(list)
+	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
+	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
+	dated, part, spendAmount, expires := make([]*time.Time, n), make([]*int64, n), make([]*int64, n), make([]*time.Time, n)
+	kind, spends, pending, currency := make([]int16, n), make([]*int16, n), make([]*int16, n), make([]string, n)
+	id, spend := make([][]byte, n), make([][]byte, n)
+	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
+	for i := range list {
+		e := &list[i]
+		k := slices.Index(kinds, e.Kind)
+		if k < 0 {
+			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
+		}
+		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k+1), e.Currency
+		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
+		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
+		if e.Part != e.Seq {
+			t := pgrun.Timestamp(e.Dated)
+			dated[i] = &t
+		}
+		if pending[i] = unless(int16(e.Pending), 0); e.Expires != 0 {
+			t := pgrun.Timestamp(e.Expires)
+			expires[i] = &t
+		}
+		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
+			spend[i] = idBytes(e.SpendID)
+		}
+		tags[i], refused[i] = asJSON(e.Tags, len(e.Tags) > 0), asJSON(e.Refused, len(e.Refused) > 0)
+		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
+	}
+	return []any{
+		account, at, seq, used, held, amount, dated, part, spendAmount, expires, kind, spends, pending, currency,
+		id, spend, tags, refused, credited,
+	}, nil
+}
+
+// entriesInto returns a function that appends the entry of a row to list.
+func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var r entryRow
+		if err := rows.Scan(r.fields()...); err != nil {
+			return err
+		}
+		e, err := r.entry(account)
+		*list = append(*list, e)
+		return err
+	}
+}
+
+// scanRequest reads the columns before, and those of the fragment request().
+func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
+	var id pgrun.Octets
+	var at pgrun.Instant
+	r := &ledger.Request{}
+	err := rows.Scan(append(before, &id, &at, &r.Accounts,
+		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))...)
+	r.ID, r.At = idText(id), at.Micros
+	return r, err
+}

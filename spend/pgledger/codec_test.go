@@ -1,0 +1,56 @@
+package pgledger
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/brimgo/brim/migrations"
+)
+
+// TestKinds compares the numbers of kinds with those of the view, which the migrations make.
+func TestKinds(t *testing.T) {
+	files, err := migrations.Files(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(files, "0002_ledger.up.sql")
+	if list := "'{" + strings.Join(kinds, ",") + "}'"; err != nil || !strings.Contains(string(text), list) {
+		t.Errorf("the view has another list of kinds than %s, %v", list, err)
+	}
+}
+
+// TestIDs stores IDs of every form: each comes back, no two are the same bytes, and a UUID takes
+// 16.
+func TestIDs(t *testing.T) {
+	const uuid = "0190b2a4-5c1e-7abc-8def-001122334455"
+	plain := strings.ReplaceAll(uuid, "-", "")
+	seen := make(map[string]string)
+	for _, c := range []struct {
+		id, why string
+		size    int
+	}{
+		{"", "a declined entry has no spend", 0},
+		{"pay-1", "any text", 5},
+		{uuid, "a UUID", 16},
+		{plain, "a UUID without its dashes", 17},
+		{strings.ToUpper(uuid), "capitals are another ID", 36},
+		{strings.ToUpper(plain), "capitals are another ID", 32},
+		{uuid[:35] + "x", "no UUID", 36},
+		{uuid[:9] + "-" + uuid[10:], "dashes in wrong places", 36},
+		{"sixteen bytes ID", "a text as long as a UUID", 18},
+		{"a text, 17 bytes.", "a text as long as a UUID without dashes", 17},
+		{"a text, 18 bytes..", "a text as long as the one of 16 bytes", 18},
+		{strings.Repeat("00", 16), "zeros", 17},
+		{plain[:30], "fewer digits", 30},
+	} {
+		raw := idBytes(c.id)
+		if got := idText(raw); got != c.id || len(raw) != c.size {
+			t.Errorf("%s: %q takes %d bytes and comes back as %q; want %d bytes", c.why, c.id, len(raw), got, c.size)
+		}
+		if other, known := seen[string(raw)]; known {
+			t.Errorf("%s: %q is stored like %q", c.why, c.id, other)
+		}
+		seen[string(raw)] = c.id
+	}
+}

@@ -1,0 +1,77 @@
+package pgledger_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// TestView compares each entry of the view with that of the ledger: the table leaves columns out.
+func TestView(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t, pool)
+	l := over(t, pool, &postgres.Options{Schema: schema})
+	b := cardsAndTeams(t, l)
+	ctx := t.Context()
+	for _, id := range []string{
+		"pay-1", "sixteen bytes ID", "0190b2a4-5c1e-7abc-8def-001122334455", "0190b2a45c1e7abc8def001122334455",
+	} {
+		r := spend.Request{ID: id, Account: "7", Amount: euros(5), Tags: map[string]string{"category": "food"}}
+		if d, err := b.Authorize(ctx, r); err != nil || !d.Approved {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		capture := spend.CaptureRequest{ID: id + "/2", HoldID: id, Amount: euros(3), Final: true}
+		if d, err := b.Capture(ctx, capture); err != nil || !d.Approved {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		refund := spend.RefundRequest{ID: id + "/3", SpendID: id, Amount: euros(2)}
+		if d, err := b.Refund(ctx, refund); err != nil || !d.Approved {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	earlier := spend.Request{ID: "earlier", Account: "7", Amount: euros(1), Dated: time.Now().Add(-time.Hour)}
+	if d, err := b.Record(ctx, earlier); err != nil || !d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := b.Charge(ctx, spend.Request{ID: "much", Account: "7", Amount: euros(1 << 41)}); err != nil || d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if _, err := b.Freeze(ctx, spend.FreezeRequest{ID: "stop", Account: "7", Reason: "lost"}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := l.History(ctx, "cards/7", ledger.Position{}, 100)
+	if err != nil || len(want) != 4*4+3 {
+		t.Fatalf("%d entries, %v", len(want), err)
+	}
+	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends, expires, pending
+		FROM `+schema+`.buckets_ledger WHERE account = 'cards/7' ORDER BY seq DESC`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for _, w := range want {
+		var e ledger.Entry
+		var at, dated time.Time
+		var expires *time.Time
+		if !rows.Next() {
+			t.Fatalf("the view ends before %+v: %v", w, rows.Err())
+		}
+		err := rows.Scan(&e.Account, &e.Seq, &at, &dated, &e.Kind, &e.RequestID, &e.SpendID, &e.SpendAmount, &e.Part, &e.Amount,
+			&e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Tags, w.Refused = nil, nil
+		if e.At, e.Dated = at.UnixMicro(), dated.UnixMicro(); expires != nil {
+			e.Expires = expires.UnixMicro()
+		}
+		if !reflect.DeepEqual(e, w) {
+			t.Errorf("the view has\n%+v\nand the ledger\n%+v", e, w)
+		}
+	}
+}
