@@ -60,7 +60,7 @@ const mostPages = 64
 func (r *rows) Entries(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
 	at := window{account, after}
 	for _, p := range r.pages[at] {
-		if upto <= p.through || p.limit == limit {
+		if upto <= p.through || p.limit == limit && len(p.list) >= limit {
 			return p.upto(upto)
 		}
 	}
