@@ -40,6 +40,7 @@ type account struct {
 type end struct {
 	at    int64
 	since int64 // no part of these holds is dated before it
+	holds int64 // their number
 }
 
 // tally contains the running figures of one rule in one account.
@@ -126,9 +127,10 @@ func (a *account) open(expires, since int64, spendID string) {
 	a.opened = append(a.opened, ledger.Hold{Account: a.key, Expires: expires, SpendID: spendID})
 	i, found := a.findEnd(expires)
 	if !found {
-		a.ends = slices.Insert(a.ends, i, end{expires, since})
+		a.ends = slices.Insert(a.ends, i, end{at: expires, since: since})
 	}
 	a.ends[i].since = min(a.ends[i].since, since)
+	a.ends[i].holds++
 	if a.next == 0 || expires < a.next {
 		a.next = expires
 	}
@@ -137,6 +139,11 @@ func (a *account) open(expires, since int64, spendID string) {
 // close removes the hold of a spend.
 func (a *account) close(sp *spend) {
 	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
+	if i, found := a.findEnd(sp.expires); found {
+		if a.ends[i].holds--; a.ends[i].holds == 0 {
+			a.ends = slices.Delete(a.ends, i, i+1)
+		}
+	}
 }
 
 func (a *account) findEnd(at int64) (int, bool) {

@@ -63,6 +63,7 @@ func (a *account) encode() []byte {
 	for _, x := range a.ends {
 		e.Int(x.at - before)
 		e.Int(a.time - x.since)
+		e.Int(x.holds)
 		before = x.at
 	}
 	e.Int(int64(len(a.own)))
@@ -112,7 +113,7 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 	before := a.time
 	for range d.Count() {
 		before += d.Int()
-		a.ends = append(a.ends, end{before, a.time - d.Int()})
+		a.ends = append(a.ends, end{before, a.time - d.Int(), d.Int()})
 	}
 	for range d.Count() {
 		a.own = append(a.own, ownLimit{rule: d.String(), set: d.Bool(), amount: d.Int(), until: d.Int(), raised: d.Int()})

@@ -328,13 +328,22 @@ func pruneCases() []testCase {
 			},
 			others: map[string][]spend.Rule{"job": single},
 			steps: []step{
-				charge(1), after(70 * days), by("job"), authorize("h", 2), after(5 * days), void("h"), after(5 * days),
+				charge(2), after(days), charge(1), after(70 * days), by("job"), authorize("h", 2), after(5 * days), void("h"), after(5 * days),
 				charge(400_000),
-				after(230 * days), prune(0, 4), after(10 * days), by(""), shows(400_000, 0, 1<<20-400_000, "long"),
+				after(230 * days), prune(0, 5), after(10 * days), by(""), shows(400_000, 0, 1<<20-400_000, "long"),
 				// A 64th of a unit leaks each second.
 				shows(400_000-240*86_400/64, 0, 1<<20-400_000+240*86_400/64, "slow"), after(60 * days), by("job"), prune(0, 0),
 				by(""),
 				shows(0, 0, 1<<20, "long"), shows(0, 0, 1<<20, "slow"),
+			},
+		},
+		{
+			name:  "many holds expire",
+			why:   "a decision ends eight of them, the figures are without all of them, and Prune ends the others",
+			rules: []spend.Rule{month(1000)},
+			steps: []step{
+				repeat(20, func(c call, _ int) call { c.method = "authorize"; return c.lasting(days) }), after(2 * days),
+				charge(1000), shows(1000, 0, 0, "month"), prune(12, 0), shows(1000, 0, 0, "month"), sound(20 + 20 + 1),
 			},
 		},
 		{

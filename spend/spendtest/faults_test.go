@@ -117,7 +117,7 @@ var broken = []brokenCase{
 	{sinceRepeats, random},
 	{hidesDamage, random},
 	{holdsLate, "a hold expires without a background job"},
-	{holdsNoNext, random},
+	{holdsNoNext, "many holds expire"},
 	{historyOldestFirst, "history explains"},
 	{historyShortPages, "long histories are paged"},
 	{historyRepeats, "history explains"},
