@@ -13,17 +13,17 @@ import (
 // account that is not ahead stays as it is.
 //
 // Mend makes no room beyond the rules:
-//   - Entries of the future count from now on, also when they are captured or refunded later. The
-//     ledger keeps their dates.
-//   - A hold that has expired stays expired. A hold that is open keeps its end; [Budgets.Void] ends one
-//     that the wrong clock has put too far away.
+//   - Entries of the future count from now on, and so do later captures and refunds of their spends.
+//     The ledger keeps their dates.
+//   - A hold that has expired stays expired. A hold that is open keeps its end; [Budgets.Void] ends
+//     one that the wrong clock has put too far away.
 //   - A [Leaky] rule that has counted under the wrong clock is full, and leaks from now on.
 //   - Credits of before make no room in rules with a window. A further Credit does.
 //   - If [Budgets.Prune] has removed entries that a window of now needs, Mend is [ErrRequest].
 //
-// Later entries have an At that is not before the last one of the wrong clock. Dated tells when they
-// count. The ledger keeps an entry of kind mend, whose Tags have the reason. Retries and other errors
-// are those of [Budgets.Charge].
+// The At of later entries is not before that of the last one of the wrong clock. Dated tells when
+// they count. The ledger keeps an entry of kind mend, whose Tags have the reason. Retries and other
+// errors are those of [Budgets.Charge].
 func (b *Budgets) Mend(ctx context.Context, r FreezeRequest) (Decision, error) {
 	return b.sendFreeze(ctx, kindMend, r)
 }
@@ -36,8 +36,8 @@ type mend struct {
 	seq  int64 // number of the last entry before it
 }
 
-// place moves an entry to the date at which it counts in a mended account. A correction moves together
-// with the entry that it corrects, also if it is added later. So the sums of both stay exact, and no
+// place moves an entry to the date at which it counts in a mended account. A correction moves with
+// the entry that it corrects, also if it is added later. So the sums of both stay exact, and no
 // spend has to know of the mend.
 func (a *account) place(e *ledger.Entry) {
 	for _, m := range a.mends {
@@ -107,8 +107,8 @@ const anew = -1
 // windowed reports whether entries leave the rule as time passes.
 func (u *tally) windowed() bool { return u.reach > 0 && u.reach < maxTime }
 
-// fillUp fills the bucket of a Leaky rule if it has a time after now: more may have leaked than there
-// was time for.
+// fillUp fills the bucket of a Leaky rule if it has a time after now: more may have leaked than
+// there was time for.
 func (u *tally) fillUp(now int64) {
 	if u.firstSeq == 0 || u.bucket.Time <= now {
 		return

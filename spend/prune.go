@@ -214,7 +214,7 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			return nil, err
 		}
 		*out = pruned{int64(len(a.closed)), a.holdsIn(nil), a.next != 0 && a.next <= a.time}
-		upto, now := int64(minTime), min(a.time, snap.Now()) // Mend needs what is not old by the clock
+		upto, now := int64(minTime), snap.Now() // if the account is ahead, Mend needs what is not old
 		if reach != maxTime {
 			upto = now - reach
 		}

@@ -32,9 +32,9 @@ const (
 // spend is the stored state of a spend from its authorization to its last
 // refund. Only decisions that hold all of its accounts change it.
 //
-// An expiry changes no spend. The time of an account never runs back and tells
-// whether a hold has expired, so each account leaves its part of an expired hold out of its sums,
-// and adds the end of the hold later, without the other accounts.
+// An expiry changes no spend. Each account knows by its time, and after a [Budgets.Mend] by its mends,
+// whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the end
+// of the hold later, without the other accounts.
 type spend struct {
 	id       string
 	accounts []string // keys
