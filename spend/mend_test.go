@@ -146,10 +146,15 @@ func TestMendByAnother(t *testing.T) {
 // TestMendOften compares accounts that are mended again and again with a plain model: entries count
 // at the clock of their decision, and from the mend on if that was ahead.
 func TestMendOften(t *testing.T) {
+	const keep = 4 * day
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := newTestLedger(t)
-		b := budgets(t, l, spend.Rolling("rule", cents(100), 2*day))
+		rules := []spend.Rule{spend.Rolling("rule", cents(100), 2*day)}
+		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{HoldTTL: day, KeepIDs: keep})
+		if err != nil {
+			t.Fatal(err)
+		}
 		other := budgets(t, l, spend.Rolling("other", cents(100), 3*day).Per("shop"))
 		type one struct {
 			id         string
@@ -160,7 +165,7 @@ func TestMendOften(t *testing.T) {
 		base, ahead := l.now, time.Duration(0)
 		var decided time.Time // the last time
 		alive := func(x *one) bool { return x.held > 0 && x.end.After(l.now) }
-		for step := range 60 {
+		for step := range 100 {
 			base = base.Add(time.Duration(r.Int64N(int64(day) / 4)))
 			l.now = base.Add(ahead)
 			used, held := int64(0), int64(0)
@@ -217,8 +222,14 @@ func TestMendOften(t *testing.T) {
 				if decided = l.now; d.Approved {
 					list = append(list, x)
 				}
+			case k == 6 && ahead == 0:
+				_, err := b.Prune(t.Context())
+				tell("prune", err)
 			case len(list) > 0:
 				x := list[r.IntN(len(list))]
+				if _, err := b.Get(t.Context(), x.id); errors.Is(err, spend.ErrUnknownSpend) && x.dated.Before(l.now.Add(-keep)) {
+					continue // Prune has removed the ID
+				}
 				if x.used > 0 {
 					_, err := b.Refund(t.Context(), spend.RefundRequest{ID: id, SpendID: x.id, Amount: cents(1)})
 					tell("refund", err)
