@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 )
@@ -93,6 +95,33 @@ func TestCheckFindsAndMends(t *testing.T) {
 		mend(app)
 	}
 	run("DELETE FROM " + schema + ".buckets_accounts")
+	wrong := over(t, admin, &postgres.Options{Schema: schema, Clock: func() time.Time { return time.Now().AddDate(1, 0, 0) }})
+	for i, l := range []*pgledger.Ledger{wrong, over(t, admin, &postgres.Options{Schema: schema})} {
+		one := spend.Money{Minor: 1, Currency: "EUR"}
+		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("day", one, time.Hour)}}, nil)
+		if err == nil && i == 0 {
+			_, err = b.Charge(t.Context(), spend.Request{ID: "c", Account: "7", Amount: one, Also: []spend.Account{{Budget: "cards", Name: "8"}}})
+		}
+		if err == nil && i == 1 {
+			if list, got := findings(app); got != "warning accounts" || !strings.Contains(list[0].Problem, "2 accounts") {
+				t.Errorf("accounts ahead: %+v", list)
+			}
+			_, err = b.Mend(t.Context(), spend.FreezeRequest{ID: "m7", Account: "7", Reason: "r"})
+			if list, _ := findings(app); len(list) != 1 || !strings.Contains(list[0].Problem, "1 accounts") {
+				t.Errorf("one is mended: %+v", list)
+			}
+			_, err = b.Mend(t.Context(), spend.FreezeRequest{ID: "m8", Account: "8", Reason: "r"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, got := findings(app); got != "" {
+		t.Errorf("both are mended: %s", got)
+	}
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+		run("DELETE FROM " + schema + ".buckets_" + table)
+	}
 	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
 		run("DROP TABLE " + schema + ".buckets_" + table + " CASCADE") // the view of the entries, too
 		if _, got := findings(admin); got != "broken table" {
