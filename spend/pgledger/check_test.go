@@ -95,24 +95,25 @@ func TestCheckFindsAndMends(t *testing.T) {
 		mend(app)
 	}
 	run("DELETE FROM " + schema + ".buckets_accounts")
-	wrong := over(t, admin, &postgres.Options{Schema: schema, Clock: func() time.Time { return time.Now().AddDate(1, 0, 0) }})
-	for i, l := range []*pgledger.Ledger{wrong, over(t, admin, &postgres.Options{Schema: schema})} {
-		one := spend.Money{Minor: 1, Currency: "EUR"}
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("day", one, time.Hour)}}, nil)
-		if err == nil && i == 0 {
-			_, err = b.Charge(t.Context(), spend.Request{ID: "c", Account: "7", Amount: one, Also: []spend.Account{{Budget: "cards", Name: "8"}}})
-		}
-		if err == nil && i == 1 {
-			if list, got := findings(app); got != "warning accounts" || !strings.Contains(list[0].Problem, "2 accounts") {
-				t.Errorf("accounts ahead: %+v", list)
-			}
-			_, err = b.Mend(t.Context(), spend.FreezeRequest{ID: "m7", Account: "7", Reason: "r"})
-			if list, _ := findings(app); len(list) != 1 || !strings.Contains(list[0].Problem, "1 accounts") {
-				t.Errorf("one is mended: %+v", list)
-			}
-			_, err = b.Mend(t.Context(), spend.FreezeRequest{ID: "m8", Account: "8", Reason: "r"})
-		}
+	one := spend.Money{Minor: 1, Currency: "EUR"}
+	by := func(clock func() time.Time) *spend.Budgets {
+		t.Helper()
+		day := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("day", one, time.Hour)}}
+		b, err := spend.New(over(t, admin, &postgres.Options{Schema: schema, Clock: clock}), day, nil)
 		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	ahead := spend.Request{ID: "c", Account: "7", Amount: one, Also: []spend.Account{{Budget: "cards", Name: "8"}}}
+	if _, err := by(func() time.Time { return time.Now().AddDate(1, 0, 0) }).Charge(t.Context(), ahead); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ account, problem string }{{"7", "2 accounts"}, {"8", "1 accounts"}} {
+		if list, got := findings(app); got != "warning accounts" || !strings.Contains(list[0].Problem, c.problem) {
+			t.Errorf("%s are ahead: %+v", c.problem, list)
+		}
+		if _, err := by(nil).Mend(t.Context(), spend.FreezeRequest{ID: "m" + c.account, Account: c.account, Reason: "r"}); err != nil {
 			t.Fatal(err)
 		}
 	}
