@@ -27,6 +27,7 @@ type rows struct {
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	pages    map[window][]page
+	misses   int // the pages that were read because they were not there
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it

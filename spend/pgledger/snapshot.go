@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -56,29 +57,64 @@ func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us)
 // rule ask for the same entries, to tell when the amount would fit.
 const mostPages = 64
 
-// Entries lists entries by date.
+// Entries lists entries by date. Declines of several accounts ask for the entries after one edge. So
+// each page that is not there comes with as many pages of other accounts as were asked for before.
 func (r *rows) Entries(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	at := window{account, after}
-	for _, p := range r.pages[at] {
-		if upto <= p.through || p.limit == limit && len(p.list) >= limit {
-			return p.upto(upto)
+	if p := r.page(account, after, upto, limit); p != nil {
+		return p.upto(upto)
+	}
+	pages := map[int64]*page{r.ids[account]: nil}
+	keys := map[int64]string{r.ids[account]: account}
+	for key, id := range r.ids {
+		if id != 0 && len(pages) <= r.misses && r.page(key, after, upto, limit) == nil {
+			pages[id], keys[id] = nil, key
 		}
 	}
-	p := page{limit: limit}
+	r.misses += len(pages)
 	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
-		p.list, p.through = nil, upto
-		args := []any{r.ids[account], bound(after), bound(upto), most}
-		if err := r.query(r.l.sql["entries"], args, entriesInto(&p.list, account)); err != nil {
+		for id := range pages {
+			pages[id] = &page{limit: limit, through: upto}
+		}
+		args := []any{slices.Sorted(maps.Keys(pages)), bound(after), bound(upto), most}
+		err := r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
+			var id int64
+			var line entryRow
+			if err := row.Scan(append([]any{&id}, line.fields()...)...); err != nil {
+				return err
+			}
+			e, err := line.entry(keys[id])
+			pages[id].list = append(pages[id].list, e)
+			return err
+		})
+		if err != nil {
 			return nil, 0, err
 		}
-		if p.cut(most); p.through == upto || len(p.list) >= limit {
-			break
+		for id, p := range pages {
+			at := window{keys[id], after}
+			if p.cut(most); p.through < upto && len(p.list) < limit {
+				continue
+			}
+			if delete(pages, id); len(r.pages[at]) < mostPages {
+				r.pages[at] = append(r.pages[at], *p)
+			}
+			if keys[id] == account {
+				list, through, err = p.upto(upto)
+			}
+		}
+		if pages[r.ids[account]] == nil {
+			return list, through, err
 		}
 	}
-	if len(r.pages[at]) < mostPages {
-		r.pages[at] = append(r.pages[at], p)
+}
+
+// page returns a page that answers a read of entries, or nil.
+func (r *rows) page(account string, after, upto int64, limit int) *page {
+	for i, p := range r.pages[window{account, after}] {
+		if upto <= p.through || p.limit == limit && len(p.list) >= limit {
+			return &r.pages[window{account, after}][i]
+		}
 	}
-	return p.upto(upto)
+	return nil
 }
 
 // upto returns the entries of a page up to a date.
