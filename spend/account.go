@@ -26,6 +26,7 @@ type account struct {
 	watch   []ledger.Watch // of the account as it is stored
 	ends    []end          // of the holds that expire after time, in that order
 	pruned  int64          // entries of this time and before may be gone; minTime if none is
+	mends   []mend         // oldest first
 	frozen  string         // why the account declines; empty if it does not
 	own     []ownLimit     // sorted by rule
 	unit    string         // currency in which the figures are stored
@@ -139,7 +140,7 @@ func (a *account) open(expires, since int64, spendID string) {
 // close removes the hold of a spend.
 func (a *account) close(sp *spend) {
 	a.closed = append(a.closed, ledger.Hold{Account: a.key, Expires: sp.expires, SpendID: sp.id})
-	if i, found := a.findEnd(sp.expires); found {
+	if i, found := a.findEnd(sp.expires); found && !a.expired(sp) {
 		if a.ends[i].holds--; a.ends[i].holds == 0 {
 			a.ends = slices.Delete(a.ends, i, i+1)
 		}
@@ -208,30 +209,31 @@ func (a *account) add(e ledger.Entry) error {
 // lets the rules count it.
 func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	a.seq++
-	e.Account, e.Seq, e.At, e.Dated, e.Currency = a.key, a.seq, a.time, date, a.budget.Currency
+	e.Account, e.Seq, e.At, e.Dated, e.Currency = a.key, a.seq, a.latest(a.time), date, a.budget.Currency
 	if e.Dated == e.At && e.Part == 0 {
 		e.Part = e.Seq
 	}
 	a.added = append(a.added, e)
+	a.place(&e)
 	for _, u := range a.tallies {
-		if err := u.count(&e); err != nil {
+		if err := u.count(&e, a.time); err != nil {
 			return 0, err
 		}
 	}
 	return e.Seq, nil
 }
 
-// count counts a new entry.
-func (u *tally) count(e *ledger.Entry) error {
-	u.expire(e.At)
+// count counts a new entry at the time of its decision.
+func (u *tally) count(e *ledger.Entry, now int64) error {
+	u.expire(now)
 	switch {
 	case u.rule.kind == leaky:
-		if err := u.fill(e); err != nil {
+		if err := u.fill(e, now); err != nil {
 			return err
 		}
 	case u.rule.counts() && e.Dated > u.edge:
 		u.quiet = min(u.quiet, e.Dated-1)
-		if err := u.sum(e, 1, e.At); err != nil {
+		if err := u.sum(e, 1, now); err != nil {
 			return err
 		}
 		u.pay(e)
@@ -278,14 +280,14 @@ func (u *tally) units(e *ledger.Entry, now int64) units {
 
 // fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is
 // exact; package store would round a rest that is small beside the capacity.
-func (u *tally) fill(e *ledger.Entry) error {
-	u.passLimit(e.At)
-	n := u.units(e, e.At)
+func (u *tally) fill(e *ledger.Entry, now int64) error {
+	u.passLimit(now)
+	n := u.units(e, now)
 	n.used -= u.credited(e)
 	if cmp.Or(e.Part, e.Seq) < u.firstSeq || n.used == 0 && n.held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
-	if n := n.used + n.held; n > 0 && u.overfills(n, e.At) {
+	if n := n.used + n.held; n > 0 && u.overfills(n, now) {
 		return fmt.Errorf("spend: %w: the sum of the account's spends would be more than 2^53 minor units, "+
 			"up to which Leaky rule %q counts; the largest amount is %v",
 			ErrAmount, u.name, Money{store.MaxAmount, u.rule.limit.Currency})
@@ -297,7 +299,7 @@ func (u *tally) fill(e *ledger.Entry) error {
 		return nil // the level stays as it was last written: that is one rounding less
 	}
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(n.used)}
-	_, _, err := u.bucket.Fill(&op, e.At, anySkew)
+	_, _, err := u.bucket.Fill(&op, now, anySkew)
 	return err
 }
 
@@ -329,8 +331,13 @@ func (u *tally) setLimit(limit store.Limit, at int64) {
 	}
 	u.bucket.Limit, u.until, u.later = limit, 0, store.Limit{}
 	if changed {
-		u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
+		u.rebase()
 	}
+}
+
+// rebase lets Verify begin with the bucket of now.
+func (u *tally) rebase() {
+	u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
 }
 
 // settle writes the level that is left at a time by the rate last written.

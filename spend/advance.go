@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -71,8 +72,8 @@ func (u *tally) advance(a *account, last, now int64) error {
 		if err != nil {
 			return err
 		}
-		for i := range missed {
-			if err := u.catchUp(a, &missed[i]); err != nil {
+		for _, e := range missed {
+			if err := u.catchUp(a, &e); err != nil {
 				return err
 			}
 		}
@@ -82,6 +83,9 @@ func (u *tally) advance(a *account, last, now int64) error {
 	switch u.rule.kind {
 	case leaky:
 		u.leakBy(now)
+		if a.latest(last) > last { // the entries do not tell when they happened
+			u.rebase()
+		}
 	case rolling, count, calendar, countPer:
 		edge := u.edgeIn(a, now)
 		if edge < last {
@@ -116,15 +120,17 @@ func (u *tally) edgeIn(a *account, t int64) int64 {
 // catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
 // few used ones are left, so the units that had left by then must leave first.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
-	u.expire(e.At)
+	a.place(e)
+	now := min(e.At, a.time)
+	u.expire(now)
 	if e.Used < 0 && u.spentOfPaid() != nil {
-		if edge := u.edgeIn(a, e.At); edge > u.edge {
-			if err := u.moveEdge(a, edge, e.At); err != nil {
+		if edge := u.edgeIn(a, now); edge > u.edge {
+			if err := u.moveEdge(a, edge, now); err != nil {
 				return err
 			}
 		}
 	}
-	return u.count(e)
+	return u.count(e, now)
 }
 
 // begin counts the ledger's entries for a rule that is new to the account. It counts no credit: the
@@ -203,8 +209,43 @@ func (a *account) dated(after, upto int64, each func(*ledger.Entry) error) (thro
 }
 
 // page reads about limit of the entries dated after one time and up to another. It has read all of
-// them up to through.
+// them up to through. Entries that a mend has moved are among those of its date, all of them.
 func (a *account) page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+	entries, through, err = a.storedPage(after, upto, limit)
+	if err != nil || len(a.mends) == 0 {
+		return entries, through, err
+	}
+	through = min(through, upto)
+	var list []ledger.Entry
+	add := func(moved bool) {
+		for _, e := range entries {
+			dated := e.Dated
+			if a.place(&e); (e.Dated != dated) == moved && e.Dated > after && e.Dated <= through {
+				list = append(list, e)
+			}
+		}
+	}
+	add(false)
+	from, to := int64(maxTime), a.latest(minTime)
+	for _, m := range a.mends {
+		if m.date > after && m.date <= through {
+			from = min(from, m.date)
+		}
+	}
+	for from < to {
+		if entries, from, err = a.storedPage(from, to, maxPage); err != nil {
+			return nil, after, err
+		}
+		add(true)
+	}
+	slices.SortFunc(list, func(x, y ledger.Entry) int {
+		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
+	})
+	return list, through, nil
+}
+
+// storedPage is page with the dates of the ledger.
+func (a *account) storedPage(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
 	entries, through, err = a.snap.Entries(a.key, after, upto, limit)
 	if err == nil && through <= after {
 		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)

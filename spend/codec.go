@@ -56,6 +56,12 @@ func (a *account) encode() []byte {
 	e.Int(a.seq)
 	e.Int(a.next)
 	e.optional(a.pruned)
+	e.Int(int64(len(a.mends)))
+	for _, m := range a.mends {
+		e.Int(m.date)
+		e.Int(m.top)
+		e.Int(m.seq)
+	}
 	e.String(a.frozen)
 	e.String(a.unit)
 	e.Int(int64(len(a.ends)))
@@ -109,7 +115,11 @@ func (a *account) encode() []byte {
 func (a *account) decode(state []byte) ([]*tally, error) {
 	d := newDecoder("an account", state)
 	a.time, a.seq, a.next = d.Int(), d.Int(), d.Int()
-	a.pruned, a.frozen, a.unit = d.optional(), d.String(), d.String()
+	a.pruned = d.optional()
+	for range d.Count() {
+		a.mends = append(a.mends, mend{d.Int(), d.Int(), d.Int()})
+	}
+	a.frozen, a.unit = d.String(), d.String()
 	before := a.time
 	for range d.Count() {
 		before += d.Int()
@@ -122,8 +132,9 @@ func (a *account) decode(state []byte) ([]*tally, error) {
 	for range d.Count() {
 		u := &tally{
 			name: d.String(), fingerprint: d.Fixed(), countedSeq: d.Int(), countedAt: d.Int(), reach: d.Int(),
-			edge: d.Int(), quiet: d.Int(), sums: d.sums(), begun: d.Int(), known: true,
+			edge: d.Int(), quiet: d.Int(), sums: d.sums(), begun: d.Int(),
 		}
+		u.known = u.countedSeq != anew
 		u.values = d.values()
 		if u.firstSeq = d.Int(); u.firstSeq != 0 {
 			limit := d.limit()

@@ -132,7 +132,11 @@ func (t *attempt) apply() error {
 
 // upkeeps reports whether the action moves no money.
 func (t *attempt) upkeeps() bool {
-	return t.act.kind == kindLimits || t.act.kind == kindFreeze || t.act.kind == kindUnfreeze
+	switch t.act.kind {
+	case kindLimits, kindFreeze, kindUnfreeze, kindMend:
+		return true
+	}
+	return false
 }
 
 // find reads the spend that the action is about.
@@ -359,7 +363,7 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 
 func (t *attempt) increase() error {
 	sp, n := t.spend, t.act.amount
-	if err := sp.usable(t.now); err != nil {
+	if err := t.usable(); err != nil {
 		return err
 	}
 	total, ok := add(sp.total, n)
@@ -375,7 +379,7 @@ func (t *attempt) increase() error {
 
 func (t *attempt) capture() error {
 	act, sp := t.act, t.spend
-	if err := sp.usable(t.now); err != nil {
+	if err := t.usable(); err != nil {
 		if !act.force || act.amount == 0 {
 			return err
 		}
@@ -406,7 +410,7 @@ func (t *attempt) captureLate() error {
 	sp := t.spend
 	if sp.ended == "" && sp.expires != 0 {
 		for _, a := range t.accounts {
-			if a.time >= sp.expires {
+			if a.expired(sp) {
 				continue // the hold is out of the account's sums already
 			}
 			// The time of another account is ahead, and the hold has expired there.
@@ -426,7 +430,7 @@ func (t *attempt) captureLate() error {
 
 func (t *attempt) decrease() error {
 	sp, n := t.spend, t.act.amount
-	if err := sp.usable(t.now); err != nil {
+	if err := t.usable(); err != nil {
 		return err
 	}
 	switch held := sp.held(); {
@@ -440,7 +444,7 @@ func (t *attempt) decrease() error {
 
 func (t *attempt) extend() error {
 	sp := t.spend
-	if err := sp.usable(t.now); err != nil {
+	if err := t.usable(); err != nil {
 		return err
 	}
 	later := t.expiry(cmp.Or(t.act.ttl, t.budgets.holdTTL))
@@ -456,7 +460,7 @@ func (t *attempt) extend() error {
 }
 
 func (t *attempt) void() error {
-	if err := t.spend.usable(t.now); err != nil {
+	if err := t.usable(); err != nil {
 		return err
 	}
 	return t.spend.end(t.accounts, kindVoid, t.act.id)

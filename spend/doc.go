@@ -32,7 +32,7 @@
 // A spend counts from its authorization. A capture, a refund or a release keeps
 // that date. An expired hold leaves all figures at that time, so no
 // background job has to run. Times are microseconds on the ledger's clock, and
-// the time of an account never runs back.
+// the time of an account never runs back, but by [Budgets.Mend].
 //
 // # Ledgers
 //

@@ -16,13 +16,13 @@ type Entry struct {
 	Account
 	// Seq numbers the entries of the account: 1, 2, 3 ...
 	Seq int64 `json:"seq"`
-	// At is the time of the decision, on the ledger's clock. Dated is the date at
-	// which the entry counts: At, the date of a record, or the date of the entry
-	// that it corrects.
+	// At is the time of the decision, on the ledger's clock, or that of the entry before if it is
+	// later; see [Budgets.Mend]. Dated is the date at which the entry counts: the time of the
+	// decision, the date of a record, or the date of the entry that it corrects.
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, credit, decline, limits, freeze, unfreeze or forget.
+	// refund, credit, decline, limits, freeze, unfreeze, mend or forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it
 	// is the ID of the authorized request, and for a forgotten rule it is empty.

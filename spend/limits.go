@@ -148,7 +148,7 @@ func (b *Budgets) Limits(ctx context.Context, account string) (_ []RuleLimit, er
 	return *list, nil
 }
 
-// FreezeRequest freezes or unfreezes an account.
+// FreezeRequest freezes, unfreezes or mends an account.
 type FreezeRequest struct {
 	ID      string // of this request
 	Account string // in the main budget
@@ -173,8 +173,8 @@ func (b *Budgets) Unfreeze(ctx context.Context, r FreezeRequest) (Decision, erro
 func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (_ Decision, err error) {
 	c := b.begin(ctx, kind)
 	defer c.end(&err)
-	if kind == kindFreeze && r.Reason == "" {
-		return Decision{}, requestErr("Freeze needs a reason")
+	if kind != kindUnfreeze && r.Reason == "" {
+		return Decision{}, requestErr("a %s needs a reason", kind)
 	}
 	act, err := b.newUpkeep(kind, r.ID, r.Account)
 	if err != nil {
@@ -209,7 +209,7 @@ func (b *Budgets) newUpkeep(kind, id, account string) (*action, error) {
 	return &action{kind: kind, id: id, keys: []string{key}, currency: b.main.Currency}, nil
 }
 
-// upkeep carries out SetLimits, Freeze and Unfreeze.
+// upkeep carries out SetLimits, Freeze, Unfreeze and Mend.
 func (t *attempt) upkeep() error {
 	a := t.accounts[0]
 	switch t.act.kind {
@@ -231,6 +231,11 @@ func (t *attempt) upkeep() error {
 		a.frozen = t.act.tags["reason"]
 	case kindUnfreeze:
 		a.frozen = ""
+	case kindMend:
+		if err := a.mend(t.clock); err != nil {
+			return err
+		}
+		t.now = a.time
 	}
 	return a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: t.act.tags})
 }

@@ -34,8 +34,8 @@ type Lookup struct {
 	Spend *Status `json:"spend,omitempty"`
 }
 
-// status returns the spend as it is at a time.
-func (sp *spend) status(now int64) *Status {
+// status returns the spend, whose hold may have expired.
+func (sp *spend) status(expired bool) *Status {
 	s := &Status{ID: sp.id, State: "charged", Total: sp.money(sp.total), Tags: sp.tags}
 	for _, key := range sp.accounts {
 		s.Accounts = append(s.Accounts, accountOf(key))
@@ -53,7 +53,7 @@ func (sp *spend) status(now int64) *Status {
 			s.State = "captured"
 		case sp.ended == kindVoid:
 			s.State = "voided"
-		case sp.ended == kindExpire || sp.expires <= now:
+		case sp.ended == kindExpire || expired:
 			s.State, held = "expired", 0
 		default:
 			s.State = "held"
@@ -93,21 +93,22 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 		if err != nil {
 			return nil, err
 		}
-		now := snap.Now()
+		expired := false
 		for _, key := range r.Accounts {
 			stored, err := snap.Account(key)
 			if err != nil {
 				return nil, err
 			}
-			a := account{key: key, time: now}
+			a := account{key: key, time: minTime}
 			if stored.State != nil {
 				if _, err := a.decode(stored.State); err != nil {
 					return nil, err
 				}
 			}
-			now = max(now, a.time)
+			a.time = max(a.time, snap.Now())
+			expired = expired || a.expired(sp)
 		}
-		out.Spend = sp.status(now)
+		out.Spend = sp.status(expired)
 		return nil, nil
 	}}
 	if err := b.ledger.View(c.ctx, job); err != nil {
@@ -130,8 +131,8 @@ func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err er
 		a := t.accounts[0]
 		held, _, err := a.holds(maxTime, unlimited)
 		for _, sp := range held {
-			if sp.expires > a.time {
-				*list = append(*list, *sp.status(a.time))
+			if !a.expired(sp) {
+				*list = append(*list, *sp.status(false))
 			}
 		}
 		return err

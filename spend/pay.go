@@ -95,8 +95,10 @@ func (p *payments) count(date, used, paid int64) {
 
 // verifyPaid reports whether the paid units of every value can follow from the entries, which are
 // all of the account's, or those that Prune has kept. The periods of a Calendar rule may have been
-// others, in another zone; its paid units are only compared with the sum of the counted credits.
-func (u *tally) verifyPaid(entries []ledger.Entry) bool {
+// others, in another zone, and entries of a mended account do not tell when they happened; the paid
+// units are then only compared with the sum of the counted credits.
+func (u *tally) verifyPaid(a *account, entries []ledger.Entry) bool {
+	summed := u.rule.periodic() || len(a.mends) > 0
 	all := make(map[string]*payments)
 	whole := int64(minTime)
 	if len(entries) > 0 && entries[0].Seq > 1 {
@@ -125,7 +127,7 @@ func (u *tally) verifyPaid(entries []ledger.Entry) bool {
 			paid = 0
 		}
 		credited[value] += paid
-		if u.rule.periodic() {
+		if summed {
 			continue
 		}
 		edge := u.edgeAt(e.At)
@@ -146,7 +148,7 @@ func (u *tally) verifyPaid(entries []ledger.Entry) bool {
 			p = &payments{}
 		}
 		least, most := int64(0), min(s.used, credited[s.value])
-		if !u.rule.periodic() {
+		if !summed {
 			p.move(u.edge, whole)
 			least, most = p.least, p.most
 		}

@@ -214,12 +214,12 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			return nil, err
 		}
 		*out = pruned{int64(len(a.closed)), a.holdsIn(nil), a.next != 0 && a.next <= a.time}
-		upto := int64(minTime)
+		upto, now := int64(minTime), snap.Now() // if the account is ahead, Mend needs what is not old
 		if reach != maxTime {
-			upto = a.time - reach
+			upto = now - reach
 		}
 		for _, u := range a.unknown {
-			upto = min(upto, u.spare(a.time, a.seq))
+			upto = min(upto, u.spare(now, a.seq))
 		}
 		// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is new to
 		// the account must count the hold, so it must find the corrected entries as well.

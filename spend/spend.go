@@ -26,14 +26,15 @@ const (
 	kindFreeze    = "freeze"    // the account declines from now on
 	kindUnfreeze  = "unfreeze"  // the account declines no longer
 	kindForget    = "forget"    // the figures of a retired rule are gone
+	kindMend      = "mend"      // the account goes by the clock again
 )
 
 // spend is the stored state of a spend from its authorization to its last
 // refund. Only decisions that hold all of its accounts change it.
 //
-// An expiry changes no spend. The time of an account never runs back and tells
-// whether a hold has expired, so each account leaves its part of an expired hold out of its sums,
-// and adds the end of the hold later, without the other accounts.
+// An expiry changes no spend. Each account knows by its time, and after a [Budgets.Mend] by its mends,
+// whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the end
+// of the hold later, without the other accounts.
 type spend struct {
 	id       string
 	accounts []string // keys
@@ -86,15 +87,15 @@ func (sp *spend) refundable() (n int64) {
 	return n
 }
 
-// usable returns an error if the hold cannot be captured, increased or voided
-// at now.
-func (sp *spend) usable(now int64) error {
+// usable returns an error if the hold cannot be captured, increased or voided.
+func (t *attempt) usable() error {
+	sp := t.spend
 	switch {
 	case sp.expires == 0:
 		return fmt.Errorf("spend: %w: the amount was spent or recorded at once and never held", ErrHoldEnded)
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
-	case sp.expires <= now:
+	case slices.ContainsFunc(t.accounts, func(a *account) bool { return a.expired(sp) }):
 		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	}
 	return nil

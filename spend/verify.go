@@ -44,6 +44,10 @@ func (a *account) verify(entries []ledger.Entry) error {
 	if err := a.verifyOrder(entries); err != nil {
 		return err
 	}
+	entries = slices.Clone(entries)
+	for i := range entries {
+		a.place(&entries[i])
+	}
 	first := a.seq + 1
 	if len(entries) > 0 {
 		first = entries[0].Seq
@@ -52,7 +56,7 @@ func (a *account) verify(entries []ledger.Entry) error {
 		if !u.known || u.rule.kind == lifetime && first != 1 || u.rule.kind == leaky && first > u.baseSeq+1 {
 			continue
 		}
-		if err := u.verify(entries); err != nil {
+		if err := u.verify(a, entries); err != nil {
 			return err
 		}
 	}
@@ -87,7 +91,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 }
 
 // verify compares the figures of the rule with the entries that it has counted.
-func (u *tally) verify(entries []ledger.Entry) error {
+func (u *tally) verify(a *account, entries []ledger.Entry) error {
 	plain := tally{
 		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
 		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base, sums: heldBy(slices.Clone(u.baseOpen)),
@@ -99,7 +103,7 @@ func (u *tally) verify(entries []ledger.Entry) error {
 		if entries[i].Seq <= u.baseSeq {
 			continue
 		}
-		if err := plain.count(&entries[i]); err != nil {
+		if err := plain.count(&entries[i], min(entries[i].At, u.countedAt)); err != nil {
 			return err
 		}
 	}
@@ -112,7 +116,7 @@ func (u *tally) verify(entries []ledger.Entry) error {
 		equal := func(x, y valueSums) bool {
 			return x.value == y.value && x.used == y.used && slices.Equal(x.open, y.open)
 		}
-		same = same && plain.used == u.used && slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(entries)
+		same = same && plain.used == u.used && slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(a, entries)
 	}
 	if !same {
 		return fmt.Errorf("spend: %w: the figures of rule %q differ from the sum of its entries", store.ErrCorrupt, u.name)

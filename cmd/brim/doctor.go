@@ -27,7 +27,7 @@ behind, but for keys "brim.check/..." in Redis, which expire after some minutes.
                 that a crash has left beside it; it writes nothing; see "brim verify"
   PostgreSQL    a fill, a hold, a transaction and a spend that are rolled back, and a commit; version,
                 role, settings of durability, all tables and their version, rights, the connection
-                string, poolers, clocks, dead rows and bloat
+                string, poolers, clocks, accounts of spends whose time is ahead, dead rows and bloat
   Redis         a fill, a hold and a transaction on each primary; version, role, eviction, the
                 append-only file, replicas, the state of a cluster
   http(s)://... the findings of the program behind a page of package ui about its own store

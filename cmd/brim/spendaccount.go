@@ -70,7 +70,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 	return cmd
 }
 
-// spendFreezeCommand returns the command freeze or unfreeze.
+// spendFreezeCommand returns the command freeze, unfreeze or mend.
 func (a *app) spendFreezeCommand(f *spendFlags, kind string) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
@@ -83,7 +83,18 @@ Exit status: 0.`,
 		Example: `  brim spend freeze card:7 --reason "reported lost" --budget cards.yaml`,
 		Args:    exactArgs("ACCOUNT"),
 	}
-	if kind == "unfreeze" {
+	switch kind {
+	case "mend":
+		cmd.Use = "mend ACCOUNT --reason TEXT --budget FILE"
+		cmd.Short = "Let an account whose time is ahead go by the clock again"
+		cmd.Long = `Sets ACCOUNT right if it has decided under a clock that was ahead, and now declines until the clock
+gets there. Entries of the future count from now on, and a leaky rule that has counted under the wrong
+clock is full. Holds that have expired stay expired; void a hold that now ends too late. Correct the
+clock first. If a prune under the wrong clock has removed entries that a window needs, this fails.
+
+Exit status: 0; 65 if such entries are gone.`
+		cmd.Example = `  brim spend mend card:7 --reason "db2 was a year ahead" --budget cards.yaml`
+	case "unfreeze":
 		cmd.Use = "unfreeze ACCOUNT --budget FILE"
 		cmd.Short = "Let a frozen account spend again"
 		cmd.Long = "Ends a freeze. The ledger keeps the reason, if one is given.\n\nExit status: 0."
@@ -92,12 +103,15 @@ Exit status: 0.`,
 	f.addID(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; the ledger keeps it, and declines tell the reason of a freeze")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if kind == "freeze" && reason == "" {
-			return usagef("--reason is missing; it tells why the account is frozen")
+		if kind != "unfreeze" && reason == "" {
+			return usagef("--reason is missing; the ledger keeps it")
 		}
 		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
 			call, done := b.Freeze, "frozen"
-			if kind == "unfreeze" {
+			switch kind {
+			case "mend":
+				call, done = b.Mend, "mended"
+			case "unfreeze":
 				call, done = b.Unfreeze, "unfrozen"
 			}
 			r := spend.FreezeRequest{ID: f.requestID(), Account: args[0], Reason: reason}

@@ -180,14 +180,14 @@ COMMENT ON TABLE "brim_format"."buckets_entries" IS
     'The append-only ledger of package spend. '
     'The sum of used is the amount spent, the sum of held the amount reserved.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".at IS
-    'Time of the decision by this server''s clock; never before that of the previous entry.';
+    'Time of the decision by this server''s clock, or that of the previous entry if it is later.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".seq IS 'Number of the entry in its account: 1, 2, 3 ...';
 COMMENT ON COLUMN "brim_format"."buckets_entries".used IS 'Change of the amount spent, in minor units; null for 0.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".held IS 'Change of the amount reserved, in minor units; null for 0.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".amount IS
     'Requested amount, in minor units of the currency; null if it is used, or held where used is null.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".dated IS
-    'For a correction, the date of the corrected entry, at which it counts; null for at.';
+    'The date at which it counts, of a correction that of the corrected entry; null for at.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".part IS
     'The seq of the corrected entry, or 0 for an entry with an earlier date; null if it corrects none.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spend_amount IS
@@ -247,7 +247,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget}'::pg_catalog.text[])[e.kind] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend}'::pg_catalog.text[])[e.kind] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18

@@ -161,7 +161,7 @@ type Request struct {
 type Entry struct {
 	Account   string
 	Seq       int64  // 1, 2, 3 ... in each account
-	At        int64  // of the decision; never lower than in the entry before
+	At        int64  // of the decision, or of the entry before if that is higher
 	Dated     int64  // date at which it counts: At if Part is Seq, and otherwise At or earlier
 	Kind      string // see spend.Entry
 	RequestID string // of the request that caused it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,8 +20,8 @@ import (
 
 // Check finds out whether a ledger beside a store with the options o can keep its promises, by
 // trying: it authorizes and captures in a transaction that it rolls back. It also looks at the
-// tables, and at the rights of the user on them. o may be nil. [postgres.Check] judges the server
-// and tries a commit, so call both.
+// tables, at the rights of the user on them, and for accounts whose time is ahead of the server's.
+// o may be nil. [postgres.Check] judges the server and tries a commit, so call both.
 //
 // If the tables are empty and the user has no right on any of them, the program most likely does
 // not spend, and the one finding is [store.Unchecked].
@@ -48,7 +49,12 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 		if usable, err := tables(ctx, k); err != nil || !usable {
 			return err
 		}
-		return k.Try(ctx, func(tx pgx.Tx) error { return try(ctx, l.With(tx)) })
+		return k.Try(ctx, func(tx pgx.Tx) error {
+			if err := try(ctx, l.With(tx)); err != nil {
+				return err
+			}
+			return l.ahead(ctx, tx, k)
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -80,6 +86,56 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 			"none if the program does not spend; else grant the rights at the end of 0002_ledger.up.sql, as \"brim migrate sql\" prints it")
 	}
 	return all, nil
+}
+
+// mostAhead is the number of accounts with requests of the future of which a check asks for the time.
+const mostAhead = 100
+
+// ahead finds the accounts that have decided under a clock which was ahead, and that have not been
+// mended since.
+func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
+	type account struct {
+		key, currency string
+		now           pgrun.Instant
+	}
+	var asked []account
+	_, err := l.run.QueryByIndex(ctx, tx, l.sql["ahead"], []any{mostAhead}, func(row pgx.Rows) error {
+		var a account
+		err := row.Scan(&a.key, &a.currency, &a.now)
+		asked = append(asked, a)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	n, until, one := 0, time.Time{}, ""
+	for _, a := range asked {
+		budget, name, _ := strings.Cut(a.key, "/")
+		unit := spend.Money{Minor: 1, Currency: a.currency}
+		b, err := spend.New(l.With(tx), spend.Budget{
+			Name: budget, Currency: a.currency, Rules: []spend.Rule{spend.PerTransaction("check", unit)},
+		}, nil)
+		if err != nil {
+			return err
+		}
+		d, err := b.AbleToAccept(ctx, spend.Request{Account: name, Amount: unit})
+		switch {
+		case errors.Is(err, store.ErrCorrupt): // that is for Verify to tell
+		case err != nil:
+			return err
+		case d.At.After(time.UnixMicro(a.now.Micros).Add(time.Minute)):
+			n++
+			if d.At.After(until) {
+				until, one = d.At, a.key
+			}
+		}
+	}
+	if n > 0 {
+		k.Add(store.Warning, "accounts", fmt.Sprintf("the time of %d accounts is ahead, of %q until %v: "+
+			"until then their windows stand still, and make no room", n, one, until.Format(time.RFC3339)),
+			"correct the clock, and call Mend for each such account, or \"brim spend mend\"; the requests of the future name the accounts")
+	}
+	return nil
 }
 
 // try authorizes and captures on an account of its own, and reads what is left.

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 )
@@ -93,6 +95,34 @@ func TestCheckFindsAndMends(t *testing.T) {
 		mend(app)
 	}
 	run("DELETE FROM " + schema + ".buckets_accounts")
+	one := spend.Money{Minor: 1, Currency: "EUR"}
+	by := func(clock func() time.Time) *spend.Budgets {
+		t.Helper()
+		day := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("day", one, time.Hour)}}
+		b, err := spend.New(over(t, admin, &postgres.Options{Schema: schema, Clock: clock}), day, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	ahead := spend.Request{ID: "c", Account: "7", Amount: one, Also: []spend.Account{{Budget: "cards", Name: "8"}}}
+	if _, err := by(func() time.Time { return time.Now().AddDate(1, 0, 0) }).Charge(t.Context(), ahead); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ account, problem string }{{"7", "2 accounts"}, {"8", "1 accounts"}} {
+		if list, got := findings(app); got != "warning accounts" || !strings.Contains(list[0].Problem, c.problem) {
+			t.Errorf("%s are ahead: %+v", c.problem, list)
+		}
+		if _, err := by(nil).Mend(t.Context(), spend.FreezeRequest{ID: "m" + c.account, Account: c.account, Reason: "r"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, got := findings(app); got != "" {
+		t.Errorf("both are mended: %s", got)
+	}
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+		run("DELETE FROM " + schema + ".buckets_" + table)
+	}
 	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
 		run("DROP TABLE " + schema + ".buckets_" + table + " CASCADE") // the view of the entries, too
 		if _, got := findings(admin); got != "broken table" {

@@ -64,13 +64,13 @@ func badRequests(s *fixture) (list []mistake) {
 		list = append(list, mistake{name, want, methods, change})
 	}
 	for name, id := range map[string]string{"no ID": "", "an ID of 10 KB": kilobytes, "an ID that is not UTF-8": "\xff"} {
-		add(name, spend.ErrRequest, slices.Concat(payments[:5], followUps, []string{"freeze", "unfreeze", "limit"}),
+		add(name, spend.ErrRequest, slices.Concat(payments[:5], followUps, []string{"freeze", "unfreeze", "mend", "limit"}),
 			func(r *request) { r.id = id })
 	}
 	for name, account := range map[string]string{
 		"no name": "", "10 MB": megabytes, "a line break": secret + "\n", "NUL": secret + "\x00",
 	} {
-		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, []string{"freeze", "unfreeze", "limit"}),
+		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, []string{"freeze", "unfreeze", "mend", "limit"}),
 			func(r *request) { r.account = account })
 	}
 	for name, also := range map[string][]spend.Account{
@@ -119,8 +119,8 @@ func badRequests(s *fixture) (list []mistake) {
 	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *request) { r.amount = money(101) })
 	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *request) { r.amount = money(31) })
 	reason := func(reason string) func(*request) { return func(r *request) { r.reason = reason } }
-	add("a reason of 10 MB", spend.ErrRequest, []string{"freeze", "unfreeze"}, reason(megabytes))
-	add("no reason", spend.ErrRequest, []string{"freeze"}, reason(""))
+	add("a reason of 10 MB", spend.ErrRequest, []string{"freeze", "unfreeze", "mend"}, reason(megabytes))
+	add("no reason", spend.ErrRequest, []string{"freeze", "mend"}, reason(""))
 	return list
 }
 

@@ -96,6 +96,21 @@ func ledgerCases() []testCase {
 			},
 		},
 		{
+			name: "mend", rules: []spend.Rule{month(1000), spend.Lifetime("ever", money(5000))},
+			why:    "an account whose time is ahead goes by the clock again, and what it spent in the future counts from now on",
+			others: map[string][]spend.Rule{"week": {spend.Rolling("week", money(1000), 7*days)}},
+			steps: []step{
+				charge(100), authorize("short", 50).lasting(days), after(365 * days), by("week"), charge(10), by(""),
+				charge(300).as("ahead"), authorize("far", 200).lasting(7 * days), shows(310, 200, 490),
+				after(days/2 - 365*days), able(491).no(372*days-days/2, "month"), mend("the clock was ahead"), shows(410, 200, 390),
+				by("week"), shows(410, 200, 390), charge(5), by(""), capture("short", 50).fails(spend.ErrHoldExpired),
+				capture("short", 50).forced(), charge(335), shows(800, 200, 0), charge(1).no(30*days-days/2, "month"),
+				refund("ahead", 300), void("far"), shows(500, 0, 500), mend("not ahead any more"), shows(500, 0, 500), sound(14),
+				after(30*days - days/2), shows(400, 0, 600), after(days / 2), shows(0, 0, 1000), shows(500, 0, 4500, "ever"),
+				after(400 * days), charge(1), shows(1, 0, 999), sound(15),
+			},
+		},
+		{
 			name: "long histories are paged", rules: window, why: "no entry may be lost or repeated between two pages",
 			steps: []step{
 				check(func(s *fixture) {

@@ -67,6 +67,8 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 		return b.Freeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
 	case "unfreeze":
 		return b.Unfreeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
+	case "mend":
+		return b.Mend(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
 	case "limit":
 		return b.SetLimits(ctx, spend.LimitsRequest{ID: r.id, Account: r.account, Limits: r.limits})
 	}

@@ -50,6 +50,12 @@ func freeze(reason string) call {
 	return c
 }
 
+func mend(reason string) call {
+	c := on("mend", 0)
+	c.reason = reason
+	return c
+}
+
 func limit(limits ...spend.RuleLimit) call {
 	c := on("limit", 0)
 	c.limits = limits

@@ -1,0 +1,121 @@
+package spend
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// Mend sets an account right whose time is ahead: it has decided under a clock that was wrong, and
+// since then its windows do not move. From Mend on the account goes by the ledger's clock again. An
+// account that is not ahead stays as it is.
+//
+// Mend makes no room beyond the rules:
+//   - Entries of the future count from now on, and so do later captures and refunds of their spends.
+//     The ledger keeps their dates.
+//   - A hold that has expired stays expired. A hold that is open keeps its end; [Budgets.Void] ends
+//     one that the wrong clock has put too far away.
+//   - A [Leaky] rule that has counted under the wrong clock is full, and leaks from now on.
+//   - Credits of before make no room in rules with a window. A further Credit does.
+//   - If [Budgets.Prune] has removed entries that a window of now needs, Mend is [ErrRequest].
+//
+// The At of later entries is not before that of the last one of the wrong clock. Dated tells when
+// they count. The ledger keeps an entry of kind mend, whose Tags have the reason. Retries and other
+// errors are those of [Budgets.Charge].
+func (b *Budgets) Mend(ctx context.Context, r FreezeRequest) (Decision, error) {
+	return b.sendFreeze(ctx, kindMend, r)
+}
+
+// mend is one time at which an account was set right. The entries of the ledger stay as they are, so
+// whoever reads them moves them; see [account.place].
+type mend struct {
+	date int64 // of the mend by the ledger's clock; what is dated later counts from then on
+	top  int64 // the time that the account had; holds with an end up to it have expired
+	seq  int64 // number of the last entry before it
+}
+
+// place moves an entry to the date at which it counts in a mended account. A correction moves with
+// the entry that it corrects, also if it is added later. So the sums of both stay exact, and no
+// spend has to know of the mend.
+func (a *account) place(e *ledger.Entry) {
+	for _, m := range a.mends {
+		if cmp.Or(e.Part, e.Seq) > m.seq {
+			continue
+		}
+		if e.Dated = min(e.Dated, m.date); e.Expires <= m.top {
+			e.Expires = min(e.Expires, m.date)
+		}
+	}
+}
+
+// expired reports whether the hold of a spend has expired in the account.
+func (a *account) expired(sp *spend) bool {
+	e := ledger.Entry{Seq: sp.seqIn(a.key, sp.parts[0]), Expires: sp.expires}
+	a.place(&e)
+	return e.Expires <= a.time
+}
+
+// latest returns a time, or the time of a later entry that a wrong clock has left: ledgers keep
+// entries in the order of their times.
+func (a *account) latest(at int64) int64 {
+	for _, m := range a.mends {
+		at = max(at, m.top)
+	}
+	return at
+}
+
+// mend sets the account to a time before its own. Rules with a window count the entries anew. Those
+// of other processes do so when they return.
+func (a *account) mend(now int64) error {
+	if now >= a.time {
+		return nil
+	}
+	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
+		for _, u := range tallies {
+			if u.windowed() && now-u.reach < a.pruned {
+				return requestErr("Prune has removed entries of %v and before, and rule %q still needs some of them",
+					time.UnixMicro(a.pruned).UTC(), u.name)
+			}
+		}
+	}
+	a.mends = append(a.mends, mend{now, a.time, a.seq})
+	a.time = now
+	a.useLimits()
+	for _, u := range a.unknown {
+		if u.countedAt = min(u.countedAt, now); u.windowed() {
+			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, countedSeq: anew, countedAt: now, edge: now, quiet: now}
+		}
+		u.fillUp(now)
+	}
+	for _, u := range a.tallies {
+		if u.countedAt = now; u.windowed() {
+			u.sums, u.values = sums{}, nil
+			if err := u.begin(a, now); err != nil {
+				return err
+			}
+		}
+		u.fillUp(now)
+	}
+	return nil
+}
+
+// anew is the number of the last counted entry of a rule that has to count all of them again.
+const anew = -1
+
+// windowed reports whether entries leave the rule as time passes.
+func (u *tally) windowed() bool { return u.reach > 0 && u.reach < maxTime }
+
+// fillUp fills the bucket of a Leaky rule if it has a time after now: more may have leaked than
+// there was time for.
+func (u *tally) fillUp(now int64) {
+	if u.firstSeq == 0 || u.bucket.Time <= now {
+		return
+	}
+	if u.bucket.Time = now; u.rule != nil {
+		u.leakBy(now)
+	}
+	u.bucket.Level = max(u.bucket.Level, u.bucket.Limit.Capacity)
+	u.rebase()
+}
