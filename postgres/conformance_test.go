@@ -100,9 +100,12 @@ func TestConformance(t *testing.T) {
 	}{
 		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(6_000, 1_000_000), Keys: seed.Attempts(2_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
-		// snapshot, and must not fail.
-		{name: "serializable", settings: "default_transaction_isolation=serializable&" + quick, o: some},
-		{name: "hostile search_path", settings: "search_path=" + hostile + "&" + quick, o: some},
+		// snapshot, and must not fail. Whatever the isolation, the statements are the same, so
+		// operators and functions of others stand in their way here as well.
+		{
+			name:     "serializable, hostile search_path",
+			settings: "default_transaction_isolation=serializable&search_path=" + hostile + "&" + quick, o: some,
+		},
 		// The mode exec is for a pooler without prepared statements.
 		{
 			name:     "repeatable read, exec mode, partitioned",
