@@ -1,9 +1,9 @@
 // Package postgres keeps buckets in PostgreSQL, shared by any number of processes.
 //
-// Most TryFillups are one statement and one round trip: an UPDATE of the row, if it has room. The server
-// decides by its own clock, so processes whose clocks differ see one bucket. Calls that are made at
-// the same time are combined: a busy process sends one statement for many of them, and a lone
-// caller waits for nobody.
+// Most TryFillups are one statement and one round trip: an UPDATE of the row, if it has room. The
+// server decides by its own clock, so processes whose clocks differ see one bucket. Calls that are
+// made at the same time are combined: a busy process sends one statement for many of them, and a
+// lone caller waits for nobody.
 //
 // A call whose bucket has no row or no room takes a second round trip, unless such calls are frequent:
 // then an INSERT and a SELECT go out together with the UPDATE. Fillups, drains, holds, penalties and

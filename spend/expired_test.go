@@ -56,8 +56,9 @@ func (m *measured) Decide(ctx context.Context, job *ledger.Job) error {
 	return m.testLedger.Decide(ctx, &other)
 }
 
-// TestManyExpired: the work of a decision does not grow with the expired holds of its account. They are
-// out of all figures at once. Each decision ends a few of them, and Prune ends the others.
+// TestManyExpired sees that the work of a decision does not grow with the expired holds of its
+// account. They are out of all figures at once. Each decision ends a few of them, and Prune ends the
+// others.
 func TestManyExpired(t *testing.T) {
 	sizes := []int{100, 10_000}
 	if os.Getenv("BRIM_TORTURE") == "1" {

@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestPruneOfAnotherProcess: a nightly job lacks a rule of the application. What it prunes leaves no
-// phantom spending in the rule.
+// TestPruneOfAnotherProcess has a nightly job prune that lacks a rule of the application. The rule
+// keeps no phantom spending.
 func TestPruneOfAnotherProcess(t *testing.T) {
 	l := newTestLedger(t)
 	start := l.now

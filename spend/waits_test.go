@@ -198,8 +198,8 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 	}
 }
 
-// TestHorizonBeforeNow: the entries up to the present fill the horizon of a decline, which says that it
-// has looked no further.
+// TestHorizonBeforeNow fills the horizon of a decline with the entries up to the present. The decline
+// says that it has looked no further.
 func TestHorizonBeforeNow(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(100), day))

@@ -138,7 +138,7 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	return nil
 }
 
-// try authorizes and captures on an account of its own, and reads what is left.
+// try authorizes and captures on an account of its own, and reads the account.
 func try(ctx context.Context, l ledger.Ledger) error {
 	one := spend.Money{Minor: 1, Currency: "EUR"}
 	b, err := spend.New(l, spend.Budget{
