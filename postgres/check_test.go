@@ -186,7 +186,7 @@ func TestCheckOfPooler(t *testing.T) {
 		t.Skip("BRIM_TORTURE=1 checks through pgbouncer")
 	}
 	schema := migrated(t, pgtest.Pool(t))
-	url := pooler(t, 0)
+	url := pgtest.Pooler(t, "transaction", 0)
 	for _, c := range []struct{ setting, want string }{
 		{"pool_max_conns=1", "unchecked pooler"}, // first: the next one may meet the statement that this one leaves
 		{"pool_max_conns=2", "broken pooler"},

@@ -40,18 +40,19 @@ func (f *flight) end() (asked bool) {
 	return f.asked
 }
 
-// interrupt asks the server to cancel the statement.
+// interrupt asks the server to cancel the statement, in the background: a call for which
+// [flight.end] reports nothing is never cancelled.
 func (f *flight) interrupt(within time.Duration) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	conn := f.conn
-	f.asked = conn != nil
-	f.mu.Unlock()
-	if conn == nil {
-		return
+	if f.asked = conn != nil; f.asked {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), within)
+			defer cancel()
+			_ = conn.CancelRequest(ctx) // the connection is cut if the server does not answer
+		}()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	_ = conn.CancelRequest(ctx) // the connection is cut if the server does not answer
 }
 
 // bound is the context of a call under its caller's context. It also ends when the server has sent

@@ -57,7 +57,7 @@ func (l *Lane) interrupt(deadline context.Context) {
 	defer l.mu.Unlock()
 	if l.deadline == deadline {
 		l.over = true
-		go l.flight.interrupt(l.r.Timeout - patience(l.r.Timeout))
+		l.flight.interrupt(l.r.Timeout - patience(l.r.Timeout))
 	}
 }
 

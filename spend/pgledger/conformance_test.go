@@ -58,7 +58,13 @@ func over(t testing.TB, pool *pgxpool.Pool, o *postgres.Options) *pgledger.Ledge
 // harness makes ledgers over connections with settings, which are those of a connection string.
 func harness(t *testing.T, settings string) spendtest.Harness {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(pgtest.With(t, settings))
+	return harnessAt(t, pgtest.With(t, settings))
+}
+
+// harnessAt makes ledgers over connections to a server, or to a pooler.
+func harnessAt(t *testing.T, url string) spendtest.Harness {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +75,7 @@ func harness(t *testing.T, settings string) spendtest.Harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	schema := migrated(t, pool)
+	schema := migrated(t, pgtest.Pool(t))
 	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
@@ -107,6 +113,25 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			spendtest.Random(t, harness(t, pgtest.Distorted+"&default_query_exec_mode="+mode), seed.Attempts(30, 200))
+		})
+	}
+}
+
+// TestTransactionPooler runs the random suite through a pooler in transaction mode. Each transaction
+// may reach another session of the server.
+func TestTransactionPooler(t *testing.T) {
+	if os.Getenv("BRIM_TORTURE") != "1" {
+		return // PgBouncer is not installed on every machine
+	}
+	for _, c := range []struct {
+		name, settings string
+		prepared       int
+	}{
+		{name: "with prepared statements", prepared: 200},
+		{name: "without prepared statements", settings: "&default_query_exec_mode=exec"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spendtest.Random(t, harnessAt(t, pgtest.Pooler(t, "transaction", c.prepared)+c.settings), 200)
 		})
 	}
 }
