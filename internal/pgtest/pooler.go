@@ -91,4 +91,3 @@ max_client_conn = 200
 		}
 	}
 }
-
