@@ -47,6 +47,26 @@ func TestLastGoodBudgets(t *testing.T) {
 			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday + 1),
 		},
 		{
+			"the first day of the month",
+			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(1),
+			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(0),
+		},
+		{
+			"the last day of the month",
+			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(31),
+			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(32),
+		},
+		{
+			"the first time of the day",
+			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(0),
+			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(-time.Microsecond),
+		},
+		{
+			"the last time of the day",
+			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(24*time.Hour - time.Microsecond),
+			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(24 * time.Hour),
+		},
+		{
 			"the least amount to match",
 			spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(1)), spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(0)),
 		},

@@ -13,6 +13,16 @@ const (
 	Year
 )
 
+// anchor tells when the periods of a rule begin.
+type anchor struct {
+	week  time.Weekday  // of the first day of a week
+	day   int           // of the month: the first day of a month, or its last where there is none
+	clock time.Duration // the local time at which periods begin on their first day
+}
+
+// midnight is the anchor of a rule that names none.
+var midnight = anchor{week: time.Monday, day: 1}
+
 // date is a local date.
 type date struct {
 	year  int
@@ -29,14 +39,24 @@ func dateOf(t time.Time) date {
 // are out of range.
 func (d date) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC) }
 
+// month returns the day on which a month starts that starts on that day where it has one. It
+// normalizes months that are out of range.
+func (a anchor) month(year int, month time.Month) date {
+	last := date{year, month + 1, 0}.utc()
+	return date{last.Year(), last.Month(), min(a.day, last.Day())}
+}
+
 // first returns the first date of the period that d is in.
-func (p Period) first(d date, week time.Weekday) date {
+func (a anchor) first(p Period, d date) date {
 	switch p {
 	case Week:
-		back := (int(d.utc().Weekday()) - int(week) + 7) % 7
+		back := (int(d.utc().Weekday()) - int(a.week) + 7) % 7
 		return dateOf(date{d.year, d.month, d.day - back}.utc())
 	case Month:
-		return date{d.year, d.month, 1}
+		if starts := a.month(d.year, d.month); starts.day <= d.day {
+			return starts
+		}
+		return a.month(d.year, d.month-1)
 	case Year:
 		return date{d.year, time.January, 1}
 	}
@@ -50,12 +70,12 @@ func (p Period) longest() time.Duration {
 }
 
 // next returns the first date of the period after the one that starts on d.
-func (p Period) next(d date) date {
+func (a anchor) next(p Period, d date) date {
 	switch p {
 	case Week:
 		d.day += 7
 	case Month:
-		d.month++
+		return a.month(d.year, d.month+1)
 	case Year:
 		d.year++
 	default:
@@ -64,18 +84,17 @@ func (p Period) next(d date) date {
 	return dateOf(d.utc())
 }
 
-// begins returns the first instant after which the local date is never again
-// earlier than d.
+// begins returns the first instant after which local time is never again before the anchor's time
+// of the date d.
 //
-// If clocks jump over midnight, that instant lies after midnight. If clocks are
-// set back across midnight, the date begins, is left, and begins again. So begins
-// looks at all stretches of time with one offset around the day, and returns the
-// end of the last time that belongs to an earlier date.
-func (d date) begins(zone *time.Location) time.Time {
+// If clocks jump over that time, the instant lies after the jump. If clocks are set back across it,
+// the time comes, is left, and comes again. So begins looks at all stretches of time with one offset
+// around the day, and returns the end of the last that has a time before.
+func (a anchor) begins(d date, zone *time.Location) time.Time {
 	const far = 50 * time.Hour // more than any offset from UTC and any jump
-	midnight := d.utc()
-	end := midnight.Add(far)
-	begins := midnight.Add(-far)
+	start := d.utc().Add(a.clock)
+	end := start.Add(far)
+	begins := start.Add(-far)
 	for t := begins; t.Before(end); {
 		local := t.In(zone)
 		_, offset := local.Zone()
@@ -84,7 +103,7 @@ func (d date) begins(zone *time.Location) time.Time {
 			until = end
 		}
 		// In this stretch, times before reached belong to an earlier date.
-		if reached := midnight.Add(-time.Duration(offset) * time.Second); reached.After(t) {
+		if reached := start.Add(-time.Duration(offset) * time.Second); reached.After(t) {
 			begins = reached
 			if until.Before(reached) {
 				begins = until
@@ -98,12 +117,16 @@ func (d date) begins(zone *time.Location) time.Time {
 // periodAt returns the start of the period that contains now, and the start of
 // the next period. All times are microseconds since the Unix epoch.
 func (r *Rule) periodAt(now int64) (start, end int64) {
-	d := r.period.first(dateOf(time.UnixMicro(now).In(r.zone)), r.week)
-	start = d.begins(r.zone).UnixMicro()
+	a := r.anchor
+	t := time.UnixMicro(now).In(r.zone)
+	_, offset := t.Zone()
+	local := t.UTC().Add(time.Duration(offset)*time.Second - a.clock) // a day of the rule is a date of this
+	d := a.first(r.period, dateOf(local))
+	start = a.begins(d, r.zone).UnixMicro()
 	for start > now { // clocks will leave the date once more, so now belongs to an earlier period
 		before := date{d.year, d.month, d.day - 1}
-		d = r.period.first(dateOf(before.utc()), r.week)
-		start = d.begins(r.zone).UnixMicro()
+		d = a.first(r.period, dateOf(before.utc()))
+		start = a.begins(d, r.zone).UnixMicro()
 	}
-	return start, r.period.next(d).begins(r.zone).UnixMicro()
+	return start, a.begins(a.next(r.period, d), r.zone).UnixMicro()
 }

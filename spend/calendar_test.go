@@ -1,9 +1,12 @@
 package spend
 
 import (
+	"slices"
 	"testing"
 	"time"
 	_ "time/tzdata" // the table must not depend on the machine
+
+	"github.com/brimgo/brim/internal/seed"
 )
 
 func TestPeriods(t *testing.T) {
@@ -12,6 +15,8 @@ func TestPeriods(t *testing.T) {
 		zone       string
 		period     Period
 		week       time.Weekday
+		day        int // of the month, if months start on another than the first
+		clock      time.Duration
 		at         string // an instant, RFC 3339
 		start, end string
 	}{
@@ -147,13 +152,65 @@ func TestPeriods(t *testing.T) {
 			zone: "Europe/Berlin", period: Week, week: time.Monday,
 			at: "2026-03-29T12:00:00Z", start: "2026-03-22T23:00:00Z", end: "2026-03-29T22:00:00Z",
 		},
+		{
+			name: "a day from four o'clock",
+			why:  "a purchase at three belongs to the evening before",
+			zone: "Europe/Berlin", period: Day, clock: 4 * time.Hour,
+			at: "2026-01-15T02:59:59Z", start: "2026-01-14T03:00:00Z", end: "2026-01-15T03:00:00Z",
+		},
+		{
+			name: "a day from a time that is missing",
+			why:  "in Berlin clocks went from 02:00 to 03:00, where the day from 02:30 starts",
+			zone: "Europe/Berlin", period: Day, clock: 150 * time.Minute,
+			at: "2026-03-29T01:00:00Z", start: "2026-03-29T01:00:00Z", end: "2026-03-30T00:30:00Z",
+		},
+		{
+			name: "a day from a time that comes twice",
+			why:  "it starts at the second 02:30, after which clocks do not go back before it",
+			zone: "Europe/Berlin", period: Day, clock: 150 * time.Minute,
+			at: "2026-10-25T00:45:00Z", start: "2026-10-24T00:30:00Z", end: "2026-10-25T01:30:00Z",
+		},
+		{
+			name: "a week from Wednesday at noon", why: "the time is that of the first day",
+			zone: "UTC", period: Week, week: time.Wednesday, clock: 12 * time.Hour,
+			at: "2026-03-04T11:59:59Z", start: "2026-02-25T12:00:00Z", end: "2026-03-04T12:00:00Z",
+		},
+		{
+			name: "a month from the 15th", why: "the first days belong to the period of the month before",
+			zone: "UTC", period: Month, day: 15,
+			at: "2026-03-14T23:59:59Z", start: "2026-02-15T00:00:00Z", end: "2026-03-15T00:00:00Z",
+		},
+		{
+			name: "a month from the 31st", why: "February has no such day, so it starts on its last",
+			zone: "UTC", period: Month, day: 31,
+			at: "2026-02-28T00:00:00Z", start: "2026-02-28T00:00:00Z", end: "2026-03-31T00:00:00Z",
+		},
+		{
+			name: "a month from the 30th in a leap year", why: "29 February is the last day",
+			zone: "UTC", period: Month, day: 30,
+			at: "2028-02-28T12:00:00Z", start: "2028-01-30T00:00:00Z", end: "2028-02-29T00:00:00Z",
+		},
+		{
+			name: "a month from a date that did not exist",
+			why:  "Samoa went from 2011-12-29 to 2011-12-31, where the month starts",
+			zone: "Pacific/Apia", period: Month, day: 30,
+			at: "2011-12-30T10:00:00Z", start: "2011-12-30T10:00:00Z", end: "2012-01-29T10:00:00Z",
+		},
+		{
+			name: "a year from six o'clock", why: "the hour counts for every period",
+			zone: "Asia/Tokyo", period: Year, clock: 6 * time.Hour,
+			at: "2025-12-31T20:59:59Z", start: "2024-12-31T21:00:00Z", end: "2025-12-31T21:00:00Z",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			zone, err := time.LoadLocation(c.zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := Calendar("r", Money{1, "EUR"}, c.period, zone).WeekStarting(c.week)
+			r := Calendar("r", Money{1, "EUR"}, c.period, zone).WeekStarting(c.week).DayStarting(c.clock)
+			if c.day != 0 {
+				r = r.MonthStarting(c.day)
+			}
 			at, err := time.Parse(time.RFC3339Nano, c.at)
 			if err != nil {
 				t.Fatal(err)
@@ -167,26 +224,124 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// Periods follow one another without a gap, in every zone, from 1990 to 2030.
-func TestPeriodsAreContiguous(t *testing.T) {
-	for _, name := range []string{
-		"Europe/Berlin", "America/Sao_Paulo", "America/St_Johns", "Pacific/Apia", "Pacific/Kwajalein",
-		"Asia/Manila", "Africa/Cairo",
-		"Asia/Gaza", "America/Havana", "Antarctica/Troll", "Asia/Kathmandu", "UTC",
-	} {
+// zones have every kind of change of clocks since 1971: whole days, half hours, minutes around
+// midnight, and two offsets for half of the year.
+var zones = []string{
+	"Europe/Berlin", "America/Sao_Paulo", "America/St_Johns", "Pacific/Apia", "Pacific/Kwajalein",
+	"Asia/Manila", "Africa/Cairo", "Asia/Gaza", "America/Havana", "Antarctica/Troll", "Asia/Kathmandu",
+	"UTC", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Europe/London",
+	"America/Nuuk", "Asia/Tehran", "Pacific/Chatham", "Africa/Monrovia",
+}
+
+// starts are times at which days start.
+var starts = [...]time.Duration{0, 30 * time.Minute, 150 * time.Minute, 23*time.Hour + 59*time.Minute}
+
+// anchored are rules of every period with every kind of start.
+func anchored(zone *time.Location) (rules []Rule) {
+	for _, p := range []Period{Day, Week, Month, Year} {
+		for _, clock := range starts {
+			r := Calendar("r", Money{1, "EUR"}, p, zone).DayStarting(clock)
+			switch p {
+			case Week:
+				rules = append(rules, r, r.WeekStarting(time.Sunday))
+			case Month:
+				rules = append(rules, r, r.MonthStarting(15), r.MonthStarting(29), r.MonthStarting(30), r.MonthStarting(31))
+			default:
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// TestPeriodsOfAnOracle compares the periods with those of another computation: at an instant, the
+// earliest local time from then on, less the time at which days start, tells the date by which the
+// instant counts. The oracle goes back from 2036 in steps of five minutes, in which all changes of
+// clocks since 1972 lie, and keeps that minimum.
+func TestPeriodsOfAnOracle(t *testing.T) {
+	const step = 5 * time.Minute
+	years := seed.Attempts(2, 65) // some of them by day
+	for i, name := range zones {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []Period{Day, Week, Month, Year} {
-			r := Calendar("r", Money{1, "EUR"}, p, zone)
+		from := time.Date(1971+(i*7)%(66-years), 1, 1, 0, 0, 0, 0, time.UTC)
+		at := from.AddDate(years, 0, 0)
+		rules := anchored(zone)
+		seen := make([]struct {
+			start int64
+			name  string // of the period, by the oracle
+		}, len(rules))
+		earliest := at.Add(48 * time.Hour)
+		var days [len(starts)]int // of the earliest local time, less each start of a day
+		var latest int64          // start of a period that was seen
+		for ; at.After(from); at = at.Add(-step) {
+			_, offset := at.In(zone).Zone()
+			if local := at.Add(time.Duration(offset) * time.Second); local.Before(earliest) {
+				earliest = local
+			}
+			now := days
+			for k, clock := range starts {
+				now[k] = earliest.Add(-clock).YearDay()
+			}
+			us := at.UnixMicro()
+			if now == days && us >= latest {
+				continue // in the same periods
+			}
+			before := days
+			days, latest = now, 0
+			for k := range rules {
+				r, last := &rules[k], &seen[k]
+				if c := slices.Index(starts[:], r.anchor.clock); now[c] == before[c] && us >= last.start {
+					latest = max(latest, last.start)
+					continue
+				}
+				name := label(r, earliest)
+				start, end := r.periodAt(us)
+				if begun := last.name == "" || start < last.start; begun != (name != last.name) || end <= us {
+					t.Fatalf("%s, period %d from %+v: %v is in the period from %v to %v, before that from %v; by the oracle in those of %q and %q",
+						zone, r.period, r.anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
+						time.UnixMicro(last.start).UTC(), name, last.name)
+				}
+				last.start, last.name = start, name
+				latest = max(latest, start)
+			}
+		}
+	}
+}
+
+// label names the period of a rule that a local time belongs to, by counting back day by day to one
+// on which a period starts.
+func label(r *Rule, local time.Time) string {
+	d := local.Add(-r.anchor.clock)
+	if r.period == Year {
+		return d.Format("2006")
+	}
+	for ; ; d = d.AddDate(0, 0, -1) {
+		last := d.AddDate(0, 0, 1).Day() == 1
+		if r.period == Day || r.period == Week && d.Weekday() == r.anchor.week ||
+			r.period == Month && (d.Day() == r.anchor.day || last && d.Day() < r.anchor.day) {
+			return d.Format(time.DateOnly)
+		}
+	}
+}
+
+// Periods follow one another without a gap, in every zone, from 1990 to 2030.
+func TestPeriodsAreContiguous(t *testing.T) {
+	for _, name := range zones {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range anchored(zone) {
 			at := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 			_, end := r.periodAt(at)
-			for n := 0; n < 4000 && end < time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(); n++ {
+			for n := 0; n < seed.Attempts(400, 20_000) && end < time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(); n++ {
 				start, next := r.periodAt(end)
 				before, last := r.periodAt(end - 1)
 				if start != end || next <= end || last != end || before >= end {
-					t.Fatalf("%s, period %d: at %v the period is %v to %v, and just before it ends at %v", name, p,
+					t.Fatalf("%s, period %d from %+v: at %v the period is %v to %v, and just before it ends at %v", name, r.period, r.anchor,
 						time.UnixMicro(end).UTC(), time.UnixMicro(start).UTC(), time.UnixMicro(next).UTC(), time.UnixMicro(last).UTC())
 				}
 				end = next

@@ -33,6 +33,8 @@ func TestFingerprints(t *testing.T) {
 		{"calendar of another period", Calendar("r", eur, Month, time.UTC), 0xee151c02912fbbfd},
 		{"weeks from Monday", Calendar("r", eur, Week, time.UTC), 0x8b38e52be7be358c},
 		{"weeks from Sunday", Calendar("r", eur, Week, time.UTC).WeekStarting(time.Sunday), 0xb846c06e6e546c98},
+		{"months from the 31st", Calendar("r", eur, Month, time.UTC).MonthStarting(31), 0xe17d4a05efe78dcd},
+		{"days from four o'clock", Calendar("r", eur, Day, time.UTC).DayStarting(4 * time.Hour), 0xaffa4df981af9200},
 		{"lifetime", Lifetime("r", eur), 0x7eb2a07b4aecd90},
 		{"count", Count("r", 5, time.Hour), 0x20402cebab72348e},
 		{"per transaction", PerTransaction("r", eur), 0x7ee9007b4b1b0b9},
@@ -62,6 +64,9 @@ func TestFingerprints(t *testing.T) {
 	}
 	if sundays := days.WeekStarting(time.Sunday); sundays.fingerprint() != days.fingerprint() {
 		t.Error("the day on which weeks start changes the fingerprint of a rule without weeks")
+	}
+	if from := days.MonthStarting(31); from.fingerprint() != days.fingerprint() {
+		t.Error("the day on which months start changes the fingerprint of a rule without months")
 	}
 	values := []string{"b", "a"}
 	if Lifetime("r", eur).Matching("tag", values...); !reflect.DeepEqual(values, []string{"b", "a"}) {

@@ -28,7 +28,7 @@ type Rule struct {
 	length  time.Duration
 	period  Period
 	zone    *time.Location
-	week    time.Weekday // first day of a week
+	anchor  anchor
 	filter  []match
 	bounds  []bound
 	each    bool   // the limit holds for each value of a tag
@@ -80,16 +80,16 @@ func Rolling(name string, amount Money, window time.Duration) Rule {
 	return Rule{name: name, kind: rolling, limit: amount, length: window}
 }
 
-// Calendar allows amount in each day, week, month or year of zone. A week starts
-// on Monday, unless [Rule.WeekStarting] sets another day. Around a boundary up
-// to twice the amount goes through in a short time.
+// Calendar allows amount in each day, week, month or year of zone. A week starts on Monday, a month
+// on its first day, and every period at midnight, unless [Rule.WeekStarting], [Rule.MonthStarting]
+// and [Rule.DayStarting] say otherwise. Around a boundary up to twice the amount goes through in a
+// short time.
 //
-// A period starts at the first instant after which local time never returns to
-// an earlier date. If clocks jump over midnight, the period starts after the
-// jump. If clocks repeat the hour before midnight, the period starts at the
-// second midnight.
+// A period starts at the first instant after which local time never returns to an earlier date, or
+// to an earlier time of its first day. If clocks jump over midnight, the period starts after the
+// jump. If clocks repeat the hour before midnight, the period starts at the second midnight.
 func Calendar(name string, amount Money, period Period, zone *time.Location) Rule {
-	return Rule{name: name, kind: calendar, limit: amount, period: period, zone: zone, week: time.Monday}
+	return Rule{name: name, kind: calendar, limit: amount, period: period, zone: zone, anchor: midnight}
 }
 
 // PerTransaction allows no spend of more than amount. The total of a hold includes its increases,
@@ -112,7 +112,7 @@ func Count(name string, n int64, window time.Duration) Rule {
 // CountPer allows n spends in each day, week, month or year of zone. Periods are those of
 // [Calendar], and spends count as in [Count].
 func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
-	return Rule{name: name, kind: countPer, limit: Money{Minor: n}, period: period, zone: zone, week: time.Monday}
+	return Rule{name: name, kind: countPer, limit: Money{Minor: n}, period: period, zone: zone, anchor: midnight}
 }
 
 // bound requires that a spend begins with at least an amount, or with at most that amount.
@@ -165,7 +165,21 @@ func (r Rule) AtMost(amount Money) Rule {
 // WeekStarting returns a [Calendar] or [CountPer] rule whose weeks start on day. It has no
 // effect on other periods than [Week].
 func (r Rule) WeekStarting(day time.Weekday) Rule {
-	r.week = day
+	r.anchor.week = day
+	return r
+}
+
+// MonthStarting returns a [Calendar] or [CountPer] rule whose months start on a day, from 1 to 31. A
+// month that has no such day starts on its last. It has no effect on other periods than [Month].
+func (r Rule) MonthStarting(day int) Rule {
+	r.anchor.day = day
+	return r
+}
+
+// DayStarting returns a [Calendar] or [CountPer] rule whose periods, of any length, start at that
+// time of their first day, as clocks show it: 4 * time.Hour is 04:00. It must be less than 24 hours.
+func (r Rule) DayStarting(clock time.Duration) Rule {
+	r.anchor.clock = clock
 	return r
 }
 
@@ -254,9 +268,15 @@ func (r *Rule) validate(currency string) error {
 			}
 		}
 	case calendar, countPer:
-		if r.period < Day || r.period > Year || r.zone == nil || r.week < time.Sunday || r.week > time.Saturday {
-			return bad("it needs a period of Day, Week, Month or Year, a *time.Location, " +
-				"and a day of the week on which weeks start")
+		switch a := r.anchor; {
+		case r.period < Day || r.period > Year || r.zone == nil:
+			return bad("it needs a period of Day, Week, Month or Year, and a *time.Location")
+		case a.week < time.Sunday || a.week > time.Saturday:
+			return bad("its weeks start on day %d; that must be a day of the week", a.week)
+		case a.day < 1 || a.day > 31:
+			return bad("its months start on day %d; that must be from 1 to 31", a.day)
+		case a.clock < 0 || a.clock >= 24*time.Hour || a.clock%time.Microsecond != 0:
+			return bad("its days start at %v; that must be a time of the day in whole microseconds", a.clock)
 		}
 	}
 	for _, m := range r.filter {
@@ -329,7 +349,13 @@ func (r *Rule) fingerprint() uint64 {
 	case calendar, countPer:
 		part(strconv.Itoa(int(r.period)))
 		if r.period == Week {
-			part(r.week.String())
+			part(r.anchor.week.String())
+		}
+		if r.period == Month && r.anchor.day != midnight.day {
+			part("day " + strconv.Itoa(r.anchor.day))
+		}
+		if r.anchor.clock != midnight.clock {
+			part("at " + r.anchor.clock.String())
 		}
 	}
 	for _, m := range r.filter {

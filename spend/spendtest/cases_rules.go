@@ -182,6 +182,22 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "periods that start at a time of their own",
+			why:  "the days of a shop end when it closes, and the months of a card on its statement day",
+			rules: []spend.Rule{
+				spend.Calendar("evening", money(100), spend.Day, time.UTC).DayStarting(4 * time.Hour),
+				spend.Calendar("statement", money(1000), spend.Month, time.UTC).MonthStarting(31).DayStarting(4 * time.Hour),
+				spend.CountPer("visits", 9, spend.Week, time.UTC).WeekStarting(time.Sunday).DayStarting(12 * time.Hour),
+			},
+			steps: []step{ // 2026-03-01, a Sunday, at noon
+				charge(60), after(16*time.Hour - time.Microsecond), charge(40), shows(100, 0, 0, "evening"),
+				after(time.Microsecond), shows(0, 0, 100, "evening"), shows(2, 0, 7, "visits"),
+				after(6*days + 8*time.Hour), shows(0, 0, 9, "visits"), shows(100, 0, 900, "statement"),
+				after(22*days + 16*time.Hour - time.Microsecond), shows(100, 0, 900, "statement"),
+				after(time.Microsecond), shows(0, 0, 1000, "statement"), sound(2),
+			},
+		},
+		{
 			name: "entries that a Leaky rule counts later", rules: []spend.Rule{single},
 			why:    "they fill the bucket at their own times and at the rate of then, also if the rate has changed since",
 			others: map[string][]spend.Rule{"usual": {leaky(1024)}, "doubled": {leaky(2048)}},

@@ -66,6 +66,7 @@ type modelRule struct {
 	most       int64 // of an account's own limit
 	width      int64 // the window of rolling and count; the period of leaky
 	offset     int64 // of the zone from UTC, for day
+	begins     int64 // the local time at which a day starts, in microseconds
 	tag        string
 	value      string
 	not        bool   // the rule applies to all others
@@ -92,7 +93,8 @@ func (r modelRule) rule() spend.Rule {
 	case "rolling":
 		rule = spend.Rolling(r.name, m, width)
 	case "day":
-		rule = spend.Calendar(r.name, m, spend.Day, time.FixedZone("fixed", int(r.offset/1e6)))
+		rule = spend.Calendar(r.name, m, spend.Day, time.FixedZone("fixed", int(r.offset/1e6))).
+			DayStarting(time.Duration(r.begins) * time.Microsecond)
 	case "month":
 		rule = spend.Calendar(r.name, m, spend.Month, time.UTC)
 	case "year":
@@ -162,7 +164,7 @@ func (r modelRule) in(at, t int64) bool {
 	case "rolling", "count":
 		return at > t-r.width && at <= t
 	case "day", "counted":
-		return (at+r.offset)/dayLength == (t+r.offset)/dayLength
+		return (at+r.offset-r.begins)/dayLength == (t+r.offset-r.begins)/dayLength
 	}
 	return true
 }

@@ -23,7 +23,7 @@ func boundedRules(r *rand.Rand, limit, width func() int64) []modelRule {
 func perRules(r *rand.Rand, limit, width func() int64) []modelRule {
 	return []modelRule{
 		{kind: "rolling", name: "rolling each", limit: limit(), width: width(), each: true},
-		{kind: "day", name: "day each", limit: limit(), offset: 3600e6, each: true},
+		{kind: "day", name: "day each", limit: limit(), offset: 3600e6, begins: 7200e6, each: true},
 		{kind: "lifetime", name: "lifetime each", limit: 2 * limit(), each: true, from: r.Int64N(10)},
 		{kind: "count", name: "count each", limit: 1 + r.Int64N(4), width: width(), each: true},
 		{kind: "counted", name: "counted each", limit: 1 + r.Int64N(4), each: true, tag: "category", value: "travel", not: true},

@@ -220,7 +220,7 @@ func (s *sequence) someRules() (rules []modelRule) {
 	possible := []modelRule{
 		{kind: "rolling", name: "rolling", limit: limit(), width: width()},
 		{kind: "rolling", name: "travel", limit: limit(), width: width(), tag: "category", value: "travel"},
-		{kind: "day", name: "day", limit: limit(), offset: 3600e6},
+		{kind: "day", name: "day", limit: limit(), offset: 3600e6, begins: s.r.Int64N(2) * 4 * 3600e6},
 		{kind: "rolling", name: "at home", limit: limit(), width: width(), tag: "category", value: "travel", not: true},
 		{kind: "single", name: "single", limit: 10 + s.r.Int64N(60)},
 		{kind: "lifetime", name: "lifetime", limit: 2 * limit()},

@@ -162,10 +162,10 @@ func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend
 var kinds = map[string][]string{
 	"leaky":           {"drains_in"},
 	"rolling":         {"window"},
-	"calendar":        {"period", "zone", "week_starts"},
+	"calendar":        {"period", "zone", "week_starts", "month_starts", "day_starts"},
 	"per_transaction": nil,
 	"lifetime":        nil,
-	"count":           {"window", "period", "zone", "week_starts"},
+	"count":           {"window", "period", "zone", "week_starts", "month_starts", "day_starts"},
 }
 
 var periods = map[string]spend.Period{"day": spend.Day, "week": spend.Week, "month": spend.Month, "year": spend.Year}
@@ -253,7 +253,7 @@ func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 		switch window := rest["window"]; {
 		case window == nil && rest["period"] != nil:
 			rule = spend.CountPer(name, n, p.period(rest["period"]), p.zone(need("zone")))
-		case window != nil && (rest["period"] != nil || rest["zone"] != nil || rest["week_starts"] != nil):
+		case window != nil && len(rest) > 1:
 			p.fail(window, "a count has either a window, or a period with its zone")
 		default:
 			rule = spend.Count(name, n, p.time(need("window")))
@@ -261,6 +261,20 @@ func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
 	}
 	if rest["week_starts"] != nil {
 		rule = p.weekStarting(rule, rest["week_starts"])
+	}
+	if n := rest["month_starts"]; n != nil {
+		day, err := strconv.Atoi(p.text(n))
+		if err != nil {
+			p.fail(n, "month_starts is %.40q; it must be a day of the month, from 1 to 31", n.Value)
+		}
+		rule = rule.MonthStarting(day)
+	}
+	if n := rest["day_starts"]; n != nil {
+		at, err := time.Parse("15:04", p.text(n))
+		if err != nil {
+			p.fail(n, "day_starts is %.40q; it must be a time like 04:00", n.Value)
+		}
+		rule = rule.DayStarting(time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute)
 	}
 	if where != nil {
 		rule = p.where(where, rule, spend.Rule.Matching)

@@ -2,6 +2,7 @@ package budgetfile
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ rules:
   - name: month
     rolling: 1000.00
     window: 720h
-  - {name: day, calendar: 200, period: week, zone: Europe/Berlin, week_starts: sunday}
+  - {name: day, calendar: 200, period: week, zone: Europe/Berlin, week_starts: sunday, day_starts: 04:00, month_starts: 15}
   - name: smooth
     leaky: 300.5
     drains_in: 24h
@@ -46,6 +47,15 @@ func TestGood(t *testing.T) {
 	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour ||
 		len(f.Options.Budgets) != 1 {
 		t.Errorf("got %+v", f)
+	}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spend.Calendar("day", spend.Money{Minor: 20000, Currency: "EUR"}, spend.Week, berlin).
+		WeekStarting(time.Sunday).MonthStarting(15).DayStarting(4 * time.Hour)
+	if !reflect.DeepEqual(f.Budget.Rules[1], want) {
+		t.Errorf("got %+v, want %+v", f.Budget.Rules[1], want)
 	}
 	l := memledger.New(nil)
 	b, err := spend.New(l, f.Budget, &f.Options)
@@ -108,6 +118,8 @@ func TestBad(t *testing.T) {
 		{"this machine's zone", "Europe/Berlin", "Local", "line 9"},
 		{"period", "period: week", "period: fortnight", "line 9"},
 		{"week", "sunday", "someday", "line 9"},
+		{"time", "04:00", "4 o'clock", "line 9"},
+		{"day", "month_starts: 15", "month_starts: first", "line 9"},
 		{"duration", "24h", "24 hours", "line 12"},
 		{"a scale above 9", "currency: EUR\nhold", "currency: EUR:10\nhold", "EUR:10"},
 		{"currency", "currency: EUR\nhold", "currency: EUROS\nhold", "EUROS"},
