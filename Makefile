@@ -29,7 +29,7 @@ quick: ## build, vet, and the tests that need no server, in 20 seconds; random t
 	TMPDIR=$$dir GOGC=400 $(GO) test -short -count=1 -vet=off -p 4 -ldflags=-s ./bolt ./...
 
 test: ## every test that needs no Docker, with the race detector and coverage; starts a PostgreSQL and a Redis
-	$(PGTEST) .ci/test $(TESTFLAGS)
+	@dir=$$(.ci/scratch); trap 'rm -rf "$$dir"' EXIT; set -x; TMPDIR=$$dir $(PGTEST) .ci/test $(TESTFLAGS)
 
 lint: ## format, vet, staticcheck and more, by golangci-lint in the version of internal/tools
 	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --allow-parallel-runners ./...); done

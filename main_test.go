@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/brimtest"
@@ -72,7 +70,7 @@ func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *b
 	})
 	run("postgres", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		pool := pgtest.Pool(t)
-		return postgres.New(pool, &postgres.Options{Schema: migrated(t, pool), Clock: clock.Now})
+		return postgres.New(pool, &postgres.Options{Schema: migrated(t), Clock: clock.Now, StatementTimeout: time.Minute})
 	})
 	run("redis", func(t *testing.T, clock *brimtest.Clock) (store.Store, error) {
 		return buckets.Open(t, clock.Now), nil
@@ -80,12 +78,14 @@ func onEachBackend(t *testing.T, test func(t *testing.T, s store.Store, clock *b
 }
 
 // migrated returns the name of a new schema that has brim's tables.
-func migrated(t *testing.T, pool *pgxpool.Pool) (schema string) {
+func migrated(t *testing.T) (schema string) {
 	t.Helper()
 	schema = pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+	script, err := migrations.SQL(&migrations.Options{Schema: schema})
+	if err != nil {
 		t.Fatal(err)
 	}
+	pgtest.Execute(t, script)
 	return schema
 }
 

@@ -306,7 +306,7 @@ func TestWaitGivesBack(t *testing.T) {
 func TestGivingUp(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		pool := pgtest.Pool(t)
-		schema := migrated(t, pool)
+		schema := migrated(t)
 		before := goleak.IgnoreCurrent()
 		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
 		if err != nil {

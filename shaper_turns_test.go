@@ -102,8 +102,7 @@ func TestTurns(t *testing.T) {
 // TestTurnsInTwoProcesses lets two processes share the queue over PostgreSQL. Each takes every
 // other arrival.
 func TestTurnsInTwoProcesses(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	var in [2]io.WriteCloser
 	var out [2]*bufio.Reader
 	for i := range 2 {

@@ -55,7 +55,7 @@ func TestQuestionsShareStatements(t *testing.T) {
 func TestQuestionsWaitForNoRow(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 	b := steady.For("held")
 	fill(t, s, op(b, 3, store.IfFits))
@@ -157,7 +157,7 @@ func testQuestionsInATransaction(t *testing.T, way string) {
 func TestQuestionCutOff(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	p, url := newProxy(t, pgtest.URL(t))
 	pool := poolAt(t, tune(url, "pool_max_conns=1"))
 	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
@@ -195,7 +195,7 @@ func TestQuestionCutOff(t *testing.T) {
 // TestVisitKeepsNoTransaction looks at the sessions of a store while the function of Visit runs.
 func TestVisitKeepsNoTransaction(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=visitor-"+schema))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	const buckets = 2500

@@ -33,7 +33,7 @@ func storedTime(t *testing.T, pool *pgxpool.Pool, schema string) (at time.Time, 
 func TestBoundUnderLoad(t *testing.T) {
 	const capacity, rate = 100, 1000
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	b := store.Limit{Capacity: capacity, LeakRate: rate}.For("hot")
 	// One key has one lane in each store, so as many statements meet in the server as there are
 	// stores.

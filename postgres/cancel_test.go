@@ -62,7 +62,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			leakFree(t)
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			pool := poolAt(t, pgtest.URL(t))
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
 			b := steady.For(secret)
@@ -105,8 +105,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 // exhausted pool. Nothing was sent.
 func TestCancelledWaitingForAConnection(t *testing.T) {
 	leakFree(t)
-	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	hasty := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 200 * time.Millisecond})
@@ -143,7 +142,7 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 // short. The server must get the transactions as they were.
 func TestAppliedTransactionsAreTheStores(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	s := over(t, poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1")), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("a"), 1, store.Clamp))
 	fill(t, s, op(steady.For("z"), 1, store.Clamp))
@@ -201,7 +200,7 @@ func TestAppliedTransactionsAreTheStores(t *testing.T) {
 func TestCloseWaits(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, pgtest.URL(t))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)

@@ -67,7 +67,7 @@ func mend(t *testing.T, admin *pgxpool.Pool, pool func() *pgxpool.Pool, schema s
 // TestCheckFindsAndMends makes each fault of the tables, and runs the commands of the remedy.
 func TestCheckFindsAndMends(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	role := schema + "_role"
 	execute(t, admin, "CREATE ROLE "+role+" LOGIN")
 	t.Cleanup(func() { execute(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
@@ -123,7 +123,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 // a table that stays large.
 func TestCheckOfDeadRows(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	execute(t, admin, "ALTER TABLE "+schema+".buckets SET (autovacuum_vacuum_threshold = 1000000000)")
 	execute(t, admin, "INSERT INTO "+schema+`.buckets (level, atime, capacity, leak_rate, key)
 		SELECT 1, now(), 1, 0, repeat('k', 100) || n FROM generate_series(1, 60000) AS n`)
@@ -185,7 +185,7 @@ func TestCheckOfPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") == "" {
 		t.Skip("BRIM_TORTURE=1 checks through pgbouncer")
 	}
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	url := pgtest.Pooler(t, "transaction", 0)
 	for _, c := range []struct{ setting, want string }{
 		{"pool_max_conns=1", "unchecked pooler"}, // first: the next one may meet the statement that this one leaves
@@ -202,7 +202,7 @@ func TestCheckOfPooler(t *testing.T) {
 func TestCheckWritesNothing(t *testing.T) {
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	leaky := store.Limit{Capacity: 1, LeakRate: 1}
 	fill(t, over(t, pool, postgres.Options{Schema: schema, Clock: clock.now}), op(leaky.For("empty"), 1, store.IfFits))
 	clock.advance(24 * time.Hour)
@@ -221,7 +221,7 @@ func TestCheckWritesNothing(t *testing.T) {
 // IDs than those of the server. Behind a pooler in transaction mode, a client loses its prepared
 // statements when a second connection begins.
 func TestCheckSeesPooler(t *testing.T) {
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	usual := found(t, pgtest.Pool(t), schema)
 	p, err := wire.New(pgtest.URL(t), func(_ *wire.Link, d wire.Direction, piece []byte) wire.Fate {
 		const backendKeyData = "K\x00\x00\x00\x0c"
@@ -322,7 +322,7 @@ func TestCheckFails(t *testing.T) {
 // others fill buckets.
 func TestCheckNoFalseAlarm(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema})
 	done := make(chan struct{})
 	var wg sync.WaitGroup

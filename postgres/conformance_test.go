@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,75 +14,49 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// harness opens stores for the conformance suite. All of their pools have the same settings.
+// harness opens stores for the conformance suite. The stores of all tests share a pool, and peers
+// another, because a connection costs a server more than most tests do.
 type harness struct {
 	settings string // of the connection string
 	parts    int    // the table is partitioned into so many, if not 0
 	mu       sync.Mutex
-	opened   map[store.Store]opened
+	schemas  map[store.Store]string
 }
 
-// opened is what a store stands on.
-type opened struct {
-	schema string
-	pool   *pgxpool.Pool
-}
-
-func (h *harness) pool(t testing.TB) *pgxpool.Pool {
+func (h *harness) over(t testing.TB, pool *pgxpool.Pool, schema string, clock func() time.Time) store.Store {
 	t.Helper()
-	url := pgtest.URL(t)
-	if h.settings != "" {
-		sep := "?"
-		if strings.Contains(url, "?") {
-			sep = "&"
-		}
-		url += sep + h.settings
-	}
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-func (h *harness) over(t testing.TB, o opened, clock func() time.Time) store.Store {
-	t.Helper()
-	s := over(t, o.pool, postgres.Options{Schema: o.schema, Clock: clock})
+	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.opened[s] = o
+	h.schemas[s] = schema
 	return s
 }
 
-func (h *harness) of(s store.Store) opened {
+func (h *harness) schema(s store.Store) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.opened[s]
+	return h.schemas[s]
 }
 
 func (h *harness) run(t *testing.T, o storetest.Options) {
-	h.opened = make(map[store.Store]opened)
+	h.schemas = make(map[store.Store]string)
+	url := pgtest.With(t, "pool_max_conns=16&"+h.settings)
+	pool, peers := poolAt(t, url), poolAt(t, url)
 	openAt := func(t *testing.T, clock func() time.Time) store.Store {
-		pool := h.pool(t)
-		schema := migrated(t, pool)
+		schema := migrated(t)
 		if h.parts > 0 {
 			partition(t, pool, schema, h.parts)
 		}
-		return h.over(t, opened{schema, pool}, clock)
+		return h.over(t, pool, schema, clock)
 	}
 	o.OpenAt = openAt
 	o.Reopen = func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		o := h.of(s)
-		o.pool.Close() // a long test opens again hundreds of times
-		return h.over(t, opened{o.schema, h.pool(t)}, clock)
+		return h.over(t, pool, h.schema(s), clock)
 	}
-	o.Peer = func(t *testing.T, s store.Store) store.Store {
-		return h.over(t, opened{h.of(s).schema, h.pool(t)}, nil)
-	}
+	o.Peer = func(t *testing.T, s store.Store) store.Store { return h.over(t, peers, h.schema(s), nil) }
 	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &o)
 }
 
@@ -98,7 +71,7 @@ func TestConformance(t *testing.T) {
 		o              storetest.Options
 		parts          int
 	}{
-		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(6_000, 1_000_000), Keys: seed.Attempts(2_000, 1_000_000)}},
+		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(2_000, 1_000_000), Keys: seed.Attempts(1_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail. Whatever the isolation, the statements are the same, so
 		// operators and functions of others stand in their way here as well.

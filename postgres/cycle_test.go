@@ -50,7 +50,7 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				t.Parallel() // each waits
 				admin := pgtest.Pool(t)
-				schema := migrated(t, admin)
+				schema := migrated(t)
 				pool := poolAt(t, tune(pgtest.URL(t), fmt.Sprint("pool_max_conns=", c.conns)))
 				s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
 				a, b := steady.For("a"), steady.For("b")

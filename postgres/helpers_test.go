@@ -140,7 +140,7 @@ func table(t testing.TB, schema string) string {
 // until waits for an event in another goroutine or on the server.
 func until(t testing.TB, event string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !happened(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", event)
 		}

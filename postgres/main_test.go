@@ -1,10 +1,11 @@
 package postgres_test
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
@@ -25,12 +26,14 @@ func TestMain(m *testing.M) {
 }
 
 // migrated makes the tables in a schema of the test's own and returns its name.
-func migrated(t testing.TB, pool *pgxpool.Pool) string {
+func migrated(t testing.TB) string {
 	t.Helper()
 	schema := pgtest.Schema(t)
-	if err := migrations.Up(context.Background(), pool, &migrations.Options{Schema: schema}); err != nil {
+	script, err := migrations.SQL(&migrations.Options{Schema: schema})
+	if err != nil {
 		t.Fatal(err)
 	}
+	pgtest.Execute(t, script)
 	return schema
 }
 
@@ -38,12 +41,15 @@ func migrated(t testing.TB, pool *pgxpool.Pool) string {
 func open(t testing.TB, o postgres.Options) *postgres.Store {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	o.Schema = migrated(t, pool)
+	o.Schema = migrated(t)
 	return over(t, pool, o)
 }
 
+// over returns a store whose calls have a minute, unless o says otherwise: a machine or its disk may
+// stand still for as long as a store waits by default.
 func over(t testing.TB, pool *pgxpool.Pool, o postgres.Options) *postgres.Store {
 	t.Helper()
+	o.StatementTimeout = cmp.Or(o.StatementTimeout, time.Minute)
 	s, err := postgres.New(pool, &o)
 	if err != nil {
 		t.Fatal(err)

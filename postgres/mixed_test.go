@@ -16,7 +16,7 @@ import (
 func pair(t *testing.T) [2]*postgres.Store {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	return [2]*postgres.Store{
 		over(t, pool, postgres.Options{Schema: schema, Lanes: 1}),
 		over(t, pgtest.Pool(t), postgres.Options{Schema: schema}),
@@ -228,7 +228,7 @@ func TestPrefixSumsRound(t *testing.T) {
 	} {
 		for _, present := range []bool{true, false} {
 			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
-			s := over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 1})
+			s := over(t, pool, postgres.Options{Schema: migrated(t), Lanes: 1})
 			b := store.Limit{Capacity: c.capacity}.For("k")
 			want := c.calls
 			if present {

@@ -127,7 +127,7 @@ func TestExecutionModes(t *testing.T) {
 			t.Run(mode+" "+isolation, func(t *testing.T) {
 				url := tune(pgtest.URL(t), "default_query_exec_mode="+mode, "default_transaction_isolation="+isolation)
 				pool := poolAt(t, url)
-				everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t))}))
+				everything(t, over(t, pool, postgres.Options{Schema: migrated(t)}))
 				clean(t, pool)
 			})
 		}
@@ -138,7 +138,7 @@ func TestExecutionModes(t *testing.T) {
 // while it holds the first.
 func TestOneConnection(t *testing.T) {
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
-	everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t)), Lanes: 4, BatchSize: 7}))
+	everything(t, over(t, pool, postgres.Options{Schema: migrated(t), Lanes: 4, BatchSize: 7}))
 	clean(t, pool)
 }
 
@@ -155,7 +155,7 @@ func TestOddSettings(t *testing.T) {
 		t.Run(c.mode, func(t *testing.T) {
 			pool := poolAt(t, tune(pgtest.URL(t), append(c.settings, "default_query_exec_mode="+c.mode, "timezone=Asia/Kathmandu",
 				"intervalstyle=iso_8601", "search_path=nowhere", "standard_conforming_strings=off", "client_min_messages=debug1")...))
-			everything(t, over(t, pool, postgres.Options{Schema: migrated(t, pgtest.Pool(t))}))
+			everything(t, over(t, pool, postgres.Options{Schema: migrated(t)}))
 			clean(t, pool)
 		})
 	}
@@ -236,7 +236,7 @@ func TestHostileSearchPath(t *testing.T) {
 	hostile := pgtest.Hostile(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "search_path="+hostile))
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema})
 	everything(t, s)
 	if got, want := found(t, pool, schema), found(t, admin, schema); got != want {

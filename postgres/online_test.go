@@ -93,7 +93,7 @@ func TestOnlineChanges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=8"))
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 			stop := online(t, s, false)
@@ -120,7 +120,7 @@ func TestOnlineChanges(t *testing.T) {
 func TestTableLockedForTooLong(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=8"))
 	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 2 * time.Second})
 	for _, call := range calls(s, steady.For("k")) { // prepares the statements

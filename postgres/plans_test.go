@@ -93,7 +93,7 @@ func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
 	run(fmt.Sprintf("INSERT INTO @ (level, atime, capacity, leak_rate, key) "+
 		"SELECT 0, clock_timestamp(), 1, 0, 'row' || i FROM generate_series(1, %d) AS i", rows))
 	before := s.generation.Load()
-	for deadline := time.Now().Add(30 * time.Second); s.generation.Load() == before; {
+	for deadline := time.Now().Add(30 * time.Second); s.generation.Load() == before; time.Sleep(5 * time.Millisecond) {
 		// A call without a statement.
 		if err := s.run.Look(ctx, "look", func(context.Context, *pgxpool.Conn) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func growUnderPlans(t *testing.T, mode, plans, state string, rows int) {
 		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
 	}
 	var seq, index, updates int
-	for deadline := time.Now().Add(30 * time.Second); updates == 0; {
+	for deadline := time.Now().Add(30 * time.Second); updates == 0; time.Sleep(5 * time.Millisecond) {
 		var sessions int
 		err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions)
 		if err == nil && sessions == 0 {

@@ -27,7 +27,7 @@ func TestTransactionPooler(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := poolAt(t, tune(pgtest.Pooler(t, "transaction", c.prepared), append(c.settings, "pool_max_conns=16", "application_name=pooled")...))
-			schema := migrated(t, pgtest.Pool(t))
+			schema := migrated(t)
 			everything(t, over(t, pool, postgres.Options{Schema: schema, Lanes: 4}))
 			everythingElse := over(t, pool, postgres.Options{Schema: schema})
 			if err := everythingElse.Delete(t.Context(), "hot", "held", "one", "two", "key 3"); err != nil {
@@ -47,7 +47,7 @@ func TestStatementPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		return // pgbouncer is not installed on every machine
 	}
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	s := over(t, poolAt(t, tune(pgtest.Pooler(t, "statement", 0), "default_query_exec_mode=exec")), postgres.Options{Schema: schema})
 	b := steady.For("k")
 	for _, call := range []string{"hold", "apply", "block"} {

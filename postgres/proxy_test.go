@@ -129,7 +129,7 @@ func TestConnectionCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			direct := pgtest.Pool(t)
-			schema := migrated(t, direct)
+			schema := migrated(t)
 			p, url := newProxy(t, pgtest.URL(t))
 			url = tune(url, "pool_max_conns=1")
 			if c.setting != none {
@@ -190,7 +190,7 @@ func TestConnectionCut(t *testing.T) {
 func TestConnectionFoundClosed(t *testing.T) {
 	leakFree(t)
 	direct := pgtest.Pool(t)
-	schema := migrated(t, direct)
+	schema := migrated(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=doomed_"+schema))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)
@@ -227,7 +227,7 @@ func TestConnectionLostForGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			leakFree(t)
 			direct := pgtest.Pool(t)
-			schema := migrated(t, direct)
+			schema := migrated(t)
 			p, url := newProxy(t, pgtest.URL(t))
 			pool := poolAt(t, tune(url, "pool_max_conns=1"))
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})

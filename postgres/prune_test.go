@@ -83,7 +83,7 @@ func TestPruneRules(t *testing.T) {
 func TestPruneSkipsLocked(t *testing.T) {
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	for i := range 10 {
 		fill(t, s, op(store.Limit{Capacity: 1, LeakRate: 1}.For(fmt.Sprint(i)), 1, store.Clamp))
@@ -113,7 +113,7 @@ func TestPruneManyPages(t *testing.T) {
 	const rows = 90_000
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	execute(t, pool, "INSERT INTO "+table(t, schema)+` (key, level, atime, capacity, leak_rate)
 		SELECT 'key ' || i, CASE WHEN i % 1000 = 0 THEN 1e9 ELSE 1 END, $1, 1e9, 1 FROM generate_series(1, $2) AS i`, clock.now(), rows)
@@ -142,7 +142,7 @@ func TestPruneChangesNoAnswer(t *testing.T) {
 	const epochs, keys, capacity = 8, 30, 10
 	clock := newHandClock()
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	limit := store.Limit{Capacity: capacity, LeakRate: 1}
 
@@ -238,7 +238,7 @@ func TestPruneEvery(t *testing.T) {
 func TestMaintenanceAtRepeatableRead(t *testing.T) {
 	clock := newHandClock()
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	b := store.Limit{Capacity: 1000, LeakRate: 1}.For("k")
 	for name, call := range map[string]func(s *postgres.Store) error{
 		"delete": func(s *postgres.Store) error { return s.Delete(t.Context(), "k") },

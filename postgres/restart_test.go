@@ -102,7 +102,7 @@ func TestUpdateRunsAgainAfterADeadlock(t *testing.T) {
 func TestUpdateErrors(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -100,7 +99,7 @@ func TestStatementsOfCalls(t *testing.T) {
 	refused := op(narrow.For("full"), 1, store.IfFits)
 
 	clock := newHandClock()
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 	fill(t, s, refused)
 	for range 150 { // then a refusal among them is rare

@@ -26,7 +26,7 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 			clock := newHandClock()
 			over := func(url string) (*charges, *postgres.Store) {
 				pool := poolAt(t, url)
-				schema := migrated(t, pgtest.Pool(t))
+				schema := migrated(t)
 				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
 				return &charges{pool: pool, schema: schema, s: s}, s
 			}

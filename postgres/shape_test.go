@@ -47,7 +47,7 @@ func TestPruneOfOtherTables(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := pgtest.Pool(t)
-			schema := migrated(t, pool)
+			schema := migrated(t)
 			execute(t, pool, "DROP TABLE "+schema+".buckets")
 			execute(t, pool, strings.ReplaceAll(c.ddl, "@", schema))
 			t.Cleanup(func() { execute(t, pool, "DROP EXTENSION IF EXISTS file_fdw CASCADE") })

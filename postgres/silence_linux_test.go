@@ -180,7 +180,7 @@ func TestServerThatStops(t *testing.T) {
 // first.
 func TestTableLockedByAStranger(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	all := apart(t, pgtest.URL(t), schema, true)
 	lockTable(t, admin, schema)
 	timed(t, all, true)

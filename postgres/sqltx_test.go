@@ -39,7 +39,7 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 					url = tune(url, c.settings)
 				}
 				pool := poolAt(t, url)
-				schema := migrated(t, pool)
+				schema := migrated(t)
 				if c.parts > 0 {
 					partition(t, pool, schema, c.parts)
 				}
@@ -199,7 +199,7 @@ func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDa
 func TestWithSQLInOneStatement(t *testing.T) {
 	sent := &statements{}
 	pool := tracedPool(t, sent)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	c := &charges{pool: pool, schema: schema, s: over(t, pool, postgres.Options{Schema: schema})}
 	b := store.Limit{Capacity: 100}.For("k")
 	fill(t, c.s, op(b, 1, store.IfFits))

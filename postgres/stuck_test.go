@@ -77,7 +77,7 @@ func several(t *testing.T, run func(*testing.T) (trouble string)) {
 // hold runs a case on a table of its own. trouble may come from a slow machine.
 func (c stranger) hold(t *testing.T) (trouble string) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	var timeouts *atomic.Int64
 	pool := poolWith(t, tune(pgtest.URL(t), "pool_max_conns=4"), func(c *pgx.ConnConfig) {
 		timeouts = pgtest.CountLockTimeouts(c)
@@ -207,7 +207,7 @@ func (many) key(n int) string { return fmt.Sprintf("key%03d", n) }
 // run runs a case on a table of its own.
 func (c many) run(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	var timeouts *atomic.Int64
 	pool := poolWith(t, tune(pgtest.URL(t), "pool_max_conns=4"), func(c *pgx.ConnConfig) {
 		timeouts = pgtest.CountLockTimeouts(c)
@@ -318,7 +318,7 @@ func holdRows(
 func TestCloseWhileCallersWait(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	pool := poolAt(t, pgtest.URL(t))
 	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Hour})
 	fill(t, s, op(steady.For("held"), 1, store.IfFits))

@@ -27,7 +27,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of it waits
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			url := pgtest.URL(t)
 			if c.settings != "" {
 				url = tune(url, c.settings)
@@ -81,7 +81,7 @@ func TestSmallerLockTimeoutWins(t *testing.T) {
 	} {
 		t.Run(c.setting, func(t *testing.T) {
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), postgres.Options{Schema: schema, StatementTimeout: c.timeout})
 			fill(t, over(t, admin, postgres.Options{Schema: schema}), op(steady.For("held"), 1, store.IfFits))
 			lockRow(t, admin, schema, "held")
@@ -114,7 +114,7 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 			t.Parallel() // most of it waits
 			const good = 63
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1, StatementTimeout: 3 * time.Second})
 			peer := over(t, admin, postgres.Options{Schema: schema})
@@ -174,7 +174,7 @@ func incompressible(n int) string {
 // sent again, because PostgreSQL may report a lock_timeout in the same way.
 func TestCancelledOnce(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema})
 	fill(t, s, op(steady.For("held"), 1, store.IfFits))
 	release := lockRow(t, admin, schema, "held")

@@ -29,7 +29,7 @@ type charges struct {
 func newCharges(t *testing.T, o postgres.Options) *charges {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	o.Schema = migrated(t, pool)
+	o.Schema = migrated(t)
 	execute(t, pool, "CREATE TABLE "+o.Schema+".charges (units float8)")
 	return &charges{pool: pool, schema: o.Schema, s: over(t, pool, o)}
 }

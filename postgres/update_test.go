@@ -40,7 +40,7 @@ func TestUpdateThatStops(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			leakFree(t)
 			admin := pgtest.Pool(t)
-			schema := migrated(t, admin)
+			schema := migrated(t)
 			application := "stops_" + schema
 			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name="+application))
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 300 * time.Millisecond})

@@ -21,8 +21,14 @@ while read -r word signal; do
         ;;
     init)
         "$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --no-locale --no-sync --no-instructions \
-            >>"$dir/log" 2>&1 </dev/null
+            >>"$dir/log" 2>&1 </dev/null &&
+            if [ -n "$signal" ]; then cp -R "$dir/data" "$dir/$signal" >>"$dir/log" 2>&1; fi
         echo "init $?"
+        ;;
+    copy)
+        # A copy takes a tenth of the time of initdb. $signal is the data that an init has kept.
+        cp -R "$signal" "$dir/data" >>"$dir/log" 2>&1
+        echo "copy $?"
         ;;
     start)
         run=$((run + 1))

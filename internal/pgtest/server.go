@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,7 +74,25 @@ func closeAfter(t testing.TB, s *Server, err error) *Server {
 
 // Launch starts a server for callers that have no testing.TB. The server ends with Close, or with
 // this process.
-func Launch(conf ...string) (*Server, error) { return launch("init", conf) }
+func Launch(conf ...string) (*Server, error) {
+	if data := os.Getenv(envData); data != "" {
+		return launch("copy "+data, conf)
+	}
+	return launch("init", conf)
+}
+
+// LaunchFor starts a server for the tests of other processes, and returns the variables of their
+// environment. Servers that those tests start for themselves begin with a copy of its first data.
+func LaunchFor(conf ...string) (s *Server, env []string, err error) {
+	if s, err = launch("init first", append(slices.Clone(telling), conf...)); err != nil {
+		return nil, nil, err
+	}
+	env = []string{envURL + "=" + s.URL()}
+	if s.dir != "" {
+		env = append(env, envData+"="+filepath.Join(s.dir, "first"))
+	}
+	return s, env, nil
+}
 
 // launch starts a server whose data the command of local.sh makes.
 func launch(command string, conf []string) (*Server, error) {

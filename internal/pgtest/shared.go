@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -18,6 +19,7 @@ import (
 const (
 	envURL   = "BRIM_TEST_POSTGRES"       // the URL of a server to use instead of starting one
 	envCount = "BRIM_TEST_POSTGRES_COUNT" // a file; each test that uses PostgreSQL adds a line to it
+	envData  = "BRIM_TEST_POSTGRES_DATA"  // data of a new server, which others may start from a copy of
 )
 
 // shared holds the server of this test binary. It is global because tests share nothing else.
@@ -28,6 +30,13 @@ var shared struct {
 	err     error
 	server  *Server         // nil if BRIM_TEST_POSTGRES names the server
 	tests   map[string]bool // names of the tests that used a PostgreSQL, shared or their own
+}
+
+// admin is one connection for the schemas of all tests: to open another costs a server more than to
+// make brim's tables. It runs no goroutine that a search for leaks would find.
+var admin struct {
+	sync.Mutex
+	conn *pgx.Conn // nil before the first use
 }
 
 // Tests are the tests of a binary: a [*testing.M], or something around one.
@@ -44,6 +53,9 @@ func Run(m Tests) (code int) {
 	defer shared.Unlock()
 	if len(shared.tests) > 0 {
 		fmt.Printf("pgtest: %d tests used PostgreSQL\n", len(shared.tests))
+	}
+	if admin.conn != nil {
+		_ = admin.conn.Close(context.Background())
 	}
 	if shared.server != nil {
 		if err := shared.server.Close(); err != nil {
@@ -91,21 +103,36 @@ func Schema(t testing.TB) string {
 	t.Helper()
 	url, name := URL(t), "test_"+strings.ToLower(rand.Text())
 	t.Cleanup(func() {
-		// The test's pool may be closed by now.
-		pool, err := pgxpool.New(context.Background(), url)
-		if err != nil {
-			t.Errorf("pgtest: %v", err)
-			return
-		}
-		defer pool.Close()
-		// A test that has failed may have left a transaction open.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if _, err := pool.Exec(ctx, `DROP SCHEMA IF EXISTS `+name+` CASCADE`); err != nil {
-			t.Errorf("pgtest: %v", err)
+		if err := execute(url, "DROP SCHEMA IF EXISTS "+name+" CASCADE"); err != nil {
+			t.Errorf("pgtest: dropping the schema: %v", err)
 		}
 	})
 	return name
+}
+
+// Execute runs statements without arguments on the shared server as its superuser.
+func Execute(t testing.TB, sql string) {
+	t.Helper()
+	if err := execute(URL(t), sql); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+}
+
+func execute(url, sql string) error {
+	// A test that has failed may have left a transaction open.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	admin.Lock()
+	defer admin.Unlock()
+	if admin.conn == nil || admin.conn.IsClosed() {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		admin.conn = conn
+	}
+	_, err := admin.conn.Exec(ctx, sql)
+	return err
 }
 
 func newPool(t testing.TB, url string) *pgxpool.Pool {

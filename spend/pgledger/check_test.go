@@ -21,7 +21,7 @@ import (
 // remedies.
 func TestCheckFindsAndMends(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	role := schema + "_app"
 	run := func(sql string) {
 		t.Helper()

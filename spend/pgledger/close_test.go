@@ -36,7 +36,7 @@ func heapObjects() uint64 {
 func TestFlushesLeaveNothingBehind(t *testing.T) {
 	const flushes = 3_000
 	pool := pgtest.Pool(t)
-	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool), StatementTimeout: time.Hour})
+	l := over(t, pool, &postgres.Options{Schema: migrated(t), StatementTimeout: time.Hour})
 	decide := func() {
 		if err := l.Decide(context.Background(), idle("account")); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func wantError(t *testing.T, err, sentinel error) {
 
 func TestClose(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	newStore := func(t *testing.T) *postgres.Store {
 		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
 		if err != nil {

@@ -31,7 +31,7 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 		{"no connection is left", 2, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			schema := migrated(t, pgtest.Pool(t))
+			schema := migrated(t)
 			cfg := pgtest.Pool(t).Config()
 			cfg.MaxConns = c.conns
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)

@@ -32,7 +32,7 @@ func TestAuditQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	now := knownLedger(t, func(clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	})

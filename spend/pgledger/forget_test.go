@@ -14,7 +14,7 @@ import (
 // one. The first prune must not read the table: it would take longer each day.
 func TestForgetNothing(t *testing.T) {
 	const rows = 60_000
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	cfg := pgtest.Pool(t).Config()
 	cfg.MaxConns = 1 // a session tells its statistics for itself
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)

@@ -32,7 +32,7 @@ func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "
 // of the ledger sees the spend; outside, only after the commit.
 func TestWith(t *testing.T) {
 	pool := pgtest.Pool(t)
-	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool)})
+	l := over(t, pool, &postgres.Options{Schema: migrated(t)})
 	sees := func(t *testing.T, l ledger.Ledger, want int) {
 		t.Helper()
 		accounts, err := l.Accounts(t.Context(), "cards/", "", 10)
@@ -118,7 +118,7 @@ func answer(id, account string) *ledger.Job {
 // another account. The decision is repeated, and finds the answer.
 func TestDuplicateID(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	l, other := over(t, pool, &postgres.Options{Schema: schema}), over(t, pool, &postgres.Options{Schema: schema})
 	steal := func(id string) func() {
 		return func() {

@@ -16,7 +16,7 @@ import (
 // job fail. The decision fails even if the job ignores that, and nothing of it is stored.
 func TestConnectionLostInAJob(t *testing.T) {
 	direct := pgtest.Pool(t)
-	schema := migrated(t, direct)
+	schema := migrated(t)
 	cfg := direct.Config()
 	cfg.ConnConfig.RuntimeParams["application_name"] = "lost_" + schema
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)

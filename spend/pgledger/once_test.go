@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,11 +25,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestExactlyOnceOverCutConnections sends 10,000 requests three times each, over connections
-// that are cut at random. A caller without an answer sends again. Each request has one effect.
+// TestExactlyOnceOverCutConnections sends each request three times, over connections that are cut
+// at random. A caller without an answer sends again. Each request has one effect.
 func TestExactlyOnceOverCutConnections(t *testing.T) {
 	direct := pgtest.Pool(t)
-	schema := migrated(t, direct)
+	schema := migrated(t)
 	var cuts atomic.Int64
 	var stop atomic.Bool
 	var drawing sync.Mutex
@@ -111,7 +112,7 @@ const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 // shared ones.
 func TestRaces(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	var ledgers []ledger.Ledger
 	for range 3 {
 		ledgers = append(ledgers, over(t, pool, &postgres.Options{Schema: schema}))
@@ -123,7 +124,7 @@ func TestRaces(t *testing.T) {
 // cent.
 func TestProcesses(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	seed := spendload.Seed(t)
 	const processes = 4
@@ -208,7 +209,7 @@ func processChild(args string) error {
 		return err
 	}
 	defer pool.Close()
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
+	s, err := postgres.New(pool, &postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 	if err != nil {
 		return err
 	}

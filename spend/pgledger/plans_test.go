@@ -31,7 +31,7 @@ func growUnderPlans(t *testing.T, plans, state string) {
 	const rows = 30_000
 	ctx := context.Background()
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	tables := []string{"accounts", "entries", "requests", "spends", "holds"}
 	run := func(sql string) {
 		t.Helper()
@@ -75,7 +75,7 @@ func growUnderPlans(t *testing.T, plans, state string) {
 	if plans := compiled(); len(plans) > 0 {
 		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var sessions int
 		if err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions); err != nil {
 			t.Fatal(err)

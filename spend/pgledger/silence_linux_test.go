@@ -140,7 +140,7 @@ func TestServerThatStops(t *testing.T) {
 // TestTablesLockedByAStranger makes every call while a stranger has the tables to himself.
 func TestTablesLockedByAStranger(t *testing.T) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	all := apart(t, pgtest.URL(t), schema)
 	names, err := pgname.New(schema, "")
 	if err != nil {

@@ -91,7 +91,7 @@ const (
 // run runs a case on tables of its own. trouble may come from a slow machine.
 func (c stranger) run(t *testing.T) (trouble string) {
 	admin := pgtest.Pool(t)
-	schema := migrated(t, admin)
+	schema := migrated(t)
 	cfg := admin.Config()
 	cfg.MaxConns = 8
 	timeouts := pgtest.CountLockTimeouts(cfg.ConnConfig)

@@ -17,7 +17,7 @@ import (
 // account held from its beginning.
 func TestTogetherBesideAStranger(t *testing.T) {
 	pool := pgtest.Pool(t)
-	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool)})
+	l := over(t, pool, &postgres.Options{Schema: migrated(t)})
 	b := budgets(t, l)
 	mustCharge(t, b, spend.Request{ID: "before", Account: "held", Amount: euros(1)})
 	tx, err := pool.Begin(t.Context())
@@ -56,7 +56,7 @@ func TestTogetherBesideAStranger(t *testing.T) {
 // own answer, and end with the transaction.
 func TestTogetherWithin(t *testing.T) {
 	pool := pgtest.Pool(t)
-	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool)})
+	l := over(t, pool, &postgres.Options{Schema: migrated(t)})
 	b := budgets(t, l)
 	mustCharge(t, b, spend.Request{ID: "used", Account: "7", Amount: euros(10)})
 	tx, err := pool.Begin(t.Context())

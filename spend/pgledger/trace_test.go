@@ -16,7 +16,7 @@ import (
 func TestTrace(t *testing.T) {
 	pool := pgtest.Pool(t)
 	var flushes atomic.Int64
-	l := over(t, pool, &postgres.Options{Schema: migrated(t, pool), Trace: store.Trace{
+	l := over(t, pool, &postgres.Options{Schema: migrated(t), Trace: store.Trace{
 		Flush: func(f store.Flush) {
 			if f.Backend != "pgledger" || f.Requests != 1 || f.Took <= 0 || f.Err != nil {
 				t.Errorf("%+v", f)

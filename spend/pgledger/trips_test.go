@@ -63,7 +63,7 @@ func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 // TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists.
 func TestRoundTrips(t *testing.T) {
 	direct := pgtest.Pool(t)
-	schema := migrated(t, direct)
+	schema := migrated(t)
 	var seen trips
 	cfg := direct.Config()
 	cfg.ConnConfig.Tracer = &seen

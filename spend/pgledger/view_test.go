@@ -14,7 +14,7 @@ import (
 // TestView compares each entry of the view with that of the ledger: the table leaves columns out.
 func TestView(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	b := cardsAndTeams(t, l)
 	ctx := t.Context()
@@ -79,7 +79,7 @@ func TestView(t *testing.T) {
 // TestRename: another name of an account is one row, as docs/operations.md says.
 func TestRename(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	b := cardsAndTeams(t, over(t, pool, &postgres.Options{Schema: schema}))
 	if d, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "7", Amount: euros(5)}); err != nil || !d.Approved {
 		t.Fatalf("%+v, %v", d, err)

@@ -5,7 +5,8 @@
 //
 // If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a
 // server and stops it at the end. Each -c is a line of configuration for that server, "-c
-// fsync=off" for instance. On an interrupt, cmd interrupts the command and cleans up.
+// fsync=off" for instance. If the command fails, cmd prints the waits that the server's log tells of:
+// for locks, slow statements and the disk. On an interrupt, cmd interrupts the command and cleans up.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/brimgo/brim/internal/pgtest"
@@ -51,12 +53,17 @@ func run() (code int, err error) {
 
 	env := append(os.Environ(), "BRIM_TEST_POSTGRES_COUNT="+names.Name())
 	if os.Getenv("BRIM_TEST_POSTGRES") == "" {
-		server, launchErr := pgtest.Launch(conf...)
+		server, more, launchErr := pgtest.LaunchFor(conf...)
 		if launchErr != nil {
 			return 1, launchErr
 		}
-		defer func() { err = errors.Join(err, server.Close()) }()
-		env = append(env, "BRIM_TEST_POSTGRES="+server.URL())
+		defer func() {
+			if code != 0 {
+				err = errors.Join(err, tell(server))
+			}
+			err = errors.Join(err, server.Close())
+		}()
+		env = append(env, more...)
 	}
 	cmd := exec.CommandContext(ctx, flag.Arg(0), flag.Args()[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -71,4 +78,13 @@ func run() (code int, err error) {
 	}
 	fmt.Printf("PostgreSQL tests run: %d\n", bytes.Count(lines, []byte("\n")))
 	return code, runErr
+}
+
+// tell prints the waits of the server: a test that ran out of time may have waited with them.
+func tell(server *pgtest.Server) error {
+	lines, err := server.Waits(40)
+	if err == nil && len(lines) > 0 {
+		fmt.Printf("the last waits of the server:\n%s\n", strings.Join(lines, "\n"))
+	}
+	return err
 }
