@@ -17,7 +17,7 @@ import (
 // and runs random calls, so that every statement is used.
 func TestHostileSearchPath(t *testing.T) {
 	config := pgtest.Pool(t).Config()
-	schema := migrated(t, pgtest.Pool(t))
+	schema := migrated(t)
 	config.ConnConfig.RuntimeParams["search_path"] = pgtest.Hostile(t)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
@@ -28,5 +28,5 @@ func TestHostileSearchPath(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, seed.Attempts(60, 1000))
+	spendtest.Random(t, h, seed.Attempts(25, 1000))
 }

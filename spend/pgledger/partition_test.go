@@ -20,7 +20,7 @@ import (
 // random calls over them.
 func TestPartitioned(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t, pool)
+	schema := migrated(t)
 	for table, key := range map[string]string{"entries": "account", "requests": "id", "spends": "id", "holds": "account"} {
 		sql := "ALTER TABLE @ RENAME TO plain_" + table + "; CREATE TABLE @ (LIKE " + schema + ".plain_" + table +
 			" INCLUDING ALL) PARTITION BY HASH (" + key + "); DROP TABLE " + schema + ".plain_" + table + " CASCADE"
@@ -35,7 +35,7 @@ func TestPartitioned(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, seed.Attempts(60, 500))
+	spendtest.Random(t, h, seed.Attempts(25, 500))
 }
 
 // TestDistributed demands an error that names the table which Citus distributes.

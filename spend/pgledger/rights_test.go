@@ -23,7 +23,7 @@ import (
 // role must be able to do everything but to change the ledger's past.
 func TestRights(t *testing.T) {
 	owner := pgtest.Pool(t)
-	schema := migrated(t, owner)
+	schema := migrated(t)
 	role := schema + "_app"
 	run := func(sql string) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestRights(t *testing.T) {
 	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}
-	spendtest.Random(t, h, seed.Attempts(60, 300))
+	spendtest.Random(t, h, seed.Attempts(25, 300))
 
 	for _, sql := range []string{
 		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",

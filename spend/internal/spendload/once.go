@@ -21,9 +21,9 @@ type Once struct {
 	Times    int // how often each request is sent
 }
 
-// NewOnce returns the load of a test: 1,500 requests, or 10,000 with BRIM_TORTURE=1, each sent
+// NewOnce returns the load of a test: 800 requests, or 10,000 with BRIM_TORTURE=1, each sent
 // three times.
-func NewOnce() Once { return Once{Requests: seed.Attempts(1_500, 10_000), Times: 3} }
+func NewOnce() Once { return Once{Requests: seed.Attempts(800, 10_000), Times: 3} }
 
 const onceAccounts = 20
 
