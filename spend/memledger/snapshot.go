@@ -31,6 +31,7 @@ func (l *memory) Entries(key string, after, upto int64, limit int) (page []ledge
 		return nil, upto, nil
 	}
 	i, j := a.after(after), a.corrected(after)
+	first, whole := i, true // the page is a part of the entries, which is not copied
 	for last := after; ; {
 		date := int64(math.MaxInt64)
 		if i < len(a.entries) {
@@ -48,10 +49,19 @@ func (l *memory) Entries(key string, after, upto int64, limit int) (page []ledge
 		start := len(page)
 		last = date
 		for ; i < len(a.entries) && a.entries[i].At == date; i++ {
-			if a.entries[i].Part == a.entries[i].Seq {
+			switch {
+			case a.entries[i].Part != a.entries[i].Seq:
+				whole = false
+			case whole:
+				page = a.entries[first : i+1 : i+1]
+			default:
 				page = append(page, a.entries[i])
 			}
 		}
+		if j == len(a.corrections) || a.corrections[j].date > date {
+			continue
+		}
+		whole = false
 		for ; j < len(a.corrections) && a.corrections[j].date == date; j++ {
 			page = append(page, a.entries[a.corrections[j].seq-a.entries[0].Seq])
 		}

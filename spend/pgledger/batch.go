@@ -12,7 +12,6 @@ import (
 
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/pgrun"
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -158,7 +157,7 @@ func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, er
 	if err := r.read(ctx, jobs, true); err != nil {
 		return nil, err
 	}
-	batch := book.NewBatch(r, r.now)
+	batch := r.batch()
 	errs = make([]error, len(jobs))
 	for i, job := range jobs {
 		if errs[i] = batch.Run(job); r.failed != nil {

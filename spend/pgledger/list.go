@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgrun"
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -20,7 +19,7 @@ func (l *Ledger) view(ctx context.Context, on via, own bool, job *ledger.Job) er
 		if err := r.read(ctx, []*ledger.Job{job}, false); err != nil {
 			return err
 		}
-		_, failed = job.Run(book.NewBatch(r, r.now))
+		_, failed = job.Run(r.batch())
 		return r.failed
 	})
 	return cmp.Or(err, failed)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -26,31 +27,17 @@ type rows struct {
 	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
-	pages    map[window][]page
-	misses   int // the pages that were read because they were not there
+	pages    book.Pages
+	misses   int // the pages of entries that were read
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
 }
 
-// window is an account and the edge of one of its windows.
-type window struct {
-	account string
-	after   int64
-}
-
-// page is the entries of an account after a date. It stays true in a transaction that holds the
-// account, or sees one state of the database.
-type page struct {
-	limit   int // of the read that it answered; 0 if it was read ahead
-	list    []ledger.Entry
-	through int64 // all entries dated up to here are in list
-}
-
 func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	return &rows{
 		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
-		requests: make(map[string]*ledger.Request), pages: make(map[window][]page),
+		requests: make(map[string]*ledger.Request), pages: make(book.Pages),
 	}
 }
 
@@ -106,6 +93,13 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 			return err
 		}
 	}
+}
+
+// batch returns the batch over the rows.
+func (r *rows) batch() *book.Batch {
+	b := book.NewBatch(r, r.now)
+	b.Pages = r.pages
+	return b
 }
 
 // queue queues the statements that lock and read accounts, the time, requests, and the entries that
@@ -177,16 +171,17 @@ func (r *rows) scanRequests(row pgx.Rows) error {
 	return row.Err()
 }
 
-// scanWatched reads the entries that leave windows. Two windows of one account may have one edge. A
-// window without a row may have entries that were not looked for.
+// scanWatched reads the entries that leave windows. A window without a row may have entries that were
+// not looked for.
 func (r *rows) scanWatched(row pgx.Rows) error {
-	type ahead struct {
-		window
-		place int32
+	type window struct {
+		account string
+		place   int32
+		after   int64
 	}
-	read := make(map[ahead]*page)
+	read := make(map[window][]ledger.Entry)
 	for row.Next() {
-		var of ahead
+		var of window
 		var line entryRow
 		if err := row.Scan(append([]any{&of.account, &of.place, &of.after}, line.fields()...)...); err != nil {
 			return err
@@ -195,35 +190,33 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 		if err != nil {
 			return err
 		}
-		if read[of] == nil {
-			read[of] = &page{through: math.MaxInt64}
-		}
-		read[of].list = append(read[of].list, e)
+		read[of] = append(read[of], e)
 	}
-	for of, p := range read {
-		p.cut(readAhead)
-		r.pages[of.window] = append(r.pages[of.window], *p)
+	for of, list := range read {
+		list, through := cut(list, math.MaxInt64, readAhead)
+		r.pages.Keep(of.account, of.after, list, through, 0)
 	}
 	return row.Err()
 }
 
-// cut sorts a page, and ends it before the date at which the limit of the statement cut off one of
-// its two parts: that date may be incomplete.
-func (p *page) cut(limit int) {
+// cut sorts the entries that are dated up to through, and ends them before the date at which the limit
+// of the statement cut off one of its two parts: that date may be incomplete.
+func cut(list []ledger.Entry, through int64, limit int) ([]ledger.Entry, int64) {
 	for _, corrects := range [...]bool{false, true} {
 		n, end := 0, int64(math.MinInt64)
-		for i := range p.list {
-			if (p.list[i].Part != p.list[i].Seq) == corrects {
+		for i := range list {
+			if (list[i].Part != list[i].Seq) == corrects {
 				n++
-				end = max(end, p.list[i].Dated)
+				end = max(end, list[i].Dated)
 			}
 		}
 		if n == limit {
-			p.through = min(p.through, end-1)
+			through = min(through, end-1)
 		}
 	}
-	p.list = slices.DeleteFunc(p.list, func(e ledger.Entry) bool { return e.Dated > p.through })
-	slices.SortFunc(p.list, func(x, y ledger.Entry) int {
+	list = slices.DeleteFunc(list, func(e ledger.Entry) bool { return e.Dated > through })
+	slices.SortFunc(list, func(x, y ledger.Entry) int {
 		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
 	})
+	return list, through
 }

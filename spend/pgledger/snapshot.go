@@ -53,29 +53,23 @@ const (
 
 func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us))) }
 
-// mostPages is how many pages are kept for the edge of a window. Declines of one account by one
-// rule ask for the same entries, to tell when the amount would fit.
-const mostPages = 64
-
 // Entries lists entries by date. Declines of several accounts ask for the entries after one edge. So
-// each page that is not there comes with as many pages of other accounts as were asked for before.
+// the entries come with the pages of as many other accounts as were asked for before.
 func (r *rows) Entries(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
-	if p := r.page(account, after, upto, limit); p != nil {
-		return p.upto(upto)
-	}
-	pages := map[int64]*page{r.ids[account]: nil}
-	keys := map[int64]string{r.ids[account]: account}
+	own := r.ids[account]
+	keys := map[int64]string{own: account}
 	for key, id := range r.ids {
-		if id != 0 && len(pages) <= r.misses && r.page(key, after, upto, limit) == nil {
-			pages[id], keys[id] = nil, key
+		if len(keys) > r.misses {
+			break
+		}
+		if _, _, kept := r.pages.Get(key, after, upto, limit); id != 0 && !kept {
+			keys[id] = key
 		}
 	}
-	r.misses += len(pages)
+	r.misses += len(keys)
 	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
-		for id := range pages {
-			pages[id] = &page{limit: limit, through: upto}
-		}
-		args := []any{slices.Sorted(maps.Keys(pages)), bound(after), bound(upto), most}
+		pages := make(map[int64][]ledger.Entry)
+		args := []any{slices.Sorted(maps.Keys(keys)), bound(after), bound(upto), most}
 		err := r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
 			var id int64
 			var line entryRow
@@ -83,46 +77,28 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 				return err
 			}
 			e, err := line.entry(keys[id])
-			pages[id].list = append(pages[id].list, e)
+			pages[id] = append(pages[id], e)
 			return err
 		})
 		if err != nil {
 			return nil, 0, err
 		}
-		for id, p := range pages {
-			at := window{keys[id], after}
-			if p.cut(most); p.through < upto && len(p.list) < limit {
-				continue
-			}
-			if delete(pages, id); len(r.pages[at]) < mostPages {
-				r.pages[at] = append(r.pages[at], *p)
-			}
-			if keys[id] == account {
-				list, through, err = p.upto(upto)
+		answered := false
+		for id, key := range keys {
+			page, end := cut(pages[id], upto, most)
+			switch {
+			case end < upto && len(page) < limit: // all of one date
+			case id == own:
+				list, through, answered = page, end, true
+			default:
+				r.pages.Keep(key, after, page, end, limit)
 			}
 		}
-		if pages[r.ids[account]] == nil {
-			return list, through, err
+		if answered {
+			return list, through, nil
 		}
+		keys = map[int64]string{own: account}
 	}
-}
-
-// page returns a page that answers a read of entries, or nil.
-func (r *rows) page(account string, after, upto int64, limit int) *page {
-	for i, p := range r.pages[window{account, after}] {
-		if upto <= p.through || p.limit == limit && len(p.list) >= limit {
-			return &r.pages[window{account, after}][i]
-		}
-	}
-	return nil
-}
-
-// upto returns the entries of a page up to a date.
-func (p *page) upto(date int64) (list []ledger.Entry, through int64, err error) {
-	if n := slices.IndexFunc(p.list, func(e ledger.Entry) bool { return e.Dated > date }); n >= 0 {
-		return p.list[:n:n], p.list[n].Dated - 1, nil
-	}
-	return p.list, p.through, nil
 }
 
 // Since lists entries by number.

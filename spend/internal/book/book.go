@@ -25,9 +25,10 @@ type Reader interface {
 }
 
 // Batch is the snapshot of the jobs of one transaction: the stored state with the changes of the jobs
-// so far. It reads no account and no request twice.
+// so far. It reads no account, no request and no short page of entries twice.
 type Batch struct {
 	Reader
+	Pages    Pages // that the reader has read ahead, and those that jobs have read
 	now      int64
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
@@ -37,7 +38,10 @@ type Batch struct {
 
 // NewBatch returns a batch that has decided nothing.
 func NewBatch(stored Reader, now int64) *Batch {
-	return &Batch{Reader: stored, now: now, accounts: make(map[string]ledger.Account), requests: make(map[string]*ledger.Request)}
+	return &Batch{
+		Reader: stored, Pages: make(Pages), now: now,
+		accounts: make(map[string]ledger.Account), requests: make(map[string]*ledger.Request),
+	}
 }
 
 // Run runs a job, and adds its changes to the batch. If Run returns an error, which is that of the
@@ -152,9 +156,13 @@ func (b *Batch) Request(id string) (*ledger.Request, error) {
 
 // Entries returns the entries of a range of dates.
 func (b *Batch) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
-	list, through, err := b.Reader.Entries(account, after, upto, limit)
-	if err != nil {
-		return nil, 0, err
+	list, through, kept := b.Pages.Get(account, after, upto, limit)
+	if !kept {
+		var err error
+		if list, through, err = b.Reader.Entries(account, after, upto, limit); err != nil {
+			return nil, 0, err
+		}
+		b.Pages.Keep(account, after, list, through, limit)
 	}
 	list, through = Merge(list, through, b.entries[account], after, upto)
 	return list, through, nil
