@@ -100,7 +100,7 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 	}
 	var known []*tally
 	if stored.State != nil {
-		if known, err = a.decode(stored.State); err != nil {
+		if known, err = a.decode(stored.Rules, stored.State); err != nil {
 			return nil, err
 		}
 		if a.unit != budget.Currency {

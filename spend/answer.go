@@ -29,10 +29,9 @@ type Decision struct {
 	// the account may end before another rule has room; RetryAfter is then longer than that of
 	// each Decline. It may be too short if a Decline says AtLeast.
 	RetryAfter time.Duration `json:"-"`
-	// At is the time of the decision on the ledger's clock. If the last decision on one of the
-	// accounts has a later time, At is that time. In PostgreSQL, an approval may go by a reading of
-	// the clock that is up to a second older than its commit, and usually some milliseconds. The
-	// other ledgers read the clock for each decision.
+	// At is the time of the decision on the ledger's clock, read when nobody else could change the
+	// accounts. If the last decision on one of them has a later time, At is that time. Decisions
+	// that share a transaction have one time.
 	At time.Time `json:"at"`
 }
 

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -12,8 +13,7 @@ import (
 
 // changes returns the decision in the form that the ledger stores.
 func (t *attempt) changes(out *Decision) *ledger.Changes {
-	// An approved request moves the amount that it asks for, but UpTo may move a part of it.
-	c := &ledger.Changes{Declined: !out.Approved || t.moved.Minor < t.act.amount}
+	c := &ledger.Changes{}
 	var keys []string
 	for _, a := range t.accounts {
 		keys = append(keys, a.key)
@@ -38,7 +38,8 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 
 // stored returns the account in the form that the ledger keeps.
 func (a *account) stored() ledger.Account {
-	acc := ledger.Account{Key: a.key, NextExpiry: a.next, State: a.encode()}
+	acc := ledger.Account{Key: a.key}
+	acc.Rules, acc.State = a.encode()
 	for _, u := range a.tallies {
 		if !u.rule.rolls() || u.quiet >= a.time { // without an entry in the window, nothing will leave it
 			continue
@@ -50,121 +51,142 @@ func (a *account) stored() ledger.Account {
 	return acc
 }
 
-func (a *account) encode() []byte {
-	e := newEncoder()
+// encode returns the two parts in which a ledger stores an account. Rules has everything that most
+// decisions leave as it is. Times in state are differences, which are short.
+func (a *account) encode() (rules, state []byte) {
+	r, e := newEncoder(), newEncoder()
+	r.String(a.frozen)
+	r.String(a.unit)
+	r.optional(a.pruned)
+	r.Int(int64(len(a.mends)))
+	for _, m := range a.mends {
+		r.Int(m.date)
+		r.Int(m.top)
+		r.Int(m.seq)
+	}
+	r.Int(int64(len(a.own)))
+	for _, l := range a.own {
+		r.String(l.rule)
+		r.Bool(l.set)
+		r.Int(l.amount)
+		r.Int(l.until)
+		r.Int(l.raised)
+	}
 	e.Int(a.time)
 	e.Int(a.seq)
-	e.Int(a.next)
-	e.optional(a.pruned)
-	e.Int(int64(len(a.mends)))
-	for _, m := range a.mends {
-		e.Int(m.date)
-		e.Int(m.top)
-		e.Int(m.seq)
-	}
-	e.String(a.frozen)
-	e.String(a.unit)
+	first := a.time // of the ends
 	e.Int(int64(len(a.ends)))
-	before := a.time
-	for _, x := range a.ends {
+	for i, x := range a.ends {
+		before := a.time
+		if i > 0 {
+			before = a.ends[i-1].at
+		} else {
+			first = x.at
+		}
 		e.Int(x.at - before)
 		e.Int(a.time - x.since)
 		e.Int(x.holds)
-		before = x.at
 	}
-	e.Int(int64(len(a.own)))
-	for _, l := range a.own {
-		e.String(l.rule)
-		e.Bool(l.set)
-		e.Int(l.amount)
-		e.Int(l.until)
-		e.Int(l.raised)
+	if e.Bool(a.next != 0); a.next != 0 {
+		e.Int(first - a.next)
 	}
-	e.Int(int64(len(a.tallies) + len(a.unknown)))
+	r.Int(int64(len(a.tallies) + len(a.unknown)))
 	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
 		for _, u := range tallies {
-			e.String(u.name)
-			e.Fixed(u.fingerprint)
-			e.Int(u.countedSeq)
-			e.Int(u.countedAt)
-			e.Int(u.reach)
-			e.Int(u.edge)
-			e.Int(u.quiet)
-			e.sums(&u.sums)
-			e.Int(u.begun)
-			e.values(u.values)
-			e.Int(u.firstSeq)
+			r.String(u.name)
+			r.Fixed(u.fingerprint)
+			r.Int(u.reach)
+			r.Int(u.begun)
+			r.Int(u.firstSeq)
+			e.Int(a.seq - u.countedSeq)
+			e.Int(a.time - u.countedAt)
+			rolls := u.edge == u.countedAt-u.reach
+			if r.Bool(rolls); !rolls {
+				r.Int(u.edge)
+			}
+			e.Int(u.quiet - u.edge)
+			e.sums(&u.sums, first)
+			e.values(u.values, first)
 			if u.firstSeq == 0 {
 				continue // the rule is not Leaky
 			}
-			e.limit(u.bucket.Limit)
-			if e.Int(u.until); u.until != 0 {
-				e.limit(u.later)
+			r.limit(u.bucket.Limit)
+			if r.Int(u.until); u.until != 0 {
+				r.limit(u.later)
 			}
-			e.Int(u.baseSeq)
-			e.open(u.baseOpen)
-			for _, r := range [...]*store.Record{&u.bucket, &u.base} {
-				e.Float(r.Level)
-				e.Int(r.Time)
-			}
+			r.Int(u.baseSeq)
+			r.open(u.baseOpen, 0)
+			r.record(&u.base)
+			e.record(&u.bucket)
 		}
 	}
-	return e.B
+	return r.B, e.B
 }
 
-func (a *account) decode(state []byte) ([]*tally, error) {
-	d := newDecoder("an account", state)
-	a.time, a.seq, a.next = d.Int(), d.Int(), d.Int()
-	a.pruned = d.optional()
-	for range d.Count() {
-		a.mends = append(a.mends, mend{d.Int(), d.Int(), d.Int()})
+func (a *account) decode(rules, state []byte) ([]*tally, error) {
+	r, d := newDecoder("an account", rules), newDecoder("an account", state)
+	a.frozen, a.unit = r.String(), r.String()
+	a.pruned = r.optional()
+	for range r.Count() {
+		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})
 	}
-	a.frozen, a.unit = d.String(), d.String()
+	for range r.Count() {
+		a.own = append(a.own, ownLimit{rule: r.String(), set: r.Bool(), amount: r.Int(), until: r.Int(), raised: r.Int()})
+	}
+	a.time, a.seq = d.Int(), d.Int()
+	first := a.time
 	before := a.time
 	for range d.Count() {
 		before += d.Int()
 		a.ends = append(a.ends, end{before, a.time - d.Int(), d.Int()})
+		first = a.ends[0].at
 	}
-	for range d.Count() {
-		a.own = append(a.own, ownLimit{rule: d.String(), set: d.Bool(), amount: d.Int(), until: d.Int(), raised: d.Int()})
+	if d.Bool() {
+		a.next = first - d.Int()
 	}
 	var tallies []*tally
-	for range d.Count() {
+	for range r.Count() {
 		u := &tally{
-			name: d.String(), fingerprint: d.Fixed(), countedSeq: d.Int(), countedAt: d.Int(), reach: d.Int(),
-			edge: d.Int(), quiet: d.Int(), sums: d.sums(), begun: d.Int(),
+			name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int(), firstSeq: r.Int(),
+			countedSeq: a.seq - d.Int(), countedAt: a.time - d.Int(),
 		}
 		u.known = u.countedSeq != anew
-		u.values = d.values()
-		if u.firstSeq = d.Int(); u.firstSeq != 0 {
-			limit := d.limit()
-			if u.until = d.Int(); u.until != 0 {
-				u.later = d.limit()
+		if u.edge = u.countedAt - u.reach; !r.Bool() {
+			u.edge = r.Int()
+		}
+		u.quiet, u.sums, u.values = u.edge+d.Int(), d.sums(first), d.values(first)
+		if u.firstSeq != 0 {
+			limit := r.limit()
+			if u.until = r.Int(); u.until != 0 {
+				u.later = r.limit()
 			}
-			u.baseSeq, u.baseOpen, u.bucket, u.base = d.Int(), d.open(), d.record(limit), d.record(limit)
+			u.baseSeq, u.baseOpen, u.base, u.bucket = r.Int(), r.open(0), r.record(limit), d.record(limit)
 			u.bucket.Held = float64(u.held)
 		}
 		tallies = append(tallies, u)
 	}
-	return tallies, d.End()
+	return tallies, cmp.Or(r.End(), d.End())
 }
+
+// ends are the kinds that end a hold, by number.
+var ends = []string{"", kindCapture, kindVoid, kindExpire}
 
 func (sp *spend) encode() []byte {
 	e := newEncoder()
 	e.String(sp.currency)
 	e.Int(sp.amount)
 	e.Int(sp.expires)
-	e.Int(sp.total)
+	e.Int(sp.total - sp.amount)
 	e.Bool(sp.counted)
 	e.Bool(sp.pending)
-	e.String(sp.ended)
+	e.Int(int64(slices.Index(ends, sp.ended)))
 	e.Map(sp.tags)
 	e.Int(int64(len(sp.parts)))
 	for _, p := range sp.parts {
 		e.Int(p.held)
 		e.Int(p.taken)
 		e.Int(p.refunded)
-		before := int64(0)
+		before := sp.expires
 		for i, seq := range p.seqs {
 			e.Int(seq)
 			e.Int(p.dates[i] - before) // the dates are mostly equal
@@ -178,12 +200,18 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := newDecoder("a spend", b)
 	sp := &spend{
 		id: id, accounts: accounts,
-		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), ended: d.String(),
+		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(),
+	}
+	sp.total += sp.amount
+	if n := d.Int(); n >= 0 && n < int64(len(ends)) {
+		sp.ended = ends[n]
+	} else {
+		d.Damaged("a hold has the end %d", n)
 	}
 	sp.tags = d.Map()
 	for range d.Count() {
 		p := part{held: d.Int(), taken: d.Int(), refunded: d.Int()}
-		date := int64(0)
+		date := sp.expires
 		for range accounts {
 			p.seqs = append(p.seqs, d.Int())
 			date += d.Int()
@@ -197,45 +225,78 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	return sp, d.End()
 }
 
+// What an answer tells of a usage, beside its amounts.
+const (
+	isCount    = 1 << iota // its amounts are numbers of spends
+	hasTag                 // it has a tag and a value
+	hasGrows               // it has a GrowsAt
+	hasRest                // Remaining is not the rest of the limit
+	newAccount             // it is of another account than the usage before
+	newRule                // no usage before has the name of its rule
+)
+
 // encodeAnswer returns a decision in the form that the ledger keeps, for a
-// request that is sent again.
+// request that is sent again. The request has the time of the decision.
 func encodeAnswer(out *Decision, keys []string) []byte {
 	e := newEncoder()
+	at := out.At.UnixMicro()
+	of := func(a Account) int64 {
+		return int64(slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == a }))
+	}
 	e.Bool(out.Approved)
-	e.Int(out.At.UnixMicro())
-	e.Int(int64(len(out.Remaining)))
-	currency := "" // all amounts of money have the same
+	currency := out.Amount.Currency
 	for _, u := range out.Remaining {
-		if u.Limit.Currency != "" {
-			currency = u.Limit.Currency
-		}
+		currency = cmp.Or(currency, u.Limit.Currency) // all amounts of money have the same
 	}
 	e.String(currency)
 	e.Int(out.Amount.Minor)
-	e.String(out.Amount.Currency)
+	e.Bool(out.Amount == Money{})
+	e.Int(int64(len(out.Remaining)))
+	account := int64(0)
+	var names []string
 	for _, u := range out.Remaining {
-		at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == u.Account })
-		e.Int(int64(at))
-		e.String(u.Rule)
-		e.String(u.Tag)
-		if u.Tag != "" {
+		name := slices.Index(names, u.Rule)
+		var has int64
+		set := func(flag int64, is bool) {
+			if is {
+				has |= flag
+			}
+		}
+		set(isCount, u.Limit.Currency == "")
+		set(hasTag, u.Tag != "")
+		set(hasGrows, !u.GrowsAt.IsZero())
+		set(hasRest, u.Remaining.Minor != u.Limit.Minor-u.Used.Minor-u.Held.Minor)
+		set(newAccount, of(u.Account) != account)
+		set(newRule, name < 0)
+		e.Int(has)
+		if has&newAccount != 0 {
+			account = of(u.Account)
+			e.Int(account)
+		}
+		if has&newRule != 0 {
+			names = append(names, u.Rule)
+			e.String(u.Rule)
+		} else {
+			e.Int(int64(name))
+		}
+		if has&hasTag != 0 {
+			e.String(u.Tag)
 			e.String(u.Value)
 		}
-		e.Bool(u.Limit.Currency == "")
-		for _, m := range [...]Money{u.Limit, u.Used, u.Held, u.Remaining} {
+		for _, m := range [...]Money{u.Limit, u.Used, u.Held} {
 			e.Int(m.Minor)
 		}
-		grows := int64(minTime)
-		if !u.GrowsAt.IsZero() {
-			grows = u.GrowsAt.UnixMicro()
+		if has&hasRest != 0 {
+			e.Int(u.Remaining.Minor)
 		}
-		e.optional(grows)
+		if has&hasGrows != 0 {
+			e.Int(u.GrowsAt.UnixMicro() - at)
+		}
 	}
 	e.Int(int64(len(out.Declines)))
 	for _, d := range out.Declines {
 		if d.Frozen != "" {
-			at := slices.IndexFunc(keys, func(key string) bool { return accountOf(key) == d.Account })
-			e.Int(int64(-1 - at))
+			e.Int(-1 - of(d.Account))
 			e.String(d.Frozen)
 			continue
 		}
@@ -252,42 +313,63 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 
 func decodeAnswer(r *ledger.Request) (Decision, error) {
 	d := newDecoder("an answer", r.Answer)
-	out := Decision{Approved: d.Bool(), At: time.UnixMicro(d.Int()).UTC()}
-	n := d.Count()
-	currency := d.String()
-	out.Amount = Money{d.Int(), d.String()}
-	for range n {
-		var u Usage
-		if i := d.Int(); i >= 0 && i < int64(len(r.Accounts)) {
-			u.Account = accountOf(r.Accounts[i])
-		} else {
-			d.Damaged("an answer names account %d of %d", i, len(r.Accounts))
+	of := func(i int64) (a Account) {
+		if i >= 0 && i < int64(len(r.Accounts)) {
+			return accountOf(r.Accounts[i])
 		}
-		u.Rule = d.String()
-		if u.Tag = d.String(); u.Tag != "" {
-			u.Value = d.String()
+		d.Damaged("an answer names account %d of %d", i, len(r.Accounts))
+		return a
+	}
+	out := Decision{Approved: d.Bool(), At: time.UnixMicro(r.At).UTC()}
+	currency := d.String()
+	if out.Amount = (Money{d.Int(), currency}); d.Bool() {
+		out.Amount = Money{}
+	}
+	account := int64(0)
+	var names []string
+	for range d.Count() {
+		var u Usage
+		has := d.Int()
+		if has < 0 || has >= 2*newRule {
+			d.Damaged("an answer has a rule with %#x", has)
+		}
+		if has&newAccount != 0 {
+			account = d.Int()
+		}
+		u.Account = of(account)
+		if has&newRule != 0 {
+			u.Rule = d.String()
+			names = append(names, u.Rule)
+		} else if i := d.Int(); i >= 0 && i < int64(len(names)) {
+			u.Rule = names[i]
+		} else {
+			d.Damaged("an answer repeats rule %d of %d", i, len(names))
+		}
+		if has&hasTag != 0 {
+			u.Tag, u.Value = d.String(), d.String()
 		}
 		c := currency
-		if d.Bool() {
+		if has&isCount != 0 {
 			c = ""
 		}
-		for _, m := range [...]*Money{&u.Limit, &u.Used, &u.Held, &u.Remaining} {
-			*m = Money{d.Int(), c}
+		u.Limit, u.Used, u.Held = Money{d.Int(), c}, Money{d.Int(), c}, Money{d.Int(), c}
+		if u.Remaining = (Money{u.Limit.Minor - u.Used.Minor - u.Held.Minor, c}); has&hasRest != 0 {
+			u.Remaining.Minor = d.Int()
 		}
-		if grows := d.optional(); grows != minTime {
-			u.GrowsAt = time.UnixMicro(grows).UTC()
+		if has&hasGrows != 0 {
+			u.GrowsAt = time.UnixMicro(r.At + d.Int()).UTC()
 		}
 		out.Remaining = append(out.Remaining, u)
 	}
 	for range d.Count() {
 		i := d.Int()
-		if at := -1 - i; at >= 0 && at < int64(len(r.Accounts)) {
-			frozen := Decline{Usage: Usage{Account: accountOf(r.Accounts[at])}, RetryAfter: store.Never, Frozen: d.String()}
+		if i < 0 {
+			frozen := Decline{Usage: Usage{Account: of(-1 - i)}, RetryAfter: store.Never, Frozen: d.String()}
 			out.Declines = append(out.Declines, frozen)
 			continue
 		}
 		wait, atLeast := time.Duration(d.Int()), d.Bool()
-		if i < 0 || i >= int64(len(out.Remaining)) {
+		if i >= int64(len(out.Remaining)) {
 			d.Damaged("an answer names rule %d of %d", i, len(out.Remaining))
 			break
 		}
@@ -310,6 +392,12 @@ func newEncoder() encoder { return encoder{book.NewEncoder(format)} }
 func (e encoder) limit(l store.Limit) {
 	e.Float(l.Capacity)
 	e.Float(l.LeakRate)
+}
+
+// record writes the level and the time of a bucket.
+func (e encoder) record(r *store.Record) {
+	e.Float(r.Level)
+	e.Int(r.Time)
 }
 
 // optional writes a time, or minTime for none.

@@ -25,6 +25,12 @@ func TestTruncatedData(t *testing.T) {
 			},
 		},
 		{
+			name: "rules", calls: []string{"Charge", "AbleToAccept", "Remaining", "Verify", "Prune"},
+			cut: func(s *snapshot, n int) {
+				s.account = func(a ledger.Account) ledger.Account { a.Rules = cut(a.Rules, n); return a }
+			},
+		},
+		{
 			name: "spend", calls: []string{"Capture", "Void", "Increase", "Refund"},
 			cut: func(s *snapshot, n int) { s.request = func(r *ledger.Request) { r.Spend = cut(r.Spend, n) } },
 		},

@@ -190,22 +190,22 @@ func TestForgottenRules(t *testing.T) {
 	l := newTestLedger(t)
 	w := &watcher{Ledger: l}
 	older, newer := everyRule(t, w)
-	state := func(b *spend.Budgets, id string) []byte {
+	rules := func(b *spend.Budgets, id string) []byte {
 		charge(t, b, id, 1)
-		return w.changes.Accounts[0].State
+		return w.changes.Accounts[0].Rules
 	}
-	count := func(state []byte, want int, when string) {
+	count := func(rules []byte, want int, when string) {
 		t.Helper()
-		if n := bytes.Count(state, []byte("window")); n != want {
+		if n := bytes.Count(rules, []byte("window")); n != want {
 			t.Errorf("the account has %d figures of a rule %s, want %d", n, when, want)
 		}
 	}
-	state(newer, "1")
-	count(state(newer, "2"), 1, "after two decisions")
+	rules(newer, "1")
+	count(rules(newer, "2"), 1, "after two decisions")
 	l.now = l.now.Add(90 * day)
-	count(state(older, "3"), 1, "after 90 days without the rule")
+	count(rules(older, "3"), 1, "after 90 days without the rule")
 	l.now = l.now.Add(time.Microsecond)
-	count(state(older, "4"), 0, "after 90 days and a microsecond without the rule")
+	count(rules(older, "4"), 0, "after 90 days and a microsecond without the rule")
 }
 
 // TestHoldAtTheEdge: a hold that leaves the window as its expiry is noticed is gone once.

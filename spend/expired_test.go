@@ -49,7 +49,7 @@ func (m *measured) Decide(ctx context.Context, job *ledger.Job) error {
 		c, err := job.Run(working{snap, &m.w})
 		if c != nil {
 			m.w.written += len(c.Entries) + len(c.Opened) + len(c.Closed) + len(c.Requests)
-			m.w.state = len(c.Accounts[0].State)
+			m.w.state = len(c.Accounts[0].Rules) + len(c.Accounts[0].State)
 		}
 		return c, err
 	}

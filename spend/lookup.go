@@ -101,7 +101,7 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 			}
 			a := account{key: key, time: minTime}
 			if stored.State != nil {
-				if _, err := a.decode(stored.State); err != nil {
+				if _, err := a.decode(stored.Rules, stored.State); err != nil {
 					return nil, err
 				}
 			}

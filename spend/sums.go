@@ -161,23 +161,24 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	return list, nil
 }
 
-func (e encoder) values(list []valueSums) {
+func (e encoder) values(list []valueSums, from int64) {
 	e.Int(int64(len(list)))
 	for _, s := range list {
 		e.String(s.value)
-		e.sums(&s.sums)
+		e.sums(&s.sums, from)
 	}
 }
 
-func (e encoder) sums(s *sums) {
+func (e encoder) sums(s *sums, from int64) {
 	e.Int(s.used)
 	e.Int(s.paid)
-	e.open(s.open)
+	e.open(s.open, from)
 }
 
-func (e encoder) open(list []open) {
+// open writes the times as the differences to the one before; the first, to from.
+func (e encoder) open(list []open, from int64) {
 	e.Int(int64(len(list)))
-	before := int64(0)
+	before := from
 	for _, o := range list {
 		e.Int(o.at - before)
 		e.Int(o.held)
@@ -185,15 +186,15 @@ func (e encoder) open(list []open) {
 	}
 }
 
-func (d decoder) sums() sums {
+func (d decoder) sums(from int64) sums {
 	used, paid := d.Int(), d.Int()
-	s := heldBy(d.open())
+	s := heldBy(d.open(from))
 	s.used, s.paid = used, paid
 	return s
 }
 
-func (d decoder) open() (list []open) {
-	before := int64(0)
+func (d decoder) open(from int64) (list []open) {
+	before := from
 	for range d.Count() {
 		before += d.Int()
 		list = append(list, open{before, d.Int()})
@@ -202,7 +203,7 @@ func (d decoder) open() (list []open) {
 }
 
 // values reads the sums of values. All values share one string, which costs less than one for each.
-func (d decoder) values() []valueSums {
+func (d decoder) values(from int64) []valueSums {
 	n := d.Count()
 	if n == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (d decoder) values() []valueSums {
 		length := d.Count()
 		at := len(rest) - len(d.B)
 		d.B = d.B[length:]
-		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums()})
+		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums(from)})
 	}
 	return list
 }

@@ -210,8 +210,8 @@ func (b *bench) authorizing(l ledger.Ledger) (func(ctx context.Context, account 
 // rows of the reference. The answers to the IDs of the entries are not copied. The bare tables are
 // those of the ledger with their indexes.
 var copies = []string{
-	`INSERT INTO brim.buckets_accounts (key, next_expiry, watch, state)
-		SELECT 'cards/account:' || i, next_expiry, watch, state
+	`INSERT INTO brim.buckets_accounts (key, rules, watch, state)
+		SELECT 'cards/account:' || i, rules, watch, state
 		FROM brim.buckets_accounts CROSS JOIN generate_series(1, $1 - 1) AS i WHERE key = 'cards/account:0'`,
 	`INSERT INTO brim.buckets_entries (account, at, seq, used, currency, kind, spends, id)
 		SELECT a.id, at, seq, used, currency, kind, spends, e.id
@@ -300,7 +300,7 @@ func (b *bench) spendPostgres(ctx context.Context, size spendSize) (err error) {
 
 // storing returns a function that writes the rows of n decisions.
 func (b *bench) storing(pool *pgxpool.Pool, n, accounts int) func(ctx context.Context, _ int) error {
-	state, content, spend := make([]byte, 200), make([]byte, 16), make([]byte, 60)
+	state, content, spend := make([]byte, 60), make([]byte, 16), make([]byte, 40)
 	return func(ctx context.Context, _ int) error {
 		each, ids, seqs := make([]int64, n), make([]string, n), make([]int64, n)
 		for i := range n {

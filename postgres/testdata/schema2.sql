@@ -110,14 +110,14 @@ COMMENT ON COLUMN "brim_format"."buckets".key IS
 
 -- The working set of decisions: one small row per account. Every decision rewrites the row. Neither
 -- index has a column that changes, so the updates are heap-only. Only package spend reads state,
--- whose content follows from the entries. The id stands for the account in all other tables, so a
--- new name is a change of one row. Columns that seldom change come first, because the log has an
--- update from the first byte that differs.
+-- whose content follows from the entries, and rules, its part that most decisions leave as it is. The
+-- id stands for the account in all other tables, so a new name is a change of one row. Columns that
+-- seldom change come first, because the log has an update from the first byte that differs.
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_accounts" (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
+    rules       pg_catalog.bytea,
     watch       bigint[],
-    next_expiry bigint NOT NULL DEFAULT 0,
     state       pg_catalog.bytea
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
@@ -209,7 +209,8 @@ COMMENT ON COLUMN "brim_format"."buckets_entries".credited IS
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_requests" (
     at      pg_catalog.timestamptz NOT NULL,
     account bigint                 NOT NULL,
-    also    bigint[],
+    also    bigint,
+    more    bigint[],
     id      pg_catalog.bytea       NOT NULL PRIMARY KEY,
     content pg_catalog.bytea       NOT NULL,
     answer  pg_catalog.bytea       NOT NULL,
@@ -220,7 +221,8 @@ CREATE INDEX IF NOT EXISTS "buckets_requests_at" ON "brim_format"."buckets_reque
 
 COMMENT ON TABLE "brim_format"."buckets_requests" IS
     'Answers of package spend by request ID, and the spends that the requests began.';
-COMMENT ON COLUMN "brim_format"."buckets_requests".also IS 'The accounts besides the first; null if there are none.';
+COMMENT ON COLUMN "brim_format"."buckets_requests".also IS 'The second account; null if there is none.';
+COMMENT ON COLUMN "brim_format"."buckets_requests".more IS 'The third account and those after it; null if there are none.';
 
 -- The spends that a capture, a refund or the end of a hold has changed, as they are now.
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_spends" (

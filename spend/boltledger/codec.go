@@ -53,14 +53,14 @@ func entryKey(account string, letter byte, at, seq int64) []byte {
 
 func encodeAccount(a *ledger.Account) *book.Encoder {
 	e := newEncoder()
+	e.Bytes(a.Rules)
 	e.Bytes(a.State)
-	e.Int(a.NextExpiry)
 	return e
 }
 
 func decodeAccount(name string, value []byte) (ledger.Account, error) {
 	d := open("an account", value)
-	a := ledger.Account{Key: name, State: d.Bytes(), NextExpiry: d.Int()}
+	a := ledger.Account{Key: name, Rules: d.Bytes(), State: d.Bytes()}
 	return a, d.End()
 }
 

@@ -24,7 +24,7 @@ func FuzzValue(f *testing.F) {
 		ID: string(key), At: -1, Accounts: []string{"cards/a", "team/b"},
 		Content: []byte{1}, Answer: []byte{2, 3}, Spend: []byte{4},
 	}
-	account := ledger.Account{Key: "cards/a", State: []byte("state"), NextExpiry: 9}
+	account := ledger.Account{Key: "cards/a", Rules: []byte("rules"), State: []byte("state")}
 	for _, e := range []*book.Encoder{encodeEntry(&entry), encodeRequest(&request), encodeAccount(&account)} {
 		f.Add(key, e.B)
 	}

@@ -29,11 +29,8 @@ import "context"
 type Ledger interface {
 	// Decide runs one decision as one transaction. The result is as if Decide had
 	// locked the job's accounts against other decisions, read the clock, called
-	// the job, and durably stored the changes that the job returns. A ledger may
-	// call the job before it locks the accounts. It must then prove under the
-	// locks that the accounts have not changed, and otherwise call the job again.
-	// If the job returns an error, Decide returns the error and stores nothing of
-	// the job.
+	// the job, and durably stored the changes that the job returns. If the job
+	// returns an error, Decide returns the error and stores nothing of the job.
 	//
 	// A ledger may decide several jobs in one transaction, one after the other;
 	// each job then sees the changes of the jobs before it. A ledger may call a
@@ -57,7 +54,7 @@ type Ledger interface {
 	History(ctx context.Context, account string, before Position, limit int) ([]Entry, error)
 
 	// Accounts returns up to limit accounts whose keys start with prefix and are
-	// greater than after, in byte order. It may leave State empty.
+	// greater than after, in byte order. It may leave Rules and State empty.
 	Accounts(ctx context.Context, prefix, after string, limit int) ([]Account, error)
 
 	// PruneRequests removes the requests decided before a time whose first account
@@ -89,10 +86,7 @@ type Job struct {
 // Snapshot is the state on which a job decides. One goroutine may use it at a
 // time. Its results must not be changed.
 type Snapshot interface {
-	// Now returns the ledger's clock, read after all accounts were locked. A reading of up to a
-	// second before that is allowed as well, but not for jobs whose changes are Declined. Such a
-	// job runs again, with a reading under the locks: a decline tells when to come back, and
-	// nobody who comes back then may be early.
+	// Now returns the ledger's clock, read after all accounts were locked.
 	Now() int64
 	// Locked reports whether the job holds the account.
 	Locked(account string) bool
@@ -125,19 +119,13 @@ type Changes struct {
 	Opened   []Hold    // to create
 	Closed   []Hold    // to delete
 	Drop     []Drop    // entries to delete
-
-	// Declined says that the decision refuses the request, or a part of it, and so may tell when
-	// to come back.
-	Declined bool
 }
 
 // Account is a working set.
 type Account struct {
 	Key   string // UTF-8 without NUL, up to 512 bytes
+	Rules []byte // opaque; most decisions leave it as it is
 	State []byte // opaque
-	// NextExpiry is the earliest expiry of the account's open holds, or an earlier
-	// time; 0 if there are no open holds.
-	NextExpiry int64
 	// Watch announces the entries that the next decision will read, each range
 	// once. A ledger may read them ahead.
 	Watch []Watch

@@ -45,7 +45,7 @@ func (l *Ledger) list(ctx context.Context, on via, prefix, after string, limit i
 	err = on(ctx, "accounts", func(ctx context.Context, q pgrun.Queryer) error {
 		_, err := l.run.QueryByIndex(ctx, q, l.sql["list"], []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}, func(row pgx.Rows) error {
 			var a ledger.Account
-			err := row.Scan(&a.Key, &a.NextExpiry)
+			err := row.Scan(&a.Key)
 			list = append(list, a)
 			return err
 		})

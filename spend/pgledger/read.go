@@ -145,7 +145,7 @@ func (r *rows) scanAccounts(row pgx.Rows) error {
 		var a ledger.Account
 		var id int64
 		var watch []int64
-		if err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.State), &a.NextExpiry, &watch); err != nil {
+		if err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.Rules), (*pgrun.Octets)(&a.State), &watch); err != nil {
 			return err
 		}
 		for ; len(watch) >= 2; watch = watch[2:] {

@@ -21,9 +21,12 @@ var fragments = []string{
 	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
 	COALESCE({e}.spends, 0::smallint), COALESCE({e}.pending, 0::smallint), {e}.currency, {{octets({e}.id)}},
 	{{octets(COALESCE({e}.spend, {e}.id))}}, {e}.tags, {e}.refused, {e}.credited`,
+	// The ids of the accounts of a request, and nulls.
+	`-- ids(r)
+	pg_catalog.array_cat(ARRAY[{r}.account, {r}.also], {r}.more)`,
 	// The keys of the accounts of a request, in their order.
 	`-- owners(r)
-	SELECT k.key FROM pg_catalog.unnest(pg_catalog.array_cat(ARRAY[{r}.account], {r}.also)) WITH ORDINALITY AS u (id, i)
+	SELECT k.key FROM pg_catalog.unnest({{ids({r})}}) WITH ORDINALITY AS u (id, i)
 	CROSS JOIN LATERAL (SELECT k.key FROM {{schema}}.{{accounts}} AS k WHERE k.id = u.id OFFSET 0) AS k ORDER BY u.i`,
 	// The columns of a request in the order of scanRequest, with its spend as it is now.
 	`-- request(r)

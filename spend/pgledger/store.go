@@ -52,8 +52,7 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 func (r *rows) accountColumns(list []ledger.Account) []any {
 	return []any{
 		column(list, func(a *ledger.Account) int64 { return r.ids[a.Key] }),
-		column(list, func(a *ledger.Account) []byte { return a.State }),
-		column(list, func(a *ledger.Account) int64 { return a.NextExpiry }),
+		column(list, func(a *ledger.Account) []byte { return a.Rules }),
 		column(list, func(a *ledger.Account) *string {
 			var numbers []int64
 			for _, w := range a.Watch {
@@ -61,6 +60,7 @@ func (r *rows) accountColumns(list []ledger.Account) []any {
 			}
 			return array(numbers)
 		}),
+		column(list, func(a *ledger.Account) []byte { return a.State }),
 	}
 }
 
@@ -71,8 +71,15 @@ func (r *rows) requestColumns(list []ledger.Request) []any {
 		column(list, func(q *ledger.Request) []byte { return idBytes(q.ID) }),
 		column(list, func(q *ledger.Request) time.Time { return pgrun.Timestamp(q.At) }),
 		column(list, func(q *ledger.Request) int64 { return r.ids[q.Accounts[0]] }),
+		column(list, func(q *ledger.Request) *int64 {
+			if len(q.Accounts) < 2 {
+				return nil
+			}
+			id := r.ids[q.Accounts[1]]
+			return &id
+		}),
 		column(list, func(q *ledger.Request) *string {
-			return array(column(q.Accounts[1:], func(key *string) int64 { return r.ids[*key] }))
+			return array(column(q.Accounts[min(2, len(q.Accounts)):], func(key *string) int64 { return r.ids[*key] }))
 		}),
 		column(list, func(q *ledger.Request) []byte { return q.Content }),
 		column(list, func(q *ledger.Request) []byte { return q.Answer }),

@@ -112,7 +112,8 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		}
 	case truncatesStates:
 		for i := range c.Accounts {
-			c.Accounts[i].State = c.Accounts[i].State[:min(len(c.Accounts[i].State), 512)]
+			a := &c.Accounts[i]
+			a.Rules, a.State = a.Rules[:min(len(a.Rules), 512)], a.State[:min(len(a.State), 512)]
 		}
 	}
 	for i := range c.Accounts {

@@ -141,7 +141,7 @@ func (s *fixture) stateSize() (n int) {
 	key := s.c.name + "/card"
 	err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		a, err := snap.Account(key)
-		n = len(a.State)
+		n = len(a.Rules) + len(a.State)
 		return nil, err
 	}})
 	if err != nil {

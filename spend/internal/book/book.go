@@ -73,7 +73,6 @@ func (b *Batch) Run(job *ledger.Job) error {
 // add adds the changes of a job. spends are the requests whose spend it replaces, with the new one.
 func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
 	all := &b.changes
-	all.Declined = all.Declined || c.Declined
 	for _, a := range c.Accounts {
 		if !slices.ContainsFunc(all.Accounts, func(o ledger.Account) bool { return o.Key == a.Key }) {
 			all.Accounts = append(all.Accounts, a)

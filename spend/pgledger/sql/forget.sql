@@ -6,7 +6,7 @@ WITH removed AS (
     DELETE FROM {{schema}}.{{requests}} AS r
     WHERE r.at < $2
       AND starts_with((SELECT a.key FROM {{schema}}.{{accounts}} AS a WHERE a.id = r.account), $1::text)
-      AND NOT EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.array_append(r.also, r.account)) AS u (id)
+      AND NOT EXISTS (SELECT FROM pg_catalog.unnest({{ids(r)}}) AS u (id)
                       CROSS JOIN LATERAL (SELECT FROM {{schema}}.{{holds}} AS h
                                           WHERE h.account = u.id AND h.spend = r.id OFFSET 0) AS h)
     RETURNING r.id

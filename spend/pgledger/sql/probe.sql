@@ -24,7 +24,7 @@ WITH p AS MATERIALIZED (
     UNION ALL
     SELECT a.name, o.key
     FROM asked_ids AS a
-         CROSS JOIN LATERAL (SELECT r.account, r.also FROM {{schema}}.{{requests}} AS r
+         CROSS JOIN LATERAL (SELECT r.account, r.also, r.more FROM {{schema}}.{{requests}} AS r
                              WHERE r.id = a.id OFFSET 0) AS r
          CROSS JOIN LATERAL ({{owners(r)}}) AS o
     WHERE a.kind = 's'::text

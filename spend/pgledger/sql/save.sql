@@ -2,7 +2,7 @@
 -- join could read the whole table. Arrays that are unnested side by side in a target list cost less
 -- than in a FROM clause, where the server buffers each of them. Arrays of arrays do not unnest row by
 -- row, so the windows come as text.
-UPDATE {{schema}}.{{accounts}} AS a SET state = u.state, next_expiry = u.next_expiry, watch = u.watch::bigint[]
-FROM (SELECT pg_catalog.unnest($1::bigint[]) AS id, pg_catalog.unnest($2::bytea[]) AS state,
-             pg_catalog.unnest($3::bigint[]) AS next_expiry, pg_catalog.unnest($4::text[]) AS watch) AS u
+UPDATE {{schema}}.{{accounts}} AS a SET rules = u.rules, watch = u.watch::bigint[], state = u.state
+FROM (SELECT pg_catalog.unnest($1::bigint[]) AS id, pg_catalog.unnest($2::bytea[]) AS rules,
+             pg_catalog.unnest($3::text[]) AS watch, pg_catalog.unnest($4::bytea[]) AS state) AS u
 WHERE a.id = ANY (ARRAY[u.id])
