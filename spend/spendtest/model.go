@@ -16,15 +16,16 @@ import (
 // Times are microseconds. Doubles hold all rates of Leaky rules and all times
 // exactly.
 type model struct {
-	spends map[string]*modelSpend
-	order  []string
-	levels map[string]*level // of Leaky rules, by account and rule
-	own    map[string]own    // limits of accounts, by account and rule
-	frozen map[string]string // reasons, by account
-	moves  []modelMove
-	pruned map[string]int64 // entries of this date and before may be gone, by account
-	gone   map[string]int64 // entries of this date and before are gone, by account
-	last   map[string]int64 // a decision on the account, and mostly the last one
+	spends  map[string]*modelSpend
+	order   []string
+	levels  map[string]*level // of Leaky rules, by account and rule
+	own     map[string]own    // limits of accounts, by account and rule
+	frozen  map[string]string // reasons, by account
+	figures map[string]bool   // whether the account has figures of a rule, by account and rule
+	moves   []modelMove
+	pruned  map[string]int64 // entries of this date and before may be gone, by account
+	gone    map[string]int64 // entries of this date and before are gone, by account
+	last    map[string]int64 // a decision on the account, and mostly the last one
 }
 
 // own is an account's own limits for a rule.
@@ -80,7 +81,7 @@ type modelRule struct {
 func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
-		own: make(map[string]own), frozen: make(map[string]string), pruned: make(map[string]int64),
+		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]bool), pruned: make(map[string]int64),
 		gone: make(map[string]int64), last: make(map[string]int64),
 	}
 }
@@ -264,6 +265,59 @@ func (m *model) decided(rules []modelRule, accounts []string, t int64) {
 				l.until, l.later = end, m.rate(r, account, end)
 			}
 			m.levels[account+" "+r.name] = &l
+		}
+	}
+}
+
+// counts notes that rules have decided about accounts.
+func (m *model) counts(rules []modelRule, accounts []string) {
+	for _, account := range accounts {
+		for _, r := range rules {
+			m.figures[account+" "+r.name] = true
+		}
+	}
+}
+
+// forget takes the figures of a rule, and returns how many accounts had some. If the rule comes back,
+// it counts all spends and none of the credits.
+func (m *model) forget(rule string, accounts []string) (had int64) {
+	for _, account := range accounts {
+		if m.figures[account+" "+rule] {
+			had++
+		}
+		delete(m.figures, account+" "+rule)
+	}
+	m.uncredit(rule)
+	return had
+}
+
+// uncredit lets a rule count none of the credits so far.
+func (m *model) uncredit(rule string) {
+	for _, v := range m.moves {
+		delete(v.counted, rule)
+	}
+}
+
+// mend sets accounts to the time t that have all decided at top, under a clock that was ahead: what
+// is dated later counts from t on, and holds that have expired stay so. Rules with a window count the
+// spends anew.
+func (m *model) mend(rules []modelRule, top, t int64) {
+	for _, s := range m.spends {
+		s.countAt = min(s.countAt, t)
+		for i := range s.parts {
+			s.parts[i].at = min(s.parts[i].at, t)
+		}
+		if s.expires <= top {
+			s.expires = min(s.expires, t)
+		}
+	}
+	for i := range m.moves {
+		v := &m.moves[i]
+		v.at, v.date = min(v.at, t), min(v.date, t)
+	}
+	for _, r := range rules {
+		if r.kind == "rolling" || r.kind == "day" {
+			m.uncredit(r.name)
 		}
 	}
 }

@@ -50,8 +50,8 @@ const steps = 10
 
 // Random runs random sequences of requests and compares every answer with a
 // model: charges, authorizations, increases, captures, voids, refunds, records,
-// expiries, retries, lost transactions, prunes and changes of rules. After every step it
-// compares all figures; see [Harness].CompareRarely. Before that, it sends the same requests of two
+// expiries, retries, lost transactions, prunes, changes of rules, rules that are forgotten, and
+// accounts that are mended. After every step it compares all figures; see [Harness].CompareRarely. Before that, it sends the same requests of two
 // processes with different rules to two budgets, of which one is pruned by either process, and
 // compares the decisions of years. With -short, it runs a tenth of the sequences.
 //
@@ -140,8 +140,28 @@ func run(t *testing.T, group []*sequence, done func(*sequence, error)) {
 		group[0].advance()
 		each((*sequence).step)
 		each((*sequence).compare)
+		if group[0].r.IntN(20) == 0 {
+			astray(group[0], each)
+		}
 	}
 	each((*sequence).end)
+}
+
+// astray lets sequences decide under a clock that is ahead, and then mends their accounts.
+func astray(first *sequence, each func(func(*sequence) error)) {
+	right := first.now()
+	for range 1 + first.r.IntN(3) {
+		first.clock.us.Add(tick * (1 + first.r.Int64N(64*60)))
+		if first.r.IntN(4) == 0 {
+			first.clock.us.Add(first.r.Int64N(3 * dayLength))
+		}
+		each((*sequence).stray)
+	}
+	each((*sequence).touch)
+	top := first.now()
+	first.clock.us.Store(right + tick*first.r.Int64N(64*4))
+	each(func(s *sequence) error { return s.mend(top) })
+	each((*sequence).compare)
 }
 
 // testClock stands still until a test moves it.
@@ -344,11 +364,16 @@ func (s *sequence) send(r request) (spend.Decision, error) {
 	if err == nil {
 		s.sent = append(s.sent, sent{r, d})
 		var accounts []string
-		for _, u := range d.Remaining { // a rule for each category is left out; it is not leaky
+		if r.account != "" {
+			accounts = append(accounts, r.account)
+		}
+		for _, u := range d.Remaining { // some answers leave out the rules for each category
 			accounts = append(accounts, u.Account.Name)
 		}
 		slices.Sort(accounts)
-		s.model.decided(s.rules, slices.Compact(accounts), s.now())
+		accounts = slices.Compact(accounts)
+		s.model.decided(s.rules, accounts, s.now())
+		s.model.counts(s.rules, accounts)
 		for _, account := range accounts {
 			s.model.last[account] = s.now()
 		}

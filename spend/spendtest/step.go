@@ -17,13 +17,13 @@ var actions = []struct {
 }{
 	{15, func(s *sequence) error { return s.charge("charge") }},
 	{19, func(s *sequence) error { return s.charge("authorize") }},
-	{5, func(s *sequence) error { return s.charge("record") }},
+	{4, func(s *sequence) error { return s.charge("record") }},
 	{3, (*sequence).together},
 	{5, (*sequence).upTo},
 	{6, func(s *sequence) error { return s.hold((*sequence).increase) }},
 	{4, func(s *sequence) error { return s.hold((*sequence).decrease) }},
 	{3, func(s *sequence) error { return s.hold((*sequence).extend) }},
-	{11, func(s *sequence) error { return s.hold((*sequence).capture) }},
+	{9, func(s *sequence) error { return s.hold((*sequence).capture) }},
 	{5, func(s *sequence) error { return s.hold((*sequence).void) }},
 	{5, (*sequence).refund},
 	{5, (*sequence).credit},
@@ -31,6 +31,7 @@ var actions = []struct {
 	{4, (*sequence).setLimit},
 	{4, (*sequence).again},
 	{4, (*sequence).change},
+	{3, (*sequence).forget},
 }
 
 // step makes one random request and checks its answer against the model.
@@ -203,6 +204,7 @@ func (s *sequence) together() error {
 			return a.Err
 		}
 		s.model.decided(s.rules, sp.accounts, now)
+		s.model.counts(s.rules, sp.accounts)
 		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
 		}

@@ -1,6 +1,7 @@
 package spendtest
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -52,6 +53,71 @@ func (s *sequence) freeze() error {
 		s.model.frozen[r.account] = r.reason
 		return approved(d)
 	})
+}
+
+// forget forgets a rule. The rule must be one that the last change has left out.
+func (s *sequence) forget() error {
+	name := s.all[s.r.IntN(len(s.all))].name
+	had, err := s.budgets.ForgetRule(ctx, name, "retired")
+	s.tell("forget %s: %d %v", name, had, err)
+	if slices.ContainsFunc(s.rules, func(r modelRule) bool { return r.name == name }) {
+		return refuses(err, spend.ErrBudget)
+	}
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	if want := s.model.forget(name, s.accounts); had != want {
+		return fmt.Errorf("forget: %d accounts had figures of rule %s; want %d", had, name, want)
+	}
+	if had, err = s.budgets.ForgetRule(ctx, name, "retired"); err == nil && had != 0 {
+		err = fmt.Errorf("%d accounts still had figures of rule %s", had, name)
+	}
+	return err
+}
+
+// strays reports whether a sequence decides under a clock that is ahead. One that prunes may lose
+// entries that a mended account needs. A Leaky rule is full after a mend if it has counted under the
+// wrong clock, which the model does not tell.
+func (s *sequence) strays() bool {
+	return s.keep == 0 && !slices.ContainsFunc(s.all, func(r modelRule) bool { return r.kind == "leaky" })
+}
+
+// stray makes a request under a clock that is ahead.
+func (s *sequence) stray() error {
+	if !s.strays() {
+		return nil
+	}
+	s.tell("the clock is ahead")
+	return cmp.Or(s.step(), s.compare())
+}
+
+// touch decides about all accounts, so that all holds expire in all of them by the same time.
+func (s *sequence) touch() error {
+	if !s.strays() {
+		return nil
+	}
+	for _, account := range s.accounts {
+		if _, err := s.send(request{method: "unfreeze", id: s.id(), account: account}); err != nil {
+			return err
+		}
+		s.model.frozen[account] = ""
+	}
+	return nil
+}
+
+// mend sets the accounts right, whose time is top.
+func (s *sequence) mend(top int64) error {
+	if !s.strays() {
+		return nil
+	}
+	for _, account := range s.accounts {
+		d, err := s.send(request{method: "mend", id: s.id(), account: account, reason: "ahead"})
+		if err != nil || !d.Approved || d.At.UnixMicro() != s.now() {
+			return fmt.Errorf("mend: %+v, %w; want an approval at the time of the clock", d, err)
+		}
+	}
+	s.model.mend(s.all, top, s.now())
+	return nil
 }
 
 // listed compares the open holds of an account, one of the spends, and the account's own limits.
