@@ -49,20 +49,20 @@ func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry,
 			}
 		}
 		for {
-			accounts, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+			keys, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			for _, a := range accounts {
-				if !list(accountOf(a.Key).Name, Entry{}) {
+			for _, key := range keys {
+				if !list(accountOf(key).Name, Entry{}) {
 					return
 				}
 			}
-			if len(accounts) < historyPage {
+			if len(keys) < historyPage {
 				return
 			}
-			after = accounts[len(accounts)-1].Key
+			after = keys[len(keys)-1]
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (l *listless) History(context.Context, string, ledger.Position, int) ([]led
 	return nil, l.err
 }
 
-func (l *listless) Accounts(context.Context, string, string, int) ([]ledger.Account, error) {
+func (l *listless) Accounts(context.Context, string, string, int) ([]string, error) {
 	return nil, l.err
 }
 

@@ -35,10 +35,10 @@ func (b *Budgets) ForgetRule(ctx context.Context, rule, reason string) (accounts
 	if err := checkReason(reason); err != nil {
 		return 0, err
 	}
-	damage, err := b.eachPage(c.ctx, func(page []ledger.Account) error {
+	damage, err := b.eachPage(c.ctx, func(page []string) error {
 		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
-		for i, a := range page {
-			jobs[i] = b.forgetJob(a.Key, rule, reason, &had[i])
+		for i, key := range page {
+			jobs[i] = b.forgetJob(key, rule, reason, &had[i])
 		}
 		var damage error
 		for i, err := range b.ledger.DecideAll(c.ctx, jobs) {

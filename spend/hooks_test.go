@@ -165,7 +165,7 @@ func (l down) History(context.Context, string, ledger.Position, int) ([]ledger.E
 	return nil, l.err
 }
 
-func (l down) Accounts(context.Context, string, string, int) ([]ledger.Account, error) {
+func (l down) Accounts(context.Context, string, string, int) ([]string, error) {
 	return nil, l.err
 }
 

@@ -49,8 +49,8 @@ func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 	if err != nil {
 		return done, err
 	}
-	damage, err := b.eachPage(c.ctx, func(accounts []ledger.Account) error {
-		expired, err := b.pruneAccounts(&c, accounts, reach)
+	damage, err := b.eachPage(c.ctx, func(keys []string) error {
+		expired, err := b.pruneAccounts(&c, keys, reach)
 		done.Expired += expired
 		return err
 	})
@@ -73,22 +73,22 @@ func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 
 // eachPage calls f with all accounts of the main budget, in parts. An error of f that is ErrCorrupt
 // belongs to damaged accounts alone: eachPage goes on, and returns the first of these as damage.
-func (b *Budgets) eachPage(ctx context.Context, f func([]ledger.Account) error) (damage, err error) {
+func (b *Budgets) eachPage(ctx context.Context, f func(keys []string) error) (damage, err error) {
 	for after := ""; ; {
-		accounts, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+		keys, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
 		if err != nil {
 			return damage, err
 		}
-		switch err := f(accounts); {
+		switch err := f(keys); {
 		case errors.Is(err, store.ErrCorrupt):
 			damage = cmp.Or(damage, err)
 		case err != nil:
 			return damage, err
 		}
-		if len(accounts) < historyPage {
+		if len(keys) < historyPage {
 			return damage, nil
 		}
-		after = accounts[len(accounts)-1].Key
+		after = keys[len(keys)-1]
 	}
 }
 
@@ -100,15 +100,11 @@ func (b *Budgets) reach(ctx context.Context) (int64, error) {
 	for i := range b.main.Rules {
 		longest = max(longest, b.main.Rules[i].reach())
 	}
-	_, err := b.eachPage(ctx, func(accounts []ledger.Account) error {
-		job := &ledger.Job{}
-		for _, a := range accounts {
-			job.Accounts = append(job.Accounts, a.Key)
-		}
-		page := new(int64)
+	_, err := b.eachPage(ctx, func(keys []string) error {
+		job, page := &ledger.Job{Accounts: keys}, new(int64)
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			*page = 0
-			for _, key := range job.Accounts {
+			for _, key := range keys {
 				a, err := b.load(b.main, snap, key)
 				if errors.Is(err, store.ErrCorrupt) {
 					continue // pruneAccounts tells of it
@@ -160,12 +156,12 @@ func (u *tally) spare(now, seq int64) int64 {
 
 // pruneAccounts prunes a page of accounts at the same time, so that they share
 // commits. An error that is ErrCorrupt belongs to damaged accounts alone.
-func (b *Budgets) pruneAccounts(c *call, accounts []ledger.Account, reach int64) (expired int64, err error) {
-	outs, errs := make([]*pruned, len(accounts)), make([]error, len(accounts))
+func (b *Budgets) pruneAccounts(c *call, keys []string, reach int64) (expired int64, err error) {
+	outs, errs := make([]*pruned, len(keys)), make([]error, len(keys))
 	var wg sync.WaitGroup
-	for i, a := range accounts {
+	for i, key := range keys {
 		outs[i] = new(pruned)
-		wg.Go(func() { errs[i] = b.pruneAccount(c.ctx, a.Key, reach, outs[i]) })
+		wg.Go(func() { errs[i] = b.pruneAccount(c.ctx, key, reach, outs[i]) })
 	}
 	wg.Wait()
 	var damage error

@@ -36,6 +36,7 @@ type Options struct {
 
 // Ledger is a [ledger.Ledger] in a bbolt file. Any number of goroutines may use it at once.
 type Ledger struct {
+	reads
 	db       *kv.DB
 	clock    *clock.Clock
 	names    *names
@@ -73,6 +74,7 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if o.Clock != nil {
 		l.clock = clock.New(clock.Options{Source: o.Clock})
 	}
+	l.reads = reads{l, l.read}
 	if err := l.create(); err != nil {
 		remedy := boltfile.RestoreJoined
 		if l.db.File().Owned() {
@@ -156,31 +158,6 @@ func (l *Ledger) flush(_ int, batch []*request) {
 			r.Err = own[i]
 		}
 	}
-}
-
-// View runs a job on all decisions so far. See [ledger.Ledger].
-func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
-	return l.read(ctx, "view", func(b *buckets) error { return b.view(job, l.clock.Now()) })
-}
-
-// History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(
-	ctx context.Context, account string, before ledger.Position, limit int,
-) (list []ledger.Entry, err error) {
-	err = l.read(ctx, "history", func(b *buckets) (err error) {
-		list, err = b.history(account, before, limit)
-		return err
-	})
-	return list, err
-}
-
-// Accounts lists accounts. See [ledger.Ledger].
-func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = l.read(ctx, "accounts", func(b *buckets) (err error) {
-		list, err = b.list(prefix, after, limit)
-		return err
-	})
-	return list, err
 }
 
 // read runs fn on all decisions so far.

@@ -18,7 +18,7 @@ import (
 // bolt.New. Decisions last when the application commits tx, and are undone when it rolls back. A
 // read-only transaction answers questions only. Like tx, the ledger is for one goroutine at a
 // time. Roll tx back after an error. Close does nothing.
-func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
+func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return l.join(&joined{tx: tx}) }
 
 // In returns the ledger within the transaction of s, a store that [bolt.Store.Update] has given. A
 // fill by s and a decision by the ledger then become durable together, or neither does. The ledger is
@@ -27,11 +27,16 @@ func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return &joined{l: l, tx: tx}
 //	err := db.Update(ctx, func(s store.Store) error {
 //		... // fill by s, and charge by budgets.With(l.In(s)); an error undoes both
 //	})
-func (l *Ledger) In(s store.Store) ledger.Ledger { return &joined{l: l, s: s} }
+func (l *Ledger) In(s store.Store) ledger.Ledger { return l.join(&joined{s: s}) }
+
+func (l *Ledger) join(j *joined) *joined {
+	j.reads = reads{l, func(ctx context.Context, op string, fn func(*buckets) error) error { return j.in(ctx, op, false, fn) }}
+	return j
+}
 
 // joined is a ledger within a transaction that its owner ends.
 type joined struct {
-	l  *Ledger
+	reads
 	tx *bbolt.Tx
 	s  store.Store // whose transaction it is; nil for tx
 }
@@ -69,28 +74,6 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 		errs[i] = cmp.Or(err, errs[i])
 	}
 	return errs
-}
-
-func (j *joined) View(ctx context.Context, job *ledger.Job) error {
-	return j.in(ctx, "view", false, func(b *buckets) error { return b.view(job, j.l.clock.Now()) })
-}
-
-func (j *joined) History(
-	ctx context.Context, account string, before ledger.Position, limit int,
-) (list []ledger.Entry, err error) {
-	err = j.in(ctx, "history", false, func(b *buckets) (err error) {
-		list, err = b.history(account, before, limit)
-		return err
-	})
-	return list, err
-}
-
-func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = j.in(ctx, "accounts", false, func(b *buckets) (err error) {
-		list, err = b.list(prefix, after, limit)
-		return err
-	})
-	return list, err
 }
 
 // PruneRequests is not supported: it would keep the application's transaction open for long.

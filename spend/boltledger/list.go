@@ -2,10 +2,42 @@ package boltledger
 
 import (
 	"bytes"
+	"context"
 	"strings"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
+
+// reads are the calls of a ledger that change nothing. over runs a function on all decisions so far.
+type reads struct {
+	l    *Ledger
+	over func(ctx context.Context, op string, fn func(*buckets) error) error
+}
+
+// View runs a job on all decisions so far. See [ledger.Ledger].
+func (r reads) View(ctx context.Context, job *ledger.Job) error {
+	return r.over(ctx, "view", func(b *buckets) error { return b.view(job, r.l.clock.Now()) })
+}
+
+// History lists entries, newest first. See [ledger.Ledger].
+func (r reads) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
+) (list []ledger.Entry, err error) {
+	err = r.over(ctx, "history", func(b *buckets) (err error) {
+		list, err = b.history(account, before, limit)
+		return err
+	})
+	return list, err
+}
+
+// Accounts lists accounts. See [ledger.Ledger].
+func (r reads) Accounts(ctx context.Context, prefix, after string, limit int) (list []string, err error) {
+	err = r.over(ctx, "accounts", func(b *buckets) (err error) {
+		list, err = b.list(prefix, after, limit)
+		return err
+	})
+	return list, err
+}
 
 // history lists entries in descending order of their numbers, beginning below before.
 func (b *buckets) history(account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
@@ -46,9 +78,8 @@ func (b *buckets) next(from []byte) (account string, ok bool, err error) {
 	return string(k[:end]), true, nil
 }
 
-// list lists accounts whose names begin with start and are greater than after. The State of a
-// damaged account is empty.
-func (b *buckets) list(start, after string, limit int) (list []ledger.Account, err error) {
+// list lists accounts whose names begin with start and are greater than after.
+func (b *buckets) list(start, after string, limit int) (list []string, err error) {
 	from := []byte(start)
 	if after >= start && after != "" {
 		from = prefix(after, ofNone)
@@ -66,15 +97,8 @@ func (b *buckets) list(start, after string, limit int) (list []ledger.Account, e
 		if err != nil {
 			return nil, err
 		}
-		if v == nil {
-			continue
-		}
-		a, err := decodeAccount(account, v)
-		switch {
-		case err != nil:
-			list = append(list, ledger.Account{Key: account})
-		case a.State != nil:
-			list = append(list, a)
+		if v != nil {
+			list = append(list, account)
 		}
 	}
 	return list, nil

@@ -53,9 +53,9 @@ type Ledger interface {
 	// follow.
 	History(ctx context.Context, account string, before Position, limit int) ([]Entry, error)
 
-	// Accounts returns up to limit accounts whose keys start with prefix and are
-	// greater than after, in byte order. It may leave Rules and State empty.
-	Accounts(ctx context.Context, prefix, after string, limit int) ([]Account, error)
+	// Accounts returns up to limit keys of accounts, in byte order: keys that start
+	// with prefix and are greater than after.
+	Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error)
 
 	// PruneRequests removes the requests decided before a time whose first account
 	// starts with prefix, and returns their number. It keeps a request that began

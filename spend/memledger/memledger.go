@@ -206,18 +206,18 @@ func (l *memory) History(ctx context.Context, key string, before ledger.Position
 }
 
 // Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
-func (l *memory) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+func (l *memory) Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, store.Wrap(backend, "accounts", err)
 	}
 	defer l.leave()
-	var list []ledger.Account
-	for key, a := range l.accounts {
+	var list []string
+	for key := range l.accounts {
 		if strings.HasPrefix(key, prefix) && key > after {
-			list = append(list, a.Account)
+			list = append(list, key)
 		}
 	}
-	slices.SortFunc(list, func(a, b ledger.Account) int { return strings.Compare(a.Key, b.Key) })
+	slices.Sort(list)
 	return list[:min(limit, len(list))], nil
 }
 

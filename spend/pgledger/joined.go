@@ -19,11 +19,15 @@ import (
 //
 // Like the transaction, the ledger is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Closing the ledger does nothing.
-func (l *Ledger) With(tx pgx.Tx) ledger.Ledger { return &joined{l: l, tx: tx} }
+func (l *Ledger) With(tx pgx.Tx) ledger.Ledger {
+	j := &joined{tx: tx}
+	j.calls = calls{l, j.within, j.within, false}
+	return j
+}
 
 // joined is a ledger within the caller's transaction.
 type joined struct {
-	l  *Ledger
+	calls
 	tx pgx.Tx
 }
 
@@ -46,22 +50,6 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 		own[i] = cmp.Or(err, own[i])
 	}
 	return own
-}
-
-func (j *joined) View(ctx context.Context, job *ledger.Job) error {
-	return j.l.view(ctx, j.within, false, job)
-}
-
-func (j *joined) History(ctx context.Context, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
-	return j.l.history(ctx, j.within, account, before, limit)
-}
-
-func (j *joined) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
-	return j.l.list(ctx, j.within, prefix, after, limit)
-}
-
-func (j *joined) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {
-	return j.l.forget(ctx, j.within, prefix, before)
 }
 
 // within is the via of the transaction.

@@ -178,7 +178,7 @@ func TestDuplicateID(t *testing.T) {
 	})
 	t.Run("accounts that nobody stored are gone", func(t *testing.T) {
 		list, err := l.Accounts(t.Context(), "", "", 10)
-		if err != nil || len(list) != 1 || list[0].Key != "thief" {
+		if err != nil || len(list) != 1 || list[0] != "thief" {
 			t.Errorf("%+v, %v; want the account of the other transaction alone", list, err)
 		}
 	})

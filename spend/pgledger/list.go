@@ -11,11 +11,21 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// view runs a job that changes nothing, on one state of the database.
-func (l *Ledger) view(ctx context.Context, on via, own bool, job *ledger.Job) error {
+// via calls a function with the connection or the transaction on which it works.
+type via func(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error
+
+// calls are the calls of a ledger that decide nothing.
+type calls struct {
+	l           *Ledger
+	look, prune via
+	own         bool // see [rows]
+}
+
+// View runs a job on one state of the database. See [ledger.Ledger].
+func (c calls) View(ctx context.Context, job *ledger.Job) error {
 	var failed error
-	err := on(ctx, "view", func(ctx context.Context, q pgrun.Queryer) error {
-		r := l.newRows(q, own)
+	err := c.look(ctx, "view", func(ctx context.Context, q pgrun.Queryer) error {
+		r := c.l.newRows(q, c.own)
 		if err := r.read(ctx, []*ledger.Job{job}, false); err != nil {
 			return err
 		}
@@ -25,28 +35,29 @@ func (l *Ledger) view(ctx context.Context, on via, own bool, job *ledger.Job) er
 	return cmp.Or(err, failed)
 }
 
-// history reads a page of entries.
-func (l *Ledger) history(
-	ctx context.Context, on via, account string, before ledger.Position, limit int,
+// History lists entries, newest first. See [ledger.Ledger].
+func (c calls) History(
+	ctx context.Context, account string, before ledger.Position, limit int,
 ) (list []ledger.Entry, err error) {
 	if before.Seq == 0 {
 		before = ledger.Position{At: last, Seq: math.MaxInt64}
 	}
-	err = on(ctx, "history", func(ctx context.Context, q pgrun.Queryer) error {
+	err = c.look(ctx, "history", func(ctx context.Context, q pgrun.Queryer) error {
 		args := []any{account, bound(before.At), before.Seq, limit}
-		_, err := l.run.QueryByIndex(ctx, q, l.sql["history"], args, entriesInto(&list, account))
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["history"], args, entriesInto(&list, account))
 		return err
 	})
 	return list, err
 }
 
-// list reads a page of accounts.
-func (l *Ledger) list(ctx context.Context, on via, prefix, after string, limit int) (list []ledger.Account, err error) {
-	err = on(ctx, "accounts", func(ctx context.Context, q pgrun.Queryer) error {
-		_, err := l.run.QueryByIndex(ctx, q, l.sql["list"], []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}, func(row pgx.Rows) error {
-			var a ledger.Account
-			err := row.Scan(&a.Key)
-			list = append(list, a)
+// Accounts lists accounts. See [ledger.Ledger].
+func (c calls) Accounts(ctx context.Context, prefix, after string, limit int) (list []string, err error) {
+	err = c.look(ctx, "accounts", func(ctx context.Context, q pgrun.Queryer) error {
+		args := []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["list"], args, func(row pgx.Rows) error {
+			var key string
+			err := row.Scan(&key)
+			list = append(list, key)
 			return err
 		})
 		return err
@@ -54,10 +65,11 @@ func (l *Ledger) list(ctx context.Context, on via, prefix, after string, limit i
 	return list, err
 }
 
-// forget removes requests that were decided before a time, and the spends that they began.
-func (l *Ledger) forget(ctx context.Context, on via, prefix string, before int64) (removed int64, err error) {
-	err = on(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
-		_, err := l.run.QueryByIndex(ctx, q, l.sql["forget"], []any{prefix, pgrun.Timestamp(before)}, func(row pgx.Rows) error {
+// PruneRequests forgets requests, in one statement, and the spends that they began. See
+// [ledger.Ledger].
+func (c calls) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
+	err = c.prune(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["forget"], []any{prefix, pgrun.Timestamp(before)}, func(row pgx.Rows) error {
 			return row.Scan(&removed)
 		})
 		return err

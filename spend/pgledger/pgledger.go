@@ -58,6 +58,7 @@ type Options struct {
 // Ledger is a [ledger.Ledger] in PostgreSQL. Any number of goroutines and processes may use it
 // at once.
 type Ledger struct {
+	calls
 	run       *pgrun.Runner
 	sql       map[string]string // by name
 	seed      maphash.Seed
@@ -92,6 +93,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 		run: run, seed: maphash.MakeSeed(),
 		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),
 	}
+	l.calls = calls{l, over(run.Look), over(run.Change), true}
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
 		Lanes: cmp.Or(o.Lanes, DefaultLanes), MinBatch: minBatch, MaxBatch: cmp.Or(o.BatchSize, DefaultBatchSize), Patience: patience,
 	}, pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql["probe"], Insert: l.insert}, l.decideBatch)
@@ -112,29 +114,6 @@ func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
 	}
 	return err
 }
-
-// View runs a job on one state of the database. See [ledger.Ledger].
-func (l *Ledger) View(ctx context.Context, job *ledger.Job) error {
-	return l.view(ctx, over(l.run.Look), true, job)
-}
-
-// History lists entries, newest first. See [ledger.Ledger].
-func (l *Ledger) History(ctx context.Context, account string, before ledger.Position, limit int) ([]ledger.Entry, error) {
-	return l.history(ctx, over(l.run.Look), account, before, limit)
-}
-
-// Accounts lists accounts. See [ledger.Ledger].
-func (l *Ledger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
-	return l.list(ctx, over(l.run.Look), prefix, after, limit)
-}
-
-// PruneRequests forgets requests, in one statement. See [ledger.Ledger].
-func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {
-	return l.forget(ctx, over(l.run.Change), prefix, before)
-}
-
-// via calls a function with the connection or the transaction on which it works.
-type via func(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error
 
 // over returns the via of a method of the runner.
 func over(method func(context.Context, string, func(context.Context, *pgxpool.Conn) error) error) via {

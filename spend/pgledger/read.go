@@ -199,8 +199,8 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 	return row.Err()
 }
 
-// cut sorts the entries that are dated up to through, and ends them before the date at which the limit
-// of the statement cut off one of its two parts: that date may be incomplete.
+// cut sorts the entries that are dated up to through, and ends them with the date with which the limit
+// of the statement ended one of its two parts.
 func cut(list []ledger.Entry, through int64, limit int) ([]ledger.Entry, int64) {
 	for _, corrects := range [...]bool{false, true} {
 		n, end := 0, int64(math.MinInt64)
@@ -210,8 +210,8 @@ func cut(list []ledger.Entry, through int64, limit int) ([]ledger.Entry, int64) 
 				end = max(end, list[i].Dated)
 			}
 		}
-		if n == limit {
-			through = min(through, end-1)
+		if n >= limit {
+			through = min(through, end)
 		}
 	}
 	list = slices.DeleteFunc(list, func(e ledger.Entry) bool { return e.Dated > through })

@@ -67,38 +67,28 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 		}
 	}
 	r.misses += len(keys)
-	for most := limit + 1; ; most *= 4 { // one more, because the last date may be incomplete
-		pages := make(map[int64][]ledger.Entry)
-		args := []any{slices.Sorted(maps.Keys(keys)), bound(after), bound(upto), most}
-		err := r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
-			var id int64
-			var line entryRow
-			if err := row.Scan(append([]any{&id}, line.fields()...)...); err != nil {
-				return err
-			}
-			e, err := line.entry(keys[id])
-			pages[id] = append(pages[id], e)
+	pages := make(map[int64][]ledger.Entry)
+	args := []any{slices.Sorted(maps.Keys(keys)), bound(after), bound(upto), limit}
+	err = r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
+		var id int64
+		var line entryRow
+		if err := row.Scan(append([]any{&id}, line.fields()...)...); err != nil {
 			return err
-		})
-		if err != nil {
-			return nil, 0, err
 		}
-		answered := false
-		for id, key := range keys {
-			page, end := cut(pages[id], upto, most)
-			switch {
-			case end < upto && len(page) < limit: // all of one date
-			case id == own:
-				list, through, answered = page, end, true
-			default:
-				r.pages.Keep(key, after, page, end, limit)
-			}
-		}
-		if answered {
-			return list, through, nil
-		}
-		keys = map[int64]string{own: account}
+		e, err := line.entry(keys[id])
+		pages[id] = append(pages[id], e)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
 	}
+	for id, key := range keys {
+		page, end := cut(pages[id], upto, limit)
+		if r.pages.Keep(key, after, page, end, limit); id == own {
+			list, through = page, end
+		}
+	}
+	return list, through, nil
 }
 
 // Since lists entries by number.

@@ -228,7 +228,7 @@ func (l *brokenLedger) History(
 	return l.left(account, entries), err
 }
 
-func (l *brokenLedger) Accounts(ctx context.Context, prefix, after string, limit int) ([]ledger.Account, error) {
+func (l *brokenLedger) Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	ctx, err := l.enter(ctx)
 	if err != nil {
 		return nil, err
