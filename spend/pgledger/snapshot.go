@@ -59,7 +59,7 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 	own := r.ids[account]
 	keys := map[int64]string{own: account}
 	for key, id := range r.ids {
-		if len(keys) > r.misses {
+		if len(keys) > r.misses || limit > book.MostKept {
 			break
 		}
 		if _, _, kept := r.pages.Get(key, after, upto, limit); id != 0 && !kept {

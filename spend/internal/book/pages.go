@@ -22,14 +22,14 @@ type page struct {
 	limit   int   // of the read that it answered; 0 if it was read ahead
 }
 
-// mostKept is the largest limit of a read whose page is kept: whoever reads a whole window in long
+// MostKept is the largest limit of a read whose page is kept: whoever reads a whole window in long
 // pages does not come back to them.
-const mostKept = 64
+const MostKept = 64
 
 // Keep keeps entries of an account: all that are dated after one time and up to another. limit is that
 // of the read, or 0.
 func (p Pages) Keep(account string, after int64, list []ledger.Entry, through int64, limit int) {
-	if limit <= mostKept {
+	if limit <= MostKept {
 		p[edge{account, after}] = page{list, through, limit}
 	}
 }
