@@ -19,6 +19,11 @@
 // still has all writes to a file. So it finds an answer that comes before the write, and an
 // error with the wrong meaning, and no missing sync.
 //
+// A primary that is stopped does not know that its replica has taken over. Until it hears of that, it
+// may answer a question or a refusal from fills that are lost; docs/promises.md says so. The check
+// believes such an answer only outside the time of the fault. A fill that was acknowledged in that
+// time must last.
+//
 // A history has at most 9 calls of unknown outcome, because the time of a check grows
 // exponentially with their number: during each fault, only so many calls are let through. When
 // nothing is disturbed any more, every call must get an answer. An error that tells nothing about

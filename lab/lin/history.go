@@ -199,6 +199,7 @@ type blow struct {
 	taken  int // slots that calls cannot take
 	wall   time.Duration
 	landed bool
+	split  bool // a primary that is cut off may answer until the strike is over
 }
 
 // now marks the moment of the fault.
@@ -257,6 +258,9 @@ func (h *played) hit() error {
 	if death != nil {
 		h.rec.dead()
 		h.rec.add(&call{client: clients, in: death, out: done{}, began: began, over: h.rec.stamp(), wall: b.wall})
+	}
+	if b.split { // no call is in flight
+		h.rec.split(began)
 	}
 	for range b.taken {
 		<-h.slots

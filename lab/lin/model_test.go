@@ -38,6 +38,12 @@ func refusedOf(c *call, estimate bool) *call {
 	return c
 }
 
+// splitOf is a call that a primary which is cut off may have answered.
+func splitOf(c *call) *call {
+	c.split = true
+	return c
+}
+
 func unknownOf(began, over int64, amount float64, mode store.Mode) *call {
 	c := fillOf(began, over, amount, 0, mode)
 	c.out = nil
@@ -142,6 +148,26 @@ func TestModels(t *testing.T) {
 		{
 			"at another time", "the clock did not show the time during the call", exact,
 			[]*call{misdated(fillOf(1, 2, 7, 7, store.IfFits), 5)},
+			porcupine.Illegal,
+		},
+		{
+			"refused while cut off", "the primary that is cut off has other fills", exact,
+			[]*call{splitOf(refusedOf(fillOf(1, 2, 2, 9, store.IfFits), false)), readOf(3, 4, 0)},
+			porcupine.Ok,
+		},
+		{
+			"drained while cut off", "the primary that is cut off has no fill, and writes nothing", exact,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), splitOf(fillOf(3, 4, -2, 0, store.Always)), readOf(5, 6, 5)},
+			porcupine.Ok,
+		},
+		{
+			"lost while cut off", "the fill was acknowledged", exact,
+			[]*call{splitOf(fillOf(1, 2, 5, 5, store.IfFits)), readOf(3, 4, 0)},
+			porcupine.Illegal,
+		},
+		{
+			"drain lost while cut off", "the drain found something", exact,
+			[]*call{fillOf(1, 2, 5, 5, store.IfFits), splitOf(fillOf(3, 4, -2, 3, store.Always)), readOf(5, 6, 5)},
 			porcupine.Illegal,
 		},
 		{

@@ -42,6 +42,7 @@ type call struct {
 	began, over int64         // stamps; the effect of a call of unknown outcome comes before over or never
 	readings    []int64       // of the history's clock during the call; nil if the store has its own clock
 	wall        time.Duration // since the history began, when the call was over
+	split       bool          // a primary that was cut off may have answered; see storeModel
 }
 
 // never is the stamp after all others.
@@ -105,6 +106,16 @@ func (r *recorder) dead() {
 		c.over = r.after
 	}
 	r.open = nil
+}
+
+// split marks the calls that were over after a stamp, and may have an answer of a primary that was
+// cut off.
+func (r *recorder) split(after int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
+		c.split = c.split || c.over > after
+	}
 }
 
 // all returns the calls so far.

@@ -113,8 +113,10 @@ func failOver(p *pair, _ *remote, b *blow) error {
 }
 
 // stopPrimary stops the primary until its replica has taken over. It goes on for some time with the
-// clients that have not heard of that, and then becomes the replica.
+// clients that have not heard of that, and then becomes the replica and ends their connections, as
+// Sentinel has it do.
 func stopPrimary(p *pair, w *remote, b *blow) error {
+	b.split = true
 	b.soon()
 	err := p.primary.Pause()
 	time.Sleep(time.Duration(b.r.IntN(20)) * time.Millisecond)
@@ -124,7 +126,8 @@ func stopPrimary(p *pair, w *remote, b *blow) error {
 	}
 	err = errors.Join(err, p.replica.Resume())
 	time.Sleep(time.Duration(b.r.IntN(40)) * time.Millisecond)
-	return errors.Join(err, command(p.replica, "REPLICAOF", "127.0.0.1", portOf(p.primary)), p.follow())
+	err = errors.Join(err, command(p.replica, "REPLICAOF", "127.0.0.1", portOf(p.primary)), p.follow())
+	return errors.Join(err, command(p.replica, "CLIENT", "KILL", "TYPE", "normal"))
 }
 
 // sharded is a cluster of three primaries and their replicas.

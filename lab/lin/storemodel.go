@@ -51,6 +51,22 @@ func (q storeRequest) writes(out response) bool {
 	return false
 }
 
+// idle reports whether the call may have written nothing: a question, a refusal, or drains that
+// perhaps found nothing.
+func (q storeRequest) idle(a storeResponse) bool {
+	if !q.writes(a) {
+		return true
+	}
+	for i, txn := range q.Txns {
+		for j, m := range txn {
+			if m.Mode != store.Always || m.Amount >= 0 || m.Hold != 0 || a.Results[i].Levels[j] > 0 {
+				return false
+			}
+		}
+	}
+	return len(q.Txns) > 0
+}
+
 func (q storeRequest) ticks() int { return q.Seconds }
 
 func (q storeRequest) touches() (keys []int) {
@@ -122,6 +138,10 @@ func (c content) equal(other state) bool { return c == other }
 // storeModel is the model of a store that answers when its decision lasts. It is written from the
 // documentation of package store.
 //
+// A primary of Redis that is cut off may have fills that are lost, and may lack those of its
+// successor. A call that writes waits for a replica, and so learns that. A call that writes nothing
+// does not: while a primary is cut off, its answer tells nothing.
+//
 // The State's At fixes the time of a decision. At is never before the bucket's last write. If the
 // history has the store's clock, At is one of the readings during the call, or the time of the last
 // write if the reading is behind that. A last write that is more than MaxSkew ahead of the clock is
@@ -152,6 +172,11 @@ func (m *storeModel) next(b content, c *call) []content {
 		return m.unknown(b, q, c.readings)
 	}
 	a, _ := c.out.(storeResponse)
+	if c.split && q.idle(a) {
+		answered := *c
+		answered.split = false
+		return distinct(append([]content{b}, m.next(b, &answered)...))
+	}
 	switch q.Kind {
 	case history.Delete:
 		return []content{deleted(b, q.Keys)}
