@@ -39,15 +39,8 @@ func (c *call) judge() verdict {
 		return unknown
 	}
 	word, _, _ := strings.Cut(answer.Error(), " ")
-	switch word {
-	case "NOSCRIPT":
-		return noScript
-	case "MOVED", "ASK":
-		return redirect
-	case "TRYAGAIN":
-		return split
-	case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY":
-		return again
+	if meaning := answers[word].verdict; meaning != refused {
+		return meaning
 	}
 	text := answer.Error()
 	if c.script == crossScript && (strings.Contains(text, "ompil") || strings.Contains(text, "flag") ||
@@ -121,35 +114,39 @@ func (e *serverError) Error() string {
 // Unwrap returns the client's error, for its full text.
 func (e *serverError) Unwrap() error { return e.answer }
 
-// refusalText explains an answer by which a server refuses: its advice for callers, and for [Check] the subject
-// and the remedy.
-type refusalText struct{ advice, subject, remedy string }
+// known is an answer of a server: its meaning, the advice for callers, and for [Check] the subject and
+// the remedy.
+type known struct {
+	verdict
+	advice, subject, remedy string
+}
 
 // answers are those by their first words. Commands stand between backquotes; the tests run them.
-var answers = map[string]refusalText{
+var answers = map[string]known{
+	"NOSCRIPT": {verdict: noScript},
 	"OOM": {
-		"its memory is full; raise maxmemory, or remove keys", "maxmemory",
+		refused, "its memory is full; raise maxmemory, or remove keys", "maxmemory",
 		"remove keys; or `CONFIG SET maxmemory 0` if the machine has room, also in its configuration file",
 	},
-	"READONLY": {advice: "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel"},
-	"LOADING":  {"it is loading its data after a start", "loading", "wait until the server has loaded its data"},
-	"BUSY":     {"somebody's script runs for too long; see SCRIPT KILL", "script", "`SCRIPT KILL`"},
+	"READONLY": {verdict: again, advice: "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel"},
+	"LOADING":  {again, "it is loading its data after a start", "loading", "wait until the server has loaded its data"},
+	"BUSY":     {again, "somebody's script runs for too long; see SCRIPT KILL", "script", "`SCRIPT KILL`"},
 	"MISCONF": {
-		"it cannot write its data to the disk; look at its log", "persistence",
+		refused, "it cannot write its data to the disk; look at its log", "persistence",
 		"make room on its disk, or mend its directory, and then `BGSAVE`",
 	},
 	"NOREPLICAS": {
-		"it has fewer replicas than min-replicas-to-write asks for", "min-replicas-to-write",
+		refused, "it has fewer replicas than min-replicas-to-write asks for", "min-replicas-to-write",
 		"start the replicas; or go on without, by `CONFIG SET min-replicas-to-write 0`",
 	},
-	"CLUSTERDOWN": {advice: "the primary of the bucket is down, and no replica has taken over yet"},
-	"MASTERDOWN":  {advice: "the primary of the bucket is down, and no replica has taken over yet"},
-	"TRYAGAIN":    {advice: "the buckets of the call are moving to another server of the cluster"},
-	"MOVED":       {advice: "the bucket moves from server to server faster than the client follows"},
-	"ASK":         {advice: "the bucket moves from server to server faster than the client follows"},
-	"NOAUTH":      {"check the user and the password", "password", "give the client the user and the password"},
-	"WRONGPASS":   {"check the user and the password", "password", "give the client the user and the password"},
-	"NOPERM":      {"grant the user the commands and the key pattern that docs/redis.md lists", "rights", ""},
+	"CLUSTERDOWN": {verdict: again, advice: "the primary of the bucket is down, and no replica has taken over yet"},
+	"MASTERDOWN":  {verdict: again, advice: "the primary of the bucket is down, and no replica has taken over yet"},
+	"TRYAGAIN":    {verdict: split, advice: "the buckets of the call are moving to another server of the cluster"},
+	"MOVED":       {verdict: redirect, advice: "the bucket moves from server to server faster than the client follows"},
+	"ASK":         {verdict: redirect, advice: "the bucket moves from server to server faster than the client follows"},
+	"NOAUTH":      {refused, "check the user and the password", "password", "give the client the user and the password"},
+	"WRONGPASS":   {refused, "check the user and the password", "password", "give the client the user and the password"},
+	"NOPERM":      {refused, "grant the user the commands and the key pattern that docs/redis.md lists", "rights", ""},
 }
 
 // advice returns the way out for an answer of the server.
@@ -160,8 +157,7 @@ func advice(text string) string {
 	}
 	for part, advice := range map[string]string{
 		"max number of clients":    "it has no connection left; make the client's PoolSize smaller, or raise maxclients",
-		"nknown command":           "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
-		"nknown Redis command":     "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
+		"nknown":                   "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
 		"syntax error":             "the server is older than Redis 6.2",
 		"cluster support disabled": "it is no cluster; make the client by redis.NewClient",
 	} {

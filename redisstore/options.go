@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,29 +91,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Lanes < 0 || c.BatchSize < 0 || c.CallTimeout < 0 || c.MaxSkew < 0 || c.Replicas < 0 {
 		return c, errors.New("an option is negative; use 0 for its default")
 	}
+	c.Prefix, c.Lanes = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.Lanes, DefaultLanes)
+	c.BatchSize, c.CallTimeout = cmp.Or(c.BatchSize, DefaultBatchSize), cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	c.MaxSkew = cmp.Or(c.MaxSkew, store.DefaultMaxSkew)
 	if c.BatchSize > maxBatchSize {
 		return c, fmt.Errorf("BatchSize is %d; it may be at most %d, since a script holds the server", c.BatchSize, maxBatchSize)
 	}
-	if c.CallTimeout > 0 && c.CallTimeout < time.Millisecond {
+	if c.CallTimeout < time.Millisecond {
 		return c, fmt.Errorf("CallTimeout is %v; it must be at least a millisecond", c.CallTimeout)
-	}
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
 	}
 	if strings.IndexByte(c.Prefix, ':') != len(c.Prefix)-1 {
 		return c, fmt.Errorf("Prefix is %q; it must end in a colon and have no other one, as limits: has", c.Prefix)
-	}
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes
-	}
-	if c.BatchSize == 0 {
-		c.BatchSize = DefaultBatchSize
-	}
-	if c.CallTimeout == 0 {
-		c.CallTimeout = DefaultCallTimeout
-	}
-	if c.MaxSkew == 0 {
-		c.MaxSkew = store.DefaultMaxSkew
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" // Redis names its scripts by this hash
 	_ "embed"
-	"encoding/hex"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -15,10 +13,7 @@ var source string
 // script is a Lua script and the name under which servers remember it.
 type script struct{ source, hash string }
 
-func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source, hex.EncodeToString(sum[:])}
-}
+func newScript(source string) *script { return &script{source, redis.NewScript(source).Hash()} }
 
 // scripts are the two forms of decide.lua.
 var (
@@ -56,17 +51,13 @@ type call struct {
 // command makes a command that runs the script by its hash, or by its source if the server does not
 // remember it.
 func (c *call) command(ctx context.Context, bySource bool) *redis.Cmd {
-	args := make([]any, 0, len(c.keys)+4)
+	args := append(make([]any, 0, len(c.keys)+4), "evalsha", c.script.hash, len(c.keys))
 	if bySource {
-		args = append(args, "eval", c.script.source)
-	} else {
-		args = append(args, "evalsha", c.script.hash)
+		args[0], args[1] = "eval", c.script.source
 	}
-	declared := len(c.keys)
 	if c.script == crossScript {
-		declared = 0
+		args[2] = 0 // declared
 	}
-	args = append(args, declared)
 	for i := range c.keys {
 		args = append(args, &c.keys[i])
 	}

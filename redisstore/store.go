@@ -143,14 +143,10 @@ func (s *Store) remove(ctx context.Context, mode store.Mode, keys []string) (rem
 	got, errs := s.each(ctx, mode, buckets...)
 	done := false
 	for i := range got {
-		switch e := cmp.Or(errs[i], got[i].result.Err); {
-		case e != nil:
-			err = cmp.Or(err, e)
-		default:
-			done = true
-			if got[i].found {
-				removed++
-			}
+		e := cmp.Or(errs[i], got[i].result.Err)
+		err, done = cmp.Or(err, e), done || e == nil
+		if e == nil && got[i].found {
+			removed++
 		}
 	}
 	if err != nil && done && !errors.Is(err, store.ErrUnknownOutcome) {
@@ -163,10 +159,10 @@ func (s *Store) remove(ctx context.Context, mode store.Mode, keys []string) (rem
 // for those in flight. The client stays open.
 func (s *Store) Close() error {
 	s.closed.Store(true)
-	if s.single != nil {
-		s.single.calls.Close()
-	} else {
+	if s.cluster != nil {
 		s.cluster.close()
+	} else {
+		s.single.calls.Close()
 	}
 	return nil
 }
@@ -201,39 +197,31 @@ func (s *Store) each(ctx context.Context, mode store.Mode, buckets ...store.Buck
 // server fails to decide some, those behind them are not sent.
 func (s *Store) all(ctx context.Context, txns []store.Txn) ([]answer, []error) {
 	got, errs := make([]answer, len(txns)), make([]error, len(txns))
-	numbers := make(map[*node][]int)
+	numbers, most := make(map[*node][]int), 1
 	for i, txn := range txns {
 		var n *node
 		if n, errs[i] = s.nodeOf(txn[0].Key); errs[i] == nil {
-			numbers[n] = append(numbers[n], i)
+			numbers[n], most = append(numbers[n], i), max(most, len(txn))
 		}
 	}
 	var wg sync.WaitGroup
 	for n, numbers := range numbers {
 		wg.Go(func() {
 			failed := false
-			for len(numbers) > 0 {
-				var part []request
-				for size := s.o.BatchSize; len(part) < len(numbers); {
-					txn := txns[numbers[len(part)]]
-					if size -= len(txn); size < 0 && len(part) > 0 {
-						break
-					}
-					part = append(part, request{txn: txn, since: time.Now()})
+			for part := range slices.Chunk(numbers, max(1, s.o.BatchSize/most)) {
+				var requests []request
+				for _, i := range part {
+					requests, errs[i] = append(requests, request{txn: txns[i], since: time.Now()}), errLate
 				}
-				var out []answer
-				var failures []error
-				if !failed {
-					out, failures = n.calls.DoAll(ctx, maphash.String(s.seed, part[0].txn[0].Key), part)
+				if failed {
+					continue
 				}
-				for j, i := range numbers[:len(part)] {
-					if errs[i] = errLate; !failed {
-						got[i], errs[i] = out[j], failures[j]
-					}
+				out, failures := n.calls.DoAll(ctx, maphash.String(s.seed, txns[part[0]][0].Key), requests)
+				for j, i := range part {
+					got[i], errs[i] = out[j], failures[j]
 				}
-				err := errs[numbers[len(part)-1]]
+				err := failures[len(part)-1]
 				failed = errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
-				numbers = numbers[len(part):]
 			}
 		})
 	}
