@@ -388,6 +388,31 @@ func Example_fullJitter() {
 	// true <nil>
 }
 
+// At most three exports run at the same time, in all processes that share the store. The slots of a
+// process that is killed are free after a minute.
+func ExampleLimiter_Acquire() {
+	lim := brim.New(memory.New(nil), nil)
+	export := func(ctx context.Context, run func(context.Context) error) error {
+		slot, err := lim.Acquire(ctx, "exports", 3, time.Minute)
+		if err != nil {
+			return err // an OverLimitError: three exports run already
+		}
+		ctx, release := slot.Keep(ctx) // renews the slot; ctx ends if it is lost
+		defer release()
+		return run(ctx)
+	}
+	again := func(next func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { return export(ctx, next) }
+	}
+	nothing := func(context.Context) error { return nil }
+	fmt.Println(export(context.Background(), again(again(nothing))))
+	err := export(context.Background(), again(again(again(nothing))))
+	fmt.Println(errors.Is(err, brim.ErrOverLimit))
+	// Output:
+	// <nil>
+	// true
+}
+
 // If the store fails, the limit gives no answer, and the caller decides. Fail closed if an
 // excess costs more than an interruption: payments. Fail open if an interruption costs more:
 // page views. After ErrUnknownOutcome the units may have gone in, so a retry can count them

@@ -1,0 +1,488 @@
+package brim_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/brimtest"
+	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
+)
+
+const ttl = 30 * time.Second
+
+// TestSlot: each case has one place.
+func TestSlot(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+		for _, c := range []struct {
+			name, why string
+			// run gets the first holder, and a function that tries to become the next one.
+			run func(first *brim.Slot, next func() *brim.Slot) error
+		}{
+			{
+				"taken", "two holders of one place would be one too many",
+				func(_ *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(ttl - time.Microsecond)
+					return want(next() == nil, "a second holder before the TTL has passed")
+				},
+			},
+			{
+				"after a crash", "a killed holder never releases",
+				func(_ *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(ttl)
+					return want(next() != nil, "no holder after the TTL")
+				},
+			},
+			{
+				"released", "the work is done",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					err := first.Release(t.Context())
+					return cmp.Or(err, want(next() != nil, "no holder after the release"))
+				},
+			},
+			{
+				"released twice", "the place can have another holder by then",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					err := first.Release(t.Context())
+					next()
+					again := first.Release(t.Context())
+					return cmp.Or(err, want(errors.Is(again, brim.ErrSlotLost), again), want(next() == nil, "the place was freed"))
+				},
+			},
+			{
+				"released by a caller who has gone", "else each client that hangs up takes a place for the TTL",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					gone, leave := context.WithCancel(t.Context())
+					leave()
+					err := first.Release(gone)
+					return cmp.Or(err, want(next() != nil, "no holder after the release"))
+				},
+			},
+			{
+				"renewed", "the TTL begins anew, and does not add up",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					for range 3 {
+						clock.Advance(ttl - time.Microsecond)
+						if err := first.Renew(t.Context()); err != nil {
+							return err
+						}
+					}
+					clock.Advance(ttl - time.Microsecond)
+					early := next()
+					clock.Advance(time.Microsecond)
+					return cmp.Or(want(early == nil, "the renewed slot was taken"), want(next() != nil, "no holder after the TTL"))
+				},
+			},
+			{
+				"stalled", "somebody else has the place, and keeps it",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(ttl)
+					second := next()
+					renewed := first.Renew(t.Context())
+					return cmp.Or(want(errors.Is(renewed, brim.ErrSlotLost), renewed), want(next() == nil, "the place was freed"),
+						second.Release(t.Context()))
+				},
+			},
+			{
+				"stalled until the release", "the place of somebody else stays taken",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(ttl)
+					second := next()
+					released := first.Release(t.Context())
+					return cmp.Or(want(errors.Is(released, brim.ErrSlotLost), released), want(next() == nil, "the place was freed"),
+						second.Renew(t.Context()))
+				},
+			},
+			{
+				"stalled, and nobody came", "others may have come and gone; the place is free at once",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(ttl)
+					renewed := first.Renew(t.Context())
+					return cmp.Or(want(errors.Is(renewed, brim.ErrSlotLost), renewed), want(next() != nil, "the lost slot is taken"))
+				},
+			},
+			{
+				"a short step back", "the clock does not run backwards for a bucket",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(-time.Minute)
+					renewed := first.Renew(t.Context())
+					return cmp.Or(renewed, want(next() == nil, "the place was taken"), first.Release(t.Context()))
+				},
+			},
+			{
+				"a long step back", "the slot is kept, and its TTL begins at the new time",
+				func(first *brim.Slot, next func() *brim.Slot) error {
+					clock.Advance(-time.Hour)
+					early := next()
+					renewed := first.Renew(t.Context())
+					clock.Advance(ttl)
+					return cmp.Or(renewed, want(early == nil, "the place was taken"), want(next() != nil, "no holder after the TTL"))
+				},
+			},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				lim := brim.New(s, &brim.Options{Prefix: c.name})
+				next := func() *brim.Slot {
+					slot, err := lim.Acquire(t.Context(), "one", 1, ttl)
+					if err != nil && !errors.Is(err, brim.ErrOverLimit) {
+						t.Fatal(err)
+					}
+					return slot
+				}
+				first := next()
+				if first == nil {
+					t.Fatal("a new place is taken")
+				}
+				if err := c.run(first, next); err != nil {
+					t.Errorf("%v: %s", err, c.why)
+				}
+			})
+		}
+	})
+}
+
+// want returns an error that says what was there instead, unless ok.
+func want(ok bool, instead any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%v", instead)
+}
+
+// TestAcquire: the refusal tells when a place is free, and keys and prefixes have places of their own.
+func TestAcquire(t *testing.T) {
+	lim, s, clock := open(t, nil)
+	for range 3 {
+		if _, err := lim.Acquire(t.Context(), "k", 3, ttl); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(time.Second)
+	}
+	_, err := lim.Acquire(t.Context(), "k", 3, ttl)
+	var over *brim.OverLimitError
+	if !errors.As(err, &over) || over.RetryAfter != ttl-3*time.Second || over.Level != 3 {
+		t.Errorf("the fourth of 3 slots: %v, %+v; want a refusal until the first has expired", err, over)
+	}
+	if strings.Contains(err.Error(), "k:") {
+		t.Errorf("%q tells the key", err)
+	}
+	for name, l := range map[string]*brim.Limiter{"k": brim.New(s, &brim.Options{Prefix: "p"}), "other": lim} {
+		if _, err := l.Acquire(t.Context(), name, 3, ttl); err != nil {
+			t.Errorf("a key of its own: %v", err)
+		}
+	}
+	if _, err := lim.Acquire(t.Context(), "k", 4, ttl); err != nil {
+		t.Errorf("the fourth of 4 slots: %v", err)
+	}
+	for e, err := range lim.List(t.Context(), "") {
+		t.Errorf("%v, %v: a place is listed as a bucket", e, err)
+	}
+	shadow := brim.New(s, &brim.Options{Shadow: func(context.Context, brim.Fill, error) {}})
+	for _, c := range []struct {
+		l    *brim.Limiter
+		key  string
+		most int
+		ttl  time.Duration
+		want error
+	}{
+		{lim, "", 1, ttl, brim.ErrInvalidKey},
+		{lim, strings.Repeat("k", 510), 1, ttl, brim.ErrInvalidKey},
+		{lim, "k", 0, ttl, brim.ErrInvalidLimit},
+		{lim, "k", 10_001, ttl, brim.ErrInvalidLimit},
+		{lim, "k", 1, time.Microsecond, brim.ErrInvalidLimit},
+		{lim, "k", 1, 366 * 24 * time.Hour, brim.ErrInvalidLimit},
+		{shadow, "k", 1, ttl, errors.ErrUnsupported},
+		{brim.New(nil, nil), "k", 1, ttl, brim.ErrClosed},
+	} {
+		if slot, err := c.l.Acquire(t.Context(), c.key, c.most, c.ttl); !errors.Is(err, c.want) {
+			t.Errorf("Acquire(%.5q, %d, %v): %v, %v; want %v", c.key, c.most, c.ttl, slot, err, c.want)
+		}
+	}
+}
+
+// TestKeep: the slot outlives its TTL for as long as the store answers, and its loss ends the context.
+func TestKeep(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// lose is called after two TTLs.
+		lose  func(cut, release func())
+		after time.Duration // until the context ends
+		want  error         // the cause
+		free  error         // of the next Acquire
+	}{
+		{"kept", func(func(), func()) {}, 0, nil, brim.ErrOverLimit},
+		{"released", func(_, release func()) { release() }, 0, context.Canceled, nil},
+		{"no store", func(cut, _ func()) { cut() }, ttl, brim.ErrSlotLost, brim.ErrUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &faulty{Store: memory.New(nil)}
+				lim := brim.New(s, nil)
+				slot, err := lim.Acquire(t.Context(), "k", 1, ttl)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, release := slot.Keep(t.Context())
+				defer release()
+				time.Sleep(2 * ttl)
+				if _, err := lim.Acquire(t.Context(), "k", 1, ttl); !errors.Is(err, brim.ErrOverLimit) || ctx.Err() != nil {
+					t.Fatalf("after two TTLs: %v, %v; want a slot that is kept", err, ctx.Err())
+				}
+				c.lose(func() { s.down.Store(true) }, release)
+				time.Sleep(c.after)
+				synctest.Wait()
+				_, err = lim.Acquire(t.Context(), "k", 1, ttl)
+				if got := context.Cause(ctx); got != c.want || !errors.Is(err, c.free) {
+					t.Errorf("the cause is %v, and the next caller gets %v; want %v, %v", got, err, c.want, c.free)
+				}
+			})
+		})
+	}
+}
+
+// faulty is a store for one goroutine at a time. It loses answers, and carries calls out late.
+type faulty struct {
+	store.Store
+	down  atomic.Bool
+	r     *rand.Rand // nil: no answer is lost
+	late  []func()   // calls that the server has not carried out yet
+	spoil func(*store.Op)
+}
+
+// fault calls f, now, later or never. It reports whether the answer comes.
+func (s *faulty) fault(f func()) (err error) {
+	if s.down.Load() {
+		return store.ErrUnavailable
+	}
+	n := 99
+	if s.r != nil {
+		n = s.r.IntN(100)
+	}
+	switch {
+	case n < 2:
+		s.late = append(s.late, f)
+		return store.ErrUnknownOutcome
+	case n < 4:
+		return store.ErrUnknownOutcome
+	case n < 6:
+		return store.ErrUnavailable
+	}
+	if f(); n < 8 {
+		return store.ErrUnknownOutcome
+	}
+	return nil
+}
+
+func (s *faulty) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+	if s.spoil != nil {
+		s.spoil(&op)
+	}
+	failed := s.fault(func() { st, err = s.Store.Fill(ctx, op) })
+	return st, cmp.Or(failed, err)
+}
+
+func (s *faulty) Apply(ctx context.Context, txns ...store.Txn) (res []store.Result, err error) {
+	if s.spoil != nil {
+		for i := range txns[0] {
+			s.spoil(&txns[0][i])
+		}
+	}
+	failed := s.fault(func() { res, err = s.Store.Apply(ctx, txns...) })
+	return res, cmp.Or(failed, err)
+}
+
+// witness counts the holders beside the store. A holder counts from the answer of Acquire to its
+// Release, or until the TTL has passed since the last Acquire or Renew was sent.
+type witness struct {
+	mu    sync.Mutex
+	clock *brimtest.Clock
+	until map[*brim.Slot]time.Time
+	most  int  // so many there were at once
+	exact bool // no answer is lost, and one holder makes all calls
+}
+
+// live returns the number of slots that are held.
+func (w *witness) live() (n int) {
+	for _, until := range w.until {
+		if until.After(w.clock.Now()) {
+			n++
+		}
+	}
+	return n
+}
+
+// sees notes that the slot is held for the TTL from a time on.
+func (w *witness) sees(slot *brim.Slot, sent time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until[slot] = sent.Add(ttl)
+	w.most = max(w.most, w.live())
+}
+
+func (w *witness) forgets(slot *brim.Slot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.until, slot)
+}
+
+// attack has a holder acquire, renew, release, stall and die at random, n times, and returns the first
+// answer that is wrong. A holder that is alone knows them all.
+func (w *witness) attack(ctx context.Context, lim *brim.Limiter, r *rand.Rand, n, places int, alone bool) error {
+	var held []*brim.Slot
+	for range n {
+		if r.IntN(5) == 0 {
+			w.clock.Advance(time.Duration(r.Int64N(int64(ttl) / 2)))
+		}
+		if len(held) == 0 || r.IntN(2) == 0 {
+			sent := w.clock.Now()
+			slot, err := lim.Acquire(ctx, "k", places, ttl)
+			switch {
+			case err == nil:
+				w.sees(slot, sent)
+				held = append(held, slot)
+			case !errors.Is(err, brim.ErrOverLimit) && !failed(err):
+				return err
+			case w.exact && w.live() < places:
+				return fmt.Errorf("%d slots of %d are held, and the next was refused: %w", w.live(), places, err)
+			}
+			continue
+		}
+		i := r.IntN(len(held))
+		slot, sent := held[i], w.clock.Now()
+		w.mu.Lock()
+		late := !w.until[slot].After(sent)
+		w.mu.Unlock()
+		var err error
+		action := r.IntN(9)
+		switch {
+		case action < 5:
+			if err = slot.Renew(ctx); err == nil {
+				w.sees(slot, sent)
+				continue
+			}
+		case action < 8:
+			w.forgets(slot)
+			err = slot.Release(ctx)
+			held = slices.Delete(held, i, i+1)
+		default: // kill -9
+			held = slices.Delete(held, i, i+1)
+		}
+		if alone && !failed(err) && action < 8 && late != errors.Is(err, brim.ErrSlotLost) {
+			return fmt.Errorf("the TTL has passed: %v; the answer: %w", late, err)
+		}
+		if errors.Is(err, brim.ErrSlotLost) {
+			w.forgets(slot)
+			held = slices.DeleteFunc(held, func(h *brim.Slot) bool { return h == slot })
+		}
+	}
+	return nil
+}
+
+func failed(err error) bool {
+	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
+}
+
+// heals reports an error unless all places are free after a TTL.
+func heals(ctx context.Context, lim *brim.Limiter, clock *brimtest.Clock, places int) error {
+	clock.Advance(ttl)
+	for n := range places + 1 {
+		if _, err := lim.Acquire(ctx, "k", places, ttl); (err == nil) != (n < places) {
+			return fmt.Errorf("a TTL after the last call, slot %d of %d: %w", n+1, places, err)
+		}
+	}
+	return nil
+}
+
+// TestSlotWitness: under kills, stalls, lost answers and calls that the server carries out late, no
+// more slots are held than there are, a stalled holder is told, and all places come back.
+func TestSlotWitness(t *testing.T) {
+	number, err := seed.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+		attempts := seed.Attempts(500, 100_000)
+		if _, quick := s.(*memory.Store); quick {
+			attempts = seed.Attempts(20_000, 1_000_000)
+		}
+		r := rand.New(rand.NewPCG(number, 0))
+		f := &faulty{Store: s, r: r}
+		lim, w := brim.New(f, nil), &witness{clock: clock, until: make(map[*brim.Slot]time.Time)}
+		const places = 4
+		for done := 0; done < attempts; done += 50 {
+			if err := w.attack(t.Context(), lim, r, 50, places, true); err != nil {
+				t.Fatalf("%v; repeat with BRIM_SEED=%d", err, number)
+			}
+			for len(f.late) > 0 && r.IntN(2) == 0 {
+				f.late[0]()
+				f.late = f.late[1:]
+			}
+		}
+		for _, call := range f.late {
+			call()
+		}
+		if err := heals(t.Context(), brim.New(s, nil), clock, places); err != nil || w.most != places {
+			t.Errorf("%d holders of %d places, %v; repeat with BRIM_SEED=%d", w.most, places, err, number)
+		}
+	})
+}
+
+// TestSlotsTogether is TestSlotWitness for holders in several goroutines.
+func TestSlotsTogether(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+		lim, w := brim.New(s, nil), &witness{clock: clock, until: make(map[*brim.Slot]time.Time)}
+		const places = 5
+		var wg sync.WaitGroup
+		for n := range uint64(8) {
+			wg.Go(func() {
+				attempts := seed.Attempts(60, 12_500)
+				if err := w.attack(t.Context(), lim, rand.New(rand.NewPCG(n, 1)), attempts, places, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if err := heals(t.Context(), lim, clock, places); err != nil || w.most != places {
+			t.Errorf("%d holders of %d places, %v", w.most, places, err)
+		}
+	})
+}
+
+// TestSlotCatches: the witness finds a store that decides otherwise, and nothing in a sound one.
+func TestSlotCatches(t *testing.T) {
+	for name, spoil := range map[string]func(*store.Op){
+		"no ceiling":        func(op *store.Op) { op.Ceiling, op.CeilingAt = 0, time.Time{} },
+		"a ceiling to stay": func(op *store.Op) { op.CeilingAt = time.Time{} },
+		"always accepted":   func(op *store.Op) { op.Mode = store.Always },
+		"a shorter TTL":     func(op *store.Op) { op.LeakRate = 1.1 },
+		"a longer TTL":      func(op *store.Op) { op.LeakRate = 0.9 },
+		"half a slot":       func(op *store.Op) { op.Amount /= 2 },
+		"sound":             nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			f := &faulty{Store: memory.New(&memory.Options{Clock: clock.Now}), spoil: spoil}
+			lim, w := brim.New(f, nil), &witness{clock: clock, until: make(map[*brim.Slot]time.Time), exact: true}
+			const places = 2
+			err := w.attack(t.Context(), lim, rand.New(rand.NewPCG(1, 1)), 2000, places, true)
+			if err == nil {
+				err = heals(t.Context(), lim, clock, places)
+			}
+			if found := err != nil || w.most > places; found != (spoil != nil) {
+				t.Errorf("%d holders of %d places, %v", w.most, places, err)
+			}
+		})
+	}
+}
