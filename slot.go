@@ -70,40 +70,48 @@ func (l *Limiter) Acquire(ctx context.Context, key string, most int, ttl time.Du
 		return nil, errors.ErrUnsupported
 	}
 	ttl = ttl.Truncate(time.Microsecond)
-	places := make([]Bucket, most)
-	for i := range places {
-		// No key has such a name; see mark.
-		places[i] = Bucket{Key: mark + "slot" + strconv.Itoa(i) + ":" + l.key(key), Limit: whole(ttl)}
+	place := func(i int) Bucket { // no key has such a name; see mark
+		return Bucket{Key: mark + "slot" + strconv.Itoa(i) + ":" + l.key(key), Limit: whole(ttl)}
 	}
-	if err := cmp.Or(store.ValidateKey(key), places[most-1].Validate()); err != nil {
+	if err := cmp.Or(store.ValidateKey(key), place(most-1).Validate()); err != nil {
 		return nil, err
 	}
-	rand.Shuffle(most, func(i, j int) { places[i], places[j] = places[j], places[i] })
-	var least State // of the place that is free first
-	for tried := 0; ; tried++ {
-		s := &Slot{store: l.store, bucket: places[tried], ttl: ttl}
+	s := &Slot{store: l.store, bucket: place(rand.IntN(most)), ttl: ttl}
+	var others []Bucket
+	for least := Never; ; {
 		st, err := s.take(ctx)
-		if err != nil || st.Accepted {
-			return s, err
-		}
-		if least.RetryAfter == 0 || st.RetryAfter < least.RetryAfter {
-			least = st
-		}
-		// Each place is tried once: a caller that overtakes this one, again and again, cannot keep it here.
-		rest := places[tried+1:]
-		states, err := l.store.Read(ctx, rest...)
 		if err != nil {
 			return nil, err
+		}
+		if st.Accepted {
+			return s, nil
+		}
+		least = min(least, st.RetryAfter)
+		if others == nil {
+			for i := range most {
+				if other := place(i); other != s.bucket {
+					others = append(others, other)
+				}
+			}
+			rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+		}
+		var states []State
+		if len(others) > 0 {
+			if states, err = l.store.Read(ctx, others...); err != nil {
+				return nil, err
+			}
 		}
 		free := slices.IndexFunc(states, func(st State) bool { return st.Level == 0 })
 		if free < 0 {
 			for _, st := range states {
-				least.RetryAfter = min(least.RetryAfter, st.TimeToEmpty())
+				least = min(least, st.TimeToEmpty())
 			}
-			least.Level, least.Capacity, least.LeakRate = float64(most), float64(most), 0
-			return nil, &OverLimitError{least}
+			st.Level, st.Capacity, st.LeakRate, st.RetryAfter = float64(most), float64(most), 0, least
+			return nil, &OverLimitError{st}
 		}
-		rest[0], rest[free] = rest[free], rest[0]
+		// Each place is tried once, so callers who come in between cannot keep this one here.
+		s.bucket = others[free]
+		others = slices.Delete(others, free, free+1)
 	}
 }
 

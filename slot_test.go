@@ -206,9 +206,49 @@ func TestAcquire(t *testing.T) {
 		{shadow, "k", 1, ttl, errors.ErrUnsupported},
 		{brim.New(nil, nil), "k", 1, ttl, brim.ErrClosed},
 	} {
-		if slot, err := c.l.Acquire(t.Context(), c.key, c.most, c.ttl); !errors.Is(err, c.want) {
+		if slot, err := c.l.Acquire(t.Context(), c.key, c.most, c.ttl); slot != nil || !errors.Is(err, c.want) {
 			t.Errorf("Acquire(%.5q, %d, %v): %v, %v; want %v", c.key, c.most, c.ttl, slot, err, c.want)
 		}
+	}
+}
+
+// overtaken is a store over which somebody else takes each place that a caller has found free.
+type overtaken struct {
+	store.Store
+	reads int
+}
+
+func (s *overtaken) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
+	s.reads++
+	states, err := s.Store.Read(ctx, buckets...)
+	for i, st := range states {
+		if st.Level == 0 && err == nil {
+			_, err = s.Fill(ctx, store.Op{Bucket: buckets[i], Amount: buckets[i].Capacity})
+		}
+	}
+	return states, err
+}
+
+// TestAcquireOvertaken: a caller who always comes too late is refused in the end.
+func TestAcquireOvertaken(t *testing.T) {
+	clock := newClock()
+	most := 0
+	for n := range 50 { // the first look is at the place that is taken, in a third of them
+		s := &overtaken{Store: memory.New(&memory.Options{Clock: clock.Now})}
+		lim := brim.New(s, nil)
+		if _, err := lim.Acquire(t.Context(), "k", 1, ttl); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(time.Second)
+		_, err := lim.Acquire(t.Context(), "k", 3, ttl)
+		var over *brim.OverLimitError
+		if s.reads > 0 && (!errors.As(err, &over) || over.RetryAfter != ttl-time.Second) {
+			t.Errorf("attempt %d: %v; want a refusal until the first slot ends", n, err)
+		}
+		most = max(most, s.reads)
+	}
+	if most != 2 {
+		t.Errorf("%d reads, want one more than those after which somebody was faster", most)
 	}
 }
 
