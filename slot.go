@@ -154,12 +154,19 @@ func (s *Slot) expired(at time.Time) bool {
 	return !at.Before(s.at.Add(s.ttl))
 }
 
+// over reports whether the slot is lost, also by the clock of this process. The store's clock does not
+// tell after a step back by more than MaxSkew: the ceiling of leave does not sink then.
+func (s *Slot) over() bool {
+	s.lost = s.lost || !time.Now().Before(s.until)
+	return s.lost
+}
+
 // Renew has the TTL begin anew. If the slot is lost, the error is [ErrSlotLost]. After any other error
 // the slot ends as it would have done, or later if the error is [ErrUnknownOutcome]; try again.
 func (s *Slot) Renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost {
+	if s.over() {
 		return ErrSlotLost
 	}
 	sent := time.Now()
@@ -191,7 +198,7 @@ func (s *Slot) Renew(ctx context.Context) error {
 func (s *Slot) Release(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost {
+	if s.over() {
 		return ErrSlotLost
 	}
 	s.lost = true // a second attempt could free the place of the next holder

@@ -292,6 +292,37 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestSlotStepBack: the store's clock steps back by more than MaxSkew while a holder is stalled. The
+// holder does not touch the slot of the next one.
+func TestSlotStepBack(t *testing.T) {
+	for name, end := range map[string]func(*brim.Slot, context.Context) error{"renew": (*brim.Slot).Renew, "release": (*brim.Slot).Release} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lim, _, clock := open(t, nil)
+				first, err := lim.Acquire(t.Context(), "k", 1, ttl)
+				if err != nil {
+					t.Fatal(err)
+				}
+				clock.Advance(-time.Hour)
+				_, _ = lim.Acquire(t.Context(), "k", 1, ttl) // the store takes the new time
+				time.Sleep(ttl)
+				clock.Advance(ttl)
+				if _, err := lim.Acquire(t.Context(), "k", 1, ttl); err != nil {
+					t.Fatal(err)
+				}
+				clock.Advance(ttl / 2)
+				if err := end(first, t.Context()); !errors.Is(err, brim.ErrSlotLost) {
+					t.Errorf("the stalled holder: %v", err)
+				}
+				clock.Advance(ttl/2 - time.Microsecond)
+				if _, err := lim.Acquire(t.Context(), "k", 1, ttl); !errors.Is(err, brim.ErrOverLimit) {
+					t.Errorf("another holder beside the second: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // faulty is a store for one goroutine at a time. It loses answers, and carries calls out late.
 type faulty struct {
 	store.Store
