@@ -55,7 +55,7 @@ func (c *cluster) nodeOf(key string) (*node, error) {
 func (c *cluster) primary(key string) (*redis.Client, error) {
 	client, err := c.client.MasterForKey(context.Background(), key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errNoPrimary, err)
+		return nil, fmt.Errorf("%w: the cluster has no primary for the bucket: %w", store.ErrUnavailable, err)
 	}
 	return client, nil
 }

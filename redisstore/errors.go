@@ -98,17 +98,12 @@ func isTimeout(err error) bool {
 // serverError is an answer of the server. It says the first word of the answer only, since the rest
 // can quote a key.
 type serverError struct {
-	answer redis.Error
-	word   string
-	advice string
+	answer       redis.Error
+	word, advice string
 }
 
 func (e *serverError) Error() string {
-	text := "the server answered " + e.word
-	if e.advice != "" {
-		text += ": " + e.advice
-	}
-	return text
+	return "the server answered " + e.word + ": " + e.advice
 }
 
 // Unwrap returns the client's error, for its full text.

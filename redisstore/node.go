@@ -265,9 +265,6 @@ var errFew = errors.New("too few servers acknowledged it")
 // different times.
 func backoff(n int) { time.Sleep(rand.N(10 * time.Millisecond << min(n, 5))) }
 
-// errNoPrimary is the error of a slot without a primary.
-var errNoPrimary = errors.New("the cluster has no primary for the bucket")
-
 // retrying reports a retry to the log and the trace. Attempts count from 1.
 func (s *Store) retrying(attempt int, err error) {
 	s.o.Logger.Info(backend+": retrying; nothing was applied", "attempt", attempt, "error", err)

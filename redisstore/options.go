@@ -103,8 +103,6 @@ func (o *Options) withDefaults() (Options, error) {
 	if strings.IndexByte(c.Prefix, ':') != len(c.Prefix)-1 {
 		return c, fmt.Errorf("Prefix is %q; it must end in a colon and have no other one, as limits: has", c.Prefix)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
