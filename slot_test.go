@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -385,13 +386,10 @@ type witness struct {
 }
 
 // live returns the number of slots that are held.
-func (w *witness) live() (n int) {
-	for _, until := range w.until {
-		if until.After(w.clock.Now()) {
-			n++
-		}
-	}
-	return n
+func (w *witness) live() int {
+	now := w.clock.Now()
+	maps.DeleteFunc(w.until, func(_ *brim.Slot, until time.Time) bool { return !until.After(now) })
+	return len(w.until)
 }
 
 // sees notes that the slot is held for the TTL from a time on.
