@@ -26,9 +26,9 @@ const (
 // Renew, or the caller has released it. Another caller may have its place.
 var ErrSlotLost = errors.New("brim: the slot is lost: its TTL has passed, or it was released")
 
-// Slot is one of the places of a key that [Limiter.Acquire] gives away. Its holder keeps it until the
-// holder releases it, or until its TTL has passed since the last Renew. Any number of goroutines may
-// use a Slot at once.
+// Slot is one of the places of a key that [Limiter.Acquire] gives away. Its holder keeps it until
+// the holder releases it, or until its TTL has passed since the last Renew. Any number of
+// goroutines may use a Slot at once.
 type Slot struct {
 	store  store.Store
 	bucket Bucket // of the place
@@ -42,19 +42,19 @@ type Slot struct {
 
 // Acquire takes a slot of a key for a TTL on the store's clock, if fewer than most are taken. Use
 // slots to bound the work in progress: exports at the same time, or calls to a peer. A process that
-// is killed, or that loses the store, loses its slots when their TTL passes: nobody has to clean up.
-// [Limiter.Hold] reserves room as well, but a hold has neither an owner nor an end.
+// is killed, or that loses the store, loses its slots when their TTL passes: nobody has to clean
+// up. [Limiter.Hold] reserves room as well, but a hold has neither an owner nor an end.
 //
 // Most holders need [Slot.Keep] alone. Others call [Slot.Renew] before the TTL has passed, and
 // [Slot.Release] in the end. While a holder is stalled for longer than the TTL, somebody else can
-// get its place. Then Renew, Release and the context of Keep tell it. Until then it works beside the
-// new holder, so give a TTL that is several times as long as a pause of the process.
+// get its place. Then Renew, Release and the context of Keep tell it. Until then it works beside
+// the new holder, so give a TTL that is several times as long as a pause of the process.
 //
-// If every place was found taken, the error is an [*OverLimitError]. Its RetryAfter is the time until
-// the first place is free if nobody renews or releases. At most so many slots are taken at any moment
-// of the store's clock, however many processes share the key. A clock that steps forward ends slots
-// early. All callers pass the same TTL for a key. If most grows, the new places are there at once; if
-// it shrinks, the holders of the others may stay.
+// If every place was found taken, the error is an [*OverLimitError]. Its RetryAfter is the time
+// until the first place is free if nobody renews or releases. At most so many slots are taken at
+// any moment of the store's clock, however many processes share the key. A clock that steps forward
+// ends slots early. All callers pass the same TTL for a key. If most grows, the new places are
+// there at once; if it shrinks, the holders of the others may stay.
 //
 // A place is a bucket that drains in the TTL, apart from the buckets of all keys. The first look is
 // at a random place, and if that is taken, at all. Most is from 1 to 10,000, and the TTL from a
@@ -115,8 +115,8 @@ func (l *Limiter) Acquire(ctx context.Context, key string, most int, ttl time.Du
 	}
 }
 
-// whole returns the limit of a place. A slot fills it, in seconds, and the last of it leaks when the
-// TTL has passed: not a microsecond earlier or later.
+// whole returns the limit of a place. A slot fills it, in seconds, and the last of it leaks when
+// the TTL has passed: not a microsecond earlier or later.
 func whole(ttl time.Duration) Limit {
 	return Limit{Capacity: float64(ttl.Microseconds()) / 1e6, LeakRate: 1}
 }
@@ -136,8 +136,8 @@ func (s *Slot) fill() store.Op {
 
 // leave is the operation that frees the place if nobody else has it. The slot was granted at a time
 // and ends a TTL later. If it was renewed, and the answer did not come, it ends less than two TTLs
-// after that time; the slot of anybody else ends two TTLs after it, or later. The ceiling sinks from
-// then on and lies half a microsecond between both.
+// after that time; the slot of anybody else ends two TTLs after it, or later. The ceiling sinks
+// from then on and lies half a microsecond between both.
 func (s *Slot) leave() store.Op {
 	op := s.fill()
 	op.Amount = -op.Amount
@@ -145,8 +145,8 @@ func (s *Slot) leave() store.Op {
 	return op
 }
 
-// granted notes the time of a grant on the store's clock. The call was sent at a time on the clock of
-// this process, which the grant does not precede.
+// granted notes the time of a grant on the store's clock. The call was sent at a time on the clock
+// of this process, which the grant does not precede.
 func (s *Slot) granted(at, sent time.Time) { s.at, s.until = at, sent.Add(s.ttl) }
 
 // expired reports whether the TTL had passed at a time on the store's clock.
@@ -154,15 +154,16 @@ func (s *Slot) expired(at time.Time) bool {
 	return !at.Before(s.at.Add(s.ttl))
 }
 
-// over reports whether the slot is lost, also by the clock of this process. The store's clock does not
-// tell after a step back by more than MaxSkew: the ceiling of leave does not sink then.
+// over reports whether the slot is lost, also by the clock of this process. The store's clock does
+// not tell after a step back by more than MaxSkew: the ceiling of leave does not sink then.
 func (s *Slot) over() bool {
 	s.lost = s.lost || !time.Now().Before(s.until)
 	return s.lost
 }
 
-// Renew has the TTL begin anew. If the slot is lost, the error is [ErrSlotLost]. After any other error
-// the slot ends as it would have done, or later if the error is [ErrUnknownOutcome]; try again.
+// Renew has the TTL begin anew. If the slot is lost, the error is [ErrSlotLost]. After any other
+// error the slot ends as it would have done, or later if the error is [ErrUnknownOutcome]; try
+// again.
 func (s *Slot) Renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,8 +194,9 @@ func (s *Slot) Renew(ctx context.Context) error {
 }
 
 // Release frees the place for others. It does so also if ctx has ended; the store's own timeouts
-// bound it. If the slot was lost before, the error is [ErrSlotLost]. After any other error the place
-// is free when its TTL has passed. The slot is lost in any case, so Release does nothing a second time.
+// bound it. If the slot was lost before, the error is [ErrSlotLost]. After any other error the
+// place is free when its TTL has passed. The slot is lost in any case, so Release does nothing a
+// second time.
 func (s *Slot) Release(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,11 +211,11 @@ func (s *Slot) Release(ctx context.Context) error {
 	return err
 }
 
-// Keep renews the slot after every third of its TTL until the caller calls release, which also releases
-// it; if the store fails meanwhile, the place is free when the TTL has passed. The context that Keep
-// returns ends with ctx, with release, and when the slot is lost; [context.Cause] is then
-// [ErrSlotLost]. The slot is lost, too, if the store has not answered until the TTL has passed by the
-// clock of this process.
+// Keep renews the slot after every third of its TTL until the caller calls release, which also
+// releases it; if the store fails meanwhile, the place is free when the TTL has passed. The context
+// that Keep returns ends with ctx, with release, and when the slot is lost; [context.Cause] is then
+// [ErrSlotLost]. The slot is lost, too, if the store has not answered until the TTL has passed by
+// the clock of this process.
 func (s *Slot) Keep(ctx context.Context) (_ context.Context, release func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -230,8 +232,8 @@ func (s *Slot) Keep(ctx context.Context) (_ context.Context, release func()) {
 }
 
 // renewed renews the slot, and tries again until the TTL has passed. It reports whether the slot is
-// still the caller's. A Renew that was sent gets its answer although ctx has ended: Release waits for
-// it, so that it does not take the place again.
+// still the caller's. A Renew that was sent gets its answer although ctx has ended: Release waits
+// for it, so that it does not take the place again.
 func (s *Slot) renewed(ctx context.Context) bool {
 	s.mu.Lock()
 	until := s.until

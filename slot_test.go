@@ -154,7 +154,7 @@ func TestSlot(t *testing.T) {
 	})
 }
 
-// want returns an error that says what was there instead, unless ok.
+// want returns nil if ok, and otherwise an error that tells the other outcome.
 func want(ok bool, instead any) error {
 	if ok {
 		return nil

@@ -225,7 +225,7 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	return sp, d.End()
 }
 
-// What an answer tells of a usage, beside its amounts.
+// The parts of a usage in an answer, beside its amounts.
 const (
 	isCount    = 1 << iota // its amounts are numbers of spends
 	hasTag                 // it has a tag and a value

@@ -298,9 +298,9 @@ func (m *model) uncredit(rule string) {
 	}
 }
 
-// mend sets accounts to the time t that have all decided at top, under a clock that was ahead: what
-// is dated later counts from t on, and holds that have expired stay so. Rules with a window count the
-// spends anew.
+// mend sets accounts to the time t that have all decided at top, under a clock that was ahead. Entries
+// that are dated later count from t on, and holds that have expired stay so. Rules with a window count
+// the spends anew.
 func (m *model) mend(rules []modelRule, top, t int64) {
 	for _, s := range m.spends {
 		s.countAt = min(s.countAt, t)
