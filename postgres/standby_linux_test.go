@@ -27,9 +27,10 @@ func TestFailOver(t *testing.T) {
 	schema := migrateOn(t, primary.Pool(t))
 	standby := primary.NewStandby(t)
 	url := documented(t, primary, standby)
-	busy := over(t, poolAt(t, url), postgres.Options{Schema: schema})
-	idle := over(t, poolAt(t, url), postgres.Options{Schema: schema})
-	updating := over(t, poolAt(t, url), postgres.Options{Schema: schema})
+	usual := postgres.Options{Schema: schema, StatementTimeout: postgres.DefaultStatementTimeout}
+	busy := over(t, poolAt(t, url), usual)
+	idle := over(t, poolAt(t, url), usual)
+	updating := over(t, poolAt(t, url), usual)
 	opened, err := stores.Open(t.Context(), strings.Replace(url, "&connect_timeout=3", "", 1), nil)
 	if err != nil {
 		t.Fatal(err)
