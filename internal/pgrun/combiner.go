@@ -202,24 +202,28 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 
 // doSlow decides a request on the slow lane, and waits there for its rows.
 func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	limit, cancel := context.WithTimeout(ctx, c.r.Timeout)
+	limit, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.closed, cancel)()
-	for err = ErrHeld; err == ErrHeld; {
+	for start := time.Now(); ; {
 		out, err = c.slow.Do(limit, hash, in)
+		if err != ErrHeld {
+			break
+		}
+		if time.Since(start) >= c.r.Timeout {
+			return out, fmt.Errorf("%w: another transaction has held the row for %v; keep transactions that fill buckets short",
+				store.ErrUnavailable, c.r.Timeout)
+		}
 	}
 	switch {
 	case err == nil || limit.Err() == nil || !errors.Is(err, limit.Err()):
 		return out, err
 	case errors.Is(err, store.ErrUnknownOutcome):
-		return out, fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, cmp.Or(ctx.Err(), errLate))
+		return out, fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, cmp.Or(ctx.Err(), store.ErrClosed))
 	case ctx.Err() != nil:
 		return out, fmt.Errorf("%w: %w while another transaction held the row", store.ErrUnavailable, ctx.Err())
-	case c.closed.Err() != nil:
-		return out, store.ErrClosed
 	}
-	return out, fmt.Errorf("%w: another transaction has held the row for %v; keep transactions that fill buckets short",
-		store.ErrUnavailable, c.r.Timeout)
+	return out, store.ErrClosed
 }
 
 var errLate = errors.New("Options.StatementTimeout passed")
