@@ -164,8 +164,8 @@ func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A
 }
 
 // Do decides a request; see [combine.Combiner.Do]. While another transaction holds a row of the
-// request, Do waits at most for the runner's timeout. The error is then
-// [store.ErrUnavailable], and the context's error as well if the context has ended.
+// request, Do begins no attempt after the runner's timeout; the last one is bounded as every flush.
+// The error is then [store.ErrUnavailable], and the context's error as well if the context has ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
 	if !c.held.any() || c.held.of(c.rows.Names(in)) == free {
 		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
