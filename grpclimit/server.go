@@ -61,8 +61,12 @@ type Policy struct {
 	//
 	// Calls that run at once are all asked before the first of them counts, so a burst of m parallel
 	// calls can pass where one unit is left; all of them that count do count, and the bucket is full
-	// then.
+	// then. Strict closes that gap.
 	CountIf func(code codes.Code) bool
+	// Strict charges each call before the handler, and gives the units back after it if CountIf says
+	// that the call does not count, as [httplimit.Policy] does: no burst passes the limit, and units
+	// that may have leaked meanwhile are not given back. Without CountIf, Strict means nothing.
+	Strict bool
 }
 
 // Policies returns the policies of a call. They are decided together: the call is admitted if it
@@ -174,6 +178,7 @@ func (s *Server) around(ctx context.Context, method string, message any, handler
 	if s.options.Skip != nil && s.options.Skip(ctx, method) {
 		return handler()
 	}
+	began := time.Now()
 	policies, fills, err := s.fills(ctx, method, message)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errPolicies, err)
@@ -190,11 +195,25 @@ func (s *Server) around(ctx context.Context, method string, message any, handler
 		return handler()
 	case len(states) > 0 && !states[0].Accepted:
 		return s.refusal(ctx, method, policies, states)
-	case !slices.ContainsFunc(fills, func(f brim.Fill) bool { return f.AskOnly }):
+	case !slices.ContainsFunc(policies, func(p Policy) bool { return p.CountIf != nil }):
 		return handler()
 	}
+	charged := !slices.ContainsFunc(states, func(st brim.State) bool { return st.RetryAfter != 0 || st.Estimate })
 	code := codes.Unknown // of a handler that panics
-	defer func() { s.count(ctx, method, policies, fills, code) }()
+	defer func() {
+		for i, p := range policies {
+			if p.CountIf == nil || p.Limit == brim.Unlimited || p.Strict && !charged || p.CountIf(code) == p.Strict {
+				continue
+			}
+			c := caller.Charge{Bucket: fills[i].Bucket, N: fills[i].Amount, Began: began, Timeout: s.options.Timeout}
+			if p.Strict {
+				c.At = states[i].At
+			}
+			if err := c.Settle(ctx, s.lim); err != nil && s.options.OnError != nil {
+				s.options.OnError(ctx, method, fmt.Errorf("grpclimit: a call of policy %s was not counted rightly: %w", p.Name, err))
+			}
+		}
+	}()
 	err = handler()
 	code = status.Code(err)
 	return err
@@ -219,22 +238,6 @@ func (s *Server) refusal(ctx context.Context, method string, policies []Policy, 
 	return Refusal(st)
 }
 
-// count fills the buckets of policies that go by the code of the answer. The work is done, so it
-// counts even if the call has ended, or if others have taken the room meanwhile.
-func (s *Server) count(ctx context.Context, method string, policies []Policy, fills []brim.Fill, code codes.Code) {
-	for i, p := range policies {
-		if p.CountIf == nil || !p.CountIf(code) {
-			continue
-		}
-		within, cancel := s.within(context.WithoutCancel(ctx))
-		_, err := s.lim.Fillup(within, fills[i].Bucket, fills[i].Amount)
-		cancel()
-		if err != nil && s.options.OnError != nil {
-			s.options.OnError(ctx, method, fmt.Errorf("grpclimit: a call of policy %s was not counted: %w", p.Name, err))
-		}
-	}
-}
-
 // fills returns the policies of a call, and its cost under each of them, with the bucket.
 func (s *Server) fills(ctx context.Context, method string, message any) (policies []Policy, all []brim.Fill, err error) {
 	if policies, err = s.policies(ctx, method); err != nil {
@@ -245,7 +248,7 @@ func (s *Server) fills(ctx context.Context, method string, message any) (policie
 		if err := caller.ValidateName(p.Name); err != nil {
 			return nil, nil, err
 		}
-		all[i] = brim.Fill{Bucket: p.Limit.For(s.key(ctx, p)), Amount: 1, AskOnly: p.CountIf != nil}
+		all[i] = brim.Fill{Bucket: p.Limit.For(s.key(ctx, p)), Amount: 1, AskOnly: p.CountIf != nil && !p.Strict}
 		if p.Cost != nil {
 			all[i].Amount = p.Cost(ctx, method, message)
 		}

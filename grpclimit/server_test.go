@@ -6,6 +6,8 @@ import (
 	"math"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,6 +274,41 @@ func TestCountIf(t *testing.T) {
 	}
 	if told != nil {
 		t.Errorf("told %v", told)
+	}
+}
+
+// TestStrict: of 100 failed logins at once, the limit admits exactly its capacity. A call that does not
+// count leaves nothing in the bucket.
+func TestStrict(t *testing.T) {
+	lim, _ := inMemory(t)
+	s := newServer(t, lim, always(Policy{
+		Name: "failures", Key: "k", Limit: brim.Limit{Capacity: 7}, Strict: true,
+		CountIf: func(code codes.Code) bool { return code == codes.Unauthenticated },
+	}), nil)
+	for i := range 9 {
+		func() {
+			defer func() { _ = recover() }()
+			_ = s.around(t.Context(), "/login", nil, func() error {
+				if i%3 == 0 {
+					panic("handler")
+				}
+				return nil
+			})
+		}()
+	}
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			_ = s.around(t.Context(), "/login", nil, func() error {
+				admitted.Add(1)
+				return status.Error(codes.Unauthenticated, "wrong password")
+			})
+		})
+	}
+	wg.Wait()
+	if n := admitted.Load(); n != 7 {
+		t.Errorf("%d failed logins were admitted, want 7", n)
 	}
 }
 

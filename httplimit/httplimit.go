@@ -146,6 +146,7 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r)
 		return
 	}
+	began := time.Now()
 	parts, err := l.parts(r)
 	if err != nil {
 		l.failed(w, r, fmt.Errorf("%w: %w", errPolicies, err), next)
@@ -164,6 +165,7 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		return
 	}
 	accepted := len(parts) == 0 || parts[0].state.Accepted
+	charged := !slices.ContainsFunc(parts, func(p part) bool { return p.state.RetryAfter != 0 || p.state.Estimate })
 	parts = slices.DeleteFunc(parts, func(p part) bool { return p.Limit == brim.Unlimited })
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.fits(), b.fits()) })
 	l.options.Fields.set(w.Header(), parts)
@@ -171,13 +173,13 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		l.refuse(w, r, parts)
 		return
 	}
-	parts = slices.DeleteFunc(parts, func(p part) bool { return p.CountIf == nil })
+	parts = slices.DeleteFunc(parts, func(p part) bool { return p.CountIf == nil || p.Strict && !charged })
 	if len(parts) == 0 {
 		next.ServeHTTP(w, r)
 		return
 	}
 	answer := &answer{ResponseWriter: w}
-	defer l.count(r, parts, answer)
+	defer l.count(r, parts, answer, began)
 	next.ServeHTTP(answer, r)
 	answer.ended = true
 }
@@ -188,7 +190,7 @@ func (l *limited) try(r *http.Request, parts []part) error {
 	defer cancel()
 	if len(parts) == 1 { // a store decides about one bucket faster than about a list of one
 		p, decide := &parts[0], l.lim.TryFillup
-		if p.CountIf != nil {
+		if p.after() {
 			decide = l.lim.AbleToAccept
 		}
 		var err error
@@ -197,7 +199,7 @@ func (l *limited) try(r *http.Request, parts []part) error {
 	}
 	fills := make([]brim.Fill, len(parts))
 	for i, p := range parts {
-		fills[i] = brim.Fill{Bucket: p.bucket, Amount: p.cost, AskOnly: p.CountIf != nil}
+		fills[i] = brim.Fill{Bucket: p.bucket, Amount: p.cost, AskOnly: p.after()}
 	}
 	states, err := l.lim.TryFillupAll(ctx, fills...)
 	for i := range states {
@@ -214,18 +216,19 @@ func (l *limited) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() {}
 }
 
-// count fills the buckets of policies that go by the status of the answer. The work is done, so it
-// counts even if the client has left, or if others have taken the room meanwhile.
-func (l *limited) count(r *http.Request, parts []part, a *answer) {
+// count settles the policies that go by the status of the answer. The work is done, so it counts
+// even if the client has left, or if others have taken the room meanwhile.
+func (l *limited) count(r *http.Request, parts []part, a *answer, began time.Time) {
 	for _, p := range parts {
-		if !p.CountIf(a.final()) {
+		if p.CountIf(a.final()) == p.Strict {
 			continue
 		}
-		ctx, cancel := l.within(context.WithoutCancel(r.Context()))
-		_, err := l.lim.Fillup(ctx, p.bucket, p.cost)
-		cancel()
-		if err != nil && l.options.OnError != nil {
-			l.options.OnError(r, fmt.Errorf("httplimit: a request of policy %s was not counted: %w", p.Name, err))
+		c := caller.Charge{Bucket: p.bucket, N: p.cost, Began: began, Timeout: l.options.Timeout}
+		if p.Strict {
+			c.At = p.state.At
+		}
+		if err := c.Settle(r.Context(), l.lim); err != nil && l.options.OnError != nil {
+			l.options.OnError(r, fmt.Errorf("httplimit: a request of policy %s was not counted rightly: %w", p.Name, err))
 		}
 	}
 }

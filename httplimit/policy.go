@@ -35,12 +35,23 @@ type Policy struct {
 	Unit string
 	// CountIf reports whether a request counts under this policy, by the status of its answer: for
 	// logins that failed, status == http.StatusUnauthorized. The policy is asked before the handler
-	// and filled after it. nil counts each request before the handler.
+	// and filled after it. nil counts each request before the handler. A handler that panics has
+	// answered with status 500, unless it had written another.
 	//
 	// Requests that run at once are all asked before the first of them counts, so a burst of m parallel
 	// requests can pass where one unit is left; all of them that count do count, and the bucket is full
-	// then. A handler that panics has answered with status 500, unless it had written another.
+	// then. Strict closes that gap.
 	CountIf func(status int) bool
+	// Strict charges each request before the handler, and gives the units back after it if CountIf says
+	// that the request does not count. However many run at once, no more are admitted than the limit
+	// has room for. A request takes up room while it runs, so the limit also bounds the requests of a
+	// caller that run at once and will not count. If the process is killed, the units of its requests
+	// leak like others.
+	//
+	// Units that may have leaked meanwhile are not given back, so a request that does not count costs up
+	// to LeakRate times the time that it took. Nothing is given back of a charge that the store has not
+	// decided itself, as during an outage behind local.Fallback. Without CountIf, Strict means nothing.
+	Strict bool
 }
 
 // Policies returns the policies of a request. They are decided together: the request is admitted if
@@ -107,6 +118,9 @@ func costOf(r *http.Request, cost func(*http.Request) float64) float64 {
 	}
 	return cost(r)
 }
+
+// after reports whether the policy is only asked before the handler.
+func (p *Policy) after() bool { return p.CountIf != nil && !p.Strict }
 
 // part is the part of one policy in the decision about a request.
 type part struct {

@@ -415,7 +415,7 @@ func TestCountIfAfterLeaving(t *testing.T) {
 		t.Errorf("%v, %v, told %v; want one unit", st, err, told)
 	}
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/broken", nil))
-	if !errors.Is(told, brim.ErrUnavailable) || !strings.Contains(told.Error(), "policy p was not counted") {
+	if !errors.Is(told, brim.ErrUnavailable) || !strings.Contains(told.Error(), "policy p was not counted rightly") {
 		t.Errorf("told %v", told)
 	}
 }

@@ -1,5 +1,5 @@
 // Package caller has the parts that limits of HTTP and gRPC share: the keys of their buckets,
-// and whether they have left.
+// whether callers have left, and the count of those whose outcome decides.
 package caller
 
 import (
@@ -115,3 +115,56 @@ func Left(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Limiter is the Limiter of package brim, as Settle needs it.
+type Limiter interface {
+	Fillup(ctx context.Context, b store.Bucket, n float64) (store.State, error)
+	Drain(ctx context.Context, b store.Bucket, n float64) (store.State, error)
+}
+
+// Charge is n units of a caller whose outcome decides whether they count.
+type Charge struct {
+	Bucket  store.Bucket
+	N       float64
+	At      time.Time     // of the charge, on the store's clock; zero if the bucket was only asked
+	Began   time.Time     // not after the charge, on the clock of this process
+	Timeout time.Duration // of a call to the store; 0 means none
+}
+
+// swift is the time that a store usually needs to give units back.
+const swift = 10 * time.Millisecond
+
+// Settle puts the units in, if the bucket was only asked: the caller counts. If the units are in, the
+// caller does not count, and Settle gives them back. It does so also if ctx has ended.
+//
+// A charge of n units that is t old may have leaked by LeakRate times t, so the rest is given back at
+// most. Then the bucket is never emptier than the bucket of those who count would be, however many
+// charges it holds: it leaks no faster than that bucket, or than any one of the charges. A store that
+// gave the rest back later than expected gets the units again that had leaked until then.
+func (c *Charge) Settle(ctx context.Context, l Limiter) error {
+	ctx = context.WithoutCancel(ctx)
+	if c.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+	}
+	if c.At.IsZero() {
+		_, err := l.Fillup(ctx, c.Bucket, c.N)
+		return err
+	}
+	leaked := c.Bucket.LeakRate * (time.Since(c.Began) + swift).Seconds()
+	if !c.counts(c.N - leaked) {
+		return nil
+	}
+	st, err := l.Drain(ctx, c.Bucket, c.N-leaked)
+	if err != nil {
+		return err
+	}
+	if late := min(c.N, c.Bucket.LeakRate*st.At.Sub(c.At).Seconds()) - leaked; c.counts(late) {
+		_, err = l.Fillup(ctx, c.Bucket, late)
+	}
+	return err
+}
+
+// counts reports whether n units are more than an error in rounding.
+func (c *Charge) counts(n float64) bool { return n > 0 && c.Bucket.ValidateAmount(n) == nil }
