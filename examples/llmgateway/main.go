@@ -1,35 +1,37 @@
 // Command llmgateway stands in front of a language model's API and limits the tokens of each
 // client.
 //
-//	go run ./examples/llmgateway -upstream https://api.example.com -store gateway.db
+//	go run ./examples/llmgateway -upstream https://api.example.com -file gateway.db
 //
 // A client names itself by a bearer token of the gateway's own. The gateway reads the fields
 // max_tokens and stream of a request and the usage of the answer, as the APIs of most models have
-// them. The store may be a file, or postgres://... or redis://... for several gateways; see package
-// stores.
+// them. Several gateways keep their ledger in PostgreSQL: see package pgledger.
 //
 // Note five things. The cost of a call is known only afterwards, so the gateway holds the highest
-// possible cost in the client's bucket before the call, and captures the real cost after it:
-// clients that call at the same time cannot use more than their limit together. Draining the rest
-// afterwards instead would take out units that have leaked meanwhile.
+// possible cost before the call, and captures the real cost after it: clients that call at the same
+// time cannot use more than their limit together. Giving the rest back afterwards instead would give
+// back what has leaked meanwhile.
 //
 // A call ends at the API and not at the client. If the client leaves, the gateway reads the answer
 // to its end, because its end tells the bill. If nobody can know that, because the answer
 // was cut off or does not say it, the call counts as its highest cost. A call that never reached
 // the API costs nothing, and neither does one that the API refused.
 //
-// The hold ends whatever happens to the call: on return, error and panic, and also if the client
-// has gone. Only a gateway that is killed leaves the holds of its calls, which take up room until
-// "brim reset" of their keys. Where that matters, use package spend, whose holds expire: see
-// examples/agentbudget.
+// spend.Budgets.Guard ends the hold whatever happens to the call: on return, error and panic, and also
+// if the client has gone. The hold of a long call is extended, and that of a gateway that was killed
+// expires.
 //
-// And the bucket's key is a hash, because the store should not hold the tokens of clients.
+// If the events of a stream tell the usage until then, it is captured before the event goes to the
+// client. So the client has paid for all that it has got, also if the gateway is killed.
+//
+// And the account is a hash, because the ledger should not hold the tokens of clients.
 package main
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -47,8 +49,12 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/httplimit"
-	"github.com/brimgo/brim/stores"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
 )
 
 func main() {
@@ -64,28 +70,35 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("llmgateway", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:8080", "`address` to serve at")
 	upstream := flags.String("upstream", "", "`URL` of the model's API")
-	name := flags.String("store", "memory:", "`name` of the store of the limits")
-	tokens := flags.Float64("tokens", 100_000, "tokens per minute of a client")
+	file := flags.String("file", "", "bbolt `file` of the ledger; without one, it is in memory")
+	price := flags.Int64("price", 300, "price of a token, in millionths of a cent")
+	cents := flags.Int64("limit", 30, "cents per minute of a client")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *upstream == "" {
-		return errors.New("-upstream is missing; pass the URL of the model's API")
+	if *upstream == "" || *price < 1 {
+		return errors.New("pass -upstream, the URL of the model's API, and a positive -price")
 	}
-	db, err := stores.Open(ctx, *name, nil)
-	if err != nil {
+	l := memledger.New(nil)
+	if *file != "" {
+		db, openErr := bolt.Open(*file, nil)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		if l, err = boltledger.New(db, nil); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	g := &gateway{
+		limit: money(*cents * 1_000_000), price: *price, upstream: strings.TrimSuffix(*upstream, "/"),
+		key: os.Getenv("UPSTREAM_KEY"), client: &http.Client{Timeout: 10 * time.Minute}, log: slog.Default(),
+	}
+	if err := g.use(l); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	limit := brim.Over(*tokens, time.Minute)
-	if err := limit.Validate(); err != nil {
-		return err
-	}
-	server := &http.Server{Addr: *listen, ReadHeaderTimeout: 10 * time.Second, Handler: &gateway{
-		lim: brim.New(db, nil), limit: limit, upstream: strings.TrimSuffix(*upstream, "/"),
-		key: os.Getenv("UPSTREAM_KEY"), client: &http.Client{Timeout: 10 * time.Minute},
-		patience: 30 * time.Second, log: slog.Default(),
-	}}
+	server := &http.Server{Addr: *listen, ReadHeaderTimeout: 10 * time.Second, Handler: g}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -95,19 +108,39 @@ func run(ctx context.Context, args []string) (err error) {
 		stop()
 		return err
 	}
-	<-ended // calls in flight end their holds before the store closes
+	<-ended // calls in flight end their holds before the ledger closes
 	return nil
 }
 
-// gateway passes requests on, and counts their tokens.
+// gateway passes requests on, and counts what they cost.
 type gateway struct {
-	lim      *brim.Limiter
-	limit    brim.Limit
+	budgets  *spend.Budgets
+	limit    spend.Money // of a client, in a minute
+	price    int64       // of a token
 	upstream string
 	key      string // of the gateway, for the API
 	client   *http.Client
-	patience time.Duration // with a store that is away, at the end of a call
 	log      *slog.Logger
+}
+
+// holdFor is the TTL of holds: so long the money of a call is held after the gateway was killed.
+const holdFor = 30 * time.Second
+
+// money is an amount in millionths of a cent.
+func money(n int64) spend.Money { return spend.Money{Minor: n, Currency: "USD:8"} }
+
+// use has the gateway keep its accounts in l.
+func (g *gateway) use(l ledger.Ledger) (err error) {
+	g.budgets, err = spend.New(l, spend.Budget{
+		Name: "clients", Currency: "USD:8", Rules: []spend.Rule{spend.Leaky("minute", g.limit, time.Minute)},
+	}, nil)
+	return err
+}
+
+// account returns the account of a client.
+func account(token string) string {
+	hash := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(hash[:8])
 }
 
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -126,40 +159,41 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	hash := sha256.Sum256([]byte(token))
-	bucket := g.limit.For("client:" + hex.EncodeToString(hash[:8]))
-	// From here on the client may leave, and the call must be settled all the same. If its leaving
-	// ended the question to the store, nobody would know whether there is a hold.
+	request := spend.Request{ID: rand.Text(), Account: account(token), Amount: money(most * g.price), TTL: holdFor}
+	// The client may leave, and the call goes on.
 	ctx := context.WithoutCancel(r.Context())
-	st, err := g.lim.Hold(ctx, bucket, most)
+	d, err := g.budgets.Guard(ctx, spend.UpToRequest{Request: request}, func(ctx context.Context, m *spend.Meter) (err error) {
+		if r.Context().Err() != nil {
+			return nil
+		}
+		c := &call{most: most, pay: func(tokens int64) error { return m.Use(money(tokens * g.price)) }}
+		defer func() { err = errors.Join(err, c.reach(c.cost())) }() // also after a panic
+		return g.forward(ctx, w, r.Method, r.URL.Path, body, c)
+	})
 	switch {
 	case err != nil:
-		g.log.Error("the limit could not be checked", "error", err)
-		http.Error(w, "limits cannot be checked at the moment", http.StatusServiceUnavailable)
-		return
-	case !st.Accepted:
-		httplimit.Refuse(w, st, most)
-		return
-	}
-	c := &call{most: most}
-	defer func() { g.settle(ctx, bucket, c) }() // also after a panic
-	if r.Context().Err() == nil {
-		g.forward(ctx, w, r.Method, r.URL.Path, body, c)
+		g.log.Error("a call failed, or its cost was not counted", "error", err)
+		if !d.Approved {
+			http.Error(w, "limits cannot be checked at the moment", http.StatusServiceUnavailable)
+		}
+	case !d.Approved:
+		st := brim.State{Capacity: float64(g.limit.Minor), RetryAfter: d.RetryAfter}
+		httplimit.Refuse(w, st, float64(request.Amount.Minor))
 	}
 }
 
 // parse returns the body to send to the API, and the highest number of tokens that the call can
 // use.
-func parse(body []byte) (out []byte, most float64, err error) {
+func parse(body []byte) (out []byte, most int64, err error) {
 	var request struct {
 		MaxTokens int64 `json:"max_tokens"`
 		Stream    bool  `json:"stream"`
 	}
-	if err := json.Unmarshal(body, &request); err != nil || request.MaxTokens < 1 || request.MaxTokens > 1e12 {
+	if err := json.Unmarshal(body, &request); err != nil || request.MaxTokens < 1 || request.MaxTokens > 1e9 {
 		return nil, 0, errors.New("send JSON with max_tokens")
 	}
-	most = float64(len(body)) + float64(request.MaxTokens) // a token of a prompt has at least a byte
-	if request.Stream {                                    // a stream says what it has used if it is asked
+	most = int64(len(body)) + request.MaxTokens // a token of a prompt has at least a byte
+	if request.Stream {                         // a stream says what it has used if it is asked
 		fields := make(map[string]json.RawMessage)
 		if err := json.Unmarshal(body, &fields); err != nil {
 			return nil, 0, err
@@ -172,13 +206,15 @@ func parse(body []byte) (out []byte, most float64, err error) {
 
 // call is the cost of a call.
 type call struct {
-	most float64     // tokens
+	most int64       // tokens
 	sent atomic.Bool // to the API, perhaps
-	used *float64    // as the API says it; nil if it has not said it
+	used *int64      // as the API says it; nil if it has not said it
+	paid int64       // so far
+	pay  func(tokens int64) error
 }
 
 // cost returns the tokens that the API bills, or the most that it can bill.
-func (c *call) cost() float64 {
+func (c *call) cost() int64 {
 	switch {
 	case c.used != nil:
 		return *c.used
@@ -188,86 +224,78 @@ func (c *call) cost() float64 {
 	return 0
 }
 
-// settle ends the hold of a call. It tries again while the store is away.
-func (g *gateway) settle(ctx context.Context, bucket brim.Bucket, c *call) {
-	ctx, cancel := context.WithTimeout(ctx, g.patience)
-	defer cancel()
-	for {
-		_, err := g.lim.Capture(ctx, bucket, c.most, c.cost())
-		if err == nil {
-			return
-		}
-		if errors.Is(err, brim.ErrUnavailable) {
-			select {
-			case <-time.After(g.patience / 100):
-				continue
-			case <-ctx.Done():
-			}
-		}
-		g.log.Error("a call was not settled; see whether its tokens are still held", "key", bucket.Key,
-			"held", c.most, "used", c.cost(), "error", err)
-		return
-	}
+// reach pays until so many tokens are paid.
+func (c *call) reach(tokens int64) error {
+	due := max(0, tokens-c.paid)
+	c.paid += due
+	return c.pay(due)
 }
 
 // forward passes a request on and writes the answer to w. It notes the cost of the call in c.
-func (g *gateway) forward(ctx context.Context, w http.ResponseWriter, method, path string, body []byte, c *call) {
+func (g *gateway) forward(ctx context.Context, w http.ResponseWriter, method, path string, body []byte, c *call) error {
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { c.sent.Store(true) }}
 	out, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), method, g.upstream+path, bytes.NewReader(body))
 	if err != nil {
 		http.Error(w, "the model's API has no such path", http.StatusNotFound)
-		return
+		return nil
 	}
 	out.Header.Set("Content-Type", "application/json")
 	out.Header.Set("Authorization", "Bearer "+g.key)
 	resp, err := g.client.Do(out)
 	if err != nil {
-		g.log.Error("the API did not answer", "error", err)
 		http.Error(w, "the model did not answer", http.StatusBadGateway)
-		return
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	kind := resp.Header.Get("Content-Type")
 	if strings.HasPrefix(kind, "text/event-stream") {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(resp.StatusCode)
-		c.used, err = stream(w, resp.Body)
-	} else {
-		var answer []byte
-		if answer, err = io.ReadAll(io.LimitReader(resp.Body, 64<<20)); err == nil {
-			c.used = usage(answer)
-			w.Header().Set("Content-Type", kind)
-			w.WriteHeader(resp.StatusCode)
-			_, _ = w.Write(answer) // the client may have gone
-		} else {
-			http.Error(w, "the model's answer was cut off", http.StatusBadGateway)
+		c.used, err = stream(w, resp.Body, c)
+		if err == nil && c.used == nil && resp.StatusCode >= 400 {
+			c.used = new(int64) // the API refused the call
 		}
+		return err
 	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 	if err != nil {
-		g.log.Error("the API's answer was cut off", "error", err)
-		return
+		http.Error(w, "the model's answer was cut off", http.StatusBadGateway)
+		return err
 	}
-	if c.used == nil && resp.StatusCode >= 400 {
-		c.used = new(float64) // the API refused the call
+	if c.used = usage(answer); c.used == nil && resp.StatusCode >= 400 {
+		c.used = new(int64) // the API refused the call
 	}
+	if err = c.reach(c.cost()); err != nil {
+		http.Error(w, "the answer could not be paid", http.StatusServiceUnavailable)
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(answer) // the client may have gone
+	return nil
 }
 
-// stream writes a stream of events to w, each when it comes, and reads on if the client has gone.
-// It returns the last usage in the events, or nil. A stream that was cut off has used more.
-func stream(w http.ResponseWriter, events io.Reader) (used *float64, err error) {
+// stream writes a stream of events to w, each when it comes and its tokens are paid, and reads on if
+// the client has gone. It returns the last usage in the events, or nil. A stream that was cut off has
+// used more.
+func stream(w http.ResponseWriter, events io.Reader, c *call) (used *int64, err error) {
 	lines := bufio.NewReader(events)
+	var unpaid error
 	for {
 		line, err := lines.ReadBytes('\n')
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			if n := usage(data); n != nil {
 				used = n
+				unpaid = errors.Join(unpaid, c.reach(*n))
 			}
 		}
-		_, _ = w.Write(line)
-		_ = http.NewResponseController(w).Flush()
+		if unpaid == nil {
+			_, _ = w.Write(line)
+			_ = http.NewResponseController(w).Flush()
+		}
 		switch {
 		case err == io.EOF:
-			return used, nil
+			return used, unpaid
 		case err != nil:
 			return nil, err
 		}
@@ -275,7 +303,7 @@ func stream(w http.ResponseWriter, events io.Reader) (used *float64, err error) 
 }
 
 // usage returns the tokens that an answer or an event says were used, or nil.
-func usage(data []byte) *float64 {
+func usage(data []byte) *int64 {
 	var answer struct {
 		Usage struct {
 			TotalTokens *int64 `json:"total_tokens"`
@@ -285,9 +313,8 @@ func usage(data []byte) *float64 {
 		return nil
 	}
 	n := answer.Usage.TotalTokens
-	if n == nil || *n < 0 || *n > 1<<53 {
+	if n == nil || *n < 0 || *n > 1e9 {
 		return nil
 	}
-	used := float64(*n)
-	return &used
+	return n
 }

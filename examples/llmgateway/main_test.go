@@ -17,18 +17,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/brimtest"
-	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 )
 
-// limit is that of every client: 1,000 tokens at once, and 10 a second after that.
-var limit = brim.Limit{Capacity: 1000, LeakRate: 10}
+// limit is that of every client: 1,000 tokens a minute.
+var limit = money(1000)
 
 // model answers calls, each of which uses a number of tokens.
 type model struct {
-	used    float64
+	used    int64
 	status  int
 	silent  bool          // the answer does not say what was used
 	cut     bool          // the answer breaks off
@@ -54,7 +54,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if m.status < 300 {
-		m.billed.Add(int64(m.used))
+		m.billed.Add(m.used)
 	}
 	if m.dies {
 		panic(http.ErrAbortHandler)
@@ -94,15 +94,17 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func over(t *testing.T, m *model) (*gateway, *brimtest.Clock) {
 	t.Helper()
 	c := brimtest.NewClock(time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC))
-	db := memory.New(&memory.Options{Clock: c.Now})
 	api := httptest.NewUnstartedServer(m)
 	api.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	api.Start()
 	t.Cleanup(api.Close)
-	return &gateway{
-		lim: brim.New(db, nil), limit: limit, upstream: api.URL, key: "secret", client: api.Client(),
-		patience: 10 * time.Second, log: slog.New(slog.DiscardHandler),
-	}, c
+	g := &gateway{
+		limit: limit, price: 1, upstream: api.URL, key: "secret", client: api.Client(), log: slog.New(slog.DiscardHandler),
+	}
+	if err := g.use(memledger.New(&memledger.Options{Clock: c.Now})); err != nil {
+		t.Fatal(err)
+	}
+	return g, c
 }
 
 // request asks for an answer of at most so many tokens. The body has 46 bytes at most.
@@ -125,20 +127,23 @@ func ask(g *gateway, client string, most int64) *httptest.ResponseRecorder {
 	return w
 }
 
-// level returns the sum of the levels of all buckets, which must hold nothing.
-func level(t *testing.T, g *gateway) (sum float64) {
+// level returns the sum of the tokens of all clients, who must hold nothing.
+func level(t *testing.T, g *gateway) (sum int64) {
 	t.Helper()
-	for e, err := range g.lim.List(t.Context(), "") {
+	for _, client := range []string{"alice", "bob"} {
+		list, err := g.budgets.Remaining(t.Context(), account(client))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(e.Key, "alice") {
-			t.Errorf("the store holds the client's token: %q", e.Key)
+		if list[0].Held.Minor != 0 {
+			t.Errorf("%v are held after the calls", list[0].Held)
 		}
-		if e.Held != 0 {
-			t.Errorf("%v tokens are held after the calls", e.Held)
+		sum += list[0].Used.Minor
+	}
+	for e, err := range g.budgets.Export(t.Context(), nil) {
+		if err != nil || strings.Contains(e.Account.Name, "alice") {
+			t.Errorf("%v; the ledger holds the client's token: %q", err, e.Account.Name)
 		}
-		sum += e.Level
 	}
 	return sum
 }
@@ -150,7 +155,7 @@ func TestGateway(t *testing.T) {
 		model  *model
 		most   int64
 		status int
-		level  float64 // of the bucket after the call
+		level  int64 // after the call
 	}{
 		{name: "less than the highest cost", client: "alice", model: &model{used: 120, status: 200}, most: 500, status: 200, level: 120},
 		{name: "more than the highest cost", client: "alice", model: &model{used: 700, status: 200}, most: 500, status: 200, level: 700},
@@ -167,17 +172,19 @@ func TestGateway(t *testing.T) {
 				t.Errorf("%d, %s; want %d", w.Code, w.Body, c.status)
 			}
 			if got := level(t, g); got != c.level {
-				t.Errorf("%v tokens are in the bucket; want %v", got, c.level)
+				t.Errorf("%v tokens are paid; want %v", got, c.level)
 			}
 			if made := c.model.calls.Load() > 0; made != (c.status != 413 && c.status != 400 && c.status != 401) {
 				t.Errorf("the API was called: %v", made)
 			}
 		})
 	}
-	t.Run("the store is away", func(t *testing.T) {
+	t.Run("the ledger is away", func(t *testing.T) {
 		m := &model{}
 		g, _ := over(t, m)
-		g.lim = brim.New(nil, nil)
+		if err := g.use(&away{fails: 1 << 30}); err != nil {
+			t.Fatal(err)
+		}
 		if w := ask(g, "alice", 500); w.Code != http.StatusServiceUnavailable || m.calls.Load() != 0 {
 			t.Errorf("%d, %d calls; want 503 and none", w.Code, m.calls.Load())
 		}
@@ -212,7 +219,7 @@ func TestFaults(t *testing.T) {
 		meets   func(cancel func())    // runs when the call has come to the API
 		write   func(cancel func())    // runs at a write to the client
 		writes  int                    // before that
-		fails   int                    // captures that do not reach the store
+		fails   int                    // decisions about the hold that do not reach the ledger
 		unknown func(stream bool) bool // whether nobody can know what was billed
 	}{
 		{name: "none"},
@@ -228,7 +235,7 @@ func TestFaults(t *testing.T) {
 		{name: "the client leaves in the answer", write: leaves, writes: 2},
 		{name: "a write panics", write: abort, unknown: onlyStream},
 		{name: "a write in the answer panics", write: abort, writes: 2, unknown: onlyStream},
-		{name: "the store is away for a while", fails: 3},
+		{name: "the ledger is away for a while", fails: 3},
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, stream %v", c.name, stream), func(t *testing.T) {
@@ -240,8 +247,9 @@ func TestFaults(t *testing.T) {
 				if c.away {
 					g.upstream = "http://127.0.0.1:1"
 				}
-				s := memory.New(&memory.Options{Clock: clock.Now})
-				g.lim = brim.New(&away{Store: s, fails: c.fails}, nil)
+				if err := g.use(&away{Ledger: memledger.New(&memledger.Options{Clock: clock.Now}), ok: 1, fails: c.fails}); err != nil {
+					t.Fatal(err)
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if c.meets != nil {
@@ -260,12 +268,12 @@ func TestFaults(t *testing.T) {
 					}()
 					g.ServeHTTP(w, r)
 				}()
-				want := float64(m.billed.Load())
+				want := m.billed.Load()
 				if c.unknown != nil && c.unknown(stream) {
-					want = most + float64(r.ContentLength)
+					want = most + r.ContentLength
 				}
 				if got := level(t, g); got != want {
-					t.Errorf("%v tokens are in the bucket; want %v; the API billed %d", got, want, m.billed.Load())
+					t.Errorf("%v tokens are paid; want %v; the API billed %d", got, want, m.billed.Load())
 				}
 			})
 		}
@@ -275,18 +283,58 @@ func TestFaults(t *testing.T) {
 func always(bool) bool            { return true }
 func onlyStream(stream bool) bool { return stream }
 
-// away is a store that cannot be reached for some captures.
+// away is a ledger that cannot be reached for some decisions, after some others.
 type away struct {
-	store.Store
-	fails int
+	ledger.Ledger
+	ok, fails int
+	killed    bool // nobody waits until it can be reached again
 }
 
-func (s *away) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if s.fails > 0 && op.Hold < 0 {
-		s.fails--
-		return store.State{}, store.ErrUnavailable
+func (l *away) Decide(ctx context.Context, job *ledger.Job) error {
+	if l.ok--; l.ok < 0 && l.fails > 0 {
+		l.fails--
+		if l.killed {
+			return store.ErrClosed
+		}
+		return store.ErrUnavailable
 	}
-	return s.Store.Fill(ctx, op)
+	return l.Ledger.Decide(ctx, job)
+}
+
+// TestKilled kills the gateway before each of its decisions about a call whose events tell the usage.
+// The client has paid for the tokens of each event that it has got, and nothing stays held.
+func TestKilled(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		for ok := range 8 {
+			g, clock := over(t, &model{used: 120, status: 200, running: true})
+			l := memledger.New(&memledger.Options{Clock: clock.Now})
+			if err := g.use(&away{Ledger: l, ok: ok, fails: 1 << 30, killed: true}); err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			g.ServeHTTP(w, request("alice", 500, stream))
+			delivered, paid := int64(0), int64(0)
+			for line := range strings.Lines(w.Body.String()) {
+				if n := usage([]byte(strings.TrimPrefix(line, "data:"))); n != nil {
+					delivered = *n
+				}
+			}
+			if err := g.use(l); err != nil {
+				t.Fatal(err)
+			}
+			for e, err := range g.budgets.Export(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				paid += e.Used.Minor
+			}
+			if paid < delivered || ok == 7 && delivered != 120 {
+				t.Errorf("stream %v, killed after %d decisions: %d tokens are delivered, and %d are paid", stream, ok, delivered, paid)
+			}
+			clock.Advance(holdFor)
+			level(t, g)
+		}
+	}
 }
 
 // TestClientHasGone: a client that has gone before its call is made costs nothing.
@@ -301,14 +349,14 @@ func TestClientHasGone(t *testing.T) {
 	}
 }
 
-// TestLeaksMeanwhile: a bucket with 400 tokens leaks while a call runs. Leaked tokens are not given
+// TestLeaksMeanwhile: the 400 tokens of an account leak while a call runs. Leaked tokens are not given
 // back a second time.
 func TestLeaksMeanwhile(t *testing.T) {
 	m := &model{used: 120, status: 200}
 	g, c := over(t, m)
 	m.meets = func() {
 		if m.calls.Load() == 2 {
-			c.Advance(100 * time.Second) // 1,000 units leak, and there are 400
+			c.Advance(time.Minute) // 1,000 units leak, and there are 400
 		}
 	}
 	m.used = 400
@@ -316,7 +364,7 @@ func TestLeaksMeanwhile(t *testing.T) {
 	m.used = 120
 	ask(g, "alice", 500)
 	if got := level(t, g); got != 120 {
-		t.Errorf("%v tokens are in the bucket; the call used 120 when all else had leaked", got)
+		t.Errorf("%v tokens are paid; the call used 120 when all else had leaked", got)
 	}
 }
 
@@ -360,7 +408,7 @@ func TestStreams(t *testing.T) {
 	}
 	gateway.Close() // waits for the handler
 	if got := level(t, g); got != 77 {
-		t.Errorf("%v tokens are in the bucket; want 77", got)
+		t.Errorf("%v tokens are paid; want 77", got)
 	}
 }
 
@@ -388,7 +436,7 @@ func TestCallsAtOnce(t *testing.T) {
 		}
 	}
 	if got := level(t, g); got != 30 {
-		t.Errorf("%v tokens are in the buckets; want 10 for each of three calls", got)
+		t.Errorf("%v tokens are paid; want 10 for each of three calls", got)
 	}
 	if w := ask(g, "alice", 400); w.Code != http.StatusOK {
 		t.Errorf("a call when the holds have ended: %d", w.Code)
@@ -401,7 +449,7 @@ func TestRun(t *testing.T) {
 	if err := run(ctx, []string{"-upstream", "http://127.0.0.1:1", "-listen", "127.0.0.1:0"}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("a gateway that is ended: %v", err)
 	}
-	for _, args := range [][]string{{}, {"-upstream", "http://127.0.0.1:1", "-tokens", "-1"}, {"-upstream", "http://127.0.0.1:1", "-store", "postgres:/x@y"}} {
+	for _, args := range [][]string{{}, {"-upstream", "http://127.0.0.1:1", "-limit", "-1"}, {"-upstream", "http://127.0.0.1:1", "-file", "/nowhere/gateway.db"}} {
 		if err := run(t.Context(), args); err == nil {
 			t.Errorf("%v: no error", args)
 		}

@@ -1,0 +1,241 @@
+package spend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/store"
+)
+
+// flaky is a ledger that fails in some of its decisions.
+type flaky struct {
+	ledger.Ledger
+	from, to int  // the decisions that fail, from 1; to is 0 if the process has died
+	applied  bool // the first of them is made all the same
+	err      error
+	made     int
+}
+
+func (f *flaky) Decide(ctx context.Context, job *ledger.Job) error {
+	f.made++
+	if f.made < f.from || f.to > 0 && f.made > f.to {
+		return f.Ledger.Decide(ctx, job)
+	}
+	if f.applied && f.made == f.from {
+		if err := f.Ledger.Decide(ctx, job); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("test: %w", f.err)
+}
+
+const guardTTL = 30 * time.Second
+
+// dollars returns an amount of cents.
+func dollars(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
+
+func guarded(t *testing.T, l ledger.Ledger) *spend.Budgets {
+	t.Helper()
+	b, err := spend.New(l, spend.Budget{Name: "calls", Currency: "USD", Rules: []spend.Rule{spend.Rolling("day", dollars(100_00), 24*time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// paid returns the captured cents, and the held ones.
+func paid(t *testing.T, b *spend.Budgets) (used, held int64) {
+	t.Helper()
+	list, err := b.Remaining(t.Context(), "a")
+	if err := errors.Join(err, b.Verify(t.Context(), "a")); err != nil {
+		t.Fatal(err)
+	}
+	return list[0].Used.Minor, list[0].Held.Minor
+}
+
+// TestGuardFaults lets each decision of a guarded work fail, in each way, and the work end in each way.
+// All that is delivered is paid, nothing is paid twice, and nothing is held when the TTL has passed.
+func TestGuardFaults(t *testing.T) {
+	const parts, each = 5, 7
+	runs := 0
+	for from := range 14 { // 0: none fails
+		for _, f := range []flaky{
+			{to: from, err: store.ErrUnavailable},
+			{to: from + 3, err: store.ErrUnavailable},
+			{to: from, err: store.ErrUnknownOutcome},
+			{to: from + 3, err: store.ErrUnknownOutcome, applied: true},
+			{err: store.ErrClosed},
+			{err: store.ErrClosed, applied: true},
+		} {
+			if f.from = from; from == 0 {
+				f.from = 1 << 30
+			}
+			for _, how := range []string{"return", "error", "panic", "disconnect", "long"} {
+				for broken := range parts + 1 {
+					runs++
+					name := fmt.Sprintf("decisions %d to %d fail with %v, applied %v; part %d ends with %s", f.from, f.to, f.err, f.applied, broken, how)
+					synctest.Test(t, func(t *testing.T) {
+						f := f
+						f.Ledger = memledger.New(nil)
+						delivered, asked := int64(0), int64(0)
+						ctx, leave := context.WithCancel(t.Context())
+						defer leave()
+						work := func(ctx context.Context, m *spend.Meter) error {
+							for part := range parts {
+								time.Sleep(4 * time.Second)
+								if part == broken {
+									switch how {
+									case "error":
+										return errors.New("broken")
+									case "panic":
+										panic("broken")
+									case "disconnect":
+										leave()
+									case "long":
+										time.Sleep(3 * guardTTL)
+									}
+								}
+								if ctx.Err() != nil {
+									return context.Cause(ctx)
+								}
+								asked += each
+								if err := m.Use(dollars(each)); err != nil {
+									return err
+								}
+								delivered += each
+							}
+							return nil
+						}
+						var err error
+						func() {
+							defer func() {
+								if p := recover(); p != nil {
+									err = errors.Join(err, fmt.Errorf("%v", p))
+								}
+							}()
+							_, err = guarded(t, &f).Guard(ctx, spend.UpToRequest{
+								Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL},
+							}, work)
+						}()
+						time.Sleep(guardTTL)
+						used, held := paid(t, guarded(t, f.Ledger))
+						exact := f.err != store.ErrClosed || from == 0 // nobody settles after a kill
+						if held != 0 || used < delivered || used > asked || exact && used != asked {
+							t.Errorf("%s: %d delivered, %d asked, %d paid, %d held: %v", name, delivered, asked, used, held, err)
+						}
+						if from == 0 && broken == parts && (err != nil || used != parts*each) {
+							t.Errorf("%s: %d paid, %v", name, used, err)
+						}
+					})
+				}
+			}
+		}
+	}
+	t.Logf("%d runs", runs)
+}
+
+// TestGuard: what is declined or was decided before does not run, as much as fits may be enough, and
+// the hold of work that runs for long is kept.
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := guarded(t, memledger.New(nil))
+		request := func(id string, most, least int64) spend.UpToRequest {
+			r := spend.UpToRequest{Request: spend.Request{ID: id, Account: "a", Amount: dollars(most), TTL: guardTTL}}
+			if least > 0 {
+				r.Least = dollars(least)
+			}
+			return r
+		}
+		ran := 0
+		work := func(uses ...int64) func(context.Context, *spend.Meter) error {
+			return func(ctx context.Context, m *spend.Meter) error {
+				ran++
+				for _, n := range uses {
+					time.Sleep(2 * guardTTL)
+					if _, held := paid(t, b); held == 0 || ctx.Err() != nil {
+						t.Errorf("%d cents are held while the work runs; %v", held, context.Cause(ctx))
+					}
+					if err := m.Use(spend.Money{Minor: n*10 + 1, Currency: "USD:3"}); err == nil {
+						t.Error("an amount that is finer than the budget")
+					}
+					if err := m.Use(dollars(n)); err != nil {
+						t.Error(err)
+					}
+				}
+				return nil
+			}
+		}
+		for _, c := range []struct {
+			r        spend.UpToRequest
+			uses     []int64
+			approved bool
+			runs     int
+			used     int64 // in all
+		}{
+			{request("a", 60_00, 0), []int64{10_00, 5_00}, true, 1, 15_00},
+			{request("a", 60_00, 0), nil, true, 1, 15_00},          // replayed
+			{request("b", 100_00, 0), nil, false, 1, 15_00},        // declined
+			{request("c", 100_00, 80_00), nil, true, 2, 15_00},     // nothing is used
+			{request("d", 5_00, 0), []int64{7_00}, true, 3, 22_00}, // more than is held
+		} {
+			d, err := b.Guard(t.Context(), c.r, work(c.uses...))
+			if used, held := paid(t, b); err != nil || d.Approved != c.approved || ran != c.runs || used != c.used || held != 0 {
+				t.Errorf("%s: %v, %v; ran %d times, %d used, %d held; want %+v", c.r.ID, d.Label(), err, ran, used, held, c)
+			}
+		}
+		for _, r := range []spend.UpToRequest{request(strings.Repeat("i", 120), 1, 0), request("e", -1, 0), request("f", 1, 2)} {
+			if _, err := b.Guard(t.Context(), r, work()); err == nil || ran != 3 {
+				t.Errorf("%.8q: %v, ran %d times", r.ID, err, ran)
+			}
+		}
+		_, err := b.Guard(t.Context(), request("g", 1, 0), func(_ context.Context, m *spend.Meter) error { return m.Use(dollars(-1)) })
+		if !errors.Is(err, spend.ErrAmount) {
+			t.Errorf("a negative amount: %v", err)
+		}
+	})
+}
+
+// TestGuardLosesHold: work is told that its hold has ended.
+func TestGuardLosesHold(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose func(ctx context.Context, b *spend.Budgets, f *flaky) error
+		want error
+	}{
+		"voided": {func(ctx context.Context, b *spend.Budgets, _ *flaky) error {
+			_, err := b.Void(ctx, spend.VoidRequest{ID: "void", HoldID: "call"})
+			return err
+		}, spend.ErrHoldEnded},
+		"the ledger is away": {func(_ context.Context, _ *spend.Budgets, f *flaky) error {
+			f.from, f.to, f.err = f.made+1, f.made+4, store.ErrUnavailable
+			return nil
+		}, store.ErrUnavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &flaky{Ledger: memledger.New(nil), from: 1 << 30}
+			b := guarded(t, f)
+			_, err := b.Guard(t.Context(), spend.UpToRequest{Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL}},
+				func(ctx context.Context, m *spend.Meter) error {
+					if err := errors.Join(m.Use(dollars(3)), c.lose(ctx, b, f)); err != nil {
+						t.Error(err)
+					}
+					began := time.Now()
+					<-ctx.Done()
+					if took := time.Since(began); took > guardTTL*4/3 || !errors.Is(context.Cause(ctx), c.want) {
+						t.Errorf("%s: told %v after %v", name, context.Cause(ctx), took)
+					}
+					return context.Cause(ctx)
+				})
+			if used, held := paid(t, b); !errors.Is(err, c.want) || used != 3 || held != 0 {
+				t.Errorf("%s: %v; %d used, %d held", name, err, used, held)
+			}
+		})
+	}
+}
