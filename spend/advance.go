@@ -30,7 +30,7 @@ func (a *account) advance(now int64) error {
 
 // mostEnds is how many expired holds a decision ends. The others are out of the sums, too: an end
 // changes no figure. Later decisions and Prune end them.
-const mostEnds = 8
+const mostEnds = 2
 
 // endExpired adds the ends of holds that have expired, at most limit of them.
 func (a *account) endExpired(limit int) error {

@@ -160,3 +160,8 @@ func TestRaces(t *testing.T) {
 	h := harness(t)
 	spendload.Races(t, []ledger.Ledger{h.New(t, time.Now), h.New(t, time.Now)})
 }
+
+func TestManyExpired(t *testing.T) {
+	h := harness(t)
+	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return h.New(t, clock) })
+}

@@ -26,3 +26,7 @@ func TestRandom(t *testing.T) {
 func TestConformance(t *testing.T) { spendtest.Run(t, harness) }
 
 func TestRaces(t *testing.T) { spendload.Races(t, []ledger.Ledger{harness.New(t, time.Now)}) }
+
+func TestManyExpired(t *testing.T) {
+	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return harness.New(t, clock) })
+}

@@ -154,7 +154,10 @@ func (l *memory) apply(c *ledger.Changes) {
 	}
 	for _, h := range c.Closed {
 		a := l.accounts[h.Account]
-		if i, found := slices.BinarySearchFunc(a.holds, h, book.Order); found {
+		switch i, found := slices.BinarySearchFunc(a.holds, h, book.Order); {
+		case found && i == 0: // holds expire from the front, and an account may have many
+			a.holds = a.holds[1:]
+		case found:
 			a.holds = slices.Delete(a.holds, i, i+1)
 		}
 	}

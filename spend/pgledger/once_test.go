@@ -105,7 +105,8 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 }
 
 // childEnv, in the environment, makes this test binary a second process. Its value is a
-// connection string, a schema, the number of the round, and a seed.
+// connection string, a schema, the number of the round, a seed, and "wait" or "tell": to wait for the
+// others, or to print each approval of a race.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
 // TestRaces has 64 goroutines that spend 1.00 each against 100.00, by their own ledgers and by
@@ -118,6 +119,11 @@ func TestRaces(t *testing.T) {
 		ledgers = append(ledgers, over(t, pool, &postgres.Options{Schema: schema}))
 	}
 	spendload.Races(t, ledgers)
+}
+
+func TestManyExpired(t *testing.T) {
+	h := harness(t, "")
+	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return h.New(t, clock) })
 }
 
 // TestProcesses is TestRaces in four processes with 64 callers each. The account is not over by one
@@ -135,7 +141,7 @@ func TestProcesses(t *testing.T) {
 		var cmds []*exec.Cmd
 		for i := range processes {
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", childEnv, pgtest.URL(t), schema, round, seed+uint64(round*processes+i)))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d wait", childEnv, pgtest.URL(t), schema, round, seed+uint64(round*processes+i)))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()
 			if err != nil {
@@ -198,10 +204,10 @@ func init() {
 const tries = 200
 
 func processChild(args string) error {
-	var url, schema string
+	var url, schema, mode string
 	var round int
 	var seed uint64
-	if _, err := fmt.Sscan(args, &url, &schema, &round, &seed); err != nil {
+	if _, err := fmt.Sscan(args, &url, &schema, &round, &seed, &mode); err != nil {
 		return err
 	}
 	pool, err := pgxpool.New(context.Background(), url)
@@ -222,15 +228,21 @@ func processChild(args string) error {
 	if err := pool.Ping(context.Background()); err != nil {
 		return err
 	}
+	if mode == "tell" {
+		_, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 20, func(id string, amount int64) {
+			fmt.Println(id, amount) // one write, so a printed line survives a kill
+		})
+		return err
+	}
 	fmt.Println("ready")
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), seed, 64, tries, 1_00, 1_00)
+	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), seed, 64, tries, 1_00, 1_00, nil)
 	if err != nil {
 		return err
 	}
-	random, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 90)
+	random, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 90, nil)
 	if err != nil {
 		return err
 	}

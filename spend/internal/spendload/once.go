@@ -78,6 +78,7 @@ func (o Once) Check(t *testing.T, l ledger.Ledger, answers map[int]string) {
 		if err := b.Verify(context.Background(), account); err != nil {
 			t.Error(err)
 		}
+		spent := int64(0)
 		for e, err := range b.History(context.Background(), account, nil) {
 			if err != nil {
 				t.Fatal(err)
@@ -92,6 +93,7 @@ func (o Once) Check(t *testing.T, l ledger.Ledger, answers map[int]string) {
 			}
 			if e.Kind == "spend" {
 				approved++
+				spent += e.Used.Minor
 			}
 		}
 		used, err := b.Remaining(context.Background(), account)
@@ -99,8 +101,8 @@ func (o Once) Check(t *testing.T, l ledger.Ledger, answers map[int]string) {
 			t.Fatal(err)
 		}
 		for _, u := range used {
-			if u.Remaining.Minor < 0 {
-				t.Errorf("rule %s of %s is exceeded by %v", u.Rule, account, u.Remaining)
+			if left := u.Limit.Minor - spent; u.Remaining.Minor != left || left < 0 {
+				t.Errorf("rule %s of %s has %v left of %v; want %d cents", u.Rule, account, u.Remaining, u.Limit, left)
 			}
 		}
 	}

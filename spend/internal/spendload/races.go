@@ -34,8 +34,11 @@ func Seed(t testing.TB) uint64 {
 
 // Race has goroutines charge random amounts from least to most, in cents, to
 // one account of 100.00 EUR a month. The amounts come from a seed. Race stops
-// after the given number of tries and returns the sum of the approved amounts.
-func Race(l ledger.Ledger, account string, seed uint64, goroutines, tries int, least, most int64) (approved int64, err error) {
+// after the given number of tries and returns the sum of the approved amounts. Unless it is nil, told
+// gets the ID and the amount of each approval.
+func Race(
+	l ledger.Ledger, account string, seed uint64, goroutines, tries int, least, most int64, told func(id string, amount int64),
+) (approved int64, err error) {
 	b, err := raceBudgets(l)
 	if err != nil {
 		return 0, err
@@ -48,13 +51,15 @@ func Race(l ledger.Ledger, account string, seed uint64, goroutines, tries int, l
 			r := rand.New(rand.NewPCG(seed, uint64(g)))
 			for tried.Add(1) <= int64(tries) {
 				n := least + r.Int64N(most-least+1)
-				d, err := b.Charge(context.Background(), spend.Request{
-					ID: fmt.Sprintf("races-%x", rand.Uint64()), Account: account, Amount: euros(n),
-				})
+				id := fmt.Sprintf("races-%x", rand.Uint64())
+				d, err := b.Charge(context.Background(), spend.Request{ID: id, Account: account, Amount: euros(n)})
 				switch {
 				case err != nil:
 					errs <- err
 					return
+				case d.Approved && told != nil:
+					told(id, n)
+					fallthrough
 				case d.Approved:
 					sum.Add(n)
 				}
@@ -96,6 +101,33 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 	}
 }
 
+// Told checks an account of [Race] after kills: each approval that a caller was told is in the ledger
+// once, with its amount, and the account has exactly the rest of 100.00 left.
+func Told(t *testing.T, l ledger.Ledger, account string, approved map[string]int64) {
+	t.Helper()
+	b, err := raceBudgets(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, found := int64(0), 0
+	for e, err := range b.History(t.Context(), account, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, told := approved[e.RequestID]
+		if sum += e.Used.Minor; told && n == e.Used.Minor {
+			found++
+		}
+	}
+	if found != len(approved) || sum > 100_00 {
+		t.Errorf("%s: %d approvals of %d are in the ledger, and %d of %d cents were spent", account, found, len(approved), sum, 100_00)
+	}
+	if err := b.Verify(t.Context(), account); err != nil {
+		t.Error(err)
+	}
+	remainder(t, b, account, 100_00-sum)
+}
+
 // Remainder checks that an account of [Race] has that many cents left, and not one more.
 func Remainder(t *testing.T, l ledger.Ledger, account string, left int64) {
 	t.Helper()
@@ -132,7 +164,7 @@ func race(t *testing.T, ledgers []ledger.Ledger, account string, seed uint64, le
 	var wg sync.WaitGroup
 	for i, l := range ledgers {
 		wg.Go(func() {
-			n, err := Race(l, account, seed+uint64(i), 64/len(ledgers), 400/len(ledgers), least, most)
+			n, err := Race(l, account, seed+uint64(i), 64/len(ledgers), 400/len(ledgers), least, most, nil)
 			if err != nil {
 				t.Error(err)
 			}
