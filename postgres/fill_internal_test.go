@@ -85,7 +85,7 @@ func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1}, pgrun.Rows[store.Op]{Names: opKey},
+	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1}, opKey,
 		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] {
 			return func(ctx context.Context, _ []*fillRequest) []*fillRequest {
 				flush(ctx, newFiller(s, l))

@@ -134,12 +134,12 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	s.fills, err = pgrun.NewCombiner(s.run,
 		pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
-		pgrun.Rows[store.Op]{Names: opKey}, func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
+		opKey, func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
 	if err != nil {
 		return nil, err
 	}
 	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize},
-		pgrun.Rows[[]store.Txn]{Names: txnKeys}, s.decideBatch)
+		txnKeys, s.decideBatch)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
@@ -29,7 +28,7 @@ import (
 // not long ago go there at once: one such row would delay the calls for all others.
 type Combiner[Q, A any] struct {
 	r     *Runner
-	rows  Rows[Q]
+	names Names[Q]
 	lanes []*Lane // the last is the slow one
 	fast  *combine.Combiner[Q, A]
 	slow  *combine.Combiner[Q, A]
@@ -47,19 +46,8 @@ type Batching struct {
 	Lanes, MinBatch, MaxBatch, Patience int
 }
 
-// Rows tell a combiner which rows a request locks.
-type Rows[Q any] struct {
-	// Names returns the names of the rows.
-	Names func(Q) iter.Seq[string]
-	// Probe, if set, is a statement whose $1 is an array of names of rows. It returns the names of
-	// the rows that another transaction holds, with true, and of the rows that are missing, with
-	// false. It may also return other names. The combiner asks it which requests to leave out.
-	// Without Probe, the statements of a flush leave out rows by themselves; see [Lane.Skips].
-	Probe string
-	// Insert, if set, returns a statement that inserts a row that the probe found missing, with its
-	// arguments. The combiner then tries which of the missing rows another transaction is inserting.
-	Insert func(name string) (sql string, args [][]byte)
-}
+// Names returns the names of the rows that a request locks or inserts.
+type Names[Q any] = func(Q) iter.Seq[string]
 
 // Batch is the requests of a flush.
 type Batch[Q, A any] = []*combine.Request[Q, A]
@@ -74,9 +62,9 @@ type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 // function that flusher returns answers the batches of that lane, and sends to the server by
 // [Lane.Attempt] alone.
 func NewCombiner[Q, A any](
-	r *Runner, b Batching, rows Rows[Q], flusher func(*Lane) Flush[Q, A],
+	r *Runner, b Batching, names Names[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
-	c := &Combiner[Q, A]{r: r, rows: rows, held: held{rows: make(map[string]sighting)}}
+	c := &Combiner[Q, A]{r: r, names: names, held: held{rows: make(map[string]sighting)}}
 	c.closed, c.close = context.WithCancel(context.Background())
 	var flushes []Flush[Q, A]
 	for range max(1, b.Lanes) + 1 {
@@ -123,10 +111,10 @@ func NewCombiner[Q, A any](
 // request that fails by itself. Where the server refuses the transaction of a batch, each request
 // gets a transaction of its own, so that one bad request fails alone.
 func NewTransactions[Q, A any](
-	r *Runner, b Batching, rows Rows[Q],
+	r *Runner, b Batching, names Names[Q],
 	transact func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
 ) (*Combiner[Q, A], error) {
-	return NewCombiner(r, b, rows, func(l *Lane) Flush[Q, A] {
+	return NewCombiner(r, b, names, func(l *Lane) Flush[Q, A] {
 		return Each(func(ctx context.Context, batch Batch[Q, A]) error {
 			return l.Attempt(ctx, func(conn *pgxpool.Conn) error {
 				for _, request := range batch {
@@ -167,7 +155,7 @@ func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A
 // request, Do begins no attempt after the runner's timeout; the last one is bounded as every flush.
 // The error is then [store.ErrUnavailable], and the context's error as well if the context has ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	if !c.held.any() || c.held.of(c.rows.Names(in)) == free {
+	if !c.held.any() || c.held.of(c.names(in)) == free {
 		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
 			return out, err
 		}
@@ -182,7 +170,7 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 	var at []int // in in
 	out, errs = make([]A, len(in)), make([]error, len(in))
 	for i, q := range in {
-		if errs[i] = ErrHeld; !c.held.any() || c.held.of(c.rows.Names(q)) == free {
+		if errs[i] = ErrHeld; !c.held.any() || c.held.of(c.names(q)) == free {
 			now, at = append(now, q), append(at, i)
 		}
 	}
@@ -275,64 +263,9 @@ func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 		return
 	}
 	l.skip, l.wait = true, shortWait
-	open, _ = c.probe(l, open)
 	for _, r := range flush(l.ctx, open) {
 		r.Err = ErrHeld
 	}
-}
-
-// probe leaves out the requests of a batch for which the probe finds a row that is held. It
-// returns the names of the rows that are missing, too, unless Insert has told which of them are
-// being inserted.
-func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], missing map[string]bool) {
-	if c.rows.Probe == "" || len(batch) == 0 {
-		return batch, nil
-	}
-	var names []string
-	for _, r := range batch {
-		names = slices.AppendSeq(names, c.rows.Names(r.In))
-	}
-	slices.Sort(names)
-	held, missing := make(map[string]bool), make(map[string]bool)
-	err := l.Attempt(l.ctx, func(conn *pgxpool.Conn) error {
-		_, err := c.r.QueryByIndex(l.ctx, conn, c.rows.Probe, []any{slices.Compact(names)}, func(rows pgx.Rows) error {
-			var name string
-			var is bool
-			err := rows.Scan(&name, &is)
-			if is {
-				held[name] = true
-			} else {
-				missing[name] = true
-			}
-			return err
-		})
-		return err
-	})
-	c.held.found(maps.Keys(held), locked)
-	if err == nil && c.rows.Insert != nil && len(missing) > 0 {
-		var inserted map[string]bool
-		if known := c.held.among(missing, inserting); len(known) > 0 {
-			missing = known // a new name besides cannot be told from these before they are free
-		}
-		inserted, err = c.inserting(l.ctx, l, missing)
-		c.held.found(maps.Keys(inserted), inserting)
-		maps.Copy(held, inserted)
-		missing = nil
-	}
-	for _, r := range batch {
-		if r.Err = err; err != nil {
-			continue
-		}
-		for name := range c.rows.Names(r.In) {
-			if held[name] {
-				r.Err = ErrHeld
-			}
-		}
-		if r.Err == nil {
-			others = append(others, r)
-		}
-	}
-	return others, missing
 }
 
 // flushSlow answers a batch on the slow lane. Rows that are not known to be held may become free in
@@ -340,7 +273,7 @@ func (c *Combiner[Q, A]) probe(l *Lane, batch Batch[Q, A]) (others Batch[Q, A], 
 func (c *Combiner[Q, A]) flushSlow(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 	var fresh, known, inserted Batch[Q, A]
 	for _, r := range batch {
-		switch c.held.of(c.rows.Names(r.In)) {
+		switch c.held.of(c.names(r.In)) {
 		case free, suspected:
 			fresh = append(fresh, r)
 		case locked:
@@ -349,22 +282,21 @@ func (c *Combiner[Q, A]) flushSlow(l *Lane, flush Flush[Q, A], batch Batch[Q, A]
 			inserted = append(inserted, r)
 		}
 	}
-	s := &slowFlush[Q, A]{c: c, l: l, flush: flush, stalled: make(map[string]bool)}
 	if len(fresh) > 0 {
 		l.skip, l.wait = false, min(2*leastWait, c.r.Timeout/stallsPerFlush)
 		fresh = flush(l.ctx, fresh)
 	}
 	l.skip, l.wait = true, shortWait
-	s.apart(c.probe(l, fresh))
-	s.apart(c.probe(l, known))
-	inserted, missing := c.probe(l, inserted)
+	s := &slowFlush[Q, A]{c: c, l: l, flush: flush, stalled: make(map[string]bool)}
+	s.apart(fresh)
+	s.apart(known)
 	for i := range inserted {
-		s.apart(inserted[i:i+1], missing)
+		s.apart(inserted[i : i+1])
 	}
 	c.pause = min(max(2*c.pause, 2*time.Millisecond), longestPause)
 	for _, r := range batch {
 		if r.Err != ErrHeld {
-			c.held.served(c.rows.Names(r.In))
+			c.held.served(c.names(r.In))
 			c.pause = 0
 		}
 	}
@@ -381,16 +313,14 @@ type slowFlush[Q, A any] struct {
 
 // apart sends requests, and leaves out the rows that are held. Where the statement stalls all the
 // same, another transaction is inserting a row. apart then sends the halves, down to the one
-// request that stalls by itself. The rows in missing may be the one; nil stands for all of the
-// request.
-func (s *slowFlush[Q, A]) apart(batch Batch[Q, A], missing map[string]bool) {
-	names := s.c.rows.Names
+// request that stalls by itself.
+func (s *slowFlush[Q, A]) apart(batch Batch[Q, A]) {
 	var open Batch[Q, A]
 	for _, r := range batch {
 		if r.Err = nil; s.stalls > mostStalls { // it goes out with the next flush
 			r.Err = ErrHeld
 		}
-		for name := range names(r.In) {
+		for name := range s.c.names(r.In) {
 			if s.stalled[name] {
 				r.Err = ErrHeld
 			}
@@ -402,19 +332,22 @@ func (s *slowFlush[Q, A]) apart(batch Batch[Q, A], missing map[string]bool) {
 	if len(open) == 0 {
 		return
 	}
+	s.l.inserts = nil
 	if open = s.flush(s.l.ctx, open); len(open) == 0 {
 		return
 	}
 	s.stalls++
 	if half := len(open) / 2; half > 0 {
-		s.apart(open[:half:half], missing)
-		s.apart(open[half:], missing)
+		s.apart(open[:half:half])
+		s.apart(open[half:])
 		return
 	}
-	for name := range names(open[0].In) {
-		if missing == nil || missing[name] {
-			s.stalled[name] = true
-		}
+	names := s.l.inserts
+	if names == nil {
+		names = slices.Collect(s.c.names(open[0].In))
+	}
+	for _, name := range names {
+		s.stalled[name] = true
 	}
 	s.c.held.found(maps.Keys(s.stalled), inserting)
 	open[0].Err = ErrHeld

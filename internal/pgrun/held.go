@@ -80,19 +80,6 @@ func (h *held) of(names iter.Seq[string]) (as holding) {
 	return as
 }
 
-// among returns those of the names whose rows are held so.
-func (h *held) among(names map[string]bool, as holding) map[string]bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	some := make(map[string]bool)
-	for name := range names {
-		if h.rows[name].slow() == as {
-			some[name] = true
-		}
-	}
-	return some
-}
-
 // list returns the names of the rows whose calls use the slow lane.
 func (h *held) list() (names []string) {
 	h.mu.Lock()

@@ -3,7 +3,6 @@ package pgrun
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,6 +23,8 @@ type Lane struct {
 	skip bool          // the statements of the flush leave out the rows that others hold
 	held *held
 	slow bool // the lane serves the requests for held rows
+
+	inserts []string // see Inserting
 
 	mu  sync.Mutex      // guards changes of ctx, deadline and over
 	ctx context.Context // of the flush
@@ -169,15 +170,19 @@ func (l *Lane) IdleTimeout() *string {
 func (l *Lane) Skips() bool { return l != nil && l.skip }
 
 // LeaveOut returns the Err of a request that the flush leaves out because another transaction holds
-// a row of that name.
-func (l *Lane) LeaveOut(name string) error {
+// the rows with these names.
+func (l *Lane) LeaveOut(names ...string) error {
 	as := suspected
-	if l.slow { // it has waited for the row
+	if l.slow || !l.skip { // it has waited for the rows, or Held has named them
 		as = locked
 	}
-	l.held.found(one(name), as)
+	l.held.found(slices.Values(names), as)
 	return ErrHeld
 }
+
+// Inserting names the rows that a statement of the flush was inserting when it stalled. Without it,
+// any row of the requests may be the one.
+func (l *Lane) Inserting(names []string) { l.inserts = names }
 
 // Held returns the names of the rows whose calls use the slow lane, so that a flush can leave them
 // out. It returns none to the slow lane.
@@ -187,14 +192,6 @@ func (l *Lane) Held() []string {
 	}
 	return l.held.list()
 }
-
-// SetAside is LeaveOut for a row that belongs to one of Held. It is remembered like that.
-func (l *Lane) SetAside(name string) error {
-	l.held.found(one(name), locked)
-	return ErrHeld
-}
-
-func one(name string) iter.Seq[string] { return slices.Values([]string{name}) }
 
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.

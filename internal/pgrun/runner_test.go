@@ -57,7 +57,7 @@ func runner(t *testing.T, conns int32, o Options) *Runner {
 type request = combine.Request[int, int]
 
 // noRows is for requests that lock no rows.
-var noRows = Rows[int]{Names: func(int) iter.Seq[string] { return func(func(string) bool) {} }}
+var noRows = func(int) iter.Seq[string] { return func(func(string) bool) {} }
 
 // doubles returns a combiner whose transactions double numbers on the server. Division by zero
 // makes the server refuse a batch that has a zero.

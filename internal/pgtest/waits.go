@@ -16,7 +16,7 @@ var telling = []string{
 
 // wait matches a line about a lock that took a second, a statement that took three, or a checkpoint
 // during which one file took a second to reach the disk.
-var wait = regexp.MustCompile(`still waiting for |acquired \S+ on .* after |duration: |longest=[1-9]`)
+var wait = regexp.MustCompile(`still waiting for |acquired \S+ on .* after |duration: .* statement: |duration: .* execute |longest=[1-9]`)
 
 // Waits returns the last most lines of the server's log that tell of waits. Docker keeps the log of a
 // server in a container.

@@ -3,11 +3,10 @@ package pgledger
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"hash/maphash"
 	"iter"
+	"slices"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
@@ -48,7 +47,8 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	return errs
 }
 
-// lockedNames yields the names of the rows that a job locks or inserts, as probe.sql takes them.
+// lockedNames yields the names of the rows that a job locks or inserts: "a" and the key of an account,
+// "r" and the ID of a new answer, and "s" and the ID of a spend, which stands for its accounts.
 func lockedNames(job *ledger.Job) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, key := range job.Accounts {
@@ -57,26 +57,14 @@ func lockedNames(job *ledger.Job) iter.Seq[string] {
 			}
 		}
 		for _, id := range job.Requests {
-			if !yield("r" + hex.EncodeToString(idBytes(id))) {
+			if !yield("r" + id) {
 				return
 			}
 		}
 		if job.SpendID != "" {
-			yield(spendName(job.SpendID))
+			yield("s" + job.SpendID)
 		}
 	}
-}
-
-// spendName returns the name of a spend, as probe.sql takes it.
-func spendName(id string) string { return "s" + hex.EncodeToString(idBytes(id)) }
-
-// insert returns the statement that inserts a row that probe.sql found missing.
-func (l *Ledger) insert(name string) (sql string, args [][]byte) {
-	sql = l.sql["try_account"]
-	if name[0] == 'r' {
-		sql = l.sql["try_request"]
-	}
-	return sql, [][]byte{[]byte(name[1:])}
 }
 
 // repeats is how often a batch is decided again because another transaction has used one of its
@@ -86,77 +74,93 @@ const repeats = 3
 // decideBatch decides the jobs of the requests in one transaction.
 func (l *Ledger) decideBatch(
 	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
-) error {
-	aside, err := l.heldSpends(ctx, lane, conn, requests)
-	if err != nil {
-		return err
-	}
-	var jobs []*ledger.Job
-	var decided []*request
-	for _, r := range requests {
-		if aside[r.In.SpendID] {
-			r.Err = lane.SetAside(spendName(r.In.SpendID))
-			continue
-		}
-		jobs, decided = append(jobs, r.In), append(decided, r)
-	}
-	for n := 0; len(jobs) > 0; n++ {
-		rows := l.newRows(conn, true)
-		rows.lockTimeout, rows.idleTimeout = lane.LockTimeout(), lane.IdleTimeout()
-		errs, err := rows.decide(ctx, jobs)
-		if isDuplicate(err) && n < repeats {
-			if err := pgrun.Rollback(ctx, conn); err != nil {
-				return err
+) (err error) {
+	for n := 0; ; n++ {
+		r := l.newRows(conn, true)
+		r.lane = lane
+		err = r.decideFree(ctx, requests)
+		if !isDuplicate(err) || n == repeats {
+			if pgrun.Stalled(err) {
+				lane.Inserting(r.inserting)
 			}
-			continue
+			return err
 		}
-		for i := range errs {
-			decided[i].Out = errs[i]
-		}
-		return err
-	}
-	return nil
-}
-
-// heldSpends returns the spends whose accounts other transactions hold, if there may be any.
-func (l *Ledger) heldSpends(
-	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
-) (map[string]bool, error) {
-	held, aside := make(map[string]bool), make(map[string]bool)
-	for _, name := range lane.Held() {
-		held[name] = true
-	}
-	var spends []string
-	for _, r := range requests {
-		if r.In.SpendID != "" && len(held) > 0 {
-			spends = append(spends, r.In.SpendID)
+		if err := pgrun.Rollback(ctx, conn); err != nil {
+			return err
 		}
 	}
-	if len(spends) == 0 {
-		return nil, nil
-	}
-	_, err := l.run.QueryByIndex(ctx, conn, l.sql["owners"], []any{idColumn(spends)}, func(row pgx.Rows) error {
-		var id pgrun.Octets
-		var key string
-		err := row.Scan(&id, &key)
-		if held["a"+key] {
-			aside[idText(id)] = true
-		}
-		return err
-	})
-	return aside, err
 }
 
 // isDuplicate reports that another transaction has stored an answer to the same ID.
 func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 
-// decide runs the jobs one after the other, each on the changes of those before it, and stores
-// the changes of all: two round trips, and more only where an account is new or a job asks for rows
-// that were not read ahead. errs are the jobs' own errors.
+// decideFree decides the jobs of the requests whose rows no other transaction holds, and leaves out
+// the others.
+func (r *rows) decideFree(ctx context.Context, requests []*request) error {
+	jobs := make([]*ledger.Job, len(requests))
+	for i, request := range requests {
+		jobs[i] = request.In
+	}
+	if err := r.read(ctx, jobs, true); err != nil {
+		return err
+	}
+	free := slices.DeleteFunc(slices.Clone(requests), func(request *request) bool {
+		request.Err = nil
+		return r.leaveOut(request)
+	})
+	for i, request := range free {
+		jobs[i] = request.In
+	}
+	errs, err := r.run(ctx, jobs[:len(free)])
+	for i := range errs {
+		free[i].Out = errs[i]
+	}
+	return err
+}
+
+// leaveOut reports whether another transaction holds a row of the request, and sets the request's
+// Err if so.
+func (r *rows) leaveOut(request *request) bool {
+	var held []string
+	look := func(key string) {
+		if r.ids[key] == 0 {
+			held = append(held, "a"+key)
+		}
+	}
+	for _, key := range request.In.Accounts {
+		look(key)
+	}
+	id := request.In.SpendID
+	if spend := r.requests[id]; spend != nil {
+		for _, key := range spend.Accounts {
+			look(key)
+		}
+		if len(held) > 0 || !r.begun[id] {
+			held = append(held, "s"+id)
+		}
+	}
+	if len(held) == 0 {
+		return false
+	}
+	if !r.lane.Skips() { // the lane knows the account; its probation goes on
+		held = []string{"s" + id}
+	}
+	request.Err = r.lane.LeaveOut(held...)
+	return true
+}
+
+// decide decides jobs in the caller's transaction.
 func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	if err := r.read(ctx, jobs, true); err != nil {
 		return nil, err
 	}
+	return r.run(ctx, jobs)
+}
+
+// run runs the jobs one after the other, each on the changes of those before it, and stores the
+// changes of all. errs are the jobs' own errors. With read, a decision takes two round trips, and more
+// only where an account is new or a job asks for rows that were not read ahead.
+func (r *rows) run(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	batch := r.batch()
 	errs = make([]error, len(jobs))
 	for i, job := range jobs {

@@ -96,7 +96,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	l.calls = calls{l, over(run.Look), over(run.Change), true}
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
 		Lanes: cmp.Or(o.Lanes, DefaultLanes), MinBatch: minBatch, MaxBatch: cmp.Or(o.BatchSize, DefaultBatchSize), Patience: patience,
-	}, pgrun.Rows[*ledger.Job]{Names: lockedNames, Probe: l.sql["probe"], Insert: l.insert}, l.decideBatch)
+	}, lockedNames, l.decideBatch)
 	if err != nil {
 		return nil, store.Wrap("pgledger", "new", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,15 +21,18 @@ type rows struct {
 	q   pgrun.Queryer
 	own bool // the ledger begins and ends the transaction; else the transaction is the caller's
 
-	lockTimeout, idleTimeout *string // see [pgrun.Lane.LockTimeout] and [pgrun.Lane.IdleTimeout]
+	lane *pgrun.Lane // nil where the transaction is the caller's, or only reads
 
 	now      int64
 	missing  []string         // accounts that had no row
 	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
-	pages    book.Pages
-	misses   int // the pages of entries that were read
+	begun    map[string]bool            // spends whose requests are locked
+	// inserting are the names of the rows that the next round trip inserts; see [pgrun.Lane.Inserting].
+	inserting []string
+	pages     book.Pages
+	misses    int // the pages of entries that were read
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
@@ -37,7 +41,7 @@ type rows struct {
 func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	return &rows{
 		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
-		requests: make(map[string]*ledger.Request), pages: make(book.Pages),
+		requests: make(map[string]*ledger.Request), begun: make(map[string]bool), pages: make(book.Pages),
 	}
 }
 
@@ -46,7 +50,9 @@ func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 const readAhead = 16
 
 // read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
-// or all rows as one state. Where accounts are missing, it creates them and reads again.
+// or all rows as one state. Where accounts are missing, it creates them and reads again. It leaves out
+// the accounts of spends that the lane knows to be held, and those that another transaction holds if
+// the lane skips them.
 func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	r.ctx = ctx
 	if err := r.l.local(ctx, r.q); err != nil {
@@ -59,6 +65,7 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		}
 		for _, id := range job.Requests {
 			r.requests[id] = nil
+			r.inserting = append(r.inserting, "r"+id)
 		}
 		if job.SpendID != "" {
 			r.requests[job.SpendID] = nil
@@ -74,16 +81,20 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		out.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
 	if r.own {
-		out.Queue(sql["plan"], r.lockTimeout, r.idleTimeout)
+		out.Queue(sql["plan"], r.lane.LockTimeout(), r.lane.IdleTimeout())
 	}
 	r.queue(out, keys, spends, lock)
 	if err := r.send(out); err != nil || !lock {
 		return err
 	}
-	for { // another transaction may create an account, and remove it again
-		keys = slices.DeleteFunc(keys, func(key string) bool { return r.ids[key] != 0 })
-		if len(keys) == 0 {
-			return nil
+	missing := func(key string) bool { return r.ids[key] == 0 }
+	for tries := 0; slices.ContainsFunc(keys, missing) && !(tries > 0 && r.lane.Skips()); tries++ {
+		// Another transaction may create an account, and remove it again.
+		keys = slices.DeleteFunc(keys, func(key string) bool { return !missing(key) })
+		inserting := r.inserting
+		r.inserting = nil
+		for _, key := range keys {
+			r.inserting = append(r.inserting, "a"+key)
 		}
 		out = &pgx.Batch{}
 		out.Queue(sql["create"], keys)
@@ -92,7 +103,9 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		if err := r.send(out); err != nil {
 			return err
 		}
+		r.inserting = inserting
 	}
+	return nil
 }
 
 // batch returns the batch over the rows.
@@ -106,13 +119,22 @@ func (r *rows) batch() *book.Batch {
 // leave windows.
 func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
-	take := sql["accounts"]
-	if lock {
-		take = sql["take"]
+	held := []string{}
+	for _, name := range r.lane.Held() {
+		if key, is := strings.CutPrefix(name, "a"); is {
+			held = append(held, key)
+		}
 	}
-	out.Queue(take, keys, begun).Query(r.scanAccounts)
+	take, begin := "accounts", ""
+	switch {
+	case lock && r.lane.Skips():
+		take, begin = "take, skipping", "begun, skipping"
+	case lock:
+		take, begin = "take", "begun"
+	}
+	out.Queue(sql[take], keys, begun, held).Query(r.scanAccounts)
 	if lock && len(spends) > 0 {
-		out.Queue(sql["begun"], begun)
+		out.Queue(sql[begin], begun).Query(r.scanBegun)
 	}
 	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
 	out.Queue(sql["watched"], keys, now, readAhead, begun).Query(r.scanWatched)
@@ -152,6 +174,17 @@ func (r *rows) scanAccounts(row pgx.Rows) error {
 			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
 		r.accounts[a.Key], r.ids[a.Key] = a, id
+	}
+	return row.Err()
+}
+
+func (r *rows) scanBegun(row pgx.Rows) error {
+	for row.Next() {
+		var id pgrun.Octets
+		if err := row.Scan(&id); err != nil {
+			return err
+		}
+		r.begun[idText(id)] = true
 	}
 	return row.Err()
 }

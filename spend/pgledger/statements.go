@@ -47,9 +47,14 @@ func newStatements(names pgname.Names) map[string]string {
 	for _, path := range paths {
 		raw, _ := files.ReadFile(path)
 		name := strings.TrimSuffix(strings.TrimPrefix(path, "sql/"), ".sql")
-		all[name] = names.Statement("ledger."+name, string(raw), shared)
-		if name == "accounts" {
-			all["take"] = names.Statement("ledger.take", string(raw)+"FOR NO KEY UPDATE OF a", shared)
+		all[name] = names.Statement("ledger."+name, string(raw), shared, "{{skip}}", "")
+		switch name {
+		case "accounts":
+			locking := string(raw) + "FOR NO KEY UPDATE OF a"
+			all["take"] = names.Statement("ledger.take", locking, shared)
+			all["take, skipping"] = names.Statement("ledger.take", locking+" SKIP LOCKED", shared)
+		case "begun":
+			all["begun, skipping"] = names.Statement("ledger.begun", string(raw), shared, "{{skip}}", " SKIP LOCKED")
 		}
 	}
 	return all

@@ -32,6 +32,8 @@ type stranger struct {
 	charged string
 	// missing says that the accounts have no row before.
 	missing bool
+	// inserted says that the stranger inserts the row: waiting alone tells that.
+	inserted bool
 	// same says that the callers send the ID of the stranger's request, and about any account.
 	same bool
 	// spends says that the callers refund earlier spends.
@@ -41,24 +43,25 @@ type stranger struct {
 // TestStranger has another session hold two accounts, or other rows that decisions about them need,
 // in all ways that PostgreSQL knows. Callers of other accounts go on, also those of an account that
 // is charged together with a held one: a call for held rows lets at most one statement wait, so it
-// cannot hold up the flushes of others again and again. The callers of the held rows get one answer
-// by their deadline, and nothing is applied.
+// cannot hold up the flushes of others again and again. Where a row is being inserted, statements of
+// the slow lane wait for it again, for a few milliseconds each. The callers of the held rows get one
+// answer by their deadline, and nothing is applied.
 func TestStranger(t *testing.T) {
 	for _, c := range []stranger{
 		{name: "lock", hold: "SELECT FROM @accounts WHERE key = $1 AND $2 <> '' FOR UPDATE", why: "a row lock"},
 		{name: "share lock", hold: "SELECT FROM @accounts WHERE key = $1 AND $2 <> '' FOR SHARE", why: "a row lock"},
 		{
-			name: "insertion", hold: "INSERT INTO @accounts (key) SELECT $1 WHERE $2 <> ''", missing: true,
-			why: "no probe sees the row, but an insertion of the same row waits",
+			name: "insertion", hold: "INSERT INTO @accounts (key) SELECT $1 WHERE $2 <> ''", missing: true, inserted: true,
+			why: "no statement sees the row, but an insertion of the same row waits",
 		},
 		{name: "charge", why: "another program spends in its own transaction"},
-		{name: "first charge", missing: true, why: "as above; it creates the account"},
+		{name: "first charge", missing: true, inserted: true, why: "as above; it creates the account"},
 		{
 			name: "spends", hold: "SELECT FROM @accounts WHERE key = $1 AND $2 <> '' FOR UPDATE", spends: true,
 			why: "a decision about a spend names no account, and every spend is another one",
 		},
 		{
-			name: "racing ID", charged: "another", same: true,
+			name: "racing ID", charged: "another", same: true, inserted: true,
 			why: "a request waits for a transaction that stores an answer to its ID, whatever the accounts are",
 		},
 		{
@@ -143,7 +146,7 @@ func (c stranger) run(t *testing.T) (trouble string) {
 	}
 	t.Logf("%d decisions of others; %d calls for held rows, and %d statements that waited for one",
 		disturbed.others, disturbed.calls, waits)
-	if waits > disturbed.calls {
+	if !c.inserted && waits > disturbed.calls {
 		t.Errorf("%d calls for held rows let %d statements wait for one, want at most one each", disturbed.calls, waits)
 	}
 	// Where a decision takes more than half of stay undisturbed, some outcomes are truly unknown.
