@@ -114,10 +114,9 @@ func (m *Meter) extend(ctx context.Context) error {
 		}
 		sent := time.Now()
 		_, err := m.budgets.Extend(ctx, ExtendRequest{ID: fmt.Sprintf("%s/ttl-%d", m.id, n), HoldID: m.id, TTL: m.ttl})
-		switch {
-		case err == nil:
+		if err == nil {
 			until = sent.Add(m.ttl)
-		case !away(err) || !time.Now().Before(until):
+		} else if !away(err) || !time.Now().Before(until) {
 			return err
 		}
 	}

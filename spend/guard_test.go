@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,21 @@ type flaky struct {
 	from, to int  // the decisions that fail, from 1; to is 0 if the process has died
 	applied  bool // the first of them is made all the same
 	err      error
-	made     int
+
+	mu   sync.Mutex
+	made int
+}
+
+// fail has the next decisions fail.
+func (f *flaky) fail(decisions int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.from, f.to, f.err = f.made+1, f.made+decisions, err
 }
 
 func (f *flaky) Decide(ctx context.Context, job *ledger.Job) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.made++
 	if f.made < f.from || f.to > 0 && f.made > f.to {
 		return f.Ledger.Decide(ctx, job)
@@ -67,7 +79,7 @@ func TestGuardFaults(t *testing.T) {
 	const parts, each = 5, 7
 	runs := 0
 	for from := range 14 { // 0: none fails
-		for _, f := range []flaky{
+		for _, f := range []*flaky{
 			{to: from, err: store.ErrUnavailable},
 			{to: from + 3, err: store.ErrUnavailable},
 			{to: from, err: store.ErrUnknownOutcome},
@@ -83,8 +95,7 @@ func TestGuardFaults(t *testing.T) {
 					runs++
 					name := fmt.Sprintf("decisions %d to %d fail with %v, applied %v; part %d ends with %s", f.from, f.to, f.err, f.applied, broken, how)
 					synctest.Test(t, func(t *testing.T) {
-						f := f
-						f.Ledger = memledger.New(nil)
+						f := &flaky{Ledger: memledger.New(nil), from: f.from, to: f.to, applied: f.applied, err: f.err}
 						delivered, asked := int64(0), int64(0)
 						ctx, leave := context.WithCancel(t.Context())
 						defer leave()
@@ -121,7 +132,7 @@ func TestGuardFaults(t *testing.T) {
 									err = errors.Join(err, fmt.Errorf("%v", p))
 								}
 							}()
-							_, err = guarded(t, &f).Guard(ctx, spend.UpToRequest{
+							_, err = guarded(t, f).Guard(ctx, spend.UpToRequest{
 								Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL},
 							}, work)
 						}()
@@ -214,7 +225,7 @@ func TestGuardLosesHold(t *testing.T) {
 			return err
 		}, spend.ErrHoldEnded},
 		"the ledger is away": {func(_ context.Context, _ *spend.Budgets, f *flaky) error {
-			f.from, f.to, f.err = f.made+1, f.made+4, store.ErrUnavailable
+			f.fail(4, store.ErrUnavailable)
 			return nil
 		}, store.ErrUnavailable},
 	} {
