@@ -106,7 +106,7 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
     'and the amount in minor units.';
 
 -- The answer to each ID. The primary key makes a request happen at most once. Rows are inserted and
--- never updated. spend is the spend as the request began it.
+-- never updated; a cancellation deletes a row and inserts another. spend is the spend as the request began it.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{requests}} (
     at      pg_catalog.timestamptz NOT NULL,
     account bigint                 NOT NULL,
@@ -150,7 +150,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend}'::pg_catalog.text[])[e.kind] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel}'::pg_catalog.text[])[e.kind] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18
@@ -169,8 +169,8 @@ COMMENT ON VIEW {{schema}}.{{ledger}} IS 'The entries of package spend, with nam
 
 -- The rights of an application that spends. It cannot change an entry of the ledger, nor when or
 -- how an open hold expires. A decision about a spend locks the request that began it, which needs a
--- right to change a column. The application deletes old entries if it prunes; one that does not
--- prune needs no DELETE on entries, requests and spends.
+-- right to change a column. A cancellation replaces the answer to an ID. The application deletes old
+-- entries if it prunes; one that does not prune needs no DELETE on entries.
 --
 --   REVOKE ALL ON {{schema}}.{{accounts}}, {{schema}}.{{entries}}, {{schema}}.{{spends}} FROM PUBLIC, app;
 --   REVOKE ALL ON {{schema}}.{{requests}}, {{schema}}.{{holds}}, {{schema}}.{{ledger}} FROM PUBLIC, app;

@@ -17,6 +17,9 @@ type Decision struct {
 	// Replayed reports that the ID had been decided before. The other fields
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
+	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID is
+	// declined.
+	Canceled bool `json:"canceled,omitempty"`
 	// Declines has every rule that refused, in every account.
 	Declines []Decline `json:"declines,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If

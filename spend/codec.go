@@ -27,6 +27,14 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 		Content: t.act.content, Answer: encodeAnswer(out, keys),
 	}
 	switch {
+	case t.act.kind == kindCancel:
+		if r.Content = canceledContent; t.spend != nil {
+			r.Spend = t.spend.encode()
+		}
+		if t.prior != nil {
+			c.Replaced = append(c.Replaced, r)
+			return c
+		}
 	case t.begins:
 		r.Spend = t.spend.encode()
 	case t.spend != nil:
@@ -169,7 +177,7 @@ func (a *account) decode(rules, state []byte) ([]*tally, error) {
 }
 
 // ends are the kinds that end a hold, by number.
-var ends = []string{"", kindCapture, kindVoid, kindExpire}
+var ends = []string{"", kindCapture, kindVoid, kindExpire, kindCancel}
 
 func (sp *spend) encode() []byte {
 	e := newEncoder()

@@ -25,6 +25,7 @@ type attempt struct {
 	moved    Money             // by the request; zero if it is declined
 	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
 	begins   bool              // the action begins the spend
+	prior    *ledger.Request   // that the action cancels; nil if the ID is new
 }
 
 // demand is the units for which a rule is asked, or an account that is frozen.
@@ -67,14 +68,18 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if prior != nil {
-		if !bytes.Equal(prior.Content, t.act.content) {
-			return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
+	switch {
+	case prior == nil:
+	case t.act.kind == kindCancel:
+		if done, err := t.canceled(prior, out); done || err != nil {
+			return nil, err
 		}
+	case isCanceled(prior) || bytes.Equal(prior.Content, t.act.content):
 		*out = decided{}
-		out.Decision, err = decodeAnswer(prior)
-		out.Replayed = true
+		out.Decision, err = replay(prior)
 		return nil, err
+	default:
+		return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
 	}
 	if err := t.apply(); err != nil {
 		return nil, err
@@ -83,6 +88,7 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	if out.Decision, err = t.answer(); err != nil {
 		return nil, err
 	}
+	out.Canceled = t.act.kind == kindCancel
 	if len(t.budgets.hooks) > 0 {
 		for _, a := range t.accounts {
 			out.holds = a.holdsIn(out.holds)
@@ -94,6 +100,9 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 // apply carries out an action whose ID is new.
 func (t *attempt) apply() error {
 	t.tags = t.act.tags
+	if t.act.kind == kindCancel {
+		return t.cancel()
+	}
 	if t.act.spendID == "" {
 		if err := t.enter(t.act.keys); err != nil {
 			return err
@@ -135,6 +144,8 @@ func (t *attempt) upkeeps() bool {
 	switch t.act.kind {
 	case kindLimits, kindFreeze, kindUnfreeze, kindMend:
 		return true
+	case kindCancel:
+		return t.spend == nil
 	}
 	return false
 }
@@ -148,20 +159,30 @@ func (t *attempt) find(id string) error {
 	if r == nil || r.Spend == nil {
 		return fmt.Errorf("spend: %w: its ID is unknown, began no spend, or is older than KeepIDs", ErrUnknownSpend)
 	}
-	for _, key := range r.Accounts {
-		if !t.snap.Locked(key) { // the spend was stored after the ledger had locked the accounts
-			return fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
-		}
-	}
-	if t.spend, err = decodeSpend(r.ID, r.Accounts, r.Spend); err != nil {
+	if err := t.decodeSpend(r); err != nil {
 		return err
 	}
-	t.tags = t.spend.tags
 	if t.act.currency != "" && t.act.currency != t.spend.currency {
 		return fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q",
 			ErrCurrency, t.act.currency, t.spend.currency)
 	}
 	return nil
+}
+
+// errAuthorizing is the error of a spend that was stored after the ledger had locked the accounts.
+var errAuthorizing = fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
+
+// decodeSpend reads the spend that a request began.
+func (t *attempt) decodeSpend(r *ledger.Request) (err error) {
+	for _, key := range r.Accounts {
+		if !t.snap.Locked(key) {
+			return errAuthorizing
+		}
+	}
+	if t.spend, err = decodeSpend(r.ID, r.Accounts, r.Spend); err == nil {
+		t.tags = t.spend.tags
+	}
+	return err
 }
 
 // load reads the accounts and advances each of them to the ledger's clock. An account that is ahead

@@ -17,7 +17,7 @@
 //
 // Most programs need [Budgets.Charge] only. Card payments call
 // [Budgets.Authorize], which holds an amount, and then [Budgets.Capture] or
-// [Budgets.Void]. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money
+// [Budgets.Void], and [Budgets.Cancel] if the answer came too late. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money
 // that came in, and [Budgets.AbleToAccept] asks without spending.
 //
 // # Exactly once

@@ -13,8 +13,8 @@ import (
 type Status struct {
 	ID       string    `json:"id"` // of the request that began it
 	Accounts []Account `json:"accounts"`
-	// State is charged (also by a record), held, captured, voided or expired. An expired hold of
-	// which a part was captured is expired.
+	// State is charged (also by a record), held, captured, voided, expired or canceled. An expired
+	// hold of which a part was captured is expired.
 	State string `json:"state"`
 	// ExpiresAt is the end of the hold, or the zero time if nothing was ever held.
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
@@ -49,6 +49,8 @@ func (sp *spend) status(expired bool) *Status {
 	if sp.expires != 0 {
 		s.ExpiresAt = time.UnixMicro(sp.expires).UTC()
 		switch {
+		case sp.ended == kindCancel:
+			held = 0
 		case sp.ended == kindCapture:
 			s.State = "captured"
 		case sp.ended == kindVoid:
@@ -58,6 +60,9 @@ func (sp *spend) status(expired bool) *Status {
 		default:
 			s.State = "held"
 		}
+	}
+	if sp.ended == kindCancel {
+		s.State = "canceled"
 	}
 	s.Held = sp.money(held)
 	return s
@@ -82,10 +87,9 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 		if r == nil {
 			return nil, fmt.Errorf("spend: %w: its ID is unknown, or is older than KeepIDs", ErrUnknownSpend)
 		}
-		if out.Decision, err = decodeAnswer(r); err != nil {
+		if out.Decision, err = replay(r); err != nil {
 			return nil, err
 		}
-		out.Decision.Replayed = true
 		if r.Spend == nil {
 			return nil, nil
 		}

@@ -27,6 +27,7 @@ const (
 	kindUnfreeze  = "unfreeze"  // the account declines no longer
 	kindForget    = "forget"    // the figures of a retired rule are gone
 	kindMend      = "mend"      // the account goes by the clock again
+	kindCancel    = "cancel"    // held and used fall by all that a request has moved
 )
 
 // spend is the stored state of a spend from its authorization to its last

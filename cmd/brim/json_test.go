@@ -83,7 +83,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"spend limits card:7 --budget budget.yaml", "spend limits card:7 month=500 --budget budget.yaml",
 		"spend authorize card:7 30.00 --id d --budget budget.yaml", "spend holds card:7 --budget budget.yaml", "spend get d --budget budget.yaml",
 		"spend freeze card:7 --reason stolen --budget budget.yaml", "spend charge card:7 1 --budget budget.yaml",
-		"spend remaining card:7 --budget budget.yaml", "spend history card:7 --budget budget.yaml", "spend export --budget budget.yaml",
+		"spend able card:7 5 --budget budget.yaml", "spend cancel d card:7 --budget budget.yaml", "spend remaining card:7 --budget budget.yaml", "spend history card:7 --budget budget.yaml", "spend export --budget budget.yaml",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		r := cli(t, append(strings.Fields(line), "--json")...)

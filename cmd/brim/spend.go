@@ -71,9 +71,10 @@ func (a *app) spendCommand() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.budget, "budget", "", "the YAML file with the budget")
 	cmd.AddCommand(
 		a.spendChargeCommand(f, "charge"), a.spendChargeCommand(f, "authorize"), a.spendChargeCommand(f, "record"),
-		a.spendChargeCommand(f, "credit"), a.spendChargeCommand(f, "upto"), a.spendIncreaseCommand(f),
+		a.spendChargeCommand(f, "credit"), a.spendChargeCommand(f, "upto"), a.spendChargeCommand(f, "able"),
+		a.spendIncreaseCommand(f),
 		a.spendPruneCommand(f), a.spendForgetCommand(f), a.spendVerifyCommand(f),
-		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f),
+		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f), a.spendCancelCommand(f),
 		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendFreezeCommand(f, "mend"),
 		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),

@@ -56,6 +56,9 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 	if d.Approved && done == "approved" && d.Amount != (spend.Money{}) { // of upto and get, whose amount the caller cannot know
 		amount = " " + d.Amount.String()
 	}
+	if !d.Approved && d.Canceled {
+		again = ", because it was canceled"
+	}
 	fmt.Fprintf(a.stdout, "%s%s%s: %s\n", a.verdict(d.Approved, done), amount, again, printable(id))
 	t := table.New(make([]table.Column, 3)...)
 	for _, x := range d.Declines {

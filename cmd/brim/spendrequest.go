@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// spendChargeCommand returns the command charge, authorize, record or credit. They take the same
-// arguments.
+// spendChargeCommand returns the command charge, authorize, record, credit, upto or able. They take
+// the same arguments.
 func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	var (
 		tags, also []string
@@ -40,6 +40,10 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 in the rules with counts_credits, at most the amount that they have used.`, "credited",
 			`  brim spend credit card:7 100.00 --budget cards.yaml --id payment-12`,
 		},
+		"able": {
+			"Ask whether an amount would be approved", "Asks whether a charge of AMOUNT to ACCOUNT would be approved now. Writes nothing.", "able",
+			`  brim spend able card:7 30.00 --budget cards.yaml --tag category=travel`,
+		},
 		"upto": {
 			"Spend as much of an amount as fits",
 			"Charges the largest part of AMOUNT that every rule approves, if that is --least or more; with --hold, holds it.", "approved",
@@ -57,7 +61,9 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		Example: words.example,
 		Args:    exactArgs("ACCOUNT", "AMOUNT"),
 	}
-	f.addID(cmd)
+	if kind != "able" {
+		f.addID(cmd)
+	}
 	cmd.Flags().StringArrayVar(&tags, "tag", nil,
 		"a tag that rules can filter by, like category=travel; may be repeated")
 	cmd.Flags().StringArrayVar(&also, "also", nil,
@@ -71,8 +77,11 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		cmd.Flags().Lookup("ttl").DefValue = ""
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, kind != "able", func(b *spend.Budgets, file *budgetfile.File) error {
 			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std()}
+			if kind == "able" {
+				r.ID = args[0] // a question has no ID
+			}
 			var err error
 			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
 				return err
@@ -98,7 +107,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 				return b.UpTo(ctx, u)
 			}
 			call := map[string]func(context.Context, spend.Request) (spend.Decision, error){
-				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit, "upto": upTo,
+				"charge": b.Charge, "authorize": b.Authorize, "record": b.Record, "credit": b.Credit, "upto": upTo, "able": b.AbleToAccept,
 			}[kind]
 			d, err := call(cmd.Context(), r)
 			if err != nil {
@@ -199,6 +208,29 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 	}
 	cmd.RunE = a.followUp(f, "voided", void)
 	return cmd
+}
+
+func (a *app) spendCancelCommand(f *spendFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID ACCOUNT --budget FILE",
+		Short: "Undo a request, also one that was never answered",
+		Long: `Undoes the charge, authorization or record with the ID, which was sent for ACCOUNT. It makes no
+difference whether it was decided, is in flight, or was never sent: the ID holds and spends nothing
+from now on, for keep_ids, and whoever sends it again is declined.
+
+Exit status: 0; 65 if the ID belongs to a request of another kind.`,
+		Example: `  brim spend cancel pay-1 card:7 --budget cards.yaml`,
+		Args:    exactArgs("ID", "ACCOUNT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+				d, err := b.Cancel(cmd.Context(), args[0], args[1])
+				if err != nil {
+					return err
+				}
+				return a.answerSpend(args[0], d, "canceled")
+			})
+		},
+	}
 }
 
 func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {

@@ -33,7 +33,7 @@ type cutSubject struct {
 
 var cutSubjects = []cutSubject{
 	{"postgres", []variant{{"prepared", true}, {"exec", false}}, newPostgresRig, append(storeExchanges, transactions...)},
-	{"spend", []variant{{"prepared", true}, {"exec", false}}, newPostgresRig, spendExchanges},
+	{"spend", []variant{{"prepared", true}, {"exec", false}}, newPostgresRig, append(spendExchanges, cancelExchanges...)},
 	{"redis", []variant{{resp3, true}, {resp2, false}, {waits, true}}, newRedisRig, storeExchanges},
 }
 

@@ -146,7 +146,7 @@ func (b *buckets) apply(c *ledger.Changes) (err error) {
 			b.accounts.put(entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
 		}
 	}
-	for _, list := range [...][]ledger.Request{c.Requests, c.Spends} {
+	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
 		for i := range list {
 			b.requests.put([]byte(list[i].ID), encodeRequest(&list[i]))
 		}

@@ -116,6 +116,7 @@ type Changes struct {
 	Entries  []Entry   // to append
 	Requests []Request // to create; a known ID fails the transaction, which is then repeated
 	Spends   []Request // requests whose Spend is replaced; only ID and Spend are set
+	Replaced []Request // requests that take the place of those with the same ID
 	Opened   []Hold    // to create
 	Closed   []Hold    // to delete
 	Drop     []Drop    // entries to delete

@@ -141,11 +141,10 @@ func (l *memory) apply(c *ledger.Changes) {
 			a.corrections = slices.Insert(a.corrections, i, dated{e.Dated, e.Seq})
 		}
 	}
-	for i := range c.Requests {
-		l.requests[c.Requests[i].ID] = &c.Requests[i]
-	}
-	for i := range c.Spends {
-		l.requests[c.Spends[i].ID] = &c.Spends[i]
+	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
+		for i := range list {
+			l.requests[list[i].ID] = &list[i]
+		}
 	}
 	for _, h := range c.Opened {
 		a := l.accounts[h.Account]

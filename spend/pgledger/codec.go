@@ -18,7 +18,7 @@ import (
 // kinds are the kinds of entries. A row has the place of its kind, counted from 1. The view of the
 // entries, in the migrations, has the same list.
 var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,"+
-	"decline,limits,freeze,unfreeze,forget,mend", ",")
+	"decline,limits,freeze,unfreeze,forget,mend,cancel", ",")
 
 // idBytes returns an ID as it is stored: a UUID takes 16 bytes, in the two forms in which programs
 // write it; see the comment in front of the tables.

@@ -27,7 +27,9 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	}
 	queue("save", len(c.Accounts), r.accountColumns(c.Accounts)...)
 	queue("append", len(c.Entries), entries...)
-	queue("answer", len(c.Requests), r.requestColumns(c.Requests)...)
+	queue("replace", len(c.Replaced), column(c.Replaced, func(q *ledger.Request) []byte { return idBytes(q.ID) }))
+	requests := append(c.Requests, c.Replaced...)
+	queue("answer", len(requests), r.requestColumns(requests)...)
 	queue("open", len(c.Opened), r.holdColumns(c.Opened)...)
 	queue("unhold", len(c.Closed), r.holdColumns(c.Closed)...)
 	queue("spends", len(c.Spends), column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),

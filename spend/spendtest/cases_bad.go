@@ -22,6 +22,7 @@ var (
 	payments    = []string{"charge", "authorize", "record", "together", "upTo", "able"}
 	corrections = []string{"increase", "decrease", "capture", "refund"}
 	followUps   = append([]string{"void", "extend"}, corrections...)
+	upkeeps     = []string{"freeze", "unfreeze", "mend", "limit", "cancel"}
 )
 
 // secret is the account of bad requests. No error names it.
@@ -64,13 +65,13 @@ func badRequests(s *fixture) (list []mistake) {
 		list = append(list, mistake{name, want, methods, change})
 	}
 	for name, id := range map[string]string{"no ID": "", "an ID of 10 KB": kilobytes, "an ID that is not UTF-8": "\xff"} {
-		add(name, spend.ErrRequest, slices.Concat(payments[:5], followUps, []string{"freeze", "unfreeze", "mend", "limit"}),
+		add(name, spend.ErrRequest, slices.Concat(payments[:5], followUps, upkeeps),
 			func(r *request) { r.id = id })
 	}
 	for name, account := range map[string]string{
 		"no name": "", "10 MB": megabytes, "a line break": secret + "\n", "NUL": secret + "\x00",
 	} {
-		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, []string{"freeze", "unfreeze", "mend", "limit"}),
+		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, upkeeps),
 			func(r *request) { r.account = account })
 	}
 	for name, also := range map[string][]spend.Account{

@@ -49,6 +49,8 @@ const (
 	historyRepeats        fault = "repeats an entry on the next page of the history"
 	accountsShortPages    fault = "lists accounts in short pages"
 	accountsOfAll         fault = "lists the accounts of all budgets"
+	keepsCanceled         fault = "keeps a request that was canceled"
+	keepsCanceledTime     fault = "keeps the time of a request that was canceled"
 	neverPrunesIDs        fault = "never prunes IDs"
 	prunesIDsEarly        fault = "prunes IDs too early"
 	prunesAllBudgets      fault = "prunes the IDs of all budgets"
@@ -123,6 +125,9 @@ var broken = []brokenCase{
 	{historyRepeats, "history explains"},
 	{accountsShortPages, "pruning covers all accounts of one budget"},
 	{accountsOfAll, "an export has every entry once"},
+	{keepsCanceled, "cancel"},
+	{keepsCanceled, random},
+	{keepsCanceledTime, "a canceled ID is kept from its cancellation on"},
 	{neverPrunesIDs, random},
 	{prunesIDsEarly, random},
 	{prunesAllBudgets, "pruning covers all accounts of one budget"},

@@ -76,6 +76,12 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		}
 	case keepsFirstSpend:
 		c.Spends = nil
+	case keepsCanceled:
+		c.Replaced = nil
+	case keepsCanceledTime:
+		for i := range c.Replaced {
+			c.Replaced[i].At -= (80 * days).Microseconds()
+		}
 	case forgetsRefunds:
 		if kind == "refund" {
 			c.Spends = nil
@@ -127,12 +133,14 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 			l.disk.entries[e.RequestID] = append(l.disk.entries[e.RequestID], *e)
 		}
 	}
-	for i := range c.Requests {
-		r := &c.Requests[i]
-		l.disk.ids[r.ID] = true
-		r.ID = l.kept(r.ID)
-		for _, account := range r.Accounts {
-			l.disk.answers[account] = r.Answer
+	for _, list := range [][]ledger.Request{c.Requests, c.Replaced} {
+		for i := range list {
+			r := &list[i]
+			l.disk.ids[r.ID] = true
+			r.ID = l.kept(r.ID)
+			for _, account := range r.Accounts {
+				l.disk.answers[account] = r.Answer
+			}
 		}
 	}
 	for i := range c.Spends {

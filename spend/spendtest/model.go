@@ -26,6 +26,8 @@ type model struct {
 	pruned  map[string]int64 // entries of this date and before may be gone, by account
 	gone    map[string]int64 // entries of this date and before are gone, by account
 	last    map[string]int64 // a decision on the account, and mostly the last one
+	// canceled has the answers to cancellations, by ID.
+	canceled map[string]spend.Decision
 }
 
 // own is an account's own limits for a rule.
@@ -82,7 +84,7 @@ func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
 		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]bool), pruned: make(map[string]int64),
-		gone: make(map[string]int64), last: make(map[string]int64),
+		gone: make(map[string]int64), last: make(map[string]int64), canceled: make(map[string]spend.Decision),
 	}
 }
 
@@ -429,6 +431,13 @@ func (m *model) end(s *modelSpend) {
 	}
 	s.ended = true
 	s.counts = s.captured()
+}
+
+// cancel takes back all that a spend holds and has taken.
+func (m *model) cancel(rules []modelRule, s *modelSpend, t int64) {
+	m.refund(rules, s, s.refundable(), t)
+	m.end(s)
+	s.counts = false
 }
 
 // decrease releases n of the held money, the newest part first.

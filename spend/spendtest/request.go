@@ -69,6 +69,8 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 		return b.Unfreeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
 	case "mend":
 		return b.Mend(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
+	case "cancel":
+		return b.Cancel(ctx, r.id, r.account)
 	case "limit":
 		return b.SetLimits(ctx, spend.LimitsRequest{ID: r.id, Account: r.account, Limits: r.limits})
 	}

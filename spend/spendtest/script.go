@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 // step is a part of the script of a case.
@@ -25,6 +26,7 @@ type call struct {
 	refused []string
 	wait    time.Duration
 	replay  bool
+	dead    bool // the ID is canceled
 }
 
 func on(method string, n int64) call {
@@ -43,6 +45,8 @@ func decrease(of string, n int64) call { return on("decrease", n).about(of) }
 func capture(of string, n int64) call  { return on("capture", n).about(of) }
 func refund(of string, n int64) call   { return on("refund", n).about(of) }
 func void(of string) call              { return on("void", 0).about(of) }
+
+func cancel(id string) call { return on("cancel", 0).as(id) }
 
 func freeze(reason string) call {
 	c := on("freeze", 0)
@@ -88,6 +92,7 @@ func (c call) with(tags ...string) call {
 
 func (c call) fails(err error) call { c.want = err; return c }
 func (c call) again() call          { c.replay = true; return c }
+func (c call) canceled() call       { c.replay, c.dead = true, true; return c }
 func (c call) no(wait time.Duration, rules ...string) call {
 	c.wait, c.refused = wait, rules
 	return c
@@ -118,6 +123,12 @@ func (c call) decide(s *fixture) spend.Decision {
 	var refused []string
 	for _, x := range d.Declines {
 		refused = append(refused, x.Rule)
+	}
+	if c.dead {
+		if d.Approved || !d.Canceled || !d.Replayed || d.RetryAfter != store.Never || d.Amount != (spend.Money{}) {
+			s.Fatalf("%s %s of %v: %+v, %v; want a decline of a canceled ID", c.method, c.id, c.amount, d, err)
+		}
+		return d
 	}
 	if c.want == nil && (d.Approved != (c.refused == nil) || d.Replayed != c.replay || d.RetryAfter != c.wait ||
 		!slices.Equal(refused, c.refused)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 // actions are the random requests, and how many of a hundred steps make them.
@@ -16,7 +17,7 @@ var actions = []struct {
 	do    func(*sequence) error
 }{
 	{15, func(s *sequence) error { return s.charge("charge") }},
-	{19, func(s *sequence) error { return s.charge("authorize") }},
+	{16, func(s *sequence) error { return s.charge("authorize") }},
 	{4, func(s *sequence) error { return s.charge("record") }},
 	{3, (*sequence).together},
 	{5, (*sequence).upTo},
@@ -26,6 +27,7 @@ var actions = []struct {
 	{9, func(s *sequence) error { return s.hold((*sequence).capture) }},
 	{5, func(s *sequence) error { return s.hold((*sequence).void) }},
 	{5, (*sequence).refund},
+	{3, (*sequence).cancel},
 	{5, (*sequence).credit},
 	{2, (*sequence).freeze},
 	{4, (*sequence).setLimit},
@@ -382,5 +384,60 @@ func (s *sequence) refund() error {
 	return s.try(request{method: "refund", of: of, amount: money(n)}, want, func(d spend.Decision) error {
 		s.model.refund(s.rules, sp, n, s.now())
 		return approved(d)
+	})
+}
+
+// cancel cancels a spend, a request of another kind, or an ID that was never sent.
+func (s *sequence) cancel() error {
+	r := request{method: "cancel", id: s.id(), account: s.account()}
+	known, approved := false, false
+	switch s.r.IntN(4) {
+	case 0:
+	case 1:
+		if len(s.sent) > 0 {
+			x := s.sent[s.r.IntN(len(s.sent))]
+			r.id, known, approved = x.request.id, true, x.first.Approved
+			if r.account = x.request.account; r.account == "" {
+				r.account = s.model.spends[x.request.of].accounts[0]
+			}
+		}
+	default:
+		open := func(sp *modelSpend) bool { return sp.alive(s.now()) || sp.refundable() > 0 }
+		if id, sp := s.mostly(open); sp != nil {
+			r.id, r.account, known = id, sp.accounts[0], !sp.gone
+		}
+	}
+	sp := s.model.spends[r.id]
+	if first, again := s.model.canceled[r.id]; again {
+		d, err := r.send(s.budgets)
+		if want := first; err != nil || d.At != want.At || !d.Replayed || !d.Canceled || d.Amount != want.Amount {
+			return fmt.Errorf("a second cancel: %+v, %w; want %+v", d, err, want)
+		}
+		return nil
+	}
+	var want error
+	switch {
+	case known && s.r.IntN(8) == 0:
+		r.account, want = "other", spend.ErrRequest
+	case known && sp == nil && approved:
+		want = spend.ErrIDReused
+	}
+	return s.try(r, want, func(d spend.Decision) error {
+		n := int64(0)
+		if known && sp != nil {
+			n = sp.held(s.now()) + sp.refundable()
+			s.model.cancel(s.rules, sp, s.now())
+		}
+		if !d.Approved || !d.Canceled || d.Amount.Minor != n {
+			return fmt.Errorf("a cancel has given back %v; want %d: %+v", d.Amount, n, d)
+		}
+		s.model.canceled[r.id] = d
+		for i := range s.sent {
+			if x := &s.sent[i]; x.request.id == r.id && x.request.method != "cancel" {
+				x.first = d
+				x.first.Approved, x.first.Amount, x.first.RetryAfter = false, spend.Money{}, store.Never
+			}
+		}
+		return nil
 	})
 }

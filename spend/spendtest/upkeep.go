@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/brimgo/brim/spend"
@@ -173,7 +172,11 @@ func (s *sequence) found() error {
 	id := s.model.order[s.r.IntN(len(s.model.order))]
 	sp := s.model.spends[id]
 	got, err := s.budgets.Get(ctx, id)
-	if sp.gone {
+	_, canceled := s.model.canceled[id]
+	switch {
+	case sp.gone && canceled: // when the ID was unknown
+		return err
+	case sp.gone:
 		return refuses(err, spend.ErrUnknownSpend)
 	}
 	if err != nil || got.Spend == nil {
@@ -186,7 +189,8 @@ func (s *sequence) found() error {
 	x := got.Spend
 	if x.Held.Minor != sp.held(s.now()) || x.Captured.Minor != taken || x.Refunded.Minor != refunded ||
 		len(x.Accounts) != len(sp.accounts) || (x.State == "held") != sp.alive(s.now()) ||
-		strings.HasPrefix(x.State, "ch") != (sp.expires == 0) || !got.Decision.Approved || !got.Decision.Replayed {
+		(x.State == "charged") != (sp.expires == 0 && !canceled) || (x.State == "canceled") != canceled ||
+		got.Decision.Approved == canceled || got.Decision.Canceled != canceled || !got.Decision.Replayed {
 		return fmt.Errorf("get %s: %+v; want %+v", id, *x, *sp)
 	}
 	return nil
@@ -258,15 +262,20 @@ func (s *sequence) prune() error {
 	}
 	now := s.now()
 	s.model.prune(s.rules, s.accounts, s.keep, now)
+	ids := make(map[string]bool) // that are gone; a request and its cancellation have one
 	left := slices.DeleteFunc(slices.Clone(s.sent), func(x sent) bool {
 		sp := s.model.spends[x.request.id]
 		gone := x.first.At.UnixMicro() < now-s.keep && (sp == nil || !sp.alive(now))
+		if gone {
+			ids[x.request.id] = true
+			delete(s.model.canceled, x.request.id)
+		}
 		if gone && sp != nil {
 			sp.gone = true
 		}
 		return gone
 	})
-	if gone := int64(len(s.sent) - len(left)); done.Requests != gone {
+	if gone := int64(len(ids)); done.Requests != gone {
 		return fmt.Errorf("prune has removed %d IDs; want %d", done.Requests, gone)
 	}
 	s.sent = left

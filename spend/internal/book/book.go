@@ -33,7 +33,7 @@ type Batch struct {
 	accounts map[string]ledger.Account
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	entries  map[string][]ledger.Entry  // appended, by account
-	changes  ledger.Changes             // Accounts, Requests and Spends have IDs and keys alone, each once
+	changes  ledger.Changes             // Accounts, Requests, Spends and Replaced have IDs and keys alone, each once
 }
 
 // NewBatch returns a batch that has decided nothing.
@@ -93,8 +93,17 @@ func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
 	for i := range spends {
 		r := &spends[i]
 		is := func(o ledger.Request) bool { return o.ID == r.ID }
-		if !slices.ContainsFunc(all.Requests, is) && !slices.ContainsFunc(all.Spends, is) {
+		if !slices.ContainsFunc(slices.Concat(all.Requests, all.Spends, all.Replaced), is) {
 			all.Spends = append(all.Spends, *r)
+		}
+		b.requests[r.ID] = r
+	}
+	for i := range c.Replaced {
+		r := &c.Replaced[i]
+		is := func(o ledger.Request) bool { return o.ID == r.ID }
+		if !slices.ContainsFunc(all.Requests, is) {
+			all.Spends = slices.DeleteFunc(all.Spends, is)
+			all.Replaced = append(slices.DeleteFunc(all.Replaced, is), *r)
 		}
 		b.requests[r.ID] = r
 	}
@@ -116,7 +125,7 @@ func (b *Batch) Changes() *ledger.Changes {
 	for i := range c.Accounts {
 		c.Accounts[i] = b.accounts[c.Accounts[i].Key]
 	}
-	for _, list := range [...][]ledger.Request{c.Requests, c.Spends} {
+	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
 		for i := range list {
 			list[i] = *b.requests[list[i].ID]
 		}

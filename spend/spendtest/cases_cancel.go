@@ -1,0 +1,97 @@
+package spendtest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
+)
+
+// cancelCases are about requests that are canceled.
+func cancelCases() []testCase {
+	rules := []spend.Rule{month(1000), spend.Count("often", 3, 30*days), spend.Lifetime("ever", money(5000))}
+	n := int64(rounds * perRound)
+	return []testCase{
+		{
+			name: "cancel", rules: rules,
+			why: "a canceled ID holds and spends nothing, whatever has become of its request, and counts no more",
+			steps: []step{
+				authorize("h", 100), increase("h", 20), charge(50).as("c"), record(7).as("r"), shows(57, 120, 823), shows(3, 0, 0, "often"),
+				cancel("h"), shows(57, 0, 943), shows(2, 0, 1, "often"), authorize("h", 100).canceled(), charge(3).as("h").canceled(),
+				cancel("h").again(), void("h").fails(spend.ErrHoldEnded), capture("h", 1).fails(spend.ErrHoldEnded),
+				increase("h", 1).fails(spend.ErrHoldEnded),
+				refund("c", 20), after(days), cancel("c"), cancel("r"), shows(0, 0, 1000), shows(0, 0, 3, "often"), shows(0, 0, 5000, "ever"),
+				refund("c", 1).fails(spend.ErrNotCaptured), charge(50).as("c").canceled(),
+				authorize("part", 100), capture("part", 40), cancel("part"), shows(0, 0, 1000), shows(0, 0, 3, "often"),
+				capture("part", 5).forced(), shows(5, 0, 995), shows(1, 0, 2, "often"),
+				authorize("late", 100).lasting(days), after(days), cancel("late"), shows(5, 0, 995), shows(1, 0, 2, "often"), sound(16),
+			},
+		},
+		{
+			name: "cancel of a request that was not sent", rules: rules,
+			why: "a request that arrives after its cancellation must not hold money that nobody will release",
+			steps: []step{
+				cancel("a"), authorize("a", 100).canceled(), charge(100).as("a").canceled(), credit(5).as("a").canceled(),
+				cancel("a").again(), charge(1).as("b"), increase("b", 1).as("a").canceled(), shows(1, 0, 999),
+				charge(1001).as("declined").no(store.Never, "month"), cancel("declined"), charge(1001).as("declined").canceled(),
+				void("a").fails(spend.ErrUnknownSpend), sound(4),
+			},
+		},
+		{
+			name: "cancel of another request", rules: rules,
+			why: "only the account of a request cancels it, and money that an increase holds is not that of a new spend",
+			steps: []step{
+				authorize("h", 100), increase("h", 5).as("i"), cancel("i").fails(spend.ErrIDReused), cancel("h").to("other").fails(spend.ErrRequest),
+				freeze("lost").as("f"), cancel("f").fails(spend.ErrIDReused), shows(0, 105, 895), cancel("h"), shows(0, 0, 1000), sound(5),
+			},
+		},
+		{
+			name: "cancel over several accounts", rules: rules,
+			why: "every account that a request was charged to has its money back",
+			steps: []step{check(func(s *fixture) {
+				also := spend.Account{Budget: s.c.name, Name: "team"}
+				authorize("h", 100).and(also).do(s)
+				charge(30).as("c").and(also).do(s)
+				cancel("h").do(s)
+				cancel("c").do(s)
+				if list, err := s.b.Remaining(ctx, "team"); err != nil || list[0].Remaining.Minor != 1000 || list[1].Remaining.Minor != 3 {
+					s.Errorf("the second account shows %+v, %v", list, err)
+				}
+			}), shows(0, 0, 1000), sound(4)},
+		},
+		{
+			name: "a canceled ID is kept from its cancellation on", rules: rules,
+			why: "a request that was old when it was canceled may still come; its ID was about to be removed",
+			steps: []step{
+				charge(10).as("c"), charge(1001).as("declined").no(store.Never, "month"), authorize("h", 5).lasting(days), after(80 * days), cancel("c"),
+				cancel("declined"), cancel("h"), cancel("new"), after(89 * days), prune(0, 0), charge(10).as("c").canceled(),
+				charge(1001).as("declined").canceled(), authorize("h", 5).canceled(), charge(1).as("new").canceled(),
+				after(2 * days), prune(0, 4), charge(10).as("c"), shows(10, 0, 990),
+			},
+		},
+		{
+			name: "racing cancels", rules: []spend.Rule{month(100_000)},
+			why: "a request and its cancellation may meet, and the request may come first or last; no money stays held",
+			steps: []step{check(func(s *fixture) {
+				var held atomic.Int64
+				s.race(func(racer, i int) error {
+					c := authorize(fmt.Sprint("h", i), 4)
+					if racer%2 == 1 {
+						c = cancel(fmt.Sprint("h", i))
+					}
+					d, err := c.in(s).send(s.b)
+					if err == nil && racer%2 == 0 && d.Approved && !d.Replayed {
+						held.Add(1)
+					}
+					return err
+				})
+				s.Logf("%d of %d requests came before their cancellation", held.Load(), n)
+				for i := range n {
+					authorize(fmt.Sprint("h", i), 4).canceled().do(s)
+				}
+			}), shows(0, 0, 100_000), after(time.Second)},
+		},
+	}
+}
