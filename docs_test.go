@@ -133,7 +133,7 @@ func TestDocsHandler(t *testing.T) {
 func docPages(t *testing.T) []string {
 	t.Helper()
 	list := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
-	for pattern, least := range map[string]int{"docs/*.md": 15, "docs/from/*.md": 8} {
+	for pattern, least := range map[string]int{"docs/*.md": 15, "docs/from/*.md": 8, "docs/internals/*.md": 5} {
 		pages, err := filepath.Glob(pattern)
 		if err != nil || len(pages) < least {
 			t.Fatalf("%s has the pages %v, %v; want at least %d", pattern, pages, err, least)
@@ -206,6 +206,38 @@ func TestDocsNames(t *testing.T) {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
 			}
 		}
+	}
+}
+
+// The pages about the internals name functions with the file in which each stands, and tests. They
+// must be there.
+func TestInternals(t *testing.T) {
+	named := 0
+	is := func(page, file, pattern string) {
+		t.Helper()
+		named++
+		if !regexp.MustCompile(pattern).MatchString(read(t, file)) {
+			t.Errorf("%s says that %s has %s", page, file, pattern)
+		}
+	}
+	for _, page := range []string{"architecture", "engine", "postgres", "spend", "testing"} {
+		page = "docs/internals/" + page + ".md"
+		text := read(t, page)
+		for _, m := range regexp.MustCompile(`\[(Test\w+)\]\((\S+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
+			is(page, filepath.Join(filepath.Dir(page), m[2]), `(?m)^func `+m[1]+`\(t `)
+		}
+		for _, row := range regexp.MustCompile(`(?m)^\| (.*) \| (\S+\.go) \|$`).FindAllStringSubmatch(text, -1) {
+			for _, name := range regexp.MustCompile("`((\\w+)\\.)?(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+				receiver := ""
+				if name[2] != "" {
+					receiver = `\(\w+ \*?` + name[2] + `(\[[^\]]*\])?\) `
+				}
+				is(page, row[2], `(?m)^func `+receiver+name[3]+`(\[[^\]]*\])?\(`)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("found %d names; the search for them is broken", named)
 	}
 }
 
