@@ -190,7 +190,41 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// Every make target, file and directory that the documentation names must exist.
+// heading matches a heading of a page, and its text.
+var heading = regexp.MustCompile(`(?m)^(#+) (.*)$`)
+
+// anchors returns the headings of a page at one level, or at all for 0, as links name them.
+func anchors(t *testing.T, page string, level int) (list []string) {
+	t.Helper()
+	text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, page), "")
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		if level == 0 || len(m[1]) == level {
+			name := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[2]), "")
+			list = append(list, strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return list
+}
+
+// A page that is longer than three screens begins with a list of its sections.
+func TestDocsContents(t *testing.T) {
+	for _, page := range docPages(t) {
+		text, sections := read(t, page), anchors(t, page, 2)
+		if !strings.HasPrefix(page, "docs/") || strings.Count(text, "\n") <= 125 || len(sections) < 4 {
+			continue
+		}
+		var listed []string
+		contents := regexp.MustCompile(`(?ms)^On this page:.*?\n\n`).FindString(text)
+		for _, m := range regexp.MustCompile(`\(#([^)]+)\)`).FindAllStringSubmatch(contents, -1) {
+			listed = append(listed, m[1])
+		}
+		if !slices.Equal(listed, sections) {
+			t.Errorf("%s lists the sections %v under \"On this page:\"; it has %v", page, listed, sections)
+		}
+	}
+}
+
+// Every make target, file, directory and heading that the documentation names must exist.
 func TestDocsNames(t *testing.T) {
 	makefile := read(t, "Makefile")
 	for _, page := range docPages(t) {
@@ -201,9 +235,15 @@ func TestDocsNames(t *testing.T) {
 				t.Errorf("%s says %q, which the Makefile does not know", page, m[0])
 			}
 		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`).FindAllStringSubmatch(text, -1) {
+			file := filepath.Join(filepath.Dir(page), m[1])
+			if m[1] == "" {
+				file = page
+			}
+			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
+			} else if m[2] != "" && !slices.Contains(anchors(t, file, 0), m[2]) {
+				t.Errorf("%s links to the heading %s of %s, which has none of that name", page, m[2], file)
 			}
 		}
 	}
