@@ -2,6 +2,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -92,4 +94,70 @@ func ExampleClient() {
 	defer conn.Close()
 	fmt.Println(conn.Target())
 	// Output: 127.0.0.1:50051
+}
+
+// failedLogins counts logins that fail. A burst of them does not pass the limit either.
+func failedLogins(lim *brim.Limiter, userOf func(context.Context) string) (*grpclimit.Server, error) {
+	return grpclimit.NewServer(lim, func(ctx context.Context, _ string) ([]grpclimit.Policy, error) {
+		return []grpclimit.Policy{{
+			Name: "logins", Key: userOf(ctx), Limit: brim.Over(2, time.Hour),
+			CountIf: func(code codes.Code) bool { return code == codes.Unauthenticated }, Strict: true,
+		}}, nil
+	}, nil)
+}
+
+func ExamplePolicies() {
+	user := ""
+	limit, err := failedLogins(brim.New(memory.New(nil), nil), func(context.Context) string { return user })
+	if err != nil {
+		log.Fatal(err)
+	}
+	wrong := status.Error(codes.Unauthenticated, "wrong password")
+	for _, login := range []struct {
+		user   string
+		answer error
+	}{{"alice", nil}, {"alice", nil}, {"alice", nil}, {"bob", wrong}, {"bob", wrong}, {"bob", wrong}} {
+		user = login.user
+		_, err := limit.Unary(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/login"},
+			func(context.Context, any) (any, error) { return nil, login.answer })
+		fmt.Println(user, status.Code(err))
+	}
+	// Output:
+	// alice OK
+	// alice OK
+	// alice OK
+	// bob Unauthenticated
+	// bob Unauthenticated
+	// bob ResourceExhausted
+}
+
+// inFlight lets so many calls of each method run at once, in all servers that share the store. The
+// slots of a server that was killed are free after 30 seconds.
+func inFlight(lim *brim.Limiter, most int) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		slot, err := lim.Acquire(ctx, "calls:"+info.FullMethod, most, 30*time.Second)
+		if over, ok := errors.AsType[*brim.OverLimitError](err); ok {
+			return nil, grpclimit.Refusal(over.State)
+		} else if err != nil {
+			return nil, status.Error(codes.Unavailable, "try again later")
+		}
+		ctx, release := slot.Keep(ctx) // ends if the slot is lost
+		defer release()
+		return handler(ctx, request)
+	}
+}
+
+func Example_inFlight() {
+	intercept := inFlight(brim.New(memory.New(nil), nil), 2)
+	call := func(inner func() codes.Code) codes.Code {
+		_, err := intercept(context.Background(), nil, &grpc.UnaryServerInfo{FullMethod: "/export"},
+			func(context.Context, any) (any, error) { fmt.Println("a call in this one:", inner()); return nil, nil })
+		return status.Code(err)
+	}
+	none := func() codes.Code { return codes.OK }
+	fmt.Println(call(func() codes.Code { return call(func() codes.Code { return call(none) }) }))
+	// Output:
+	// a call in this one: ResourceExhausted
+	// a call in this one: OK
+	// OK
 }
