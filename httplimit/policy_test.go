@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,25 +20,41 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestPoliciesShareNoBucket guesses passwords every 100 ms for ten minutes while the same client
-// loads a page a second, under another limit of the same Limiter. If the two shared a bucket, the
-// page's high leak rate would empty it, and 2,400 guesses would be admitted.
+// TestPoliciesShareNoBucket sends ten minutes of mixed traffic of one client: pages, which have two
+// policies, and logins, which have another. Each policy admits exactly what it admits without the other
+// route. If they shared a bucket, the high leak rate of the pages would empty it for the logins.
 func TestPoliciesShareNoBucket(t *testing.T) {
-	lim, clock := inMemory(t)
-	login := limited(t, lim, httplimit.PerClient("login", brim.Over(5, time.Minute)), nil)
-	page := limited(t, lim, httplimit.PerClient("page", brim.Over(600, time.Minute)), nil)
-	start, guesses, pages := clock.Now(), 0, 0
-	for at := time.Duration(0); at < 10*time.Minute; at += 100 * time.Millisecond {
-		clock.Set(start.Add(at))
-		if at%time.Second == 0 && ask(page, "").Code == http.StatusOK {
-			pages++
+	traffic := func(logins, pages bool) (admitted [2]int, levels [3]float64) {
+		lim, clock := inMemory(t)
+		policies := []httplimit.Policy{
+			{Name: "login", Limit: brim.Over(5, time.Minute)},
+			{Name: "page", Limit: brim.Over(60, time.Minute)}, {Name: "hour", Limit: brim.Over(400, time.Hour)},
 		}
-		if ask(login, "").Code == http.StatusOK {
-			guesses++
+		login, page := limited(t, lim, always(policies[0]), nil), limited(t, lim, always(policies[1:]...), nil)
+		r := rand.New(rand.NewPCG(36, 1))
+		for end := clock.Now().Add(10 * time.Minute); clock.Now().Before(end); clock.Advance(time.Duration(r.IntN(800)) * time.Millisecond) {
+			guesses := r.IntN(3) == 0
+			if guesses && logins && ask(login, "").Code == http.StatusOK {
+				admitted[0]++
+			}
+			if !guesses && pages && ask(page, "").Code == http.StatusOK {
+				admitted[1]++
+			}
 		}
+		for i, p := range policies {
+			st, err := lim.State(t.Context(), p.Limit.For(p.Name+":ip:192.0.2.1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			levels[i] = st.Level
+		}
+		return admitted, levels
 	}
-	if guesses != 54 || pages != 600 {
-		t.Errorf("%d guesses and %d pages; want 5 guesses at once and one every 12 s, 54, and 600 pages", guesses, pages)
+	both, levels := traffic(true, true)
+	logins, alone := traffic(true, false)
+	pages, beside := traffic(false, true)
+	if both != [2]int{logins[0], pages[1]} || levels != [3]float64{alone[0], beside[1], beside[2]} || logins[0] != 54 || pages[1] != 466 {
+		t.Errorf("together %v, at last %v; alone %v and %v, at last %v and %v", both, levels, logins, pages, alone, beside)
 	}
 }
 
