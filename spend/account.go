@@ -251,8 +251,12 @@ func (u *tally) sum(e *ledger.Entry, sign, now int64) error {
 	n := u.units(e, now)
 	n.used, n.held = n.used*sign, n.held*sign
 	var ok bool
-	if u.rule.each {
-		ok = u.addValue(e.Tags[u.rule.per], n)
+	if value := e.Tags[u.rule.per]; u.rule.each {
+		if _, found := u.find(value); !found && len(u.values) >= mostValues && n.used+n.held > 0 {
+			return requestErr("rule %q has used or held money at %d values of the tag %.64q, and may have no more",
+				u.name, mostValues, u.rule.per)
+		}
+		ok = u.addValue(value, n)
 	} else {
 		ok = u.sums.add(n)
 	}

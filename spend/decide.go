@@ -277,7 +277,7 @@ func (t *attempt) charge() error {
 		amount = t.largest()
 	}
 	agreed := t.ask(amount, amount, amount, 1, act.tags)
-	if !agreed && act.kind != kindRecord {
+	if !agreed && act.kind != kindRecord && !act.force {
 		return t.decline(act.tags)
 	}
 	t.refusals = nil
@@ -301,7 +301,11 @@ func (t *attempt) charge() error {
 	t.spend.pending = true
 	t.spend.expires = t.expiry(cmp.Or(act.ttl, t.budgets.holdTTL))
 	for _, a := range t.accounts {
-		a.open(t.spend.expires, a.time, act.id)
+		since := a.time
+		if act.backdated {
+			since = act.dated
+		}
+		a.open(t.spend.expires, since, act.id)
 	}
 	return t.addPart(act.kind, amount, 0, 1)
 }

@@ -143,6 +143,35 @@ func ExampleBudgets_Record() {
 	// month 200.00 EUR
 }
 
+// The hold of another system is brought in, and an answer that comes too late is canceled.
+func ExampleBudgets_Cancel() {
+	ctx, cards := context.Background(), newCards()
+	hold := struct {
+		ID, Card string
+		Amount   spend.Money
+		At, Ends time.Time
+	}{"auth-17", "card:7", eur("80.00"), time.Now().Add(-24 * time.Hour), time.Now().Add(48 * time.Hour)}
+	_, err := cards.Authorize(ctx, spend.Request{
+		ID: hold.ID, Account: hold.Card, Amount: hold.Amount, Forced: true, Dated: hold.At, TTL: time.Until(hold.Ends),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := cards.Cancel(ctx, "auth-17", "card:7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("canceled:", d.Amount)
+	if _, err = cards.Cancel(ctx, "auth-18", "card:7"); err != nil { // it is on its way
+		log.Fatal(err)
+	}
+	d, err = cards.Authorize(ctx, spend.Request{ID: "auth-18", Account: "card:7", Amount: eur("5.00")})
+	fmt.Println("approved:", d.Approved, "canceled:", d.Canceled, err)
+	// Output:
+	// canceled: 80.00 EUR
+	// approved: false canceled: true <nil>
+}
+
 func ExampleBudgets_ChargeAll() {
 	ctx, cards := context.Background(), newCards()
 	requests := []spend.Request{

@@ -45,8 +45,13 @@ type Request struct {
 	// Dated is the date at which the money counts, for money that was spent elsewhere before. It
 	// is not in the future, and not so far back that Prune has removed entries of that date, or
 	// that it is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A
-	// [Leaky] rule counts the money from now on. The zero time is now. Only Record reads it.
+	// [Leaky] rule counts the money from now on. The zero time is now. Only Record, and an Authorize
+	// with Forced, read it.
 	Dated time.Time
+	// Forced holds the money whatever the rules say, also on a frozen account: somebody else has
+	// authorized it already, such as a network that stood in, or the system that decided before. The
+	// remaining amount of a rule may become negative. Only Authorize reads it.
+	Forced bool
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. Only Authorize reads it. A hold on an account with many open holds may
 	// last up to a sixteenth longer; see [Status.ExpiresAt].
@@ -124,8 +129,9 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 
 // Authorize holds the amount if every rule agrees. Held money counts from now
 // on, like spent money, but does not leak from a [Leaky] rule. Capture or Void
-// ends the hold; otherwise it expires after its TTL. Retries and errors are
-// those of [Budgets.Charge].
+// ends the hold; otherwise it expires after its TTL. With [Request.Forced], no rule
+// declines, and the money counts at the date of [Request.Dated]; the TTL begins now. Retries and errors
+// are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindAuthorize, r, nil)
 }
@@ -147,7 +153,8 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 // those of [Budgets.Charge].
 //
 // To bring usage from a table of your own, record each of its rows with its date,
-// under an ID made from the key of the row: then it may be sent again.
+// under an ID made from the key of the row: then it may be sent again. Bring its open holds by a forced
+// Authorize.
 func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindRecord, r, nil)
 }
@@ -215,7 +222,7 @@ type action struct {
 	currency     string
 	tags         map[string]string
 	backdated    bool  // the money counts from dated, and not from now
-	dated        int64 // of a record
+	dated        int64 // of a record, or of a forced authorization
 	ttl          time.Duration
 	final, force bool
 	limits       []RuleLimit
@@ -260,6 +267,9 @@ func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error
 	if err := checkID("ID", r.ID); err != nil {
 		return nil, err
 	}
+	if least != nil {
+		r.Forced = false
+	}
 	act, err := b.newCharge(kind, r)
 	if err != nil {
 		return nil, err
@@ -296,16 +306,14 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 		return nil, err
 	}
 	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags)}
-	switch kind {
-	case kindAuthorize:
-		act.ttl = r.TTL
-	case kindRecord:
-		if !r.Dated.IsZero() {
-			if !storable(r.Dated) {
-				return nil, requestErr("Dated is in the year %d; %s", r.Dated.Year(), storableYears)
-			}
-			act.backdated, act.dated = true, r.Dated.UnixMicro()
+	if kind == kindAuthorize {
+		act.ttl, act.force = r.TTL, r.Forced
+	}
+	if (kind == kindRecord || act.force) && !r.Dated.IsZero() {
+		if !storable(r.Dated) {
+			return nil, requestErr("Dated is in the year %d; %s", r.Dated.Year(), storableYears)
 		}
+		act.backdated, act.dated = true, r.Dated.UnixMicro()
 	}
 	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
 	if len(accounts) > maxAccounts {

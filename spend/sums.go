@@ -76,6 +76,9 @@ func (u *tally) expire(now int64) {
 	u.values = slices.DeleteFunc(u.values, func(s valueSums) bool { return s.zero() })
 }
 
+// mostValues is the largest number of values of a rule with Per in one account.
+const mostValues = 1000
+
 // valueSums are the sums of one value of a tag.
 type valueSums struct {
 	value string
@@ -89,8 +92,8 @@ type valueSums struct {
 // A decision shows the figures of its own value, in [Usage.Value]; [Budgets.Remaining] shows all
 // values with used or held money. An account keeps a figure for each value in the window of the
 // rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So
-// use tags of hundreds of values in an account, and not of millions. [Leaky] and [PerTransaction]
-// have no Per.
+// an account has at most 1,000 of them: a request with one more is [ErrRequest]. [Leaky] and
+// [PerTransaction] have no Per.
 func (r Rule) Per(tag string) Rule {
 	r.each, r.per = true, tag
 	return r

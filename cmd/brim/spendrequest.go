@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,9 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 		tags, also []string
 		ttl        duration.Value
 		least      string
+		dated      string
 		hold       bool
+		forced     bool
 	)
 	words := map[string]struct{ short, long, done, example string }{
 		"charge": {
@@ -76,13 +79,28 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: hold_ttl of the budget)")
 		cmd.Flags().Lookup("ttl").DefValue = ""
 	}
+	if kind == "authorize" {
+		cmd.Flags().BoolVar(&forced, "force", false, "hold the amount whatever the rules say, because somebody else has authorized it")
+	}
+	if kind == "authorize" || kind == "record" {
+		cmd.Flags().StringVar(&dated, "dated", "", "the date at which the money counts, like 2026-12-04T18:00:00Z (default: now)")
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, kind != "able", func(b *spend.Budgets, file *budgetfile.File) error {
-			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std()}
+			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std(), Forced: forced}
 			if kind == "able" {
 				r.ID = args[0] // a question has no ID
 			}
 			var err error
+			switch {
+			case dated == "":
+			case kind == "authorize" && !forced:
+				return usagef("--dated needs --force: a request that rules decide counts from now on")
+			default:
+				if r.Dated, err = time.Parse(time.RFC3339, dated); err != nil {
+					return usagef("--dated is %.40q; write it like 2026-12-04T18:00:00Z", dated)
+				}
+			}
 			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
 				return err
 			}

@@ -100,7 +100,7 @@ func badRequests(s *fixture) (list []mistake) {
 		"in the future": now.Add(time.Microsecond), "in 1683": time.UnixMicro(-1<<53-1).AddDate(-1, 0, 0),
 		"in 12026": now.AddDate(10_000, 0, 0), "long ago": wrapped(now),
 	} {
-		add("dated "+name, spend.ErrRequest, []string{"record"}, func(r *request) { r.dated = dated })
+		add("dated "+name, spend.ErrRequest, []string{"record", "authorize"}, func(r *request) { r.dated, r.force = dated, true })
 	}
 	for least, want := range map[spend.Money]error{
 		money(0): spend.ErrAmount, money(6): spend.ErrAmount, {Minor: 5, Currency: "USD"}: spend.ErrCurrency,
@@ -224,7 +224,34 @@ func badInputCases() []testCase {
 				}
 			}), sound(4),
 		},
+	}, {
+		name: "too many values of a tag", why: "a decision reads and writes the figures of all values, so they must stay few",
+		rules: []spend.Rule{month(100_000), spend.Rolling("each", money(10), 30*days).Per("merchant")},
+		steps: []step{
+			check(tooManyValues), shows(1001, 0, 98_999), sound(1001), after(30 * days), charge(1).with("merchant", "new"),
+			shows(1, 0, 99_999), shows(1, 0, 9, "each"), sound(1002),
+		},
 	}}
+}
+
+// tooManyValues charges at more values than a rule with Per may have in an account.
+func tooManyValues(s *fixture) {
+	s.Helper()
+	at := func(i int) call { return charge(1).with("merchant", fmt.Sprint("m", i)) }
+	var requests []spend.Request
+	for i := range 1000 {
+		requests = append(requests, at(i).in(s).money())
+	}
+	for i, a := range s.b.ChargeAll(ctx, requests) {
+		if a.Err != nil || !a.Decision.Approved {
+			s.Fatalf("value %d: %+v", i+1, a)
+		}
+	}
+	_, err := at(1000).in(s).send(s.b)
+	if !errors.Is(err, spend.ErrRequest) || !strings.Contains(err.Error(), "1000") || !strings.Contains(err.Error(), `"each"`) {
+		s.Errorf("one value too many: %v; want ErrRequest with the rule and the bound", err)
+	}
+	at(7).do(s)
 }
 
 // picture describes the ledger and the figures of the card.

@@ -95,3 +95,32 @@ func cancelCases() []testCase {
 		},
 	}
 }
+
+// forcedCases are about money that somebody else has authorized.
+func forcedCases() []testCase {
+	rules := []spend.Rule{month(1000), spend.Count("often", 2, 30*days), spend.Leaky("smooth", money(1000), 1000*time.Second)}
+	forced := func(id string, n int64) call { return authorize(id, n).forced() }
+	return []testCase{
+		{
+			name: "a forced authorization", rules: rules,
+			why: "what a network has approved in our place is held, also beyond the rules, until it is captured, voided or expires",
+			steps: []step{
+				charge(900), forced("a", 300), shows(900, 300, -200), forced("a", 300).again(), authorize("a", 300).fails(spend.ErrIDReused),
+				freeze("lost"), forced("b", 50).lasting(days), shows(900, 350, -250), shows(3, 0, -1, "often"),
+				on("upTo", 5).down(money(5)).forced().no(store.Never, "", "month", "often", "smooth"),
+				capture("a", 250).last(), shows(1150, 50, -200), after(days),
+				shows(1150, 0, -150), shows(2, 0, 0, "often"), shows(0, 0, 1000, "smooth"), void("b").fails(spend.ErrHoldExpired), sound(7),
+			},
+		},
+		{
+			name: "open holds of another system", rules: rules,
+			why: "a hold that is brought in with its ID and its date counts from that date, once, and ends here",
+			steps: []step{
+				forced("old", 100).ago(20 * days).lasting(15 * days), forced("old", 100).ago(20 * days).lasting(15 * days).again(),
+				record(200).ago(10 * days), shows(200, 100, 700), shows(200, 100, 700, "smooth"), increase("old", 1), after(10 * days),
+				shows(200, 1, 799), capture("old", 60), shows(200, 1, 799), refund("old", 60), void("old"), shows(200, 0, 800),
+				forced("future", 1).ago(-days).fails(spend.ErrRequest), sound(7),
+			},
+		},
+	}
+}

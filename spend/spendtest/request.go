@@ -29,7 +29,7 @@ type request struct {
 // money returns the request of the calls that take a [spend.Request].
 func (r request) money() spend.Request {
 	return spend.Request{
-		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl, Dated: r.dated,
+		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl, Dated: r.dated, Forced: r.force,
 	}
 }
 

@@ -136,11 +136,13 @@ func (s *sequence) charge(method string) error {
 	switch method {
 	case "authorize":
 		s.held(&r, sp)
-	case "record":
-		if s.r.IntN(2) == 0 {
-			at -= tick * s.r.Int64N(64*100)
-			r.dated = time.UnixMicro(at)
-		}
+		r.force = s.r.IntN(6) == 0
+	}
+	if (method == "record" || r.force) && s.r.IntN(2) == 0 {
+		at -= tick * s.r.Int64N(64*100)
+		r.dated = time.UnixMicro(at)
+	}
+	if method == "record" {
 		if trial := *sp; s.r.IntN(8) == 0 {
 			if trial.first = most; s.model.overfills(s.rules, &trial, most, now) {
 				*sp, r.amount = trial, money(most)
@@ -166,7 +168,7 @@ func (s *sequence) charge(method string) error {
 		want = spend.ErrAmount
 	}
 	err := s.try(r, want, func(d spend.Decision) error {
-		if method != "record" {
+		if method != "record" && !r.force {
 			if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
 				return err
 			}
