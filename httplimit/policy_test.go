@@ -28,7 +28,8 @@ func TestPoliciesShareNoBucket(t *testing.T) {
 		lim, clock := inMemory(t)
 		policies := []httplimit.Policy{
 			{Name: "login", Limit: brim.Over(5, time.Minute)},
-			{Name: "page", Limit: brim.Over(60, time.Minute)}, {Name: "hour", Limit: brim.Over(400, time.Hour)},
+			{Name: "page", Limit: brim.Over(60, time.Minute)},
+			{Name: "hour", Limit: brim.Over(400, time.Hour)},
 		}
 		login, page := limited(t, lim, always(policies[0]), nil), limited(t, lim, always(policies[1:]...), nil)
 		r := rand.New(rand.NewPCG(36, 1))
