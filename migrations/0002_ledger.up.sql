@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
     rules       pg_catalog.bytea,
     watch       bigint[],
+    holds       pg_catalog.bytea,
     state       pg_catalog.bytea
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
@@ -43,6 +44,9 @@ COMMENT ON TABLE {{schema}}.{{accounts}} IS
 COMMENT ON COLUMN {{schema}}.{{accounts}}.watch IS
     'Pairs of a date and a width in microseconds. '
     'Entries after the date leave the window when they are older than the width.';
+COMMENT ON COLUMN {{schema}}.{{accounts}}.holds IS
+    'A few open holds: for each the bytes ff and fe, the length of the ID, the ID of the spend, and '
+    'the expiry in microseconds in 8 bytes. The other holds are rows of their own.';
 
 -- The entries. Rows are inserted and never updated. Only entries that no rule needs any more
 -- are deleted. A column is null where it repeats another one, so that a row takes some 100 bytes;
@@ -133,7 +137,8 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{spends}} (
 
 COMMENT ON TABLE {{schema}}.{{spends}} IS 'Spends that have changed since their request began them.';
 
--- The open holds, in order of expiry. The row of a hold is deleted when the hold ends.
+-- The open holds of accounts that have more than a few, in order of expiry. The row of a hold is
+-- deleted when the hold ends.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
     account bigint                 NOT NULL,
     expires pg_catalog.timestamptz NOT NULL,
@@ -141,7 +146,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
     PRIMARY KEY (account, expires, spend)
 );
 
-COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by account and expiry.';
+COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by account and expiry, but for those in the row of the account.';
 
 -- The entries for people: names instead of numbers, and a value in every column.
 CREATE OR REPLACE VIEW {{schema}}.{{ledger}} AS

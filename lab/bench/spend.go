@@ -224,14 +224,13 @@ var copies = []string{
 	`CREATE TABLE bare_accounts (LIKE brim.buckets_accounts INCLUDING ALL EXCLUDING IDENTITY) WITH (fillfactor = 70)`,
 	`CREATE TABLE bare_entries (LIKE brim.buckets_entries INCLUDING ALL)`,
 	`CREATE TABLE bare_requests (LIKE brim.buckets_requests INCLUDING ALL)`,
-	`CREATE TABLE bare_holds (LIKE brim.buckets_holds INCLUDING ALL)`,
 	`INSERT INTO bare_accounts SELECT * FROM brim.buckets_accounts`,
 	`INSERT INTO bare_entries SELECT * FROM brim.buckets_entries`,
 	`VACUUM ANALYZE`,
 }
 
 // bareRows writes the rows of a whole batch of decisions without deciding anything: one account
-// updated, one entry, one answer and one hold inserted for each. It locks the accounts in the
+// updated, one entry and one answer inserted for each. It locks the accounts in the
 // order of $1, as the ledger does, so that two of them do not deadlock.
 const bareRows = `WITH saved AS (
 	UPDATE bare_accounts AS a SET state = $5
@@ -243,10 +242,6 @@ const bareRows = `WITH saved AS (
 ), answered AS (
 	INSERT INTO bare_requests (id, at, account, content, answer, spend)
 	SELECT decode(u.id, 'hex'), clock_timestamp(), u.account, $6, $5, $7
-	FROM (SELECT unnest($2::bigint[]) AS account, unnest($3::text[]) AS id) AS u
-), opened AS (
-	INSERT INTO bare_holds (account, expires, spend)
-	SELECT u.account, clock_timestamp() + interval '7 days', decode(u.id, 'hex')
 	FROM (SELECT unnest($2::bigint[]) AS account, unnest($3::text[]) AS id) AS u
 ) SELECT 1`
 

@@ -118,6 +118,7 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_accounts" (
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
     rules       pg_catalog.bytea,
     watch       bigint[],
+    holds       pg_catalog.bytea,
     state       pg_catalog.bytea
 ) WITH (
     -- Room on each page for the next versions of its rows, for heap-only updates. A state has some
@@ -142,6 +143,9 @@ COMMENT ON TABLE "brim_format"."buckets_accounts" IS
 COMMENT ON COLUMN "brim_format"."buckets_accounts".watch IS
     'Pairs of a date and a width in microseconds. '
     'Entries after the date leave the window when they are older than the width.';
+COMMENT ON COLUMN "brim_format"."buckets_accounts".holds IS
+    'A few open holds: for each the bytes ff and fe, the length of the ID, the ID of the spend, and '
+    'the expiry in microseconds in 8 bytes. The other holds are rows of their own.';
 
 -- The entries. Rows are inserted and never updated. Only entries that no rule needs any more
 -- are deleted. A column is null where it repeats another one, so that a row takes some 100 bytes;
@@ -205,7 +209,7 @@ COMMENT ON COLUMN "brim_format"."buckets_entries".credited IS
     'and the amount in minor units.';
 
 -- The answer to each ID. The primary key makes a request happen at most once. Rows are inserted and
--- never updated. spend is the spend as the request began it.
+-- never updated; a cancellation deletes a row and inserts another. spend is the spend as the request began it.
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_requests" (
     at      pg_catalog.timestamptz NOT NULL,
     account bigint                 NOT NULL,
@@ -232,7 +236,8 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_spends" (
 
 COMMENT ON TABLE "brim_format"."buckets_spends" IS 'Spends that have changed since their request began them.';
 
--- The open holds, in order of expiry. The row of a hold is deleted when the hold ends.
+-- The open holds of accounts that have more than a few, in order of expiry. The row of a hold is
+-- deleted when the hold ends.
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_holds" (
     account bigint                 NOT NULL,
     expires pg_catalog.timestamptz NOT NULL,
@@ -240,7 +245,7 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_holds" (
     PRIMARY KEY (account, expires, spend)
 );
 
-COMMENT ON TABLE "brim_format"."buckets_holds" IS 'Open holds of package spend, by account and expiry.';
+COMMENT ON TABLE "brim_format"."buckets_holds" IS 'Open holds of package spend, by account and expiry, but for those in the row of the account.';
 
 -- The entries for people: names instead of numbers, and a value in every column.
 CREATE OR REPLACE VIEW "brim_format"."buckets_ledger" AS
@@ -268,8 +273,8 @@ COMMENT ON VIEW "brim_format"."buckets_ledger" IS 'The entries of package spend,
 
 -- The rights of an application that spends. It cannot change an entry of the ledger, nor when or
 -- how an open hold expires. A decision about a spend locks the request that began it, which needs a
--- right to change a column. The application deletes old entries if it prunes; one that does not
--- prune needs no DELETE on entries, requests and spends.
+-- right to change a column. A cancellation replaces the answer to an ID. The application deletes old
+-- entries if it prunes; one that does not prune needs no DELETE on entries.
 --
 --   REVOKE ALL ON "brim_format"."buckets_accounts", "brim_format"."buckets_entries", "brim_format"."buckets_spends" FROM PUBLIC, app;
 --   REVOKE ALL ON "brim_format"."buckets_requests", "brim_format"."buckets_holds", "brim_format"."buckets_ledger" FROM PUBLIC, app;
@@ -285,8 +290,8 @@ INSERT INTO "brim_format"."buckets_migrations" (version, dirty)
 SELECT 2, false WHERE NOT EXISTS (SELECT FROM "brim_format"."buckets_migrations");
 
 COMMIT;
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (1, '2026-11-20T12:00:00Z', 2, 4, 0, NULL, 'held');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (0, '2026-11-20T12:00:00Z', 0, 1, 1, '2026-11-20T13:00:00Z', 'blocked');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (4.503599627370496e+15, '2026-11-20T12:00:00.000001Z', 0, 9.007199254740992e+15, 1e-12, NULL, 'é''
 ');
+INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');

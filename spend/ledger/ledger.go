@@ -117,8 +117,8 @@ type Changes struct {
 	Requests []Request // to create; a known ID fails the transaction, which is then repeated
 	Spends   []Request // requests whose Spend is replaced; only ID and Spend are set
 	Replaced []Request // requests that take the place of those with the same ID
-	Opened   []Hold    // to create
-	Closed   []Hold    // to delete
+	Opened   []Hold    // to create, of accounts in Accounts
+	Closed   []Hold    // to delete, of accounts in Accounts
 	Drop     []Drop    // entries to delete
 }
 

@@ -138,21 +138,27 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	return nil
 }
 
-// try authorizes and captures on an account of its own, and reads the account.
+// try authorizes on an account of its own until a hold is in the table of holds, captures that hold, and
+// reads the account.
 func try(ctx context.Context, l ledger.Ledger) error {
 	one := spend.Money{Minor: 1, Currency: "EUR"}
 	b, err := spend.New(l, spend.Budget{
-		Name: "check", Currency: one.Currency, Rules: []spend.Rule{spend.Rolling("check", one, time.Hour)},
+		Name: "check", Currency: one.Currency, Rules: []spend.Rule{
+			spend.Rolling("check", spend.Money{Minor: mostHolds + 1, Currency: one.Currency}, time.Hour),
+		},
 	}, nil)
 	if err != nil {
 		return err
 	}
-	key := trial.Key()
-	d, err := b.Authorize(ctx, spend.Request{ID: key, Account: key, Amount: one, Tags: map[string]string{"check": key}})
-	if err != nil || !d.Approved {
-		return &trial.Failure{Step: "an authorization", Err: err}
+	key, id := trial.Key(), ""
+	for i := range mostHolds + 1 {
+		id = fmt.Sprint(key, "/", i)
+		d, err := b.Authorize(ctx, spend.Request{ID: id, Account: key, Amount: one, Tags: map[string]string{"check": key}})
+		if err != nil || !d.Approved {
+			return &trial.Failure{Step: "an authorization", Err: err}
+		}
 	}
-	d, err = b.Capture(ctx, spend.CaptureRequest{ID: key + "/2", HoldID: key, Amount: one})
+	d, err := b.Capture(ctx, spend.CaptureRequest{ID: key + "/capture", HoldID: id, Amount: one})
 	if errors.Is(err, spend.ErrUnknownSpend) { // row security hides it
 		err = nil
 	}

@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -54,6 +55,33 @@ func idText(raw []byte) string {
 
 func idColumn(ids []string) [][]byte {
 	return column(ids, func(id *string) []byte { return idBytes(*id) })
+}
+
+// mark stands before each hold in the row of an account, so that forget.sql finds an ID: no text has
+// these bytes, and no time of these millennia.
+const mark = "\xff\xfe"
+
+// pack returns holds as they are stored in the row of their account.
+func pack(list []ledger.Hold) (b []byte) {
+	for _, h := range list {
+		id := idBytes(h.SpendID)
+		b = append(append(append(b, mark...), byte(len(id))), id...)
+		b = binary.BigEndian.AppendUint64(b, uint64(h.Expires))
+	}
+	return b
+}
+
+// unpack returns the holds that are stored so.
+func unpack(account string, b []byte) (list []ledger.Hold) {
+	for len(b) > len(mark) {
+		n := len(mark) + 1 + int(b[len(mark)])
+		if len(b) < n+8 {
+			break
+		}
+		list = append(list, ledger.Hold{Account: account, SpendID: idText(b[len(mark)+1 : n]), Expires: int64(binary.BigEndian.Uint64(b[n:]))})
+		b = b[n+8:]
+	}
+	return list
 }
 
 // unless returns a value, or nil if it is the one that null stands for.

@@ -27,6 +27,7 @@ type rows struct {
 	missing  []string         // accounts that had no row
 	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
+	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	begun    map[string]bool            // spends whose requests are locked
 	// inserting are the names of the rows that the next round trip inserts; see [pgrun.Lane.Inserting].
@@ -41,6 +42,7 @@ type rows struct {
 func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	return &rows{
 		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
+		holds:    make(map[string][]ledger.Hold),
 		requests: make(map[string]*ledger.Request), begun: make(map[string]bool), pages: make(book.Pages),
 	}
 }
@@ -167,13 +169,15 @@ func (r *rows) scanAccounts(row pgx.Rows) error {
 		var a ledger.Account
 		var id int64
 		var watch []int64
-		if err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.Rules), (*pgrun.Octets)(&a.State), &watch); err != nil {
+		var holds pgrun.Octets
+		err := row.Scan(&a.Key, &id, (*pgrun.Octets)(&a.Rules), (*pgrun.Octets)(&a.State), &watch, &holds)
+		if err != nil {
 			return err
 		}
 		for ; len(watch) >= 2; watch = watch[2:] {
 			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
-		r.accounts[a.Key], r.ids[a.Key] = a, id
+		r.accounts[a.Key], r.ids[a.Key], r.holds[a.Key] = a, id, unpack(a.Key, holds)
 	}
 	return row.Err()
 }

@@ -97,15 +97,25 @@ func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry
 	return list, err
 }
 
-// Open lists open holds. The statement finds one more, for next.
+// Open lists open holds: those in the row of the account, and others. The statement finds one more, for
+// next.
 func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
-	err = r.query(r.l.sql["holds"], []any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, func(row pgx.Rows) error {
+	var due []ledger.Hold
+	for _, h := range r.holds[account] {
+		if h.Expires <= upto {
+			due = append(due, h)
+		} else if next == 0 || h.Expires < next {
+			next = h.Expires
+		}
+	}
+	args := append([]any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, r.holdColumns(due)[1:]...)
+	err = r.query(r.l.sql["holds"], args, func(row pgx.Rows) error {
 		var expires pgrun.Instant
 		request, err := scanRequest(row, &expires)
 		switch {
 		case err != nil:
 			return err
-		case request.ID == "" && expires.Valid:
+		case request.ID == "" && expires.Valid && (next == 0 || expires.Micros < next):
 			next = expires.Micros
 		case request.ID != "":
 			r.requests[request.ID] = request

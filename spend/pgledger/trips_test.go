@@ -3,6 +3,7 @@ package pgledger_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,12 +91,24 @@ func TestRoundTrips(t *testing.T) {
 		}, []string{read, "save append answer COMMIT"}},
 		{"authorization", func(ctx context.Context) (spend.Decision, error) {
 			return b.Authorize(ctx, spend.Request{ID: "3", Account: "7", Amount: euros(2)})
-		}, []string{read, "save append answer open COMMIT"}},
+		}, []string{read, "save append answer COMMIT"}},
 		{"another authorization", func(ctx context.Context) (spend.Decision, error) {
 			return b.Authorize(ctx, spend.Request{ID: "3b", Account: "7", Amount: euros(2)})
-		}, []string{read, "save append answer open COMMIT"}},
+		}, []string{read, "save append answer COMMIT"}},
 		{"capture", func(ctx context.Context) (spend.Decision, error) {
 			return b.Capture(ctx, spend.CaptureRequest{ID: "4", HoldID: "3", Amount: euros(2)})
+		}, []string{find, "save append answer spends COMMIT"}},
+		{"authorizations of a crowded account", func(ctx context.Context) (d spend.Decision, err error) {
+			for i := range 4 {
+				d, err = b.Authorize(ctx, spend.Request{ID: fmt.Sprint("crowd", i), Account: "7", Amount: euros(1)})
+			}
+			return d, err
+		}, []string{
+			read, "save append answer COMMIT", read, "save append answer COMMIT", read, "save append answer COMMIT",
+			read, "save append answer open COMMIT",
+		}},
+		{"capture there", func(ctx context.Context) (spend.Decision, error) {
+			return b.Capture(ctx, spend.CaptureRequest{ID: "4b", HoldID: "crowd3", Amount: euros(1)})
 		}, []string{find, "save append answer unhold spends COMMIT"}},
 		{"refund", func(ctx context.Context) (spend.Decision, error) {
 			return b.Refund(ctx, spend.RefundRequest{ID: "5", SpendID: "3", Amount: euros(1)})

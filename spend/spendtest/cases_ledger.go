@@ -362,6 +362,17 @@ func pruneCases() []testCase {
 			},
 		},
 		{
+			name:  "many holds end in any order",
+			why:   "a ledger may keep some holds of an account apart from the others, and each ends once",
+			rules: []spend.Rule{month(1000)},
+			steps: []step{
+				repeat(9, func(_ call, i int) call { return authorize(fmt.Sprint("h", i), 10).lasting(time.Duration(20-i) * days) }),
+				void("h7"), void("h1"), capture("h8", 10).last(), capture("h0", 4), authorize("more", 10).lasting(15 * days),
+				shows(14, 66, 1000-80), after(16 * days), prune(4, 0), shows(14, 26, 1000-40), capture("h2", 10).last(), void("h3"),
+				after(5 * days), prune(1, 0), shows(24, 0, 1000-24), sound(10 + 2 + 2 + 4 + 1 + 1 + 1), after(100 * days), prune(0, 16),
+			},
+		},
+		{
 			name:  "pruning covers all accounts of one budget",
 			why:   "pages neither lose nor repeat an account, and the IDs of another budget may have to live longer",
 			rules: []spend.Rule{spend.Rolling("day", money(1000), days)},

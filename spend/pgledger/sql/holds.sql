@@ -1,9 +1,11 @@
--- The holds of the account $1 that expire by $2, at most $3, with the requests that began them. The
--- last row has the first expiry after that.
+-- The holds of the account $1 that expire by $2, at most $3, and those of its row, which are in $4 and $5,
+-- with the requests that began them. The last row has the first expiry after that.
 (SELECT {{instant(h.expires)}}, {{request(r)}}
- FROM (SELECT h.expires, h.spend FROM {{schema}}.{{holds}} AS h
-       WHERE h.account = $1 AND h.expires <= $2
-       ORDER BY h.expires, h.spend LIMIT $3) AS h
+ FROM ((SELECT h.expires, h.spend FROM {{schema}}.{{holds}} AS h
+        WHERE h.account = $1 AND h.expires <= $2
+        ORDER BY h.expires, h.spend LIMIT $3)
+       UNION ALL
+       SELECT pg_catalog.unnest($4::timestamptz[]), pg_catalog.unnest($5::bytea[])) AS h
       CROSS JOIN LATERAL (SELECT r.* FROM {{schema}}.{{requests}} AS r WHERE r.id = h.spend OFFSET 0) AS r)
 UNION ALL
 SELECT {{instant(min(h.expires))}}, NULL, NULL, NULL, NULL, NULL, NULL
