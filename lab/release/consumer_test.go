@@ -160,7 +160,7 @@ func consuming(t *testing.T, proxy string) []string {
 	if err := json.Unmarshal(env, &goenv); err != nil {
 		t.Fatal(err)
 	}
-	return append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off",
+	return append(os.Environ(), "GOMODCACHE="+t.TempDir(), "GOWORK=off", "GOFLAGS=-modcacherw", "GOSUMDB=off",
 		"GOPROXY="+strings.Join([]string{"file://" + proxy, "file://" + goenv.GOMODCACHE + "/cache/download", goenv.GOPROXY}, ","))
 }
 

@@ -85,6 +85,25 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// The first command of the README runs its program, as a user would who has nothing but the README.
+func TestReadme(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, work := t.TempDir(), t.TempDir()
+	publish(t, proxy, ".", "v0.1.0")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```.*?```sh\n(.*?)```").FindStringSubmatch(string(page))
+	if err := os.WriteFile(filepath.Join(work, "main.go"), []byte(blocks[1]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", blocks[2])
+	cmd.Dir, cmd.Env = work, consuming(t, proxy)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "refused; retry in 12s\n") {
+		t.Errorf("%s: %v\n%s", blocks[2], err, out)
+	}
+}
+
 func TestMasked(t *testing.T) {
 	for _, tc := range []struct{ a, b string }{
 		{"level 1.999999 of 3; at 18:07:01", "level 2 of 3; at 2026-11-24 09:00:00"},
