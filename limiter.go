@@ -10,7 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Limiter fills buckets of one store and asks for their state. Make one with [New].
+// Limiter fills buckets of one store and asks for their state. Make one with [New]. Every method of a zero
+// Limiter answers [ErrClosed].
 //
 // Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
 // Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is
@@ -78,7 +79,7 @@ func New(s store.Store, o *Options) *Limiter {
 		}
 	}
 	if s == nil {
-		l.store, l.shadow = noStore{}, nil
+		l.shadow = nil
 	}
 	if l.head != "" && !l.asStored {
 		l.head = fmt.Sprintf("%s%d:%s", mark, len(l.head), l.head)
@@ -133,9 +134,9 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
 		return State{}, err
 	}
 	if !isSpecial(&b.Limit) {
-		return first(l.store.Read(ctx, b))
+		return first(l.kept().Read(ctx, b))
 	}
-	st, err := first(l.store.Read(ctx, Bucket{Key: b.Key}))
+	st, err := first(l.kept().Read(ctx, Bucket{Key: b.Key}))
 	if err == nil {
 		showSpecial(&st, b.Limit)
 	}
@@ -150,7 +151,7 @@ func (l *Limiter) StateOf(ctx context.Context, key string) (State, error) {
 	if err := store.ValidateKey(key); err != nil {
 		return State{}, err
 	}
-	return first(l.store.Read(ctx, Bucket{Key: key}))
+	return first(l.kept().Read(ctx, Bucket{Key: key}))
 }
 
 // Drain takes up to n units out of b; the level does not fall below zero. Use it to give units
@@ -369,7 +370,7 @@ func (l *Limiter) List(ctx context.Context, prefix string) iter.Seq2[Entry, erro
 				return
 			}
 		}
-		err := l.store.Visit(ctx, prefix, func(e Entry) bool {
+		err := l.kept().Visit(ctx, prefix, func(e Entry) bool {
 			key, own := l.own(e.Key)
 			e.Key = key
 			return !own || yield(e, nil)
@@ -389,7 +390,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := store.ValidateKey(key); err != nil {
 		return err
 	}
-	return l.store.Delete(ctx, key)
+	return l.kept().Delete(ctx, key)
 }
 
 // Prune removes the buckets of the whole store, whatever their prefix, that have leaked empty,
@@ -397,7 +398,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // MaxSkew ago. Prune returns the number of buckets that it removed, also if it fails half-way.
 // Call it now and then, so that the store does not grow with keys that are no longer used. Prune
 // changes no answer: an empty bucket and an absent one are the same.
-func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.store.Prune(ctx) }
+func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.kept().Prune(ctx) }
 
 // fill validates an operation and lets the store decide it. Least is the smallest amount that
 // the caller passed. The State is written to *st, because each return of a State is a copy.
@@ -431,7 +432,11 @@ func (l *Limiter) prepare(op *store.Op, least float64) error {
 	if op.Mode < store.Always {
 		op.BlockFor = l.penalty
 	}
-	return op.Validate()
+	err := op.Validate()
+	if err == nil && l.store == nil {
+		err = errNoStore
+	}
+	return err
 }
 
 // key returns the name by which the store knows the caller's key. An empty key stays empty,
@@ -476,6 +481,14 @@ func first(states []State, err error) (State, error) {
 		return State{}, err
 	}
 	return states[0], nil
+}
+
+// kept returns the store, also of a zero Limiter.
+func (l *Limiter) kept() store.Store {
+	if l.store == nil {
+		return noStore{}
+	}
+	return l.store
 }
 
 // noStore is the store of a Limiter that was made without one.

@@ -63,6 +63,7 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, l := range map[string]*brim.Limiter{
+		"zero":                 new(brim.Limiter),
 		"no store":             brim.New(nil, nil),
 		"no store, but prefix": brim.New(nil, &brim.Options{Prefix: "p:"}),
 		"closed store":         closed,

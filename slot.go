@@ -76,7 +76,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, most int, ttl time.Du
 	if err := cmp.Or(store.ValidateKey(key), place(most-1).Validate()); err != nil {
 		return nil, err
 	}
-	s := &Slot{store: l.store, bucket: place(rand.IntN(most)), ttl: ttl}
+	s := &Slot{store: l.kept(), bucket: place(rand.IntN(most)), ttl: ttl}
 	var others []Bucket
 	for least := Never; ; {
 		st, err := s.take(ctx)
@@ -97,7 +97,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string, most int, ttl time.Du
 		}
 		var states []State
 		if len(others) > 0 {
-			if states, err = l.store.Read(ctx, others...); err != nil {
+			if states, err = s.store.Read(ctx, others...); err != nil {
 				return nil, err
 			}
 		}

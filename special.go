@@ -39,18 +39,14 @@ func (l *Limiter) fillSpecial(ctx context.Context, st *State, op *store.Op, leas
 
 // validSpecial prepares an operation under Nobody or Unlimited, as prepare does for others.
 func (l *Limiter) validSpecial(ctx context.Context, op *store.Op, least float64) error {
-	_, none := l.store.(noStore)
 	limit := op.Limit
 	if op.Mode < store.Always || op.Mode == store.Ask {
 		op.Limit = Limit{LeakRate: 1} // no amount is too small beside a capacity of 0
 	}
 	err := l.prepare(op, least)
 	op.Limit = limit
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case none:
-		return errNoStore
 	}
 	op.BlockFor = 0 // there is no bucket to block
 	return ctx.Err()
