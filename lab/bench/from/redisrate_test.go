@@ -75,6 +75,17 @@ func TestRedisRate(t *testing.T) {
 		t.Error(err)
 	}
 
+	// As much as fits goes in: the whole units of redis_rate, and all of a bucket.
+	at := key + ":most"
+	t.Cleanup(func() { client.Del(context.WithoutCancel(ctx), "rate:"+at); _ = limiter.Reset(context.WithoutCancel(ctx), at) })
+	for _, c := range []struct{ n, allowed int }{{3, 3}, {4, 2}, {1, 0}} {
+		res, err := redis_rate.NewLimiter(client).AllowAtMost(ctx, at, redis_rate.PerMinute(5), c.n)
+		st, err2 := limiter.Fillup(ctx, limit.For(at), float64(c.n))
+		if err != nil || err2 != nil || res.Allowed != c.allowed || int(float64(c.n)-st.Spilled) != c.allowed {
+			t.Errorf("at most %d: redis_rate %+v, %v; brim %v, %v", c.n, res, err, st, err2)
+		}
+	}
+
 	// A cost above the burst gets a time to come back at, and is refused then, too.
 	res, err := redis_rate.NewLimiter(client).AllowN(ctx, key, redis_rate.Limit{Rate: 5, Burst: 5, Period: time.Minute}, 6)
 	if err != nil || res.Allowed != 0 || res.RetryAfter <= 0 {

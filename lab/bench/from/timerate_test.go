@@ -3,11 +3,13 @@ package from
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
 )
 
 func timeRate(lim *rate.Limiter) error {
@@ -39,6 +41,26 @@ func TestTimeRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	level(t, limiter, brim.Over(5, 5*time.Hour).For("user:42"), 3, 0.01)
+
+	// A reservation is a fill of a bucket that also has the units of the longest delay.
+	synctest.Test(t, func(t *testing.T) {
+		const burst, perSecond, maxWait = 5, 2, 3
+		lim, limiter := rate.NewLimiter(perSecond, burst), brim.New(memory.New(nil), nil)
+		limit := brim.Limit{Capacity: burst + perSecond*maxWait, LeakRate: perSecond}
+		for i := range 40 {
+			r := lim.Reserve()
+			delay := r.Delay()
+			if delay > maxWait*time.Second {
+				r.Cancel()
+			}
+			st, err := limiter.TryFillup(t.Context(), limit.For("k"), 1)
+			after := time.Duration(max(0, st.Level-burst) / perSecond * float64(time.Second))
+			if err != nil || st.Accepted != (delay <= maxWait*time.Second) || st.Accepted && (after-delay).Abs() > time.Microsecond {
+				t.Errorf("call %d: x/time/rate waits %v, brim %v (%v, %v)", i, delay, after, st, err)
+			}
+			time.Sleep(time.Duration(50+i*7) * time.Millisecond)
+		}
+	})
 
 	// A cost above the burst is refused like any other, and nothing tells that it never fits.
 	if lim.AllowN(time.Now(), 6) {
