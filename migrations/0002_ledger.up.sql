@@ -97,7 +97,8 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.part IS
     'The seq of the corrected entry, or 0 for an entry with an earlier date; null if it corrects none.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend_amount IS
     'Amount of the request that began the spend, or of the credit; 0 for other entries; null for the amount.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS 'Number of the kind of entry, as the view lists them.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS
+    'Number of the kind of entry, as the view lists them; below 0 if held money becomes used at expires.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spends IS 'Change of the number of spends that count for good; null for 0.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.expires IS 'End of the hold whose money the entry moves; null if it moves none.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS 'Change of the number of spends that count until expires; null for 0.';
@@ -155,7 +156,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel}'::pg_catalog.text[])[e.kind] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18

@@ -268,15 +268,21 @@ func (u *tally) sum(e *ledger.Entry, sign, now int64) error {
 }
 
 // units are the units that an entry adds to a rule.
-type units struct{ used, held, expires int64 }
+type units struct {
+	used, held, expires int64
+	spends              bool // held becomes used at expires
+}
 
 // units returns the units that the entry adds to the rule at now.
 func (u *tally) units(e *ledger.Entry, now int64) units {
-	n := units{e.Used, e.Held, e.Expires}
+	n := units{e.Used, e.Held, e.Expires, e.Spends}
 	if u.rule.spends() {
 		n.used, n.held = e.Count, e.Pending
 	}
 	if e.Expires <= now {
+		if e.Spends {
+			n.used += n.held
+		}
 		n.held = 0
 	}
 	return n
@@ -305,6 +311,13 @@ func (u *tally) fill(e *ledger.Entry, now int64) error {
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(n.used)}
 	_, _, err := u.bucket.Fill(&op, now, anySkew)
 	return err
+}
+
+// pour puts the units of a hold, which has expired, into the bucket of a Leaky rule: they leak from then on.
+func (u *tally) pour(o open) {
+	u.passLimit(o.at)
+	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(o.held)}
+	_, _, _ = u.bucket.Fill(&op, o.at, anySkew) // the sum was in range when the money was held
 }
 
 // leakBy gives a Leaky rule the limit that it has at now. The time before leaks at the rate last

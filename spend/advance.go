@@ -177,6 +177,9 @@ func (u *tally) moveEdge(a *account, edge, now int64) error {
 		if e.Seq > u.countedSeq {
 			return nil
 		}
+		if sign < 0 && e.Spends && e.Expires <= now && u.rule.rolls() && e.Dated <= u.edgeAt(e.Expires) {
+			u.leaveHeld(spent, e)
+		}
 		return u.sum(e, sign, now)
 	})
 	if u.quiet = edge; sign < 0 {

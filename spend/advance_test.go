@@ -180,7 +180,7 @@ func TestReleaseWithoutHold(t *testing.T) {
 		want error
 		left float64
 	}{{-4, nil, 1}, {-5, nil, 0}, {-6, store.ErrNotHeld, 5}} {
-		u := &tally{rule: &rule, name: rule.name, bucket: store.Record{Held: 5, Limit: rule.bucket(100)}, sums: heldBy([]open{{9, 5}})}
+		u := &tally{rule: &rule, name: rule.name, bucket: store.Record{Held: 5, Limit: rule.bucket(100)}, sums: heldBy([]open{{at: 9, held: 5}})}
 		if err := u.fill(&ledger.Entry{Seq: 1, Held: c.held, Expires: 9}, 0); !errors.Is(err, c.want) || u.bucket.Held != c.left {
 			t.Errorf("%d: %v, and %v is held; want %v, and %v", c.held, err, u.bucket.Held, c.want, c.left)
 		}

@@ -109,24 +109,24 @@ func (t *attempt) cancel() error {
 // cancelSpend adds entries that take back all that the spend holds and has taken.
 func (t *attempt) cancelSpend() error {
 	sp := t.spend
-	open := t.usable() == nil
-	counted := -1 // the part that Count rules count: the first of which money was taken
-	if sp.counted {
-		counted = slices.IndexFunc(sp.parts, func(p part) bool { return p.taken > 0 })
+	open, spent := t.usable() == nil, t.spent()
+	counted := -1 // the part that Count rules count for good: the first of which money was taken
+	if sp.counted || spent {
+		counted = slices.IndexFunc(sp.parts, func(p part) bool { return p.takenBy(spent) > 0 })
 	}
 	moved := int64(0)
 	for n, a := range t.accounts {
 		// The hold may have expired in accounts whose time is ahead, and be open in the others.
 		held := sp.expires != 0 && sp.ended == "" && !a.expired(sp)
 		for i, p := range slices.Backward(sp.parts) {
-			e := ledger.Entry{Kind: kindCancel, RequestID: t.act.id, Used: p.refunded - p.taken}
-			if i == counted {
-				e.Count = -1
-			}
+			e := ledger.Entry{Kind: kindCancel, RequestID: t.act.id, Used: p.refunded - p.takenBy(spent && !held)}
 			if held && p.held > 0 {
-				if e.Held, e.Expires = -p.held, sp.expires; i == 0 && sp.pending {
+				if e.Held, e.Expires, e.Spends = -p.held, sp.expires, sp.spends; i == 0 && sp.pending {
 					e.Pending = -1
 				}
+			}
+			if i == counted && e.Pending == 0 {
+				e.Count = -1
 			}
 			e.Amount = -e.Used - e.Held
 			if n == 0 {
@@ -145,6 +145,7 @@ func (t *attempt) cancelSpend() error {
 	}
 	for i := range sp.parts {
 		p := &sp.parts[i]
+		p.taken = p.takenBy(spent)
 		if p.refunded = p.taken; open { // else an account may not have the end of the hold yet
 			p.held = 0
 		}

@@ -187,6 +187,7 @@ func (sp *spend) encode() []byte {
 	e.Int(sp.total - sp.amount)
 	e.Bool(sp.counted)
 	e.Bool(sp.pending)
+	e.Bool(sp.spends)
 	e.Int(int64(slices.Index(ends, sp.ended)))
 	e.Map(sp.tags)
 	e.Int(int64(len(sp.parts)))
@@ -208,7 +209,7 @@ func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := newDecoder("a spend", b)
 	sp := &spend{
 		id: id, accounts: accounts,
-		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(),
+		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), spends: d.Bool(),
 	}
 	sp.total += sp.amount
 	if n := d.Int(); n >= 0 && n < int64(len(ends)) {

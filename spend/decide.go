@@ -298,7 +298,7 @@ func (t *attempt) charge() error {
 		t.spend.counted = true
 		return t.addPart(act.kind, 0, amount, 1)
 	}
-	t.spend.pending = true
+	t.spend.pending, t.spend.spends = true, act.onExpiry == SpendOnExpiry
 	t.spend.expires = t.expiry(cmp.Or(act.ttl, t.budgets.holdTTL))
 	for _, a := range t.accounts {
 		since := a.time
@@ -374,7 +374,7 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
 		}
 		if held > 0 {
-			e.Expires, e.Pending, e.Count = sp.expires, spends, 0
+			e.Expires, e.Spends, e.Pending, e.Count = sp.expires, sp.spends, spends, 0
 		}
 		seq, err := a.addDated(e, date)
 		if err != nil {
@@ -405,7 +405,7 @@ func (t *attempt) increase() error {
 func (t *attempt) capture() error {
 	act, sp := t.act, t.spend
 	if err := t.usable(); err != nil {
-		if !act.force || act.amount == 0 {
+		if !act.force || act.amount == 0 || t.spent() {
 			return err
 		}
 		return t.captureLate()
@@ -473,8 +473,12 @@ func (t *attempt) extend() error {
 		return err
 	}
 	later := t.expiry(cmp.Or(t.act.ttl, t.budgets.holdTTL))
-	if later > sp.expires {
-		return sp.extend(t.accounts, t.act.id, later)
+	spends := sp.spends
+	if t.act.onExpiry != 0 {
+		spends = t.act.onExpiry == SpendOnExpiry
+	}
+	if later > sp.expires || spends != sp.spends {
+		return sp.extend(t.accounts, t.act.id, max(later, sp.expires), spends)
 	}
 	for _, a := range t.accounts {
 		if err := a.add(ledger.Entry{Kind: kindExtend, RequestID: t.act.id, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {
@@ -493,9 +497,9 @@ func (t *attempt) void() error {
 
 func (t *attempt) refund() error {
 	sp, n := t.spend, t.act.amount
-	if left := sp.refundable(); n > left {
+	if left := sp.refundable(t.spent()); n > left {
 		return fmt.Errorf("spend: %w: the refund is of %v and the spend has %v left to give back",
 			ErrNotCaptured, sp.money(n), sp.money(left))
 	}
-	return sp.refund(t.accounts, t.act.id, n)
+	return sp.refund(t.accounts, t.act.id, n, t.spent())
 }

@@ -35,7 +35,8 @@ type Call struct {
 	Budget string // the main budget
 }
 
-// Hold is money of an account that a decision has held, or that an expired hold has given back.
+// Hold is money of an account that a decision has held, or that an expired hold has given back or
+// spent.
 type Hold struct {
 	Budget  string // of the account
 	Amount  Money  // positive

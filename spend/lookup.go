@@ -20,7 +20,7 @@ type Status struct {
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
 	Total     Money             `json:"total"`    // authorized, increased, charged and forced
 	Held      Money             `json:"held"`     // still reserved
-	Captured  Money             `json:"captured"` // taken, refunds not subtracted
+	Captured  Money             `json:"captured"` // taken, also by an expiry that spent it; refunds not subtracted
 	Refunded  Money             `json:"refunded"`
 	Tags      map[string]string `json:"tags,omitempty"`
 }
@@ -41,10 +41,11 @@ func (sp *spend) status(expired bool) *Status {
 		s.Accounts = append(s.Accounts, accountOf(key))
 	}
 	taken := int64(0)
+	spent := expired && sp.spends && sp.ended == ""
 	for _, p := range sp.parts {
-		taken += p.taken
+		taken += p.takenBy(spent)
 	}
-	s.Captured, s.Refunded = sp.money(taken), sp.money(taken-sp.refundable())
+	s.Captured, s.Refunded = sp.money(taken), sp.money(taken-sp.refundable(spent))
 	held := sp.held()
 	if sp.expires != 0 {
 		s.ExpiresAt = time.UnixMicro(sp.expires).UTC()

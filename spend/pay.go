@@ -56,6 +56,19 @@ func (u *tally) leavePaid(before []valueSums) {
 	}
 }
 
+// leaveHeld takes the units of a hold out of before, the result of spentOfPaid: the units left the
+// window while they were held, and the expiry of the hold has made them used since.
+func (u *tally) leaveHeld(before []valueSums, e *ledger.Entry) {
+	if !u.rule.matches(e.Tags, e.SpendAmount) {
+		return
+	}
+	for i := range before {
+		if b := &before[i]; !u.rule.each || b.value == e.Tags[u.rule.per] {
+			b.used -= u.units(e, e.Expires-1).held
+		}
+	}
+}
+
 // payments replay the credits of one value of a rule. Without the entries that were pruned, the
 // paid units are known only to be from least to most.
 type payments struct {
@@ -95,10 +108,10 @@ func (p *payments) count(date, used, paid int64) {
 
 // verifyPaid reports whether the paid units of every value can follow from the entries, which are
 // all of the account's, or those that Prune has kept. The periods of a Calendar rule may have been
-// others, in another zone, and entries of a mended account do not tell when they happened; the paid
-// units are then only compared with the sum of the counted credits.
+// others, in another zone, entries of a mended account do not tell when they happened, and an expiry
+// that spends has no entry at its time; the paid units are then only compared with the sum of the counted credits.
 func (u *tally) verifyPaid(a *account, entries []ledger.Entry) bool {
-	summed := u.rule.periodic() || len(a.mends) > 0
+	summed := u.rule.periodic() || len(a.mends) > 0 || slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Spends })
 	all := make(map[string]*payments)
 	whole := int64(minTime)
 	if len(entries) > 0 && entries[0].Seq > 1 {

@@ -48,6 +48,9 @@ type Request struct {
 	// [Leaky] rule counts the money from now on. The zero time is now. Only Record, and an Authorize
 	// with Forced, read it.
 	Dated time.Time
+	// OnExpiry tells the fate of the money if the hold expires; 0 means [ReleaseOnExpiry]. Only
+	// Authorize, and UpTo with Hold, read it.
+	OnExpiry Expiry
 	// Forced holds the money whatever the rules say, also on a frozen account: somebody else has
 	// authorized it already, such as a network that stood in, or the system that decided before. The
 	// remaining amount of a rule may become negative. Only Authorize reads it.
@@ -57,6 +60,18 @@ type Request struct {
 	// last up to a sixteenth longer; see [Status.ExpiresAt].
 	TTL time.Duration
 }
+
+// Expiry is the fate of held money at the end of its hold's TTL.
+type Expiry uint8
+
+const (
+	// ReleaseOnExpiry gives the money back: nobody has claimed it.
+	ReleaseOnExpiry Expiry = iota + 1
+	// SpendOnExpiry makes the money used at that moment, at the date of its authorization, for a hold
+	// whose caller may die after the money has gone: a call of a provider that bills it. A [Leaky] rule
+	// lets it leak from the expiry on, and [Count] rules count the spend. Refund gives a part back.
+	SpendOnExpiry
+)
 
 // UpToRequest asks for as much of an amount as fits.
 type UpToRequest struct {
@@ -95,6 +110,8 @@ type ExtendRequest struct {
 	// TTL is the lifetime of the hold from now on, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. A hold that lives longer already stays as it is.
 	TTL time.Duration
+	// OnExpiry changes the fate of the money at the expiry; 0 leaves it as it is.
+	OnExpiry Expiry
 }
 
 // VoidRequest releases the rest of a hold.
@@ -174,7 +191,8 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 //
 // An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is
 // [ErrHoldEnded] or [ErrHoldExpired]. With Force the money is taken in these
-// cases too, whatever the rules say, and money that was not held counts from now.
+// cases too, whatever the rules say, and money that was not held counts from now; but not if the expiry
+// of the hold has spent it, see [SpendOnExpiry].
 // Retries and other errors are those of [Budgets.Charge]; a further error is
 // [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
@@ -190,10 +208,10 @@ func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, er
 	return b.sendFollowUp(ctx, action{kind: kindDecrease, id: r.ID, spendID: r.HoldID}, r.Amount)
 }
 
-// Extend lets a hold live for its TTL from now on, if it would not live longer anyway. The held
-// money keeps its dates. Retries and errors are those of [Budgets.Increase].
+// Extend lets a hold live for its TTL from now on, if it would not live longer anyway, and changes the
+// fate of the money at the expiry if OnExpiry is set. The held money keeps its dates. Retries and errors are those of [Budgets.Increase].
 func (b *Budgets) Extend(ctx context.Context, r ExtendRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL}, Money{})
+	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL, onExpiry: r.OnExpiry}, Money{})
 }
 
 // Void ends a hold and releases the rest of it. Retries and errors are those of
@@ -224,6 +242,7 @@ type action struct {
 	backdated    bool  // the money counts from dated, and not from now
 	dated        int64 // of a record, or of a forced authorization
 	ttl          time.Duration
+	onExpiry     Expiry
 	final, force bool
 	limits       []RuleLimit
 	content      []byte // digest of the fields above, without the ID
@@ -307,7 +326,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	}
 	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags)}
 	if kind == kindAuthorize {
-		act.ttl, act.force = r.TTL, r.Forced
+		act.ttl, act.force, act.onExpiry = r.TTL, r.Forced, r.OnExpiry
 	}
 	if (kind == kindRecord || act.force) && !r.Dated.IsZero() {
 		if !storable(r.Dated) {
@@ -344,7 +363,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	if act.amount <= 0 {
 		return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, r.Amount)
 	}
-	if err := checkTTL(act.ttl); err != nil {
+	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry)); err != nil {
 		return nil, err
 	}
 	return act, checkTags(act.tags)
@@ -368,6 +387,13 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
+func checkExpiry(e Expiry) error {
+	if e > SpendOnExpiry {
+		return requestErr("OnExpiry is %d; it must be ReleaseOnExpiry, SpendOnExpiry, or 0", e)
+	}
+	return nil
+}
+
 func checkTags(tags map[string]string) error {
 	if len(tags) > maxTags {
 		return requestErr("the request has %d tags; it may have %d", len(tags), maxTags)
@@ -385,7 +411,7 @@ func checkTags(tags map[string]string) error {
 func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (_ Decision, err error) {
 	c := b.begin(ctx, act.kind)
 	defer c.end(&err)
-	if err := cmp.Or(checkTTL(act.ttl), checkID("ID", act.id)); err != nil {
+	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry), checkID("ID", act.id)); err != nil {
 		return Decision{}, err
 	}
 	field := "HoldID"
@@ -438,6 +464,9 @@ func (act *action) digest() []byte {
 	part(act.currency)
 	if act.backdated {
 		part(fmt.Sprint("dated ", act.dated))
+	}
+	if act.onExpiry != 0 {
+		part(fmt.Sprint("expiry ", act.onExpiry))
 	}
 	if act.least > 0 {
 		part(fmt.Sprint("least ", act.least))

@@ -43,6 +43,7 @@ type spend struct {
 	tags     map[string]string
 	amount   int64  // of the request that began it
 	expires  int64  // 0, which is no time, if nothing was ever held
+	spends   bool   // the expiry spends the held money
 	total    int64  // authorized, increased and forced
 	counted  bool   // Count rules count the spend for good
 	pending  bool   // Count rules count the spend until the hold ends; nothing is captured
@@ -80,13 +81,30 @@ func (sp *spend) held() (n int64) {
 	return n
 }
 
+// takenBy returns the money of a part that was taken, also by the expiry of the hold if that spent it.
+func (p *part) takenBy(spent bool) int64 {
+	if spent {
+		return p.taken + p.held
+	}
+	return p.taken
+}
+
 // refundable returns the money that was taken and not given back.
-func (sp *spend) refundable() (n int64) {
+func (sp *spend) refundable(spent bool) (n int64) {
 	for _, p := range sp.parts {
-		n += p.taken - p.refunded
+		n += p.takenBy(spent) - p.refunded
 	}
 	return n
 }
+
+// expired reports whether the hold has expired in one of the accounts.
+func (t *attempt) expired() bool {
+	sp := t.spend
+	return sp.expires != 0 && sp.ended == "" && slices.ContainsFunc(t.accounts, func(a *account) bool { return a.expired(sp) })
+}
+
+// spent reports whether the expiry of the hold has spent the money.
+func (t *attempt) spent() bool { return t.spend.spends && t.expired() }
 
 // usable returns an error if the hold cannot be captured, increased or voided.
 func (t *attempt) usable() error {
@@ -96,7 +114,9 @@ func (t *attempt) usable() error {
 		return fmt.Errorf("spend: %w: the amount was spent or recorded at once and never held", ErrHoldEnded)
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
-	case slices.ContainsFunc(t.accounts, func(a *account) bool { return a.expired(sp) }):
+	case t.spent():
+		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
+	case t.expired():
 		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	}
 	return nil
@@ -122,7 +142,7 @@ func (sp *spend) capture(accounts []*account, requestID string, n int64) (rest i
 			continue
 		}
 		for _, a := range accounts {
-			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k, Expires: sp.expires}
+			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k, Expires: sp.expires, Spends: sp.spends}
 			if sp.pending {
 				e.Count, e.Pending = 1, -1
 			}
@@ -146,9 +166,12 @@ func (sp *spend) release(a *account, kind, requestID string) error {
 		if held == 0 {
 			continue
 		}
-		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held, Expires: sp.expires}
+		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held, Expires: sp.expires, Spends: sp.spends}
 		if i == 0 && sp.pending {
 			e.Pending = -1
+		}
+		if kind == kindExpire && sp.spends {
+			e.Used, e.Count = -e.Held, -e.Pending
 		}
 		if err := sp.correct(a, i, e); err != nil {
 			return err
@@ -166,7 +189,9 @@ func (sp *spend) decrease(accounts []*account, requestID string, n int64) error 
 			continue
 		}
 		for _, a := range accounts {
-			if err := sp.correct(a, i, ledger.Entry{Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k, Expires: sp.expires}); err != nil {
+			if err := sp.correct(a, i, ledger.Entry{
+				Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k, Expires: sp.expires, Spends: sp.spends,
+			}); err != nil {
 				return err
 			}
 		}
@@ -195,8 +220,8 @@ func (sp *spend) end(accounts []*account, kind, requestID string) error {
 	return nil
 }
 
-// extend moves the held money to a later end of the hold.
-func (sp *spend) extend(accounts []*account, requestID string, later int64) error {
+// extend moves the held money to another end of the hold.
+func (sp *spend) extend(accounts []*account, requestID string, later int64, spends bool) error {
 	for _, a := range accounts {
 		a.close(sp)
 		since := a.time
@@ -207,7 +232,8 @@ func (sp *spend) extend(accounts []*account, requestID string, later int64) erro
 			}
 			since = min(since, sp.dateIn(a.key, p))
 			for _, e := range [...]ledger.Entry{
-				{Held: -p.held, Pending: -pending, Expires: sp.expires}, {Held: p.held, Pending: pending, Expires: later},
+				{Held: -p.held, Pending: -pending, Expires: sp.expires, Spends: sp.spends},
+				{Held: p.held, Pending: pending, Expires: later, Spends: spends},
 			} {
 				if e.Kind, e.RequestID = kindExtend, requestID; p.held > 0 {
 					if err := sp.correct(a, i, e); err != nil {
@@ -218,15 +244,15 @@ func (sp *spend) extend(accounts []*account, requestID string, later int64) erro
 		}
 		a.open(later, since, sp.id)
 	}
-	sp.expires = later
+	sp.expires, sp.spends = later, spends
 	return nil
 }
 
 // refund gives back n of the taken money, the newest part first.
-func (sp *spend) refund(accounts []*account, requestID string, n int64) error {
+func (sp *spend) refund(accounts []*account, requestID string, n int64, spent bool) error {
 	for i := len(sp.parts) - 1; i >= 0 && n > 0; i-- {
 		p := &sp.parts[i]
-		k := min(n, p.taken-p.refunded)
+		k := min(n, p.takenBy(spent)-p.refunded)
 		if k == 0 {
 			continue
 		}

@@ -16,8 +16,11 @@ type sums struct {
 	open []open // held, by the time at which the holds expire; none is zero
 }
 
-// open is the units of holds that expire together.
-type open struct{ at, held int64 }
+// open is the units of holds that expire together, and in the same way.
+type open struct {
+	at, held int64
+	spends   bool // held becomes used
+}
 
 // spent returns the used amount that the rule shows and decides on: the units that no credit has
 // paid.
@@ -46,9 +49,14 @@ func (s *sums) hold(n units) bool {
 	if s.held = held; n.held == 0 {
 		return fits
 	}
-	i, found := slices.BinarySearchFunc(s.open, n.expires, func(o open, at int64) int { return cmp.Compare(o.at, at) })
+	i, found := slices.BinarySearchFunc(s.open, n, func(o open, n units) int {
+		return cmp.Or(cmp.Compare(o.at, n.expires), compareBools(o.spends, n.spends))
+	})
 	if !found {
-		s.open = slices.Insert(s.open, i, open{at: n.expires})
+		s.open = slices.Insert(s.open, i, open{at: n.expires, spends: n.spends})
+	}
+	if _, ok := add(s.used, s.held); n.spends && !ok {
+		fits = false
 	}
 	if s.open[i].held += n.held; s.open[i].held == 0 {
 		s.open = slices.Delete(s.open, i, i+1)
@@ -56,20 +64,41 @@ func (s *sums) hold(n units) bool {
 	return fits
 }
 
-// expire takes away the units of the holds that have expired by now.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// expire takes away the units of the holds that have expired by now, or makes them used.
 func (s *sums) expire(now int64) {
 	for len(s.open) > 0 && s.open[0].at <= now {
-		s.held -= s.open[0].held
-		s.open = s.open[1:]
+		o := s.open[0]
+		if s.held, s.open = s.held-o.held, s.open[1:]; o.spends {
+			s.used += o.held
+		}
 	}
 }
 
 func (s *sums) zero() bool { return s.used == 0 && s.paid == 0 && len(s.open) == 0 }
 
-// expire takes away the units of the holds that have expired by now.
+// expire takes away the units of the holds that have expired by now, or makes them used.
 func (u *tally) expire(now int64) {
+	if u.rule.kind == leaky {
+		for len(u.open) > 0 && u.open[0].at <= now {
+			o := u.open[0]
+			if u.held, u.open = u.held-o.held, u.open[1:]; o.spends {
+				u.pour(o)
+			}
+		}
+		u.bucket.Held = float64(u.held)
+		return
+	}
 	u.sums.expire(now)
-	u.bucket.Held = float64(u.held)
 	for i := range u.values {
 		u.values[i].expire(now)
 	}
@@ -185,6 +214,7 @@ func (e encoder) open(list []open, from int64) {
 	for _, o := range list {
 		e.Int(o.at - before)
 		e.Int(o.held)
+		e.Bool(o.spends)
 		before = o.at
 	}
 }
@@ -200,7 +230,7 @@ func (d decoder) open(from int64) (list []open) {
 	before := from
 	for range d.Count() {
 		before += d.Int()
-		list = append(list, open{before, d.Int()})
+		list = append(list, open{before, d.Int(), d.Bool()})
 	}
 	return list
 }

@@ -102,9 +102,9 @@ func TestVerifyValues(t *testing.T) {
 		values []valueSums
 		same   bool
 	}{
-		{"the sums of the entries", []valueSums{{"", sums{held: 7, open: []open{{9, 7}}}}, {"m1", sums{used: 5}}}, true},
-		{"another amount", []valueSums{{"", sums{held: 7, open: []open{{9, 7}}}}, {"m1", sums{used: 6}}}, false},
-		{"another value", []valueSums{{"", sums{held: 7, open: []open{{9, 7}}}}, {"m2", sums{used: 5}}}, false},
+		{"the sums of the entries", []valueSums{{"", sums{held: 7, open: []open{{at: 9, held: 7}}}}, {"m1", sums{used: 5}}}, true},
+		{"another amount", []valueSums{{"", sums{held: 7, open: []open{{at: 9, held: 7}}}}, {"m1", sums{used: 6}}}, false},
+		{"another value", []valueSums{{"", sums{held: 7, open: []open{{at: 9, held: 7}}}}, {"m2", sums{used: 5}}}, false},
 		{"a value too few", []valueSums{{"m1", sums{used: 5}}}, false},
 	} {
 		u := &tally{rule: &rule, name: rule.name, known: true, countedSeq: 2, edge: minTime, values: c.values}

@@ -80,6 +80,9 @@ func (u *tally) waitBy(a *account, n, amount, from int64, limit int) (wait, erro
 // end.
 func (u *tally) freed(need, end int64) wait {
 	for _, x := range u.open {
+		if x.spends {
+			continue
+		}
 		if need -= x.held; need <= 0 {
 			return wait{at: min(x.at, end)}
 		}
@@ -101,6 +104,9 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 		for !found && len(held.open) > 0 && held.open[0].at < end {
 			x := held.open[0]
 			held.open = held.open[1:]
+			if x.spends {
+				continue // the units are used from then on
+			}
 			if need -= x.held; need <= 0 {
 				answer, found = wait{at: x.at}, true
 			}
@@ -114,15 +120,19 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 		}
 		// A correction has the date of the corrected entry, and leaves together
 		// with that entry.
-		k := min(paid, l.used)
-		paid -= k
-		need -= l.used - k
+		used := l.used
 		for _, x := range l.open {
-			if x.at >= end {
+			switch {
+			case x.at >= end:
 				need -= x.held
-				held.hold(units{held: -x.held, expires: x.at})
+				held.hold(units{held: -x.held, expires: x.at, spends: x.spends})
+			case x.spends:
+				used += x.held
 			}
 		}
+		k := min(paid, used)
+		paid -= k
+		need -= used - k
 		if need <= 0 {
 			answer, found = wait{at: end}, true
 		}
@@ -179,6 +189,10 @@ func (u *tally) leakWait(n, amount, from int64) wait {
 		}
 		bucket.Held -= float64(u.open[i].held)
 		from = max(from, u.open[i].at)
+		if u.open[i].spends {
+			pour := store.Op{Bucket: bucket.For(u.name), Mode: store.Always, Amount: float64(u.open[i].held)}
+			_, _, _ = bucket.Fill(&pour, from, anySkew)
+		}
 	}
 }
 

@@ -131,6 +131,8 @@ func TestSpendUpkeep(t *testing.T) {
 	spend("authorize", "card", "900", "--id", "stood", "--dated", "2020-01-31T12:00:00Z").want(t, exitUsage, "", "needs --force")
 	spend("authorize", "card", "900", "--id", "stood", "--force", "--dated", "soon").want(t, exitUsage, "", "--dated is")
 	spend("authorize", "card", "900", "--id", "stood", "--force", "--dated", "2020-01-31T12:00:00Z").want(t, exitOK, "authorized: stood", "")
+	spend("extend", "stood", "--on-expiry", "keep").want(t, exitUsage, "", "release or spend")
+	spend("extend", "stood", "--on-expiry", "spend").want(t, exitOK, "extended", "")
 	spend("void", "stood").want(t, exitOK, "voided", "")
 	spend("record", "card", "9", "--dated", "2020-01-31T12:00:00Z").want(t, exitOK, "recorded", "")
 	spend("verify").want(t, exitOK, "sound: 1 accounts", "")

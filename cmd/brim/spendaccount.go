@@ -52,6 +52,7 @@ ended or expired.`,
 
 func (a *app) spendExtendCommand(f *spendFlags) *cobra.Command {
 	var ttl duration.Value
+	var fate expiryFlag
 	cmd := &cobra.Command{
 		Use:   "extend HOLD --budget FILE",
 		Short: "Let a hold live longer",
@@ -64,8 +65,9 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 	f.addID(cmd)
 	cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts from now on, like 90s, 24h or 7d (default: hold_ttl of the budget)")
 	cmd.Flags().Lookup("ttl").DefValue = ""
+	fate.add(cmd)
 	cmd.RunE = a.followUp(f, "extended", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
-		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.earlier, TTL: ttl.Std()})
+		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.earlier, TTL: ttl.Std(), OnExpiry: fate.Expiry})
 	})
 	return cmd
 }

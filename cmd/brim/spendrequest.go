@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 		ttl        duration.Value
 		least      string
 		dated      string
+		fate       expiryFlag
 		hold       bool
 		forced     bool
 	)
@@ -78,6 +81,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 	if kind == "authorize" || kind == "upto" {
 		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: hold_ttl of the budget)")
 		cmd.Flags().Lookup("ttl").DefValue = ""
+		fate.add(cmd)
 	}
 	if kind == "authorize" {
 		cmd.Flags().BoolVar(&forced, "force", false, "hold the amount whatever the rules say, because somebody else has authorized it")
@@ -87,7 +91,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, kind != "able", func(b *spend.Budgets, file *budgetfile.File) error {
-			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std(), Forced: forced}
+			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std(), OnExpiry: fate.Expiry, Forced: forced}
 			if kind == "able" {
 				r.ID = args[0] // a question has no ID
 			}
@@ -135,6 +139,27 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 		})
 	}
 	return cmd
+}
+
+// expiryFlag is the value of --on-expiry.
+type expiryFlag struct{ spend.Expiry }
+
+var expiries = []string{"", "release", "spend"} // by spend.Expiry
+
+func (f *expiryFlag) String() string { return expiries[f.Expiry] }
+func (f *expiryFlag) Type() string   { return "release|spend" }
+
+func (f *expiryFlag) Set(s string) error {
+	i := slices.Index(expiries, s)
+	if i < 1 {
+		return errors.New("it is release or spend")
+	}
+	f.Expiry = spend.Expiry(i)
+	return nil
+}
+
+func (f *expiryFlag) add(cmd *cobra.Command) {
+	cmd.Flags().Var(f, "on-expiry", "the fate of the money if the hold expires: release gives it back, spend makes it used")
 }
 
 // parseTags reads the values of --tag.

@@ -196,7 +196,8 @@ COMMENT ON COLUMN "brim_format"."buckets_entries".part IS
     'The seq of the corrected entry, or 0 for an entry with an earlier date; null if it corrects none.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spend_amount IS
     'Amount of the request that began the spend, or of the credit; 0 for other entries; null for the amount.';
-COMMENT ON COLUMN "brim_format"."buckets_entries".kind IS 'Number of the kind of entry, as the view lists them.';
+COMMENT ON COLUMN "brim_format"."buckets_entries".kind IS
+    'Number of the kind of entry, as the view lists them; below 0 if held money becomes used at expires.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spends IS 'Change of the number of spends that count for good; null for 0.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".expires IS 'End of the hold whose money the entry moves; null if it moves none.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".pending IS 'Change of the number of spends that count until expires; null for 0.';
@@ -254,7 +255,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel}'::pg_catalog.text[])[e.kind] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18
@@ -290,8 +291,8 @@ INSERT INTO "brim_format"."buckets_migrations" (version, dirty)
 SELECT 2, false WHERE NOT EXISTS (SELECT FROM "brim_format"."buckets_migrations");
 
 COMMIT;
+INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (1, '2026-11-20T12:00:00Z', 2, 4, 0, NULL, 'held');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (0, '2026-11-20T12:00:00Z', 0, 1, 1, '2026-11-20T13:00:00Z', 'blocked');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (4.503599627370496e+15, '2026-11-20T12:00:00.000001Z', 0, 9.007199254740992e+15, 1e-12, NULL, 'é''
 ');
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');

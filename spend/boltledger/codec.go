@@ -93,6 +93,7 @@ func encodeEntry(n *ledger.Entry) *book.Encoder {
 	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Used, n.Held, n.Count, n.Expires, n.Pending} {
 		e.Int(v)
 	}
+	e.Bool(n.Spends)
 	e.Map(n.Tags)
 	e.Strings(n.Refused)
 	e.Int(int64(len(n.Credited)))
@@ -120,7 +121,7 @@ func decodeEntry(key, value []byte) (ledger.Entry, error) {
 	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Used, &e.Held, &e.Count, &e.Expires, &e.Pending} {
 		*v = d.Int()
 	}
-	e.Tags, e.Refused = d.Map(), d.Strings()
+	e.Spends, e.Tags, e.Refused = d.Bool(), d.Map(), d.Strings()
 	for range d.Count() {
 		e.Credited = append(e.Credited, ledger.Credited{Rule: d.String(), Counts: uint64(d.Int()), Amount: d.Int()})
 	}

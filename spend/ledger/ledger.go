@@ -166,6 +166,7 @@ type Entry struct {
 	Count       int64 // change of the number of spends that count for good
 	Expires     int64 // end of the hold whose money the entry moves; 0 if it moves none
 	Pending     int64 // change of the number of spends that count until Expires
+	Spends      bool  // at Expires, Held and Pending become Used and Count
 	Tags        map[string]string
 	Refused     []string // names of the rules that declined it
 	Credited    []Credited

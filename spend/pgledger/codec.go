@@ -16,7 +16,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// kinds are the kinds of entries. A row has the place of its kind, counted from 1. The view of the
+// kinds are the kinds of entries. A row has the place of its kind, counted from 1, and less than 0 for
+// an entry with Spends. The view of the
 // entries, in the migrations, has the same list.
 var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,"+
 	"decline,limits,freeze,unfreeze,forget,mend,cancel", ",")
@@ -119,10 +120,12 @@ func (r *entryRow) fields() []any {
 
 func (r *entryRow) entry(account string) (ledger.Entry, error) {
 	e := r.Entry
-	if r.kind < 1 || int(r.kind) > len(kinds) {
+	e.Spends = r.kind < 0
+	kind := max(r.kind, -r.kind)
+	if kind < 1 || int(kind) > len(kinds) {
 		return e, fmt.Errorf("%w: an entry has the kind %d", store.ErrCorrupt, r.kind)
 	}
-	e.Account, e.Kind, e.RequestID, e.SpendID = account, kinds[r.kind-1], idText(r.id), idText(r.spend)
+	e.Account, e.Kind, e.RequestID, e.SpendID = account, kinds[kind-1], idText(r.id), idText(r.spend)
 	e.At, e.Dated, e.Expires = r.at.Micros, r.dated.Micros, r.expires.Micros
 	return e, nil
 }
@@ -150,7 +153,10 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		if k < 0 {
 			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
 		}
-		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k+1), e.Currency
+		if k++; e.Spends {
+			k = -k
+		}
+		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k), e.Currency
 		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
 		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
 		if e.Part != e.Seq {

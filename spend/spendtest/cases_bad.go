@@ -95,6 +95,7 @@ func badRequests(s *fixture) (list []mistake) {
 	} {
 		add("a TTL "+name, spend.ErrRequest, []string{"authorize", "extend"}, func(r *request) { r.ttl = ttl })
 	}
+	add("no such fate at the expiry", spend.ErrRequest, []string{"authorize", "extend"}, func(r *request) { r.expiry = 3 })
 	now := s.clock.now()
 	for name, dated := range map[string]time.Time{
 		"in the future": now.Add(time.Microsecond), "in 1683": time.UnixMicro(-1<<53-1).AddDate(-1, 0, 0),

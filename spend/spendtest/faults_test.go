@@ -20,6 +20,7 @@ const (
 	dropsTooMuch          fault = "drops entries that still count"
 	timesFrom1970         fault = "keeps entries of times before 1970 as of 1970"
 	losesTags             fault = "keeps entries without tags"
+	losesExpiries         fault = "keeps entries without the fate of held money at its expiry"
 	losesSpendAmounts     fault = "keeps entries without the amount with which their spend began"
 	losesCredits          fault = "keeps credits without the parts that rules counted"
 	datesByDecision       fault = "dates corrections at their decision"
@@ -96,6 +97,7 @@ var broken = []brokenCase{
 	{dropsTooMuch, "a rule that leaves and comes back"},
 	{timesFrom1970, "a clock before 1970"},
 	{losesTags, "history explains"},
+	{losesExpiries, random},
 	{losesSpendAmounts, random},
 	{losesCredits, random},
 	{datesByDecision, random},

@@ -104,6 +104,10 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		for i := range c.Entries {
 			c.Entries[i].Tags = nil
 		}
+	case losesExpiries:
+		for i := range c.Entries {
+			c.Entries[i].Spends = false
+		}
 	case losesSpendAmounts:
 		for i := range c.Entries {
 			c.Entries[i].SpendAmount = 0

@@ -1,6 +1,7 @@
 package spendtest
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -43,6 +44,8 @@ type modelSpend struct {
 	first    int64 // the amount with which it began
 	parts    []modelPart
 	expires  int64 // 0 for one that was never held
+	spends   bool  // the expiry spends the held money
+	spent    bool  // it has done so
 	ended    bool
 	gross    int64
 	countAt  int64 // date at which it counts as a spend
@@ -189,7 +192,45 @@ func (s *modelSpend) held(t int64) (n int64) {
 }
 
 func (s *modelSpend) counting(t int64) bool {
-	return s.counts && (s.expires == 0 || s.captured() || s.alive(t))
+	return s.counts && (s.expires == 0 || s.captured() || s.alive(t) || s.willSpend(t))
+}
+
+// willSpend reports whether the hold expires by t and spends its money then.
+func (s *modelSpend) willSpend(t int64) bool { return s.spends && !s.ended && s.expires <= t }
+
+// expire lets the holds that spend their money and expire by t do so, in the order of their expiry.
+func (m *model) expire(rules []modelRule, t int64) {
+	for _, s := range m.spending(t) {
+		for _, account := range s.accounts {
+			for _, r := range rules {
+				if l := m.levels[account+" "+r.name]; l != nil && r.matches(s.tags, s.first) {
+					next := l.poured(s.all(), s.expires)
+					m.levels[account+" "+r.name] = &next
+				}
+			}
+		}
+		for i := range s.parts {
+			p := &s.parts[i]
+			from := len(m.moves)
+			m.move(s, p.held, s.expires, p.at)
+			for j := range m.moves[from:] {
+				m.moves[from+j].expiry = true
+			}
+			p.taken, p.held = p.taken+p.held, 0
+		}
+		s.spent = true
+	}
+}
+
+// spending returns the holds that expire by t and then spend their money, in the order of their expiry.
+func (m *model) spending(t int64) (list []*modelSpend) {
+	for _, id := range m.order {
+		if s := m.spends[id]; s.willSpend(t) && !s.spent {
+			list = append(list, s)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *modelSpend) int { return cmp.Compare(a.expires, b.expires) })
+	return list
 }
 
 // usage returns the used and held amounts of a rule in an account at t, and the
@@ -214,8 +255,11 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 				continue
 			}
 			used += p.taken - p.refunded
-			if s.alive(t) {
+			switch {
+			case s.alive(t):
 				held += p.held
+			case s.willSpend(t):
+				used += p.held
 			}
 		}
 	}
@@ -240,10 +284,34 @@ func (m *model) rate(r modelRule, account string, t int64) float64 {
 }
 
 func (m *model) leaked(r modelRule, account string, t int64) float64 {
-	if l := m.levels[account+" "+r.name]; l != nil {
-		return l.left(t)
+	l := m.levels[account+" "+r.name]
+	if l == nil {
+		return 0
 	}
-	return 0
+	now := *l
+	for _, s := range m.spending(t) {
+		if slices.Contains(s.accounts, account) && r.matches(s.tags, s.first) {
+			now = now.poured(s.all(), s.expires)
+		}
+	}
+	return now.left(t)
+}
+
+// all returns the money that the parts hold, also after the expiry.
+func (s *modelSpend) all() (n int64) {
+	for _, p := range s.parts {
+		n += p.held
+	}
+	return n
+}
+
+// poured returns the level after n more units at t.
+func (l level) poured(n, t int64) level {
+	next := level{units: l.left(t) + float64(n), at: t, rate: l.rate, until: l.until, later: l.later}
+	if l.until != 0 && l.until <= t {
+		next.rate, next.until = l.later, 0
+	}
+	return next
 }
 
 // left returns the units that are left at t.

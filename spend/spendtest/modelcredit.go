@@ -15,6 +15,7 @@ type modelMove struct {
 	date    int64 // at which it counts
 	used    int64
 	counted map[string]int64 // of a credit, by the names of the rules that have counted it
+	expiry  bool             // of a hold that spends its money
 }
 
 // move notes a change of the used money of a spend.
@@ -72,7 +73,16 @@ func (m *model) paid(r modelRule, account string, t int64) (paid int64) {
 		}
 		paid, last = max(0, paid-left), now
 	}
-	for _, v := range m.moves {
+	moves := slices.Clone(m.moves)
+	for _, s := range m.spending(t) {
+		for _, p := range s.parts {
+			moves = append(moves, modelMove{account: account, tags: s.tags, first: s.first, at: s.expires, date: p.at, used: p.held})
+			if !slices.Contains(s.accounts, account) {
+				moves = moves[:len(moves)-1]
+			}
+		}
+	}
+	for _, v := range moves {
 		if v.account != account || v.at > t || !r.matches(v.tags, v.first) {
 			continue
 		}

@@ -320,6 +320,7 @@ func (s *sequence) compare() error {
 
 func (s *sequence) compareAll() error {
 	now := s.now()
+	s.model.expire(s.rules, now)
 	defer s.model.asked(s.rules, s.accounts, now)()
 	for _, account := range s.accounts {
 		shown, err := s.budgets.Remaining(ctx, account)

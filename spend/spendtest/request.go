@@ -18,6 +18,7 @@ type request struct {
 	least   spend.Money // of upTo
 	tags    map[string]string
 	ttl     time.Duration
+	expiry  spend.Expiry
 	dated   time.Time
 	hold    bool // of upTo
 	final   bool
@@ -29,7 +30,8 @@ type request struct {
 // money returns the request of the calls that take a [spend.Request].
 func (r request) money() spend.Request {
 	return spend.Request{
-		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl, Dated: r.dated, Forced: r.force,
+		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl,
+		OnExpiry: r.expiry, Dated: r.dated, Forced: r.force,
 	}
 }
 
@@ -62,7 +64,7 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 	case "void":
 		return b.Void(ctx, spend.VoidRequest{ID: r.id, HoldID: r.of})
 	case "extend":
-		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.of, TTL: r.ttl})
+		return b.Extend(ctx, spend.ExtendRequest{ID: r.id, HoldID: r.of, TTL: r.ttl, OnExpiry: r.expiry})
 	case "freeze":
 		return b.Freeze(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
 	case "unfreeze":

@@ -38,6 +38,7 @@ var actions = []struct {
 
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
+	s.model.expire(s.rules, s.now())
 	if s.keep > 0 && s.r.IntN(6) == 0 {
 		return s.prune()
 	}
@@ -92,6 +93,8 @@ func (s *sequence) shared(r *request, sp *modelSpend) {
 func (s *sequence) held(r *request, sp *modelSpend) {
 	r.ttl = s.ttl()
 	sp.expires = s.now() + r.ttl.Microseconds()
+	r.expiry = spend.Expiry(s.r.IntN(4)) % 3
+	sp.spends = r.expiry == spend.SpendOnExpiry
 }
 
 // account returns one of the accounts.
@@ -327,8 +330,12 @@ func (s *sequence) decrease(of string, sp *modelSpend, held int64, want error) e
 
 func (s *sequence) extend(of string, sp *modelSpend, _ int64, want error) error {
 	ttl := s.ttl()
-	return s.try(request{method: "extend", of: of, ttl: ttl}, want, func(d spend.Decision) error {
+	expiry := spend.Expiry(s.r.IntN(3))
+	return s.try(request{method: "extend", of: of, ttl: ttl, expiry: expiry}, want, func(d spend.Decision) error {
 		sp.expires = max(sp.expires, s.now()+ttl.Microseconds())
+		if expiry != 0 {
+			sp.spends = expiry == spend.SpendOnExpiry
+		}
 		return approved(d)
 	})
 }
@@ -353,7 +360,7 @@ func (s *sequence) capture(of string, sp *modelSpend, held int64, want error) er
 	if want == nil && n > held {
 		want = spend.ErrNotHeld
 	}
-	if r.force && n > 0 && !sp.gone {
+	if r.force && n > 0 && !sp.gone && !(sp.spent && !sp.ended) {
 		want = nil
 		if s.model.overfills(s.rules, sp, n-held, now) {
 			want = spend.ErrAmount

@@ -206,13 +206,15 @@ func (s *sequence) exported() error {
 		if at := e.At.UnixMicro(); at <= s.model.gone[e.Name] {
 			return fmt.Errorf("export: entry %d of account %s is left; Prune must have removed it", e.Seq, e.Name)
 		} else if at > s.model.pruned[e.Name] {
-			sums[e.Name] += e.Used.Minor
+			if e.Kind != "expire" { // it comes some time after the expiry
+				sums[e.Name] += e.Used.Minor
+			}
 		}
 	}
 	for _, account := range s.accounts {
 		used := int64(0)
 		for _, v := range s.model.moves {
-			if v.account == account && v.at > s.model.pruned[account] {
+			if v.account == account && v.at > s.model.pruned[account] && !v.expiry {
 				used += v.used
 			}
 		}
