@@ -105,7 +105,7 @@ func TestFallback(t *testing.T) {
 		takes time.Duration // that call
 	}{
 		{"no connection", refusing, nil, 0},
-		{"no answer", hanging, store.ErrUnknownOutcome, 50 * time.Millisecond},
+		{"no answer", hanging, store.ErrUnknownOutcome, 100 * time.Millisecond}, // the default of Patience
 		{"no writes", readOnly, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFallback(t *testing.T) {
 				inner := &failing{Store: inMemory(t, nil)}
 				var told []error
 				lim := brim.New(fallback(t, inner, &local.FallbackOptions{
-					Patience: 50 * time.Millisecond, Switched: func(err error) { told = append(told, err) },
+					Switched: func(err error) { told = append(told, err) },
 				}), nil)
 				b := limit.For("k")
 				fill := func(n float64) (brim.State, error) { return lim.TryFillup(t.Context(), b, n) }

@@ -77,7 +77,10 @@ func TestRedisRate(t *testing.T) {
 
 	// As much as fits goes in: the whole units of redis_rate, and all of a bucket.
 	at := key + ":most"
-	t.Cleanup(func() { client.Del(context.WithoutCancel(ctx), "rate:"+at); _ = limiter.Reset(context.WithoutCancel(ctx), at) })
+	t.Cleanup(func() {
+		client.Del(context.WithoutCancel(ctx), "rate:"+at)
+		_ = limiter.Reset(context.WithoutCancel(ctx), at)
+	})
 	for _, c := range []struct{ n, allowed int }{{3, 3}, {4, 2}, {1, 0}} {
 		res, err := redis_rate.NewLimiter(client).AllowAtMost(ctx, at, redis_rate.PerMinute(5), c.n)
 		st, err2 := limiter.Fillup(ctx, limit.For(at), float64(c.n))
