@@ -99,7 +99,9 @@ func TestGuardFaults(t *testing.T) {
 						delivered, asked := int64(0), int64(0)
 						ctx, leave := context.WithCancel(t.Context())
 						defer leave()
+						began := false
 						work := func(ctx context.Context, m *spend.Meter) error {
+							began = true
 							for part := range parts {
 								time.Sleep(4 * time.Second)
 								if part == broken {
@@ -136,6 +138,9 @@ func TestGuardFaults(t *testing.T) {
 								Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL},
 							}, work)
 						}()
+						if _, held := paid(t, guarded(t, f.Ledger)); held > 0 && began && f.err != store.ErrClosed {
+							t.Errorf("%s: %d are held after the work", name, held)
+						}
 						time.Sleep(guardTTL)
 						used, held := paid(t, guarded(t, f.Ledger))
 						exact := f.err != store.ErrClosed || from == 0 // nobody settles after a kill

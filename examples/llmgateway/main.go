@@ -1,5 +1,5 @@
-// Command llmgateway stands in front of a language model's API and limits the tokens of each
-// client.
+// Command llmgateway stands in front of a language model's API and limits what the calls of each
+// client cost.
 //
 //	go run ./examples/llmgateway -upstream https://api.example.com -file gateway.db
 //
