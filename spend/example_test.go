@@ -2,6 +2,7 @@ package spend_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -141,6 +142,23 @@ func ExampleBudgets_Record() {
 	fmt.Println(list[0].Rule, list[0].Used)
 	// Output:
 	// month 200.00 EUR
+}
+
+func ExampleBudget_UnmarshalJSON() {
+	read := func(text []byte) (*spend.Budgets, error) {
+		var budget spend.Budget
+		if err := json.Unmarshal(text, &budget); err != nil {
+			return nil, err
+		}
+		return spend.New(memledger.New(nil), budget, nil)
+	}
+	_, err := read([]byte(`{"budget": "cards", "currency": "EUR", "rules": [
+		{"name": "month", "rolling": "1000.00", "window": "30d"},
+		{"name": "day", "calendar": "200.00", "period": "day"}
+	]}`))
+	fmt.Println(err)
+	// Output:
+	// spend: invalid budget: rules[1]: a calendar rule needs zone
 }
 
 // The hold of another system is brought in, and an answer that comes too late is canceled.

@@ -44,7 +44,8 @@ price of 0.00000315 is exact. Nothing is rounded; an amount with more places is 
 Every rule must agree. An account may have a limit of its own for a rule, up to at_most; see brim
 spend limits. A rule with per holds for each value of the tag. A credit makes room in the rules with
 counts_credits. An unknown field is an error that names the line. The field "also" lists
-further budgets, whose accounts the flag --also names.
+further budgets, whose accounts the flag --also names. JSON is YAML, too: docs/budget.schema.json describes
+the form of one budget, and brim spend rules prints it.
 
 Each request has an --id, unique in the store. A request that is sent again gets its first answer
 again. Without --id, brim makes up an ID and shows it. --store names the place of the ledger: a
@@ -78,7 +79,7 @@ func (a *app) spendCommand() *cobra.Command {
 		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendFreezeCommand(f, "mend"),
 		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
-		a.spendReplayCommand(f), a.spendGenerateCommand())
+		a.spendReplayCommand(f), a.spendGenerateCommand(), a.spendRulesCommand(f))
 	return cmd
 }
 

@@ -135,6 +135,11 @@ func TestSpendUpkeep(t *testing.T) {
 	spend("extend", "stood", "--on-expiry", "spend").want(t, exitOK, "extended", "")
 	spend("void", "stood").want(t, exitOK, "voided", "")
 	spend("record", "card", "9", "--dated", "2020-01-31T12:00:00Z").want(t, exitOK, "recorded", "")
+	rules := spend("rules")
+	rules.want(t, exitOK, `{"name":"often","count":5,"period":"day","zone":"UTC","at_most":"9"}`, "")
+	if again := cli(t, "spend", "rules", "--budget", budgetIn(t, rules.stdout)); again.stdout != rules.stdout {
+		t.Errorf("the rules of the rules are %s; want %s", again.stdout, rules.stdout)
+	}
 	spend("verify").want(t, exitOK, "sound: 1 accounts", "")
 	spend("prune").want(t, exitOK, "pruned: 0 expired holds, 0 IDs", "")
 	spend("prune", "--json").want(t, exitOK, `{"expired_holds":0,"ids":0}`, "")

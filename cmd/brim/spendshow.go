@@ -14,6 +14,31 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
+func (a *app) spendRulesCommand(f *spendFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rules --budget FILE",
+		Short: "Check a budget file and print its rules as JSON",
+		Long: `Prints the budget, and those under "also", each as one object of JSON: the form that programs read with
+UnmarshalJSON of spend.Budget, and in which equal budgets are equal texts. Opens no store.
+
+Exit status: 0; 65 if the file has a mistake.`,
+		Example: `  brim spend rules --budget cards.yaml`,
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := a.budget(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			for _, b := range append([]spend.Budget{file.Budget}, file.Options.Budgets...) {
+				if err := a.printJSON(b); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
 func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remaining ACCOUNT --budget FILE",

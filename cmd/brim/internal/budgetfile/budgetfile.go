@@ -1,11 +1,13 @@
-// Package budgetfile reads spend budgets from YAML. It is strict. An unknown field, or a field
-// that does not belong to the kind of its rule, is an error that names the line.
+// Package budgetfile reads spend budgets from YAML. It is strict, as [spend.Budget.UnmarshalJSON] is. An
+// error names the line.
 package budgetfile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -47,15 +49,28 @@ func Read(r io.Reader) (*File, error) {
 	}
 	p := &parser{}
 	file := &File{}
-	file.Budget = p.budget(doc.Content[0], map[string]func(*yaml.Node){
-		"hold_ttl": func(n *yaml.Node) { file.Options.HoldTTL = p.time(n) },
-		"keep_ids": func(n *yaml.Node) { file.Options.KeepIDs = p.time(n) },
-		"also": func(n *yaml.Node) {
-			for _, b := range p.list(n) {
-				file.Options.Budgets = append(file.Options.Budgets, p.budget(b, nil))
+	// The main budget of a file has fields that a spend.Budget lacks.
+	main := *doc.Content[0]
+	main.Content = nil
+	for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
+		key, n := doc.Content[0].Content[i], doc.Content[0].Content[i+1]
+		switch key.Value {
+		case "hold_ttl":
+			file.Options.HoldTTL = p.time(n)
+		case "keep_ids":
+			file.Options.KeepIDs = p.time(n)
+		case "also":
+			if n.Kind != yaml.SequenceNode {
+				p.fail(n, "write a list with a dash in front of each element")
 			}
-		},
-	})
+			for _, b := range n.Content {
+				file.Options.Budgets = append(file.Options.Budgets, p.budget(b))
+			}
+		default:
+			main.Content = append(main.Content, key, n)
+		}
+	}
+	file.Budget = p.budget(&main)
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -71,280 +86,79 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// fields calls the function in known for each field of a mapping.
-func (p *parser) fields(n *yaml.Node, known map[string]func(*yaml.Node)) {
-	if n.Kind != yaml.MappingNode {
-		p.fail(n, "write fields as name: value")
-		return
-	}
-	seen := make(map[string]bool)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		set := known[key.Value]
-		switch {
-		case set == nil:
-			p.fail(key, "unknown field %.40q", key.Value)
-		case seen[key.Value]:
-			p.fail(key, "field %q is given twice", key.Value)
-		default:
-			seen[key.Value] = true
-			set(value)
-		}
-	}
-}
-
-// list returns the elements of a sequence.
-func (p *parser) list(n *yaml.Node) []*yaml.Node {
-	if n.Kind != yaml.SequenceNode {
-		p.fail(n, "write a list with a dash in front of each element")
-		return nil
-	}
-	return n.Content
-}
-
-// text returns a scalar as it is written, so that 1000.10 does not become a float.
-func (p *parser) text(n *yaml.Node) string {
-	if n.Kind != yaml.ScalarNode || n.Value == "" {
-		p.fail(n, "a value is missing")
-		return ""
-	}
-	return n.Value
-}
-
 // time reads a duration.
 func (p *parser) time(n *yaml.Node) time.Duration {
-	d, err := duration.Parse(p.text(n))
+	d, err := duration.Parse(n.Value)
 	if err != nil {
 		p.fail(n, "%w", err)
 	}
 	return d
 }
 
-// truth reads true or false.
-func (p *parser) truth(n *yaml.Node) bool {
-	switch p.text(n) {
-	case "true":
-		return true
-	case "false":
-		return false
-	}
-	p.fail(n, "%.40q is neither true nor false", n.Value)
-	return false
-}
+// place is the place with which a mistake of a budget begins.
+var place = regexp.MustCompile(`^spend: invalid budget: (rules\[(\d+)\]\.?)?([a-z_.]*)?(: )?`)
 
-// budget reads a budget. more are the fields that only the main budget of a file has.
-func (p *parser) budget(n *yaml.Node, more map[string]func(*yaml.Node)) (b spend.Budget) {
-	var rules *yaml.Node
-	known := map[string]func(*yaml.Node){
-		"budget":   func(n *yaml.Node) { b.Name = p.text(n) },
-		"currency": func(n *yaml.Node) { b.Currency = p.text(n) },
-		"rules":    func(n *yaml.Node) { rules = n },
-	}
-	for name, set := range more {
-		known[name] = set
-	}
-	p.fields(n, known)
-	if _, ok := spend.MinorUnits(b.Currency); !ok {
-		p.fail(n, "currency %.8q is not a code of ISO 4217 with a minor unit; write it like EUR, or USD:8 to count by 8 decimal places", b.Currency)
+// budget reads a budget.
+func (p *parser) budget(n *yaml.Node) (b spend.Budget) {
+	text := p.json(n)
+	if p.err != nil {
 		return b
 	}
-	if rules == nil {
-		p.fail(n, "rules are missing")
+	err := b.UnmarshalJSON(text)
+	if err == nil {
 		return b
 	}
-	for _, r := range p.list(rules) {
-		b.Rules = append(b.Rules, p.rule(r, b.Currency))
+	m := place.FindStringSubmatch(err.Error())
+	if m == nil || m[4] == "" {
+		p.fail(n, "%w", err)
+		return b
 	}
+	at, path := n, strings.Split(m[3], ".")
+	if m[1] != "" {
+		i, _ := strconv.Atoi(m[2])
+		at = member(n, "rules").Content[i]
+	}
+	for _, name := range path {
+		if one := member(at, name); one != nil {
+			at = one
+		}
+	}
+	p.fail(at, "%s", err.Error()[len(m[0]):])
 	return b
 }
 
-// kinds are the fields that name the kind of a rule, with the further fields of that kind.
-var kinds = map[string][]string{
-	"leaky":           {"drains_in"},
-	"rolling":         {"window"},
-	"calendar":        {"period", "zone", "week_starts", "month_starts", "day_starts"},
-	"per_transaction": nil,
-	"lifetime":        nil,
-	"count":           {"window", "period", "zone", "week_starts", "month_starts", "day_starts"},
+// member returns the last member of a mapping with that name, or nil.
+func member(n *yaml.Node, name string) (value *yaml.Node) {
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if n.Content[i].Value == name {
+			value = n.Content[i+1]
+		}
+	}
+	return value
 }
 
-var periods = map[string]spend.Period{"day": spend.Day, "week": spend.Week, "month": spend.Month, "year": spend.Year}
-
-func (p *parser) rule(n *yaml.Node, currency string) (rule spend.Rule) {
-	var name, kind string
-	var limit *yaml.Node
-	var where, whereNot, whereAmount, atMost *yaml.Node
-	var credits bool
-	var per *yaml.Node
-	rest := make(map[string]*yaml.Node)
-	known := map[string]func(*yaml.Node){
-		"name":           func(n *yaml.Node) { name = p.text(n) },
-		"where":          func(n *yaml.Node) { where = n },
-		"where_not":      func(n *yaml.Node) { whereNot = n },
-		"at_most":        func(n *yaml.Node) { atMost = n },
-		"per":            func(n *yaml.Node) { per = n },
-		"where_amount":   func(n *yaml.Node) { whereAmount = n },
-		"counts_credits": func(n *yaml.Node) { credits = p.truth(n) },
-	}
-	for k, others := range kinds {
-		known[k] = func(n *yaml.Node) {
-			if kind != "" {
-				p.fail(n, "a rule is either %s or %s", kind, k)
+// json writes a part of the document as JSON. Scalars become strings, as they are written.
+func (p *parser) json(n *yaml.Node) []byte {
+	var b []byte
+	text := func(s string) []byte { t, _ := json.Marshal(s); return t } // a string has a form
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i].Value, p.json(n.Content[i+1])
+			if v := n.Content[i+1].Value; key == "counts_credits" && (v == "true" || v == "false") {
+				value = []byte(v)
 			}
-			kind, limit = k, n
+			b = append(append(append(append(b, ','), text(key)...), ':'), value...)
 		}
-		for _, field := range others {
-			known[field] = func(n *yaml.Node) { rest[field] = n }
+		return append(append([]byte("{"), b[min(1, len(b)):]...), '}')
+	case yaml.SequenceNode:
+		for _, one := range n.Content {
+			b = append(append(b, ','), p.json(one)...)
 		}
+		return append(append([]byte("["), b[min(1, len(b)):]...), ']')
+	case yaml.ScalarNode:
+		return text(n.Value)
 	}
-	p.fields(n, known)
-	if limit == nil {
-		p.fail(n, "a rule needs one of leaky, rolling, calendar, per_transaction, lifetime and count, with its limit")
-		return rule
-	}
-	allowed := kinds[kind]
-	for field, at := range rest {
-		found := false
-		for _, a := range allowed {
-			found = found || a == field
-		}
-		if !found {
-			p.fail(at, "a %s rule has no %s", kind, field)
-		}
-	}
-	need := func(field string) *yaml.Node {
-		if rest[field] == nil {
-			p.fail(n, "a %s rule needs %s", kind, field)
-			return &yaml.Node{Kind: yaml.ScalarNode, Line: n.Line, Value: "?"}
-		}
-		return rest[field]
-	}
-	money := func(n *yaml.Node) spend.Money {
-		m, err := spend.ParseMoney(p.text(n), currency)
-		if err != nil {
-			p.fail(n, "%w", err)
-		}
-		return m
-	}
-	times := func(n *yaml.Node) spend.Money {
-		i, err := strconv.ParseInt(p.text(n), 10, 64)
-		if err != nil {
-			p.fail(n, "%.40q is not a number of spends", n.Value)
-		}
-		return spend.Money{Minor: i}
-	}
-	amount := money
-	if kind == "count" {
-		amount = times
-	}
-	switch kind {
-	case "leaky":
-		rule = spend.Leaky(name, amount(limit), p.time(need("drains_in")))
-	case "rolling":
-		rule = spend.Rolling(name, amount(limit), p.time(need("window")))
-	case "calendar":
-		rule = spend.Calendar(name, amount(limit), p.period(need("period")), p.zone(need("zone")))
-	case "per_transaction":
-		rule = spend.PerTransaction(name, amount(limit))
-	case "lifetime":
-		rule = spend.Lifetime(name, amount(limit))
-	case "count":
-		n := amount(limit).Minor
-		switch window := rest["window"]; {
-		case window == nil && rest["period"] != nil:
-			rule = spend.CountPer(name, n, p.period(rest["period"]), p.zone(need("zone")))
-		case window != nil && len(rest) > 1:
-			p.fail(window, "a count has either a window, or a period with its zone")
-		default:
-			rule = spend.Count(name, n, p.time(need("window")))
-		}
-	}
-	if rest["week_starts"] != nil {
-		rule = p.weekStarting(rule, rest["week_starts"])
-	}
-	if n := rest["month_starts"]; n != nil {
-		day, err := strconv.Atoi(p.text(n))
-		if err != nil {
-			p.fail(n, "month_starts is %.40q; it must be a day of the month, from 1 to 31", n.Value)
-		}
-		rule = rule.MonthStarting(day)
-	}
-	if n := rest["day_starts"]; n != nil {
-		at, err := time.Parse("15:04", p.text(n))
-		if err != nil {
-			p.fail(n, "day_starts is %.40q; it must be a time like 04:00", n.Value)
-		}
-		rule = rule.DayStarting(time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute)
-	}
-	if where != nil {
-		rule = p.where(where, rule, spend.Rule.Matching)
-	}
-	if whereNot != nil {
-		rule = p.where(whereNot, rule, spend.Rule.NotMatching)
-	}
-	if whereAmount != nil {
-		p.fields(whereAmount, map[string]func(*yaml.Node){
-			"at_least": func(n *yaml.Node) { rule = rule.MatchingAtLeast(money(n)) },
-			"at_most":  func(n *yaml.Node) { rule = rule.MatchingAtMost(money(n)) },
-		})
-	}
-	if atMost != nil {
-		rule = rule.AtMost(amount(atMost))
-	}
-	if per != nil {
-		rule = rule.Per(p.text(per))
-	}
-	if credits {
-		rule = rule.CountsCredits()
-	}
-	return rule
-}
-
-func (p *parser) period(n *yaml.Node) spend.Period {
-	period, ok := periods[p.text(n)]
-	if !ok {
-		p.fail(n, "period is %.40q; it must be day, week, month or year", n.Value)
-	}
-	return period
-}
-
-func (p *parser) zone(n *yaml.Node) *time.Location {
-	zone, err := time.LoadLocation(p.text(n))
-	if err != nil || n.Value == "Local" {
-		p.fail(n, "zone %.60q is unknown; write it like Europe/Berlin", n.Value)
-	}
-	return zone
-}
-
-func (p *parser) weekStarting(rule spend.Rule, week *yaml.Node) spend.Rule {
-	for day := time.Sunday; day <= time.Saturday; day++ {
-		if strings.EqualFold(day.String(), p.text(week)) {
-			return rule.WeekStarting(day)
-		}
-	}
-	p.fail(week, "week_starts is %.40q; it must be a day of the week", week.Value)
-	return rule
-}
-
-// where reads the tags that restrict a rule, by Matching or NotMatching. Each tag has a value or a
-// list of values.
-func (p *parser) where(
-	n *yaml.Node, rule spend.Rule, restrict func(r spend.Rule, tag string, values ...string) spend.Rule,
-) spend.Rule {
-	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		p.fail(n, "write where and where_not as tag: value, or tag: [value, value]")
-		return rule
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		var values []string
-		if v := n.Content[i+1]; v.Kind == yaml.SequenceNode {
-			for _, one := range v.Content {
-				values = append(values, p.text(one))
-			}
-		} else {
-			values = []string{p.text(v)}
-		}
-		rule = restrict(rule, n.Content[i].Value, values...)
-	}
-	return rule
+	p.fail(n, "an alias has no place here")
+	return nil
 }

@@ -1,0 +1,172 @@
+package spend
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// everyRule has each kind of rule, and each way to change one.
+func everyRule(t testing.TB) Budget {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eur := func(n int64) Money { return Money{n, "EUR"} }
+	return Budget{Name: "cards", Currency: "EUR:4", Rules: []Rule{
+		Leaky("smooth", eur(300_00), 36*time.Hour).MatchingAtLeast(Money{10001, "EUR:4"}).MatchingAtMost(eur(500)),
+		Rolling("month", eur(1000_00), 30*24*time.Hour).AtMost(eur(5000_00)).CountsCredits(),
+		Rolling("short", Money{1, "EUR:4"}, 1500*time.Microsecond),
+		Calendar("day", eur(200_00), Day, berlin).DayStarting(4 * time.Hour),
+		Calendar("week", eur(200_00), Week, time.UTC).WeekStarting(time.Sunday).DayStarting(90*time.Minute + 1500*time.Microsecond),
+		Calendar("statement", eur(200_00), Month, berlin).MonthStarting(31),
+		Calendar("year", eur(200_00), Year, time.UTC).Per("merchant"),
+		PerTransaction("casinos", eur(0)).Matching("mcc", "7995", "7800").Matching("country", "DE"),
+		PerTransaction("abroad", eur(100)).NotMatching("country", "DE", "AT").Matching("mcc", "true"),
+		Lifetime("ever", eur(20000_00)),
+		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}),
+		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday),
+	}}
+}
+
+// TestBudgetJSON: a budget and its JSON are the same budget.
+func TestBudgetJSON(t *testing.T) {
+	b := everyRule(t)
+	text, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var same Budget
+	if err := json.Unmarshal(text, &same); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	want, err := b.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := same.check()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	again, err := json.Marshal(same)
+	if err != nil || string(again) != string(text) {
+		t.Errorf("a second time: %s, %v; want %s", again, err, text)
+	}
+}
+
+func TestBudgetWithoutJSON(t *testing.T) {
+	rule := Rolling("r", Money{100, "EUR"}, time.Hour)
+	for name, r := range map[string]Rule{
+		"a zone without a name": Calendar("r", Money{100, "EUR"}, Day, time.FixedZone("fixed", 3600)), "this machine's zone": Calendar("r", Money{100, "EUR"}, Day, time.Local),
+		"a tag twice": rule.Matching("a", "x", "y").Matching("a", "y"), "a bound twice": rule.MatchingAtLeast(Money{5, "EUR"}).MatchingAtLeast(Money{7, "EUR"}),
+		"a mistake": rule.Matching("a"),
+	} {
+		if text, err := json.Marshal(Budget{Name: "b", Currency: "EUR", Rules: []Rule{r}}); !errors.Is(err, ErrBudget) {
+			t.Errorf("%s: %s, %v; want ErrBudget", name, text, err)
+		}
+	}
+}
+
+// TestBadBudgetJSON: a mistake is ErrBudget with its place, and the budget stays as it is.
+func TestBadBudgetJSON(t *testing.T) {
+	const good = `{"budget":"b","currency":"EUR","rules":[{"name":"x","lifetime":1},{"name":"r","rolling":"10.00","window":"1h"}]}`
+	for _, c := range []struct{ change, to, says string }{
+		{`"budget"`, `"budgets"`, `budgets: unknown field`},
+		{`"budget":"b"`, `"budget":"b","budget":"c"`, "budget: field \"budget\" is given twice"},
+		{`"budget":"b"`, `"budget":""`, "budget: a value is missing"},
+		{`"b"`, `{}`, "budget: a value"},
+		{`"EUR"`, `"EURO"`, "currency: "},
+		{`"1h"`, `"1 hour"`, "rules[1].window: "},
+		{`"window"`, `"windows"`, "rules[1].windows: unknown field"},
+		{`,"window":"1h"`, ``, "rules[1]: a rolling rule needs window"},
+		{`10.00`, `10.001`, "rules[1].rolling: "},
+		{`"10.00"`, `1e1`, "rules[1].rolling: "},
+		{`"10.00"`, `null`, "rules[1].rolling: "},
+		{`"10.00"`, `-1`, `"r"`},
+		{`"lifetime":1`, `"lifetime":1,"window":"1h"`, "rules[0].window: a lifetime rule has no window"},
+		{`"lifetime":1`, `"lifetime":1,"rolling":1`, "a rule is either"},
+		{`"lifetime":1`, `"per":"m"`, "rules[0]: a rule needs one of"},
+		{`"window":"1h"`, `"window":"1h","where":{}`, "rules[1].where: "},
+		{`"window":"1h"`, `"window":"1h","where":{"a":[1,{}]}`, "rules[1].where.a: "},
+		{`"window":"1h"`, `"window":"1h","where_amount":{"from":1}`, "rules[1].where_amount.from: unknown"},
+		{`"window":"1h"`, `"window":"1h","counts_credits":"true"`, "rules[1].counts_credits: "},
+		{`"name":"x"`, `"name":"r"`, "two rules"},
+		{good, `[]`, "name: value"},
+		{`"lifetime":1`, `"calendar":1,"period":"day","zone":"Local"`, "rules[0].zone: "},
+		{`"lifetime":1`, `"calendar":1,"period":"hour","zone":"UTC"`, "rules[0].period: "},
+		{`"lifetime":1`, `"count":1,"window":"1h","zone":"UTC"`, "rules[0].window: "},
+		{`"lifetime":1`, `"count":1.5,"window":"1h"`, "rules[0].count: "},
+		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","week_starts":"someday"`, "rules[0].week_starts: "},
+		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","month_starts":32`, "start on day 32"},
+		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","day_starts":"24:00"`, "rules[0].day_starts: "},
+		{good, `{"budget":"b","currency":"EUR"}`, "rules are missing"},
+		{good, `{"budget":"b","currency":"EUR","rules":{}}`, "rules: "},
+		{good, `{"budget":"b","currency":"EUR","rules":[]}`, "no rules"},
+	} {
+		text := strings.Replace(good, c.change, c.to, 1)
+		b := Budget{Name: "before"}
+		err := b.UnmarshalJSON([]byte(text))
+		if !errors.Is(err, ErrBudget) || !strings.Contains(fmt.Sprint(err), c.says) || b.Name != "before" {
+			t.Errorf("%s: %v and %+v; want ErrBudget with %q", text, err, b, c.says)
+		}
+	}
+	if err := new(Budget).UnmarshalJSON([]byte(good + "x")); !errors.Is(err, ErrBudget) {
+		t.Errorf("no JSON: %v; want ErrBudget", err)
+	}
+}
+
+// TestBudgetSchema: the schema has the fields that are read, and those that are written.
+func TestBudgetSchema(t *testing.T) {
+	raw, err := os.ReadFile("../docs/budget.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]any
+		Defs       struct {
+			Rule struct{ Properties map[string]any }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for f := range reflect.TypeFor[ruleJSON]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		written = append(written, name)
+	}
+	slices.Sort(written)
+	if got := slices.Sorted(maps.Keys(schema.Defs.Rule.Properties)); !slices.Equal(got, written) {
+		t.Errorf("the schema has the fields %q of a rule; want %q", got, written)
+	}
+	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"budget", "currency", "rules"}) {
+		t.Errorf("the schema has the fields %q", got)
+	}
+}
+
+func FuzzBudgetJSON(f *testing.F) {
+	text, err := json.Marshal(everyRule(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var b Budget
+		if err := b.UnmarshalJSON(text); err != nil {
+			if !errors.Is(err, ErrBudget) {
+				t.Errorf("%v; want ErrBudget", err)
+			}
+			return
+		}
+		if _, err := json.Marshal(b); err != nil {
+			t.Errorf("a budget that was read cannot be written: %v", err)
+		}
+	})
+}
