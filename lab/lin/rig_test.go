@@ -62,7 +62,9 @@ func (a *attempt) spends() (err error) {
 		return err
 	}
 	a.through.join = joins(b, a.ledger, a.pool)
-	a.past, err = b.over(a.soundLedger)
+	if a.past, err = b.over(a.soundLedger); err == nil {
+		a.past.join = joins(b, a.soundLedger, a.direct)
+	}
 	return err
 }
 
