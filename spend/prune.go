@@ -183,7 +183,7 @@ func (b *Budgets) pruneAccounts(c *call, keys []string, reach int64) (expired in
 type pruned struct {
 	expired int64 // number of holds that were ended
 	holds   []Hold
-	more    bool // holds have expired that were not ended
+	more    bool // holds have expired that were not ended, or entries can go
 }
 
 // pruneAccount prunes an account, in as many decisions as it takes: each ends a page of holds.
@@ -197,6 +197,10 @@ func (b *Budgets) pruneAccount(ctx context.Context, key string, reach int64, don
 	}
 	return nil
 }
+
+// mostDropped is about the largest number of entries that one decision drops: nobody waits long for the
+// account.
+const mostDropped = 1024
 
 // pruneJob returns a job that ends expired holds of an account and drops the entries that
 // nothing needs. It changes nothing if there are none.
@@ -223,12 +227,15 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			upto = min(upto, e.since-1)
 		}
 		if upto > a.pruned {
-			old, _, err := snap.Entries(key, minTime, upto, 1)
+			old, through, err := snap.Entries(key, minTime, upto, mostDropped)
 			if err != nil {
 				return nil, err
 			}
-			if len(old) == 0 { // a correction is dated before it happens
+			switch { // a correction is dated before it happens
+			case len(old) == 0:
 				upto = minTime
+			case through < upto:
+				upto, out.more = through, true
 			}
 		}
 		if upto <= a.pruned {

@@ -65,14 +65,29 @@ func (c calls) Accounts(ctx context.Context, prefix, after string, limit int) (l
 	return list, err
 }
 
-// PruneRequests forgets requests, in one statement, and the spends that they began. See
-// [ledger.Ledger].
+// prunePart is how many requests forget.sql removes at most, which takes a fraction of a second.
+const prunePart = 20_000
+
+// PruneRequests forgets requests, and the spends that they began. Each statement goes on from the time
+// of the last one, so that it passes no removed rows. Rows lie in any order, so the last ones begin at the
+// beginning. See [ledger.Ledger].
 func (c calls) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	err = c.prune(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
-		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["forget"], []any{prefix, pgrun.Timestamp(before)}, func(row pgx.Rows) error {
-			return row.Scan(&removed)
+	for since := int64(first); ; {
+		var n int64
+		var latest pgrun.Instant
+		err := c.prune(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
+			args := []any{prefix, pgrun.Timestamp(before), bound(since)}
+			_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["forget"], args, func(row pgx.Rows) error { return row.Scan(&n, &latest) })
+			return err
 		})
-		return err
-	})
-	return removed, err
+		removed += n
+		switch {
+		case err != nil || n < prunePart && since == first:
+			return removed, err
+		case n < prunePart:
+			since = first
+		default:
+			since = latest.Micros
+		}
+	}
 }

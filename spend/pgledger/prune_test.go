@@ -1,0 +1,108 @@
+package pgledger_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
+)
+
+// TestPruneBesideCallers prunes 100 old entries and IDs of each of 250 accounts, or with BRIM_TORTURE=1
+// of each of 10,000, while callers decide on other accounts. None of their decisions fails. The log of
+// the test has the figures of docs/operations.md.
+func TestPruneBesideCallers(t *testing.T) {
+	const each = 100
+	accounts := seed.Attempts(250, 10_000)
+	pool := pgtest.Pool(t)
+	schema := migrated(t)
+	budget := func(name string) spend.Budget {
+		return spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{
+			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)),
+		}}
+	}
+	var ago atomic.Int64
+	ago.Store(int64(200 * 24 * time.Hour))
+	l := over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return time.Now().Add(-time.Duration(ago.Load())) }})
+	old, err := spend.New(l, budget("old"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := spend.New(l, budget("busy"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range each {
+		if d, err := old.Charge(t.Context(), spend.Request{ID: fmt.Sprintf("%032x", i), Account: "0", Amount: eur(1)}); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	pgtest.Execute(t, fmt.Sprintf(`
+		INSERT INTO %[1]s.buckets_accounts (key, rules, watch, state)
+			SELECT 'old/' || i, rules, watch, state FROM %[1]s.buckets_accounts CROSS JOIN generate_series(1, %[2]d - 1) AS i;
+		INSERT INTO %[1]s.buckets_entries (account, at, seq, used, currency, kind, spends, id)
+			SELECT a.id, at, seq, used, currency, kind, spends, decode(md5(a.key || seq), 'hex')
+			FROM %[1]s.buckets_entries CROSS JOIN %[1]s.buckets_accounts AS a WHERE a.key <> 'old/0' ORDER BY at;
+		INSERT INTO %[1]s.buckets_requests (id, at, account, content, answer, spend)
+			SELECT decode(md5(a.key || r.at), 'hex'), at, a.id, content, answer, spend
+			FROM %[1]s.buckets_requests AS r CROSS JOIN %[1]s.buckets_accounts AS a WHERE a.key <> 'old/0' ORDER BY at;
+		ANALYZE %[1]s.buckets_accounts; ANALYZE %[1]s.buckets_entries; ANALYZE %[1]s.buckets_requests; CHECKPOINT`, schema, accounts))
+	ago.Store(0)
+	var mu sync.Mutex
+	var took []time.Duration
+	// decide has 16 callers decide until the function says that it is enough, and returns their figures.
+	decide := func(enough func(n int) bool) string {
+		took = nil
+		start := time.Now()
+		var calls sync.WaitGroup
+		for c := range 16 {
+			calls.Go(func() {
+				for i := 0; !enough(i); i++ {
+					start := time.Now()
+					d, err := busy.Charge(context.Background(), spend.Request{ID: fmt.Sprint(start, c), Account: fmt.Sprint(c), Amount: eur(1)})
+					if err != nil || !d.Approved {
+						t.Error(d, err)
+						return
+					}
+					mu.Lock()
+					took = append(took, time.Since(start))
+					mu.Unlock()
+				}
+			})
+		}
+		calls.Wait()
+		rate := float64(len(took)) / time.Since(start).Seconds()
+		slices.Sort(took)
+		return fmt.Sprintf("%.0f decisions/s, p50 %v, p99 %v, at most %v", rate, took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+	}
+	before := decide(func(n int) bool { return n == 200 })
+	from := query[string](t, pool, "SELECT pg_current_wal_insert_lsn()::text")
+	var ended atomic.Bool
+	var during string
+	var beside sync.WaitGroup
+	beside.Go(func() { during = decide(func(n int) bool { return n > 0 && ended.Load() }) })
+	start := time.Now()
+	done, err := old.Prune(t.Context())
+	ended.Store(true)
+	lasted := time.Since(start)
+	log := query[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::bigint", from)
+	beside.Wait()
+	t.Logf("Prune of %d entries and as many IDs took %v; %d MB of the log with those of the callers, who made %s, and before %s",
+		accounts*each, lasted, log>>20, during, before)
+	if left := query[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM %[1]s.buckets_entries AS e JOIN %[1]s.buckets_accounts AS a ON a.id = e.account
+		WHERE a.key ~ '^old/'`, schema)); err != nil || done.Requests != int64(accounts*each) || left != 0 {
+		t.Errorf("Prune: %+v, %v; %d entries are left", done, err, left)
+	}
+	start = time.Now()
+	if done, err := old.Prune(t.Context()); err != nil || done != (spend.PruneResult{}) {
+		t.Errorf("Prune with nothing to do: %+v, %v", done, err)
+	}
+	t.Logf("Prune of %d accounts with nothing to do took %v", accounts, time.Since(start))
+}
