@@ -77,7 +77,7 @@ func authorizeUntilKilled(args string) error {
 	for i := range 16 {
 		wg.Go(func() {
 			for n := i; ; n += 16 {
-				fmt.Println(n)
+				fmt.Printf("%-1023d\n", n) // a pipe holds few of them, so the process is not far ahead
 				if _, err := b.Authorize(context.Background(), authorization(round, n)); err != nil {
 					fmt.Println("error:", err)
 					os.Exit(1)
@@ -100,7 +100,7 @@ func TestCancelWhileKilled(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(spendload.Seed(t), 4))
 	early, late := 0, 0
-	for round := range seed.Attempts(4, 60) {
+	for round := range seed.Attempts(2, 60) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", cancelEnv, pgtest.URL(t), schema, round))
 		cmd.Stderr = os.Stderr
