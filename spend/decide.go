@@ -313,16 +313,7 @@ func (t *attempt) charge() error {
 // largest returns the largest amount up to that of the action which all rules would approve, or
 // its least amount.
 func (t *attempt) largest() int64 {
-	fits := func(n int64) bool {
-		for _, a := range t.accounts {
-			for _, u := range a.tallies {
-				if !u.fits(n, n, n, 1, a.time, t.act.tags) {
-					return false
-				}
-			}
-		}
-		return true
-	}
+	fits := func(n int64) bool { return t.fit(n, n, n, 1, t.act.tags) }
 	// A rule that approves an amount approves all smaller ones, unless it applies to smaller ones
 	// only, by MatchingAtMost. So each range between such bounds is searched by itself.
 	lows := []int64{t.act.least}
@@ -342,16 +333,33 @@ func (t *attempt) largest() int64 {
 			high = low - 1
 			continue
 		}
-		for low < high {
-			if middle := high - (high-low)/2; fits(middle) {
-				low = middle
-			} else {
-				high = middle - 1
-			}
-		}
-		return low
+		return largestOf(low, high, fits)
 	}
 	return t.act.least
+}
+
+// largestOf returns the largest amount from low to high that fits, or low.
+func largestOf(low, high int64, fits func(n int64) bool) int64 {
+	for low < high {
+		if middle := high - (high-low)/2; fits(middle) {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low
+}
+
+// fit reports whether all rules agree; see [tally.fits].
+func (t *attempt) fit(n, first, total, spends int64, tags map[string]string) bool {
+	for _, a := range t.accounts {
+		for _, u := range a.tallies {
+			if !u.fits(n, first, total, spends, a.time, tags) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // addPart adds money that counts from now to the spend, and an entry of that
@@ -394,6 +402,10 @@ func (t *attempt) increase() error {
 	total, ok := add(sp.total, n)
 	if !ok {
 		return fmt.Errorf("spend: %w: the spend's total would be out of range; %s", ErrAmount, largest(sp.currency))
+	}
+	if t.act.least > 0 {
+		n = largestOf(t.act.least, n, func(n int64) bool { return t.fit(n, sp.amount, sp.total+n, 0, sp.tags) })
+		total = sp.total + n
 	}
 	if !t.ask(n, sp.amount, total, 0, sp.tags) {
 		return t.decline(sp.tags)

@@ -85,6 +85,9 @@ type IncreaseRequest struct {
 	ID     string // of this request
 	HoldID string // of the Request that was authorized
 	Amount Money  // to add, positive
+	// Least, if set, lets Increase add as much of Amount as fits, if that is Least or more: positive,
+	// and at most Amount.
+	Least Money
 }
 
 // CaptureRequest takes held money.
@@ -178,11 +181,12 @@ func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 
 // Increase holds more money on an open hold if every rule agrees. A
 // [PerTransaction] rule judges the total; the other rules judge the added amount,
-// which counts from now. All of the hold expires at the same time. Retries and
+// which counts from now. All of the hold expires at the same time. With Least, the added amount is the
+// largest that fits, and [Decision.Amount] tells it. Retries and
 // errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
 // [ErrHoldEnded] and [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount)
+	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount, r.Least)
 }
 
 // Capture takes money from a hold, its oldest part first. Captured money keeps
@@ -236,7 +240,7 @@ type action struct {
 	spendID      string   // of the spend to change; empty for a new spend
 	keys         []string // accounts of a new spend; the first is Request.Account
 	amount       int64
-	least        int64 // of UpTo; otherwise 0
+	least        int64 // of UpTo or Increase; otherwise 0
 	currency     string
 	tags         map[string]string
 	backdated    bool  // the money counts from dated, and not from now
@@ -302,7 +306,7 @@ func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error
 	return act, nil
 }
 
-// leastOf returns the least amount of UpTo, in the unit of the action.
+// leastOf returns the least amount of UpTo or Increase, in the unit of the action.
 func (b *Budgets) leastOf(act *action, least Money) (int64, error) {
 	least, err := b.inUnit(least)
 	amount := Money{act.amount, act.currency}
@@ -408,7 +412,7 @@ func checkTags(tags map[string]string) error {
 }
 
 // sendFollowUp decides a request about an earlier spend.
-func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (_ Decision, err error) {
+func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money, least ...Money) (_ Decision, err error) {
 	c := b.begin(ctx, act.kind)
 	defer c.end(&err)
 	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry), checkID("ID", act.id)); err != nil {
@@ -437,6 +441,14 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money) (_
 		}
 	}
 	act.amount, act.currency = amount.Minor, amount.Currency
+	for _, m := range least {
+		if m == (Money{}) {
+			continue
+		}
+		if act.least, err = b.leastOf(&act, m); err != nil {
+			return Decision{}, err
+		}
+	}
 	act.content = act.digest()
 	return b.decide(&c, &act)
 }

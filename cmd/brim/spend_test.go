@@ -119,6 +119,8 @@ func TestSpendUpkeep(t *testing.T) {
 	spend("decrease", "part", "20.00").want(t, exitOK, "decreased", "")
 	spend("increase", "part", "15.00", "--id", "more").want(t, exitOK, "increased: more", "")
 	spend("increase", "part", "15.00").want(t, exitRefused, "day", "")
+	spend("increase", "part", "15.00", "--least", "1.00", "--id", "rest").want(t, exitOK, "increased", "")
+	spend("decrease", "part", "5.00").want(t, exitOK, "decreased", "")
 	spend("increase", "nothing", "15.00").want(t, exitData, "", "no such spend")
 	spend("able", "card", "15.00", "--tag", "country=DE").want(t, exitRefused, "day", "")
 	spend("able", "card", "5.00", "--tag", "country=DE").want(t, exitOK, "able", "")

@@ -33,6 +33,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`
 }
 
 func (a *app) spendIncreaseCommand(f *spendFlags) *cobra.Command {
+	var least string
 	cmd := &cobra.Command{
 		Use:   "increase HOLD AMOUNT --budget FILE",
 		Short: "Hold more money if every rule agrees",
@@ -44,8 +45,15 @@ ended or expired.`,
 		Args:    exactArgs("HOLD", "AMOUNT"),
 	}
 	f.addID(cmd)
-	cmd.RunE = a.followUp(f, "increased", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
-		return b.Increase(ctx, spend.IncreaseRequest{ID: r.id, HoldID: r.earlier, Amount: r.amount})
+	cmd.Flags().StringVar(&least, "least", "", "hold as much of AMOUNT as fits, if that is this much or more")
+	cmd.RunE = a.followUp(f, "increased", func(ctx context.Context, b *spend.Budgets, r followUp) (_ spend.Decision, err error) {
+		q := spend.IncreaseRequest{ID: r.id, HoldID: r.earlier, Amount: r.amount}
+		if least != "" {
+			if q.Least, err = spend.ParseMoney(least, r.amount.Currency); err != nil {
+				return spend.Decision{}, err
+			}
+		}
+		return b.Increase(ctx, q)
 	})
 	return cmd
 }

@@ -113,6 +113,15 @@ func forcedCases() []testCase {
 			},
 		},
 		{
+			name: "an increase by as much as fits", rules: rules,
+			why: "a call that goes on holds what is left of the budget, and stops if that is too little",
+			steps: []step{
+				authorize("h", 900), increase("h", 300).down(money(50)).as("i"), increase("h", 300).down(money(50)).as("i").again(),
+				increase("h", 300).down(money(40)).as("i").fails(spend.ErrIDReused), shows(0, 1000, 0),
+				increase("h", 5).down(money(1)).no(7*days, "month", "smooth"), increase("h", 5).down(money(6)).fails(spend.ErrAmount), sound(3),
+			},
+		},
+		{
 			name: "open holds of another system", rules: rules,
 			why: "a hold that is brought in with its ID and its date counts from that date, once, and ends here",
 			steps: []step{

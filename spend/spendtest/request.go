@@ -54,7 +54,7 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 		a := b.ChargeAll(ctx, []spend.Request{r.money()})[0]
 		return a.Decision, a.Err
 	case "increase":
-		return b.Increase(ctx, spend.IncreaseRequest{ID: r.id, HoldID: r.of, Amount: r.amount})
+		return b.Increase(ctx, spend.IncreaseRequest{ID: r.id, HoldID: r.of, Amount: r.amount, Least: r.least})
 	case "decrease":
 		return b.Decrease(ctx, spend.DecreaseRequest{ID: r.id, HoldID: r.of, Amount: r.amount})
 	case "capture":

@@ -307,7 +307,19 @@ func (s *sequence) hold(f func(s *sequence, of string, sp *modelSpend, held int6
 
 func (s *sequence) increase(of string, sp *modelSpend, _ int64, want error) error {
 	n, now := s.amount(), s.now()
-	return s.try(request{method: "increase", of: of, amount: money(n)}, want, func(d spend.Decision) error {
+	r := request{method: "increase", of: of, amount: money(n)}
+	least := n
+	if s.r.IntN(3) == 0 {
+		least = 1 + s.r.Int64N(n)
+		r.least = money(least)
+	}
+	return s.try(r, want, func(d spend.Decision) error {
+		for n > least && !s.model.fitsAll(s.rules, sp, now, n, sp.gross+n, 0) {
+			n--
+		}
+		if d.Approved && d.Amount != money(n) {
+			return fmt.Errorf("Increase added %v; want %v", d.Amount, money(n))
+		}
 		if err := s.judge(d, sp, n, sp.gross+n, 0); err != nil || !d.Approved {
 			return err
 		}
