@@ -16,36 +16,20 @@ import (
 )
 
 func (a *app) backupCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "backup NEW",
-		Short: "Copy a bbolt file to a new file",
-		Long: `Writes all buckets of a bbolt file, and the ledger in it, to the new file NEW, and prints its size.
-NEW is enough by itself: it has the changes that were in the journal, and no journal belongs to it.
-It has no unused space, every page of it is checked, and it is on the disk when the command ends.
-After an error there is no NEW. NEW must not exist.
-
-No other process may use the file meanwhile. A program that has the file open makes the backup
-itself, with Store.Backup of package bolt.
-
-To restore a backup, end all programs that use the file, move the file and its journal away, and
-put the backup in the place of the file.
-
-Exit status: 0; 65 if the file has damage that can hide a bucket, see "brim verify".`,
-		Example: `  brim backup "limits-$(date +%F).db" --store limits.db`,
-		Args:    exactArgs("NEW"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
-				if s.file == nil {
-					return usagef("%s has no file to back up; give a bbolt file", s.name)
-				}
-				return a.backup(cmd.Context(), s.file, args[0])
-			})
-			if boltfile.Locked(err) {
-				err = fmt.Errorf("%w; or have the program that uses the file make the backup, with Store.Backup", err)
+	cmd := newCommand("backup")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
+			if s.file == nil {
+				return usagef("%s has no file to back up; give a bbolt file", s.name)
 			}
-			return err
-		},
+			return a.backup(cmd.Context(), s.file, args[0])
+		})
+		if boltfile.Locked(err) {
+			err = fmt.Errorf("%w; or have the program that uses the file make the backup, with Store.Backup", err)
+		}
+		return err
 	}
+	return cmd
 }
 
 // backup writes a copy of a store to a new file.

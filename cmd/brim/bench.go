@@ -25,28 +25,7 @@ func (a *app) benchCommand() *cobra.Command {
 	o := bench.Options{}
 	length := duration.Value(5 * time.Second)
 	var reference bool
-	cmd := &cobra.Command{
-		Use:   "bench [--callers N] [--keys N] [--duration D] [--refused SHARE] [--reference]",
-		Short: "Measure a store",
-		Long: `Measures how many decisions per second the store makes, and how long each takes. Each caller asks
-again as soon as it has its answer. The keys begin with brim-bench/, and bench removes them at the
-end. It does not touch live buckets, but slows their callers while it runs.
-
-With --reference, bench also measures the cheapest durable change that the same backend can make,
-in turn with the store: for a bbolt file one transaction per decision, in a file beside it that is
-removed at the end; for PostgreSQL one UPDATE of one row per decision through the same pool, in a
-table that is dropped at the end. The ratio is the median of the ratios of the rounds. The
-reference takes as much time again as the store.
-
-bench also compares the admitted units with capacity and leak: for every key, and for one small
-bucket that all callers rush at the end. The number of units admitted beyond the limit must be 0.
-
-Exit status: 0; 70 if the store admitted more than the limit allows; 130 after an interrupt, with
-the part that was measured.`,
-		Example: `  brim bench --store limits.db --callers 64 --keys 100000 --duration 10s --reference
-  brim bench --store memory: --keys 1 --refused 0.9 --json`,
-		Args: exactArgs(),
-	}
+	cmd := newCommand("bench")
 	cmd.Flags().IntVar(&o.Callers, "callers", 16, "number of callers that ask at once")
 	cmd.Flags().IntVar(&o.Keys, "keys", 10_000, "number of buckets that the callers share, all of them equally likely")
 	cmd.Flags().Var(&length, "duration", "length of the measurement")

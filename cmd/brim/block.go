@@ -13,20 +13,7 @@ import (
 )
 
 func (a *app) blockCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "block KEY DURATION [--capacity C (--leak-rate R | --over D)]",
-		Short: "Keep everybody out of a bucket for a time",
-		Long: `Blocks the bucket KEY for DURATION, like 90s, 15m, 24h or 30d, or until-empty. Nothing fits into a
-blocked bucket. Its level and its held units stay as they are. A longer block that the bucket has
-already stays. To end a block, use unblock.
-
-Without a limit, the limit last used with the key counts. A bucket that does not exist needs a limit.
-
-Exit status: 0.`,
-		Example: `  brim block tenant:42 24h
-  brim block login:alice 15m --limit 5/15m`,
-		Args: exactArgs("KEY", "DURATION"),
-	}
+	cmd := takesPage(newCommand("block"))
 	limit := addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		key := args[0]
@@ -70,7 +57,7 @@ Exit status: 0.`,
 			return a.printBlocked(key, st)
 		})
 	}
-	return takesPage(cmd)
+	return cmd
 }
 
 // printBlocked prints the state of a bucket after a block.
@@ -104,40 +91,32 @@ func lastLimit(ctx context.Context, lim *brim.Limiter, key string) (brim.Limit, 
 }
 
 func (a *app) unblockCommand() *cobra.Command {
-	return takesPage(&cobra.Command{
-		Use:   "unblock KEY",
-		Short: "End the block of a bucket",
-		Long: `Ends the block of the bucket KEY, whoever set it, and leaves its level and its held units as they
-are. A bucket that is not blocked, or does not exist, stays as it is.
-
-Exit status: 0.`,
-		Example: `  brim unblock tenant:42`,
-		Args:    exactArgs("KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key := args[0]
-			if err := store.ValidateKey(key); err != nil {
-				return usageError{err}
-			}
-			page, err := a.page()
-			switch {
-			case err != nil:
+	cmd := takesPage(newCommand("unblock"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key := args[0]
+		if err := store.ValidateKey(key); err != nil {
+			return usageError{err}
+		}
+		page, err := a.page()
+		switch {
+		case err != nil:
+			return err
+		case page != nil:
+			st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Key: key, Reason: cmd.CommandPath()})
+			if err != nil {
 				return err
-			case page != nil:
-				st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Key: key, Reason: cmd.CommandPath()})
-				if err != nil {
-					return err
-				}
-				return a.printUnblocked(key, st)
 			}
-			return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
-				st, err := lim.Unblock(cmd.Context(), key)
-				if err != nil {
-					return err
-				}
-				return a.printUnblocked(key, st)
-			})
-		},
-	})
+			return a.printUnblocked(key, st)
+		}
+		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
+			st, err := lim.Unblock(cmd.Context(), key)
+			if err != nil {
+				return err
+			}
+			return a.printUnblocked(key, st)
+		})
+	}
+	return cmd
 }
 
 // printUnblocked prints the state of a bucket without a block.

@@ -17,29 +17,7 @@ import (
 func (a *app) copyCommand() *cobra.Command {
 	var from, to, prefix string
 	var dry, bucketsOnly bool
-	cmd := &cobra.Command{
-		Use:   "copy --from STORE --to STORE [--prefix P] [--dry-run]",
-		Short: "Copy buckets from one store to another",
-		Long: `Copies buckets, with their levels, held units, limits and blocks, from one store to another of any
-kind. A bucket of the target with the same key is replaced. An empty bucket is not copied, because
-an absent bucket is empty.
-
-A level is that of the moment at which the bucket is read. The clocks of the two stores need not
-agree: a block lasts as long on the target as it would have lasted on the source. The source does
-not change, and what it takes after the copy of a bucket is not carried over. So stop the programs
-that use the source, copy, and start them on the target.
-
-An interrupt ends the command after the buckets that it is writing, and tells their number. Run the
-command again to complete the copy: it begins anew, and replaces all buckets.
-
-The ledgers of "brim spend" are not copied. If the source has one, the command refuses, unless
---buckets-only is given.
-
-Exit status: 0, or 65 if buckets of the source are damaged; all others are then copied.`,
-		Example: `  brim copy --from limits.db --to postgres://app@db.example/app
-  brim copy --from postgres://app@db.example/app --to redis://cache.example --prefix tenant: --dry-run`,
-		Args: exactArgs(),
-	}
+	cmd := newCommand("copy")
 	cmd.Flags().StringVar(&from, "from", "", "store to read, in the words of --store")
 	cmd.Flags().StringVar(&to, "to", "", "store to write, in the words of --store")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this text")

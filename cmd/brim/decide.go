@@ -10,18 +10,7 @@ import (
 )
 
 func (a *app) tryCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "try KEY AMOUNT --capacity C (--leak-rate R | --over D)",
-		Short: "Put an amount in if it fits wholly",
-		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, in one atomic step, and changes nothing if it
-does not. A refusal shows when the amount would fit if no other call came in between.
-
-Exit status: 0 it went in; 75 it does not fit now, try again later; 78 it can never fit this
-limit.`,
-		Example: `  brim try tenant:42 250 --limit 10000@500
-  brim try mail:alice 1 --limit 20/24h && sendmail alice@example.com < letter`,
-		Args: exactArgs("KEY", "AMOUNT"),
-	}
+	cmd := newCommand("try")
 	limit := addLimit(cmd)
 	words := func(n float64, st brim.State) string {
 		if !st.Accepted {
@@ -34,16 +23,7 @@ limit.`,
 }
 
 func (a *app) fillupCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "fillup KEY AMOUNT --capacity C (--leak-rate R | --over D)",
-		Short: "Put an amount in, up to the rim",
-		Long: `Puts AMOUNT into the bucket KEY, up to its capacity. The rest is lost. Use it to count events that
-have happened anyway. The answer shows whether the bucket became full, and how much was lost.
-
-Exit status: 0, whether or not all of it went in; see accepted, full and spilled of --json.`,
-		Example: `  brim fillup login-failures:203.0.113.7 1 --limit 5/15m`,
-		Args:    exactArgs("KEY", "AMOUNT"),
-	}
+	cmd := newCommand("fillup")
 	limit := addLimit(cmd)
 	words := func(n float64, st brim.State) string {
 		s := "filled: " + filling(st)
@@ -60,16 +40,7 @@ Exit status: 0, whether or not all of it went in; see accepted, full and spilled
 }
 
 func (a *app) drainCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "drain KEY AMOUNT --capacity C (--leak-rate R | --over D)",
-		Short: "Take an amount out",
-		Long: `Takes AMOUNT out of the bucket KEY, or all of its level if that is less. Use it to give units
-back, or to correct a fill.
-
-Exit status: 0.`,
-		Example: `  brim drain tenant:42 250 --limit 10000@500`,
-		Args:    exactArgs("KEY", "AMOUNT"),
-	}
+	cmd := newCommand("drain")
 	limit := addLimit(cmd)
 	words := func(_ float64, st brim.State) string { return "drained: " + filling(st) }
 	cmd.RunE = a.change(limit, change{call: (*brim.Limiter).Drain, words: words})
@@ -77,16 +48,7 @@ Exit status: 0.`,
 }
 
 func (a *app) ableCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "able KEY AMOUNT --capacity C (--leak-rate R | --over D)",
-		Short: "Ask whether an amount would fit",
-		Long: `Asks whether AMOUNT would fit into the bucket KEY now, and writes nothing. Another call may fill
-the bucket before you read the answer. To decide and fill in one step, use try.
-
-Exit status: 0 it would fit; 75 it would not. With --json, accepted is the answer.`,
-		Example: `  brim able tenant:42 250 --limit 10000@500 || echo "not now"`,
-		Args:    exactArgs("KEY", "AMOUNT"),
-	}
+	cmd := newCommand("able")
 	limit := addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		b, n, err := limit.bucketArgs(args)

@@ -16,31 +16,9 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return takesPage(&cobra.Command{
-		Use:   "doctor",
-		Short: "Check whether a store can keep its promises, by trying",
-		Long: `Tries whether the store decides, looks for settings and states that break or weaken the promises of
-brim, and prints each finding with the way out. Commands stand between backquotes. A try leaves nothing
-behind, but for keys "brim.check/..." in Redis, which expire after some minutes.
-
-  a bbolt file  file system, free space, rights, damage, by reading the whole file, and the journal
-                that a crash has left beside it; it writes nothing; see "brim verify"
-  PostgreSQL    a fill, a hold, a transaction and a spend that are rolled back, and a commit; version,
-                role, settings of durability, all tables and their version, rights, the connection
-                string, poolers, clocks, accounts of spends whose time is ahead, dead rows and bloat
-  Redis         a fill, a hold and a transaction on each primary; version, role, eviction, the
-                append-only file, replicas, the state of a cluster
-  http(s)://... the findings of the program behind a page of package ui about its own store
-
-A line is broken if a promise does not hold, warning if something weakens it, and unchecked if the
-check lacks a right or cannot look. With --json each is one object.
-
-Exit status: 0; 1 if a promise is broken; 69 if the store cannot be reached.`,
-		Example: `  brim doctor --store limits.db
-  brim doctor --store redis://limits.example --json | jq -r 'select(.severity == "broken").remedy'`,
-		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
-	})
+	cmd := takesPage(newCommand("doctor"))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) }
+	return cmd
 }
 
 // doctor checks the store that --store names, and prints the findings.

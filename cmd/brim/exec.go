@@ -26,33 +26,16 @@ const (
 func (a *app) execCommand() *cobra.Command {
 	var wait bool
 	var maxWait duration.Value
-	cmd := &cobra.Command{
-		Use:   "exec KEY AMOUNT --capacity C (--leak-rate R | --over D) [--wait] [--max-wait D] -- CMD ARG...",
-		Short: "Run a command if, or when, an amount fits",
-		Long: `Puts AMOUNT into the bucket KEY if it fits wholly, and then runs CMD. If it does not fit, CMD is
-not run. With --wait, exec waits until the amount fits. With --max-wait, exec waits at most that
-long, and gives up at once if the amount cannot fit in that time. The store is not open while exec
-waits or CMD runs, so other processes and CMD can use it.
-
-CMD has stdin, stdout and stderr to itself. A refusal goes to stderr, or with --json to stdout.
-exec passes signals on to CMD; an interrupt from the terminal reaches CMD directly. The amount
-stays in the bucket, even if CMD fails.
-
-Exit status: that of CMD, or 128 and more if a signal ended it; 75 the amount does not fit now, or
-not in time; 78 it can never fit this limit; 126 CMD cannot be run; 127 there is no such command.
-If exec sees 126 or 127 in advance, nothing goes into the bucket.`,
-		Example: `  brim exec mail:alice 1 --limit 20/24h -- sendmail alice@example.com
-  brim exec api 1 --limit 10@0.5 --max-wait 1m -- ./ask-the-api`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case dash < 0:
-				return usagef("CMD goes behind --")
-			case dash == len(args):
-				return usagef("CMD is missing")
-			default:
-				return exactArgs("KEY", "AMOUNT")(cmd, args[:dash])
-			}
-		},
+	cmd := newCommand("exec")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch dash := cmd.ArgsLenAtDash(); {
+		case dash < 0:
+			return usagef("CMD goes behind --")
+		case dash == len(args):
+			return usagef("CMD is missing")
+		default:
+			return exactArgs("KEY", "AMOUNT")(cmd, args[:dash])
+		}
 	}
 	limit := addLimit(cmd)
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the amount fits")

@@ -18,19 +18,7 @@ import (
 )
 
 func (a *app) stateCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "state KEY [--capacity C (--leak-rate R | --over D)]",
-		Short: "Show the state of a bucket",
-		Long: `Shows the state of the bucket KEY now, and writes nothing. Without a limit, the limit last used
-with the key counts.
-
-An absent bucket is empty. Without a limit, its capacity is 0.
-
-Exit status: 0, whether or not the bucket exists.`,
-		Example: `  brim state tenant:42
-  brim state tenant:42 --limit 10000@500 --json`,
-		Args: exactArgs("KEY"),
-	}
+	cmd := takesPage(newCommand("state"))
 	limit := addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		key := args[0]
@@ -69,7 +57,7 @@ Exit status: 0, whether or not the bucket exists.`,
 			return a.printState(key, st)
 		})
 	}
-	return takesPage(cmd)
+	return cmd
 }
 
 // printState prints the state of a bucket that may not exist.
@@ -101,28 +89,7 @@ type entryJSON struct {
 func (a *app) listCommand() *cobra.Command {
 	var prefix, by string
 	var limit int
-	cmd := &cobra.Command{
-		Use:   "list [--prefix P] [--by level|ratio|key|refused] [--limit N]",
-		Short: "List buckets",
-		Long: `Lists buckets with their level now, held units, capacity, the share of the capacity in use, the
-time until they are empty, and the end of a block. Each bucket counts by the limit last used with it. The order is by
-key, byte by byte, or the fullest bucket first: by level in units, or by ratio, which is the share
-in use.
-
-With --by refused, and a page of package ui as the store, it lists the buckets that have refused in
-the last ten minutes, those refused most now first: refusals a second in the last minute, all of
-them, since when, and the end of a block. A store keeps no refusals.
-
-A key with characters that cannot be printed is written in quotes. On a terminal, a long key is cut,
-so that its figures stay on the line.
-
-If buckets of a bbolt file are damaged, list prints all others. See "brim verify".
-
-Exit status: 0, or 65 if buckets are damaged.`,
-		Example: `  brim list --by ratio
-  brim list --prefix tenant: --json | jq -r .key`,
-		Args: exactArgs(),
-	}
+	cmd := takesPage(newCommand("list"))
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this text")
 	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio, key, or refused of a page")
 	cmd.Flags().IntVar(&limit, "limit", 0, "most buckets to list; 0 lists all")
@@ -149,7 +116,7 @@ Exit status: 0, or 65 if buckets are damaged.`,
 			return a.list(lim.List(cmd.Context(), prefix), order, limit)
 		})
 	}
-	return takesPage(cmd)
+	return cmd
 }
 
 // orders are the orders of list by the value of --by.

@@ -10,20 +10,15 @@ import (
 
 // manCommand writes the manual pages of a release; see .goreleaser.yaml.
 func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "man DIR",
-		Short:   "Write a manual page for each command",
-		Long:    "Writes a manual page for each command into the directory DIR.",
-		Example: "  brim man /usr/local/share/man/man1",
-		Hidden:  true,
-		Args:    exactArgs("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			root := cmd.Root()
-			root.DisableAutoGenTag = true
-			keepTables(root)
-			return doc.GenManTree(root, &doc.GenManHeader{Source: "brim " + built().Version, Manual: "brim"}, args[0])
-		},
+	cmd := newCommand("man")
+	cmd.Hidden = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		root := cmd.Root()
+		root.DisableAutoGenTag = true
+		keepTables(root)
+		return doc.GenManTree(root, &doc.GenManHeader{Source: "brim " + built().Version, Manual: "brim"}, args[0])
 	}
+	return cmd
 }
 
 // tables matches a table in a help text, whose lines are indented, and the line before it.

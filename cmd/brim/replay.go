@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,32 +26,7 @@ type replayFlags struct {
 
 func (a *app) replayCommand() *cobra.Command {
 	var f replayFlags
-	cmd := &cobra.Command{
-		Use:   "replay LOG --capacity C (--leak-rate R | --over D) [--sweep] [--plot FILE.svg]",
-		Short: "Run an access log or a trace through buckets",
-		Long: `Runs the requests of LOG through buckets, and shows how many a limit would have refused, and of
-which keys. ` + logHelp + `
-
---sweep decides by limits with capacities from a tenth of --capacity to ten times as much, in one
-pass, and shows a row for each: with --over they drain in the same time, with --leak-rate they leak
-at the same rate.
-
---plot writes a picture of accepted and refused requests over the time; with --sweep, of the share
-of refused requests by capacity.
-
-replay decides in memory unless --store is given; BRIM_STORE does not count. In a store, its keys
-have a prefix of their own, which begins with brim-replay/, so that it does not touch live
-buckets. It removes its keys at the end unless --keep is given. It makes many decisions per
-commit.
-
-Exit status: 0, however many requests were refused; 65 if LOG cannot be read, contains no request
-or has more than --max-keys keys; 130 after an interrupt.`,
-		Example: `  brim replay access.log.gz --limit 60/1m
-  brim replay access.log.gz --limit 60/1m --plot day.svg
-  brim replay access.log --limit 100000000/24h --key user --cost bytes --sweep
-  tail -n 10000 access.log | brim replay - --limit 5@0.1 --store limits.db --json`,
-		Args: exactArgs("LOG"),
-	}
+	cmd := newCommand("replay")
 	limit := addLimit(cmd)
 	f.log = addLog(cmd, simulate.DefaultMaxKeys)
 	cmd.Flags().IntVar(&f.top, "top", 10, "number of the most refused keys to show")
@@ -83,33 +57,6 @@ or has more than --max-keys keys; 130 after an interrupt.`,
 	}
 	return cmd
 }
-
-// logHelp is the part of a help text that describes logs.
-var logHelp = `LOG is a file, or - for stdin, plain or compressed with gzip, in one of these formats:
-
-  access logs in NCSA common or combined format (Apache, nginx), of CloudFront and of Application
-  Load Balancers; --key names the field that is the key:
-    ` + strings.Join(trace.LogFields(), ", ") + `
-  (for load balancers host, method, path, status, agent, target or domain; for CloudFront also
-  every field of its header)
-  CSV whose first line names the columns, in any order: time, key and, if costs differ, cost
-  JSON lines with the members time, key and, if costs differ, cost
-
-In CSV and JSON lines, --time and --key may name other columns or members; request.ip is the member
-ip of the member request. Times are RFC 3339, or seconds, milliseconds, microseconds or nanoseconds
-since 1970: the magnitude of the first time tells the unit, and a message names it unless it is
-seconds.
-
-The time of an access log is that of the response. --time start chooses the time at which the
-request began, where the log contains the time that it took: $request_time behind the fields of
-nginx, time-taken of CloudFront, and every log of a load balancer.
-
-The times of the log are the clock, so a log always gets the same answers. A line waits for older
-lines that come up to --reorder of log time after it, so a log that several processes have written
-is decided in the order of its times. A line that comes later is decided at the time of the line
-before it with the same key; a message tells if such lines are more than 0.1 %. Lines that are not
-requests are counted, and the first three named. The memory in use follows the number of keys and
-the lines within --reorder, and not the length of LOG. After an interrupt, the report covers the part of LOG that was decided.`
 
 // replay runs the log through the buckets of one limit, and prints the report.
 func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f replayFlags) error {

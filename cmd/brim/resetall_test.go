@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,21 +49,19 @@ func TestResetAll(t *testing.T) {
 
 // The help, the topic and the page have one table.
 func TestExitTable(t *testing.T) {
-	cli(t, "help", "exit").want(t, exitOK, exitTable(), "")
-	cli(t, "--help").want(t, exitOK, exitTable(), "")
+	table := helpText("exits")
+	cli(t, "help", "exit").want(t, exitOK, table, "")
+	cli(t, "--help").want(t, exitOK, table, "")
 	page, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := "| exit | meaning |\n| --- | --- |\n"
-	for _, e := range exits {
-		table += "| " + e.status + " | " + e.meaning + " |\n"
-	}
-	if !strings.Contains(string(page), table) {
-		t.Errorf("docs/cli.md has another table than\n%s", table)
+	rows := regexp.MustCompile(`(?m)^  (\S.*?)  +(.*)$`).ReplaceAllString(table, "| $1 | $2 |")
+	if !strings.Contains(strings.ReplaceAll(string(page), "`", ""), "| exit | meaning |\n| --- | --- |\n"+rows+"\n") {
+		t.Errorf("docs/cli.md has another table than\n%s", rows)
 	}
 	for _, code := range []int{exitOK, exitBroken, exitUsage, exitData, exitAbsent, exitUnavailable, exitInternal, exitRefused, exitNever} {
-		if !strings.Contains(table, "\n| "+strconv.Itoa(code)+" | ") {
+		if !strings.Contains("\n"+rows, "\n| "+strconv.Itoa(code)+" | ") {
 			t.Errorf("the table lacks %d", code)
 		}
 	}

@@ -14,32 +14,6 @@ import (
 	"github.com/brimgo/brim/internal/uiapi"
 )
 
-const rootHelp = `brim decides on leaky buckets. A bucket holds units up to its capacity, and leaks some of them per
-second. An amount goes in if it fits.
-
-Each call sets a limit: --capacity C with either --leak-rate R, in units per second, or --over D,
-the time in which a full bucket drains (90s, 15m, 24h, 30d).
-
---store, or the environment variable BRIM_STORE, names the store of the buckets:
-
-  limits.db             a bbolt file, for one machine; created if it does not exist (default brim.db)
-  file:NAME             a bbolt file of any name, also with @ or :// in it
-  memory:               memory; the buckets are lost when the command ends
-  postgres://...        a PostgreSQL database, for many machines; see "brim migrate". The table is brim.buckets, unless
-                        the parameters brim_schema and brim_table of the URL name another
-  redis://...           a Redis or Valkey, for many machines; rediss:// uses TLS, and redis+unix:///PATH a socket. The
-                        keys begin with brim:, unless the parameter brim_prefix names another prefix
-  redis+cluster://...   a Redis Cluster; ?addr=host:port adds a node to ask for its map
-  redis+sentinel://...  a Redis behind Sentinels, whose host is given; ?master_name=... is required
-  https://...           a page of package ui in a running program, whose token BRIM_TOKEN holds; for list, state,
-                        doctor, reset, block and unblock only; see "brim ui"
-
-Answers go to stdout; with --json they are one JSON object, or one per line. Messages go to
-stderr.
-
-Exit status, also of "brim help exit":
-`
-
 // app is one run of the command.
 type app struct {
 	stdin          io.Reader
@@ -78,29 +52,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func (a *app) root() *cobra.Command {
 	showVersion := false
-	root := &cobra.Command{
-		Use:   "brim",
-		Short: "Leaky buckets that survive: limits for scripts, cron jobs and operators",
-		Long:  rootHelp + exitTable(),
-		Example: `  brim try tenant:42 250 --limit 10000@500
-  brim list --by ratio
-  brim size access.log.gz --refuse 1% --over 1m
-  brim replay access.log.gz --limit 60/1m`,
-		Args:          cobra.ArbitraryArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && cmd.Annotations[pageStore] == "" {
-				return notThere("--store")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if showVersion {
-				return a.printVersion()
-			}
-			return group(cmd, args)
-		},
+	root := newCommand("brim")
+	root.Args, root.SilenceErrors, root.SilenceUsage = cobra.ArbitraryArgs, true, true
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && cmd.Annotations[pageStore] == "" {
+			return notThere("--store")
+		}
+		return nil
+	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if showVersion {
+			return a.printVersion()
+		}
+		return group(cmd, args)
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -115,7 +79,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
-		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), exitTopic(), a.spendCommand())
+		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), newCommand("exit"), a.spendCommand())
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args, completion.RunE = cobra.ArbitraryArgs, group

@@ -17,58 +17,7 @@ import (
 func (a *app) simulateCommand() *cobra.Command {
 	f := &simulateFlags{length: duration.Value(time.Minute)}
 	p := &f.pattern
-	cmd := &cobra.Command{
-		Use:   "simulate (--rate N | --at LIST) --capacity C (--leak-rate R | --over D) [--pattern P] [--sweep] [--plot FILE.svg]",
-		Short: "Run made-up arrivals through a limit",
-		Long: `Shows the effect of a limit on callers who arrive in a pattern, without a log and without waiting:
-
-  constant  evenly spaced, --rate of them per second
-  poisson   at random, each independently of the others, --rate per second in the mean
-  bursts    --burst of them at one moment, every --burst / --rate seconds
-
---at lists the arrivals instead: --at 0s,1.5s,3@2s comes at once, after 1.5 s, and, with a cost of
-3, after 2 s.
-
-A caller is accepted if its cost fits, as with brim try. With --fillup every arrival goes in, up to
-the rim, as with brim fillup; one that loses units counts as refused. With --queue the callers wait
-for a turn, as with brim exec --wait, and --max-wait bounds that time. With --penalty a refusal
-blocks the bucket for that time, or until-empty.
-
-With --attempts, a refused caller comes back, until it is accepted or has made that many attempts:
-after --retry-every, or, without that flag, after the time that the refusal named. --jitter 0.5
-prolongs each of these waits at random by up to a half of it.
-
-With --timeout, nobody waits any more for a caller who is served, in a queue or at a later attempt,
-after a longer time: the caller counts as served, and as too late.
-
---sweep compares limits with capacities from a tenth of --capacity to ten times as much. With --over
-they drain in the same time, with --leak-rate they leak at the same rate.
-
---compare runs the same callers through other algorithms, which count at most the capacity in a
-window of the time in which the limit drains. Its table shows the most units that a key got within
-such a window, the accepted requests beyond the capacity in it, the refused requests that would have
-fitted, and the bytes that the algorithm kept for a key, at eight per number.
-
---each prints every decision: the level after it, when a refused arrival would fit, the turn of a
-caller in a queue, the units lost over the rim.
-
---plot writes a picture of the level of the first key's bucket, with --fillup until the bucket is
-empty; with --sweep, of the share of refused attempts by capacity.
-
-The same flags always give the same answer. simulate decides in memory and leaves every store alone.
-
-BUSIEST SECOND is the most attempts within a second, and THROUGH the most callers who are served
-within a second.
-
-Exit status: 0; 65 if nobody arrives; 130 after an interrupt, with the part that was done.`,
-		Example: `  brim simulate --rate 40 --duration 500ms --limit 10@5 --plot burst.svg
-  brim simulate --pattern poisson --rate 20 --duration 10m --limit 30@22 --sweep
-  brim simulate --at 1s,2@1.7s,2s,2@2.3s,3@6s --limit 3@1.5 --fillup --each
-  brim simulate --pattern bursts --burst 50 --rate 1 --limit 50@10 --queue --timeout 3s
-  brim simulate --pattern bursts --burst 100 --rate 2 --duration 10m --limit 100/1m --compare
-  brim simulate --pattern bursts --burst 100 --rate 10 --limit 20/4s --attempts 5 --retry-every 1s --jitter 0.5 --json`,
-		Args: exactArgs(),
-	}
+	cmd := newCommand("simulate")
 	limit := addLimit(cmd)
 	cmd.Flags().StringVar(&f.shape, "pattern", string(simulate.Constant), "pattern of the arrivals: constant, poisson or bursts")
 	cmd.Flags().Var((*number)(&p.Rate), "rate", "arrivals per second in the mean, without retries")

@@ -37,36 +37,8 @@ type sizeFlags struct {
 
 func (a *app) sizeCommand() *cobra.Command {
 	f := &sizeFlags{refuse: 0.01, over: duration.Value(time.Minute)}
-	cmd := &cobra.Command{
-		Use:   "size [LOG] [--refuse SHARE] [--over D | --leak-rate R] [--timeout D]",
-		Short: "Choose a limit by a log, or by the time that callers wait",
-		Long: `Chooses a limit. With LOG, size runs the requests of LOG through a list of limits, in one pass and
-each limit by itself, and names the smallest limit that refuses at most --refuse of the requests.
-Every larger limit on the list refuses at most --refuse, too. brim replay with the same LOG
-refuses exactly as many. The list has the capacities 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70 and so
-on, from --from to --to. With --over all limits drain in that time, and with --leak-rate all of
-them leak at that rate.
-
---timeout is for a bucket that is used as a queue: callers wait, and give up after that time. A full
-queue takes capacity / leak rate to drain. A capacity above leak rate x timeout therefore only
-serves callers who have gone. With --leak-rate, the list ends at that capacity. Without LOG, size
-answers with that capacity; it needs --leak-rate and --timeout then.
-
-` + logHelp + `
-
-A file of which more than 0.1 % of the lines come later than --reorder sorts is read twice, unless
---reorder is given. So a log whose halves are swapped gets the same advice.
-
-size decides in memory. --plot writes a picture of the share of refused requests by capacity.
-
-Exit status: 0; 1 if every limit on the list refuses too many; 65 if LOG cannot be read, contains no
-request or has more than --max-keys keys; 130 after an interrupt.`,
-		Example: `  brim size access.log.gz --refuse 1% --over 1m
-  brim size access.log.gz --refuse 0.1% --over 24h --key user --cost bytes --plot size.svg
-  brim size access.log.gz --leak-rate 5 --timeout 3s --json
-  brim size --leak-rate 200 --timeout 3s`,
-		Args: mostArgs(1),
-	}
+	cmd := newCommand("size")
+	cmd.Args = mostArgs(1)
 	f.cmd, f.log = cmd, addLog(cmd, sizeMaxKeys)
 	cmd.Flags().Var(&f.refuse, "refuse", "largest share of refused requests, like 1% or 0.01")
 	cmd.Flags().Var(&f.over, "over", "time in which every full bucket drains, like 90s, 15m, 24h or 30d")

@@ -27,28 +27,8 @@ import (
 func (a *app) uiCommand() *cobra.Command {
 	var listen string
 	var act bool
-	cmd := &cobra.Command{
-		Use:   "ui [--listen ADDRESS] [--act]",
-		Short: "Show the buckets on a page in the browser",
-		Long: `Serves a page with the buckets of a store to browsers of this machine, until it is interrupted, and
-prints a link. The link opens the page once, in one browser; to open it in another one, start
-brim ui again. With --act the page can reset, block, unblock and drain buckets; each change is asked
-for twice, and written to stderr with its reason.
-
-A bbolt file that another program has open cannot be opened here. That program can mount the same
-page itself: see package ui. Then list, state and doctor, and with Act reset, block and unblock, look
-into the running program: give its address as --store, and its token in BRIM_TOKEN.
-
-If BRIM_TOKEN is set, those commands reach this page, too, with the same token.
-
-Exit status: 64 if the address is not on this machine; 69 if the port is in use, or the store cannot
-be opened; 130 after an interrupt.`,
-		Example: `  brim ui --store limits.db
-  brim ui --store postgres://ops@db.example/app --listen 127.0.0.1:8080 --act
-  BRIM_TOKEN=$(cat /run/secrets/limits) brim list --by ratio --store https://app.example/limits/`,
-		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.ui(cmd.Context(), listen, act) },
-	}
+	cmd := newCommand("ui")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.ui(cmd.Context(), listen, act) }
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address to serve on; port 0 chooses a free one")
 	cmd.Flags().BoolVar(&act, "act", false, "let the page change buckets")
 	return cmd

@@ -16,27 +16,9 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify",
-		Short: "Find the damage in a bbolt file",
-		Long: `Reads every page of a bbolt file, compares all checksums and totals, and lists the damage. It changes
-nothing, and reads files that no other command can open. No other process may use the file meanwhile.
-
-If only the values of some buckets, or of accounts and requests of a ledger, are damaged, verify names
-them, and the file is usable: those alone are answered with an error. "brim reset KEY" makes a bucket
-empty and usable again.
-
-If the damage can hide a value, the file cannot be opened, and verify tells the first damage that it
-has found. The remedy is the last backup, see "brim help backup".
-
-If the file says that a journal belongs to it, as after a crash, a journal that is missing, damaged
-or not the right one is damage as well. Keep NAME.journal beside the file NAME.
-
-Exit status: 0 if the file is sound; 65 if it is damaged.`,
-		Example: `  brim verify --store limits.db`,
-		Args:    exactArgs(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context()) },
-	}
+	cmd := newCommand("verify")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context()) }
+	return cmd
 }
 
 func (a *app) verify(ctx context.Context) error {

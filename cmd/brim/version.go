@@ -15,14 +15,9 @@ type version struct {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Long:    "Prints the version of brim, the commit that it was built from if known, and the version of Go.",
-		Example: "  brim version --json",
-		Args:    exactArgs(),
-		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
-	}
+	cmd := newCommand("version")
+	cmd.RunE = func(*cobra.Command, []string) error { return a.printVersion() }
+	return cmd
 }
 
 // printVersion prints the version, for "brim version" and "brim --version".
