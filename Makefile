@@ -54,7 +54,6 @@ bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 
 bench-peers: ## brim, its peers and bare references, in an hour and a half; starts the servers; PEERSFLAGS=-quick or -large
 	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results $(PEERSFLAGS)
-	$(GO) -C cmd/brim run ./internal/draw -results $(CURDIR)/lab/bench/results
 
 bench-check: ## three minutes of bench-peers: no ratio may be below 0.85 of that in AGAINST, the results.json of another run
 	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results/check -check $(abspath $(or $(AGAINST),lab/bench/results/results.json)) $(PEERSFLAGS)

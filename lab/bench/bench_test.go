@@ -112,6 +112,16 @@ func measured(t *testing.T, log io.Writer, args ...string) (r results, report st
 	return r, printed.String(), err
 }
 
+// A run of some subjects and workloads gives fewer pictures.
+func TestPicturesOfAPartialRun(t *testing.T) {
+	cell := &row{Part: "cells", Workload: "hot, 64 callers, accepted", Subject: "a", Group: "brim"}
+	cell.add(rateFigure, 10_000)
+	got := (&results{Rows: []*row{cell}}).pictures()
+	if len(got) != 1 || !strings.Contains(got["hot.svg"], "10k") {
+		t.Errorf("the pictures are %v; want hot.svg alone", got)
+	}
+}
+
 // Subjects that need no server are measured in short turns, and the results are written.
 func TestMeasureInMemory(t *testing.T) {
 	r, report, err := measured(t, io.Discard, "-for", "2ms", "-only", "brim memory", "rush", "latency", "growth")

@@ -167,7 +167,7 @@ func number(v float64, ok bool) string {
 	return plot.Number(v)
 }
 
-// write writes the results into a directory, unless it is "" or nothing was measured.
+// write writes the results and their pictures into a directory, unless it is "" or nothing was measured.
 func (r *results) write(dir string) error {
 	r.Rows = slices.DeleteFunc(r.Rows, func(o *row) bool { return len(o.Figures) == 0 })
 	if dir == "" || len(r.Rows) == 0 {
@@ -180,8 +180,12 @@ func (r *results) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "results.json"), append(text, '\n'), 0o644); err != nil {
-		return err
+	files := r.pictures()
+	files["results.json"], files["results.md"] = string(text)+"\n", r.markdown()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(dir, "results.md"), []byte(r.markdown()), 0o644)
+	return nil
 }

@@ -4,9 +4,6 @@
 //
 // They show the decisions of brim's own buckets and budgets on a clock that the program moves. The
 // test of this package fails if a picture in docs differs from the picture that the program makes.
-//
-// With -results DIR the program draws the figures of DIR/results.json, which make bench-peers has
-// written, into DIR. Those of docs/performance.md are in docs/bench.
 package main
 
 import (
@@ -29,17 +26,23 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	flags := flag.NewFlagSet("draw", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	docs := flags.String("docs", "docs", "folder of the documentation")
-	results := flags.String("results", "", "draw only the measurement in the results.json of this folder")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q is not an option; see -help", flags.Arg(0))
 	}
-	if *results != "" {
-		return write(resultPictures(*results))
+	for name, draw := range guides {
+		path := filepath.Join(*docs, name)
+		svg, err := draw(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
+			return err
+		}
 	}
-	return write(allPictures(ctx, *docs))
+	return nil
 }
 
 // guides are the pictures of the guides by file name in docs.
@@ -55,31 +58,4 @@ var guides = map[string]func(context.Context) (string, error){
 	"retry-storm.svg":        retryStorm,
 	"five-fills.svg":         fiveFills,
 	"after-outage.svg":       afterOutage,
-}
-
-// allPictures returns the pictures of the guides by path.
-func allPictures(ctx context.Context, docs string) (map[string]string, error) {
-	pictures := make(map[string]string)
-	for name, draw := range guides {
-		path := filepath.Join(docs, name)
-		svg, err := draw(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		pictures[path] = svg
-	}
-	return pictures, nil
-}
-
-// write writes pictures to their paths.
-func write(pictures map[string]string, err error) error {
-	if err != nil {
-		return err
-	}
-	for path, svg := range pictures {
-		if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

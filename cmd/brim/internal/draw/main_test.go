@@ -38,26 +38,10 @@ func TestPicturesAreCurrent(t *testing.T) {
 func TestWrongArguments(t *testing.T) {
 	dir := t.TempDir()
 	var stderr strings.Builder
-	for _, args := range [][]string{{"-results", dir}, {"-docs", filepath.Join(dir, "missing")}, {"extra"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-docs", filepath.Join(dir, "missing")}, {"extra"}, {"-nonsense"}} {
 		if err := run(t.Context(), args, &stderr); err == nil {
 			t.Errorf("%v: no error", args)
 		}
-	}
-}
-
-// A run of some subjects and workloads gives fewer pictures.
-func TestResultsOfAPartialRun(t *testing.T) {
-	dir := t.TempDir()
-	text := `{"rows": [{"part": "cells", "workload": "hot, 64 callers, accepted", "subject": "a", "group": "brim",
-		"figures": [{"name": "decisions/s", "rounds": [10000, 9000]}]}]}`
-	if err := os.WriteFile(filepath.Join(dir, "results.json"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), []string{"-results", dir}, os.Stderr); err != nil {
-		t.Fatal(err)
-	}
-	if got := pictureNames(t, dir); !slices.Equal(got, []string{"hot.svg"}) {
-		t.Errorf("the pictures are %v, want hot.svg alone", got)
 	}
 }
 
