@@ -2,6 +2,7 @@ package plot
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
 	"math"
 	"strconv"
@@ -73,42 +74,13 @@ func newCanvas(width, height float64, title, description string) *canvas {
 // element writes an element that contains only text.
 func (c *canvas) element(name, text string) {
 	c.b.WriteString("<" + name + ">")
-	c.escape(text)
+	_ = xml.EscapeText(&c.b, []byte(text)) // a buffer takes everything
 	c.b.WriteString("</" + name + ">\n")
-}
-
-// escape writes text as xml.EscapeText does, without linking that package into a program in a
-// browser. Characters that XML cannot contain become U+FFFD.
-func (c *canvas) escape(text string) {
-	for _, r := range text { // a byte that is not UTF-8 is read as U+FFFD
-		switch {
-		case r == '&':
-			c.b.WriteString("&amp;")
-		case r == '<':
-			c.b.WriteString("&lt;")
-		case r == '>':
-			c.b.WriteString("&gt;")
-		case r == '"':
-			c.b.WriteString("&#34;")
-		case r == '\'':
-			c.b.WriteString("&#39;")
-		case r == '\t':
-			c.b.WriteString("&#x9;")
-		case r == '\n':
-			c.b.WriteString("&#xA;")
-		case r == '\r':
-			c.b.WriteString("&#xD;")
-		case r < ' ' || r == 0xFFFE || r == 0xFFFF:
-			c.b.WriteRune(utf8.RuneError)
-		default:
-			c.b.WriteRune(r)
-		}
-	}
 }
 
 func (c *canvas) text(x, y float64, anchor, class, s string) {
 	fmt.Fprintf(&c.b, `<text class="%s" x="%s" y="%s" text-anchor="%s">`, class, pixels(x), pixels(y), anchor)
-	c.escape(s)
+	_ = xml.EscapeText(&c.b, []byte(s)) // a buffer takes everything
 	c.b.WriteString("</text>\n")
 }
 

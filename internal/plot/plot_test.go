@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -307,29 +306,5 @@ func TestLabelsOfNarrowPictures(t *testing.T) {
 	}
 	if half := textWidth(label) / 2; x-half < margin-1 || x+half > whole-margin+1 {
 		t.Errorf("the label reaches from %v to %v in a picture %v wide", x-half, x+half, whole)
-	}
-}
-
-// The package escapes text as encoding/xml does.
-func TestEscape(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	texts := []string{"a < b & c > \"d\" 'e'", "\t\n\r\x00\x1f\x7f", "\xff\xed\xa0\x80", "\ufffe\uffff\ufffd\U0010ffff", "שלום"}
-	for range 1000 {
-		b := make([]byte, r.IntN(20))
-		for i := range b {
-			b[i] = byte(r.Uint32())
-		}
-		texts = append(texts, string(b))
-	}
-	for _, text := range texts {
-		var c canvas
-		var want strings.Builder
-		c.escape(text)
-		if err := xml.EscapeText(&want, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if c.b.String() != want.String() {
-			t.Errorf("%q is written as %q; want %q", text, c.b.String(), want.String())
-		}
 	}
 }
