@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/cmd/brim/internal/cards"
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
@@ -73,7 +74,7 @@ func (a *app) spendReplay(ctx context.Context, f *spendFlags, path string, top i
 		return err
 	}
 	defer in.close()
-	clock := new(cards.Clock)
+	clock := new(simulate.Clock)
 	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	b, err := spend.New(l, file.Budget, &file.Options)
 	if err != nil {

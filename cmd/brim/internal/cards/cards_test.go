@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )
@@ -22,7 +23,7 @@ func generated(t testing.TB, g Generation) []byte {
 	return out.Bytes()
 }
 
-func budgets(t testing.TB, clock *Clock) *spend.Budgets {
+func budgets(t testing.TB, clock *simulate.Clock) *spend.Budgets {
 	t.Helper()
 	l := memledger.New(&memledger.Options{Clock: clock.Now})
 	eur := func(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
@@ -69,7 +70,7 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock := new(Clock)
+		clock := new(simulate.Clock)
 		rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +108,7 @@ func TestReplayCredit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := new(Clock)
+	clock := new(simulate.Clock)
 	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ yesterday,spend,2,card,10.00,EUR,,
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := new(Clock)
+	clock := new(simulate.Clock)
 	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
 	if err != nil {
 		t.Fatal(err)

@@ -8,17 +8,11 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/spend"
 )
-
-// Clock shows the time of the event that is being replayed.
-type Clock struct{ us atomic.Int64 }
-
-// Now returns the time of the event. It is the Clock of the ledger's options.
-func (c *Clock) Now() time.Time { return time.UnixMicro(c.us.Load()).UTC() }
 
 // Report is the result of a replay.
 type Report struct {
@@ -47,7 +41,7 @@ type Top struct {
 
 // Replay decides the events of a log in order, each at its own time. top is the number of the
 // most declined accounts in the report. If ctx ends, the error is its cause.
-func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top int) (*Report, error) {
+func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *simulate.Clock, top int) (*Report, error) {
 	rep := &Report{
 		ByKind:    map[string]int64{},
 		Failed:    map[string]int64{},
@@ -79,7 +73,7 @@ func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *Clock, top 
 		}
 		rep.Events++
 		rep.ByKind[e.Kind]++
-		clock.us.Store(e.Time.UnixMicro())
+		clock.Set(e.Time)
 		d, err := send(ctx, b, &e)
 		if err != nil {
 			reason := reasonOf(err)
