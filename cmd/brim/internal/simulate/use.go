@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/memory"
 )
 
 // Use is the way in which callers use a bucket. In the zero value an arrival goes in if it fits, as
@@ -48,44 +48,23 @@ func (u Use) Validate() error {
 type calling struct {
 	unit
 	use    Use
-	cells  *cells
+	clock  Clock
 	lim    *brim.Limiter
 	shaper *brim.Shaper
-}
-
-// cells is a store of records for one goroutine. Of the methods of a store it has Fill alone, which
-// is the only one that the gate's calls reach. Package memory would add its logger to a program in a
-// browser.
-type cells struct {
-	store.Store
-	now     int64
-	records map[string]store.Record
-}
-
-// Fill decides one operation.
-func (c *cells) Fill(_ context.Context, op store.Op) (st store.State, err error) {
-	r, known := c.records[op.Key]
-	if !known {
-		r.Time = c.now
-	}
-	effect, err := r.FillTo(&st, &op, c.now, MaxSkew)
-	if err == nil && effect&store.Write != 0 {
-		c.records[op.Key] = r
-	}
-	return st, err
 }
 
 func newCalling(use Use, u unit) (*calling, error) {
 	if err := use.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	c := &cells{records: make(map[string]store.Record)}
-	lim := brim.New(c, &brim.Options{AsStored: true}).WithPenalty(use.Penalty)
-	shaper, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: use.MaxWait})
-	if err != nil {
+	g := &calling{unit: u, use: use}
+	s := memory.New(&memory.Options{Clock: g.clock.Now, MaxSkew: MaxSkew})
+	g.lim = brim.New(s, &brim.Options{AsStored: true}).WithPenalty(use.Penalty)
+	var err error
+	if g.shaper, err = brim.NewShaper(g.lim, &brim.ShaperOptions{MaxWait: use.MaxWait}); err != nil {
 		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	return &calling{unit: u, use: use, cells: c, lim: lim, shaper: shaper}, nil
+	return g, nil
 }
 
 func (g *calling) numbers() int { return 2 } // the level and its time
@@ -100,7 +79,7 @@ func (g *calling) decide(ctx context.Context, batch []decision) error {
 }
 
 func (g *calling) call(ctx context.Context, d *decision) (err error) {
-	g.cells.now = d.at
+	g.clock.micros.Store(d.at)
 	bucket, amount := g.scaled.For(d.arrival.Key), g.amount(d.arrival.Cost)
 	switch {
 	case g.use.Queue:
