@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 )
 
-// w3cFields are the names that the fields of [LogFields] have in a log of CloudFront.
+// w3cFields are the names that the fields of logFields have in a log of CloudFront.
 var w3cFields = map[string]string{
 	"host": "c-ip", "user": "cs-username", "method": "cs-method", "path": "cs-uri-stem", "status": "sc-status",
 	"referer": "cs(Referer)", "agent": "cs(User-Agent)",

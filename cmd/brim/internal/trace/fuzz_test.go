@@ -1,10 +1,8 @@
 package trace
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,25 +37,6 @@ func FuzzReader(f *testing.F) {
 		if lines := strings.Count(text, "\n") + 1; len(requests)+len(bad) > lines &&
 			!strings.HasPrefix(text, "\x1f\x8b") {
 			t.Errorf("%d requests and %d line errors out of %d lines", len(requests), len(bad), lines)
-		}
-	})
-}
-
-// FuzzSplitCSV compares splitCSV with encoding/csv. Both must cut a line in the same way if
-// encoding/csv reads it as one record.
-func FuzzSplitCSV(f *testing.F) {
-	for _, s := range []string{"a,b", `a,"b,""c"`, `"a`, `a"b`, ",", `"",x`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		row, ok := splitCSV([]byte(line), nil)
-		r := csv.NewReader(strings.NewReader(line))
-		want, err := r.Read()
-		if err != nil || strings.ContainsAny(line, "\r\n") {
-			return
-		}
-		if !ok || !slices.Equal(row, want) {
-			t.Errorf("%q: got %q, %v; want %q", line, row, ok, want)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,17 +33,12 @@ var logFields = map[string]func(*logLine) []byte{
 	"agent":   func(l *logLine) []byte { return l.agent },
 }
 
-// LogFields returns the fields of an access log that can be a key, in their order within a line.
-func LogFields() []string {
-	return []string{"host", "user", "method", "path", "status", "referer", "agent"}
-}
-
 func (t *Reader) newNCSA() (parser, error) {
 	o := t.options
 	name := cmp.Or(o.Key, "host")
 	field, ok := logFields[name]
 	if !ok {
-		return nil, noLogField(name, LogFields())
+		return nil, noLogField(name, slices.Sorted(maps.Keys(logFields)))
 	}
 	start, err := o.atStart()
 	if err != nil {

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,16 +31,15 @@ func (t *Reader) newCSV(header []string) (parser, error) {
 		return nil, fmt.Errorf("%w: its header has no column %q; --key names another", absent, name)
 	}
 	width := len(header)
-	var row []string
 	isHeader := true
 	return func(line []byte, r *simulate.Arrival) error {
 		if isHeader {
 			isHeader = false
 			return errSkip
 		}
-		var ok bool
-		if row, ok = splitCSV(line, row[:0]); !ok {
-			return errors.New("a quoted column does not end")
+		row, err := t.columns.split(line)
+		if err != nil {
+			return errors.New("its quotes are not those of CSV, or one does not end")
 		}
 		if len(row) != width {
 			return fmt.Errorf("it has %d columns and the header has %d", len(row), width)
@@ -135,46 +136,20 @@ func (t *Reader) set(r *simulate.Arrival, at, key, cost string) (err error) {
 	return err
 }
 
-// splitCSV appends the columns of one line to row. Commas separate columns. A column with a comma
-// stands in quotes, and a quote within it is doubled. splitCSV reports whether every quote is
-// closed, because a column cannot continue in the next line.
-func splitCSV(line []byte, row []string) ([]string, bool) {
-	s := string(line)
-	for {
-		if trimmed := strings.TrimLeft(s, " "); !strings.HasPrefix(trimmed, `"`) {
-			column, rest, more := strings.Cut(s, ",")
-			row = append(row, column)
-			if !more {
-				return row, true
-			}
-			s = rest
-			continue
-		} else {
-			s = trimmed[1:]
-		}
-		var column strings.Builder
-		for {
-			part, rest, closed := strings.Cut(s, `"`)
-			column.WriteString(part)
-			if !closed {
-				return row, false
-			}
-			if s = rest; !strings.HasPrefix(s, `"`) {
-				break
-			}
-			column.WriteByte('"')
-			s = s[1:]
-		}
-		row = append(row, column.String())
-		s = strings.TrimLeft(s, " ")
-		if s == "" {
-			return row, true
-		}
-		if s[0] != ',' {
-			return row, false
-		}
-		s = s[1:]
+// columns cuts lines into columns. A column cannot continue in the next line.
+type columns struct {
+	line bytes.Reader
+	csv  *csv.Reader
+}
+
+// split returns the columns of a line, which are valid until the following call.
+func (c *columns) split(line []byte) ([]string, error) {
+	if c.csv == nil {
+		c.csv = csv.NewReader(&c.line)
+		c.csv.FieldsPerRecord, c.csv.TrimLeadingSpace, c.csv.ReuseRecord = -1, true, true
 	}
+	c.line.Reset(line)
+	return c.csv.Read()
 }
 
 // indexFold returns the index of the column with the given name, or -1. It ignores case and

@@ -53,7 +53,8 @@ func ParseCost(s string) (Cost, error) {
 // Options select the fields of a line.
 type Options struct {
 	// Key is the field that is the key. The default is host for access logs, and key for CSV and
-	// JSON lines. Access logs have the fields of [LogFields]; those of CloudFront have every field
+	// JSON lines. Access logs have the fields host, user, method, path, status,
+	// referer and agent; those of CloudFront have every field
 	// of their header, too. CSV and JSON lines may have any column or member. A dot leads to a
 	// member of a member: request.ip.
 	Key string
@@ -78,6 +79,7 @@ type Reader struct {
 	options Options
 	lines   lines
 	times   times
+	columns columns
 	format  atomic.Pointer[string] // nil as long as parse is
 	// parse reads a line. Its error is the reason for a [*simulate.LineError], or errSkip. It is
 	// nil as long as the format is not known.
@@ -169,7 +171,7 @@ func (t *Reader) Next() (simulate.Arrival, error) {
 // recognize sets the parser if the line tells the format. The line is a header or a request.
 func (t *Reader) recognize(line []byte) error {
 	var err error
-	switch columns, _ := splitCSV(line, nil); {
+	switch columns, _ := t.columns.split(line); {
 	case bytes.HasPrefix(line, []byte("{")):
 		err = t.read("JSON lines")(t.newJSON())
 	case bytes.HasPrefix(line, []byte("#Version:")), bytes.HasPrefix(line, []byte("#Fields:")):
