@@ -16,12 +16,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// patience is the lock timeout of tests beside others that start children: a child has the open files
-// of this process until it runs its own program.
+// patience is the lock timeout of tests that run beside tests which start child processes. Until a
+// child executes its own program, it holds the open files of this process, and so their locks.
 const patience = time.Minute
 
-// TestExamineEveryPage changes the bytes that begin each page of a file: its number, kind, size and
-// first entries. Whatever they say then, an examination ends, and tells of the damage or finds all.
+// TestExamineEveryPage changes each of the first 48 bytes of each page of a file: the page's number,
+// kind, size and first entries. After each change, Examine must end, and must report damage or find
+// all buckets.
 func TestExamineEveryPage(t *testing.T) {
 	t.Parallel()
 	masks := []byte{0xff, 0x01, 0x80}[:seed.Attempts(1, 3)]
@@ -29,7 +30,7 @@ func TestExamineEveryPage(t *testing.T) {
 	whole := bytesOf(t, path)
 	size := os.Getpagesize()
 	damaged := filepath.Join(t.TempDir(), "damaged.db")
-	told := 0
+	reported := 0
 	for page := 2 * size; page < len(whole); page += size {
 		for i := range 48 {
 			for _, mask := range masks {
@@ -43,7 +44,7 @@ func TestExamineEveryPage(t *testing.T) {
 				case err != nil:
 					t.Fatalf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)
 				case r.Damage != nil || r.Damaged() > 0:
-					told++
+					reported++
 				case r.Values()[defaultName] != uint64(len(levels)):
 					t.Errorf("byte %d of page %d changed by %#x: no damage is found, and %v of %d buckets",
 						i, page/size, mask, r.Values(), len(levels))
@@ -51,13 +52,13 @@ func TestExamineEveryPage(t *testing.T) {
 			}
 		}
 	}
-	if told < 100 {
-		t.Errorf("damage was told %d times: the test has not tested much", told)
+	if reported < 100 {
+		t.Errorf("damage was reported %d times; want at least 100", reported)
 	}
 }
 
-// TestExamineJournal examines a file with a journal, or with another one in its place, and compares
-// the answer with that of Open.
+// TestExamineJournal examines a file with its journal, with a damaged or foreign one, or with none,
+// and compares the answer with that of Open.
 func TestExamineJournal(t *testing.T) {
 	path := journaled(t, &Options{logRegion: 64 << 10})
 	file, log := bytesOf(t, path), bytesOf(t, path+kv.LogSuffix)

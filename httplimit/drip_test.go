@@ -10,8 +10,9 @@ import (
 	"github.com/brimgo/brim/httplimit"
 )
 
-// TestNextDrip makes the calls of docs/algorithms.md: ten in ten seconds for each address. The
-// eleventh is refused until the next drip. Retry-After has whole seconds, which are rounded up.
+// TestNextDrip makes the calls of docs/algorithms.md, under a limit of ten calls in ten seconds for
+// each address. The eleventh call is refused until the next drip. Retry-After is in whole seconds,
+// rounded up.
 func TestNextDrip(t *testing.T) {
 	lim, clock := inMemory(t)
 	start := clock.Now()
@@ -47,7 +48,7 @@ func TestNextDrip(t *testing.T) {
 		if tc.drip == 0 {
 			continue
 		}
-		for e, err := range lim.List(t.Context(), "") { // the bucket of the first address is the only one yet
+		for e, err := range lim.List(t.Context(), "") { // so far, only the first address has a bucket
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,8 +33,8 @@ type LeasesOptions struct {
 // the error is [store.ErrClosed]. It also fails if an option is out of range.
 //
 // The store runs a goroutine only while it asks for an allotment; Close waits for that goroutine,
-// and the unused units leak from the buckets. If the context of a caller ends while it waits for an
-// allotment that is on its way, it gets the context's error, and nothing was sent for it.
+// and the unused units leak from the buckets. If the context of a caller ends while it waits for
+// the pending request of an allotment, it gets the context's error, and nothing was sent for it.
 func Leases(s store.Store, o *LeasesOptions) (store.Store, error) {
 	if o == nil {
 		o = &LeasesOptions{}
@@ -71,7 +71,7 @@ type leases struct {
 	ahead time.Duration
 	now   func() instant
 	// recent holds the approximate time of the last call on buckets without an account. A bucket
-	// that is asked once in a while needs none.
+	// with rare calls needs no account.
 	recent [1 << 12]atomic.Uint64
 
 	ctx      context.Context // of the requests for allotments
@@ -121,7 +121,7 @@ func (l *leases) Fill(ctx context.Context, op store.Op) (st store.State, err err
 
 // leasable reports whether op may be served from an allotment. A bucket that does not leak gets
 // no allotments: units of a lost allotment would stay in the bucket for ever. A Shaper gets none,
-// because the units of an allotment have had their turn.
+// because the units of an allotment have had their turn already.
 func leasable(op *store.Op) bool {
 	return (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount > 0 && op.Hold == 0 && op.Ceiling == 0 &&
 		op.BlockFor == 0 && op.LeakRate > 0 && !op.Turn
@@ -145,9 +145,9 @@ func (l *leases) busy(h uint64, now int64) bool {
 }
 
 // bypassed updates the bucket's account after a call that bypassed its allotment, with its answer or
-// its error. A block ends the account, and so do units that went in beyond the capacity or were lost
-// over it: without leases, the bucket would be full. A drain or a release makes room for the next
-// allotment, and the end of a block may make it.
+// its error. A block ends the account. So do units beyond the capacity, in the bucket or spilled:
+// without leases, the bucket would be full. After a drain, a release or the end of a block, the next
+// allotment may be requested at once.
 func (l *leases) bypassed(op *store.Op, st *store.State, err error) {
 	as, h := l.at(op.Key)
 	a := as.find(h, op.Key)
@@ -164,7 +164,7 @@ func (l *leases) bypassed(op *store.Op, st *store.State, err error) {
 	}
 }
 
-// Apply asks the wrapped store.
+// Apply asks the wrapped store. Before that, it ends the allotments of buckets whose limit changes.
 func (l *leases) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	for _, txn := range txns {
 		for i := range txn {

@@ -22,10 +22,10 @@ type account struct {
 	keepIDs int64
 	time    int64          // of the last decision, minTime if there was none; of this one after advance
 	seq     int64          // number of the last entry
-	next    int64          // first expiry of an open hold, or an earlier time; 0, which no expiry is, without holds
+	next    int64          // expiry of the first open hold, or an earlier time; 0 without holds, for no hold expires at 0
 	watch   []ledger.Watch // of the account as it is stored
 	ends    []end          // of the holds that expire after time, in that order
-	pruned  int64          // entries of this time and before may be gone; minTime if none is
+	pruned  int64          // entries up to this time may have been removed; minTime if none was
 	mends   []mend         // oldest first
 	frozen  string         // why the account declines; empty if it does not
 	own     []ownLimit     // sorted by rule
@@ -40,7 +40,7 @@ type account struct {
 // end is the time at which holds of an account expire.
 type end struct {
 	at    int64
-	since int64 // no part of these holds is dated before it
+	since int64 // the earliest date of a part of these holds, or a date before it
 	holds int64 // their number
 }
 
@@ -59,7 +59,7 @@ type tally struct {
 	known       bool        // read from the ledger; otherwise the entries are counted first
 	countedSeq  int64       // number of the last entry that was counted
 	countedAt   int64       // time of the last decision with this rule
-	begun       int64       // number of the last entry when the account got the rule; it counts no credit up to there
+	begun       int64       // number of the last entry when the account got the rule; no credit of these entries counts
 	reach       int64       // how far back the rule needs entries
 	edge        int64       // entries dated after it count
 	quiet       int64       // no entry is dated after edge and up to quiet
@@ -70,11 +70,11 @@ type tally struct {
 
 	// Of a Leaky rule:
 	firstSeq int64        // entries from this number on count
-	bucket   store.Record // its Limit is the one last written; past time leaks at its rate
+	bucket   store.Record // its Limit is the one last written, at whose rate the time before now leaks
 	base     store.Record // the bucket after entry baseSeq, when the leak rate last changed
 	baseSeq  int64
 	baseOpen []open      // of the base
-	until    int64       // later takes the place of the bucket's Limit at that time; 0 if none does
+	until    int64       // time at which later replaces the bucket's Limit; 0 if nothing does
 	later    store.Limit // of the rule once a raised limit of the account has ended
 }
 
@@ -190,8 +190,8 @@ func (a *account) holds(upto int64, limit int) (held []*spend, next int64, err e
 	return held, next, nil
 }
 
-// ending returns the time at which something ends, in the form in which it is stored. There 0 is no
-// time: it stands for no end. An end at 0 comes a microsecond later.
+// ending returns the end t as it is stored. A stored 0 means that there is no end, so an end at 0 is
+// stored as a microsecond later.
 func ending(t int64) int64 {
 	if t == 0 {
 		return 1
@@ -289,7 +289,7 @@ func (u *tally) units(e *ledger.Entry, now int64) units {
 }
 
 // fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is
-// exact; package store would round a rest that is small beside the capacity.
+// exact; package store would drop a rest below 2^-40 of the capacity.
 func (u *tally) fill(e *ledger.Entry, now int64) error {
 	u.passLimit(now)
 	n := u.units(e, now)
@@ -306,14 +306,14 @@ func (u *tally) fill(e *ledger.Entry, now int64) error {
 		return store.ErrNotHeld
 	}
 	if u.bucket.Held = float64(u.held); n.used == 0 {
-		return nil // the level stays as it was last written: that is one rounding less
+		return nil // the level stays as it was last written, because each write rounds it
 	}
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(n.used)}
 	_, _, err := u.bucket.Fill(&op, now, anySkew)
 	return err
 }
 
-// pour puts the units of a hold, which has expired, into the bucket of a Leaky rule: they leak from then on.
+// pour puts the units of an expired hold into the bucket of a Leaky rule. They leak from the expiry on.
 func (u *tally) pour(o open) {
 	u.passLimit(o.at)
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(o.held)}
@@ -331,16 +331,16 @@ func (u *tally) leakBy(now int64) {
 	}
 }
 
-// passLimit ends a raised limit of a Leaky rule that has ended at now. The limit ends at its own
-// time, and not when a decision notices it.
+// passLimit replaces a raised limit of a Leaky rule whose end is not after now. The limit changes at
+// that end, and not at the later time of the decision.
 func (u *tally) passLimit(now int64) {
 	if u.until != 0 && u.until <= now {
 		u.setLimit(u.later, u.until)
 	}
 }
 
-// setLimit gives the bucket of a Leaky rule another limit from a time on. If the rate changes, the
-// level at that time is written, once, and Verify begins there.
+// setLimit gives the bucket of a Leaky rule another limit from a time on. If the rate changes,
+// setLimit writes the level at that time, and Verify begins there.
 func (u *tally) setLimit(limit store.Limit, at int64) {
 	changed := limit.LeakRate != u.bucket.LeakRate
 	if changed {
@@ -352,12 +352,12 @@ func (u *tally) setLimit(limit store.Limit, at int64) {
 	}
 }
 
-// rebase lets Verify begin with the bucket of now.
+// rebase makes the present bucket the base, with which Verify begins.
 func (u *tally) rebase() {
 	u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
 }
 
-// settle writes the level that is left at a time by the rate last written.
+// settle writes the level at a time, after the leak at the rate last written.
 func settle(r *store.Record, at int64) {
 	r.Level, r.Time = r.State(store.Limit{}, at, anySkew).Level, max(r.Time, at)
 }
@@ -373,8 +373,8 @@ func (u *tally) level(now int64) int64 {
 	return int64(math.Ceil(u.bucket.State(u.bucket.Limit, now, anySkew).Level))
 }
 
-// room returns the amount that is left of the limit. The amount may be
-// negative. If it is out of range, room returns the nearest number.
+// room returns the rest of the limit. It may be negative. If it is out of range, room returns the
+// nearest number.
 func (u *tally) room() int64 {
 	return subtract(subtract(u.amounts.now, u.spent()), u.held)
 }
@@ -391,8 +391,8 @@ func subtract(a, b int64) int64 {
 	return d
 }
 
-// fits reports whether the rule agrees to n more units of a spend, which began with first and then
-// amounts to total, and to the given number of further spends.
+// fits reports whether the rule agrees to n more units of a spend, and to that number of further
+// spends. The spend began with first units, and has total units after this request.
 func (u *tally) fits(n, first, total, spends, now int64, tags map[string]string) bool {
 	if !u.rule.matches(tags, first) {
 		return true

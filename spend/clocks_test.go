@@ -35,7 +35,7 @@ func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
 }
 
 // TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The
-// time of that account stays ahead. No other account follows it, and waits count from the clock.
+// time of that account stays ahead. No other account follows it, and RetryAfter counts from the clock.
 func TestForwardJump(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule spend.Rule
@@ -125,8 +125,8 @@ func TestExpiredInOneAccount(t *testing.T) {
 	}
 }
 
-// TestZones: the account has the instant at which its period began. Neither the name of a zone nor
-// a change of its rules splits or joins periods.
+// TestZones: the ledger stores the instant at which the account's period began. A zone of another
+// name or with other rules neither splits nor joins periods.
 func TestZones(t *testing.T) {
 	l := newTestLedger(t)
 	in := func(zone *time.Location) *spend.Budgets {
@@ -141,7 +141,7 @@ func TestZones(t *testing.T) {
 	at(20)
 	charge(t, renamed, "2", 10) // the 2nd of March in the east
 	at(27)
-	charge(t, utc, "3", 100) // the 2nd of March but in the west
+	charge(t, utc, "3", 100) // still the 1st of March in the west
 	for range 2 {
 		figures(t, utc, "a", 100, 0)
 		figures(t, renamed, "a", 100, 0)
@@ -165,7 +165,7 @@ func TestZones(t *testing.T) {
 	figures(t, west, "a", 0, 0)
 }
 
-// TestLeakyChanges: Verify proves a bucket from the last change of its rule on.
+// TestLeakyChanges: Verify recomputes the bucket of a Leaky rule from the last change of its rate on.
 func TestLeakyChanges(t *testing.T) {
 	l := newTestLedger(t)
 	rules := []spend.Rule{

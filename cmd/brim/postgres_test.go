@@ -8,7 +8,7 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
-// server is the value of --store for a schema that does not exist yet.
+// server returns the value of --store for a schema that does not exist yet.
 func server(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(pgtest.URL(t))
@@ -21,7 +21,7 @@ func server(t *testing.T) string {
 	return u.String()
 }
 
-// migratedServer is the value of --store for a new schema with its tables.
+// migratedServer returns the value of --store for a new schema with its tables.
 func migratedServer(t *testing.T) string {
 	t.Helper()
 	s := server(t)
@@ -39,7 +39,7 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitOK, `{"version":2,"latest":2,"dirty":false}`, "")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
-	// A table that was dropped is made again.
+	// migrate up creates a dropped table again.
 	u, err := url.Parse(s)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "created again")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
-	// The script has the effect of up.
+	// The script that migrate sql prints has the effect of migrate up.
 	other := server(t)
 	script := cli(t, "migrate", "sql", "--store", other)
 	if _, err := pgtest.Pool(t).Exec(t.Context(), script.stdout); err != nil {
@@ -104,7 +104,8 @@ func TestPostgres(t *testing.T) {
 	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
 }
 
-// The server decides the real log like every other store, and keeps nothing of it.
+// TestPostgresReplay replays a real access log. PostgreSQL decides it like every other store, and no
+// bucket remains.
 func TestPostgresReplay(t *testing.T) {
 	s := migratedServer(t)
 	r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--store", s)

@@ -223,7 +223,7 @@ func answer(w http.ResponseWriter, status int, id string, d spend.Decision, err 
 	}
 }
 
-// failed answers an error. brim's messages contain no card.
+// failed answers a request with an error. The texts of brim's errors do not contain the card.
 func failed(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	switch {

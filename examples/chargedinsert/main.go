@@ -8,9 +8,9 @@
 // bucket is locked from the charge until the transaction ends. Because the charge comes last,
 // other callers of the tenant do not wait for the insert.
 //
-// Note also the question in front of the transaction. The rows of a transaction that is rolled
-// back stay in the table until a vacuum. AbleToAccept writes nothing, so a batch that has no room
-// leaves nothing behind. Only the charge decides: others may take the room after the answer.
+// Note also the call of AbleToAccept before the transaction. The rows of a transaction that is
+// rolled back stay in the table until a vacuum. AbleToAccept writes nothing, so a batch that has no
+// room leaves nothing behind. Only the charge decides: others may take the room after the answer.
 package main
 
 import (
@@ -103,7 +103,7 @@ func (w *writer) insert(ctx context.Context, tenant string, n int) (st brim.Stat
 		return st, err
 	}
 	if !st.Accepted {
-		return st, errOverLimit // before the rows are in the table, where they would be garbage
+		return st, errOverLimit // nothing is inserted, so a vacuum has nothing to remove
 	}
 	err = pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
 		if _, err := tx.CopyFrom(ctx, w.table, []string{"tenant", "body"}, events(tenant, n)); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Client asks the page at an address. It may be used by any number of goroutines at once.
+// Client sends requests to the page at an address. It may be used by any number of goroutines at once.
 type Client struct {
 	base  *url.URL
 	token string
@@ -30,17 +30,18 @@ func IsAddress(name string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// NewClient returns a Client for the page at that address. It sends the token, unless it is empty,
-// as that of "Authorization: Bearer". It connects to nothing. No error contains a password.
+// NewClient returns a Client for the page at that address. Each request carries the token, unless it
+// is empty, in the field "Authorization: Bearer". NewClient sends no request. No error contains a
+// password.
 func NewClient(address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "":
 		return nil, errors.New("the address of the page should look like https://host:port/limits/")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("the address of the page ends before ? and #; it should look like https://host:port/limits/")
+		return nil, errors.New("the address of the page has a ? or #; it should look like https://host:port/limits/")
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("BRIM_TOKEN has a character that no token has, such as a space or a line break")
+		return nil, errors.New("BRIM_TOKEN contains a character that a token cannot have, such as a space or a line break")
 	}
 	if !strings.HasSuffix(u.Path, "/") {
 		u.Path += "/"
@@ -60,7 +61,8 @@ func (c *Client) String() string {
 }
 
 // List returns the listing, and its buckets whose keys begin with prefix, the fullest first. The
-// sequence ends after an error. Read it to its end or break out of it, once.
+// sequence ends after an error. The caller must iterate over it once, to its end or to a break: that
+// closes the body of the answer.
 func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[Entry, error], error) {
 	var l Listing
 	body, err := c.ask(ctx, http.MethodGet, ListPath, url.Values{"prefix": {prefix}}, nil, "")
@@ -193,8 +195,9 @@ func (c *Client) unreached(ctx context.Context, method string, err error) error 
 	return fmt.Errorf("%s: %w: %w", c, kind, err)
 }
 
-// refused returns the error of an answer with another status than 200. A proxy in front of the page
-// may answer a change that the page makes nevertheless, for instance with status 504.
+// refused returns the error of an answer with another status than 200. The outcome of a change is
+// unknown if a proxy in front of the page answered, for instance with status 504: the page may have
+// made the change.
 func (c *Client) refused(method string, answer *http.Response) error {
 	var p Problem
 	err := json.NewDecoder(io.LimitReader(answer.Body, 1<<16)).Decode(&p)
@@ -205,7 +208,7 @@ func (c *Client) refused(method string, answer *http.Response) error {
 		}
 		return c.notPage(kind, fmt.Errorf("status %s", answer.Status))
 	}
-	detail := strings.Map(func(r rune) rune { // it goes to a terminal
+	detail := strings.Map(func(r rune) rune { // the text goes to a terminal
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
@@ -215,7 +218,7 @@ func (c *Client) refused(method string, answer *http.Response) error {
 		return fmt.Errorf("%s: %w: %s", c, kind, detail)
 	}
 	if p.Status == http.StatusForbidden {
-		return fmt.Errorf("%s: %w: %s BRIM_TOKEN holds the token that the program asks for", c, ErrForbidden, detail)
+		return fmt.Errorf("%s: %w: %s Set BRIM_TOKEN to the token that the program asks for", c, ErrForbidden, detail)
 	}
 	return fmt.Errorf("%s: %w: %s", c, store.ErrUnavailable, detail)
 }
@@ -223,7 +226,7 @@ func (c *Client) refused(method string, answer *http.Response) error {
 // ErrForbidden reports a request that the program does not allow.
 var ErrForbidden = errors.New("not allowed")
 
-// notPage returns the error of an answer that no page gives.
+// notPage returns the error of an answer that does not come from a page.
 func (c *Client) notPage(kind, err error) error {
-	return fmt.Errorf("%s: %w: the answer is not that of a page of package ui: %w", c, kind, err)
+	return fmt.Errorf("%s: %w: the answer does not come from a page of package ui: %w", c, kind, err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pages are the pages that everybody sees, by the name of their picture.
+// pages lists the paths of pages, each with the name of its picture.
 var pages = []struct{ name, path string }{
 	{"overview", ""},
 	{"levels", "levels?prefix=tenant"},
@@ -50,7 +50,7 @@ func TestPages(t *testing.T) {
 					t.Errorf("%s: the page is %d pixels wide", name, wide)
 				}
 				if title := evaluate[string](b, "document.title"); title == "broken" {
-					t.Errorf("%s: a key became script", name)
+					t.Errorf("%s: a key was executed as a script", name)
 				}
 				if pictures == "" {
 					return
@@ -125,8 +125,8 @@ func (b *tab) accessible(name string) {
 	}
 }
 
-// contrasts returns the texts of the page with too little contrast, and the number of all texts. It
-// computes the contrast as WCAG 2 defines it.
+// contrasts returns the number of texts and fields on the page, and then those with a contrast below
+// 4.5. It computes the contrast as WCAG 2 defines it.
 const contrasts = `(() => {
 	const parse = (c) => { const m = c.match(/rgba?\(([^)]*)\)/)[1].split(/[ ,/]+/).map(Number); return m.length < 4 ? [...m, 1] : m };
 	const linear = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;

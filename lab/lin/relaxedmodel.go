@@ -8,23 +8,23 @@ import (
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
-// relaxedModel is the model of a store that answers before it writes. A crash takes each bucket
-// back to its content before some call, but to none before the last Sync, and to none before a call
-// that was acknowledged longer than a time before the crash. Calls of these histories touch one
-// bucket each.
+// relaxedModel is the model of a store that answers before it writes. A crash may undo the last
+// calls on a bucket. It undoes no call before the last Sync, and no call that was acknowledged more
+// than lag before the crash. Each call of these histories touches one bucket.
 type relaxedModel struct {
 	*storeModel
-	// lag is the age from which acknowledged calls last: two windows, and what a busy machine adds.
+	// lag is the age at which an acknowledged call is durable: two windows, and an allowance for a
+	// busy machine.
 	lag time.Duration
 }
 
 // relaxed is a state of a relaxedModel.
 type relaxed struct {
 	content
-	past []older // what a crash may bring back, the oldest first
+	past []older // the contents that a crash may restore, the oldest first
 }
 
-// older is the content before a call, and when that call was acknowledged.
+// older is the content before a call, and the time at which the call was acknowledged.
 type older struct {
 	content
 	lostAt time.Duration
@@ -65,7 +65,7 @@ func (m *relaxedModel) step(before state, c *call) (after []state) {
 		s := relaxed{content: next, past: b.past}
 		if next != b.content {
 			lost := c.wall
-			if c.out == nil { // nobody was told, so it may be lost at any time
+			if c.out == nil { // the call was not acknowledged, so any later crash may undo it
 				lost = never
 			}
 			s.past = append(slices.Clip(b.past), older{b.content, lost})

@@ -9,7 +9,7 @@ import (
 	"github.com/brimgo/brim"
 )
 
-// leak is a store in memory that leaks a resource with each round.
+// leak is a store in memory that leaks a resource with each sample.
 type leak struct {
 	resource string // the name of the resource; "" if the store does not leak
 	kept     [][]byte
@@ -19,7 +19,7 @@ type leak struct {
 	opened   int
 }
 
-// open opens the store. Its disk is asked once for each sample, so there it leaks.
+// open opens the store. Each sample calls s.disk once, so s.disk makes the leak.
 func (l *leak) open(t *testing.T, w *work) *subject {
 	s := inMemory(t, w)
 	l.done = make(chan struct{})
@@ -117,7 +117,7 @@ func TestOften(t *testing.T) {
 	}
 }
 
-// TestGrows tells a leak from a level, from noise and from a step that ends a warm-up.
+// TestGrows tests that only a leak grows, and not a level, noise or a step that ends a warm-up.
 func TestGrows(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -138,7 +138,8 @@ func TestGrows(t *testing.T) {
 	}
 }
 
-// TestTurn tests that each subject has its turn.
+// TestTurn tests that turn chooses each subject on one of as many days as there are subjects, and
+// finds a subject by its name.
 func TestTurn(t *testing.T) {
 	all := realSubjects()
 	had := make(map[string]int)
@@ -152,7 +153,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestFaster allows a subject that keeps the calls of the last seconds to grow with their rate.
+// TestFaster tests that a subject that keeps the calls of the last seconds may grow with their rate.
 func TestFaster(t *testing.T) {
 	for _, c := range []struct {
 		recent       bool
@@ -160,7 +161,7 @@ func TestFaster(t *testing.T) {
 		want         float64
 	}{
 		{true, 100, 250, 2.5},
-		{true, 100, 80, 1}, // a slower third allows no less: its samples begin with the rows of the faster one
+		{true, 100, 80, 1}, // never below 1: the first samples of a slower third hold the rows of the faster one
 		{false, 100, 250, 1},
 	} {
 		s := &subject{recent: c.recent}

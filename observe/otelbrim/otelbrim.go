@@ -25,8 +25,8 @@ type Options struct {
 	// global ones.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
-	// Limits are the limits that the attribute "limit" tells apart, by name. All others are
-	// "other". Two names of one limit are an error.
+	// Limits maps names to limits. The attribute "limit" of a metric is the name of the bucket's
+	// limit, or "other" if the limit has no name. Two names of one limit are an error.
 	Limits map[string]store.Limit
 	// Census counts the buckets of the store, for three gauges. A collection waits at most a
 	// second for the first count. It leaves the gauges out while there is no count, and after a
@@ -45,7 +45,7 @@ var (
 	requests = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 )
 
-// other is the limit of buckets whose limit has no name.
+// other is the attribute "limit" of buckets whose limit has no name.
 const other = "other"
 
 // instruments are the metrics.
@@ -147,7 +147,7 @@ func (m *instruments) decision(ctx context.Context, d observe.Decision) {
 	m.decisions.Add(ctx, 1, both)
 	if label == "spilled" {
 		accepted := metric.WithAttributeSet(attribute.NewSet(limit, attribute.String("outcome", "accepted")))
-		spilled := min(d.State.Spilled, d.Amount) // a rounding error can put it above, and a counter never falls
+		spilled := min(d.State.Spilled, d.Amount) // rounding can make Spilled the larger one, and a counter must not fall
 		m.units.Add(ctx, d.Amount-spilled, accepted)
 		m.units.Add(ctx, spilled, both)
 	} else {
@@ -165,7 +165,7 @@ func (m *instruments) decision(ctx context.Context, d observe.Decision) {
 	}
 }
 
-// end measures a call and ends its span.
+// end records the duration of a call and ends its span.
 func (m *instruments) end(ctx context.Context, c observe.Call, o observe.Outcome) {
 	label := o.Label()
 	m.calls.Record(ctx, o.Took.Seconds(), metric.WithAttributeSet(attribute.NewSet(
@@ -183,7 +183,7 @@ func endSpan(ctx context.Context, label string, err error) {
 	span.End()
 }
 
-// firstCount is how long a collection waits for the first count.
+// firstCount limits the time that a collection waits for the first count.
 const firstCount = time.Second
 
 // watch makes gauges of the counts of a Census.
@@ -202,7 +202,7 @@ func watch(meter metric.Meter, c *observe.Census) error {
 		defer cancel()
 		n, err := c.Count(ctx)
 		if err != nil {
-			return nil // an error would stand beside all other metrics; the store's calls tell it
+			return nil // after an error, a PeriodicReader exports no metric at all
 		}
 		o.ObserveInt64(buckets, n.Buckets)
 		if n.Bytes >= 0 {

@@ -23,12 +23,12 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// childEnv is an environment variable: a file, and the number of the first request to send. If it
-// is set, this test binary is a program that spends and can be killed.
+// childEnv names an environment variable. Its value is the path of a file and the number of the
+// first request to send. If it is set, this test binary runs child instead of the tests.
 const childEnv = "BRIM_BOLTLEDGER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	kv.DefaultRegion = 16 << 10 // regions fill soon, and a large batch does not fit in one
+	kv.DefaultRegion = 16 << 10 // regions of the write-ahead log fill soon, and a large batch does not fit in one
 	if v := os.Getenv(childEnv); v != "" {
 		path, from, _ := strings.Cut(v, " ")
 		if err := child(path, from); err != nil {
@@ -81,8 +81,8 @@ func child(path, from string) error {
 }
 
 // TestExactlyOnceUnderKills kills a program at random moments. The program then starts again and
-// sends all unanswered requests once more. Of the requests, each sent at least three times, each
-// must have one effect, and every answer must hold.
+// sends all unanswered requests once more. Each request is sent at least three times. It must have
+// one effect, and the ledger must agree with every answer.
 func TestExactlyOnceUnderKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out the kills")
@@ -102,8 +102,8 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Most kills come up to 400 answers after the start and some microseconds later, so a fast
-		// machine is killed as often as a slow one. Some come while the program opens the file.
+		// Most kills wait for a random number of answers, so a fast machine kills the program as often
+		// as a slow one does. Some kills come while the program opens the file.
 		kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
 		if kills%8 == 7 {
 			kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
@@ -129,7 +129,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 			from++
 		}
 	}
-	s, err := bolt.Open(path, nil) // this reads the whole file, and compares its checksums
+	s, err := bolt.Open(path, nil) // Open reads the whole file and verifies its checksums
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 	once.Check(t, l, answers)
 	t.Logf("%d kills", kills)
 	if kills < 10 {
-		t.Errorf("the program was killed %d times: the test has not tested much", kills)
+		t.Errorf("the program was killed %d times; want at least 10", kills)
 	}
 	compacted(t, s, l, answers)
 }

@@ -44,7 +44,7 @@ func (s *suite) keys(t *testing.T) {
 	st := s.real(t)
 	keys := oddKeys()
 	for i := 0; len(keys) < s.o.Keys; i++ {
-		// Numbers in several forms, of which each is a prefix of another.
+		// Each number gives keys that differ in case, Unicode form or a character at either end.
 		n := fmt.Sprint(i)
 		keys = append(keys, "n"+n, "N"+n, "n"+n+" ", "n"+n+"%", "\u00e9"+n, "e\u0301"+n, n+"'", "\n"+n)
 	}
