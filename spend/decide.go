@@ -220,8 +220,8 @@ func (t *attempt) enter(keys []string) error {
 	return err
 }
 
-// ask asks every rule of every account for n more units of a spend, which began with first and then
-// amounts to total, and for the given number of further spends. It records the
+// ask asks every rule of every account for n more units of a spend, and for that number of further
+// spends. The spend began with first units, and has total units after this request. ask records the
 // refusals.
 func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (agreed bool) {
 	for i, a := range t.accounts {
