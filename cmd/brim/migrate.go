@@ -16,8 +16,7 @@ import (
 
 func (a *app) migrateCommand() *cobra.Command {
 	cmd := newCommand("migrate")
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = group
+	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, group
 	cmd.AddCommand(a.migrateUpCommand(), a.migrateStatusCommand(), a.migrateSQLCommand())
 	return cmd
 }

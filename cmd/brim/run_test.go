@@ -222,7 +222,7 @@ func TestWrongCalls(t *testing.T) {
 		{"spend charge card 1", 64, "brim spend charge: --budget is missing: the YAML file with the budget"},
 		{"spend charge card 1 --budget nowhere.yaml", 65, "brim spend charge: open nowhere.yaml: no such file or directory"},
 		{"spend charge card 1 --budget field.yaml", 65, `brim spend charge: field.yaml: not a budget file: line 2: unknown field "colour"`},
-		{"spend charge card 1 --budget rules.yaml", 65, "brim spend charge: rules.yaml: invalid budget: a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"},
+		{"spend charge card 1 --budget rules.yaml", 65, "brim spend charge: rules.yaml: not a budget file: line 1: invalid budget: a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"},
 		{"spend charge card --budget cards.yaml", 64, "brim spend charge: AMOUNT is missing"},
 		{"spend charge card -1.00 --budget cards.yaml", 64, "brim spend charge: AMOUNT is -1.00; it must be positive"},
 		{"spend charge card 1.234 --budget cards.yaml --store memory:", 64, `brim spend charge: invalid amount: "1.234" has too many decimal places; the currency has 2`},

@@ -15,16 +15,7 @@ import (
 )
 
 func (a *app) spendDecreaseCommand(f *spendFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "decrease HOLD AMOUNT --budget FILE",
-		Short: "Release a part of a hold",
-		Long: `Releases AMOUNT of the money that the hold of the request HOLD still has, the newest part first.
-The hold stays open, unless nothing is left of it.
-
-Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`,
-		Example: `  brim spend decrease pay-1 5.00 --budget cards.yaml`,
-		Args:    exactArgs("HOLD", "AMOUNT"),
-	}
+	cmd := newCommand("spend/decrease")
 	f.addID(cmd)
 	cmd.RunE = a.followUp(f, "decreased", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
 		return b.Decrease(ctx, spend.DecreaseRequest{ID: r.id, HoldID: r.earlier, Amount: r.amount})
@@ -34,16 +25,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`
 
 func (a *app) spendIncreaseCommand(f *spendFlags) *cobra.Command {
 	var least string
-	cmd := &cobra.Command{
-		Use:   "increase HOLD AMOUNT --budget FILE",
-		Short: "Hold more money if every rule agrees",
-		Long: `Adds AMOUNT to the hold of the request HOLD, if every rule agrees. The hold expires as before.
-
-Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 if the hold is unknown, has
-ended or expired.`,
-		Example: `  brim spend increase pay-1 5.00 --budget cards.yaml`,
-		Args:    exactArgs("HOLD", "AMOUNT"),
-	}
+	cmd := newCommand("spend/increase")
 	f.addID(cmd)
 	cmd.Flags().StringVar(&least, "least", "", "hold as much of AMOUNT as fits, if that is this much or more")
 	cmd.RunE = a.followUp(f, "increased", func(ctx context.Context, b *spend.Budgets, r followUp) (_ spend.Decision, err error) {
@@ -61,15 +43,7 @@ ended or expired.`,
 func (a *app) spendExtendCommand(f *spendFlags) *cobra.Command {
 	var ttl duration.Value
 	var fate expiryFlag
-	cmd := &cobra.Command{
-		Use:   "extend HOLD --budget FILE",
-		Short: "Let a hold live longer",
-		Long: `Lets the hold of the request HOLD live for --ttl from now on, if it would not live longer anyway.
-
-Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
-		Example: `  brim spend extend pay-1 --budget cards.yaml --ttl 24h`,
-		Args:    exactArgs("HOLD"),
-	}
+	cmd := newCommand("spend/extend")
 	f.addID(cmd)
 	cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts from now on, like 90s, 24h or 7d (default: hold_ttl of the budget)")
 	cmd.Flags().Lookup("ttl").DefValue = ""
@@ -83,33 +57,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 // spendFreezeCommand returns the command freeze, unfreeze or mend.
 func (a *app) spendFreezeCommand(f *spendFlags, kind string) *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{
-		Use:   "freeze ACCOUNT --reason TEXT --budget FILE",
-		Short: "Make an account decline",
-		Long: `Makes ACCOUNT decline charges, authorizations and increases, with the reason. Money that has moved
-is still accounted for: captures, voids, decreases, refunds, records and credits go on.
-
-Exit status: 0.`,
-		Example: `  brim spend freeze card:7 --reason "reported lost" --budget cards.yaml`,
-		Args:    exactArgs("ACCOUNT"),
-	}
-	switch kind {
-	case "mend":
-		cmd.Use = "mend ACCOUNT --reason TEXT --budget FILE"
-		cmd.Short = "Let an account whose time is ahead go by the clock again"
-		cmd.Long = `Sets ACCOUNT right if it has decided under a clock that was ahead, and now declines until the clock
-gets there. Entries of the future count from now on, and a leaky rule that has counted under the wrong
-clock is full. Holds that have expired stay expired; void a hold that now ends too late. Correct the
-clock first. If a prune under the wrong clock has removed entries that a window needs, this fails.
-
-Exit status: 0; 65 if such entries are gone.`
-		cmd.Example = `  brim spend mend card:7 --reason "db2 was a year ahead" --budget cards.yaml`
-	case "unfreeze":
-		cmd.Use = "unfreeze ACCOUNT --budget FILE"
-		cmd.Short = "Let a frozen account spend again"
-		cmd.Long = "Ends a freeze. The ledger keeps the reason, if one is given.\n\nExit status: 0."
-		cmd.Example = `  brim spend unfreeze card:7 --reason "card was found" --budget cards.yaml`
-	}
+	cmd := newCommand("spend/" + kind)
 	f.addID(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; the ledger keeps it, and declines tell the reason of a freeze")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -137,23 +85,12 @@ Exit status: 0; 65 if such entries are gone.`
 
 func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 	var until string
-	cmd := &cobra.Command{
-		Use:   "limits ACCOUNT [RULE=AMOUNT ...] --budget FILE",
-		Short: "Show or set an account's own limits",
-		Long: `Without RULE=AMOUNT, shows the limits of its own that ACCOUNT has. With them, sets the limits of
-these rules together: from 0, which lets nothing pass, to at_most of the rule. RULE=default goes back
-to the budget's amount. With --until the limits end at that time.
-
-Exit status: 0; 65 if the budget does not allow a limit.`,
-		Example: `  brim spend limits card:7 day=500.00 --budget cards.yaml
-  brim spend limits card:7 day=2000.00 --until 2026-12-04T18:00:00Z --budget cards.yaml
-  brim spend limits card:7 day=default --budget cards.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("ACCOUNT is missing")
-			}
-			return nil
-		},
+	cmd := newCommand("spend/limits")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("ACCOUNT is missing")
+		}
+		return nil
 	}
 	f.addID(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "the end of the limits, like 2026-12-04T18:00:00Z (default: no end)")
@@ -240,13 +177,7 @@ func (a *app) showLimits(ctx context.Context, b *spend.Budgets, account string) 
 }
 
 func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "holds ACCOUNT --budget FILE",
-		Short:   "Show the open holds of an account",
-		Long:    "Shows the open holds of ACCOUNT in the order of their expiry. Writes nothing.\n\nExit status: 0.",
-		Example: `  brim spend holds card:7 --budget cards.yaml`,
-		Args:    exactArgs("ACCOUNT"),
-	}
+	cmd := newCommand("spend/holds")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			list, err := b.Holds(cmd.Context(), args[0])
@@ -270,15 +201,7 @@ func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
 }
 
 func (a *app) spendGetCommand(f *spendFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "get ID --budget FILE",
-		Short: "Show the answer to an earlier request",
-		Long: `Shows the answer that the request ID got, and the spend that it began as it is now. Writes nothing.
-
-Exit status: that of the answer: 0 approved; 75 declined for the time; 78 it could never fit; 65 the ID is unknown.`,
-		Example: `  brim spend get pay-1 --budget cards.yaml`,
-		Args:    exactArgs("ID"),
-	}
+	cmd := newCommand("spend/get")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
 			x, err := b.Get(cmd.Context(), args[0])

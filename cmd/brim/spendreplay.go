@@ -21,35 +21,7 @@ import (
 
 func (a *app) spendReplayCommand(f *spendFlags) *cobra.Command {
 	top := 10
-	cmd := &cobra.Command{
-		Use:   "replay CSV --budget FILE",
-		Short: "Run a log of card transactions against a budget",
-		Long: `Runs the requests of the file CSV, or of stdin if CSV is -, through a budget. It shows how many
-the budget would have declined, by which rules and of which accounts. The first line names the
-columns, in any order:
-
-  time      RFC 3339
-  kind      spend, authorize, increase, capture, void, refund, record or credit
-  id        the ID of the request; a second line with the same ID is a retry
-  account   for spend, authorize, record and credit
-  ref       for the other kinds: the ID of the earlier request
-  amount    like 30.00; empty for a void
-  currency  that of the budget
-  final, force   true or empty, for a capture
-
-Every other column is a tag that rules can filter by. Lines that begin with # are comments.
-
-The times of the log are the clock. replay decides in memory, and takes no --store. At the end it
-checks all accounts against their entries.
-
-After an interrupt, the report covers the part of CSV that was decided.
-
-Exit status: 0, however many requests were declined; 65 if CSV cannot be read, or contains no
-event; 130 after an interrupt.`,
-		Example: `  brim spend generate --cards 100 --days 90 > cards.csv
-  brim spend replay cards.csv --budget cards.yaml`,
-		Args: exactArgs("CSV"),
-	}
+	cmd := newCommand("spend/replay")
 	cmd.Flags().IntVar(&top, "top", top, "number of the most declined accounts to show")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if top < 0 {
@@ -126,17 +98,7 @@ func (a *app) describeSpendReplay(rep *cards.Report) error {
 func (a *app) spendGenerateCommand() *cobra.Command {
 	g := cards.Generation{Seed: 1, Cards: 100, Days: 90, Currency: "EUR"}
 	start := "2026-01-01"
-	cmd := &cobra.Command{
-		Use:   "generate",
-		Short: "Make a log of synthetic card transactions",
-		Long: `Writes a log of card transactions for brim spend replay to stdout, with salaries, a few merchants
-that take most of the money, bursts, refunds, retries, tips and late captures. Its first line
-states that it is synthetic. The same flags always give the same log.
-
-Exit status: 0.`,
-		Example: `  brim spend generate --seed 7 --cards 1000 --days 365 > cards.csv`,
-		Args:    exactArgs(),
-	}
+	cmd := newCommand("spend/generate")
 	cmd.Flags().Uint64Var(&g.Seed, "seed", g.Seed, "seed of the random numbers; another seed gives another log")
 	cmd.Flags().IntVar(&g.Cards, "cards", g.Cards, "number of cards")
 	cmd.Flags().IntVar(&g.Days, "days", g.Days, "number of days")

@@ -26,47 +26,10 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 		hold       bool
 		forced     bool
 	)
-	words := map[string]struct{ short, long, done, example string }{
-		"charge": {
-			"Spend an amount if every rule agrees", "Charges AMOUNT to ACCOUNT at once, if every rule agrees.", "charged",
-			`  brim spend charge card:7 4.50 --budget cards.yaml --tag category=transit`,
-		},
-		"authorize": {
-			"Hold an amount if every rule agrees",
-			"Holds AMOUNT on ACCOUNT if every rule agrees. The hold ends by capture or void, or by itself after --ttl.", "authorized",
-			`  brim spend authorize card:7 30.00 --budget cards.yaml --id pay-1 --ttl 2d`,
-		},
-		"record": {
-			"Record a spend that has already happened",
-			"Records that AMOUNT was spent from ACCOUNT, whatever the rules say. It is never declined.", "recorded",
-			`  brim spend record card:7 12.00 --budget cards.yaml --id fee-2026-03`,
-		},
-		"credit": {
-			"Note money that came in", `Notes that AMOUNT came in to ACCOUNT, and is no refund of a spend. It is never declined. It makes room
-in the rules with counts_credits, at most the amount that they have used.`, "credited",
-			`  brim spend credit card:7 100.00 --budget cards.yaml --id payment-12`,
-		},
-		"able": {
-			"Ask whether an amount would be approved", "Asks whether a charge of AMOUNT to ACCOUNT would be approved now. Writes nothing.", "able",
-			`  brim spend able card:7 30.00 --budget cards.yaml --tag category=travel`,
-		},
-		"upto": {
-			"Spend as much of an amount as fits",
-			"Charges the largest part of AMOUNT that every rule approves, if that is --least or more; with --hold, holds it.", "approved",
-			`  brim spend upto card:7 50.00 --least 10.00 --budget cards.yaml`,
-		},
+	done := map[string]string{
+		"charge": "charged", "authorize": "authorized", "record": "recorded", "credit": "credited", "able": "able", "upto": "approved",
 	}[kind]
-	cmd := &cobra.Command{
-		Use:   kind + " ACCOUNT AMOUNT --budget FILE",
-		Short: words.short,
-		Long: words.long + `
-AMOUNT is in the currency of the budget, like 30.00. A request that is sent again with the same --id gets its first answer
-again.
-
-Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the ID was used for another request.`,
-		Example: words.example,
-		Args:    exactArgs("ACCOUNT", "AMOUNT"),
-	}
+	cmd := newCommand("spend/" + kind)
 	if kind != "able" {
 		f.addID(cmd)
 	}
@@ -135,7 +98,7 @@ Exit status: 0 approved; 75 declined for now; 78 never fits by waiting; 65 the I
 			if err != nil {
 				return err
 			}
-			return a.answerSpend(r.ID, d, words.done)
+			return a.answerSpend(r.ID, d, done)
 		})
 	}
 	return cmd
@@ -212,16 +175,7 @@ func (a *app) followUp(
 
 func (a *app) spendCaptureCommand(f *spendFlags) *cobra.Command {
 	var final, force bool
-	cmd := &cobra.Command{
-		Use:   "capture HOLD AMOUNT --budget FILE",
-		Short: "Take money that is held",
-		Long: `Takes AMOUNT from the hold of the request HOLD: a part of it, or all of it. The hold stays open
-for further captures, until --final is given or nothing of it is left.
-
-Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`,
-		Example: `  brim spend capture pay-1 28.50 --budget cards.yaml --final`,
-		Args:    exactArgs("HOLD", "AMOUNT"),
-	}
+	cmd := newCommand("spend/capture")
 	f.addID(cmd)
 	cmd.Flags().BoolVar(&final, "final", false, "release the rest of the hold")
 	cmd.Flags().BoolVar(&force, "force", false,
@@ -236,15 +190,7 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired, or holds less.`
 }
 
 func (a *app) spendVoidCommand(f *spendFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "void HOLD --budget FILE",
-		Short: "Release the rest of a hold",
-		Long: `Releases the money that the hold of the request HOLD still has, and ends the hold.
-
-Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
-		Example: `  brim spend void pay-1 --budget cards.yaml`,
-		Args:    exactArgs("HOLD"),
-	}
+	cmd := newCommand("spend/void")
 	f.addID(cmd)
 	void := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
 		return b.Void(ctx, spend.VoidRequest{ID: r.id, HoldID: r.earlier})
@@ -254,39 +200,21 @@ Exit status: 0; 65 if the hold is unknown, has ended or expired.`,
 }
 
 func (a *app) spendCancelCommand(f *spendFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel ID ACCOUNT --budget FILE",
-		Short: "Undo a request, also one that was never answered",
-		Long: `Undoes the charge, authorization or record with the ID, which was sent for ACCOUNT. It makes no
-difference whether it was decided, is in flight, or was never sent: the ID holds and spends nothing
-from now on, for keep_ids, and whoever sends it again is declined.
-
-Exit status: 0; 65 if the ID belongs to a request of another kind.`,
-		Example: `  brim spend cancel pay-1 card:7 --budget cards.yaml`,
-		Args:    exactArgs("ID", "ACCOUNT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
-				d, err := b.Cancel(cmd.Context(), args[0], args[1])
-				if err != nil {
-					return err
-				}
-				return a.answerSpend(args[0], d, "canceled")
-			})
-		},
+	cmd := newCommand("spend/cancel")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+			d, err := b.Cancel(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(args[0], d, "canceled")
+		})
 	}
+	return cmd
 }
 
 func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "refund SPEND AMOUNT --budget FILE",
-		Short: "Give money back",
-		Long: `Gives AMOUNT back of the money that the request SPEND charged, or that was captured of its hold.
-All refunds together give back at most that much.
-
-Exit status: 0; 65 if the spend is unknown, or less was taken.`,
-		Example: `  brim spend refund pay-1 10.00 --budget cards.yaml`,
-		Args:    exactArgs("SPEND", "AMOUNT"),
-	}
+	cmd := newCommand("spend/refund")
 	f.addID(cmd)
 	refund := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
 		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.earlier, Amount: r.amount})
