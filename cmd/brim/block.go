@@ -30,43 +30,29 @@ func (a *app) blockCommand() *cobra.Command {
 				return err
 			}
 		}
-		page, err := a.page()
-		switch {
-		case err != nil:
-			return err
-		case page != nil:
+		// Without a limit there must be a bucket, and so a file.
+		st, err := a.stateOf(cmd.Context(), opening{create: limit.given()}, func(page *uiapi.Client) (brim.State, error) {
 			c := uiapi.Change{Act: uiapi.Block, Key: key, Capacity: l.Capacity, LeakRate: l.LeakRate, Reason: cmd.CommandPath()}
 			c.SetBlockFor(d)
-			st, err := page.Change(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			return a.printBlocked(key, st)
-		}
-		// Without a limit there must be a bucket, and so a file.
-		return a.with(cmd.Context(), opening{create: limit.given()}, func(_ *opened, lim *brim.Limiter) error {
+			return page.Change(cmd.Context(), c)
+		}, func(lim *brim.Limiter) (st brim.State, err error) {
 			if !limit.given() {
 				if l, err = lastLimit(cmd.Context(), lim, key); err != nil {
-					return err
+					return st, err
 				}
 			}
-			st, err := lim.Block(cmd.Context(), l.For(key), d)
-			if err != nil {
-				return err
-			}
-			return a.printBlocked(key, st)
+			return lim.Block(cmd.Context(), l.For(key), d)
 		})
+		if err != nil {
+			return err
+		}
+		words := "not blocked, because the bucket is empty: "
+		if !st.BlockedUntil.IsZero() {
+			words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
+		}
+		return a.print(newStateJSON(key, st), words+filling(st))
 	}
 	return cmd
-}
-
-// printBlocked prints the state of a bucket after a block.
-func (a *app) printBlocked(key string, st brim.State) error {
-	words := "not blocked, because the bucket is empty: "
-	if !st.BlockedUntil.IsZero() {
-		words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
-	}
-	return a.print(newStateJSON(key, st), words+filling(st))
 }
 
 // blockFor reads the duration of a block.
@@ -97,33 +83,17 @@ func (a *app) unblockCommand() *cobra.Command {
 		if err := store.ValidateKey(key); err != nil {
 			return usageError{err}
 		}
-		page, err := a.page()
-		switch {
-		case err != nil:
+		st, err := a.stateOf(cmd.Context(), opening{}, func(page *uiapi.Client) (brim.State, error) {
+			return page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Key: key, Reason: cmd.CommandPath()})
+		}, func(lim *brim.Limiter) (brim.State, error) { return lim.Unblock(cmd.Context(), key) })
+		if err != nil {
 			return err
-		case page != nil:
-			st, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Unblock, Key: key, Reason: cmd.CommandPath()})
-			if err != nil {
-				return err
-			}
-			return a.printUnblocked(key, st)
 		}
-		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
-			st, err := lim.Unblock(cmd.Context(), key)
-			if err != nil {
-				return err
-			}
-			return a.printUnblocked(key, st)
-		})
+		words := "not blocked: there is no such bucket"
+		if st.Capacity > 0 {
+			words = "not blocked: " + filling(st)
+		}
+		return a.print(newStateJSON(key, st), words)
 	}
 	return cmd
-}
-
-// printUnblocked prints the state of a bucket without a block.
-func (a *app) printUnblocked(key string, st brim.State) error {
-	words := "not blocked: there is no such bucket"
-	if st.Capacity > 0 {
-		words = "not blocked: " + filling(st)
-	}
-	return a.print(newStateJSON(key, st), words)
 }

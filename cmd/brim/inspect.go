@@ -14,6 +14,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/table"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
 
@@ -32,30 +33,18 @@ func (a *app) stateCommand() *cobra.Command {
 		if err := store.ValidateKey(key); err != nil {
 			return err
 		}
-		page, err := a.page()
-		switch {
-		case err != nil:
-			return err
-		case page != nil:
-			st, err := page.State(cmd.Context(), key, l)
-			if err != nil {
-				return err
-			}
-			return a.printState(key, st)
-		}
-		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
-			var st brim.State
-			var err error
+		st, err := a.stateOf(cmd.Context(), opening{}, func(page *uiapi.Client) (brim.State, error) {
+			return page.State(cmd.Context(), key, l)
+		}, func(lim *brim.Limiter) (brim.State, error) {
 			if limit.given() {
-				st, err = lim.State(cmd.Context(), l.For(key))
-			} else {
-				st, err = lim.StateOf(cmd.Context(), key)
+				return lim.State(cmd.Context(), l.For(key))
 			}
-			if err != nil {
-				return err
-			}
-			return a.printState(key, st)
+			return lim.StateOf(cmd.Context(), key)
 		})
+		if err != nil {
+			return err
+		}
+		return a.printState(key, st)
 	}
 	return cmd
 }
@@ -133,7 +122,6 @@ func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
 
 // list prints buckets in the given order, and at most limit of them unless limit is 0.
 func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.Entry) int, limit int) error {
-	out := a.newListing()
 	var all []brim.Entry
 	var damage error // which comes after all buckets that can be read
 	for e, err := range entries {
@@ -150,76 +138,25 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 	if limit > 0 {
 		all = all[:min(limit, len(all))]
 	}
+	out := bufio.NewWriter(a.stdout)
+	lines := json.NewEncoder(out)
+	t := table.New(table.Left("KEY"), table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
+		table.Right("EMPTY IN"), table.Left("BLOCKED UNTIL"))
 	for _, e := range all {
-		if err := out.add(e); err != nil {
-			return err
+		if a.json {
+			_ = lines.Encode(entryJSON{
+				Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
+				Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()),
+				At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
+			}) // Flush reports a failure
+			continue
 		}
-	}
-	return cmp.Or(out.end(), damage)
-}
-
-// listing prints buckets as JSON lines or as a table. It aligns the columns of a table page by
-// page, so that a long table begins at once.
-type listing struct {
-	json *json.Encoder
-	page *table.Table
-	out  *bufio.Writer
-	fit  func(string) string
-	clip func(string) string // a key
-}
-
-// pageRows is the number of rows of a page.
-const pageRows = 1000
-
-func (a *app) newListing() *listing {
-	l := &listing{out: bufio.NewWriter(a.stdout), fit: a.fit, clip: a.clipKey}
-	if a.json {
-		l.json = json.NewEncoder(l.out)
-	}
-	return l
-}
-
-func (l *listing) add(e brim.Entry) error {
-	if l.json != nil {
-		return l.json.Encode(entryJSON{
-			Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
-			Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()),
-			At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
-		})
-	}
-	if l.page == nil {
-		l.page = table.New(table.Left("KEY"), table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
-			table.Right("EMPTY IN"), table.Left("BLOCKED UNTIL"))
-	}
-	blocked := ""
-	if !e.BlockedUntil.IsZero() {
-		blocked = clockTime(e.BlockedUntil, e.At)
-	}
-	l.page.Add(l.clip(printable(e.Key)), units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
-		span(e.TimeToEmpty()), blocked)
-	if len(l.page.Rows) < pageRows {
-		return nil
-	}
-	return l.turn()
-}
-
-// turn prints the page and begins another one, without a header.
-func (l *listing) turn() error {
-	if _, err := l.out.WriteString(l.fit(l.page.Text())); err != nil {
-		return err
-	}
-	for i := range l.page.Columns {
-		l.page.Columns[i].Name = ""
-	}
-	l.page.Rows = l.page.Rows[:0]
-	return nil
-}
-
-func (l *listing) end() error {
-	if l.page != nil {
-		if err := l.turn(); err != nil {
-			return err
+		blocked := ""
+		if !e.BlockedUntil.IsZero() {
+			blocked = clockTime(e.BlockedUntil, e.At)
 		}
+		t.Add(a.clipKey(printable(e.Key)), units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
+			span(e.TimeToEmpty()), blocked)
 	}
-	return l.out.Flush()
+	return cmp.Or(out.Flush(), a.printTables(t), damage)
 }

@@ -44,6 +44,25 @@ func (a *app) page() (*uiapi.Client, error) {
 	return c, nil
 }
 
+// stateOf returns the answer of the page that --store names, or that of another store.
+func (a *app) stateOf(
+	ctx context.Context, o opening,
+	ofPage func(*uiapi.Client) (brim.State, error), ofStore func(*brim.Limiter) (brim.State, error),
+) (st brim.State, err error) {
+	page, err := a.page()
+	switch {
+	case err != nil:
+		return st, err
+	case page != nil:
+		return ofPage(page)
+	}
+	err = a.with(ctx, o, func(_ *opened, lim *brim.Limiter) (err error) {
+		st, err = ofStore(lim)
+		return err
+	})
+	return st, err
+}
+
 // listPage prints the buckets that a page lists. The page shares one listing among all who look, so
 // the listing has an age.
 func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, order func(a, b brim.Entry) int, limit int) error {

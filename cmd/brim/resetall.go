@@ -39,7 +39,7 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 		return damage
 	}
 	deleted := 0
-	for chunk := range slices.Chunk(keys, pageRows) {
+	for chunk := range slices.Chunk(keys, 1000) {
 		if err := s.Delete(ctx, chunk...); err != nil {
 			return fmt.Errorf("%d buckets were deleted, and then: %w", deleted, err)
 		}
