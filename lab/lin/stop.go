@@ -133,7 +133,7 @@ func (c *stoppable) start(how ending) (err error) {
 		URL: c.tap.URL() + "&application_name=" + c.name, Schema: c.place.schema, Timeout: time.Minute,
 	}
 	if how == ended {
-		s.Timeout = 500 * time.Millisecond
+		s.Timeout = hasty // long enough for open to see the transaction on a slow machine
 	}
 	if c.ledgers != nil {
 		s.Budget = c.ledgers.budget
