@@ -117,17 +117,17 @@ func (u *tally) edgeIn(a *account, t int64) int64 {
 	return max(u.edgeAt(t), a.pruned)
 }
 
-// catchUp counts an entry of a decision without this rule. A refund takes back paid units if too
-// few used ones are left, so the units that had left by then must leave first.
+// catchUp counts an entry of a decision without this rule. The units that had left by then leave
+// first if the rule has paid units and their number depends on the order: a refund takes back paid
+// units if too few used ones are left, and an entry that is dated before the window never enters it.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
 	a.place(e)
 	now := min(e.At, a.time)
 	u.expire(now)
-	if e.Used < 0 && u.spentOfPaid() != nil {
-		if edge := u.edgeIn(a, now); edge > u.edge {
-			if err := u.moveEdge(a, edge, now); err != nil {
-				return err
-			}
+	edge := u.edgeIn(a, now)
+	if edge > u.edge && (e.Used < 0 || e.Dated <= edge) && u.spentOfPaid() != nil {
+		if err := u.moveEdge(a, edge, now); err != nil {
+			return err
 		}
 	}
 	return u.count(e, now)

@@ -247,6 +247,16 @@ func ruleCases() []testCase {
 				shows(500, 0, 500), sound(5),
 			},
 		},
+		{
+			name: "a rule misses spends dated before its window", rules: []spend.Rule{single},
+			why:    "they never enter the window, so they take no paid units along: the credit keeps its room",
+			others: map[string][]spend.Rule{"with": {spend.Rolling("day", money(1000), days).CountsCredits()}},
+			steps: []step{
+				by("with"), authorize("h", 50), after(12 * time.Hour), charge(100), credit(70), shows(30, 50, 920),
+				after(13 * time.Hour), by(""), capture("h", 50), record(60).ago(30 * time.Hour),
+				by("with"), shows(30, 0, 970), charge(1), shows(31, 0, 969), sound(6),
+			},
+		},
 	}
 }
 
