@@ -109,7 +109,7 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 			kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
 		}
 		lines := bufio.NewScanner(out)
-		for left := r.IntN(400); lines.Scan(); left-- {
+		for left := r.IntN(100); lines.Scan(); left-- {
 			if left == 0 {
 				kill.Reset(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
 			}
