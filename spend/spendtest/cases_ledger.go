@@ -336,6 +336,15 @@ func pruneCases() []testCase {
 			},
 		},
 		{
+			name: "prune of dates that a rule has yet to count", rules: []spend.Rule{spend.PerTransaction("single", money(1000))},
+			why:    "the record was in the window when it was made, so paid units leave the window with it",
+			others: map[string][]spend.Rule{"with": {spend.Rolling("window", money(1000), 80*days).CountsCredits()}},
+			steps: []step{
+				by("with"), charge(5), after(99 * days), charge(100), after(days), credit(70), by(""), record(60).ago(75 * days),
+				after(20 * days), prune(0, 1), by("with"), shows(90, 0, 910), charge(1), shows(91, 0, 909), sound(4),
+			},
+		},
+		{
 			name: "a rule that leaves and comes back",
 			why:  "it counts the entries of the other process, which Prune keeps as long as it may need them",
 			rules: []spend.Rule{
