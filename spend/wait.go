@@ -172,27 +172,21 @@ func (t *attempt) waitForAll(asked []demand, at int64) (int64, error) {
 
 // leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.
 func (u *tally) leakWait(n, amount, from int64) wait {
-	op := store.Op{Bucket: u.rule.bucket(amount).For(u.name), Amount: float64(n)}
-	bucket := u.bucket
-	if op.LeakRate != bucket.LeakRate { // the limit changes at from
-		settle(&bucket, from)
-	}
-	bucket.Limit = op.Limit
-	for i := 0; ; i++ {
+	later := *u
+	later.expire(from)
+	later.setLimit(u.rule.bucket(amount), from)
+	op := store.Op{Bucket: later.bucket.For(u.name), Amount: float64(n)}
+	for {
 		// The record alone determines the level at a later time.
 		at := int64(maxTime)
-		if d := bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
+		if d := later.bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
 			at = from + d.Microseconds()
 		}
-		if i == len(u.open) || at <= u.open[i].at {
+		if len(later.open) == 0 || at <= later.open[0].at {
 			return wait{at: at}
 		}
-		bucket.Held -= float64(u.open[i].held)
-		from = max(from, u.open[i].at)
-		if u.open[i].spends {
-			pour := store.Op{Bucket: bucket.For(u.name), Mode: store.Always, Amount: float64(u.open[i].held)}
-			_, _, _ = bucket.Fill(&pour, from, anySkew)
-		}
+		from = later.open[0].at
+		later.expire(from)
 	}
 }
 

@@ -61,6 +61,14 @@ func expiryCases() []testCase {
 			},
 		},
 		{
+			name: "a hold spends before a limit ends", rules: []spend.Rule{leaky(1024)},
+			why: "its units leak from the expiry on, and RetryAfter knows it",
+			steps: []step{
+				raise("leaky", 512, 200*time.Second), authorize("h", 512).lasting(100 * time.Second).spent(), after(50 * time.Second),
+				charge(600).no(188*time.Second, "leaky"), after(188 * time.Second), charge(600), shows(1024, 0, 0), sound(5),
+			},
+		},
+		{
 			name: "a caller that dies", rules: rules,
 			why: "whatever step the caller of a provider has reached, the budget shows no room for a call that may have been billed",
 			steps: []step{check(func(s *fixture) {
