@@ -315,7 +315,6 @@ func (u *tally) fill(e *ledger.Entry, now int64) error {
 
 // pour puts the units of an expired hold into the bucket of a Leaky rule. They leak from the expiry on.
 func (u *tally) pour(o open) {
-	u.passLimit(o.at)
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(o.held)}
 	_, _, _ = u.bucket.Fill(&op, o.at, anySkew) // the sum was in range when the money was held
 }

@@ -91,6 +91,7 @@ func (u *tally) expire(now int64) {
 	if u.rule.kind == leaky {
 		for len(u.open) > 0 && u.open[0].at <= now {
 			o := u.open[0]
+			u.passLimit(o.at) // while the hold is open, so that Verify begins with it
 			if u.held, u.open = u.held-o.held, u.open[1:]; o.spends {
 				u.pour(o)
 			}

@@ -69,6 +69,14 @@ func expiryCases() []testCase {
 			},
 		},
 		{
+			name: "a hold spends after a limit has ended", rules: []spend.Rule{leaky(1024)},
+			why: "the hold was open when the leak rate changed, so Verify begins with it",
+			steps: []step{
+				raise("leaky", 512, 50*time.Second), authorize("h", 512).lasting(100 * time.Second).spent(), after(200 * time.Second),
+				charge(1), shows(413, 0, 611), sound(4),
+			},
+		},
+		{
 			name: "a caller that dies", rules: rules,
 			why: "whatever step the caller of a provider has reached, the budget shows no room for a call that may have been billed",
 			steps: []step{check(func(s *fixture) {
