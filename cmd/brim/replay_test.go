@@ -155,7 +155,7 @@ func TestReplayOfBadInput(t *testing.T) {
 		{name: "truncated.gz", content: whole[:len(whole)-20], code: exitData, says: "the gzip file is truncated", part: "in the part of the log that was decided"},
 		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged", part: "in the part of the log that was decided"},
 		{name: "header.csv", content: "time,cost\n1,1\n", code: exitData, says: `no column "key"`},
-		{name: "field", content: line, args: []string{"--key", "colour"}, code: exitUsage, says: "host, user"},
+		{name: "field", content: line, args: []string{"--key", "colour"}, code: exitUsage, says: "agent, host"},
 		{name: "bytes.csv", content: "time,key\n1,1\n", args: []string{"--cost", "bytes"}, code: exitUsage, says: "only access logs"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
