@@ -80,12 +80,18 @@ func (a *account) mend(now int64) error {
 			}
 		}
 	}
-	a.mends = append(a.mends, mend{now, a.time, a.seq})
+	top := a.time
+	a.mends = append(a.mends, mend{now, top, a.seq})
 	a.time = now
 	a.useLimits()
 	for _, u := range a.unknown {
 		if u.countedAt = min(u.countedAt, now); u.windowed() {
 			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, countedSeq: anew, countedAt: now, edge: now, quiet: now}
+		} else if u.firstSeq == 0 {
+			u.mend(now, top, u.countedAt)
+			for i := range u.values {
+				u.values[i].mend(now, top, u.countedAt)
+			}
 		}
 		u.fillUp(now)
 	}

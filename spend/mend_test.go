@@ -143,6 +143,37 @@ func TestMendByAnother(t *testing.T) {
 	}
 }
 
+// TestMendOfHoldsByAnother: a process without a rule lets holds of the rule end under a clock that is
+// ahead, and mends the account. The rule finds them ended when it returns.
+func TestMendOfHoldsByAnother(t *testing.T) {
+	for name, rule := range map[string]spend.Rule{
+		"lifetime": spend.Lifetime("theirs", cents(100)), "each": spend.Lifetime("theirs", cents(100)).Per("shop"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newTestLedger(t)
+			theirs, b := budgets(t, l, rule), budgets(t, l, spend.Rolling("ours", cents(1000), day))
+			start := l.now
+			for id, expiry := range map[string]spend.Expiry{"released": spend.ReleaseOnExpiry, "spent": spend.SpendOnExpiry} {
+				if d, err := theirs.Authorize(t.Context(), spend.Request{
+					ID: id, Account: "a", Amount: cents(30), TTL: day, OnExpiry: expiry,
+				}); err != nil || !d.Approved {
+					t.Fatalf("%+v, %v", d, err)
+				}
+			}
+			l.now = start.Add(50 * day)
+			charge(t, b, "ahead", 10)
+			l.now = start.Add(time.Hour)
+			mend(t, b, "mend")
+			sound(t, theirs)
+			charge(t, theirs, "theirs", 20)
+			if got := used(t, theirs); got != 60 {
+				t.Errorf("%d used; want 30 of the hold that spends, 10 and 20", got)
+			}
+			sound(t, theirs)
+		})
+	}
+}
+
 // TestMendOften compares accounts that are mended again and again with a plain model: entries count
 // at the clock of their decision, and from the mend on if that was ahead.
 func TestMendOften(t *testing.T) {
