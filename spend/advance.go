@@ -73,7 +73,7 @@ func (u *tally) advance(a *account, last, now int64) error {
 			return err
 		}
 		for _, e := range missed {
-			if e.Seq <= u.countedSeq { // counted under a clock that was ahead, before a mend
+			if len(a.mends) > 0 && e.Seq <= u.countedSeq { // counted under a clock that was ahead
 				continue
 			}
 			if err := u.catchUp(a, &e); err != nil {

@@ -3,6 +3,7 @@ package spend
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -84,6 +85,9 @@ func (a *account) mend(now int64) error {
 	a.mends = append(a.mends, mend{now, top, a.seq})
 	a.time = now
 	a.useLimits()
+	for _, u := range slices.Concat(a.tallies, a.unknown) {
+		u.quiet = min(u.quiet, now-1) // entries have moved to now
+	}
 	for _, u := range a.unknown {
 		if u.countedAt = min(u.countedAt, now); u.windowed() {
 			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, countedSeq: anew, countedAt: now, edge: now, quiet: now}

@@ -160,7 +160,7 @@ func astray(first *sequence, each func(func(*sequence) error)) {
 	}
 	each((*sequence).touch)
 	top := first.now()
-	first.clock.us.Store(right + tick*first.r.Int64N(64*4))
+	first.clock.us.Store(min(right+tick*first.r.Int64N(64*4), top-1)) // ahead until then
 	each(func(s *sequence) error { return s.mend(top) })
 	each((*sequence).compare)
 }
