@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Limiter fills buckets of one store and asks for their state. Make one with [New]. Every method of a zero
-// Limiter answers [ErrClosed].
+// Limiter fills buckets of one store and asks for their state. Make one with [New]. Every method of
+// a zero Limiter answers [ErrClosed].
 //
 // Any number of goroutines may share a Limiter, and any number of Limiters may share a store: a
 // Limiter keeps no bucket, only the lines of callers that are in [Limiter.Wait]. If the context is

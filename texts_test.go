@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// TestCodeOfTexts runs code as texts about leaky buckets print it beside brim, on the same arrivals.
-// docs/algorithms.md has the figures.
+// TestCodeOfTexts runs code as texts about leaky buckets print it beside brim, on the same
+// arrivals. docs/algorithms.md has the figures.
 func TestCodeOfTexts(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

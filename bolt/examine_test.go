@@ -20,9 +20,9 @@ import (
 // child executes its own program, it holds the open files of this process, and so their locks.
 const patience = time.Minute
 
-// TestExamineEveryPage changes each of the first 48 bytes of each page of a file: the page's number,
-// kind, size and first entries. After each change, Examine must end, and must report damage or find
-// all buckets.
+// TestExamineEveryPage changes each of the first 48 bytes of each page of a file: the page's
+// number, kind, size and first entries. After each change, Examine must end, and must report damage
+// or find all buckets.
 func TestExamineEveryPage(t *testing.T) {
 	t.Parallel()
 	masks := []byte{0xff, 0x01, 0x80}[:seed.Attempts(1, 3)]

@@ -31,8 +31,8 @@ func perPlan(lim *brim.Limiter, plans map[string]brim.Limit, planOf func(context
 	}, nil)
 }
 
-// The limits come from a configuration. One plan has no limit but that of the day, and the account of
-// another is closed.
+// The limits come from a configuration. One plan has no limit but that of the day, and the account
+// of another is closed.
 func Example_limitPerPlan() {
 	var plans map[string]brim.Limit
 	err := json.Unmarshal([]byte(`{"free": "2/1h", "team": "unlimited", "closed": "nobody"}`), &plans)
@@ -50,8 +50,8 @@ func Example_limitPerPlan() {
 	// closed ResourceExhausted ResourceExhausted ResourceExhausted
 }
 
-// byLength lets health checks pass, charges each other call by the length of a field, and refuses in
-// the program's own words.
+// byLength lets health checks pass, charges each other call by the length of a field, and refuses
+// in the program's own words.
 func byLength(lim *brim.Limiter) (*grpclimit.Server, error) {
 	length := func(_ context.Context, _ string, m any) float64 {
 		return float64(len(m.(*healthpb.HealthCheckRequest).GetService()))

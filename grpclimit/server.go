@@ -63,9 +63,10 @@ type Policy struct {
 	// calls can pass where one unit is left; all of them that count do count, and the bucket is full
 	// then. Strict closes that gap.
 	CountIf func(code codes.Code) bool
-	// Strict charges each call before the handler, and gives the units back after it if CountIf says
-	// that the call does not count, as [httplimit.Policy] does: no burst passes the limit, and units
-	// that may have leaked meanwhile are not given back. Without CountIf, Strict means nothing.
+	// Strict charges each call before the handler, and gives the units back after it if CountIf
+	// says that the call does not count, as [httplimit.Policy] does: no burst passes the limit, and
+	// units that may have leaked meanwhile are not given back. Without CountIf, Strict means
+	// nothing.
 	Strict bool
 }
 

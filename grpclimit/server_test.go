@@ -277,8 +277,8 @@ func TestCountIf(t *testing.T) {
 	}
 }
 
-// TestStrict: of 100 failed logins at once, the limit admits exactly its capacity. A call that does not
-// count leaves nothing in the bucket.
+// TestStrict: of 100 failed logins at once, the limit admits exactly its capacity. A call that does
+// not count leaves nothing in the bucket.
 func TestStrict(t *testing.T) {
 	lim, _ := inMemory(t)
 	s := newServer(t, lim, always(Policy{

@@ -17,7 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// The examples of this file are what programs ask of a middleware, each in a function of a few lines.
+// The examples of this file are wishes of programs to a middleware, each in a function of a few
+// lines.
 
 // perPlan limits each account by its plan.
 func perPlan(lim *brim.Limiter, plans map[string]brim.Limit, planOf func(account string) string) (func(http.Handler) http.Handler, error) {
@@ -27,7 +28,8 @@ func perPlan(lim *brim.Limiter, plans map[string]brim.Limit, planOf func(account
 	}, nil)
 }
 
-// The limits come from a configuration. One plan has no limit, and the account of another is closed.
+// The limits come from a configuration. One plan has no limit, and the account of another is
+// closed.
 func Example_limitPerPlan() {
 	var plans map[string]brim.Limit
 	err := json.Unmarshal([]byte(`{"free": "2/1h", "team": "unlimited", "closed": "nobody"}`), &plans)
@@ -154,8 +156,8 @@ func Example_clients() {
 	// 2001:db8:0:200::3 200
 }
 
-// inFlight lets a client run so many requests at once, until their bodies are written. The slots of a
-// server that was killed are free after 30 seconds.
+// inFlight lets a client run so many requests at once, until their bodies are written. The slots of
+// a server that was killed are free after 30 seconds.
 func inFlight(lim *brim.Limiter, most int, clients *httplimit.Clients, next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		slot, err := lim.Acquire(r.Context(), "requests:"+clients.Key(r), most, 30*time.Second)

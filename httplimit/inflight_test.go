@@ -12,8 +12,8 @@ import (
 	"github.com/brimgo/brim/httplimit"
 )
 
-// TestInFlight: the slots of requests are held until their bodies are written to slow clients, and come
-// back also after a panic, and after the client has left.
+// TestInFlight: the slots of requests are held until their bodies are written to slow clients, and
+// come back also after a panic, and after the client has left.
 func TestInFlight(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		lim, _ := open(t)

@@ -42,15 +42,16 @@ type Policy struct {
 	// requests can pass where one unit is left; all of them that count do count, and the bucket is full
 	// then. Strict closes that gap.
 	CountIf func(status int) bool
-	// Strict charges each request before the handler, and gives the units back after it if CountIf says
-	// that the request does not count. However many run at once, no more are admitted than the limit
-	// has room for. A request takes up room while it runs, so the limit also bounds the requests of a
-	// caller that run at once and will not count. If the process is killed, the units of its requests
-	// leak like others.
+	// Strict charges each request before the handler, and gives the units back after it if CountIf
+	// says that the request does not count. However many run at once, no more are admitted than the
+	// limit has room for. A request takes up room while it runs, so the limit also bounds the
+	// requests of a caller that run at once and will not count. If the process is killed, the units
+	// of its requests leak like others.
 	//
-	// Units that may have leaked meanwhile are not given back, so a request that does not count costs up
-	// to LeakRate times the time that it took. Nothing is given back of a charge that the store has not
-	// decided itself, as during an outage behind local.Fallback. Without CountIf, Strict means nothing.
+	// Units that may have leaked meanwhile are not given back, so a request that does not count
+	// costs up to LeakRate times the time that it took. Nothing is given back of a charge that the
+	// store has not decided itself, as during an outage behind local.Fallback. Without CountIf,
+	// Strict means nothing.
 	Strict bool
 }
 

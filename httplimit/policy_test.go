@@ -21,7 +21,7 @@ import (
 )
 
 // TestPoliciesShareNoBucket sends ten minutes of mixed traffic of one client: pages, which have two
-// policies, and logins, which have another. Each policy admits exactly what it admits without the other
+// policies, and logins, which have another. Each policy admits exactly as many as without the other
 // route. If they shared a bucket, the high leak rate of the pages would empty it for the logins.
 func TestPoliciesShareNoBucket(t *testing.T) {
 	traffic := func(logins, pages bool) (admitted [2]int, levels [3]float64) {

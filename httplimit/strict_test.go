@@ -43,8 +43,9 @@ func login(ctx context.Context, h http.Handler) (status int) {
 	return w.Code
 }
 
-// TestStrict: of 1,000 logins at once, all of which fail, the limit admits exactly its capacity. Then
-// the bucket empties, and logins that do not fail, panic or lose their client leave nothing in it.
+// TestStrict: of 1,000 logins at once, all of which fail, the limit admits exactly its capacity.
+// Then the bucket empties, and logins that do not fail, panic or lose their client leave nothing in
+// it.
 func TestStrict(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {
 		lim, clock := open(t)
@@ -94,8 +95,8 @@ func (l late) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return l.Store.Fill(ctx, op)
 }
 
-// TestStrictGivesBackOnce runs requests that overlap, some of which do not count, beside a bucket of
-// those that count alone. The bucket of the policy never has more room than that one.
+// TestStrictGivesBackOnce runs requests that overlap, some of which do not count, beside a bucket
+// of those that count alone. The bucket of the policy never has more room than that one.
 func TestStrictGivesBackOnce(t *testing.T) {
 	number, err := seed.New()
 	if err != nil {
@@ -193,12 +194,13 @@ func TestStrictNotCharged(t *testing.T) {
 }
 
 // strictChild names the environment variable that makes this test binary the server of
-// TestStrictKilled. Its value is the directory of the store, and the number of the admitted login in
-// which the server kills itself.
+// TestStrictKilled. Its value is the directory of the store, and the number of the admitted login
+// in which the server kills itself.
 const strictChild = "BRIM_TEST_STRICT_CHILD"
 
-// serveLogins serves logins, all of which fail, until it is killed. It prints its address. Each login
-// that is admitted adds a byte to a file. If the file "later" is there, its clock is an hour ahead.
+// serveLogins serves logins, all of which fail, until it is killed. It prints its address. Each
+// login that is admitted adds a byte to a file. If the file "later" is there, its clock is an hour
+// ahead.
 func serveLogins(args string) error {
 	var dir string
 	var last int64
@@ -290,7 +292,8 @@ func TestStrictKilled(t *testing.T) {
 		killed := witnesses()
 		refused := burst(0)
 		first := witnesses()
-		// A login that was charged and not yet begun when the server was killed has taken its room along.
+		// A login that was charged and not yet begun when the server was killed has taken its room
+		// along.
 		if first > 50 || refused != int64(1000-(first-killed)) {
 			t.Errorf("%d logins until the kill, %d after it, and %d of 1,000 refused; want at most 50", killed, first-killed, refused)
 		}

@@ -144,10 +144,10 @@ func (l *leases) busy(h uint64, now int64) bool {
 	return before != 0 && elapsed >= 0 && elapsed <= int64(l.ahead)/unit
 }
 
-// bypassed updates the bucket's account after a call that bypassed its allotment, with its answer or
-// its error. A block ends the account. So do units beyond the capacity, in the bucket or spilled:
-// without leases, the bucket would be full. After a drain, a release or the end of a block, the next
-// allotment may be requested at once.
+// bypassed updates the bucket's account after a call that bypassed its allotment, with its answer
+// or its error. A block ends the account. So do units beyond the capacity, in the bucket or
+// spilled: without leases, the bucket would be full. After a drain, a release or the end of a
+// block, the next allotment may be requested at once.
 func (l *leases) bypassed(op *store.Op, st *store.State, err error) {
 	as, h := l.at(op.Key)
 	a := as.find(h, op.Key)

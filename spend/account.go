@@ -190,8 +190,8 @@ func (a *account) holds(upto int64, limit int) (held []*spend, next int64, err e
 	return held, next, nil
 }
 
-// ending returns the end t as it is stored. A stored 0 means that there is no end, so an end at 0 is
-// stored as a microsecond later.
+// ending returns the end t as it is stored. A stored 0 means that there is no end, so an end at 0
+// is stored as a microsecond later.
 func ending(t int64) int64 {
 	if t == 0 {
 		return 1
@@ -313,7 +313,8 @@ func (u *tally) fill(e *ledger.Entry, now int64) error {
 	return err
 }
 
-// pour puts the units of an expired hold into the bucket of a Leaky rule. They leak from the expiry on.
+// pour puts the units of an expired hold into the bucket of a Leaky rule. They leak from the expiry
+// on.
 func (u *tally) pour(o open) {
 	op := store.Op{Bucket: u.bucket.For(u.name), Mode: store.Always, Amount: float64(o.held)}
 	_, _, _ = u.bucket.Fill(&op, o.at, anySkew) // the sum was in range when the money was held
@@ -330,8 +331,8 @@ func (u *tally) leakBy(now int64) {
 	}
 }
 
-// passLimit replaces a raised limit of a Leaky rule whose end is not after now. The limit changes at
-// that end, and not at the later time of the decision.
+// passLimit replaces a raised limit of a Leaky rule whose end is not after now. The limit changes
+// at that end, and not at the later time of the decision.
 func (u *tally) passLimit(now int64) {
 	if u.until != 0 && u.until <= now {
 		u.setLimit(u.later, u.until)

@@ -122,8 +122,9 @@ func (u *tally) edgeIn(a *account, t int64) int64 {
 
 // catchUp counts an entry of a decision without this rule. The units that had left by then leave
 // first if the rule has paid units and their number depends on the order: a refund takes back paid
-// units if too few used ones are left, and an entry that is dated before the window never enters it.
-// Prune has kept the entries that the rule needs, so the edge is that of then, with and without it.
+// units if too few used ones are left, and an entry that is dated before the window never enters
+// it. Prune has kept the entries that the rule needs, so the edge is that of then, with and without
+// it.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
 	a.place(e)
 	now := min(e.At, a.time)

@@ -17,8 +17,8 @@ type Decision struct {
 	// Replayed reports that the ID had been decided before. The other fields
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
-	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID is
-	// declined.
+	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID
+	// is declined.
 	Canceled bool `json:"canceled,omitempty"`
 	// Declines has every rule that refused, in every account.
 	Declines []Decline `json:"declines,omitempty"`

@@ -53,8 +53,8 @@ const withoutZero = "15:04:05.999999"
 
 // MarshalJSON writes the budget in the form that docs/budget.schema.json describes, which
 // UnmarshalJSON reads: the same name, currency and rules. A budget with mistakes is [ErrBudget]. So
-// is one that has no such form, because the zone of a rule has no name, or a rule filters by one tag
-// or bound several times.
+// is one that has no such form, because the zone of a rule has no name, or a rule filters by one
+// tag or bound several times.
 func (b Budget) MarshalJSON() ([]byte, error) {
 	checked, err := b.check()
 	if err != nil {
@@ -147,10 +147,10 @@ func (r *Rule) json() ruleJSON {
 	return j
 }
 
-// UnmarshalJSON reads the form that docs/budget.schema.json describes. It is strict: an unknown field,
-// a field twice, or one that does not belong to the kind of its rule is [ErrBudget], and so is every
-// other mistake. The message begins with the place, such as rules[2].window, and b stays as it is.
-// Amounts may be strings or numbers without an exponent, and are exact.
+// UnmarshalJSON reads the form that docs/budget.schema.json describes. It is strict: an unknown
+// field, a field twice, or one that does not belong to the kind of its rule is [ErrBudget], and so
+// is every other mistake. The message begins with the place, such as rules[2].window, and b stays
+// as it is. Amounts may be strings or numbers without an exponent, and are exact.
 func (b *Budget) UnmarshalJSON(text []byte) error {
 	p := &budgetReader{}
 	var read Budget

@@ -13,9 +13,9 @@ import (
 
 // Cancel undoes the Charge, Authorize, UpTo or Record with an ID, and needs no other content of it
 // than its account, in the main budget. Call it if the deadline of a request has passed without an
-// answer. It makes no difference whether the request was decided, is in flight elsewhere, or was never
-// sent: after Cancel its ID holds and spends nothing for [Options.KeepIDs] from now on. Whoever sends
-// the request afterwards is declined, with [Decision.Canceled] set.
+// answer. It makes no difference whether the request was decided, is in flight elsewhere, or was
+// never sent: after Cancel its ID holds and spends nothing for [Options.KeepIDs] from now on.
+// Whoever sends the request afterwards is declined, with [Decision.Canceled] set.
 //
 // Cancel releases the money that the request holds, with its increases, and gives back the money
 // that was taken, at the date of the spend. [Count] rules do not count the spend any more.
@@ -56,8 +56,8 @@ func replay(r *ledger.Request) (Decision, error) {
 	return d, err
 }
 
-// canceled looks at the request with the ID that is to be canceled. It reports whether the answer is
-// in out already.
+// canceled looks at the request with the ID that is to be canceled. It reports whether the answer
+// is in out already.
 func (t *attempt) canceled(prior *ledger.Request, out *decided) (done bool, err error) {
 	d, err := decodeAnswer(prior)
 	switch {

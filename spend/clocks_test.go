@@ -35,7 +35,8 @@ func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
 }
 
 // TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The
-// time of that account stays ahead. No other account follows it, and RetryAfter counts from the clock.
+// time of that account stays ahead. No other account follows it, and RetryAfter counts from the
+// clock.
 func TestForwardJump(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule spend.Rule
@@ -165,7 +166,8 @@ func TestZones(t *testing.T) {
 	figures(t, west, "a", 0, 0)
 }
 
-// TestLeakyChanges: Verify recomputes the bucket of a Leaky rule from the last change of its rate on.
+// TestLeakyChanges: Verify recomputes the bucket of a Leaky rule from the last change of its rate
+// on.
 func TestLeakyChanges(t *testing.T) {
 	l := newTestLedger(t)
 	rules := []spend.Rule{

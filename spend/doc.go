@@ -15,10 +15,10 @@
 //	}, nil)
 //	d, err := cards.Charge(ctx, spend.Request{ID: id, Account: "card:7", Amount: eur(30_00)})
 //
-// Most programs need [Budgets.Charge] only. Card payments call
-// [Budgets.Authorize], which holds an amount, and then [Budgets.Capture] or
-// [Budgets.Void], and [Budgets.Cancel] if the answer came too late. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money
-// that came in, and [Budgets.AbleToAccept] asks without spending.
+// Most programs need [Budgets.Charge] only. Card payments call [Budgets.Authorize], which holds an
+// amount, and then [Budgets.Capture] or [Budgets.Void], and [Budgets.Cancel] if the answer came too
+// late. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money that came
+// in, and [Budgets.AbleToAccept] asks without spending.
 //
 // # Exactly once
 //

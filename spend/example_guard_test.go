@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// A call of a language model costs at most 50 cents, and how much is known only while it streams. The
-// tokens are paid before they go to the client.
+// A call of a language model costs at most 50 cents, and how much is known only while it streams.
+// The tokens are paid before they go to the client.
 func ExampleBudgets_Guard() {
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 	budget, err := spend.New(memledger.New(nil), spend.Budget{

@@ -14,16 +14,16 @@ import (
 
 // Guard runs work whose cost is known only while it runs, such as a call of a language model that
 // streams its answer. Guard holds the most that the work can cost: all of r.Amount, as
-// [Budgets.Authorize] does, or, if r.Least is set, as much as fits, as [Budgets.UpTo] does. While work
-// runs, Guard extends the hold by its TTL, and captures each amount that work passes to [Meter.Use].
-// When work returns or panics, Guard captures the rest of them and releases the hold. If the process
-// dies, the hold expires after the TTL: choose some seconds to a minute.
+// [Budgets.Authorize] does, or, if r.Least is set, as much as fits, as [Budgets.UpTo] does. While
+// work runs, Guard extends the hold by its TTL, and captures each amount that work passes to
+// [Meter.Use]. When work returns or panics, Guard captures the rest of them and releases the hold.
+// If the process dies, the hold expires after the TTL: choose some seconds to a minute.
 //
-// If the request is declined or Replayed, work does not run. The context of work ends with ctx, or when
-// nothing is held any more; [context.Cause] is then the error of the extension. Guard settles although
-// ctx has ended, and tries again for the TTL while the ledger is away. The error joins that of work and
-// that of the ledger. If it is [store.ErrUnknownOutcome], there may be a hold until the TTL has passed.
-// The ID has at most 100 bytes. Guard does not read r.Hold.
+// If the request is declined or Replayed, work does not run. The context of work ends with ctx, or
+// when nothing is held any more; [context.Cause] is then the error of the extension. Guard settles
+// although ctx has ended, and tries again for the TTL while the ledger is away. The error joins
+// that of work and that of the ledger. If it is [store.ErrUnknownOutcome], there may be a hold
+// until the TTL has passed. The ID has at most 100 bytes. Guard does not read r.Hold.
 func (b *Budgets) Guard(ctx context.Context, r UpToRequest, work func(ctx context.Context, m *Meter) error) (d Decision, err error) {
 	if err := checkID("ID with that of a capture", r.ID+"/part-12345678"); err != nil {
 		return d, err
@@ -51,7 +51,8 @@ func (b *Budgets) Guard(ctx context.Context, r UpToRequest, work func(ctx contex
 	return d, work(ctx, m)
 }
 
-// Meter counts the cost of the work of [Budgets.Guard]. Any number of goroutines may use it at once.
+// Meter counts the cost of the work of [Budgets.Guard]. Any number of goroutines may use it at
+// once.
 type Meter struct {
 	Held Money // by the guard, when the work began
 
@@ -67,7 +68,7 @@ type Meter struct {
 }
 
 // Use notes that the work costs n more, and captures it, also if n exceeds the held amount. If Use
-// returns before the work delivers what n pays for, nothing is delivered without being paid, even if
+// returns before the work delivers the goods of n, nothing is delivered without being paid, even if
 // the process dies. After an error of the ledger, n is captured by the next Use or at the end.
 func (m *Meter) Use(n Money) error {
 	n, err := m.budgets.inUnit(n)

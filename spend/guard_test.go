@@ -73,8 +73,9 @@ func paid(t *testing.T, b *spend.Budgets) (used, held int64) {
 	return list[0].Used.Minor, list[0].Held.Minor
 }
 
-// TestGuardFaults lets each decision of a guarded work fail, in each way, and the work end in each way.
-// All that is delivered is paid, nothing is paid twice, and nothing is held when the TTL has passed.
+// TestGuardFaults lets each decision of a guarded work fail, in each way, and the work end in each
+// way. All that is delivered is paid, nothing is paid twice, and nothing is held when the TTL has
+// passed.
 func TestGuardFaults(t *testing.T) {
 	const parts, each = 5, 7
 	runs := 0
@@ -158,8 +159,8 @@ func TestGuardFaults(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// TestGuard: what is declined or was decided before does not run, as much as fits may be enough, and
-// the hold of work that runs for long is kept.
+// TestGuard: work does not run if its request is declined or was decided before, as much as fits
+// may be enough, and the hold of work that runs for long is kept.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := guarded(t, memledger.New(nil))

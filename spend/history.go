@@ -24,9 +24,9 @@ type Entry struct {
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
 	// refund, credit, decline, limits, freeze, unfreeze, mend, cancel or forget.
 	Kind string `json:"kind"`
-	// RequestID is the ID of the request that caused the entry. For an expiry it
-	// is the ID of the authorized request, for a cancellation that of the canceled request, and for a
-	// forgotten rule it is empty.
+	// RequestID is the ID of the request that caused the entry. For an expiry it is the ID of the
+	// authorized request, for a cancellation that of the canceled request, and for a forgotten rule
+	// it is empty.
 	RequestID string `json:"id"`
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.

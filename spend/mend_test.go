@@ -143,8 +143,8 @@ func TestMendByAnother(t *testing.T) {
 	}
 }
 
-// TestMendOfHoldsByAnother: a process without a rule lets holds of the rule end under a clock that is
-// ahead, and mends the account. The rule finds them ended when it returns.
+// TestMendOfHoldsByAnother: a process without a rule lets holds of the rule end under a clock that
+// is ahead, and mends the account. The rule finds them ended when it returns.
 func TestMendOfHoldsByAnother(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
 		"lifetime": spend.Lifetime("theirs", cents(100)), "each": spend.Lifetime("theirs", cents(100)).Per("shop"),

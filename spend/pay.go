@@ -108,8 +108,9 @@ func (p *payments) count(date, used, paid int64) {
 
 // verifyPaid reports whether the paid units of every value can follow from the entries, which are
 // all of the account's, or those that Prune has kept. The periods of a Calendar rule may have been
-// others, in another zone, entries of a mended account do not tell when they happened, and an expiry
-// that spends has no entry at its time; the paid units are then only compared with the sum of the counted credits.
+// others, in another zone, entries of a mended account do not tell when they happened, and an
+// expiry that spends has no entry at its time; the paid units are then only compared with the sum
+// of the counted credits.
 func (u *tally) verifyPaid(a *account, entries []ledger.Entry) bool {
 	summed := u.rule.periodic() || len(a.mends) > 0 || slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Spends })
 	all := make(map[string]*payments)

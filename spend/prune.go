@@ -198,8 +198,8 @@ func (b *Budgets) pruneAccount(ctx context.Context, key string, reach int64, don
 	return nil
 }
 
-// mostDropped is about the largest number of entries that one decision drops: nobody waits long for the
-// account.
+// mostDropped is about the largest number of entries that one decision drops: nobody waits long for
+// the account.
 const mostDropped = 1024
 
 // pruneJob returns a job that ends expired holds of an account and drops the entries that

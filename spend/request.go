@@ -42,18 +42,18 @@ type Request struct {
 	// Also names up to 15 accounts of further budgets that the same money counts
 	// against. Either every account is charged, or none.
 	Also []Account
-	// Dated is the date at which the money counts, for money that was spent elsewhere before. It
-	// is not in the future, and not so far back that Prune has removed entries of that date, or
-	// that it is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A
-	// [Leaky] rule counts the money from now on. The zero time is now. Only Record, and an Authorize
-	// with Forced, read it.
+	// Dated is the date at which the money counts, for money that was spent elsewhere before. It is
+	// not in the future, and not so far back that Prune has removed entries of that date, or that
+	// it is more than 2^53 microseconds before 1970; otherwise the error is [ErrRequest]. A [Leaky]
+	// rule counts the money from now on. The zero time is now. Only Record, and an Authorize with
+	// Forced, read it.
 	Dated time.Time
 	// OnExpiry tells the fate of the money if the hold expires; 0 means [ReleaseOnExpiry]. Only
 	// Authorize, and UpTo with Hold, read it.
 	OnExpiry Expiry
 	// Forced holds the money whatever the rules say, also on a frozen account: somebody else has
-	// authorized it already, such as a network that stood in, or the system that decided before. The
-	// remaining amount of a rule may become negative. Only Authorize reads it.
+	// authorized it already, such as a network that stood in, or the system that decided before.
+	// The remaining amount of a rule may become negative. Only Authorize reads it.
 	Forced bool
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
 	// [Options.HoldTTL]. Only Authorize reads it. A hold on an account with many open holds may
@@ -67,9 +67,10 @@ type Expiry uint8
 const (
 	// ReleaseOnExpiry gives the money back: nobody has claimed it.
 	ReleaseOnExpiry Expiry = iota + 1
-	// SpendOnExpiry makes the money used at that moment, at the date of its authorization, for a hold
-	// whose caller may die after the money has gone: a call of a provider that bills it. A [Leaky] rule
-	// lets it leak from the expiry on, and [Count] rules count the spend. Refund gives a part back.
+	// SpendOnExpiry makes the money used at that moment, at the date of its authorization, for a
+	// hold whose caller may die after the money has gone: a call of a provider that bills it. A
+	// [Leaky] rule lets it leak from the expiry on, and [Count] rules count the spend. Refund gives
+	// a part back.
 	SpendOnExpiry
 )
 
@@ -85,8 +86,8 @@ type IncreaseRequest struct {
 	ID     string // of this request
 	HoldID string // of the Request that was authorized
 	Amount Money  // to add, positive
-	// Least, if set, lets Increase add as much of Amount as fits, if that is Least or more: positive,
-	// and at most Amount.
+	// Least, if set, lets Increase add as much of Amount as fits, if that is Least or more:
+	// positive, and at most Amount.
 	Least Money
 }
 
@@ -147,11 +148,10 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindSpend, r, nil)
 }
 
-// Authorize holds the amount if every rule agrees. Held money counts from now
-// on, like spent money, but does not leak from a [Leaky] rule. Capture or Void
-// ends the hold; otherwise it expires after its TTL. With [Request.Forced], no rule
-// declines, and the money counts at the date of [Request.Dated]; the TTL begins now. Retries and errors
-// are those of [Budgets.Charge].
+// Authorize holds the amount if every rule agrees. Held money counts from now on, like spent money,
+// but does not leak from a [Leaky] rule. Capture or Void ends the hold; otherwise it expires after
+// its TTL. With [Request.Forced], no rule declines, and the money counts at the date of
+// [Request.Dated]; the TTL begins now. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindAuthorize, r, nil)
 }
@@ -172,18 +172,16 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 // become negative. A sum that a rule cannot count exactly is [ErrAmount]. Retries and errors are
 // those of [Budgets.Charge].
 //
-// To bring usage from a table of your own, record each of its rows with its date,
-// under an ID made from the key of the row: then it may be sent again. Bring its open holds by a forced
-// Authorize.
+// To bring usage from a table of your own, record each of its rows with its date, under an ID made
+// from the key of the row: then it may be sent again. Bring its open holds by a forced Authorize.
 func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindRecord, r, nil)
 }
 
-// Increase holds more money on an open hold if every rule agrees. A
-// [PerTransaction] rule judges the total; the other rules judge the added amount,
-// which counts from now. All of the hold expires at the same time. With Least, the added amount is the
-// largest that fits, and [Decision.Amount] tells it. Retries and
-// errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
+// Increase holds more money on an open hold if every rule agrees. A [PerTransaction] rule judges
+// the total; the other rules judge the added amount, which counts from now. All of the hold expires
+// at the same time. With Least, the added amount is the largest that fits, and [Decision.Amount]
+// tells it. Retries and errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
 // [ErrHoldEnded] and [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount, r.Least)
@@ -193,11 +191,10 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // counting from the date of its authorization. The hold stays open until a
 // capture is Final or nothing is left.
 //
-// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is
-// [ErrHoldEnded] or [ErrHoldExpired]. With Force the money is taken in these
-// cases too, whatever the rules say, and money that was not held counts from now; but not if the expiry
-// of the hold has spent it, see [SpendOnExpiry].
-// Retries and other errors are those of [Budgets.Charge]; a further error is
+// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is [ErrHoldEnded] or
+// [ErrHoldExpired]. With Force the money is taken in these cases too, whatever the rules say, and
+// money that was not held counts from now; but not if the expiry of the hold has spent it, see
+// [SpendOnExpiry]. Retries and other errors are those of [Budgets.Charge]; a further error is
 // [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
 	act := action{kind: kindCapture, id: r.ID, spendID: r.HoldID, final: r.Final, force: r.Force}
@@ -212,8 +209,9 @@ func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, er
 	return b.sendFollowUp(ctx, action{kind: kindDecrease, id: r.ID, spendID: r.HoldID}, r.Amount)
 }
 
-// Extend lets a hold live for its TTL from now on, if it would not live longer anyway, and changes the
-// fate of the money at the expiry if OnExpiry is set. The held money keeps its dates. Retries and errors are those of [Budgets.Increase].
+// Extend lets a hold live for its TTL from now on, if it would not live longer anyway, and changes
+// the fate of the money at the expiry if OnExpiry is set. The held money keeps its dates. Retries
+// and errors are those of [Budgets.Increase].
 func (b *Budgets) Extend(ctx context.Context, r ExtendRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL, onExpiry: r.OnExpiry}, Money{})
 }

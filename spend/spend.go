@@ -81,7 +81,8 @@ func (sp *spend) held() (n int64) {
 	return n
 }
 
-// takenBy returns the money of a part that was taken, also by the expiry of the hold if that spent it.
+// takenBy returns the money of a part that was taken, also by the expiry of the hold if that spent
+// it.
 func (p *part) takenBy(spent bool) int64 {
 	if spent {
 		return p.taken + p.held

@@ -104,8 +104,8 @@ func TestPostgres(t *testing.T) {
 	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
 }
 
-// TestPostgresReplay replays a real access log. PostgreSQL decides it like every other store, and no
-// bucket remains.
+// TestPostgresReplay replays a real access log. PostgreSQL decides it like every other store, and
+// no bucket remains.
 func TestPostgresReplay(t *testing.T) {
 	s := migratedServer(t)
 	r := cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--json", "--store", s)

@@ -1,5 +1,5 @@
-// Command llmgateway stands in front of a language model's API and limits what the calls of each
-// client cost.
+// Command llmgateway stands in front of a language model's API and limits the cost of each client's
+// calls.
 //
 //	go run ./examples/llmgateway -upstream https://api.example.com -file gateway.db
 //
@@ -9,17 +9,17 @@
 //
 // Note five things. The cost of a call is known only afterwards, so the gateway holds the highest
 // possible cost before the call, and captures the real cost after it: clients that call at the same
-// time cannot use more than their limit together. Giving the rest back afterwards instead would give
-// back what has leaked meanwhile.
+// time cannot use more than their limit together. A bucket would give the rest back afterwards,
+// also the units that have leaked meanwhile.
 //
 // A call ends at the API and not at the client. If the client leaves, the gateway reads the answer
 // to its end, because its end tells the bill. If nobody can know that, because the answer
 // was cut off or does not say it, the call counts as its highest cost. A call that never reached
 // the API costs nothing, and neither does one that the API refused.
 //
-// spend.Budgets.Guard ends the hold whatever happens to the call: on return, error and panic, and also
-// if the client has gone. The hold of a long call is extended, and that of a gateway that was killed
-// expires.
+// spend.Budgets.Guard ends the hold whatever happens to the call: on return, error and panic, and
+// also if the client has gone. The hold of a long call is extended, and that of a gateway that was
+// killed expires.
 //
 // If the events of a stream tell the usage until then, it is captured before the event goes to the
 // client. So the client has paid for all that it has got, also if the gateway is killed.
@@ -112,7 +112,7 @@ func run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// gateway passes requests on, and counts what they cost.
+// gateway passes requests on, and counts their cost.
 type gateway struct {
 	budgets  *spend.Budgets
 	limit    spend.Money // of a client, in a minute
@@ -275,9 +275,9 @@ func (g *gateway) forward(ctx context.Context, w http.ResponseWriter, method, pa
 	return nil
 }
 
-// stream writes a stream of events to w, each when it comes and its tokens are paid, and reads on if
-// the client has gone. It returns the last usage in the events, or nil. A stream that was cut off has
-// used more.
+// stream writes a stream of events to w, each when it comes and its tokens are paid, and reads on
+// if the client has gone. It returns the last usage in the events, or nil. A stream that was cut
+// off has used more.
 func stream(w http.ResponseWriter, events io.Reader, c *call) (used *int64, err error) {
 	lines := bufio.NewReader(events)
 	var unpaid error

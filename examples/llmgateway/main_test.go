@@ -301,8 +301,8 @@ func (l *away) Decide(ctx context.Context, job *ledger.Job) error {
 	return l.Ledger.Decide(ctx, job)
 }
 
-// TestKilled kills the gateway before each of its decisions about a call whose events tell the usage.
-// The client has paid for the tokens of each event that it has got, and nothing stays held.
+// TestKilled kills the gateway before each of its decisions about a call whose events tell the
+// usage. The client has paid for the tokens of each event that it has got, and nothing stays held.
 func TestKilled(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for ok := range 8 {
@@ -349,8 +349,8 @@ func TestClientHasGone(t *testing.T) {
 	}
 }
 
-// TestLeaksMeanwhile: the 400 tokens of an account leak while a call runs. Leaked tokens are not given
-// back a second time.
+// TestLeaksMeanwhile: the 400 tokens of an account leak while a call runs. Leaked tokens are not
+// given back a second time.
 func TestLeaksMeanwhile(t *testing.T) {
 	m := &model{used: 120, status: 200}
 	g, c := over(t, m)

@@ -17,7 +17,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Client sends requests to the page at an address. It may be used by any number of goroutines at once.
+// Client sends requests to the page at an address. It may be used by any number of goroutines at
+// once.
 type Client struct {
 	base  *url.URL
 	token string
@@ -30,9 +31,9 @@ func IsAddress(name string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// NewClient returns a Client for the page at that address. Each request carries the token, unless it
-// is empty, in the field "Authorization: Bearer". NewClient sends no request. No error contains a
-// password.
+// NewClient returns a Client for the page at that address. Each request carries the token, unless
+// it is empty, in the field "Authorization: Bearer". NewClient sends no request. No error contains
+// a password.
 func NewClient(address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -61,8 +62,8 @@ func (c *Client) String() string {
 }
 
 // List returns the listing, and its buckets whose keys begin with prefix, the fullest first. The
-// sequence ends after an error. The caller must iterate over it once, to its end or to a break: that
-// closes the body of the answer.
+// sequence ends after an error. The caller must iterate over it once, to its end or to a break:
+// that closes the body of the answer.
 func (c *Client) List(ctx context.Context, prefix string) (Listing, iter.Seq2[Entry, error], error) {
 	var l Listing
 	body, err := c.ask(ctx, http.MethodGet, ListPath, url.Values{"prefix": {prefix}}, nil, "")

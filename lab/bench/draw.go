@@ -25,8 +25,8 @@ func (r *results) pictures() map[string]string {
 	return all
 }
 
-// drawRates draws the decisions per second in a workload, the fastest subject first. It returns "" if
-// the run has not measured it.
+// drawRates draws the decisions per second in a workload, the fastest subject first. It returns ""
+// if the run has not measured it.
 func (r *results) drawRates(title, workload string) string {
 	b := plot.DotPlot{
 		Title: title, Axis: "decisions per second", Groups: []string{"brim", "bare reference", "naive", "peer"},
@@ -45,8 +45,8 @@ func (r *results) drawRates(title, workload string) string {
 	return b.SVG()
 }
 
-// drawGrowth draws the time per decision against the number of buckets. It returns "" if the run has
-// not measured it.
+// drawGrowth draws the time per decision against the number of buckets. It returns "" if the run
+// has not measured it.
 func (r *results) drawGrowth(title, label string) string {
 	f := plot.Figure{
 		Title: title, Width: 480, Height: 300,

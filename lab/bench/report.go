@@ -167,7 +167,8 @@ func number(v float64, ok bool) string {
 	return plot.Number(v)
 }
 
-// write writes the results and their pictures into a directory, unless it is "" or nothing was measured.
+// write writes the results and their pictures into a directory, unless it is "" or nothing was
+// measured.
 func (r *results) write(dir string) error {
 	r.Rows = slices.DeleteFunc(r.Rows, func(o *row) bool { return len(o.Figures) == 0 })
 	if dir == "" || len(r.Rows) == 0 {

@@ -125,8 +125,8 @@ func (b *tab) accessible(name string) {
 	}
 }
 
-// contrasts returns the number of texts and fields on the page, and then those with a contrast below
-// 4.5. It computes the contrast as WCAG 2 defines it.
+// contrasts returns the number of texts and fields on the page, and then those with a contrast
+// below 4.5. It computes the contrast as WCAG 2 defines it.
 const contrasts = `(() => {
 	const parse = (c) => { const m = c.match(/rgba?\(([^)]*)\)/)[1].split(/[ ,/]+/).map(Number); return m.length < 4 ? [...m, 1] : m };
 	const linear = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;

@@ -153,7 +153,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestFaster tests that a subject that keeps the calls of the last seconds may grow with their rate.
+// TestFaster tests that a subject that keeps the calls of the last seconds may grow with their
+// rate.
 func TestFaster(t *testing.T) {
 	for _, c := range []struct {
 		recent       bool

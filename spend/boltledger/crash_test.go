@@ -102,8 +102,8 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Most kills wait for a random number of answers, so a fast machine kills the program as often
-		// as a slow one does. Some kills come while the program opens the file.
+		// Most kills wait for a random number of answers, so a fast machine kills the program as
+		// often as a slow one does. Some kills come while the program opens the file.
 		kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
 		if kills%8 == 7 {
 			kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))

@@ -47,8 +47,9 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	return errs
 }
 
-// lockedNames yields the names of the rows that a job locks or inserts: "a" and the key of an account,
-// "r" and the ID of a new answer, and "s" and the ID of a spend, which stands for its accounts.
+// lockedNames yields the names of the rows that a job locks or inserts: "a" and the key of an
+// account, "r" and the ID of a new answer, and "s" and the ID of a spend, which stands for its
+// accounts.
 func lockedNames(job *ledger.Job) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, key := range job.Accounts {
@@ -158,8 +159,8 @@ func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, er
 }
 
 // run runs the jobs one after the other, each on the changes of those before it, and stores the
-// changes of all. errs are the jobs' own errors. With read, a decision takes two round trips, and more
-// only where an account is new or a job asks for rows that were not read ahead.
+// changes of all. errs are the jobs' own errors. With read, a decision takes two round trips, and
+// more only where an account is new or a job asks for rows that were not read ahead.
 func (r *rows) run(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	batch := r.batch()
 	errs = make([]error, len(jobs))

@@ -89,8 +89,8 @@ func authorizeUntilKilled(args string) error {
 	return nil
 }
 
-// TestCancelWhileKilled cancels the requests of another process while it sends them, and after it was
-// killed. No money stays held, and no request has an effect afterwards.
+// TestCancelWhileKilled cancels the requests of another process while it sends them, and after it
+// was killed. No money stays held, and no request has an effect afterwards.
 func TestCancelWhileKilled(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)

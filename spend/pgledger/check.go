@@ -138,8 +138,8 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	return nil
 }
 
-// try authorizes on an account of its own until a hold is in the table of holds, captures that hold, and
-// reads the account.
+// try authorizes on an account of its own until a hold is in the table of holds, captures that
+// hold, and reads the account.
 func try(ctx context.Context, l ledger.Ledger) error {
 	one := spend.Money{Minor: 1, Currency: "EUR"}
 	b, err := spend.New(l, spend.Budget{

@@ -16,9 +16,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// kinds are the kinds of entries. A row has the place of its kind, counted from 1, and less than 0 for
-// an entry with Spends. The view of the
-// entries, in the migrations, has the same list.
+// kinds are the kinds of entries. A row has the place of its kind, counted from 1, and less than 0
+// for an entry with Spends. The view of the entries, in the migrations, has the same list.
 var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,"+
 	"decline,limits,freeze,unfreeze,forget,mend,cancel", ",")
 
@@ -58,8 +57,8 @@ func idColumn(ids []string) [][]byte {
 	return column(ids, func(id *string) []byte { return idBytes(*id) })
 }
 
-// mark stands before each hold in the row of an account, so that forget.sql finds an ID: no text has
-// these bytes, and no time of these millennia.
+// mark stands before each hold in the row of an account, so that forget.sql finds an ID: no text
+// has these bytes, and no time of these millennia.
 const mark = "\xff\xfe"
 
 // pack returns holds as they are stored in the row of their account.

@@ -62,8 +62,8 @@ func TestProcessesKilled(t *testing.T) {
 	}
 }
 
-// live runs a process that races, and returns the approvals that its callers were told. It kills the
-// process after so many of them, unless the number is negative.
+// live runs a process that races, and returns the approvals that its callers were told. It kills
+// the process after so many of them, unless the number is negative.
 func live(args string, after int) (told map[string]int64, killed bool, err error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+args)

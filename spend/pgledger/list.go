@@ -68,9 +68,9 @@ func (c calls) Accounts(ctx context.Context, prefix, after string, limit int) (l
 // prunePart is how many requests forget.sql removes at most, which takes a fraction of a second.
 const prunePart = 20_000
 
-// PruneRequests forgets requests, and the spends that they began. Each statement goes on from the time
-// of the last one, so that it passes no removed rows. Rows lie in any order, so the last ones begin at the
-// beginning. See [ledger.Ledger].
+// PruneRequests forgets requests, and the spends that they began. Each statement goes on from the
+// time of the last one, so that it passes no removed rows. Rows lie in any order, so the last ones
+// begin at the beginning. See [ledger.Ledger].
 func (c calls) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
 	for since := int64(first); ; {
 		var n int64

@@ -104,9 +104,9 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	once.Check(t, over(t, direct, &postgres.Options{Schema: schema}), answers)
 }
 
-// childEnv, in the environment, makes this test binary a second process. Its value is a
-// connection string, a schema, the number of the round, a seed, and "wait" or "tell": to wait for the
-// others, or to print each approval of a race.
+// childEnv, in the environment, makes this test binary a second process. Its value is a connection
+// string, a schema, the number of the round, a seed, and "wait" or "tell": to wait for the others,
+// or to print each approval of a race.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
 // TestRaces has 64 goroutines that spend 1.00 each against 100.00, by their own ledgers and by

@@ -15,9 +15,9 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestPruneBesideCallers prunes 100 old entries and IDs of each of 250 accounts, or with BRIM_TORTURE=1
-// of each of 10,000, while callers decide on other accounts. None of their decisions fails. The log of
-// the test has the figures of docs/operations.md.
+// TestPruneBesideCallers prunes 100 old entries and IDs of each of 250 accounts, or with
+// BRIM_TORTURE=1 of each of 10,000, while callers decide on other accounts. None of their decisions
+// fails. The log of the test has the figures of docs/operations.md.
 func TestPruneBesideCallers(t *testing.T) {
 	const each = 100
 	accounts := seed.Attempts(250, 10_000)
@@ -57,7 +57,8 @@ func TestPruneBesideCallers(t *testing.T) {
 	ago.Store(0)
 	var mu sync.Mutex
 	var took []time.Duration
-	// decide has 16 callers decide until the function says that it is enough, and returns their figures.
+	// decide has 16 callers decide until the function says that it is enough, and returns their
+	// figures.
 	decide := func(enough func(n int) bool) string {
 		took = nil
 		start := time.Now()

@@ -30,7 +30,8 @@ type rows struct {
 	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	begun    map[string]bool            // spends whose requests are locked
-	// inserting are the names of the rows that the next round trip inserts; see [pgrun.Lane.Inserting].
+	// inserting are the names of the rows that the next round trip inserts; see
+	// [pgrun.Lane.Inserting].
 	inserting []string
 	pages     book.Pages
 	misses    int // the pages of entries that were read
@@ -52,9 +53,9 @@ func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 const readAhead = 16
 
 // read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
-// or all rows as one state. Where accounts are missing, it creates them and reads again. It leaves out
-// the accounts of spends that the lane knows to be held, and those that another transaction holds if
-// the lane skips them.
+// or all rows as one state. Where accounts are missing, it creates them and reads again. It leaves
+// out the accounts of spends that the lane knows to be held, and those that another transaction
+// holds if the lane skips them.
 func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	r.ctx = ctx
 	if err := r.l.local(ctx, r.q); err != nil {

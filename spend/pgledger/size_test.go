@@ -15,9 +15,9 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestBytesOfPayment sees that a card payment, authorized and captured, and charged to a card and to an
-// account under three rules each, takes the bytes that docs/internals/spend.md tells. Other tests may write to
-// the log meanwhile, so the least of three measurements counts.
+// TestBytesOfPayment sees that a card payment, authorized and captured, and charged to a card and
+// to an account under three rules each, takes the bytes that docs/internals/spend.md tells. Other
+// tests may write to the log meanwhile, so the least of three measurements counts.
 func TestBytesOfPayment(t *testing.T) {
 	const (
 		mostRows, mostLog = 1500, 3000

@@ -97,8 +97,8 @@ func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry
 	return list, err
 }
 
-// Open lists open holds: those in the row of the account, and others. The statement finds one more, for
-// next.
+// Open lists open holds: those in the row of the account, and others. The statement finds one more,
+// for next.
 func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
 	var due []ledger.Hold
 	for _, h := range r.holds[account] {

@@ -68,8 +68,8 @@ func (r *rows) accountColumns(list []ledger.Account) []any {
 	}
 }
 
-// mostHolds is how many open holds are in the row of their account. A row of their own with its entry
-// in the index takes four times as much of the log.
+// mostHolds is how many open holds are in the row of their account. A row of their own with its
+// entry in the index takes four times as much of the log.
 const mostHolds = 4
 
 // placeHolds changes the holds in the rows of accounts, and returns the other changes.

@@ -43,9 +43,9 @@ type stranger struct {
 // TestStranger has another session hold two accounts, or other rows that decisions about them need,
 // in all ways that PostgreSQL knows. Callers of other accounts go on, also those of an account that
 // is charged together with a held one: a call for held rows lets at most one statement wait, so it
-// cannot hold up the flushes of others again and again. Where a row is being inserted, statements of
-// the slow lane wait for it again, for a few milliseconds each. The callers of the held rows get one
-// answer by their deadline, and nothing is applied.
+// cannot hold up the flushes of others again and again. Where a row is being inserted, statements
+// of the slow lane wait for it again, for a few milliseconds each. The callers of the held rows get
+// one answer by their deadline, and nothing is applied.
 func TestStranger(t *testing.T) {
 	for _, c := range []stranger{
 		{name: "lock", hold: "SELECT FROM @accounts WHERE key = $1 AND $2 <> '' FOR UPDATE", why: "a row lock"},

@@ -222,7 +222,8 @@ func (m *model) expire(rules []modelRule, t int64) {
 	}
 }
 
-// spending returns the holds that expire by t and then spend their money, in the order of their expiry.
+// spending returns the holds that expire by t and then spend their money, in the order of their
+// expiry.
 func (m *model) spending(t int64) (list []*modelSpend) {
 	for _, id := range m.order {
 		if s := m.spends[id]; s.willSpend(t) && !s.spent {

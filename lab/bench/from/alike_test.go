@@ -16,9 +16,9 @@ import (
 	"github.com/brimgo/brim/memory"
 )
 
-// TestAlike sends the same 10,000 requests at random times to a token bucket, to GCRA and to a bucket,
-// each with 5 at once and 2 a second: they decide alike. The GCRA of throttled is that of governor and of
-// redis_rate, which ask another clock or another language.
+// TestAlike sends the same 10,000 requests at random times to a token bucket, to GCRA and to a
+// bucket, each with 5 at once and 2 a second: they decide alike. The GCRA of throttled is that of
+// governor and of redis_rate, which ask another clock or another language.
 func TestAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

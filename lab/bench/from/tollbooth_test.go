@@ -24,7 +24,7 @@ func oursBefore(limiter *brim.Limiter, next http.Handler) (http.Handler, error) 
 	return limited(next), nil
 }
 
-// TestTollbooth: what a client changes in a request makes it another client of tollbooth, and not of brim.
+// TestTollbooth: a changed request is that of another client for tollbooth, and not for brim.
 func TestTollbooth(t *testing.T) {
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	peer := tollboothHandler(served)

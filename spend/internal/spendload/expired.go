@@ -15,8 +15,8 @@ import (
 )
 
 // Expired compares decisions on an account with expired holds with those on an account without any:
-// 2,000 expired holds, or 10^6 with BRIM_TORTURE=1. Of the night's, a decision takes at most twice as
-// long as a usual one. The ledger goes by the clock that Expired gives to open.
+// 2,000 expired holds, or 10^6 with BRIM_TORTURE=1. Of the night's, a decision takes at most twice
+// as long as a usual one. The ledger goes by the clock that Expired gives to open.
 func Expired(t *testing.T, open func(clock func() time.Time) ledger.Ledger) {
 	n := seed.Attempts(2_000, 1_000_000)
 	const day = 24 * time.Hour

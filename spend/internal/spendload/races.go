@@ -32,10 +32,10 @@ func Seed(t testing.TB) uint64 {
 	return n
 }
 
-// Race has goroutines charge random amounts from least to most, in cents, to
-// one account of 100.00 EUR a month. The amounts come from a seed. Race stops
-// after the given number of tries and returns the sum of the approved amounts. Unless it is nil, told
-// gets the ID and the amount of each approval.
+// Race has goroutines charge random amounts from least to most, in cents, to one account of 100.00
+// EUR a month. The amounts come from a seed. Race stops after the given number of tries and returns
+// the sum of the approved amounts. Unless it is nil, told gets the ID and the amount of each
+// approval.
 func Race(
 	l ledger.Ledger, account string, seed uint64, goroutines, tries int, least, most int64, told func(id string, amount int64),
 ) (approved int64, err error) {
@@ -101,8 +101,8 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 	}
 }
 
-// Told checks an account of [Race] after kills: each approval that a caller was told is in the ledger
-// once, with its amount, and the account has exactly the rest of 100.00 left.
+// Told checks an account of [Race] after kills: each approval that a caller was told is in the
+// ledger once, with its amount, and the account has exactly the rest of 100.00 left.
 func Told(t *testing.T, l ledger.Ledger, account string, approved map[string]int64) {
 	t.Helper()
 	b, err := raceBudgets(l)

@@ -1,5 +1,5 @@
-// Package budgetfile reads spend budgets from YAML. It is strict, as [spend.Budget.UnmarshalJSON] is. An
-// error names the line.
+// Package budgetfile reads spend budgets from YAML. It is strict, as [spend.Budget.UnmarshalJSON]
+// is. An error names the line.
 package budgetfile
 
 import (
