@@ -435,11 +435,16 @@ func (m *model) overfills(rules []modelRule, s *modelSpend, n, t int64) bool {
 	return false
 }
 
-// room returns the remaining amount of a rule, rounded down.
+// room returns the remaining amount of a rule: for a leaky one, the largest that fits.
 func (m *model) room(r modelRule, account string, t int64) int64 {
 	used, held, level := m.usage(r, account, t)
 	if r.kind == "leaky" {
-		return int64(math.Floor(float64(m.limit(r, account, t)) - level - float64(held)))
+		full := level + float64(held)
+		n := math.Ceil(float64(m.limit(r, account, t)) - full)
+		for full+n > float64(m.limit(r, account, t)) {
+			n--
+		}
+		return int64(n)
 	}
 	return m.limit(r, account, t) - used - held
 }
