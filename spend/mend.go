@@ -91,11 +91,8 @@ func (a *account) mend(now int64) error {
 	for _, u := range a.unknown {
 		if u.countedAt = min(u.countedAt, now); u.windowed() {
 			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, countedSeq: anew, countedAt: now, edge: now, quiet: now}
-		} else if u.firstSeq == 0 {
-			u.mend(now, top, u.countedAt)
-			for i := range u.values {
-				u.values[i].mend(now, top, u.countedAt)
-			}
+		} else {
+			u.mend(now, top)
 		}
 		u.fillUp(now)
 	}
@@ -109,6 +106,30 @@ func (a *account) mend(now int64) error {
 		u.fillUp(now)
 	}
 	return nil
+}
+
+// mend moves the ends of holds that were over by a wrong clock, up to top, as [account.place] moves
+// those of the entries.
+func (u *tally) mend(now, top int64) {
+	sums := []*sums{&u.sums}
+	for i := range u.values {
+		sums = append(sums, &u.values[i].sums)
+	}
+	base := heldBy(u.baseOpen)
+	for _, s := range append(sums, &base) {
+		list := s.open
+		s.open, s.held = nil, 0
+		for _, o := range list {
+			if o.at <= top {
+				o.at = min(o.at, now)
+			}
+			s.hold(units{held: o.held, expires: o.at, spends: o.spends}) // within the range, as before
+		}
+		if u.firstSeq == 0 { // the bucket of a Leaky rule gets the units when a process has the rule
+			s.expire(u.countedAt)
+		}
+	}
+	u.baseOpen = base.open
 }
 
 // anew is the number of the last counted entry of a rule that has to count all of them again.

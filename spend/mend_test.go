@@ -148,6 +148,7 @@ func TestMendByAnother(t *testing.T) {
 func TestMendOfHoldsByAnother(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
 		"lifetime": spend.Lifetime("theirs", cents(100)), "each": spend.Lifetime("theirs", cents(100)).Per("shop"),
+		"leaky": spend.Leaky("theirs", cents(100), 36_000*day),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTestLedger(t)

@@ -84,20 +84,6 @@ func (s *sums) expire(now int64) {
 	}
 }
 
-// mend moves the ends of holds that were over by a wrong clock, up to top, as [account.place] moves
-// those of the entries. The sums are those of countedAt.
-func (s *sums) mend(now, top, countedAt int64) {
-	ends := s.open
-	s.open, s.held = nil, 0
-	for _, o := range ends {
-		if o.at <= top {
-			o.at = min(o.at, now)
-		}
-		s.hold(units{held: o.held, expires: o.at, spends: o.spends}) // within the range, as before
-	}
-	s.expire(countedAt)
-}
-
 func (s *sums) zero() bool { return s.used == 0 && s.paid == 0 && len(s.open) == 0 }
 
 // expire takes away the units of the holds that have expired by now, or makes them used.
