@@ -65,6 +65,7 @@ type tally struct {
 	quiet       int64       // no entry is dated after edge and up to quiet
 	sums                    // of a rule without Per
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
+	told        []told      // in the order of the values; no share is 0
 	value       string      // of a tally that [tally.of] has made of such a rule
 	ahead       []leave     // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 

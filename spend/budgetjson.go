@@ -35,6 +35,7 @@ type ruleJSON struct {
 	Per            string              `json:"per,omitempty"`
 	AtMost         string              `json:"at_most,omitempty"`
 	CountsCredits  bool                `json:"counts_credits,omitempty"`
+	Thresholds     []int               `json:"thresholds,omitempty"`
 }
 
 // kinds are the fields that name the kind of a rule, with the further fields of that kind.
@@ -91,7 +92,7 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 
 // json returns the form of a rule that has no mistakes.
 func (r *Rule) json() ruleJSON {
-	j := ruleJSON{Name: r.name, Per: r.per, CountsCredits: r.credits}
+	j := ruleJSON{Name: r.name, Per: r.per, CountsCredits: r.credits, Thresholds: r.thresholds}
 	amount := r.limit.Decimal()
 	switch r.kind {
 	case leaky:
@@ -260,7 +261,7 @@ func (p *budgetReader) text(field string, raw json.RawMessage) (s string) {
 }
 
 func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {
-	known := []string{"name", "where", "where_not", "where_amount", "per", "at_most", "counts_credits"}
+	known := []string{"name", "where", "where_not", "where_amount", "per", "at_most", "counts_credits", "thresholds"}
 	for kind, others := range kinds {
 		known = append(append(known, kind), others...)
 	}
@@ -344,7 +345,15 @@ func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {
 	default:
 		p.fail("counts_credits", "%.40s is neither true nor false", f["counts_credits"])
 	}
-	return rule
+	var percent []int
+	for _, t := range p.list("thresholds", f["thresholds"]) {
+		n, err := strconv.Atoi(p.text("thresholds", t))
+		if err != nil {
+			p.fail("thresholds", "%.40s is no whole number of percent", t)
+		}
+		percent = append(percent, n)
+	}
+	return rule.Thresholds(percent...)
 }
 
 func (p *budgetReader) anchored(rule Rule, f map[string]json.RawMessage) Rule {

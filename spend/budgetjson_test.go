@@ -30,7 +30,7 @@ func everyRule(t testing.TB) Budget {
 		Calendar("year", eur(200_00), Year, time.UTC).Per("merchant"),
 		PerTransaction("casinos", eur(0)).Matching("mcc", "7995", "7800").Matching("country", "DE"),
 		PerTransaction("abroad", eur(100)).NotMatching("country", "DE", "AT").Matching("mcc", "true"),
-		Lifetime("ever", eur(20000_00)),
+		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50),
 		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}),
 		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday),
 	}}
@@ -97,6 +97,9 @@ func TestBadBudgetJSON(t *testing.T) {
 		{`"window":"1h"`, `"window":"1h","where":{"a":[1,{}]}`, "rules[1].where.a: "},
 		{`"window":"1h"`, `"window":"1h","where_amount":{"from":1}`, "rules[1].where_amount.from: unknown"},
 		{`"window":"1h"`, `"window":"1h","counts_credits":"true"`, "rules[1].counts_credits: "},
+		{`"window":"1h"`, `"window":"1h","thresholds":80`, "rules[1].thresholds: "},
+		{`"window":"1h"`, `"window":"1h","thresholds":[80,"9x"]`, "rules[1].thresholds: "},
+		{`"window":"1h"`, `"window":"1h","thresholds":[80,{}]`, "rules[1].thresholds: a value is missing"},
 		{`"name":"x"`, `"name":"r"`, "two rules"},
 		{good, `[]`, "name: value"},
 		{`"lifetime":1`, `"calendar":1,"period":"day","zone":"Local"`, "rules[0].zone: "},

@@ -106,6 +106,7 @@ func (a *account) encode() (rules, state []byte) {
 			r.Int(u.reach)
 			r.Int(u.begun)
 			r.Int(u.firstSeq)
+			r.told(u.told)
 			e.Int(a.seq - u.countedSeq)
 			e.Int(a.time - u.countedAt)
 			rolls := u.edge == u.countedAt-u.reach
@@ -155,7 +156,7 @@ func (a *account) decode(rules, state []byte) ([]*tally, error) {
 	var tallies []*tally
 	for range r.Count() {
 		u := &tally{
-			name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int(), firstSeq: r.Int(),
+			name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int(), firstSeq: r.Int(), told: r.told(),
 			countedSeq: a.seq - d.Int(), countedAt: a.time - d.Int(),
 		}
 		u.known = u.countedSeq != anew
@@ -317,6 +318,11 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 	if len(out.Declines) > 0 {
 		e.Int(int64(out.RetryAfter))
 	}
+	e.Int(int64(len(out.Crossed)))
+	for _, c := range out.Crossed {
+		e.Int(int64(slices.Index(out.Remaining, c.Usage)))
+		e.Int(int64(c.Share))
+	}
 	return e.B
 }
 
@@ -387,12 +393,20 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 	if len(out.Declines) > 0 {
 		out.RetryAfter = time.Duration(d.Int())
 	}
+	for range d.Count() {
+		i, share := d.Int(), int(d.Int())
+		if i < 0 || i >= int64(len(out.Remaining)) {
+			d.Damaged("an answer names rule %d of %d", i, len(out.Remaining))
+			break
+		}
+		out.Crossed = append(out.Crossed, Crossing{out.Remaining[i], share})
+	}
 	return out, d.End()
 }
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 3
+const format = 4
 
 type encoder struct{ *book.Encoder }
 

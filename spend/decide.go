@@ -88,6 +88,7 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	if out.Decision, err = t.answer(); err != nil {
 		return nil, err
 	}
+	t.cross(&out.Decision)
 	out.Canceled = t.act.kind == kindCancel
 	if len(t.budgets.hooks) > 0 {
 		for _, a := range t.accounts {

@@ -329,3 +329,24 @@ func ExampleRule_Per() {
 	// bakery false 60.00 EUR
 	// florist true 60.00 EUR
 }
+
+func ExampleRule_Thresholds() {
+	ctx := context.Background()
+	month := spend.Calendar("month", eur("1000.00"), spend.Month, time.UTC).Thresholds(50, 80, 100)
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, amount := range []string{"400.00", "450.00", "10.00"} {
+		d, err := cards.Charge(ctx, spend.Request{ID: fmt.Sprint("pay-", i), Account: "card:7", Amount: eur(amount)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, c := range d.Crossed {
+			fmt.Printf("%s has reached %d %% of %s: %s\n", c.Account.Name, c.Share, c.Rule, c.Used)
+		}
+	}
+	// Output:
+	// card:7 has reached 50 % of month: 850.00 EUR
+	// card:7 has reached 80 % of month: 850.00 EUR
+}

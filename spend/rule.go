@@ -15,7 +15,7 @@ import (
 // Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime],
 // [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast]
 // and [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
-// [Rule.CountsCredits] lets credits make room in it. A Rule is a value and never changes. [New]
+// [Rule.CountsCredits] lets credits make room in it, and [Rule.Thresholds] tells shares of it. A Rule is a value and never changes. [New]
 // reports mistakes in a Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts are positive, but for
@@ -35,6 +35,8 @@ type Rule struct {
 	per     string // the tag
 	atMost  Money  // of an account's own limit; zero means limit
 	credits bool   // credits make room
+
+	thresholds []int // in percent, ascending
 }
 
 type kind uint8
@@ -251,6 +253,10 @@ func (r *Rule) validate(currency string) error {
 			"use Rolling, or give each value an account and name it in Request.Also")
 	case r.each && (r.per == "" || len(r.per) > maxTag || !validText(r.per)):
 		return bad("Per needs a tag: 1 to %d bytes of UTF-8 without control characters", maxTag)
+	case len(r.thresholds) > 0 && r.kind == perTransaction:
+		return bad("Thresholds have no meaning there: the rule judges each spend alone")
+	case len(r.thresholds) > mostThresholds:
+		return bad("it has %d thresholds; it may have %d", len(r.thresholds), mostThresholds)
 	case r.kind == leaky && r.most() > store.MaxAmount:
 		return bad("its amount is %v; a leaky bucket holds at most 2^53 minor units, which are %v: %w",
 			Money{r.most(), currency}, Money{store.MaxAmount, currency}, ErrAmount)
@@ -287,6 +293,11 @@ func (r *Rule) validate(currency string) error {
 			if err := checkTags(map[string]string{m.tag: value}); err != nil {
 				return bad("a filter would match nothing: %w", err)
 			}
+		}
+	}
+	for _, p := range r.thresholds {
+		if p < 1 || p > 100 {
+			return bad("a threshold is %d percent; it must be from 1 to 100", p)
 		}
 	}
 	for _, b := range r.bounds {

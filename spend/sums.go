@@ -148,12 +148,15 @@ func (u *tally) find(value string) (int, bool) {
 
 // of returns the tally of a spend with these tags: for a rule with Per, a copy of u with the sums
 // of the tag's value, to be read only.
-func (u *tally) of(tags map[string]string) *tally {
+func (u *tally) of(tags map[string]string) *tally { return u.at(tags[u.rule.per]) }
+
+// at returns the tally of a value; see [tally.of].
+func (u *tally) at(value string) *tally {
 	if !u.rule.each {
 		return u
 	}
 	one := *u
-	one.value = tags[u.rule.per]
+	one.value = value
 	if i, found := u.find(one.value); found {
 		one.sums = u.values[i].sums
 	}
@@ -186,7 +189,7 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	var list []*tally
 	for _, s := range u.values {
 		if s.spent() > 0 || s.held > 0 {
-			one := u.of(map[string]string{u.rule.per: s.value})
+			one := u.at(s.value)
 			one.ahead = ahead[s.value]
 			list = append(list, one)
 		}

@@ -162,7 +162,7 @@ rules:
   - {name: casinos, per_transaction: 0, where: {mcc: "7995"}}
   - {name: abroad, rolling: 50, window: 7d, where_not: {country: [DE, AT]}}
   - {name: shops, rolling: 700, window: 24h, per: shop}
-  - {name: net, rolling: 5000, window: 30d, counts_credits: true}
+  - {name: net, rolling: 5000, window: 30d, counts_credits: true, thresholds: [12]}
 `
 
 func TestSpendAccounts(t *testing.T) {
@@ -190,6 +190,8 @@ func TestSpendAccounts(t *testing.T) {
 	spend("limits", "card", "day=1", "--until", "soon").want(t, exitUsage, "", "--until")
 	spend("limits").want(t, exitUsage, "", "ACCOUNT is missing")
 	charge("600", append(home, "--id", "c1")...).want(t, exitOK, "charged: c1", "")
+	charge("600", append(home, "--id", "c1")...).want(t, exitOK, "has reached 12 %", "")
+	charge("600", append(home, "--id", "c1", "--json")...).want(t, exitOK, `"share":12`, "")
 	charge("1", home...).want(t, exitRefused, "often", "")
 	spend("limits", "card", "often=default").want(t, exitOK, "set", "")
 	spend("freeze", "card").want(t, exitUsage, "", "--reason")

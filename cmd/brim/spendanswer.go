@@ -61,6 +61,9 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 	}
 	fmt.Fprintf(a.stdout, "%s%s%s: %s\n", a.verdict(d.Approved, done), amount, again, printable(id))
 	t := table.New(make([]table.Column, 3)...)
+	figures := func(u spend.Usage) string {
+		return fmt.Sprintf("%s of %s used, %s held", u.Used.Decimal(), u.Limit, u.Held.Decimal())
+	}
 	for _, x := range d.Declines {
 		if x.Frozen != "" {
 			t.Add("  "+printable(x.Account.Name), "is frozen", printable(x.Frozen))
@@ -75,8 +78,10 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 			}
 			when = fmt.Sprintf("would fit in %s, at %s"+first, span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
 		}
-		t.Add("  "+ruleText(x.Usage),
-			fmt.Sprintf("%s of %s used, %s held", x.Used.Decimal(), x.Limit, x.Held.Decimal()), when)
+		t.Add("  "+ruleText(x.Usage), figures(x.Usage), when)
+	}
+	for _, x := range d.Crossed {
+		t.Add("  "+ruleText(x.Usage), figures(x.Usage), fmt.Sprintf("has reached %d %%", x.Share))
 	}
 	return a.printTables(t)
 }

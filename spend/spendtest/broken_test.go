@@ -29,6 +29,7 @@ type brokenDisk struct {
 	mu      sync.Mutex
 	entries map[string][]ledger.Entry // of each request
 	answers map[string][]byte         // the last answer of each account
+	rules   map[string][]byte         // the first of each account
 	ends    map[string]int64          // the last entry of each account
 	ids     map[string]bool           // of all requests
 	lost    struct {                  // by a restart, or by pruning
@@ -40,7 +41,7 @@ type brokenDisk struct {
 
 func newBroken(f fault, clock func() time.Time) *brokenLedger {
 	disk := &brokenDisk{
-		entries: make(map[string][]ledger.Entry), answers: make(map[string][]byte),
+		entries: make(map[string][]ledger.Entry), answers: make(map[string][]byte), rules: make(map[string][]byte),
 		ends: make(map[string]int64), ids: make(map[string]bool),
 	}
 	disk.lost.ids, disk.lost.holds = make(map[string]bool), make(map[string]bool)

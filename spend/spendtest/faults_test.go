@@ -24,6 +24,7 @@ const (
 	losesSpendAmounts     fault = "keeps entries without the amount with which their spend began"
 	losesCredits          fault = "keeps credits without the parts that rules counted"
 	datesByDecision       fault = "dates corrections at their decision"
+	keepsFirstRules       fault = "keeps the rules of an account as they were first"
 	truncatesStates       fault = "truncates the figures of an account"
 	decidesBeforeLock     fault = "reads the account before it locks"
 	readsIDsBeforeLock    fault = "looks an ID up before it locks"
@@ -101,6 +102,7 @@ var broken = []brokenCase{
 	{losesSpendAmounts, random},
 	{losesCredits, random},
 	{datesByDecision, random},
+	{keepsFirstRules, "a share of a limit is told once a period"},
 	{truncatesStates, "many rules"},
 	{decidesBeforeLock, "racing charges"},
 	{readsIDsBeforeLock, "one ID from many callers"},

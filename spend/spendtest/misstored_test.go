@@ -120,6 +120,14 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		for i := range c.Entries {
 			c.Entries[i].Dated = c.Entries[i].At
 		}
+	case keepsFirstRules:
+		for i := range c.Accounts {
+			a := &c.Accounts[i]
+			if l.disk.rules[a.Key] == nil {
+				l.disk.rules[a.Key] = a.Rules
+			}
+			a.Rules = l.disk.rules[a.Key]
+		}
 	case truncatesStates:
 		for i := range c.Accounts {
 			a := &c.Accounts[i]

@@ -22,7 +22,8 @@ type model struct {
 	levels  map[string]*level // of Leaky rules, by account and rule
 	own     map[string]own    // limits of accounts, by account and rule
 	frozen  map[string]string // reasons, by account
-	figures map[string]bool   // whether the account has figures of a rule, by account and rule
+	figures map[string]int64  // the last decision with a rule on an account, by account and rule
+	told    map[string]int64  // the highest share that decisions have told, by account, rule and category
 	moves   []modelMove
 	pruned  map[string]int64 // entries of this date and before may be gone, by account
 	gone    map[string]int64 // entries of this date and before are gone, by account
@@ -77,6 +78,7 @@ type modelRule struct {
 	value      string
 	not        bool   // the rule applies to all others
 	credits    bool   // they make room
+	tells      int    // which shares decisions tell; 0 is none
 	each       bool   // the limit holds for each category
 	one        string // the category, of a rule that of has narrowed
 	narrowed   bool
@@ -86,7 +88,7 @@ type modelRule struct {
 func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
-		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]bool), pruned: make(map[string]int64),
+		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]int64), told: make(map[string]int64), pruned: make(map[string]int64),
 		gone: make(map[string]int64), last: make(map[string]int64), canceled: make(map[string]spend.Decision),
 	}
 }
@@ -129,7 +131,7 @@ func (r modelRule) rule() spend.Rule {
 	if r.credits {
 		rule = rule.CountsCredits()
 	}
-	return rule.AtMost(r.units(r.most))
+	return rule.AtMost(r.units(r.most)).Thresholds(r.thresholds()...)
 }
 
 // units returns n units of the rule: money, or spends.
@@ -340,11 +342,11 @@ func (m *model) decided(rules []modelRule, accounts []string, t int64) {
 	}
 }
 
-// counts notes that rules have decided about accounts.
-func (m *model) counts(rules []modelRule, accounts []string) {
+// counts notes that rules have decided about accounts at t.
+func (m *model) counts(rules []modelRule, accounts []string, t int64) {
 	for _, account := range accounts {
 		for _, r := range rules {
-			m.figures[account+" "+r.name] = true
+			m.figures[account+" "+r.name] = t
 		}
 	}
 }
@@ -353,10 +355,13 @@ func (m *model) counts(rules []modelRule, accounts []string) {
 // it counts all spends and none of the credits.
 func (m *model) forget(rule string, accounts []string) (had int64) {
 	for _, account := range accounts {
-		if m.figures[account+" "+rule] {
+		if _, known := m.figures[account+" "+rule]; known {
 			had++
 		}
 		delete(m.figures, account+" "+rule)
+		for _, category := range []string{"", "food", "travel"} {
+			delete(m.told, account+" "+rule+" "+category)
+		}
 	}
 	m.uncredit(rule)
 	return had
@@ -385,6 +390,9 @@ func (m *model) mend(rules []modelRule, top, t int64) {
 	for i := range m.moves {
 		v := &m.moves[i]
 		v.at, v.date = min(v.at, t), min(v.date, t)
+	}
+	for key, at := range m.figures {
+		m.figures[key] = min(at, t)
 	}
 	for _, r := range rules {
 		if r.kind == "rolling" || r.kind == "day" {

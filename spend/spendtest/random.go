@@ -254,6 +254,7 @@ func (s *sequence) someRules() (rules []modelRule) {
 		r := possible[i]
 		r.most = 2 * r.limit
 		r.credits = r.mayCredit() && s.r.IntN(2) == 0
+		r.tells = s.r.IntN(3)
 		rules = append(rules, r)
 	}
 	return rules
@@ -297,6 +298,9 @@ func (s *sequence) change() error {
 		}
 		if r.mayCredit() && s.r.IntN(8) == 0 {
 			r.credits = !r.credits
+		}
+		if s.r.IntN(8) == 0 {
+			r.tells = s.r.IntN(3)
 		}
 		r.most = max(r.most, r.limit)
 		if r.kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
@@ -375,7 +379,10 @@ func (s *sequence) send(r request) (spend.Decision, error) {
 		slices.Sort(accounts)
 		accounts = slices.Compact(accounts)
 		s.model.decided(s.rules, accounts, s.now())
-		s.model.counts(s.rules, accounts)
+		if r.method != "mend" { // a mend changes the time afterwards
+			s.model.arm(s.rules, accounts, s.now())
+			s.model.counts(s.rules, accounts, s.now())
+		}
 		for _, account := range accounts {
 			s.model.last[account] = s.now()
 		}

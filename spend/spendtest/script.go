@@ -24,6 +24,7 @@ type call struct {
 	back    time.Duration // from now to the date
 	want    error
 	refused []string
+	crossed []string
 	wait    time.Duration
 	replay  bool
 	dead    bool // the ID is canceled
@@ -92,9 +93,10 @@ func (c call) with(tags ...string) call {
 
 // These methods set the expected answer.
 
-func (c call) fails(err error) call { c.want = err; return c }
-func (c call) again() call          { c.replay = true; return c }
-func (c call) canceled() call       { c.replay, c.dead = true, true; return c }
+func (c call) fails(err error) call   { c.want = err; return c }
+func (c call) again() call            { c.replay = true; return c }
+func (c call) tells(s ...string) call { c.crossed = s; return c }
+func (c call) canceled() call         { c.replay, c.dead = true, true; return c }
 func (c call) no(wait time.Duration, rules ...string) call {
 	c.wait, c.refused = wait, rules
 	return c
@@ -136,6 +138,9 @@ func (c call) decide(s *fixture) spend.Decision {
 		!slices.Equal(refused, c.refused)) {
 		s.Fatalf("%s %s of %v: %+v; want that %q refuse, RetryAfter %v, and replayed is %v",
 			c.method, c.id, c.amount, d, c.refused, c.wait, c.replay)
+	}
+	if got := crossed(d); !slices.Equal(got, c.crossed) {
+		s.Fatalf("%s %s of %v: it tells the shares %q; want %q", c.method, c.id, c.amount, got, c.crossed)
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package spendtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,7 +63,7 @@ func (s *sequence) try(r request, want error, then func(d spend.Decision) error)
 	if bad := refuses(err, want); bad != nil || want != nil {
 		return bad
 	}
-	return then(d)
+	return cmp.Or(then(d), s.crossed(d))
 }
 
 // ttl returns a time in which holds expire, or limits end.
@@ -161,8 +162,8 @@ func (s *sequence) charge(method string) error {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
 		written := s.model.asked(s.rules, sp.accounts, now)
-		if err := s.judge(asked, sp, n, n, 1); err != nil {
-			return fmt.Errorf("AbleToAccept: %w", err)
+		if err := s.judge(asked, sp, n, n, 1); err != nil || asked.Crossed != nil {
+			return fmt.Errorf("AbleToAccept: %+v, %w", asked, err)
 		}
 		written()
 	}
@@ -211,13 +212,17 @@ func (s *sequence) together() error {
 			return a.Err
 		}
 		s.model.decided(s.rules, sp.accounts, now)
-		s.model.counts(s.rules, sp.accounts)
+		s.model.arm(s.rules, sp.accounts, now)
+		s.model.counts(s.rules, sp.accounts, now)
 		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
 		}
 		s.sent = append(s.sent, sent{r, a.Decision})
 		if a.Decision.Approved {
 			s.model.charge(s.rules, r.id, sp, false, sp.first, now, now)
+		}
+		if err := s.crossed(a.Decision); err != nil {
+			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
 		}
 	}
 	return nil

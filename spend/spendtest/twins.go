@@ -147,6 +147,7 @@ func (tw *twins) someRules() {
 				x.limit = limit()
 				x.most = 2 * x.limit
 				x.credits = x.mayCredit() && r.IntN(2) == 0
+				x.tells = r.IntN(3)
 				tw.rules[p] = append(tw.rules[p], x)
 			}
 		}
@@ -224,6 +225,9 @@ func (tw *twins) both(p int, r request) error {
 		tw.plain(d.Remaining)
 		for i := range d.Declines {
 			d.Declines[i].Account.Budget = ""
+		}
+		for i := range d.Crossed {
+			d.Crossed[i].Account.Budget = ""
 		}
 		return d, err
 	}

@@ -96,7 +96,11 @@ func (s *sequence) touch() error {
 		return nil
 	}
 	for _, account := range s.accounts {
-		if _, err := s.send(request{method: "unfreeze", id: s.id(), account: account}); err != nil {
+		d, err := s.send(request{method: "unfreeze", id: s.id(), account: account})
+		if err != nil {
+			return err
+		}
+		if err := s.crossed(d); err != nil {
 			return err
 		}
 		s.model.frozen[account] = ""
@@ -109,13 +113,20 @@ func (s *sequence) mend(top int64) error {
 	if !s.strays() {
 		return nil
 	}
+	var mended []spend.Decision
 	for _, account := range s.accounts {
 		d, err := s.send(request{method: "mend", id: s.id(), account: account, reason: "ahead"})
 		if err != nil || !d.Approved || d.At.UnixMicro() != s.now() {
 			return fmt.Errorf("mend: %+v, %w; want an approval at the time of the clock", d, err)
 		}
+		mended = append(mended, d)
 	}
 	s.model.mend(s.all, top, s.now())
+	for _, d := range mended {
+		if err := s.crossed(d); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
