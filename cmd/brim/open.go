@@ -35,17 +35,12 @@ type opening struct {
 
 // place reads --store.
 func (a *app) place() (place.Place, error) {
-	return parsePlace("--store", a.store)
-}
-
-// parsePlace reads the name of a store that a flag gives.
-func parsePlace(flag, name string) (place.Place, error) {
-	if uiapi.IsAddress(name) {
-		return place.Place{}, notThere(flag)
+	if uiapi.IsAddress(a.store) {
+		return place.Place{}, notThere()
 	}
-	p, err := place.Parse(name)
+	p, err := place.Parse(a.store)
 	if err != nil {
-		return place.Place{}, usagef("%s: %w", flag, err)
+		return place.Place{}, usagef("--store: %w", err)
 	}
 	return p, nil
 }

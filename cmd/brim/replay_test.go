@@ -177,7 +177,7 @@ func TestReplayOfBadInput(t *testing.T) {
 	}
 	limit := []string{"--capacity", "1", "--leak-rate", "1"}
 	// The message about a wrong format names all that were tried.
-	for _, format := range []string{"NCSA", "nginx", "CloudFront", "Load Balancers", "CSV", "JSON lines", "line 1: "} {
+	for _, format := range []string{"NCSA", "nginx", "CSV", "JSON lines", "line 1: "} {
 		cli(t, append([]string{"replay", filepath.Join(dir, "html")}, limit...)...).want(t, exitData, "", format)
 	}
 	r := cliIn(t, t.Context(), "time,key\n1,a\n1,b\n2,c\n", append([]string{"replay", "-", "--max-keys", "2"}, limit...)...)

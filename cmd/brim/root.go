@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
 	root.Args, root.SilenceErrors, root.SilenceUsage = cobra.ArbitraryArgs, true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && cmd.Annotations[pageStore] == "" {
-			return notThere("--store")
+			return notThere()
 		}
 		return nil
 	}
@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print JSON to stdout")
 	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
-		a.compactCommand(), a.backupCommand(), a.copyCommand(), a.verifyCommand(), a.doctorCommand(),
+		a.compactCommand(), a.backupCommand(), a.verifyCommand(), a.doctorCommand(),
 		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), newCommand("exit"), a.spendCommand())
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})

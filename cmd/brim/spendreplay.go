@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,28 +91,4 @@ func (a *app) describeSpendReplay(rep *cards.Report) error {
 		top.Add(fmt.Sprint(account.Declined), fmt.Sprint(account.Approved), printable(account.Account))
 	}
 	return a.printTables(t, top)
-}
-
-func (a *app) spendGenerateCommand() *cobra.Command {
-	g := cards.Generation{Seed: 1, Cards: 100, Days: 90, Currency: "EUR"}
-	start := "2026-01-01"
-	cmd := newCommand("spend/generate")
-	cmd.Flags().Uint64Var(&g.Seed, "seed", g.Seed, "seed of the random numbers; another seed gives another log")
-	cmd.Flags().IntVar(&g.Cards, "cards", g.Cards, "number of cards")
-	cmd.Flags().IntVar(&g.Days, "days", g.Days, "number of days")
-	cmd.Flags().StringVar(&start, "start", start, "first day")
-	cmd.Flags().StringVar(&g.Currency, "currency", g.Currency, "currency code of ISO 4217")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if g.Start, err = time.Parse(time.DateOnly, start); err != nil {
-			return usagef("--start is %.20q; write it like 2026-01-01", start)
-		}
-		if err := cards.Generate(cmd.Context(), a.stdout, g); err != nil {
-			if strings.HasPrefix(err.Error(), "it takes") {
-				return usageError{err}
-			}
-			return err
-		}
-		return nil
-	}
-	return cmd
 }

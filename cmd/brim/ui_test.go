@@ -258,8 +258,6 @@ func TestPageIsNoStore(t *testing.T) {
 		{"compact"},
 		{"backup", "x.db"},
 		{"verify"},
-		{"copy", "--from", "http://h", "--to", "x.db"},
-		{"copy", "--from", "x.db", "--to", "https://h"},
 		{"bench"},
 		{"version"},
 		append([]string{"replay", "-"}, limit...),
@@ -270,10 +268,7 @@ func TestPageIsNoStore(t *testing.T) {
 		{"spend", "get", "pay-1"},
 		{"ui"},
 	} {
-		if args[0] != "copy" {
-			args = append([]string{args[0], "--store", "https://app.example/limits/"}, args[1:]...)
-		}
-		r := cli(t, args...)
+		r := cli(t, append([]string{args[0], "--store", "https://app.example/limits/"}, args[1:]...)...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, "brim has no server protocol") {
 			t.Errorf("%q: %d, %s", args, r.code, r.stderr)
 		}

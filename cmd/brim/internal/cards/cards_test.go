@@ -1,8 +1,8 @@
 package cards
 
 import (
-	"bytes"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,17 +11,6 @@ import (
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )
-
-var some = Generation{Seed: 7, Cards: 40, Days: 90, Start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Currency: "EUR"}
-
-func generated(t testing.TB, g Generation) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	if err := Generate(t.Context(), &out, g); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
 
 func budgets(t testing.TB, clock *simulate.Clock) *spend.Budgets {
 	t.Helper()
@@ -37,63 +26,57 @@ func budgets(t testing.TB, clock *simulate.Clock) *spend.Budgets {
 	return b
 }
 
-func TestGenerate(t *testing.T) {
-	text := generated(t, some)
-	if !bytes.Equal(text, generated(t, some)) {
-		t.Error("one seed gives two logs")
+func replayed(t *testing.T, log string) *Report {
+	t.Helper()
+	r, err := NewReader(strings.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
 	}
-	other := some
-	other.Seed++
-	if bytes.Equal(text, generated(t, other)) {
-		t.Error("two seeds give one log")
+	clock := new(simulate.Clock)
+	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 2)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !strings.HasPrefix(string(text), Synthetic) || strings.Count(string(text), "synthetic-card-") < 1000 {
-		t.Error("the log does not state that it is synthetic, or has few events")
-	}
-	for _, bad := range []Generation{{}, {Cards: 1, Days: 1, Currency: "XXX"}, {Cards: 1 << 30, Days: 1, Currency: "EUR"}} {
-		if err := Generate(t.Context(), &bytes.Buffer{}, bad); err == nil {
-			t.Errorf("%+v makes a log", bad)
-		}
-	}
+	return rep
 }
 
-// A generated log contains every kind of event, and gives the same report each time.
+// A log with every kind of event, in which each rule declines.
 func TestReplay(t *testing.T) {
-	g := some
-	if testing.Short() {
-		g.Days = 30
+	const log = `time,kind,id,account,ref,amount,currency,final,force,category
+2026-01-01T08:00:00Z,spend,1,card,,500.00,EUR,,,travel
+2026-01-01T08:00:05Z,spend,1,card,,500.00,EUR,,,travel
+2026-01-02T08:00:00Z,spend,2,card,,400.00,EUR,,,travel
+2026-01-03T08:00:00Z,authorize,3,card,,900.00,EUR,,,hotel
+2026-01-09T08:00:00Z,authorize,4,card,,700.00,EUR,,,hotel
+2026-01-09T09:00:00Z,increase,5,,4,50.00,EUR,,,
+2026-01-10T09:00:00Z,capture,6,,4,740.00,EUR,true,,
+2026-01-11T09:00:00Z,refund,7,,4,40.00,EUR,,,
+2026-01-12T08:00:00Z,authorize,8,card,,900.00,EUR,,,
+2026-01-12T08:00:10Z,authorize,9,card,,20.00,EUR,,,restaurant
+2026-01-12T09:00:00Z,capture,10,,9,25.00,EUR,true,true,
+2026-01-12T10:00:00Z,authorize,11,other,,30.00,EUR,,,fuel
+2026-01-12T11:00:00Z,void,12,,11,,,,,
+2026-01-13T08:00:00Z,spend,13,other,,1.00,EUR,,,
+2026-01-13T08:00:01Z,spend,14,other,,1.00,EUR,,,
+2026-01-13T08:00:02Z,spend,15,other,,1.00,EUR,,,
+2026-01-13T08:00:03Z,spend,16,other,,1.00,EUR,,,
+2026-01-13T08:00:04Z,spend,17,other,,1.00,EUR,,,
+2026-01-14T08:00:00Z,record,18,third,,5000.00,EUR,,,
+`
+	rep := replayed(t, log)
+	if rep.Approved != 9 || rep.Declined != 4 || rep.Replayed != 1 || rep.Accounts != 3 || rep.Unparsed != 0 {
+		t.Errorf("got %+v", rep)
 	}
-	text := generated(t, g)
-	var reports []*Report
-	for range 2 {
-		r, err := NewReader(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock := new(simulate.Clock)
-		rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reports = append(reports, rep)
-	}
-	a, b := reports[0], reports[1]
-	if a.Approved != b.Approved || a.Declined != b.Declined || a.Spent != b.Spent || a.Events != b.Events {
-		t.Errorf("two replays differ: %+v and %+v", a, b)
-	}
-	for _, kind := range []string{"spend", "authorize", "increase", "capture", "void", "refund"} {
-		if a.ByKind[kind] == 0 {
-			t.Errorf("no %s in the log", kind)
-		}
-	}
-	for _, rule := range []string{"month", "burst", "travel"} {
-		if a.ByRule[rule] == 0 {
-			t.Errorf("rule %s declined nothing", rule)
+	for _, kind := range []string{"spend", "authorize", "increase", "capture", "void", "refund", "record"} {
+		if rep.ByKind[kind] == 0 {
+			t.Errorf("no %s in the report", kind)
 		}
 	}
-	if a.Replayed == 0 || a.Accounts != 40 || len(a.Top) != 3 || a.Unparsed != 0 ||
-		a.Top[0].Declined < a.Top[2].Declined {
-		t.Errorf("got %+v", a)
+	if want := map[string]int64{"month": 1, "burst": 1, "travel": 2}; !maps.Equal(rep.ByRule, want) {
+		t.Errorf("declined by %v; want %v", rep.ByRule, want)
+	}
+	if len(rep.Top) != 2 || rep.Top[0] != (Top{Account: "card", Declined: 3, Approved: 4}) {
+		t.Errorf("the most declined are %+v", rep.Top)
 	}
 }
 
@@ -104,15 +87,7 @@ func TestReplayCredit(t *testing.T) {
 2026-01-01T00:00:02Z,credit,3,card,100.00,EUR,travel
 2026-01-01T00:00:03Z,spend,4,card,200.00,EUR,travel
 `
-	r, err := NewReader(strings.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := new(simulate.Clock)
-	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := replayed(t, log)
 	if rep.Approved != 2 || rep.Declined != 1 || rep.ByKind["credit"] != 1 || rep.Spent.Minor != 900_00 || len(rep.Failed) != 0 {
 		t.Errorf("got %+v", rep)
 	}
@@ -135,15 +110,7 @@ yesterday,spend,2,card,10.00,EUR,,
 2026-01-01T00:00:03Z,steal,7,card,1.00,EUR,,
 "
 `
-	r, err := NewReader(strings.NewReader(log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := new(simulate.Clock)
-	rep, err := Replay(t.Context(), r, budgets(t, clock), clock, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := replayed(t, log)
 	if rep.Unparsed != 3 || rep.Events != 5 || !strings.HasPrefix(rep.Bad[0], "line 4:") || rep.Spent.Minor != 10_00 {
 		t.Errorf("got %+v", rep)
 	}

@@ -1,9 +1,7 @@
-// Package cards generates and replays logs of card transactions, which are CSV with one request
-// per line.
+// Package cards replays logs of card transactions, which are CSV with one request per line.
 package cards
 
 import (
-	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -33,25 +31,19 @@ type Event struct {
 	Tags     map[string]string
 }
 
-// columns are the columns with a field of their own, in the order in which Generate writes them.
-var columns = []string{"time", "kind", "id", "account", "ref", "amount", "currency", "final", "force"}
-
 // required are the columns that a log must have.
 var required = []string{"time", "kind", "id", "account", "amount", "currency"}
 
 // Reader reads events.
 type Reader struct {
-	csv       *csv.Reader
-	header    []string
-	synthetic bool
+	csv    *csv.Reader
+	header []string
 }
 
 // NewReader returns a reader of the events in r, after it has read the header. Lines that begin
 // with # are comments.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := bufio.NewReader(r)
-	first, _ := in.Peek(len(Synthetic)) // if this fails, reading the header fails, too
-	c := csv.NewReader(in)
+	c := csv.NewReader(r)
 	c.Comment = '#'
 	c.ReuseRecord = true
 	header, err := c.Read()
@@ -70,7 +62,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 				strings.Join(required, ", "))
 		}
 	}
-	return &Reader{csv: c, header: header, synthetic: string(first) == Synthetic}, nil
+	return &Reader{csv: c, header: header}, nil
 }
 
 // LineError reports a line that is not an event.

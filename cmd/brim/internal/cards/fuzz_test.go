@@ -15,7 +15,7 @@ func FuzzReader(f *testing.F) {
 	for _, s := range []string{
 		header + "2026-03-01T12:00:00Z,spend,1,card,,12.34,EUR,,true,travel\n",
 		header + "2026-03-01T12:00:00Z,void,2,,1,,,false,,\n# comment\nx,spend\n\"\n",
-		Synthetic + "\n" + header, header + "2026-03-01T12:00:00Z,spend,1,card,,1e9,EUR,maybe,,\n",
+		"# a comment\n" + header, header + "2026-03-01T12:00:00Z,spend,1,card,,1e9,EUR,maybe,,\n",
 		"time,time\n", "", "\xff,\n",
 	} {
 		f.Add([]byte(s))

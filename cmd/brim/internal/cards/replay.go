@@ -16,20 +16,19 @@ import (
 
 // Report is the result of a replay.
 type Report struct {
-	Events    int64            `json:"events"`
-	ByKind    map[string]int64 `json:"by_kind"`
-	Approved  int64            `json:"approved"` // of the requests that can be declined
-	Declined  int64            `json:"declined"`
-	Replayed  int64            `json:"replayed"`     // retries, which got their first answer again
-	Failed    map[string]int64 `json:"failed"`       // contradictory requests, by reason
-	ByRule    map[string]int64 `json:"declined_by"`  // a decline may count for several rules
-	Spent     spend.Money      `json:"spent"`        // without the refunds
-	Accounts  int64            `json:"accounts"`     // all of them verified against their entries
-	Unparsed  int64            `json:"unparsed"`     // lines that are not events
-	Bad       []string         `json:"bad"`          // the first of these lines
-	Top       []Top            `json:"top_declined"` // accounts
-	Synthetic bool             `json:"synthetic"`    // the log states that it was generated
-	Seconds   float64          `json:"seconds"`
+	Events   int64            `json:"events"`
+	ByKind   map[string]int64 `json:"by_kind"`
+	Approved int64            `json:"approved"` // of the requests that can be declined
+	Declined int64            `json:"declined"`
+	Replayed int64            `json:"replayed"`     // retries, which got their first answer again
+	Failed   map[string]int64 `json:"failed"`       // contradictory requests, by reason
+	ByRule   map[string]int64 `json:"declined_by"`  // a decline may count for several rules
+	Spent    spend.Money      `json:"spent"`        // without the refunds
+	Accounts int64            `json:"accounts"`     // all of them verified against their entries
+	Unparsed int64            `json:"unparsed"`     // lines that are not events
+	Bad      []string         `json:"bad"`          // the first of these lines
+	Top      []Top            `json:"top_declined"` // accounts
+	Seconds  float64          `json:"seconds"`
 }
 
 // Top is an account with declined requests.
@@ -43,12 +42,11 @@ type Top struct {
 // most declined accounts in the report. If ctx ends, the error is its cause.
 func Replay(ctx context.Context, r *Reader, b *spend.Budgets, clock *simulate.Clock, top int) (*Report, error) {
 	rep := &Report{
-		ByKind:    map[string]int64{},
-		Failed:    map[string]int64{},
-		ByRule:    map[string]int64{},
-		Bad:       []string{},
-		Top:       []Top{},
-		Synthetic: r.synthetic,
+		ByKind: map[string]int64{},
+		Failed: map[string]int64{},
+		ByRule: map[string]int64{},
+		Bad:    []string{},
+		Top:    []Top{},
 	}
 	accounts := make(map[string]*Top)
 	owner := make(map[string]string) // accounts by request ID

@@ -38,7 +38,8 @@ func (t *Reader) newNCSA() (parser, error) {
 	name := cmp.Or(o.Key, "host")
 	field, ok := logFields[name]
 	if !ok {
-		return nil, noLogField(name, slices.Sorted(maps.Keys(logFields)))
+		return nil, fmt.Errorf("%w in an access log as %q; the fields are %s", ErrField, name,
+			strings.Join(slices.Sorted(maps.Keys(logFields)), ", "))
 	}
 	start, err := o.atStart()
 	if err != nil {
@@ -74,11 +75,6 @@ func (t *Reader) newNCSA() (parser, error) {
 		r.Key = string(key)
 		return o.setCost(r, string(l.bytes))
 	}, nil
-}
-
-// noLogField reports a field that a format does not have.
-func noLogField(name string, fields []string) error {
-	return fmt.Errorf("%w in an access log as %q; the fields are %s", ErrField, name, strings.Join(fields, ", "))
 }
 
 // took returns the microseconds that the request took. They are the first number with a fraction

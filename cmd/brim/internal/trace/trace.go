@@ -1,6 +1,5 @@
 // Package trace reads requests with their time, key and cost from logs: access logs in NCSA common
-// or combined format, of CloudFront and of Application Load Balancers, CSV and JSON lines, each of
-// them plain or compressed with gzip.
+// or combined format, CSV and JSON lines, each of them plain or compressed with gzip.
 //
 // A line that is not a request does not end the reading. [Reader.Next] returns a
 // [*simulate.LineError] for it, and the next call continues with the next line. No error contains
@@ -53,10 +52,9 @@ func ParseCost(s string) (Cost, error) {
 // Options select the fields of a line.
 type Options struct {
 	// Key is the field that is the key. The default is host for access logs, and key for CSV and
-	// JSON lines. Access logs have the fields host, user, method, path, status,
-	// referer and agent; those of CloudFront have every field
-	// of their header, too. CSV and JSON lines may have any column or member. A dot leads to a
-	// member of a member: request.ip.
+	// JSON lines. Access logs have the fields host, user, method, path, status, referer and agent.
+	// CSV and JSON lines may have any column or member. A dot leads to a member of a member:
+	// request.ip.
 	Key string
 	// Time is the field that is the time. The default is time for CSV and JSON lines. In access
 	// logs, whose time is that of the response, [Start] is the time at which the request began.
@@ -65,13 +63,12 @@ type Options struct {
 }
 
 // Start is the Time of Options for the time at which a request began. The lines of the log must
-// contain the time that the request took: as $request_time behind the fields of a line of nginx,
-// as time-taken in CloudFront. Load balancers log the time itself.
+// contain the time that the request took, as $request_time behind the fields of a line of nginx.
 const Start = "start"
 
 // Formats describes the formats that a Reader recognizes.
-const Formats = "access logs in NCSA common or combined format (Apache, nginx), of CloudFront and of Application Load " +
-	"Balancers; CSV whose first line names time and key; JSON lines"
+const Formats = "access logs in NCSA common or combined format (Apache, nginx); CSV whose first line names time and " +
+	"key; JSON lines"
 
 // Reader reads requests. It is a [simulate.Source]. Only one goroutine at a time may call Next. Any
 // goroutine may call Format and Epoch.
@@ -174,12 +171,8 @@ func (t *Reader) recognize(line []byte) error {
 	switch columns, _ := t.columns.split(line); {
 	case bytes.HasPrefix(line, []byte("{")):
 		err = t.read("JSON lines")(t.newJSON())
-	case bytes.HasPrefix(line, []byte("#Version:")), bytes.HasPrefix(line, []byte("#Fields:")):
-		err = t.read("a log of CloudFront")(t.newW3C())
 	case len(columns) > 1 && indexFold(columns, cmp.Or(t.options.Time, "time")) >= 0:
 		err = t.read("CSV")(t.newCSV(columns))
-	case isALB(line):
-		err = t.read("a log of an Application Load Balancer")(t.newALB())
 	case new(logLine).parse(line) == nil:
 		err = t.read("an access log in NCSA format")(t.newNCSA())
 	}
