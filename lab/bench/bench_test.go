@@ -67,35 +67,6 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-func TestRunRefusesBeforeItMeasures(t *testing.T) {
-	quick := filepath.Join(t.TempDir(), "quick.json")
-	if err := os.WriteFile(quick, []byte(`{"quick": true, "rows": [{"part": "cells"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"speed"}, `no part "speed"`},
-		{[]string{"-cell", "nonsense"}, `no workload has a name that contains "nonsense"`},
-		{[]string{"-cell", "hot", "growth"}, "name no parts"},
-		{[]string{"-only", "nonsense"}, `no subject has a name that contains "nonsense"`},
-		{[]string{"-check", "missing.json"}, `"make bench-peers" writes results`},
-		{[]string{"-check", quick}, "quick run"},
-		{[]string{"-for", "1x"}, "unit"},
-		{[]string{"-rounds", "-1"}, "positive"},
-	} {
-		out := filepath.Join(t.TempDir(), "out")
-		err := run(t.Context(), append([]string{"-out", out}, c.args...), io.Discard, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v; want %q", c.args, err, c.want)
-		}
-		if _, err := os.Stat(out); err == nil {
-			t.Errorf("%q: the output directory was made", c.args)
-		}
-	}
-}
-
 // measured runs the command, and returns its results and its report.
 func measured(t *testing.T, log io.Writer, args ...string) (r results, report string, err error) {
 	t.Helper()
@@ -110,16 +81,6 @@ func measured(t *testing.T, log io.Writer, args ...string) (r results, report st
 		t.Fatal(errors.Join(err, readErr))
 	}
 	return r, printed.String(), err
-}
-
-// A run of some subjects and workloads gives fewer pictures.
-func TestPicturesOfAPartialRun(t *testing.T) {
-	cell := &row{Part: "cells", Workload: "hot, 64 callers, accepted", Subject: "a", Group: "brim"}
-	cell.add(rateFigure, 10_000)
-	got := (&results{Rows: []*row{cell}}).pictures()
-	if len(got) != 1 || !strings.Contains(got["hot.svg"], "10k") {
-		t.Errorf("the pictures are %v; want hot.svg alone", got)
-	}
 }
 
 // Subjects that need no server are measured in short turns, and the results are written.
@@ -148,31 +109,6 @@ func TestMeasureInMemory(t *testing.T) {
 	}
 }
 
-// interrupting ends a run when its log has a line that contains a text.
-type interrupting struct {
-	text string
-	end  context.CancelFunc
-}
-
-func (i *interrupting) Write(line []byte) (int, error) {
-	if strings.Contains(string(line), i.text) {
-		i.end()
-	}
-	return len(line), nil
-}
-
-func TestInterruptLeavesThePartThatWasDone(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	out := t.TempDir()
-	err := run(ctx, []string{"-out", out, "-quick", "-for", "1ms", "-only", "x/time/rate", "-cell", "hot"}, io.Discard,
-		&interrupting{"(3 of", cancel})
-	text, readErr := os.ReadFile(filepath.Join(out, "results.md"))
-	if !errors.Is(err, context.Canceled) || readErr != nil || !strings.Contains(string(text), "ended early") ||
-		strings.Count(string(text), "\n## ") != 2 {
-		t.Errorf("%v, %v; want two workloads, and a word about the end:\n%s", err, readErr, text)
-	}
-}
-
 // The journal is rotated within a turn, and the rotations are counted.
 func TestSustained(t *testing.T) {
 	region := kv.DefaultRegion
@@ -192,22 +128,6 @@ func TestSustained(t *testing.T) {
 	}
 }
 
-func TestFiguresOfAllTurnsTogether(t *testing.T) {
-	o := &row{}
-	for _, turn := range []struct{ seconds, rate, written, rotated float64 }{{1, 300, 10, 0}, {3, 100, 30, 2}} {
-		o.add(elapsed, turn.seconds)
-		o.add(rateFigure, turn.rate)
-		o.add(writtenBytes, turn.written)
-		o.add(rotations, turn.rotated)
-	}
-	o.together()
-	for name, want := range map[string]float64{elapsed: 4, rateFigure: 150, writtenBytes: 20, rotations: 2} {
-		if got := o.of(name); len(got) != 1 || got[0] != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-}
-
 func TestRushFindsUnitsBeyondTheLimit(t *testing.T) {
 	var n atomic.Int64
 	for _, c := range []struct {
@@ -223,26 +143,6 @@ func TestRushFindsUnitsBeyondTheLimit(t *testing.T) {
 		s := &opened{&subject{}, &target{rush: c.rush}}
 		if beyond, err := s.rushed(t.Context(), "k"); beyond != c.beyond || !errors.Is(err, c.err) {
 			t.Errorf("%s: %d beyond, %v; want %d, %v", c.why, beyond, err, c.beyond, c.err)
-		}
-	}
-}
-
-func TestJudge(t *testing.T) {
-	for _, c := range []struct {
-		accepted, refused uint64
-		share             float64 // of calls on full buckets
-		strict, ok        bool
-	}{
-		{100, 0, 0, true, true},
-		{1000, 1, 0, true, false},
-		{1000, 1, 0, false, true},
-		{10, 1, 0, false, false},
-		{1, 1000, 1, true, false},
-		{1, 1, 0.5, true, true},
-	} {
-		w := work{refused: c.share, strict: c.strict}
-		if err := w.judge(&load.Result{Accepted: c.accepted, Refused: c.refused}, &row{}); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -320,17 +220,6 @@ func TestNote(t *testing.T) {
 		if got := caller.all(); len(got) != 1 || got[c.want] != 3 {
 			t.Errorf("%s: %v, want %v: %s", c.name, got, c.want, c.why)
 		}
-	}
-}
-
-func TestBrokenBound(t *testing.T) {
-	b := &bench{}
-	b.bound(&row{}, "admitted / bound", 1, 1)
-	if len(b.Broken) > 0 {
-		t.Errorf("a bound that was reached is broken: %v", b.Broken)
-	}
-	if b.bound(&row{}, "admitted / bound", 1.01, 1); len(b.Broken) != 1 {
-		t.Errorf("broken: %v", b.Broken)
 	}
 }
 

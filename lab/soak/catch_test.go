@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"math"
 	"os"
 	"testing"
 	"time"
@@ -83,40 +82,6 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// TestFit fits lines through known points.
-func TestFit(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		ys           []float64
-		slope, error float64
-	}{
-		{"level", []float64{5, 5, 5, 5}, 0, 0},
-		{"line", []float64{1, 3, 5, 7}, 2, 0},
-		{"noise", []float64{1, -1, 1, -1}, -0.4, math.Sqrt(3.2 / 2 / 5)},
-	} {
-		got := fit([]float64{0, 1, 2, 3}, c.ys)
-		if math.Abs(got.slope-c.slope) > 1e-12 || math.Abs(got.error-c.error) > 1e-12 || got.hours != 3 {
-			t.Errorf("%s: a slope of %v ± %v; want %v ± %v", c.name, got.slope, got.error, c.slope, c.error)
-		}
-	}
-}
-
-// TestOften tests that the report has the slopes of memory and disk.
-func TestOften(t *testing.T) {
-	trends := []trend{
-		{name: resources[0].name, slope: 1234.4, error: 5},
-		{name: resources[1].name, slope: -2, error: 0.6},
-		{name: resources[2].name, slope: 3, error: 1},
-	}
-	const want = "7 calls, bytes of memory 1234 ± 5 per hour, bytes on disk -2 ± 1 per hour"
-	if got := often(7, trends); got != want {
-		t.Errorf("the report says %q, want %q", got, want)
-	}
-	if got := often(7, nil); got != "7 calls" {
-		t.Errorf("without trends the report says %q", got)
-	}
-}
-
 // TestGrows tests that only a leak grows, and not a level, noise or a step that ends a warm-up.
 func TestGrows(t *testing.T) {
 	for _, c := range []struct {
@@ -134,40 +99,6 @@ func TestGrows(t *testing.T) {
 		trend := fit([]float64{0, 1, 2, 3, 4, 5, 6, 7}, c.ys)
 		if trend.grows() != c.want {
 			t.Errorf("%s: %+v grows: %v, want %v", c.name, trend, !c.want, c.want)
-		}
-	}
-}
-
-// TestTurn tests that turn chooses each subject on one of as many days as there are subjects, and
-// finds a subject by its name.
-func TestTurn(t *testing.T) {
-	all := realSubjects()
-	had := make(map[string]int)
-	for day := range all {
-		had[turn(realSubjects(), "", 100+day)[0].name]++
-	}
-	for _, s := range all {
-		if named := turn(realSubjects(), s.name, 1); had[s.name] != 1 || len(named) != 1 || named[0].name != s.name {
-			t.Errorf("%s has %d turns in %d nights, and its name finds %v", s.name, had[s.name], len(all), named)
-		}
-	}
-}
-
-// TestFaster tests that a subject that keeps the calls of the last seconds may grow with their
-// rate.
-func TestFaster(t *testing.T) {
-	for _, c := range []struct {
-		recent       bool
-		second, last int64
-		want         float64
-	}{
-		{true, 100, 250, 2.5},
-		{true, 100, 80, 1}, // never below 1: the first samples of a slower third hold the rows of the faster one
-		{false, 100, 250, 1},
-	} {
-		s := &subject{recent: c.recent}
-		if got := s.faster(sample{Calls: c.second}, sample{Calls: c.last}); got != c.want {
-			t.Errorf("recent %v, %d and then %d calls in a round: %v times as much; want %v", c.recent, c.second, c.last, got, c.want)
 		}
 	}
 }
