@@ -174,36 +174,6 @@ func TestRowsAndMarks(t *testing.T) {
 	}
 }
 
-func TestDotPlot(t *testing.T) {
-	b := DotPlot{
-		Title: "Decisions", Axis: "per second", Groups: []string{"ours", "theirs"},
-		Rows: []Row{{"fast", 1e6, 0}, {"slow", 1e3, 1}, {"nothing", 0, 1}},
-	}
-	all := parse(t, b.SVG())
-	rects := named(all, "rect")
-	if len(rects) != 1+2+3 {
-		t.Fatalf("%d rectangles; want the ground, a key of two and three dots", len(rects))
-	}
-	least := rects[4].number(t, "x")
-	for i, want := range []float64{480, 0, 0} {
-		if got := rects[3+i].number(t, "x") - least; got != want {
-			t.Errorf("dot %d is %v right of the least, want %v: the axis goes from 1k to 1M", i, got, want)
-		}
-	}
-	if rects[3].attr["class"] == rects[4].attr["class"] || rects[4].attr["class"] != rects[5].attr["class"] {
-		t.Error("the colours of the dots do not follow the groups")
-	}
-	var texts []string
-	for _, e := range named(all, "text") {
-		texts = append(texts, e.text)
-	}
-	for _, want := range []string{"Decisions", "fast", "1M", "ours", "per second"} {
-		if !strings.Contains(strings.Join(texts, "\n"), want) {
-			t.Errorf("the picture does not contain the text %q", want)
-		}
-	}
-}
-
 func TestTextIsEscapedAndRead(t *testing.T) {
 	const hostile = "a < b & \"c\" </svg><script>\x00\xff"
 	want := "a < b & \"c\" </svg><script>\uFFFD\uFFFD"
@@ -213,39 +183,27 @@ func TestTextIsEscapedAndRead(t *testing.T) {
 			{Name: hostile, Points: []Point{{1, 0}}},
 		}, Guides: []Guide{{Label: hostile}}, Notes: []Note{{Text: hostile}},
 	}
-	dots := DotPlot{
-		Title:       hostile,
-		Description: hostile,
-		Axis:        hostile,
-		Groups:      []string{hostile},
-		Rows:        []Row{{Name: hostile}},
+	all := parse(t, figure.SVG())
+	if all[0].attr["role"] != "img" || all[1].name != "title" || all[2].name != "desc" {
+		t.Error("a picture begins with its title and description for screen readers")
 	}
-	for kind, picture := range map[string]struct {
-		svg   string
-		times int
-	}{"figure": {figure.SVG(), 9}, "dots": {dots.SVG(), 6}} {
-		all := parse(t, picture.svg)
-		if all[0].attr["role"] != "img" || all[1].name != "title" || all[2].name != "desc" {
-			t.Errorf("%s: a picture begins with its title and description for screen readers", kind)
+	times := 0
+	for _, e := range all {
+		if e.name == "script" {
+			t.Error("text became an element")
 		}
-		times := 0
-		for _, e := range all {
-			if e.name == "script" {
-				t.Errorf("%s: text became an element", kind)
-			}
-			if e.text == want {
-				times++
-			}
+		if e.text == want {
+			times++
 		}
-		if times != picture.times {
-			t.Errorf("%s: %d texts of %d are as given", kind, times, picture.times)
-		}
+	}
+	if times != 9 {
+		t.Errorf("%d texts of 9 are as given", times)
 	}
 }
 
 func TestEmptyPicturesAreXML(t *testing.T) {
 	for _, svg := range []string{
-		(&Figure{}).SVG(), (&DotPlot{}).SVG(), (&Figure{X: Axis{Log: true}, Y: Axis{Log: true}}).SVG(),
+		(&Figure{}).SVG(), (&Figure{X: Axis{Log: true}, Y: Axis{Log: true}}).SVG(),
 		(&Figure{Curves: []Curve{{Points: []Point{{math.NaN(), 1}, {1, math.Inf(1)}}}}}).SVG(),
 	} {
 		if all := parse(t, svg); len(all) == 0 || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

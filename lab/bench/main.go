@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	var length duration.Value
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&b.out, "out", "", "directory for results.json, results.md and pictures; it is created")
+	flags.StringVar(&b.out, "out", "", "directory for results.json and results.md; it is created")
 	flags.StringVar(&dir, "dir", "", "directory for the files of bbolt; the default is the system's directory for temporary files")
 	flags.StringVar(&b.only, "only", "",
 		"measure only subjects whose names contain one of these words, with commas between, and their references")

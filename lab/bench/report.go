@@ -167,8 +167,7 @@ func number(v float64, ok bool) string {
 	return plot.Number(v)
 }
 
-// write writes the results and their pictures into a directory, unless it is "" or nothing was
-// measured.
+// write writes the results into a directory, unless it is "" or nothing was measured.
 func (r *results) write(dir string) error {
 	r.Rows = slices.DeleteFunc(r.Rows, func(o *row) bool { return len(o.Figures) == 0 })
 	if dir == "" || len(r.Rows) == 0 {
@@ -181,9 +180,7 @@ func (r *results) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	files := r.pictures()
-	files["results.json"], files["results.md"] = string(text)+"\n", r.markdown()
-	for name, content := range files {
+	for name, content := range map[string]string{"results.json": string(text) + "\n", "results.md": r.markdown()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err
 		}
