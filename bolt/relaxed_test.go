@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/kv"
-	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
@@ -263,27 +262,4 @@ func TestRelaxedBadUse(t *testing.T) {
 	for _, err := range []error{r.Sync(t.Context()), r.Verify(t.Context())} {
 		failsWith(t, err, store.ErrClosed)
 	}
-}
-
-// BenchmarkRelaxed reports decisions per second on 100,000 buckets:
-//
-//	go test -run '^$' -bench Relaxed -benchtime 1x ./bolt
-func BenchmarkRelaxed(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "limits.db")
-	s := openAt(b, path, nil)
-	prefill(b, s, benchKeys)
-	closeStore(b, s)
-	r := openRelaxed(b, path, nil)
-	var rates []float64
-	for b.Loop() {
-		for range 5 {
-			result := measure(b, "uniform", 16, time.Second, func(ctx context.Context, key string) error {
-				_, err := r.Fill(ctx, benchOp(key))
-				return err
-			})
-			rates = append(rates, result.PerSecond())
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(load.Median(rates), "decisions/s")
 }

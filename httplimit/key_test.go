@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
 )
 
@@ -136,7 +135,9 @@ func TestAddresses(t *testing.T) {
 			"a comma within quotes separates no elements, or a client could add an element",
 		},
 		{
-			rfc7239, proxy, http.Header{"X-Forwarded-For": {"192.0.2.66"}, "Forwarded": {"for=192.0.2.1"}}, "192.0.2.1",
+			rfc7239, proxy,
+			http.Header{"X-Forwarded-For": {"192.0.2.66"}, "Forwarded": {"for=192.0.2.1"}},
+			"192.0.2.1",
 			"the proxies do not write X-Forwarded-For",
 		},
 		{rfc7239, proxy, fwd("for=192.0.2.1, for=unknown, for=10.1.1.1"), "10.1.1.1", "the proxy hides the client"},
@@ -310,22 +311,5 @@ func TestHostileFields(t *testing.T) {
 				t.Errorf("%q, Forwarded %v: %v for key %q", name, forwarded, took, key)
 			}
 		}
-	}
-}
-
-func BenchmarkHostileFields(b *testing.B) {
-	lim, _ := inMemory(b)
-	for name, field := range hostile() {
-		b.Run(name, func(b *testing.B) {
-			o := &httplimit.Options{Clients: httplimit.Clients{Forwarded: true, TrustedProxies: tenNet}}
-			h := limited(b, lim, httplimit.PerClient("p", brim.Limit{Capacity: 1 << 50}), o)
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.RemoteAddr = "10.0.0.1:1"
-			r.Header["Forwarded"] = []string{field}
-			w := discard{http.Header{}}
-			for b.Loop() {
-				h.ServeHTTP(w, r)
-			}
-		})
 	}
 }

@@ -10,11 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
-	"github.com/brimgo/brim/memory"
 )
 
 // TestServer sends requests to a real server over 64 connections, each until it was refused 5
@@ -112,38 +110,3 @@ type discard struct{ h http.Header }
 func (d discard) Header() http.Header       { return d.h }
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) WriteHeader(int)             {}
-
-// BenchmarkHandler measures a handler alone and behind limits over a store in memory. The
-// difference is the cost of the limit.
-func BenchmarkHandler(b *testing.B) {
-	bare := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	s := memory.New(nil)
-	lim := brim.New(s, nil)
-	wrap := func(limit brim.Limit, o *httplimit.Options) http.Handler {
-		f, err := httplimit.New(lim, httplimit.PerClient("site", limit), o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return f(bare)
-	}
-	roomy, full := brim.Limit{Capacity: 1 << 50, LeakRate: 1e6}, brim.Limit{Capacity: 1, LeakRate: 1e-9}
-	for _, bm := range []struct {
-		name string
-		h    http.Handler
-	}{
-		{"alone", bare},
-		{"accepted", wrap(roomy, nil)},
-		{"accepted, draft fields", wrap(roomy, &httplimit.Options{Fields: httplimit.DraftFields})},
-		{"accepted, timeout", wrap(roomy, &httplimit.Options{Timeout: time.Second})},
-		{"refused, draft fields", wrap(full, &httplimit.Options{Fields: httplimit.DraftFields})},
-	} {
-		b.Run(bm.name, func(b *testing.B) {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := discard{http.Header{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				bm.h.ServeHTTP(w, r)
-			}
-		})
-	}
-}

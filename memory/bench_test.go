@@ -2,45 +2,11 @@ package memory_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 	"testing"
 
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/store"
 )
-
-// BenchmarkFill measures a decision over one key and over many keys, from as many goroutines as
-// the flag -cpu sets. The module bench compares it with other libraries.
-func BenchmarkFill(b *testing.B) {
-	for _, n := range []int{1, 100_000} {
-		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			s := memory.New(nil)
-			defer s.Close()
-			ops := make([]store.Op, n)
-			for i := range ops {
-				ops[i] = fill(fmt.Sprint("tenant:", i), 1)
-				if _, err := s.Fill(b.Context(), ops[i]); err != nil {
-					b.Fatal(err)
-				}
-			}
-			ctx := b.Context()
-			var seed atomic.Uint64
-			b.ReportAllocs()
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				r := rand.New(rand.NewPCG(seed.Add(1), 6))
-				for pb.Next() {
-					if _, err := s.Fill(ctx, ops[r.IntN(n)]); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
-	}
-}
 
 // BenchmarkBytesPerBucket reports the memory per bucket of a million buckets, without the bytes
 // of the keys themselves. Short keys fit into the entry, long keys do not.

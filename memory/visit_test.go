@@ -148,29 +148,3 @@ func TestVisitPieces(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkVisit(b *testing.B) {
-	s := New(nil)
-	defer s.Close()
-	const buckets = 1_000_000
-	for i := range buckets {
-		op := store.Op{Bucket: store.Limit{Capacity: 10}.For(fmt.Sprintf("a key of 23 bytes %06d", i)), Amount: 1}
-		if _, err := s.Fill(b.Context(), op); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		n := 0
-		if err := s.Visit(b.Context(), "", func(store.Entry) bool { n++; return true }); err != nil || n != buckets {
-			b.Fatal(n, err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/buckets, "ns/bucket")
-	// The longest lock is that of a full piece.
-	began := time.Now()
-	for at := uint64(0); at < visitEnd; {
-		_, at = s.visitShard(&s.shards[0], at, nil, nil)
-	}
-	per := time.Since(began).Seconds() / float64(len(s.shards[0].slots))
-	b.ReportMetric(per*visitPiece*1e6, "µs/lock")
-}

@@ -65,39 +65,3 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations for a lone request, want 0", n)
 	}
 }
-
-func BenchmarkDo(b *testing.B) {
-	flush := func(_ int, batch []*Request[int, int]) {
-		for _, r := range batch {
-			r.Out = r.In
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for name, ctx := range map[string]context.Context{"led": context.Background(), "handed over": ctx} {
-		b.Run("lone "+name, func(b *testing.B) {
-			c := mustNew(b, flush, nil)
-			defer c.Close()
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c.Do(ctx, 0, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("64 callers "+name, func(b *testing.B) {
-			c := mustNew(b, flush, nil)
-			defer c.Close()
-			b.ReportAllocs()
-			b.SetParallelism(64 / runtime.GOMAXPROCS(0))
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := c.Do(ctx, 0, 1); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		})
-	}
-}

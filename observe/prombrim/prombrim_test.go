@@ -294,18 +294,3 @@ func TestNewFails(t *testing.T) {
 		t.Errorf("after New has failed: %v; want nothing left registered", err)
 	}
 }
-
-// BenchmarkDecision measures the hooks alone.
-func BenchmarkDecision(b *testing.B) {
-	h, err := New(prometheus.NewRegistry(), &Options{Limits: map[string]store.Limit{"card": named}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	d := observe.Decision{Amount: 1, Accepted: true, State: store.State{Level: 5, Capacity: 10, LeakRate: 1, Accepted: true}}
-	call, end := observe.Call{Method: observe.MethodFill, Size: 1}, observe.Outcome{Took: 1000}
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Decision(b.Context(), d)
-		h.End(b.Context(), call, end)
-	}
-}
