@@ -27,7 +27,6 @@ func TestInterruptWhileWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	budget := budgetIn(t, cardsBudget)
 	limit := " --capacity 1 --leak-rate 0"
 	for _, tc := range []struct {
 		call, stdin, report string
@@ -36,8 +35,6 @@ func TestInterruptWhileWaiting(t *testing.T) {
 		{"replay -" + limit, "time,key\n1,a\n2,a\n", "1  accepted"},
 		{"size -", "time,key\n1,a\n2,a\n", "2 requests"},
 		{"replay " + pipe + limit, "", ""},
-		{"spend replay - --budget " + budget, "", ""},
-		{"spend replay - --budget " + budget, "time,kind,id,account,amount,currency\n2026-01-01T00:00:00Z,spend,1,card,5.00,EUR\n", "1  approved"},
 		{"spend charge card 1 --budget " + pipe, "", ""},
 		{"spend charge card 1 --budget -", "", ""},
 		{"try k 1 --store " + locked + limit, "", ""},

@@ -34,7 +34,7 @@ func (a *app) spendCommand() *cobra.Command {
 		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendFreezeCommand(f, "mend"),
 		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
-		a.spendReplayCommand(f), a.spendRulesCommand(f))
+		a.spendRulesCommand(f))
 	return cmd
 }
 

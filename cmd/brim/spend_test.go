@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/brimgo/brim/cmd/brim/internal/cards"
 )
 
 const cardsBudget = `budget: cards
@@ -231,19 +229,6 @@ func TestSpendAccounts(t *testing.T) {
 		wrong := budgetIn(t, "budget: b\ncurrency: EUR\nrules:\n  - "+text+"\n")
 		cli(t, "spend", "remaining", "card", "--budget", wrong, "--store", store).want(t, exitData, "", says)
 	}
-}
-
-func TestSpendReplay(t *testing.T) {
-	budget := budgetIn(t, cardsBudget)
-	log := "time,kind,id,account,amount,currency\n2026-01-01T08:00:00Z,spend,1,card,600.00,EUR\n" +
-		"2026-01-02T08:00:00Z,spend,2,card,600.00,EUR\n"
-	var rep cards.Report
-	cliIn(t, t.Context(), log, "spend", "replay", "-", "--budget", budget, "--json").decode(t, &rep)
-	if rep.Events != 2 || rep.Approved != 1 || rep.Declined != 1 || rep.Accounts != 1 {
-		t.Errorf("got %+v", rep)
-	}
-	cliIn(t, t.Context(), log, "spend", "replay", "-", "--budget", budget).want(t, exitOK, "declined by month", "")
-	cliIn(t, t.Context(), "time,kind\n", "spend", "replay", "-", "--budget", budget).want(t, exitData, "", "stdin")
 }
 
 // An amount that the currency cannot express is refused, and never rounded.
