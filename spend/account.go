@@ -28,6 +28,7 @@ type account struct {
 	pruned  int64          // entries up to this time may have been removed; minTime if none was
 	mends   []mend         // oldest first
 	frozen  string         // why the account declines; empty if it does not
+	plan    string         // whose rules the account has; empty for those of the budget
 	own     []ownLimit     // sorted by rule
 	unit    string         // currency in which the figures are stored
 	tallies []*tally       // one for each rule of the budget, in the same order
@@ -91,6 +92,15 @@ const anySkew = time.Duration(math.MaxInt64)
 
 // load reads an account of the budget. An account that the ledger does not have is empty.
 func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) (*account, error) {
+	a, err := b.loadBare(budget, snap, key)
+	if err == nil {
+		err = a.useRules()
+	}
+	return a, err
+}
+
+// loadBare is load for a job that uses no rule: all rules are unknown.
+func (b *Budgets) loadBare(budget *checkedBudget, snap ledger.Snapshot, key string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {
 		return nil, err
@@ -99,9 +109,8 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 		key: key, budget: budget, unit: budget.Currency, snap: snap, keepIDs: b.keepIDs.Microseconds(),
 		watch: stored.Watch, time: minTime, pruned: minTime,
 	}
-	var known []*tally
 	if stored.State != nil {
-		if known, err = a.decode(stored.Rules, stored.State); err != nil {
+		if a.unknown, err = a.decode(stored.Rules, stored.State); err != nil {
 			return nil, err
 		}
 		if a.unit != budget.Currency {
@@ -109,19 +118,29 @@ func (b *Budgets) load(budget *checkedBudget, snap ledger.Snapshot, key string) 
 				"a budget that counts in another unit needs another name", ErrCurrency, budget.Name, a.unit, budget.Currency)
 		}
 	}
-	for i := range budget.Rules {
-		r, fingerprint := &budget.Rules[i], budget.fingerprints[i]
-		at := slices.IndexFunc(known, func(u *tally) bool { return u.name == r.name && u.fingerprint == fingerprint })
+	return a, nil
+}
+
+// useRules gives an account that has been loaded bare the rules of its plan.
+func (a *account) useRules() error {
+	plan := a.budget.plans[a.plan]
+	if plan == nil {
+		return fmt.Errorf("spend: %w: an account has the plan %.64q, which budget %q lacks; add it to Budget.Plans of every process",
+			ErrBudget, a.plan, a.budget.Name)
+	}
+	a.budget = plan
+	for i := range plan.Rules {
+		r, fingerprint := &plan.Rules[i], plan.fingerprints[i]
+		at := slices.IndexFunc(a.unknown, func(u *tally) bool { return u.name == r.name && u.fingerprint == fingerprint })
 		if at < 0 {
 			a.tallies = append(a.tallies, &tally{name: r.name, fingerprint: fingerprint, rule: r, reach: r.reach()})
 			continue
 		}
-		known[at].rule, known[at].reach = r, r.reach()
-		a.tallies = append(a.tallies, known[at])
-		known = slices.Delete(known, at, at+1)
+		a.unknown[at].rule, a.unknown[at].reach = r, r.reach()
+		a.tallies = append(a.tallies, a.unknown[at])
+		a.unknown = slices.Delete(a.unknown, at, at+1)
 	}
-	a.unknown = known
-	return a, nil
+	return nil
 }
 
 // open adds a hold of which no part is dated before since.

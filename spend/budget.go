@@ -2,6 +2,7 @@ package spend
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,10 @@ type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
 	Currency string // ISO 4217 code of all amounts, with a scale or without; see [Money]
 	Rules    []Rule // at least one; their names are unique
+	// Plans are further sets of rules, by name. [Budgets.SetPlan] gives an account the rules of a plan
+	// in the place of Rules. Names are 1 to 64 bytes of UTF-8. Rules of one name, in Rules and in
+	// plans, all count money or all count spends, because an account's own limit holds by that name.
+	Plans map[string][]Rule
 }
 
 // Options adjust [New]. A nil *Options means all defaults.
@@ -72,8 +77,9 @@ type Budgets struct {
 // checkedBudget is a Budget without mistakes.
 type checkedBudget struct {
 	Budget
-	fingerprints []uint64 // of Rules
-	leaky        bool     // a rule is Leaky
+	fingerprints []uint64                  // of Rules
+	plans        map[string]*checkedBudget // the same budget with the rules of a plan; Rules have the plan ""
+	leaky        bool                      // a rule is Leaky, here or in a plan
 }
 
 // New returns Budgets that decide spends against main and keep them in l. New
@@ -125,11 +131,48 @@ func (b Budget) check() (*checkedBudget, error) {
 	if _, ok := MinorUnits(b.Currency); !ok {
 		return nil, fmt.Errorf("%w (%w)", unknownCurrency(b.Currency), ErrBudget)
 	}
-	if len(b.Rules) == 0 {
-		return nil, fmt.Errorf("spend: %w: budget %q has no rules and would allow everything; add a rule", ErrBudget, b.Name)
+	for name := range b.Plans {
+		if !validName(name) {
+			return nil, fmt.Errorf("spend: %w: plan %.64q of budget %q: the name of a plan must be 1 to 64 bytes of UTF-8 "+
+				"without control characters", ErrBudget, name, b.Name)
+		}
 	}
+	checked, err := b.checkRules("", b.Rules)
+	if err != nil {
+		return nil, err
+	}
+	checked.plans = map[string]*checkedBudget{"": checked}
+	counted := make(map[string]bool) // whether rules of that name count spends
+	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(b.Plans))...) {
+		plan := checked
+		if name != "" {
+			if plan, err = b.checkRules(name, b.Plans[name]); err != nil {
+				return nil, err
+			}
+			checked.plans[name] = plan
+		}
+		checked.leaky = checked.leaky || plan.leaky
+		for _, r := range plan.Rules {
+			if spends, known := counted[r.name]; known && spends != r.spends() {
+				return nil, fmt.Errorf("spend: %w: rule %q counts spends in one plan and money in another", ErrBudget, r.name)
+			}
+			counted[r.name] = r.spends()
+		}
+	}
+	return checked, nil
+}
+
+// checkRules returns the budget with the rules of a plan.
+func (b Budget) checkRules(plan string, rules []Rule) (*checkedBudget, error) {
+	of := fmt.Sprintf("budget %q", b.Name)
+	if plan != "" {
+		of = fmt.Sprintf("plan %.64q of %s", plan, of)
+	}
+	if len(rules) == 0 {
+		return nil, fmt.Errorf("spend: %w: %s has no rules and would allow everything; add a rule", ErrBudget, of)
+	}
+	b.Rules, b.Plans = slices.Clone(rules), nil // the caller may change its own
 	checked := &checkedBudget{Budget: b}
-	checked.Rules = slices.Clone(b.Rules)
 	names := make(map[string]bool)
 	for i := range checked.Rules {
 		r := &checked.Rules[i]
@@ -140,7 +183,7 @@ func (b Budget) check() (*checkedBudget, error) {
 			return nil, err
 		}
 		if names[r.name] {
-			return nil, fmt.Errorf("spend: %w: two rules are called %q", ErrBudget, r.name)
+			return nil, fmt.Errorf("spend: %w: two rules of %s are called %q", ErrBudget, of, r.name)
 		}
 		names[r.name] = true
 		checked.fingerprints = append(checked.fingerprints, r.fingerprint())
@@ -206,6 +249,16 @@ func (b *checkedBudget) key(account string) (string, error) {
 			"counting the name of its budget and a slash")
 	}
 	return key, nil
+}
+
+// allRules returns the rules of all plans.
+func (b *checkedBudget) allRules() (list []*Rule) {
+	for _, plan := range b.plans {
+		for i := range plan.Rules {
+			list = append(list, &plan.Rules[i])
+		}
+	}
+	return list
 }
 
 // prefix begins the keys of all accounts of the budget.

@@ -32,7 +32,22 @@ func TestBadBudgets(t *testing.T) {
 		{name: "no currency", b: spend.Budget{Name: "a", Rules: []spend.Rule{ok}}, says: "ISO 4217"},
 		{name: "no rules", b: budget(), says: "no rules"},
 		{name: "an empty rule", b: budget(spend.Rule{}), says: "empty"},
-		{name: "two rules with one name", b: budget(ok, ok), says: `two rules are called "ok"`},
+		{
+			name: "a plan without a name", says: "the name of a plan",
+			b: spend.Budget{Name: "a", Currency: "EUR", Rules: []spend.Rule{ok}, Plans: map[string][]spend.Rule{"": {ok}}},
+		},
+		{
+			name: "a plan without rules", says: `plan "p" of budget "a" has no rules`,
+			b: spend.Budget{Name: "a", Currency: "EUR", Rules: []spend.Rule{ok}, Plans: map[string][]spend.Rule{"p": nil}},
+		},
+		{
+			name: "a rule that counts something else in a plan", says: `rule "ok" counts spends`,
+			b: spend.Budget{
+				Name: "a", Currency: "EUR", Rules: []spend.Rule{ok},
+				Plans: map[string][]spend.Rule{"p": {spend.Count("ok", 1, time.Hour)}},
+			},
+		},
+		{name: "two rules with one name", b: budget(ok, ok), says: `two rules of budget "cards" are called "ok"`},
 		{name: "a rule without a name", b: budget(spend.Lifetime("", eur(1))), says: "1 to 64 bytes"},
 		{name: "an amount of zero", b: budget(spend.Lifetime("r", eur(0))), says: "must be positive"},
 		{name: "another currency", b: budget(spend.Lifetime("r", spend.Money{Minor: 1, Currency: "USD"})), says: "currency"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ var periods = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
 const withoutZero = "15:04:05.999999"
 
 // MarshalJSON writes the budget in the form that docs/budget.schema.json describes, which
-// UnmarshalJSON reads: the same name, currency and rules. A budget with mistakes is [ErrBudget]. So
+// UnmarshalJSON reads: the same name, currency, rules and plans. A budget with mistakes is [ErrBudget]. So
 // is one that has no such form, because the zone of a rule has no name, or a rule filters by one
 // tag or bound several times.
 func (b Budget) MarshalJSON() ([]byte, error) {
@@ -62,12 +63,13 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	out := struct {
-		Budget   string     `json:"budget"`
-		Currency string     `json:"currency"`
-		Rules    []ruleJSON `json:"rules"`
-	}{Budget: b.Name, Currency: b.Currency}
-	for i := range checked.Rules {
-		out.Rules = append(out.Rules, checked.Rules[i].json())
+		Budget   string                `json:"budget"`
+		Currency string                `json:"currency"`
+		Rules    []ruleJSON            `json:"rules"`
+		Plans    map[string][]ruleJSON `json:"plans,omitempty"`
+	}{Budget: b.Name, Currency: b.Currency, Rules: checked.json(), Plans: make(map[string][]ruleJSON)}
+	for name := range b.Plans {
+		out.Plans[name] = checked.plans[name].json()
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
@@ -81,13 +83,23 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range read.Rules {
-		x, y := &read.Rules[i], &checked.Rules[i]
-		if read.fingerprints[i] != checked.fingerprints[i] || x.anchor != y.anchor || x.length != y.length {
-			return nil, fmt.Errorf("spend: %w: rule %q has no JSON form; it filters by one tag or bound several times", ErrBudget, y.name)
+	for name, plan := range checked.plans {
+		for i := range plan.Rules {
+			x, y := &read.plans[name].Rules[i], &plan.Rules[i]
+			if read.plans[name].fingerprints[i] != plan.fingerprints[i] || x.anchor != y.anchor || x.length != y.length {
+				return nil, fmt.Errorf("spend: %w: rule %q has no JSON form; it filters by one tag or bound several times", ErrBudget, y.name)
+			}
 		}
 	}
 	return text, nil
+}
+
+// json returns the form of the rules.
+func (b *checkedBudget) json() (list []ruleJSON) {
+	for i := range b.Rules {
+		list = append(list, b.Rules[i].json())
+	}
+	return list
 }
 
 // json returns the form of a rule that has no mistakes.
@@ -158,7 +170,7 @@ func (b *Budget) UnmarshalJSON(text []byte) error {
 	if !json.Valid(text) {
 		p.fail("", "it is no JSON")
 	}
-	fields := p.object("", text, "budget", "currency", "rules")
+	fields := p.object("", text, "budget", "currency", "rules", "plans")
 	if p.err == nil {
 		read.Name, read.Currency = p.text("budget", fields["budget"]), p.text("currency", fields["currency"])
 		if _, ok := MinorUnits(read.Currency); !ok {
@@ -168,9 +180,14 @@ func (b *Budget) UnmarshalJSON(text []byte) error {
 	if p.err == nil && fields["rules"] == nil {
 		p.fail("", "rules are missing")
 	}
-	for i, r := range p.list("rules", fields["rules"]) {
-		p.at, p.currency = fmt.Sprintf("rules[%d]", i), read.Currency
-		read.Rules = append(read.Rules, p.rule(r))
+	p.currency = read.Currency
+	read.Rules = p.rules("rules", fields["rules"])
+	if plans := fields["plans"]; plans != nil && p.err == nil {
+		read.Plans = make(map[string][]Rule)
+		sets := p.object("plans", plans)
+		for _, name := range slices.Sorted(maps.Keys(sets)) {
+			read.Plans[name] = p.rules("plans."+name, sets[name])
+		}
 	}
 	if p.err != nil {
 		return p.err
@@ -258,6 +275,15 @@ func (p *budgetReader) text(field string, raw json.RawMessage) (s string) {
 		p.fail(field, "a value is missing")
 	}
 	return s
+}
+
+func (p *budgetReader) rules(field string, raw json.RawMessage) (list []Rule) {
+	for i, r := range p.list(field, raw) {
+		p.at = fmt.Sprintf("%s[%d]", field, i)
+		list = append(list, p.rule(r))
+	}
+	p.at = ""
+	return list
 }
 
 func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {

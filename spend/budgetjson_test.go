@@ -33,6 +33,9 @@ func everyRule(t testing.TB) Budget {
 		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50),
 		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}),
 		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday),
+	}, Plans: map[string][]Rule{
+		"gold": {Rolling("month", eur(5000_00), 30*24*time.Hour), Calendar("day", eur(900_00), Day, berlin).DayStarting(time.Hour)},
+		"a.b":  {Lifetime("ever", Money{1, "EUR:4"})},
 	}}
 }
 
@@ -112,6 +115,12 @@ func TestBadBudgetJSON(t *testing.T) {
 		{good, `{"budget":"b","currency":"EUR"}`, "rules are missing"},
 		{good, `{"budget":"b","currency":"EUR","rules":{}}`, "rules: "},
 		{good, `{"budget":"b","currency":"EUR","rules":[]}`, "no rules"},
+		{`"EUR",`, `"EUR","plans":[],`, "plans: write fields"},
+		{`"EUR",`, `"EUR","plans":{"p":{}},`, "plans.p: it must be a list"},
+		{`"EUR",`, `"EUR","plans":{"p":[]},`, `plan "p" of budget "b" has no rules`},
+		{`"EUR",`, `"EUR","plans":{"":[{"name":"x","lifetime":1}]},`, "the name of a plan"},
+		{`"EUR",`, `"EUR","plans":{"p":[{"name":"x","lifetimes":1}]},`, "plans.p[0].lifetimes: unknown field"},
+		{`"EUR",`, `"EUR","plans":{"p":[{"name":"x","lifetime":1}],"p":[]},`, `plans.p: field "p" is given twice`},
 	} {
 		text := strings.Replace(good, c.change, c.to, 1)
 		b := Budget{Name: "before"}
@@ -149,7 +158,7 @@ func TestBudgetSchema(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(schema.Defs.Rule.Properties)); !slices.Equal(got, written) {
 		t.Errorf("the schema has the fields %q of a rule; want %q", got, written)
 	}
-	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"budget", "currency", "rules"}) {
+	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"budget", "currency", "plans", "rules"}) {
 		t.Errorf("the schema has the fields %q", got)
 	}
 }

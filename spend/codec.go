@@ -64,6 +64,7 @@ func (a *account) stored() ledger.Account {
 func (a *account) encode() (rules, state []byte) {
 	r, e := newEncoder(), newEncoder()
 	r.String(a.frozen)
+	r.String(a.plan)
 	r.String(a.unit)
 	r.optional(a.pruned)
 	r.Int(int64(len(a.mends)))
@@ -134,7 +135,7 @@ func (a *account) encode() (rules, state []byte) {
 
 func (a *account) decode(rules, state []byte) ([]*tally, error) {
 	r, d := newDecoder("an account", rules), newDecoder("an account", state)
-	a.frozen, a.unit = r.String(), r.String()
+	a.frozen, a.plan, a.unit = r.String(), r.String(), r.String()
 	a.pruned = r.optional()
 	for range r.Count() {
 		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})

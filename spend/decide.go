@@ -143,7 +143,7 @@ func (t *attempt) apply() error {
 // upkeeps reports whether the action moves no money.
 func (t *attempt) upkeeps() bool {
 	switch t.act.kind {
-	case kindLimits, kindFreeze, kindUnfreeze, kindMend:
+	case kindLimits, kindPlan, kindFreeze, kindUnfreeze, kindMend:
 		return true
 	case kindCancel:
 		return t.spend == nil
@@ -196,8 +196,14 @@ func (t *attempt) load(keys []string) error {
 		if err != nil {
 			return err
 		}
-		a, err := t.budgets.load(budget, t.snap, key)
+		a, err := t.budgets.loadBare(budget, t.snap, key)
 		if err != nil {
+			return err
+		}
+		if t.act.kind == kindPlan {
+			a.plan = t.act.tags[planTag]
+		}
+		if err := a.useRules(); err != nil {
 			return err
 		}
 		t.accounts = append(t.accounts, a)

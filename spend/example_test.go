@@ -114,6 +114,34 @@ func ExampleBudgets_SetLimits() {
 	// card:8 false 500.00 EUR
 }
 
+func ExampleBudgets_SetPlan() {
+	ctx, id := context.Background(), "upgrade-1"
+	budget := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		spend.Rolling("month", eur("1000.00"), 30*24*time.Hour),
+	}}
+	budget.Plans = map[string][]spend.Rule{"gold": {
+		spend.Rolling("month", eur("5000.00"), 30*24*time.Hour), spend.Count("bursts", 20, time.Minute),
+	}}
+	cards, err := spend.New(memledger.New(nil), budget, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = cards.SetPlan(ctx, spend.PlanRequest{ID: id, Account: "card:7", Plan: "gold"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, card := range []string{"card:7", "card:8"} {
+		d, err := cards.AbleToAccept(ctx, spend.Request{Account: card, Amount: eur("1200.00")})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(card, d.Approved, d.Remaining[0].Limit)
+	}
+	// Output:
+	// card:7 true 5000.00 EUR
+	// card:8 false 1000.00 EUR
+}
+
 func ExampleBudgets_Record() {
 	ctx, cards := context.Background(), newCards()
 	now := time.Now()

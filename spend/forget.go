@@ -24,7 +24,7 @@ func (b *Budgets) ForgetRule(ctx context.Context, rule, reason string) (accounts
 	c := b.begin(ctx, "forget_rule")
 	defer c.end(&err)
 	switch {
-	case slices.ContainsFunc(b.main.Rules, func(r Rule) bool { return r.name == rule }):
+	case slices.ContainsFunc(b.main.allRules(), func(r *Rule) bool { return r.name == rule }):
 		return 0, fmt.Errorf("spend: %w: budget %q has rule %q; take the rule away from every process first",
 			ErrBudget, b.main.Name, rule)
 	case !validName(rule):
@@ -59,7 +59,7 @@ func (b *Budgets) ForgetRule(ctx context.Context, rule, reason string) (accounts
 // forgetJob returns a job that takes the figures of a rule from an account, if it has some.
 func (b *Budgets) forgetJob(key, rule, reason string, had *bool) *ledger.Job {
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := b.loadBare(snap, key)
+		a, err := b.advanceBare(snap, key)
 		if err != nil {
 			return nil, err
 		}
@@ -75,12 +75,10 @@ func (b *Budgets) forgetJob(key, rule, reason string, had *bool) *ledger.Job {
 	}}
 }
 
-// loadBare loads an account of the main budget for a job that uses no rule: if a rule counted, settled
-// or began there, the time of the job would change later decisions.
-func (b *Budgets) loadBare(snap ledger.Snapshot, key string) (*account, error) {
-	budget := *b.main
-	budget.Rules = nil
-	a, err := b.load(&budget, snap, key)
+// advanceBare brings an account of the main budget to now for a job that uses no rule: if a rule
+// counted, settled or began there, the time of the job would change later decisions.
+func (b *Budgets) advanceBare(snap ledger.Snapshot, key string) (*account, error) {
+	a, err := b.loadBare(b.main, snap, key)
 	if err == nil {
 		err = a.advance(max(snap.Now(), a.time))
 	}

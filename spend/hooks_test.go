@@ -185,6 +185,7 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.RefundRequest{ID: "1", SpendID: "2", Amount: eur},
 		spend.LimitsRequest{ID: "1", Account: "card", Limits: []spend.RuleLimit{{Rule: "ever", Amount: eur}}},
 		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"},
+		spend.PlanRequest{ID: "1", Account: "card"},
 		"card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
 	}
 	wrong := []any{

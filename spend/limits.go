@@ -209,7 +209,8 @@ func (b *Budgets) newUpkeep(kind, id, account string) (*action, error) {
 	return &action{kind: kind, id: id, keys: []string{key}, currency: b.main.Currency}, nil
 }
 
-// upkeep carries out SetLimits, Freeze, Unfreeze and Mend.
+// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze and Mend. An account has been loaded with
+// the rules of its new plan.
 func (t *attempt) upkeep() error {
 	a := t.accounts[0]
 	switch t.act.kind {

@@ -92,20 +92,20 @@ func (b *Budgets) eachPage(ctx context.Context, f func(keys []string) error) (da
 	}
 }
 
-// reach returns how far back the rules of the main budget need entries: the rules of this process,
-// and those that have decided on one of the accounts within KeepIDs. A rule counts the entries of
+// reach returns how far back the rules of the main budget need entries: the rules of this process in
+// all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts the entries of
 // an account on which it has not decided yet, so one account tells for all.
 func (b *Budgets) reach(ctx context.Context) (int64, error) {
 	longest := b.keepIDs.Microseconds()
-	for i := range b.main.Rules {
-		longest = max(longest, b.main.Rules[i].reach())
+	for _, r := range b.main.allRules() {
+		longest = max(longest, r.reach())
 	}
 	_, err := b.eachPage(ctx, func(keys []string) error {
 		job, page := &ledger.Job{Accounts: keys}, new(int64)
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			*page = 0
 			for _, key := range keys {
-				a, err := b.load(b.main, snap, key)
+				a, err := b.loadBare(b.main, snap, key)
 				if errors.Is(err, store.ErrCorrupt) {
 					continue // pruneAccounts tells of it
 				}
@@ -206,7 +206,7 @@ const mostDropped = 1024
 // nothing needs. It changes nothing if there are none.
 func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := b.loadBare(snap, key)
+		a, err := b.advanceBare(snap, key)
 		if err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ const (
 	kindCredit    = "credit"    // the used amount of rules that count credits falls
 	kindDecline   = "decline"   // nothing changes
 	kindLimits    = "limits"    // the account's own limits change
+	kindPlan      = "plan"      // the account has another set of rules
 	kindFreeze    = "freeze"    // the account declines from now on
 	kindUnfreeze  = "unfreeze"  // the account declines no longer
 	kindForget    = "forget"    // the figures of a retired rule are gone

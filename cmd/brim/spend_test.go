@@ -161,6 +161,9 @@ rules:
   - {name: abroad, rolling: 50, window: 7d, where_not: {country: [DE, AT]}}
   - {name: shops, rolling: 700, window: 24h, per: shop}
   - {name: net, rolling: 5000, window: 30d, counts_credits: true, thresholds: [12]}
+plans:
+  gold:
+    - {name: day, rolling: 900.00, window: 24h}
 `
 
 func TestSpendAccounts(t *testing.T) {
@@ -175,6 +178,15 @@ func TestSpendAccounts(t *testing.T) {
 	charge("30", append(home, "--tag", "mcc=7995")...).want(t, exitNever, "casinos", "")
 	charge("60", "--tag", "country=FR").want(t, exitNever, "abroad", "")
 	charge("600", home...).want(t, exitNever, "day", "")
+	spend("plan", "vip").want(t, exitOK, "plan: none", "")
+	spend("plan", "vip", "gold", "--id", "plan-1").want(t, exitOK, "set: plan-1", "")
+	spend("plan", "vip").want(t, exitOK, "plan: gold", "")
+	spend("charge", "vip", "600").want(t, exitOK, "charged", "")
+	spend("plan", "vip", "silver").want(t, exitData, "", `the plan "silver", which budget "cards" lacks`)
+	spend("plan", "vip", "gold", "--none").want(t, exitUsage, "", "either PLAN or --none")
+	spend("plan").want(t, exitUsage, "", "ACCOUNT is missing")
+	spend("plan", "vip", "--none").want(t, exitOK, "set", "")
+	spend("plan", "vip", "--json").want(t, exitOK, `{"plan":""}`, "")
 	spend("limits", "card").want(t, exitOK, "", "")
 	spend("limits", "card", "day=2000", "often=1x", "--id", "l1").want(t, exitOK, "set: l1", "")
 	spend("limits", "card", "day=3000", "--until", "2100-01-01T00:00:00Z").want(t, exitOK, "set", "")

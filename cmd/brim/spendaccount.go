@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -154,6 +155,44 @@ func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err err
 }
 
 // showLimits prints the account's own limits.
+func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
+	var none bool
+	cmd := newCommand("spend/plan")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return usagef("ACCOUNT is missing")
+		case none && len(args) > 1:
+			return usagef("give either PLAN or --none")
+		}
+		return mostArgs(2)(nil, args)
+	}
+	f.addID(cmd)
+	cmd.Flags().BoolVar(&none, "none", false, "the account has the rules of the budget again")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		set := none || len(args) > 1
+		return a.withBudget(cmd.Context(), f, set, func(b *spend.Budgets, _ *budgetfile.File) error {
+			if !set {
+				plan, err := b.Plan(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]string{"plan": plan}, "plan: "+printable(cmp.Or(plan, "none"))+"\n")
+			}
+			r := spend.PlanRequest{ID: f.requestID(), Account: args[0]}
+			if !none {
+				r.Plan = args[1]
+			}
+			d, err := b.SetPlan(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.ID, d, "set")
+		})
+	}
+	return cmd
+}
+
 func (a *app) showLimits(ctx context.Context, b *spend.Budgets, account string) error {
 	list, err := b.Limits(ctx, account)
 	if err != nil {

@@ -22,7 +22,7 @@ var (
 	payments    = []string{"charge", "authorize", "record", "together", "upTo", "able"}
 	corrections = []string{"increase", "decrease", "capture", "refund"}
 	followUps   = append([]string{"void", "extend"}, corrections...)
-	upkeeps     = []string{"freeze", "unfreeze", "mend", "limit", "cancel"}
+	upkeeps     = []string{"freeze", "unfreeze", "mend", "limit", "plan", "cancel"}
 )
 
 // secret is the account of bad requests. No error names it.
@@ -120,6 +120,9 @@ func badRequests(s *fixture) (list []mistake) {
 	add("a spend that was never held", spend.ErrHoldEnded, followUps[:5], func(r *request) { r.of = s.named("spent") })
 	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *request) { r.amount = money(101) })
 	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *request) { r.amount = money(31) })
+	for plan, want := range map[string]error{"unknown": spend.ErrBudget, megabytes: spend.ErrRequest, "\x00": spend.ErrRequest} {
+		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *request) { r.plan = plan })
+	}
 	reason := func(reason string) func(*request) { return func(r *request) { r.reason = reason } }
 	add("a reason of 10 MB", spend.ErrRequest, []string{"freeze", "unfreeze", "mend"}, reason(megabytes))
 	add("no reason", spend.ErrRequest, []string{"freeze", "mend"}, reason(""))
@@ -166,6 +169,7 @@ func badQuestions(s *fixture) map[string]error {
 		_, errs["Remaining: "+name] = s.b.Remaining(ctx, account)
 		_, errs["Holds: "+name] = s.b.Holds(ctx, account)
 		_, errs["Limits: "+name] = s.b.Limits(ctx, account)
+		_, errs["Plan: "+name] = s.b.Plan(ctx, account)
 		errs["Verify: "+name] = s.b.Verify(ctx, account)
 		for _, err := range s.b.History(ctx, account, nil) {
 			errs["History: "+name] = err

@@ -111,6 +111,26 @@ func ledgerCases() []testCase {
 			},
 		},
 		{
+			name: "plan", rules: []spend.Rule{month(1000)},
+			plans:  map[string][]spend.Rule{"gold": {month(5000), spend.Count("often", 2, time.Hour)}},
+			others: map[string][]spend.Rule{"old": {month(1000)}},
+			why:    "an account has the rules of its plan in every process, and no used amount is ever reset",
+			steps: []step{
+				charge(900), charge(200).no(30*days, "month"), hasPlan(""), plan("gold").as("up"), hasPlan("gold"),
+				shows(900, 0, 4100), shows(1, 0, 1, "often"), charge(2000), charge(1).no(time.Hour, "often"),
+				plan("gold").as("up").again(), by("old"), charge(1).fails(spend.ErrBudget), by(""),
+				plan("lost").fails(spend.ErrBudget), limit(spend.RuleLimit{Rule: "month", Amount: money(3000)}),
+				after(time.Hour), charge(101).no(30*days-time.Hour, "month"), charge(100), plan("").as("down"),
+				shows(3000, 0, -2000), charge(1).no(30*days-time.Hour, "month"), charge(1001).to("other").no(store.Never, "month"),
+				by("old"), shows(3000, 0, -2000), by(""), plan("gold"), shows(3000, 0, 0), shows(1, 0, 1, "often"),
+				check(func(s *fixture) {
+					if e := s.history(nil)[0]; e.Kind != "plan" || e.Tags["plan"] != "gold" {
+						s.Errorf("the last entry is %+v", e)
+					}
+				}), plan(""), sound(12),
+			},
+		},
+		{
 			name: "long histories are paged", rules: window, why: "no entry may be lost or repeated between two pages",
 			steps: []step{
 				check(func(s *fixture) {

@@ -25,6 +25,7 @@ type request struct {
 	force   bool
 	limits  []spend.RuleLimit
 	reason  string
+	plan    string
 }
 
 // money returns the request of the calls that take a [spend.Request].
@@ -73,6 +74,8 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 		return b.Mend(ctx, spend.FreezeRequest{ID: r.id, Account: r.account, Reason: r.reason})
 	case "cancel":
 		return b.Cancel(ctx, r.id, r.account)
+	case "plan":
+		return b.SetPlan(ctx, spend.PlanRequest{ID: r.id, Account: r.account, Plan: r.plan})
 	case "limit":
 		return b.SetLimits(ctx, spend.LimitsRequest{ID: r.id, Account: r.account, Limits: r.limits})
 	}

@@ -61,6 +61,12 @@ func mend(reason string) call {
 	return c
 }
 
+func plan(name string) call {
+	c := on("plan", 0)
+	c.plan = name
+	return c
+}
+
 func limit(limits ...spend.RuleLimit) call {
 	c := on("limit", 0)
 	c.limits = limits
@@ -156,6 +162,15 @@ func by(process string) check { return func(s *fixture) { s.b = s.process(proces
 // shows wants these figures of the named rule, or of the first one.
 func shows(used, held, remaining int64, rule ...string) check {
 	return func(s *fixture) { s.Helper(); s.shows(used, held, remaining, rule...) }
+}
+
+// hasPlan wants that the card has that plan.
+func hasPlan(want string) check {
+	return func(s *fixture) {
+		if got, err := s.b.Plan(ctx, "card"); err != nil || got != want {
+			s.Errorf("the plan is %q, %v; want %q", got, err, want)
+		}
+	}
 }
 
 // sound verifies the card's figures by the rules of every process that has decided, and wants that

@@ -23,6 +23,7 @@ type testCase struct {
 	name, why string
 	currency  string // of the budget; "" is EUR
 	rules     []spend.Rule
+	plans     map[string][]spend.Rule // of the first process
 	others    map[string][]spend.Rule // of other processes, which share the accounts
 	steps     []step
 }
@@ -74,11 +75,11 @@ func (c *testCase) test(t *testing.T, h Harness) {
 func (s *fixture) process(name string) *spend.Budgets {
 	s.Helper()
 	if s.processes[name] == nil {
-		rules := s.c.rules
+		b := spend.Budget{Name: s.c.name, Currency: cmp.Or(s.c.currency, "EUR"), Rules: s.c.rules, Plans: s.c.plans}
 		if name != "" {
-			rules = s.c.others[name]
+			b.Rules, b.Plans = s.c.others[name], nil
 		}
-		s.processes[name] = s.budget(spend.Budget{Name: s.c.name, Currency: cmp.Or(s.c.currency, "EUR"), Rules: rules})
+		s.processes[name] = s.budget(b)
 	}
 	return s.processes[name]
 }

@@ -15,8 +15,10 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// twins are two budgets of one ledger that get the same requests, of two processes with different
-// rules. One of the two budgets is pruned, by either process. Every decision must be the same.
+// twins are budgets of one ledger that get the same requests, of two processes with different rules.
+// One of the budgets is pruned, by either process. Another one has the rules of both processes as
+// plans, and each request goes to accounts with the plan of its process. Every decision must be the
+// same.
 type twins struct {
 	player
 	// rarely is Harness.CompareRarely.
@@ -28,14 +30,17 @@ type twins struct {
 	rules [2][]modelRule // of each process
 	kept  [2]*spend.Budgets
 	prune [2]*spend.Budgets // the budgets that are pruned
+	plans *spend.Budgets    // has the rules of process 1 as a plan
+	plan  map[string]int    // the process whose rules an account has there
 	used  map[string]int64  // the last decision of a process on an account
 	began []began
 }
 
-// began is a spend and the time at which it began.
+// began is a spend, its accounts, and the time at which it began.
 type began struct {
-	id string
-	at int64
+	id       string
+	accounts []string
+	at       int64
 }
 
 // keepIDs is how long an ID is known by default.
@@ -58,16 +63,20 @@ func playTwins(t *testing.T, h Harness, seed uint64, n int) {
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		tw := &twins{
 			player: player{clock: clock, r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), name: fmt.Sprintf("t%d-%d", seed, i)},
-			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64),
+			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64), plan: make(map[string]int),
 		}
 		if err := tw.play(l); err != nil {
-			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes\n"+
+			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes, "+
+				"and the same by the rules of a plan\n"+
 				"%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
 				tw.name, err, strings.Join(tw.told, ""), seed, t.Name())
 			return
 		}
 	}
 }
+
+// plans are the names of the plans with the rules of each process.
+var plans = [...]string{"", "other"}
 
 func (tw *twins) play(l ledger.Ledger) error {
 	tw.someRules()
@@ -79,6 +88,12 @@ func (tw *twins) play(l ledger.Ledger) error {
 			}
 		}
 		tw.tell("process %d has %+v", p, tw.rules[p])
+	}
+	planned := budget(tw.name+"q", tw.rules[0])
+	planned.Plans = map[string][]spend.Rule{plans[1]: budget("", tw.rules[1]).Rules}
+	var err error
+	if tw.plans, err = spend.New(l, planned, nil); err != nil {
+		return err
 	}
 	// A rule that is new to an account counts the entries that are left, so every rule begins here.
 	for p := range tw.rules {
@@ -174,7 +189,7 @@ func (tw *twins) advance() {
 	}
 }
 
-// step sends one request to both twins.
+// step sends one request to the twins.
 func (tw *twins) step() error {
 	accounts := [][]string{{"a"}, {"b"}, {"a", "b"}}[tw.r.IntN(3)]
 	p := tw.r.IntN(2)
@@ -208,9 +223,9 @@ func (tw *twins) refresh() error {
 	return nil
 }
 
-// both sends a request of process p to both twins and compares the answers. Names of requests and
-// budgets end in that of the twin.
-func (tw *twins) both(p int, r request) error {
+// all sends a request of process p about accounts to the twins and compares the answers. Names of
+// requests and budgets end in that of the twin.
+func (tw *twins) all(p int, accounts []string, r request) error {
 	twin := func(name string, b *spend.Budgets) (spend.Decision, error) {
 		q := r
 		q.id = r.id + name
@@ -239,11 +254,39 @@ func (tw *twins) both(p int, r request) error {
 		return fmt.Errorf("the error after Prune is %w; without, it is %w", cmp.Or(perr, errNone), cmp.Or(err, errNone))
 	case !reflect.DeepEqual(kept, pruned):
 		return fmt.Errorf("the decision after Prune is\n%+v\nwithout, it is\n%+v", pruned, kept)
+	case err != nil:
+		return nil // the process has decided nothing, so the plan stays, too
+	}
+	for _, account := range accounts {
+		if tw.plan[account] == p {
+			continue
+		}
+		d, err := tw.plans.SetPlan(ctx, spend.PlanRequest{ID: r.id + account, Account: account, Plan: plans[p]})
+		if err != nil || !d.Approved {
+			return fmt.Errorf("plan %q of account %s: %+v, %w", plans[p], account, d, err)
+		}
+		tw.plan[account] = p
+	}
+	planned, err := twin("q", tw.plans)
+	if atLeast := func(d spend.Decline) bool { return d.AtLeast }; slices.ContainsFunc(planned.Declines, atLeast) {
+		withoutWaits(&kept) // a decline has read as many entries, and some of them are about plans
+		withoutWaits(&planned)
+	}
+	if err != nil || !reflect.DeepEqual(kept, planned) {
+		return fmt.Errorf("the decision by a plan is\n%+v, %w\nby a process with these rules, it is\n%+v",
+			planned, cmp.Or(err, errNone), kept)
 	}
 	for _, u := range kept.Remaining {
 		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.now()
 	}
 	return nil
+}
+
+func withoutWaits(d *spend.Decision) {
+	d.RetryAfter = 0
+	for i := range d.Declines {
+		d.Declines[i].RetryAfter, d.Declines[i].AtLeast = 0, false
+	}
 }
 
 var errNone = errors.New("none")
@@ -267,9 +310,9 @@ func (tw *twins) charge(p int, method string, accounts []string) error {
 		r.also = append(r.also, spend.Account{Name: also})
 	}
 	if method != "credit" {
-		tw.began = append(tw.began, began{r.id, now})
+		tw.began = append(tw.began, began{r.id, accounts, now})
 	}
-	return tw.both(p, r)
+	return tw.all(p, accounts, r)
 }
 
 // follow sends a request about an earlier spend whose ID Prune keeps.
@@ -279,9 +322,9 @@ func (tw *twins) follow(p int) error {
 		return nil
 	}
 	n := 1 + tw.r.Int64N(20)
-	return tw.both(p, request{
-		method: []string{"capture", "void", "increase", "extend", "refund"}[tw.r.IntN(5)], id: tw.id(),
-		of: tw.began[tw.r.IntN(len(tw.began))].id, amount: money(n), final: n%2 == 0, force: n%3 == 0,
+	method, of := []string{"capture", "void", "increase", "extend", "refund"}[tw.r.IntN(5)], tw.began[tw.r.IntN(len(tw.began))]
+	return tw.all(p, of.accounts, request{
+		method: method, id: tw.id(), of: of.id, amount: money(n), final: n%2 == 0, force: n%3 == 0,
 		ttl: time.Duration(n) * days,
 	})
 }
@@ -296,7 +339,7 @@ func (tw *twins) limit(p int, account string) error {
 			l.Until = time.UnixMicro(tw.now() + tw.r.Int64N(100*dayLength))
 		}
 	}
-	return tw.both(p, request{method: "limit", id: tw.id(), account: account, limits: []spend.RuleLimit{l}})
+	return tw.all(p, []string{account}, request{method: "limit", id: tw.id(), account: account, limits: []spend.RuleLimit{l}})
 }
 
 // compare compares the figures that each process sees of the twins, and has it verify them.
@@ -314,6 +357,17 @@ func (tw *twins) compare() error {
 			if !reflect.DeepEqual(shown[0], shown[1]) {
 				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v",
 					p, account, shown[1], shown[0])
+			}
+			if p != tw.plan[account] {
+				continue
+			}
+			list, err := tw.plans.Remaining(ctx, account)
+			if err := errors.Join(err, tw.plans.Verify(ctx, account)); err != nil {
+				return fmt.Errorf("plan %q, account %s: %w", plans[p], account, err)
+			}
+			if !reflect.DeepEqual(shown[0], tw.plain(list)) {
+				return fmt.Errorf("the figures of account %s by a plan are\n%+v\nby a process with these rules, they are\n%+v",
+					account, list, shown[0])
 			}
 		}
 	}
