@@ -223,16 +223,31 @@ func (tw *twins) refresh() error {
 	return nil
 }
 
-// all sends a request of process p about accounts to the twins and compares the answers. Names of
-// requests and budgets end in that of the twin.
+// all sends a request of process p about accounts to the twins. In those that have another plan, the
+// process decides beforehand in all twins, so that the accounts have decided as often.
 func (tw *twins) all(p int, accounts []string, r request) error {
-	twin := func(name string, b *spend.Budgets) (spend.Decision, error) {
-		q := r
-		q.id = r.id + name
-		if r.of != "" {
-			q.of = r.of + name
+	for _, account := range accounts {
+		if tw.plan[account] == p {
+			continue
 		}
-		q.also = slices.Clone(r.also)
+		tw.plan[account] = p
+		now, id := request{method: "unfreeze", id: r.id + account, account: account}, r.id+account
+		if err := tw.same(p, now, request{method: "plan", id: id, account: account, plan: plans[p]}); err != nil {
+			return err
+		}
+	}
+	return tw.same(p, r, r)
+}
+
+// same sends a request of process p to the twins, and another one to that with plans, and compares the
+// answers. Names of requests and budgets end in that of the twin.
+func (tw *twins) same(p int, r, planned request) error {
+	twin := func(name string, b *spend.Budgets, q request) (spend.Decision, error) {
+		q.id += name
+		if q.of != "" {
+			q.of += name
+		}
+		q.also = slices.Clone(q.also)
 		for i := range q.also {
 			q.also[i].Budget = tw.name + name
 		}
@@ -246,47 +261,23 @@ func (tw *twins) all(p int, accounts []string, r request) error {
 		}
 		return d, err
 	}
-	kept, err := twin("k", tw.kept[p])
-	pruned, perr := twin("p", tw.prune[p])
+	kept, err := twin("k", tw.kept[p], r)
 	tw.tell("process %d: %+v: %t %v", p, r, kept.Approved, err)
-	switch {
-	case fmt.Sprint(err) != fmt.Sprint(perr):
-		return fmt.Errorf("the error after Prune is %w; without, it is %w", cmp.Or(perr, errNone), cmp.Or(err, errNone))
-	case !reflect.DeepEqual(kept, pruned):
-		return fmt.Errorf("the decision after Prune is\n%+v\nwithout, it is\n%+v", pruned, kept)
-	case err != nil:
-		return nil // the process has decided nothing, so the plan stays, too
-	}
-	for _, account := range accounts {
-		if tw.plan[account] == p {
-			continue
+	for name, other := range map[string]func() (spend.Decision, error){
+		"after Prune": func() (spend.Decision, error) { return twin("p", tw.prune[p], r) },
+		"by a plan":   func() (spend.Decision, error) { return twin("q", tw.plans, planned) },
+	} {
+		switch d, oerr := other(); {
+		case fmt.Sprint(err) != fmt.Sprint(oerr):
+			return fmt.Errorf("the error %s is %w; without, it is %w", name, cmp.Or(oerr, errNone), cmp.Or(err, errNone))
+		case !reflect.DeepEqual(kept, d):
+			return fmt.Errorf("the decision %s is\n%+v\nwithout, it is\n%+v", name, d, kept)
 		}
-		d, err := tw.plans.SetPlan(ctx, spend.PlanRequest{ID: r.id + account, Account: account, Plan: plans[p]})
-		if err != nil || !d.Approved {
-			return fmt.Errorf("plan %q of account %s: %+v, %w", plans[p], account, d, err)
-		}
-		tw.plan[account] = p
-	}
-	planned, err := twin("q", tw.plans)
-	if atLeast := func(d spend.Decline) bool { return d.AtLeast }; slices.ContainsFunc(planned.Declines, atLeast) {
-		withoutWaits(&kept) // a decline has read as many entries, and some of them are about plans
-		withoutWaits(&planned)
-	}
-	if err != nil || !reflect.DeepEqual(kept, planned) {
-		return fmt.Errorf("the decision by a plan is\n%+v, %w\nby a process with these rules, it is\n%+v",
-			planned, cmp.Or(err, errNone), kept)
 	}
 	for _, u := range kept.Remaining {
 		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.now()
 	}
 	return nil
-}
-
-func withoutWaits(d *spend.Decision) {
-	d.RetryAfter = 0
-	for i := range d.Declines {
-		d.Declines[i].RetryAfter, d.Declines[i].AtLeast = 0, false
-	}
 }
 
 var errNone = errors.New("none")
