@@ -2,13 +2,10 @@ package brim_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/brimtest"
-	"github.com/brimgo/brim/store"
 )
 
 func TestTryFillupAll(t *testing.T) {
@@ -111,85 +108,4 @@ func TestTryFillupAllInvalid(t *testing.T) {
 	if s.calls != 0 {
 		t.Errorf("the store was called %d times; want 0", s.calls)
 	}
-}
-
-// exact is a bucket that rounds nothing: it counts 64ths of a unit on a clock of 64ths of a
-// second, and its leak rate is whole.
-type exact struct {
-	level, capacity, rate int64
-	at                    int64
-}
-
-func (b *exact) leak(now int64) {
-	b.level = max(0, b.level-b.rate*(now-b.at))
-	b.at = now
-}
-
-// TestHierarchy fills a user's, a tenant's and the service's bucket at once, in random amounts,
-// and compares them with three exact buckets. A refusal by one bucket must change none of the
-// three, and the states must tell which bucket refused.
-func TestHierarchy(t *testing.T) {
-	const cases, tick = 1000, time.Second / 64
-	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
-		rng := rand.New(rand.NewPCG(3, 3))
-		lim := brim.New(s, nil)
-		limits := []brim.Limit{{Capacity: 8, LeakRate: 2}, {Capacity: 20, LeakRate: 2}, {Capacity: 40, LeakRate: 3}}
-		keys := [][]string{{"user:1", "user:2", "user:3"}, {"tenant:1", "tenant:2"}, {"all"}}
-		model := map[string]*exact{}
-		for level, names := range keys {
-			for _, key := range names {
-				model[key] = &exact{capacity: int64(64 * limits[level].Capacity), rate: int64(limits[level].LeakRate)}
-			}
-		}
-		now, refusedBy := int64(0), [3]int{}
-		for range cases {
-			if rng.IntN(3) > 0 {
-				ticks := rng.Int64N(64)
-				now += ticks
-				clock.Advance(time.Duration(ticks) * tick)
-			}
-			n := 1 + rng.Int64N(64*6) // up to 6 units
-			var fills []brim.Fill
-			for level, names := range keys {
-				b := limits[level].For(names[rng.IntN(len(names))])
-				fills = append(fills, brim.Fill{Bucket: b, Amount: float64(n) / 64})
-			}
-			rng.Shuffle(len(fills), func(i, j int) { fills[i], fills[j] = fills[j], fills[i] })
-			fits := true
-			for _, f := range fills {
-				b := model[f.Bucket.Key]
-				b.leak(now)
-				fits = fits && b.level+n <= b.capacity
-			}
-			states, err := lim.TryFillupAll(t.Context(), fills...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, f := range fills {
-				b := model[f.Bucket.Key]
-				refuses := b.level+n > b.capacity
-				if fits {
-					b.level += n
-				}
-				st := states[i]
-				if st.Accepted != fits || st.Level != float64(b.level)/64 || st.RetryAfter > 0 != refuses {
-					t.Fatalf("%s: accepted %v, level %v, wait %v; want %v, %v, and a wait: %v",
-						f.Bucket.Key, st.Accepted, st.Level, st.RetryAfter, fits, float64(b.level)/64, refuses)
-				}
-				if refuses {
-					refusedBy[int(f.Bucket.Capacity)/20]++
-				}
-			}
-		}
-		for key, b := range model {
-			st, err := lim.StateOf(t.Context(), key)
-			b.leak(now)
-			if err != nil || st.Level != float64(b.level)/64 {
-				t.Errorf("%s: level %v, %v; want %v", key, st.Level, err, float64(b.level)/64)
-			}
-		}
-		if refusedBy[0] == 0 || refusedBy[1] == 0 || refusedBy[2] == 0 {
-			t.Errorf("refusals by user, tenant and service: %v; want some by each", refusedBy)
-		}
-	})
 }

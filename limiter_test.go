@@ -9,8 +9,6 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/brimtest"
-	"github.com/brimgo/brim/internal/paging"
-	"github.com/brimgo/brim/store"
 )
 
 func TestMethods(t *testing.T) {
@@ -162,41 +160,6 @@ func TestMethods(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAbleToAccept(t *testing.T) {
-	ctx := t.Context()
-	l, s, clock := open(t, nil)
-	b := tens.For("b")
-	able := func(n float64, want bool, why string) {
-		t.Helper()
-		got, err := l.AbleToAccept(ctx, b, n)
-		if err != nil || got.Accepted != want || (got.RetryAfter > 0) == want {
-			t.Errorf("AbleToAccept(%v) = %+v, %v; want %v: %s", n, got, err, want, why)
-		}
-	}
-	able(10, true, "an empty bucket accepts its capacity")
-	able(10.5, false, "no bucket accepts more than its capacity")
-	if entries, err := paging.All(ctx, s, ""); err != nil || len(entries) != 0 {
-		t.Errorf("AbleToAccept left %v, %v in the store; want nothing, because it only asks", entries, err)
-	}
-
-	must(t)(l.TryFillup(ctx, b, 4))
-	must(t)(l.Hold(ctx, b, 3))
-	able(3, true, "level 4 and 3 held units leave room for 3")
-	able(3.5, false, "held units take up room")
-	clock.Advance(time.Hour)
-	able(7, true, "the level leaks")
-	able(7.5, false, "held units do not leak")
-
-	penalty := store.Op{Bucket: b, Amount: 9, BlockFor: time.Minute}
-	if st, err := s.Fill(ctx, penalty); err != nil || st.Accepted {
-		t.Fatalf("penalty = %+v, %v; want a refusal", st, err)
-	}
-	able(1, false, "nothing fits while the bucket is blocked")
-	able(0, true, "zero fits even into a blocked bucket")
-	clock.Advance(time.Minute)
-	able(1, true, "the block has ended")
 }
 
 // AbleToAccept must give the answer that a TryFillup at the same time gives, to the microsecond.

@@ -138,9 +138,8 @@ func bytesOf(t testing.TB, path string) []byte {
 
 // roles are the main functions of child processes. Each takes the path of a file.
 var roles = map[string]func(path string) error{
-	"load":  childLoad,
-	"open":  childOpen,
-	"relax": childRelaxed,
+	"load": childLoad,
+	"open": childOpen,
 }
 
 // child runs one of the roles.

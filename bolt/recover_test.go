@@ -300,22 +300,6 @@ func TestLeftJournals(t *testing.T) {
 	})
 }
 
-// TestTornJournal cuts the last frame of a journal. The store goes on from the frame before it, and
-// its later decisions are there after the next kill.
-func TestTornJournal(t *testing.T) {
-	path := journaled(t, nil)
-	b := bytesOf(t, path+kv.LogSuffix)
-	last := bytes.LastIndexFunc(b, func(r rune) bool { return r != 0 })
-	clear(b[last-3:])
-	if err := os.WriteFile(path+kv.LogSuffix, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := openAt(t, path, nil)
-	levelIs(t, s, "k", 4)
-	fillup(t, s, "k", 1)
-	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 5)
-}
-
 // TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file.
 func TestFirstChangeMakesNoJournal(t *testing.T) {
 	s := openTemp(t, nil)

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -400,54 +397,5 @@ func TestCancelledCallersArguments(t *testing.T) {
 				t.Errorf("the store has the buckets %v, want %s", got, want)
 			}
 		})
-	}
-}
-
-// TestCancelledCallersMayReuseArguments: a commit under way must not read arguments that their
-// caller changes after its context ended. The race detector finds such a read.
-func TestCancelledCallersMayReuseArguments(t *testing.T) {
-	s := openTemp(t, nil)
-	var wg sync.WaitGroup
-	var unknown, applied atomic.Int64
-	for c := range 16 {
-		wg.Go(func() {
-			key := fmt.Sprintf("caller %d", c)
-			txns, keys := []store.Txn{{op(steady, key, 1, store.Always)}}, []string{"nobody"}
-			for i := range 40 {
-				ctx, cancel := context.WithCancel(context.Background())
-				go func() { runtime.Gosched(); cancel() }()
-				results, err := s.Apply(ctx, txns...)
-				txns[0][0] = op(steady, key, 1, store.Always)
-				switch {
-				case err == nil:
-					applied.Add(1)
-					if !results[0].Accepted {
-						t.Errorf("%+v", results[0])
-					}
-				case errors.Is(err, store.ErrUnknownOutcome):
-					unknown.Add(1)
-				case !errors.Is(err, context.Canceled):
-					t.Error(err)
-				}
-				if i%4 == 0 {
-					_ = s.Delete(ctx, keys...)
-					keys[0] = "nobody either"
-				}
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	var stored int64
-	entries, err := paging.All(context.Background(), s, "caller")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		stored += int64(e.Level)
-	}
-	if stored < applied.Load() || stored > applied.Load()+unknown.Load() {
-		t.Errorf("%d fills are stored, %d were acknowledged, and the outcome of %d is unknown",
-			stored, applied.Load(), unknown.Load())
 	}
 }

@@ -2,15 +2,10 @@ package bolt
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"testing"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -100,39 +95,5 @@ func TestAskWaitsForNobody(t *testing.T) {
 	}
 	if n := writes() - before; n != 0 {
 		t.Errorf("ten questions wrote %d pages", n)
-	}
-}
-
-// TestListingsOfAnIdleStore: calls that need the whole file commit nothing where it has all changes
-// of the journal already.
-func TestListingsOfAnIdleStore(t *testing.T) {
-	s := openTemp(t, nil)
-	list := func() {
-		t.Helper()
-		_, err := paging.All(t.Context(), s, "")
-		_, berr := s.Backup(t.Context(), io.Discard)
-		if err := errors.Join(err, berr, s.Verify(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 3 {
-		fillup(t, s, "k", 1)
-	}
-	commits := func() (n int) { // so far
-		err := database(s).View(func(tx *bbolt.Tx) error { n = tx.ID(); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	before := commits()
-	list()
-	if commits() == before {
-		t.Error("the changes of the journal were not written")
-	}
-	before = commits()
-	list()
-	if n := commits() - before; n != 0 {
-		t.Errorf("listings of an idle store made %d commits", n)
 	}
 }

@@ -59,28 +59,6 @@ func TestPoliciesShareNoBucket(t *testing.T) {
 	}
 }
 
-// TestRefusedChargesNothing sends 50 requests against 2 a minute inside of 100 a day. The day is
-// charged for the 2 that were served.
-func TestRefusedChargesNothing(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, open opener) {
-		lim, _ := open(t)
-		day := brim.Over(100, 24*time.Hour)
-		h := limited(t, lim, httplimit.All(
-			always(httplimit.Policy{Name: "minute", Key: "k", Limit: brim.Over(2, time.Minute)}),
-			always(httplimit.Policy{Name: "day", Key: "k", Limit: day}),
-		), nil)
-		served := 0
-		for range 50 {
-			if ask(h, "").Code == http.StatusOK {
-				served++
-			}
-		}
-		if st, err := lim.State(t.Context(), day.For("day:key:k")); err != nil || st.Level != 2 || served != 2 {
-			t.Errorf("%d served; the day is at %v, %v; want 2 and 2", served, st, err)
-		}
-	})
-}
-
 // TestSeveralPolicies decides requests under three policies at once.
 func TestSeveralPolicies(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, open opener) {

@@ -311,45 +311,6 @@ func TestWaitersAndContexts(t *testing.T) {
 	}
 }
 
-// TestManyCallers calls on one bucket from many goroutines in two processes, on the real clock.
-func TestManyCallers(t *testing.T) {
-	inner := &watched{Store: inMemory(t, nil)}
-	b := store.Limit{Capacity: 100_000, LeakRate: 50_000}.For("hot")
-	var accepted, served atomic.Int64
-	start := time.Now()
-	var wg sync.WaitGroup
-	for range 2 {
-		s := leases(t, inner, nil)
-		for range 8 {
-			wg.Go(func() {
-				for range 8000 {
-					st, err := s.Fill(context.Background(), store.Op{Bucket: b, Amount: 1})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if st.Accepted {
-						accepted.Add(1)
-					}
-					if st.Estimate {
-						served.Add(1)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	bound := b.Capacity + b.LeakRate*time.Since(start).Seconds() + 1
-	t.Logf("%d of 128000 accepted, %d from allotments, bound %.0f, %d calls to the store",
-		accepted.Load(), served.Load(), bound, inner.fills.Load())
-	if float64(accepted.Load()) > bound {
-		t.Errorf("%d accepted, want %.0f at most", accepted.Load(), bound)
-	}
-	if served.Load() == 0 {
-		t.Error("no call was served from an allotment, want some: the bound is then untested")
-	}
-}
-
 func TestBoundedBuckets(t *testing.T) {
 	clock := newManual()
 	inner := inMemory(t, clock.Now)

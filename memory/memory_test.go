@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,66 +144,5 @@ func TestSkewIsLogged(t *testing.T) {
 	}
 	if strings.Contains(got, "secret") {
 		t.Errorf("the log contains a key: %q", got)
-	}
-}
-
-// TestConcurrently lets many callers do everything at once on few keys. The limits must hold,
-// and the race detector must find nothing.
-func TestConcurrently(t *testing.T) {
-	ctx := t.Context()
-	s := memory.New(nil)
-	const capacity = 1000
-	sealed := store.Limit{Capacity: capacity}
-	key := func(i int) string { return fmt.Sprint("sealed:", i) }
-	var accepted [8]atomic.Int64
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(g), 5))
-			for range 600 {
-				a, b := r.IntN(8), r.IntN(8)
-				var err error
-				switch r.IntN(10) {
-				case 0:
-					_, err = s.Prune(ctx)
-				case 1:
-					_, err = paging.All(ctx, s, "sealed:")
-				case 2:
-					_, err = s.Read(ctx, sealed.For(key(a)), sealed.For(key(b)))
-				case 3:
-					_, err = s.Fill(ctx, fill(fmt.Sprint("short:", r.IntN(5000)), 1))
-				case 4:
-					err = s.Delete(ctx, fmt.Sprint("short:", r.IntN(5000)))
-				case 5, 6:
-					var results []store.Result
-					one := store.Op{Bucket: sealed.For(key(a)), Amount: 1}
-					two := store.Op{Bucket: sealed.For(key(b)), Amount: 2}
-					results, err = s.Apply(ctx, store.Txn{one, two})
-					if err == nil && results[0].Accepted {
-						accepted[a].Add(1)
-						accepted[b].Add(2)
-					}
-				default:
-					var st store.State
-					st, err = s.Fill(ctx, store.Op{Bucket: sealed.For(key(a)), Amount: 1})
-					if st.Accepted {
-						accepted[a].Add(1)
-					}
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i := range accepted {
-		st, err := s.Read(ctx, sealed.For(key(i)))
-		if got := float64(accepted[i].Load()); err != nil || st[0].Level != got || got > capacity || got == 0 {
-			t.Errorf("bucket %d: %v acknowledged, level %v, capacity %d, %v", i, got, st[0].Level, capacity, err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -3,74 +3,10 @@ package memory
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim/store"
 )
-
-// TestVisitWhileEntriesMove prunes most buckets while Visit is under way, so that each shard
-// shrinks and moves the rest. Those must be visited exactly once.
-func TestVisitWhileEntriesMove(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := New(&Options{Clock: func() time.Time { return now }})
-	defer s.Close()
-	// Shards of several pieces each.
-	const stay, leak = 40, 12
-	want := make(map[string]int)
-	fill := func(key string, rate float64) {
-		t.Helper()
-		op := store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: rate}.For(key), Amount: 1}
-		if _, err := s.Fill(t.Context(), op); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sh := &s.shards[0]
-	long, buf := slices.Repeat([]byte("k"), 100), make([]byte, 0, 120)
-	for i := 0; sh.live < 6*visitPiece; i++ {
-		key := string(strconv.AppendInt(append(buf[:0], long[:i%100]...), int64(i), 10))
-		if of, _ := s.shard(key); of != sh {
-			continue
-		}
-		if len(want) < sh.live/leak {
-			want[key] = 0
-			fill(key, 0)
-		} else {
-			fill(key, 1)
-		}
-	}
-	visits, resized := 0, 0
-	err := s.Visit(t.Context(), "", func(e store.Entry) bool {
-		if _, stays := want[e.Key]; stays {
-			want[e.Key]++
-		}
-		switch visits++; visits {
-		case visitPiece / 2, 3 * visitPiece:
-			now = now.Add(time.Hour)
-			before := len(sh.slots)
-			if _, err := s.Prune(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if len(sh.slots) != before {
-				resized++
-			}
-		}
-		return true
-	})
-	if err != nil || resized == 0 {
-		t.Errorf("Visit: %v; the shard was resized %d times, want at least once", err, resized)
-	}
-	if len(want) < stay {
-		t.Fatalf("%d buckets stay, too few", len(want))
-	}
-	for key, n := range want {
-		if n != 1 {
-			t.Errorf("a bucket that stays, %q, was visited %d times", key, n)
-		}
-	}
-}
 
 // TestVisitAnyTable visits tables piece by piece while buckets come and go. Every bucket that
 // stays must be visited exactly once, and no bucket more than once.

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
@@ -97,29 +96,6 @@ func TestBlockBesideARefusal(t *testing.T) {
 	}
 }
 
-// TestOverlap: transactions overlap if a key is in both.
-func TestOverlap(t *testing.T) {
-	of := func(keys ...string) (txn store.Txn) {
-		for _, key := range keys {
-			txn = append(txn, store.Op{Bucket: store.Bucket{Key: key}})
-		}
-		return txn
-	}
-	for _, c := range []struct {
-		a, b store.Txn
-		want bool
-	}{
-		{of("a"), of("a"), true},
-		{of("a"), of("b"), false},
-		{of("a", "b"), of("c", "b"), true},
-		{of("a", "b"), of("c", "d"), false},
-	} {
-		if got := overlap(c.a, c.b); got != c.want {
-			t.Errorf("%+v and %+v: %v; want %v", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 // TestQuestionsLockNoRow: the rows of a transaction that asks are not among those that a batch may
 // wait for.
 func TestQuestionsLockNoRow(t *testing.T) {
@@ -129,33 +105,6 @@ func TestQuestionsLockNoRow(t *testing.T) {
 	txns := []store.Txn{{of("asked", store.Ask)}, {of("a", store.IfFits), of("b", store.IfFits)}}
 	if got := slices.Collect(txnKeys(txns)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q; want a and b", got)
-	}
-}
-
-// TestNoBlockIsNull: a row stores the end of a block, and null where there is none.
-func TestNoBlockIsNull(t *testing.T) {
-	w := newWorking([]store.Txn{{{Bucket: store.Bucket{Key: "blocked"}}, {Bucket: store.Bucket{Key: "free"}}}})
-	w.buckets["blocked"].write, w.buckets["free"].write = true, true
-	w.buckets["blocked"].rec.BlockedUntil = 1
-	changed, _ := w.changes()
-	if !changed.blocks[0].Valid || changed.blocks[0].Time.UnixMicro() != 1 || changed.blocks[1].Valid {
-		t.Errorf("%+v; want the end of a block, and null", changed.blocks)
-	}
-}
-
-// TestTextsOfGenerations: each generation has texts of its own, so the server makes new plans.
-func TestTextsOfGenerations(t *testing.T) {
-	names, err := pgname.New("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(map[string]int)
-	for generation := range 4 {
-		text := newStatements(names, generation).updateMany
-		if before, again := seen[text]; again {
-			t.Errorf("generations %d and %d have one text", before, generation)
-		}
-		seen[text] = generation
 	}
 }
 

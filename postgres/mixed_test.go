@@ -188,32 +188,6 @@ func TestDecimalAmounts(t *testing.T) {
 	}
 }
 
-// TestDifferingAmounts fills one bucket with amounts from 1 to 50. No amount that fits is
-// refused, and the sum is exact.
-func TestDifferingAmounts(t *testing.T) {
-	stores := pair(t)
-	for round := range 5 {
-		b := store.Limit{Capacity: 5_000}.For(fmt.Sprint(round))
-		var sum atomic.Int64
-		crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
-			for range 10 {
-				n := float64(1 + rnd.IntN(50))
-				st, err := ask(t, s, op(b, n, store.IfFits))
-				if err != nil {
-					return err
-				}
-				if st.Accepted {
-					sum.Add(int64(n))
-				}
-			}
-			return nil
-		})
-		if level := stateOf(t, stores[0], b.Key).Level; level != float64(sum.Load()) || level > 5_000 || level < 4_900 {
-			t.Errorf("level %v, and %d was accepted", level, sum.Load())
-		}
-	}
-}
-
 // TestPrefixSumsRound has three calls in one statement. A sum rounds in another way than one
 // amount after the other: 0.3 and (0.1 + 0.1 + 0.1) is more than 0.6, and 0.5 and 0.1 is not.
 // The last call must get an answer, and not a refusal without a wait.

@@ -172,42 +172,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideBlocks sees the ends of blocks after refused transactions.
-func TestDecideBlocks(t *testing.T) {
-	limit := Limit{Capacity: 10, LeakRate: 1}
-	try := func(key string, n float64) Op { return Op{Bucket: limit.For(key), Amount: n, BlockFor: time.Minute} }
-	fillup := func(key string, n float64) Op { op := try(key, n); op.Mode = Clamp; return op }
-	for _, c := range []struct {
-		why   string
-		txn   Txn
-		clock float64
-		until map[string]int64
-	}{
-		{"the block begins at the clock", Txn{try("a", 3)}, 1, map[string]int64{"a": at(61)}},
-		{"the block begins at the bucket's time", Txn{try("a", 3)}, -1, map[string]int64{"a": at(60)}},
-		{
-			"a Fillup that spills is not the cause of a refusal",
-			Txn{fillup("a", 3), try("b", 3)},
-			0,
-			map[string]int64{"a": 0, "b": at(60)},
-		},
-	} {
-		kept := map[string]*Record{
-			"a": {Level: 9, Time: noon, Limit: limit},
-			"b": {Level: 9, Time: noon, Limit: limit},
-		}
-		res, _ := decide(t, kept, c.txn, at(c.clock))
-		if res.Accepted || res.Err != nil {
-			t.Errorf("%+v, want a refusal", res)
-		}
-		for key, want := range c.until {
-			if got := kept[key].BlockedUntil; got != want {
-				t.Errorf("%s is blocked until %d, want %d; why: %s", key, got, want, c.why)
-			}
-		}
-	}
-}
-
 func TestDecideMendsTimes(t *testing.T) {
 	limit := Limit{Capacity: 10, LeakRate: 1}
 	kept := map[string]*Record{

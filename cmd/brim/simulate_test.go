@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -162,39 +160,5 @@ func TestAlgorithmsPage(t *testing.T) {
 		if r.code != exitOK || r.stdout != block[2] {
 			t.Errorf("brim %s\nanswers\n%s\nand the page shows\n%s", block[1], r.stdout, block[2])
 		}
-	}
-}
-
-// The speed in docs/algorithms.md was measured on a machine of its own. It must be of the order of
-// magnitude that brim bench finds here.
-func TestAlgorithmsPageSpeed(t *testing.T) {
-	page, err := os.ReadFile("../../docs/algorithms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := regexp.MustCompile("\\| `(--store memory: [^`]*)` \\| ([0-9,]+) \\|").FindStringSubmatch(string(page))
-	if row == nil {
-		t.Fatal("the page has no row of a store in memory")
-	}
-	want, err := strconv.ParseFloat(strings.ReplaceAll(row[2], ",", ""), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b struct {
-		PerSecond float64 `json:"decisions_per_second"`
-	}
-	// A busy machine makes a turn slower, and none faster: the fastest turn counts.
-	fastest := 0.0
-	for range 50 {
-		r := cli(t, append([]string{"bench", "--duration", "100ms", "--json"}, strings.Fields(row[1])...)...)
-		if err := json.Unmarshal([]byte(r.stdout), &b); err != nil {
-			t.Fatal(err)
-		}
-		if fastest = max(fastest, b.PerSecond); fastest >= want/30 {
-			break
-		}
-	}
-	if fastest < want/30 || fastest > want*30 {
-		t.Errorf("brim bench %s finds %.0f decisions per second; the page shows %v", row[1], fastest, want)
 	}
 }
