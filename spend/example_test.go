@@ -378,3 +378,27 @@ func ExampleRule_Thresholds() {
 	// card:7 has reached 50 % of month: 850.00 EUR
 	// card:7 has reached 80 % of month: 850.00 EUR
 }
+
+func ExampleRequest_varying() {
+	ctx := context.Background()
+	month := spend.Rolling("month", eur("1000.00"), 30*24*time.Hour)
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	id := "pay-1"
+	for _, trace := range []string{"000017", "000018"} {
+		r := spend.Request{
+			ID: id, Account: "card:7", Amount: eur("30.00"),
+			Tags: map[string]string{"mcc": "5411", "trace": trace}, Varying: []string{"trace"},
+		}
+		d, err := cards.Charge(ctx, r)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Approved, d.Replayed, d.Remaining[0].Used)
+	}
+	// Output:
+	// true false 30.00 EUR
+	// true true 30.00 EUR
+}

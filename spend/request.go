@@ -39,6 +39,10 @@ type Request struct {
 	// country. There are at most 16 tags, with names of 1 to 64 bytes and values
 	// of up to 256 bytes.
 	Tags map[string]string
+	// Varying names tags that may differ, or be missing, when the request is sent again: the time of
+	// the message, or its trace. The retry has the same Varying, and the tags of the first request
+	// count. There are at most 16. Any other tag that differs is [ErrIDReused].
+	Varying []string
 	// Also names up to 15 accounts of further budgets that the same money counts
 	// against. Either every account is charged, or none.
 	Also []Account
@@ -241,8 +245,9 @@ type action struct {
 	least        int64 // of UpTo or Increase; otherwise 0
 	currency     string
 	tags         map[string]string
-	backdated    bool  // the money counts from dated, and not from now
-	dated        int64 // of a record, or of a forced authorization
+	varying      []string // names of tags that are no part of the content
+	backdated    bool     // the money counts from dated, and not from now
+	dated        int64    // of a record, or of a forced authorization
 	ttl          time.Duration
 	onExpiry     Expiry
 	final, force bool
@@ -326,7 +331,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	if err != nil {
 		return nil, err
 	}
-	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags)}
+	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags), varying: r.Varying}
 	if kind == kindAuthorize {
 		act.ttl, act.force, act.onExpiry = r.TTL, r.Forced, r.OnExpiry
 	}
@@ -368,7 +373,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry)); err != nil {
 		return nil, err
 	}
-	return act, checkTags(act.tags)
+	return act, cmp.Or(checkTags(act.tags), checkVarying(act.varying))
 }
 
 // storable reports whether a time of a request is in the range of the times of brim: up to 2^53
@@ -401,13 +406,22 @@ func checkTags(tags map[string]string) error {
 		return requestErr("the request has %d tags; it may have %d", len(tags), maxTags)
 	}
 	for tag, value := range tags {
-		if tag == "" || len(tag) > maxTag || len(value) > maxTagValue || !validText(tag) || !validText(value) {
+		if !validTag(tag) || len(value) > maxTagValue || !validText(value) {
 			return requestErr("a tag must be 1 to %d bytes and its value up to %d bytes of UTF-8 without control characters",
 				maxTag, maxTagValue)
 		}
 	}
 	return nil
 }
+
+func checkVarying(tags []string) error {
+	if len(tags) > maxTags || slices.ContainsFunc(tags, func(tag string) bool { return !validTag(tag) }) {
+		return requestErr("Varying must be up to %d names of tags, of 1 to %d bytes of UTF-8 without control characters", maxTags, maxTag)
+	}
+	return nil
+}
+
+func validTag(tag string) bool { return tag != "" && len(tag) <= maxTag && validText(tag) }
 
 // sendFollowUp decides a request about an earlier spend.
 func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money, least ...Money) (_ Decision, err error) {
@@ -485,8 +499,10 @@ func (act *action) digest() []byte {
 		part(key)
 	}
 	for _, tag := range slices.Sorted(maps.Keys(act.tags)) {
-		part(tag)
-		part(act.tags[tag])
+		if !slices.Contains(act.varying, tag) {
+			part(tag)
+			part(act.tags[tag])
+		}
 	}
 	sum := sha256.Sum256(b)
 	return slices.Clone(sum[:16])

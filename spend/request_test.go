@@ -3,7 +3,9 @@ package spend_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +56,7 @@ func TestRequestLimits(t *testing.T) {
 		{"a long tag", "64 bytes", func(r *spend.Request) {
 			r.Tags = map[string]string{strings.Repeat("x", 65): ""}
 		}, spend.ErrRequest},
+		{"17 tags that vary", "up to 16 names", func(r *spend.Request) { r.Varying = slices.Sorted(maps.Keys(tags)) }, spend.ErrRequest},
 		{"a long value", "256 bytes", func(r *spend.Request) {
 			r.Tags = map[string]string{"x": strings.Repeat("x", 257)}
 		}, spend.ErrRequest},

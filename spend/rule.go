@@ -251,7 +251,7 @@ func (r *Rule) validate(currency string) error {
 	case r.each && r.kind == leaky:
 		return bad("it has one bucket, and Per would need one for each value, with a history of its own; " +
 			"use Rolling, or give each value an account and name it in Request.Also")
-	case r.each && (r.per == "" || len(r.per) > maxTag || !validText(r.per)):
+	case r.each && !validTag(r.per):
 		return bad("Per needs a tag: 1 to %d bytes of UTF-8 without control characters", maxTag)
 	case len(r.thresholds) > 0 && r.kind == perTransaction:
 		return bad("Thresholds have no meaning there: the rule judges each spend alone")

@@ -202,6 +202,7 @@ func TestSpendAccounts(t *testing.T) {
 	charge("600", append(home, "--id", "c1")...).want(t, exitOK, "charged: c1", "")
 	charge("600", append(home, "--id", "c1")...).want(t, exitOK, "has reached 12 %", "")
 	charge("600", append(home, "--id", "c1", "--json")...).want(t, exitOK, `"share":12`, "")
+	charge("600", append(home, "--id", "c1", "--varying", "trace", "--tag", "trace=2")...).want(t, exitOK, "as it was answered before", "")
 	charge("1", home...).want(t, exitRefused, "often", "")
 	spend("limits", "card", "often=default").want(t, exitOK, "set", "")
 	spend("freeze", "card").want(t, exitUsage, "", "--reason")

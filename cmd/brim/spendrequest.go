@@ -19,6 +19,7 @@ import (
 func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	var (
 		tags, also []string
+		varying    []string
 		ttl        duration.Value
 		least      string
 		dated      string
@@ -32,6 +33,8 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	cmd := newCommand("spend/" + kind)
 	if kind != "able" {
 		f.addID(cmd)
+		cmd.Flags().StringArrayVar(&varying, "varying", nil,
+			"the name of a tag that may differ when the request is sent again, like trace; may be repeated")
 	}
 	cmd.Flags().StringArrayVar(&tags, "tag", nil,
 		"a tag that rules can filter by, like category=travel; may be repeated")
@@ -54,7 +57,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, kind != "able", func(b *spend.Budgets, file *budgetfile.File) error {
-			r := spend.Request{ID: f.requestID(), Account: args[0], TTL: ttl.Std(), OnExpiry: fate.Expiry, Forced: forced}
+			r := spend.Request{ID: f.requestID(), Account: args[0], Varying: varying, TTL: ttl.Std(), OnExpiry: fate.Expiry, Forced: forced}
 			if kind == "able" {
 				r.ID = args[0] // a question has no ID
 			}

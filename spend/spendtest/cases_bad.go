@@ -90,6 +90,11 @@ func badRequests(s *fixture) (list []mistake) {
 	} {
 		add("tags: "+name, spend.ErrRequest, payments, func(r *request) { r.tags = tags })
 	}
+	for name, tags := range map[string][]string{
+		"a name of 10 MB": {megabytes}, "no name": {"trace", ""}, "NUL": {"note\x00"}, "17": make([]string, 17),
+	} {
+		add("varying: "+name, spend.ErrRequest, payments, func(r *request) { r.varying = tags })
+	}
 	for name, ttl := range map[string]time.Duration{
 		"in the past": -time.Hour, "of a nanosecond": 1, "of 200 years": 200 * 366 * days,
 	} {

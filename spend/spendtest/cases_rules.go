@@ -162,6 +162,19 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "tags that vary", rules: []spend.Rule{month(1000), spend.Rolling("a", money(1000), days).Matching("trace", "1")},
+			why: "a network numbers its messages anew when it repeats one, and that is a retry all the same",
+			steps: []step{
+				charge(100).as("r").with("merchant", "a", "trace", "1").varying("trace", "hop"),
+				charge(100).as("r").with("merchant", "a", "trace", "2").varying("trace", "hop").again(),
+				charge(100).as("r").with("merchant", "a", "hop", "2").varying("hop", "trace").again(), shows(100, 0, 900, "a"),
+				charge(100).as("r").with("merchant", "b", "trace", "1").varying("trace", "hop").fails(spend.ErrIDReused),
+				charge(100).as("r").with("merchant", "a", "trace", "1").fails(spend.ErrIDReused),
+				charge(100).as("r").with("merchant", "a", "trace", "1", "other", "2").varying("trace").fails(spend.ErrIDReused),
+				credit(5).as("c").with("trace", "1").varying("trace"), credit(5).as("c").varying("trace").again(), sound(2),
+			},
+		},
+		{
 			name:  "a new rule counts earlier entries",
 			why:   "otherwise a new limit would ignore earlier spends; only a Leaky rule starts empty, as documented",
 			rules: []spend.Rule{single},

@@ -3,6 +3,7 @@ package spendtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -396,6 +397,10 @@ func (s *sequence) again() error {
 		return nil
 	}
 	x := s.sent[s.r.IntN(len(s.sent))]
+	if x.request.varying != nil {
+		x.request.tags = maps.Clone(x.request.tags)
+		delete(x.request.tags, "trace")
+	}
 	d, err := x.request.send(s.budgets)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)

@@ -2,6 +2,7 @@ package spendtest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -17,6 +18,7 @@ type request struct {
 	amount  spend.Money
 	least   spend.Money // of upTo
 	tags    map[string]string
+	varying []string // names of tags
 	ttl     time.Duration
 	expiry  spend.Expiry
 	dated   time.Time
@@ -31,7 +33,7 @@ type request struct {
 // money returns the request of the calls that take a [spend.Request].
 func (r request) money() spend.Request {
 	return spend.Request{
-		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, TTL: r.ttl,
+		ID: r.id, Account: r.account, Also: r.also, Amount: r.amount, Tags: r.tags, Varying: r.varying, TTL: r.ttl,
 		OnExpiry: r.expiry, Dated: r.dated, Forced: r.force,
 	}
 }
@@ -109,6 +111,11 @@ func (p *player) payment(method, account string, n int64) request {
 	r := request{method: method, id: p.id(), account: account, amount: money(n)}
 	if p.r.IntN(2) == 0 {
 		r.tags = map[string]string{"category": []string{"travel", "food"}[p.r.IntN(2)]}
+	}
+	if p.r.IntN(4) == 0 {
+		tags := map[string]string{"trace": r.id}
+		maps.Copy(tags, r.tags)
+		r.tags, r.varying = tags, []string{"trace"}
 	}
 	return r
 }

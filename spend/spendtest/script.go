@@ -88,6 +88,8 @@ func (c call) last() call                     { c.final = true; return c }
 func (c call) forced() call                   { c.force = true; return c }
 func (c call) and(also ...spend.Account) call { c.also = also; return c }
 
+func (c call) varying(tags ...string) call { c.request.varying = tags; return c }
+
 // with adds tags, by names and values.
 func (c call) with(tags ...string) call {
 	c.tags = make(map[string]string)
