@@ -39,10 +39,10 @@ func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
 }
 
 // credit adds a credit to every account.
-func (t *attempt) credit() error {
-	t.moved = Money{t.act.amount, t.act.currency}
+func (t *attempt) credit(credit ledger.Entry) error {
+	credit.Kind, credit.RequestID, credit.Tags = kindCredit, t.act.id, t.tags
 	for _, a := range t.accounts {
-		e := ledger.Entry{Kind: kindCredit, RequestID: t.act.id, Amount: t.act.amount, SpendAmount: t.act.amount, Tags: t.act.tags}
+		e := credit
 		for _, u := range a.tallies {
 			if !u.rule.credits || !u.rule.matches(e.Tags, e.SpendAmount) {
 				continue

@@ -112,7 +112,8 @@ func (t *attempt) apply() error {
 		case t.upkeeps():
 			return t.upkeep()
 		case t.act.kind == kindCredit:
-			return t.credit()
+			t.moved = Money{t.act.amount, t.act.currency}
+			return t.credit(ledger.Entry{Amount: t.act.amount, SpendAmount: t.act.amount})
 		}
 		return t.charge()
 	}
@@ -516,9 +517,14 @@ func (t *attempt) void() error {
 
 func (t *attempt) refund() error {
 	sp, n := t.spend, t.act.amount
-	if left := sp.refundable(t.spent()); n > left {
-		return fmt.Errorf("spend: %w: the refund is of %v and the spend has %v left to give back",
+	left := sp.refundable(t.spent())
+	if n > left && !t.act.force {
+		return fmt.Errorf("spend: %w: the refund is of %v and the spend has %v left to give back; Force credits the rest",
 			ErrNotCaptured, sp.money(n), sp.money(left))
 	}
-	return sp.refund(t.accounts, t.act.id, n, t.spent())
+	err := sp.refund(t.accounts, t.act.id, min(n, left), t.spent())
+	if err != nil || n <= left {
+		return err
+	}
+	return t.credit(ledger.Entry{SpendID: sp.id, Amount: n - left, SpendAmount: sp.amount})
 }

@@ -37,7 +37,8 @@ var (
 	// ErrNotHeld is a capture or decrease of more than the hold has left. A forced capture still
 	// takes the money.
 	ErrNotHeld = errors.New("more than is held")
-	// ErrNotCaptured is a refund of more than was taken and not yet given back.
+	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund still
+	// gives it back.
 	ErrNotCaptured = errors.New("more than was captured")
 )
 

@@ -21,7 +21,7 @@ type Status struct {
 	Total     Money             `json:"total"`    // authorized, increased, charged and forced
 	Held      Money             `json:"held"`     // still reserved
 	Captured  Money             `json:"captured"` // taken, also by an expiry that spent it; refunds not subtracted
-	Refunded  Money             `json:"refunded"`
+	Refunded  Money             `json:"refunded"` // at most Captured: a forced refund credits what exceeds it
 	Tags      map[string]string `json:"tags,omitempty"`
 }
 

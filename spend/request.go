@@ -133,6 +133,7 @@ type RefundRequest struct {
 	ID      string // of this request
 	SpendID string // of the Request that began the spend
 	Amount  Money  // to give back, positive
+	Force   bool   // give back more than was captured; the rest counts as a credit
 }
 
 // Charge spends the amount if every rule agrees. It authorizes and captures in
@@ -231,8 +232,12 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // figures at the date of the spend; from a [Leaky] rule it drains the units that
 // have not leaked yet. Retries and other errors are those of [Budgets.Charge]; a
 // further error is [ErrUnknownSpend].
+//
+// With Force, Refund gives back more than was captured: a merchant returns more than he took. What
+// exceeds the rest counts as a [Budgets.Credit] with the tags and the amount of the spend, dated
+// now. A spend that Prune has removed cannot be refunded. Send a Credit instead.
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID}, r.Amount)
+	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID, force: r.Force}, r.Amount)
 }
 
 // action is a request of any kind, checked.

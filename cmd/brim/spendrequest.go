@@ -217,10 +217,12 @@ func (a *app) spendCancelCommand(f *spendFlags) *cobra.Command {
 }
 
 func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {
+	var force bool
 	cmd := newCommand("spend/refund")
 	f.addID(cmd)
+	cmd.Flags().BoolVar(&force, "force", false, "give back more than was captured; the rest counts as a credit")
 	refund := func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
-		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.earlier, Amount: r.amount})
+		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.earlier, Amount: r.amount, Force: force})
 	}
 	cmd.RunE = a.followUp(f, "refunded", refund)
 	return cmd

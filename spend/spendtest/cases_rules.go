@@ -175,6 +175,30 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "a refund of more than was captured",
+			why:  "the merchant has sent the money, and no refund makes room beyond what was used",
+			rules: []spend.Rule{
+				spend.Rolling("net", money(1000), 30*days).CountsCredits().MatchingAtLeast(money(50)).Per("merchant"),
+				month(1000), spend.Lifetime("ever", money(1000)).CountsCredits(), spend.Leaky("slow", money(1000), 1000*days).CountsCredits(),
+			},
+			steps: []step{
+				charge(70).with("merchant", "b"), charge(50).as("s").with("merchant", "a"), charge(60).with("merchant", "a"), after(days),
+				refund("s", 51).fails(spend.ErrNotCaptured), refund("s", 20), refund("s", 50).forced().as("r"), refund("s", 50).forced().as("r").again(),
+				refund("s", 50).as("r").fails(spend.ErrIDReused), gives("s", "charged", 0, 50, 50),
+				shows(40, 0, 960), shows(130, 0, 870, "month"), shows(110, 0, 890, "ever"), shows(109, 0, 891, "slow"),
+				refund("s", 300).forced(), shows(70, 0, 930), shows(130, 0, 870, "month"), shows(0, 0, 1000, "ever"), shows(0, 0, 1000, "slow"),
+				authorize("h", 80), refund("h", 1).fails(spend.ErrNotCaptured), refund("h", 30).forced(), capture("h", 80), shows(80, 0, 920, "ever"), sound(10),
+			},
+		},
+		{
+			name: "a late refund", rules: []spend.Rule{spend.Lifetime("net", money(1000)).CountsCredits(), spend.Lifetime("ever", money(1000))},
+			why: "the ledger has forgotten the spend, so a credit takes the place of the refund, in the rules that count credits",
+			steps: []step{
+				charge(300).as("tv"), after(91 * days), prune(0, 1), refund("tv", 100).fails(spend.ErrUnknownSpend),
+				refund("tv", 100).forced().fails(spend.ErrUnknownSpend), credit(100), shows(200, 0, 800), shows(300, 0, 700, "ever"), sound(2),
+			},
+		},
+		{
 			name:  "a new rule counts earlier entries",
 			why:   "otherwise a new limit would ignore earlier spends; only a Leaky rule starts empty, as documented",
 			rules: []spend.Rule{single},

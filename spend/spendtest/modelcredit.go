@@ -25,12 +25,12 @@ func (m *model) move(s *modelSpend, used, t, date int64) {
 	}
 }
 
-// credit adds a credit to the accounts.
-func (m *model) credit(rules []modelRule, accounts []string, tags map[string]string, n, t int64) {
+// credit adds a credit to the accounts. Rules match it by the amount first.
+func (m *model) credit(rules []modelRule, accounts []string, tags map[string]string, n, first, t int64) {
 	for _, account := range accounts {
-		c := modelMove{account: account, tags: tags, first: n, at: t, date: t, counted: make(map[string]int64)}
+		c := modelMove{account: account, tags: tags, first: first, at: t, date: t, counted: make(map[string]int64)}
 		for _, r := range rules {
-			if !r.credits || !r.matches(tags, n) {
+			if !r.credits || !r.matches(tags, first) {
 				continue
 			}
 			used, _, _ := m.usage(r.of(tags), account, t)

@@ -63,7 +63,7 @@ func (r request) send(b *spend.Budgets) (spend.Decision, error) {
 	case "capture":
 		return b.Capture(ctx, spend.CaptureRequest{ID: r.id, HoldID: r.of, Amount: r.amount, Final: r.final, Force: r.force})
 	case "refund":
-		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.of, Amount: r.amount})
+		return b.Refund(ctx, spend.RefundRequest{ID: r.id, SpendID: r.of, Amount: r.amount, Force: r.force})
 	case "void":
 		return b.Void(ctx, spend.VoidRequest{ID: r.id, HoldID: r.of})
 	case "extend":

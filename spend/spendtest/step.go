@@ -261,7 +261,7 @@ func (s *sequence) credit() error {
 		if !d.Approved || d.Amount != money(n) {
 			return fmt.Errorf("a credit was declined, or moved another amount: %+v", d)
 		}
-		s.model.credit(s.rules, sp.accounts, r.tags, n, s.now())
+		s.model.credit(s.rules, sp.accounts, r.tags, n, n, s.now())
 		for e, err := range s.budgets.History(ctx, r.account, &spend.HistoryOptions{Limit: 1}) {
 			if err != nil {
 				return fmt.Errorf("history: %w", err)
@@ -400,15 +400,19 @@ func (s *sequence) refund() error {
 	if s.r.IntN(4) == 0 {
 		n = left + 1 // one unit too many
 	}
+	r := request{method: "refund", of: of, amount: money(n), force: s.r.IntN(3) == 0}
 	var want error
 	switch {
 	case sp.gone:
 		want = spend.ErrUnknownSpend
-	case n > left:
+	case n > left && !r.force:
 		want = spend.ErrNotCaptured
 	}
-	return s.try(request{method: "refund", of: of, amount: money(n)}, want, func(d spend.Decision) error {
-		s.model.refund(s.rules, sp, n, s.now())
+	return s.try(r, want, func(d spend.Decision) error {
+		s.model.refund(s.rules, sp, min(n, left), s.now())
+		if n > left {
+			s.model.credit(s.rules, sp.accounts, sp.tags, n-left, sp.first, s.now())
+		}
 		return approved(d)
 	})
 }
