@@ -27,35 +27,10 @@ func TestMethods(t *testing.T) {
 			want: brim.State{Level: 4, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
-			name: "TryFillup to the capacity", why: "an amount that fills the bucket exactly is accepted, and sets Full",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 10) },
-			want: brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true, Full: true},
-		},
-		{
 			name: "TryFillup does not fit", why: "a refusal is a state, changes nothing, is not Full, and has a wait",
 			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 5) },
 			want:  brim.State{Level: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: 3 * time.Second},
-		},
-		{
-			name: "TryFillup can never fit", why: "an amount above the capacity has no finite wait",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 11) },
-			want: brim.State{Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
-		},
-		{
-			name: "TryFillup leaks first", why: "a leak after the fill would clamp the sum and lose the fill",
-			setup: func(t *testing.T, l *brim.Limiter, clock *brimtest.Clock) {
-				must(t)(l.TryFillup(ctx, b, 5))
-				clock.Advance(30 * time.Second)
-			},
-			call: func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 9) },
-			want: brim.State{Level: 9, Capacity: 10, LeakRate: 1, At: at.Add(30 * time.Second), Accepted: true},
-		},
-		{
-			name: "TryFillup of nothing", why: "zero fits even into a full bucket, and is not Full",
-			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 10)) },
-			call:  func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 0) },
-			want:  brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name:  "Fillup spills",
@@ -67,20 +42,10 @@ func TestMethods(t *testing.T) {
 			},
 		},
 		{
-			name: "Fillup fits", why: "a Fillup that fits loses nothing",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 7) },
-			want: brim.State{Level: 7, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
-		},
-		{
 			name: "Drain", why: "units given back make room",
 			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.TryFillup(ctx, b, 7)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
 			want:  brim.State{Level: 4, Drained: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
-		},
-		{
-			name: "Drain below empty", why: "a drain of an empty bucket is accepted and gives no credit",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.Drain(ctx, b, 3) },
-			want: brim.State{Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name: "Hold", why: "held units take up room beside the level and do not leak",
@@ -93,27 +58,10 @@ func TestMethods(t *testing.T) {
 			want: brim.State{Held: 6, Capacity: 10, LeakRate: 1, At: at.Add(time.Hour), Accepted: true},
 		},
 		{
-			name: "Hold refused", why: "no leak makes room beside held units, so the wait is Never",
-			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
-			call:  func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 3) },
-			want:  brim.State{Held: 8, Capacity: 10, LeakRate: 1, At: at, RetryAfter: brim.Never},
-		},
-		{
 			name: "Capture", why: "the used units go in and leak from now on; the rest of the hold is free",
 			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
 			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 3) },
 			want:  brim.State{Level: 3, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
-		},
-		{
-			name: "Capture of more than was held", why: "spent units go in even above the capacity",
-			setup: func(t *testing.T, l *brim.Limiter, _ *brimtest.Clock) { must(t)(l.Hold(ctx, b, 8)) },
-			call:  func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 8, 12) },
-			want:  brim.State{Level: 12, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
-		},
-		{
-			name: "Capture without a hold", why: "only a fill reports Full, even if a capture brings the level to the capacity",
-			call: func(l *brim.Limiter) (brim.State, error) { return l.Capture(ctx, b, 0, 10) },
-			want: brim.State{Level: 10, Capacity: 10, LeakRate: 1, At: at, Accepted: true},
 		},
 		{
 			name: "Release", why: "an unused hold leaves no units in the bucket",
