@@ -19,37 +19,6 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-func TestUpFromManyGoroutines(t *testing.T) {
-	noLeaks(t)
-	url, schema := pgtest.URL(t), pgtest.Schema(t)
-	const callers = 16
-	errs, logs := make([]error, callers), make([]counter, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			pool, err := pgxpool.New(t.Context(), url)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer pool.Close()
-			errs[i] = Up(t.Context(), pool, &Options{Schema: schema, Logger: logs[i].logger()})
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
-	applied := 0
-	for i := range logs {
-		applied += logs[i].n
-	}
-	if want := int(latest(t)); applied != want {
-		t.Errorf("all callers together applied %d migrations, want each of %d once", applied, want)
-	}
-	checkCurrent(t, pgtest.Pool(t), &Options{Schema: schema})
-}
-
 func TestUpInManyProcesses(t *testing.T) {
 	url, schema := pgtest.URL(t), pgtest.Schema(t)
 	const processes = 6

@@ -7,9 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,48 +103,6 @@ func TestTransactions(t *testing.T) {
 	}
 	taken.Release()
 	wg.Wait()
-}
-
-// TestFlushReports sees that a combiner reports its flushes under the name of its runner.
-func TestFlushReports(t *testing.T) {
-	var flushes, requests atomic.Int64
-	r := runner(t, 1, Options{Trace: store.Trace{Flush: func(f store.Flush) {
-		if f.Backend != "other" || f.Err != nil || f.Took <= 0 {
-			t.Errorf("%+v", f)
-		}
-		flushes.Add(1)
-		requests.Add(int64(f.Requests))
-	}}})
-	c := doubles(t, r.As("other"), Batching{})
-	for n := range 3 {
-		if _, err := c.Do(t.Context(), 0, n+1); err != nil {
-			t.Error(err)
-		}
-	}
-	c.Close()
-	if flushes.Load() != 3 || requests.Load() != 3 {
-		t.Errorf("%d flushes of %d requests were reported, want 3 of 3", flushes.Load(), requests.Load())
-	}
-}
-
-// TestLanesAreReused counts lanes over 10,000 flushes.
-func TestLanesAreReused(t *testing.T) {
-	r := runner(t, 2, Options{Timeout: time.Hour})
-	c := doubles(t, r, Batching{Lanes: 2})
-	lanes := slices.Clone(c.lanes)
-	for range 10_000 {
-		if _, err := c.Do(context.Background(), 0, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !slices.Equal(c.lanes, lanes) || len(lanes) != 3 {
-		t.Errorf("10,000 flushes have left %d lanes; want 3", len(c.lanes))
-	}
-	for _, l := range lanes {
-		if l.conn != nil {
-			t.Error("an idle lane keeps a connection")
-		}
-	}
 }
 
 func TestClose(t *testing.T) {

@@ -131,35 +131,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestSpillOfAll counts a Fillup of which nothing went in. By the rounding of doubles, the store
-// can report that more spilled than came.
-func TestSpillOfAll(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	h, err := New(&Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	level, n := 10.0, 0.3
-	h.Decision(t.Context(), observe.Decision{
-		Mode: store.Clamp, Amount: n, State: store.State{Level: level, Capacity: level, Spilled: level + n - level},
-	})
-	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range data.ScopeMetrics[0].Metrics {
-		if m.Name != "brim.units" {
-			continue
-		}
-		for _, p := range m.Data.(metricdata.Sum[float64]).DataPoints {
-			outcome, _ := p.Attributes.Value("outcome")
-			if want := map[string]float64{"accepted": 0, "spilled": n}[outcome.AsString()]; p.Value != want {
-				t.Errorf("%v units %s, want %v", p.Value, outcome.AsString(), want)
-			}
-		}
-	}
-}
-
 // TestDoc compares the metrics with their list in the documentation of the package.
 func TestDoc(t *testing.T) {
 	metrics, _ := collect(t, itself)
