@@ -3,16 +3,12 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -24,10 +20,6 @@ import (
 
 func init() {
 	roles["small"] = childSmallFile
-	roles["eio"] = func(path string) error { return childDiskFailure(path, nil) }
-	roles["eio without a journal"] = func(path string) error {
-		return childDiskFailure(path, &Options{NoJournal: true})
-	}
 	roles["new"] = childNewThatCannotWrite
 }
 
@@ -152,106 +144,4 @@ func childNewThatCannotWrite(path string) error {
 		err = fmt.Errorf("%+v, want level 1", states)
 	}
 	return errors.Join(err, s.Close(), db.Close())
-}
-
-// childDiskFailure fills until an fdatasync fails, which strace injects. It prints the outcome of
-// each fill.
-func childDiskFailure(path string, o *Options) error {
-	// strace counts the calls of each thread by itself. A lone caller whose context cannot end
-	// commits on its own goroutine, so this thread makes all of them.
-	runtime.LockOSThread()
-	s, err := Open(path, o)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	for i := range 50 {
-		_, err := s.Fill(ctx, op(steady, "k", 1, store.Always))
-		switch {
-		case err == nil:
-			fmt.Println("acknowledged")
-		case errors.Is(err, store.ErrUnknownOutcome) && errors.Is(err, syscall.EIO):
-			fmt.Println("unknown")
-		case errors.Is(err, store.ErrUnavailable) && errors.Is(err, syscall.EIO):
-			fmt.Println("not applied")
-		default:
-			return fmt.Errorf("fill %d: %w", i, err)
-		}
-		if err == nil {
-			continue
-		}
-		// The store refuses all calls from now on.
-		_, fillErr := s.Fill(ctx, op(steady, "k", 1, store.Always))
-		_, readErr := s.Read(ctx, store.Bucket{Key: "k"})
-		_, _, compactErr := s.Compact(ctx)
-		updateErr := s.Update(ctx, func(store.Store) error { return nil })
-		for _, err := range []error{fillErr, readErr, compactErr, updateErr, s.Verify(ctx)} {
-			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
-				!strings.Contains(err.Error(), "open it again") {
-				return fmt.Errorf("after the disk failed: error %w, want ErrUnavailable until it is opened again", err)
-			}
-		}
-		return s.Close()
-	}
-	return errors.New("the disk never failed")
-}
-
-// TestDiskFailure injects EIO into an fdatasync of a child process. Without a journal a commit has
-// two. After a failure of the first nothing was applied; after a failure of the second nobody
-// knows. With a journal the first two changes are such commits, and each later one has one
-// fdatasync.
-func TestDiskFailure(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Log("NOT TESTED: strace injects errors of the disk, and is not installed; install it to test them")
-		return
-	}
-	const none, unknown = "not applied", "unknown"
-	for _, c := range []struct {
-		role string
-		when int
-		want string
-	}{
-		{"eio", 1, none},
-		{"eio", 2, unknown},
-		{"eio", 3, none},
-		{"eio", 4, unknown},
-		{"eio", 5, unknown},
-		{"eio", 9, unknown},
-		{"eio without a journal", 7, none},
-		{"eio without a journal", 8, unknown},
-		{"eio without a journal", 9, none},
-		{"eio without a journal", 10, unknown},
-	} {
-		t.Run(fmt.Sprintf("%s, fdatasync %d", c.role, c.when), func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "limits.db")
-			s := openAt(t, path, nil)
-			fillup(t, s, "k", 100)
-			closeStore(t, s)
-			child := childCommand(c.role, path)
-			cmd := exec.Command(strace, append([]string{
-				"-f", "-qq", "-o", filepath.Join(t.TempDir(), "trace"), "-e", "trace=fdatasync",
-				"-e", fmt.Sprintf("inject=fdatasync:error=EIO:when=%d", c.when),
-			}, child.Args...)...)
-			cmd.Env = child.Env
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			acknowledged := bytes.Count(out, []byte("acknowledged\n"))
-			lines := strings.Fields(strings.ReplaceAll(string(out), "not applied", "not-applied"))
-			if last := lines[len(lines)-1]; strings.ReplaceAll(last, "-", " ") != c.want {
-				t.Errorf("%s; want %s", out, c.want)
-			}
-			s = openAt(t, path, nil)
-			st, err := s.Read(context.Background(), store.Bucket{Key: "k"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored := int(st[0].Level) - 100
-			if stored < acknowledged || stored > acknowledged+1 || c.want == none && stored != acknowledged {
-				t.Errorf("%d fills are stored; %d were acknowledged, then one was %s", stored, acknowledged, c.want)
-			}
-		})
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,7 +139,6 @@ func bytesOf(t testing.TB, path string) []byte {
 
 // roles are the main functions of child processes. Each takes the path of a file.
 var roles = map[string]func(path string) error{
-	"load": childLoad,
 	"open": childOpen,
 }
 
@@ -155,6 +155,13 @@ func child(role string) int {
 		return 1
 	}
 	return 0
+}
+
+func childCommand(role, path string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childRole+"="+role, "BRIM_BOLT_TEST_PATH="+path,
+		"GORACE=atexit_sleep_ms=0") // the race detector would have each child sleep for a second
+	return cmd
 }
 
 // leftOver checks that a directory holds the given files and no others.

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,132 +39,6 @@ func copyTo(t testing.TB, s *Store, dir string) (path string) {
 		}
 	}
 	return path
-}
-
-// TestRecovery makes random changes, and compares all buckets with those of a copy of the files
-// that is opened at random moments: after a kill, with and without a journal, and relaxed.
-func TestRecovery(t *testing.T) {
-	seeds, steps := uint64(6), 600
-	if testing.Short() {
-		seeds, steps = 2, 300
-	}
-	for seed := range seeds {
-		r := rand.New(rand.NewPCG(2, seed))
-		clock := newTestClock()
-		if seed%2 == 0 {
-			clock.Set(time.Unix(-15, 0)) // the steps go on into 1970
-		}
-		o := &Options{Clock: clock.Now, logRegion: tiny * (1 + r.Int64N(4))}
-		s := openTemp(t, o)
-		keys := make([]string, 40)
-		for i := range keys {
-			keys[i] = fmt.Sprintf("key %d", i)
-		}
-		for i := range steps {
-			clock.Advance(time.Duration(r.IntN(100)) * time.Millisecond)
-			changeSome(t, r, s, keys)
-			if r.IntN(40) > 0 {
-				continue
-			}
-			again := *o
-			again.NoJournal = r.IntN(3) == 0
-			path := copyTo(t, s, t.TempDir())
-			var other store.Store
-			var err error
-			if r.IntN(3) == 0 {
-				other, err = OpenRelaxed(path, &again)
-			} else {
-				other, err = Open(path, &again)
-			}
-			if err != nil {
-				t.Fatalf("seed %d, step %d: %v", seed, i, err)
-			}
-			sameBuckets(t, other, s, keys)
-			closeStore(t, other)
-			leftOver(t, filepath.Dir(path), "limits.db")
-			closed := openAt(t, path, &Options{Clock: clock.Now, NoJournal: true})
-			sameBuckets(t, closed, s, keys)
-			closeStore(t, closed)
-		}
-	}
-}
-
-// changeSome makes a random change.
-func changeSome(t *testing.T, r *rand.Rand, s *Store, keys []string) {
-	t.Helper()
-	ctx := t.Context()
-	key := func() string { return keys[r.IntN(len(keys))] }
-	l := store.Limit{Capacity: float64(1 + r.IntN(20)), LeakRate: float64(r.IntN(30)) / 10}
-	o := store.Op{Bucket: l.For(key()), Amount: float64(r.IntN(80)) / 10, Mode: store.Mode(r.IntN(3))}
-	var err error
-	switch r.IntN(15) {
-	case 0:
-		err = s.Delete(ctx, key(), key())
-	case 1:
-		_, err = s.Prune(ctx)
-	case 2:
-		o.BlockFor, o.Mode = time.Second, store.IfFits
-		_, err = s.Fill(ctx, o)
-	case 3:
-		o.Hold = 1
-		_, err = s.Fill(ctx, o)
-	case 4:
-		_, err = s.Apply(ctx, store.Txn{o, store.Op{Bucket: l.For("other"), Amount: 1, Mode: store.Always}})
-	case 5:
-		err = s.Update(ctx, func(in store.Store) error {
-			for range 3 {
-				if _, err := in.Fill(ctx, store.Op{Bucket: l.For(key()), Amount: 1, Mode: store.Always}); err != nil {
-					return err
-				}
-			}
-			return in.Delete(ctx, key())
-		})
-	case 6:
-		txns := make([]store.Txn, 50) // more than a region holds
-		for i := range txns {
-			txns[i] = store.Txn{{Bucket: l.For(fmt.Sprintf("many %d", i)), Amount: 1, Mode: store.Always}}
-		}
-		_, err = s.Apply(ctx, txns...)
-	case 7:
-		if err := s.db.Checkpoint(ctx); err != nil {
-			t.Fatal(err)
-		}
-	case 8: // by the limit last written
-		_, err = s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: o.Key}, Amount: -o.Amount, Mode: store.Always})
-	case 9:
-		_, err = s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: o.Key}, Hold: -1, Amount: o.Amount, Mode: store.Always})
-		if errors.Is(err, store.ErrNotHeld) {
-			err = nil
-		}
-	case 10:
-		o.Amount, o.Mode, o.BlockFor = 0, store.Block, time.Duration(1+r.Int64N(3e9))
-		if r.IntN(4) == 0 {
-			o.BlockFor = math.MaxInt64
-		}
-		_, err = s.Fill(ctx, o)
-	case 11:
-		_, err = s.Fill(ctx, store.Op{Bucket: store.Bucket{Key: o.Key}, Mode: store.Unblock})
-	case 12:
-		o.Mode = store.IfFits
-		_, err = s.Apply(ctx, store.Txn{o, store.Op{Bucket: l.For("other"), Amount: 1, Mode: store.Ask}})
-	default:
-		_, err = s.Fill(ctx, o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// sameBuckets compares the states of buckets in two stores.
-func sameBuckets(t *testing.T, got, want store.Store, keys []string) {
-	t.Helper()
-	for _, key := range append([]string{"other", "many 0", "many 49"}, keys...) {
-		g, err := got.Read(t.Context(), store.Bucket{Key: key})
-		w, werr := want.Read(t.Context(), store.Bucket{Key: key})
-		if err != nil || werr != nil || g[0] != w[0] {
-			t.Fatalf("%s: %+v, %v; want %+v, %v", key, g, err, w, werr)
-		}
-	}
 }
 
 // journaled returns the files of a store that was killed when its journal had changes.

@@ -13,50 +13,6 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestRestart stops the server in good order and starts it again. Calls fail while it is away,
-// and succeed afterwards with the same store.
-func TestRestart(t *testing.T) {
-	leakFree(t)
-	server := pgtest.NewServer(t)
-	pool := server.Pool(t)
-	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})
-	b := steady.For(secret)
-	acked, unknown := 0, 0
-	for range 2 {
-		concurrently(t, 64, func(int64) error { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); return err })
-		acked += 64
-		if err := server.Stop(false); err != nil {
-			t.Fatal(err)
-		}
-		for name, call := range calls(s, b) {
-			// The server told idle connections that it stops. Afterwards nobody answers.
-			switch err := call(t.Context()); {
-			case errors.Is(err, store.ErrUnknownOutcome):
-				wantError(t, err, store.ErrUnknownOutcome)
-				unknown++
-			default:
-				if err == nil {
-					t.Errorf("%s works without a server", name)
-				}
-				wantError(t, err, store.ErrUnavailable)
-			}
-		}
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the store to recover", func() bool { _, err := s.Fill(t.Context(), op(b, 1, store.IfFits)); return err == nil })
-		acked++
-		for name, call := range calls(s, steady.For("another")) {
-			until(t, name+" to recover", func() bool { return call(t.Context()) == nil })
-		}
-		st := stateOf(t, s, secret)
-		if n := int(st.Level + st.Held); n < acked || n > acked+2*unknown {
-			t.Errorf("the bucket holds %d; %d was acknowledged, and at most %d more could be applied", n, acked, 2*unknown)
-		}
-		clean(t, pool)
-	}
-}
-
 // TestUpdateRunsAgainAfterADeadlock sees that Update commits all that its function did, or
 // nothing, and runs again after a deadlock.
 func TestUpdateRunsAgainAfterADeadlock(t *testing.T) {
