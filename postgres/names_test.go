@@ -120,45 +120,12 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestExecutionModes sends statements in every mode that pgx offers. The answers are the same.
-func TestExecutionModes(t *testing.T) {
-	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec"} {
-		for _, isolation := range []string{"read%20committed", "serializable"} {
-			t.Run(mode+" "+isolation, func(t *testing.T) {
-				url := tune(pgtest.URL(t), "default_query_exec_mode="+mode, "default_transaction_isolation="+isolation)
-				pool := poolAt(t, url)
-				everything(t, over(t, pool, postgres.Options{Schema: migrated(t)}))
-				clean(t, pool)
-			})
-		}
-	}
-}
-
 // TestOneConnection has one connection for all lanes. No call may wait for a second connection
 // while it holds the first.
 func TestOneConnection(t *testing.T) {
 	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
 	everything(t, over(t, pool, postgres.Options{Schema: migrated(t), Lanes: 4, BatchSize: 7}))
 	clean(t, pool)
-}
-
-// TestOddSettings changes the settings by which a session writes values, and its search path.
-// The answers are the same.
-func TestOddSettings(t *testing.T) {
-	for _, c := range []struct {
-		mode     string
-		settings []string
-	}{
-		{"cache_statement", []string{"datestyle=SQL,%20DMY", "extra_float_digits=-10"}},
-		{"exec", nil}, // values travel as text here, and pgx reads dates in the ISO style only
-	} {
-		t.Run(c.mode, func(t *testing.T) {
-			pool := poolAt(t, tune(pgtest.URL(t), append(c.settings, "default_query_exec_mode="+c.mode, "timezone=Asia/Kathmandu",
-				"intervalstyle=iso_8601", "search_path=nowhere", "standard_conforming_strings=off", "client_min_messages=debug1")...))
-			everything(t, over(t, pool, postgres.Options{Schema: migrated(t)}))
-			clean(t, pool)
-		})
-	}
 }
 
 // TestTableComesLater makes a store before its table. The store works as soon as the table

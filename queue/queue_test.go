@@ -197,33 +197,3 @@ func TestInvalid(t *testing.T) {
 		t.Errorf("a context that has ended: %v", err)
 	}
 }
-
-// TestConcurrent puts items from many goroutines. Each item must be released, and the items of
-// each goroutine in its order.
-func TestConcurrent(t *testing.T) {
-	const workers, each = 8, 50
-	last := make([]int, workers)
-	n := 0
-	q := open(t, store.Limit{Capacity: 3, LeakRate: 1e6}, func(_ context.Context, item int) {
-		if w, i := item/each, item%each; last[w] > i {
-			t.Errorf("item %d of goroutine %d was released after its item %d", i, w, last[w])
-		} else {
-			last[w] = i
-		}
-		n++
-	}, &queue.Options[int]{Block: true})
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range each {
-				if err := q.Put(t.Context(), w*each+i); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := q.Close(t.Context()); err != nil || n != workers*each {
-		t.Errorf("%d released, %v; want %d", n, err, workers*each)
-	}
-}
