@@ -94,6 +94,7 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 		for _, a := range t.accounts {
 			out.holds = a.holdsIn(out.holds)
 		}
+		out.ahead = time.Duration(t.now-t.clock) * time.Microsecond
 	}
 	return t.changes(&out.Decision), nil
 }

@@ -31,7 +31,9 @@ type Hooks struct {
 
 // Call is a call of a method of Budgets.
 type Call struct {
-	Method string // the name of the method in lower case with underscores: "charge", "up_to"
+	// Method is the name of the method in lower case with underscores, such as "charge" or "up_to".
+	// That of an Authorize with [Request.Forced] is "authorize_forced".
+	Method string
 	Budget string // the main budget
 }
 
@@ -46,7 +48,10 @@ type Hold struct {
 // Outcome tells how a call ended.
 type Outcome struct {
 	Took time.Duration
-	Err  error // nil also for a decline; of ChargeAll, the first error of a request
+	// Ahead is the time by which an account of the decision was ahead of the ledger's clock, which was
+	// set back or was wrong before. [Budgets.Mend] sets such an account right.
+	Ahead time.Duration
+	Err   error // nil also for a decline; of ChargeAll, the first error of a request
 }
 
 // Label returns a word for the label of a metric: "approved"; "declined", if the amount would fit
@@ -97,6 +102,7 @@ type call struct {
 	ctx   context.Context // of the caller, as the hooks have made it
 	hooks []Hooks
 	start time.Time
+	ahead time.Duration
 }
 
 // begin calls the hooks at the beginning of a call.
@@ -120,7 +126,7 @@ func (c *call) end(err *error) {
 	if len(c.hooks) == 0 {
 		return
 	}
-	o := Outcome{Took: time.Since(c.start), Err: *err}
+	o := Outcome{Took: time.Since(c.start), Ahead: c.ahead, Err: *err}
 	for _, h := range c.hooks {
 		if h.End != nil {
 			h.End(c.ctx, c.Call, o)
@@ -150,6 +156,7 @@ func (c *call) decided(d *decided) {
 		}
 	}
 	c.held(d.holds)
+	c.ahead = max(c.ahead, d.ahead)
 }
 
 // held calls the hooks for changes of holds.
@@ -163,10 +170,11 @@ func (c *call) held(holds []Hold) {
 	}
 }
 
-// decided is the place of a decision that the ledger has made, and of its changes of holds.
+// decided is the place of a decision that the ledger has made, and of that which hooks hear of it.
 type decided struct {
 	Decision
 	holds []Hold
+	ahead time.Duration
 }
 
 // holdsIn adds the changes of an account's holds to list.

@@ -46,6 +46,9 @@ func (h *heard) hooks() spend.Hooks {
 				h.add("the context is not that of Start")
 			}
 			h.add("%s: %s after %v", c.Method, o.Label(), o.Took)
+			if o.Ahead != 0 {
+				h.add("%s: an account is ahead by %v", c.Method, o.Ahead)
+			}
 		},
 	}
 }
@@ -61,7 +64,8 @@ func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heard
 		eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
-		b, err := spend.New(memledger.New(nil), spend.Budget{
+		var ahead time.Duration // of the clock
+		b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return time.Now().Add(ahead) }}), spend.Budget{
 			Name: "cards", Currency: "EUR",
 			Rules: []spend.Rule{spend.Rolling("day", eur(100_00), 24*time.Hour), spend.PerTransaction("single", eur(60_00))},
 		}, &spend.Options{Hooks: []spend.Hooks{{}, h.hooks()}, HoldTTL: time.Hour})
@@ -119,6 +123,60 @@ func TestHooks(t *testing.T) {
 			},
 			{"freeze", func() error {
 				_, err := b.Freeze(ctx, spend.FreezeRequest{ID: "8", Account: "card", Reason: "lost"})
+				return err
+			}, []string{"freeze of cards: approved", "freeze: ok after 0s"}},
+			{
+				"forced hold on a frozen account", func() error {
+					r := request("stand-in", 70_00)
+					r.Forced = true
+					_, err := b.Authorize(ctx, r)
+					return err
+				},
+				[]string{"authorize_forced of cards: approved", "authorize_forced: cards 70.00 EUR, expired is false", "authorize_forced: ok after 0s"},
+			},
+			{"unfreeze", func() error {
+				_, err := b.Unfreeze(ctx, spend.FreezeRequest{ID: "8b", Account: "card", Reason: "found"})
+				return err
+			}, []string{"unfreeze of cards: approved", "unfreeze: ok after 0s"}},
+			{"limits", func() error {
+				_, err := b.SetLimits(ctx, spend.LimitsRequest{ID: "limits", Account: "card", Limits: []spend.RuleLimit{{Rule: "day", Amount: eur(99_00)}}})
+				return err
+			}, []string{"set_limits of cards: approved", "set_limits: ok after 0s"}},
+			{"extend", func() error {
+				_, err := b.Extend(ctx, spend.ExtendRequest{ID: "extend", HoldID: "stand-in", TTL: 2 * time.Hour})
+				return err
+			}, []string{"extend of cards: approved", "extend: ok after 0s"}},
+			{"cancel", func() error { _, err := b.Cancel(ctx, "stand-in", "card"); return err }, []string{
+				"cancel of cards: approved", "cancel: ok after 0s",
+			}},
+			{
+				"canceled request", func() error { _, err := b.Charge(ctx, request("stand-in", 70_00)); return err },
+				[]string{"charge of cards: replayed", "charge: ok after 0s"},
+			},
+			{"forget", func() error { _, err := b.ForgetRule(ctx, "old", "retired"); return err }, []string{"forget_rule: ok after 0s"}},
+			{"account ahead", func() error {
+				ahead = time.Hour
+				_, err := b.Authorize(ctx, request("11", 1_00))
+				ahead = 0
+				return err
+			}, []string{"authorize of cards: approved", "authorize: cards 1.00 EUR, expired is false", "authorize: ok after 0s"}},
+			{"increase after that", func() error {
+				_, err := b.Increase(ctx, spend.IncreaseRequest{ID: "12", HoldID: "11", Amount: eur(200_00), Least: eur(1)})
+				return err
+			}, []string{
+				"increase of cards: approved", "increase: cards 47.00 EUR, expired is false", "increase: ok after 0s",
+				"increase: an account is ahead by 1h0m0s",
+			}},
+			{"mend", func() error {
+				_, err := b.Mend(ctx, spend.FreezeRequest{ID: "mend", Account: "card", Reason: "a wrong clock"})
+				return err
+			}, []string{"mend of cards: approved", "mend: ok after 0s"}},
+			{
+				"after the mend", func() error { _, err := b.Void(ctx, spend.VoidRequest{ID: "13", HoldID: "11"}); return err },
+				[]string{"void of cards: approved", "void: ok after 0s"},
+			},
+			{"frozen again", func() error {
+				_, err := b.Freeze(ctx, spend.FreezeRequest{ID: "8c", Account: "card", Reason: "lost"})
 				return err
 			}, []string{"freeze of cards: approved", "freeze: ok after 0s"}},
 			{"several", func() error {

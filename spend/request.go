@@ -283,6 +283,8 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 		method = "up_to"
 	case kind == kindSpend:
 		method = "charge"
+	case kind == kindAuthorize && r.Forced:
+		method = "authorize_forced"
 	}
 	c := b.begin(ctx, method)
 	defer c.end(&err)

@@ -47,18 +47,33 @@ func promtool(t *testing.T) string {
 }
 
 // server is a ledger on a server that may be down: a call then gets no connection, at once or until
-// its context ends.
+// its context ends, or the answer is lost.
 type server struct {
 	ledger.Ledger
 	down  atomic.Bool
-	hangs bool
+	fault string // while it is down
+	ahead atomic.Bool
+}
+
+// newServer returns a server whose clock may be ten minutes ahead.
+func newServer(fault string) *server {
+	s := &server{fault: fault}
+	s.Ledger = memledger.New(&memledger.Options{Clock: func() time.Time {
+		if s.ahead.Load() {
+			return time.Now().Add(10 * time.Minute)
+		}
+		return time.Now()
+	}})
+	return s
 }
 
 func (s *server) Decide(ctx context.Context, job *ledger.Job) error {
 	switch {
-	case s.down.Load() && s.hangs:
+	case s.down.Load() && s.fault == "hangs":
 		<-ctx.Done()
 		return fmt.Errorf("no connection: %w", ctx.Err())
+	case s.down.Load() && s.fault == "loses":
+		return cmp.Or(s.Ledger.Decide(ctx, job), store.ErrUnknownOutcome)
 	case s.down.Load():
 		return fmt.Errorf("%w: connection refused", store.ErrUnavailable)
 	}
@@ -98,9 +113,10 @@ func (s scraped) scrape(t *testing.T, reg *prometheus.Registry, i int) {
 }
 
 // load runs spends for the given time and returns the scrapes, and the numbers of failed calls by
-// their label. Each tick a card is charged, and money is held on another one, which is captured
-// unless captures have stopped.
-func load(t *testing.T, length time.Duration, s *server, at func(since time.Duration), captures func(since time.Duration) bool) (scraped, map[string]int) {
+// their label. Each tick a card is charged, and money is held on another one, which is captured.
+// From begin on, callers may have a habit: they do not capture, cancel each charge, or ask for more
+// than the card has.
+func load(t *testing.T, length time.Duration, s *server, at func(since time.Duration), habit string) (scraped, map[string]int) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	hooks, err := prombrim.NewSpend(reg)
@@ -129,6 +145,8 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 			return true
 		case errors.Is(err, context.DeadlineExceeded):
 			failed["late"]++
+		case errors.Is(err, store.ErrUnknownOutcome):
+			failed["unknown"]++
 		case errors.Is(err, store.ErrUnavailable):
 			failed["failed"]++
 		default:
@@ -144,9 +162,20 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 			series.scrape(t, reg, int(since/scrapeEvery))
 			next = next.Add(scrapeEvery)
 		}
+		does := ""
+		if since >= begin {
+			does = habit
+		}
 		callers.Go(func() {
 			call(func(ctx context.Context, id string) error {
-				_, err := b.Charge(ctx, spend.Request{ID: id, Account: "card:1", Amount: eur(100)})
+				amount := eur(100)
+				if does == "declined" {
+					amount = eur(2e9)
+				}
+				_, err := b.Charge(ctx, spend.Request{ID: id, Account: "card:1", Amount: amount})
+				if err == nil && does == "cancels" {
+					_, err = b.Cancel(ctx, id, "card:1")
+				}
 				return err
 			})
 		})
@@ -156,7 +185,7 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 				hold = id
 				_, err := b.Authorize(ctx, spend.Request{ID: id, Account: "card:2", Amount: eur(100)})
 				return err
-			}) && captures(since) {
+			}) && does != "no captures" {
 				call(func(ctx context.Context, id string) error {
 					_, err := b.Capture(ctx, spend.CaptureRequest{ID: id, HoldID: hold, Amount: eur(100)})
 					return err
@@ -168,9 +197,12 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 	return series, failed
 }
 
+// begin is the time after which a fault or a habit begins.
+const begin = 10 * time.Minute
+
 // TestOutage tests the alerts on spends by promtool, against the metrics of a program whose ledger
-// is down for seven seconds, and of one whose captures have stopped. Each failed call is one
-// count.
+// is down for seven seconds, or has a wrong clock, and of programs whose callers have a habit. Each
+// failed call is one count.
 func TestOutage(t *testing.T) {
 	tool := promtool(t)
 	alerts, err := filepath.Abs("../../docs/observability/alerts.yml")
@@ -181,29 +213,32 @@ func TestOutage(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, tc := range []struct {
-		name     string
-		hangs    bool
-		outage   time.Duration
-		captures time.Duration        // when the captures stop; 0 if they go on
-		fires    map[string][2]string // the alert, its labels, and when it fires; at 9m nothing does
+		name, fault, habit string
+		fires              map[string][2]string // the alert, its labels, and when it fires; at 9m nothing does
 	}{
-		{"refused connections", false, 7 * time.Second, 0, map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
-		{"no answer", true, 7 * time.Second, 0, map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
-		{
-			"no captures", false, 0, 10 * time.Minute,
-			map[string][2]string{"BrimHoldsExpiring": {`"job":"app","budget":"cards","currency":"EUR"`, "34m"}},
-		},
+		{"refused connections", "refuses", "", map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
+		{"no answer", "hangs", "", map[string][2]string{"BrimLedgerFailing": {`"job":"app"`, "12m"}}},
+		{"lost answers", "loses", "", map[string][2]string{
+			"BrimLedgerFailing": {`"job":"app"`, "12m"}, "BrimUnknownOutcomes": {`"job":"app"`, "12m"},
+		}},
+		{"a wrong clock", "ahead", "", map[string][2]string{"BrimAccountsAhead": {`"job":"app"`, "12m"}}},
+		{"no captures", "", "no captures", map[string][2]string{
+			"BrimHoldsExpiring": {`"job":"app","budget":"cards","currency":"EUR"`, "34m"},
+		}},
+		{"cancels", "", "cancels", map[string][2]string{"BrimCancels": {`"job":"app","budget":"cards"`, "34m"}}},
+		{"declines", "", "declined", map[string][2]string{"BrimRuleDeclines": {`"job":"app","budget":"cards","rule":"hour"`, "34m"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var series scraped
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{Ledger: memledger.New(nil), hangs: tc.hangs}
+				s := newServer(tc.fault)
 				var failed map[string]int
-				const begin = 10 * time.Minute
-				series, failed = load(t, 35*time.Minute, s,
-					func(since time.Duration) { s.down.Store(since >= begin && since < begin+tc.outage) },
-					func(since time.Duration) bool { return tc.captures == 0 || since < tc.captures })
-				if tc.outage > 0 == (failed["late"]+failed["failed"] == 0) {
+				series, failed = load(t, 35*time.Minute, s, func(since time.Duration) {
+					faulty := since >= begin && since < begin+7*time.Second
+					s.ahead.Store(faulty && tc.fault == "ahead")
+					s.down.Store(faulty && tc.fault != "" && tc.fault != "ahead")
+				}, tc.habit)
+				if fails := tc.fault != "" && tc.fault != "ahead"; fails == (len(failed) == 0) {
 					t.Fatalf("the failed calls are %v", failed)
 				}
 				counted := make(map[string]int)
@@ -258,7 +293,10 @@ func fire(t *testing.T, tool, alerts string, series scraped, want map[string][2]
 				}
 				annotations := make(map[string]string)
 				for name, value := range r.Annotations {
-					annotations[name] = strings.ReplaceAll(value, "{{ $labels.budget }}", labels["budget"])
+					for label, is := range labels {
+						value = strings.ReplaceAll(value, "{{ $labels."+label+" }}", is)
+					}
+					annotations[name] = value
 				}
 				labels["severity"] = r.Labels["severity"]
 				test.Alerts = append(test.Alerts, map[string]any{"exp_labels": labels, "exp_annotations": annotations})

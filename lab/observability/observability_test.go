@@ -3,10 +3,12 @@ package observability
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
@@ -19,12 +21,13 @@ import (
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/observe/prombrim"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 )
 
 // registered returns the names of the time series that a program has, with their labels and those
-// that Prometheus adds.
-func registered(t *testing.T) map[string][]string {
+// that Prometheus adds. Each label has the values that the program gives it.
+func registered(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	s := memory.New(nil)
 	defer s.Close()
@@ -46,35 +49,77 @@ func registered(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofSpend.Decision(t.Context(), spend.Call{}, spend.Decision{Declines: []spend.Decline{{}}})
-	ofSpend.Hold(t.Context(), spend.Call{}, spend.Hold{})
-	ofSpend.Hold(t.Context(), spend.Call{}, spend.Hold{Expired: true})
-	ofSpend.End(t.Context(), spend.Call{}, spend.Outcome{})
+	spends(t, ofSpend)
+	fills := []brim.Fill{{Bucket: brim.Limit{Capacity: 1}.For("b"), Amount: 1}, {Bucket: brim.Limit{Capacity: 1}.For("c"), Amount: 1}}
+	if _, err := brim.New(wrapped, nil).TryFillupAll(t.Context(), fills...); err != nil {
+		t.Fatal(err)
+	}
 	h.Flush(store.Flush{Backend: "bolt", Requests: 1})
 	h.Retry(store.Retry{Backend: "bolt", Attempt: 1})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	series := make(map[string][]string)
+	series := make(map[string]map[string][]string)
 	for _, f := range families {
-		with := []string{"job", "instance"}
-		for _, l := range f.GetMetric()[0].GetLabel() {
-			with = append(with, l.GetName())
+		with := map[string][]string{"job": nil, "instance": nil}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				with[l.GetName()] = append(with[l.GetName()], l.GetValue())
+			}
 		}
 		if f.GetMetric()[0].GetHistogram() == nil {
 			series[f.GetName()] = with
 			continue
 		}
 		series[f.GetName()+"_sum"], series[f.GetName()+"_count"] = with, with
-		series[f.GetName()+"_bucket"] = append(slices.Clone(with), "le")
+		series[f.GetName()+"_bucket"] = maps.Clone(with)
+		series[f.GetName()+"_bucket"]["le"] = nil
 	}
 	return series
 }
 
+// spends makes calls of each kind to Budgets with the hooks.
+func spends(t *testing.T, hooks spend.Hooks) {
+	t.Helper()
+	ctx, eur := t.Context(), spend.Money{Minor: 100, Currency: "EUR"}
+	now := time.Now()
+	b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
+		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("hour", spend.Money{Minor: 500, Currency: "EUR"}, time.Hour)},
+	}, &spend.Options{Hooks: []spend.Hooks{hooks}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(id string) spend.Request { return spend.Request{ID: id, Account: "card:7", Amount: eur} }
+	forced := request("forced")
+	forced.Forced = true
+	for _, call := range []func() error{
+		func() error { _, err := b.Charge(ctx, request("charge")); return err },
+		func() error { _, err := b.Charge(ctx, request("charge")); return err },
+		func() error { return b.ChargeAll(ctx, []spend.Request{request("all")})[0].Err },
+		func() error { _, err := b.Authorize(ctx, request("authorize")); return err },
+		func() error {
+			_, err := b.UpTo(ctx, spend.UpToRequest{Request: request("up to"), Least: eur, Hold: true})
+			return err
+		},
+		func() error {
+			_, err := b.Increase(ctx, spend.IncreaseRequest{ID: "increase", HoldID: "up to", Amount: eur})
+			return err
+		},
+		func() error { _, err := b.Authorize(ctx, forced); return err },
+		func() error { _, err := b.Charge(ctx, request("declined")); return err },
+		func() error { _, err := b.Cancel(ctx, "charge", "card:7"); return err },
+		func() error { now = now.Add(30 * 24 * time.Hour); _, err := b.Prune(ctx); return err },
+	} {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // check tests that an expression uses registered series and their labels only, and notes the
 // series.
-func check(t *testing.T, where, expression string, series map[string][]string, used map[string]bool) {
+func check(t *testing.T, where, expression string, series map[string]map[string][]string, used map[string]bool) {
 	t.Helper()
 	// Grafana replaces its variables before it asks.
 	expression = strings.NewReplacer("$__rate_interval", "1m", "$job", ".*").Replace(expression)
@@ -94,10 +139,16 @@ func check(t *testing.T, where, expression string, series map[string][]string, u
 			t.Errorf("%s: no program has %s", where, selector.Name)
 		}
 		used[selector.Name] = true
-		known = append(known, with...)
+		known = slices.AppendSeq(known, maps.Keys(with))
 		for _, m := range selector.LabelMatchers {
-			if m.Name != labels.MetricName && !slices.Contains(with, m.Name) {
+			values, is := with[m.Name]
+			if m.Name != labels.MetricName && !is {
 				t.Errorf("%s: %s has no label %s", where, selector.Name, m.Name)
+			}
+			for value := range strings.SplitSeq(m.Value, "|") {
+				if is && values != nil && value != "" && !slices.Contains(values, value) {
+					t.Errorf("%s: no program gives the label %s of %s the value %s", where, m.Name, selector.Name, value)
+				}
 			}
 		}
 		return nil
@@ -122,8 +173,8 @@ func TestDashboard(t *testing.T) {
 	}
 	var dashboard struct {
 		Panels []struct {
-			Title, Description string
-			Targets            []struct{ Expr string }
+			Type, Title, Description string
+			Targets                  []struct{ Expr string }
 		}
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
@@ -131,6 +182,9 @@ func TestDashboard(t *testing.T) {
 	}
 	series, used := registered(t), make(map[string]bool)
 	for _, p := range dashboard.Panels {
+		if p.Type == "row" {
+			continue
+		}
 		if p.Title == "" || p.Description == "" || len(p.Targets) == 0 {
 			t.Errorf("panel %+v: want a title, a description and something to show", p)
 		}
@@ -186,11 +240,12 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// TestCheckFinds tests that check finds a wrong name, a wrong label and a wrong grouping.
+// TestCheckFinds tests that check finds a wrong name, a wrong label, a wrong value of one and a wrong grouping.
 func TestCheckFinds(t *testing.T) {
 	series := registered(t)
 	for _, expression := range []string{
 		"brim_decision_total", `brim_decisions_total{result="x"}`, "sum by (key) (brim_decisions_total)", "sum(",
+		`brim_spend_decisions_total{method=~"charge|undo"}`,
 	} {
 		probe := new(testing.T)
 		check(probe, "probe", expression, series, make(map[string]bool))

@@ -19,9 +19,10 @@
 //	brim.spend.decisions      budget, method, outcome  see spend.Decision.Label
 //	brim.spend.declines       budget, rule      rules that refused; "" is a frozen account
 //	brim.spend.held           budget, currency  money that was held
-//	brim.spend.expired        budget, currency  money that expired holds gave back
+//	brim.spend.expired        budget, currency  money that expired holds gave back or spent
 //	brim.spend.call.duration  method            seconds of a call to Budgets
 //	brim.spend.failures       outcome           calls that failed; see spend.Outcome.Label
+//	brim.spend.ahead                            calls on an account whose time is ahead of the ledger's clock
 //
 // Each call to the store is a span "brim.fill", "brim.apply" and so on, with an event for each
 // decision; a call to Budgets is a span "brim.spend.charge" and so on. A flush serves many

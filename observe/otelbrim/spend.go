@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -23,7 +24,7 @@ var spendFailures = []string{"failed", "unknown", "late", "canceled", "invalid"}
 // metric.
 func NewSpend(o *Options) (spend.Hooks, error) {
 	meter, tracer := providers(o)
-	var errs [6]error
+	var errs [7]error
 	decisions, err := meter.Int64Counter("brim.spend.decisions", metric.WithDescription("Decisions on requests."))
 	errs[0] = err
 	declines, err := meter.Int64Counter("brim.spend.declines",
@@ -31,19 +32,23 @@ func NewSpend(o *Options) (spend.Hooks, error) {
 	errs[1] = err
 	held, err := meter.Float64Counter("brim.spend.held", metric.WithDescription("Money that was held."))
 	errs[2] = err
-	expired, err := meter.Float64Counter("brim.spend.expired", metric.WithDescription("Money that expired holds gave back."))
+	expired, err := meter.Float64Counter("brim.spend.expired", metric.WithDescription("Money that expired holds gave back or spent."))
 	errs[3] = err
 	calls, err := meter.Float64Histogram("brim.spend.call.duration", metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(durations...), metric.WithDescription("Duration of calls to Budgets."))
 	errs[4] = err
 	failures, err := meter.Int64Counter("brim.spend.failures", metric.WithDescription("Calls to Budgets that returned an error."))
 	errs[5] = err
+	ahead, err := meter.Int64Counter("brim.spend.ahead",
+		metric.WithDescription("Calls on an account whose time was more than a minute ahead of the ledger's clock."))
+	errs[6] = err
 	if err := errors.Join(errs[:]...); err != nil {
 		return spend.Hooks{}, fmt.Errorf("otelbrim: %w", err)
 	}
 	for _, outcome := range spendFailures { // a series that begins with the first failure would hide it from a rate
 		failures.Add(context.Background(), 0, metric.WithAttributes(attribute.String("outcome", outcome)))
 	}
+	ahead.Add(context.Background(), 0)
 	return spend.Hooks{
 		Start: func(ctx context.Context, c spend.Call) context.Context {
 			ctx, _ = tracer.Start(ctx, "brim.spend."+c.Method, trace.WithSpanKind(trace.SpanKindClient))
@@ -75,6 +80,9 @@ func NewSpend(o *Options) (spend.Hooks, error) {
 		},
 		End: func(ctx context.Context, c spend.Call, o spend.Outcome) {
 			calls.Record(ctx, o.Took.Seconds(), metric.WithAttributes(attribute.String("method", c.Method)))
+			if o.Ahead > time.Minute {
+				ahead.Add(ctx, 1)
+			}
 			if o.Err != nil {
 				failures.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", o.Label())))
 			}

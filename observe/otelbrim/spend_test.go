@@ -43,6 +43,18 @@ func driveSpend(t *testing.T, h spend.Hooks) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := b.Authorize(t.Context(), spend.Request{ID: "5", Account: "card:1", Amount: usd(20_000000), Forced: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Cancel(t.Context(), "5", "card:1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"6", "7"} { // the clock is 59 seconds behind the account, and then 61
+		now = now.Add(map[string]time.Duration{"6": -59 * time.Second, "7": -2 * time.Second}[id])
+		if _, err := b.Charge(t.Context(), spend.Request{ID: id, Account: "card:4711", Amount: usd(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	now = now.Add(30 * 24 * time.Hour)
 	if _, err := b.Prune(t.Context()); err != nil {
 		t.Fatal(err)
@@ -97,7 +109,10 @@ func TestSpendMetrics(t *testing.T) {
 	want := map[string]float64{
 		"brim.spend.decisions tokens authorize approved": 1, "brim.spend.decisions tokens authorize replayed": 1,
 		"brim.spend.decisions tokens authorize declined": 1, "brim.spend.decisions tokens authorize never": 1,
-		"brim.spend.declines tokens day": 2, "brim.spend.held tokens USD": 4.5, "brim.spend.expired tokens USD": 4.5,
+		"brim.spend.declines tokens day": 2, "brim.spend.held tokens USD": 24.5, "brim.spend.expired tokens USD": 4.5,
+		"brim.spend.decisions tokens authorize_forced approved": 1, "brim.spend.decisions tokens cancel approved": 1,
+		"brim.spend.decisions tokens charge approved": 2, "brim.spend.ahead": 1, "brim.spend.call.duration authorize_forced": 1,
+		"brim.spend.call.duration cancel": 1, "brim.spend.call.duration charge": 2,
 		"brim.spend.call.duration authorize": 5, "brim.spend.call.duration prune": 1,
 		"brim.spend.failures failed": 0, "brim.spend.failures unknown": 0, "brim.spend.failures late": 0, "brim.spend.failures canceled": 0,
 		"brim.spend.failures invalid": 1,
@@ -121,7 +136,9 @@ func TestSpendMetrics(t *testing.T) {
 	if wantSpans := []string{
 		"brim.spend.authorize approved, failed is false", "brim.spend.authorize replayed, failed is false",
 		"brim.spend.authorize declined, failed is false", "brim.spend.authorize never, failed is false",
-		"brim.spend.authorize, failed is true", "brim.spend.prune, failed is false",
+		"brim.spend.authorize, failed is true", "brim.spend.authorize_forced approved, failed is false",
+		"brim.spend.cancel approved, failed is false", "brim.spend.charge approved, failed is false",
+		"brim.spend.charge approved, failed is false", "brim.spend.prune, failed is false",
 	}; !slices.Equal(seen, wantSpans) {
 		t.Errorf("the spans are %q; want %q", seen, wantSpans)
 	}

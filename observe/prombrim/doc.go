@@ -19,9 +19,10 @@
 //	brim_spend_decisions_total        budget, method, outcome  see spend.Decision.Label
 //	brim_spend_declines_total         budget, rule      rules that refused; "" is a frozen account
 //	brim_spend_held_total             budget, currency  money that was held
-//	brim_spend_expired_total          budget, currency  money that expired holds gave back
+//	brim_spend_expired_total          budget, currency  money that expired holds gave back or spent
 //	brim_spend_call_duration_seconds  method            calls to Budgets
 //	brim_spend_failures_total         outcome           calls that failed; see spend.Outcome.Label
+//	brim_spend_ahead_total                              calls on an account whose time is ahead of the ledger's clock
 //
 // No key is a label: each key would make a time series, and keys may be personal data. The label
 // limit is a name of Options.Limits, or "other".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,15 +24,17 @@ func NewSpend(reg prometheus.Registerer) (spend.Hooks, error) {
 	decisions := counter("brim_spend_decisions_total", "Decisions on requests.", "budget", "method", "outcome")
 	declines := counter("brim_spend_declines_total", "Rules that refused a request; no rule for a frozen account.", "budget", "rule")
 	held := counter("brim_spend_held_total", "Money that was held.", "budget", "currency")
-	expired := counter("brim_spend_expired_total", "Money that expired holds gave back.", "budget", "currency")
+	expired := counter("brim_spend_expired_total", "Money that expired holds gave back or spent.", "budget", "currency")
 	calls := histogram("brim_spend_call_duration_seconds", "Duration of calls to Budgets.", durations, "method")
 	failures := counter("brim_spend_failures_total", "Calls to Budgets that returned an error.", "outcome")
-	if err := register(reg, decisions, declines, held, expired, calls, failures); err != nil {
+	ahead := counter("brim_spend_ahead_total", "Calls on an account whose time was more than a minute ahead of the ledger's clock.")
+	if err := register(reg, decisions, declines, held, expired, calls, failures, ahead); err != nil {
 		return spend.Hooks{}, err
 	}
 	for _, outcome := range spendFailures {
 		failures.WithLabelValues(outcome) // a series that begins with the first failure would hide it from rate()
 	}
+	ahead.WithLabelValues()
 	return spend.Hooks{
 		Decision: func(_ context.Context, c spend.Call, d spend.Decision) {
 			decisions.WithLabelValues(c.Budget, c.Method, d.Label()).Inc()
@@ -53,6 +56,9 @@ func NewSpend(reg prometheus.Registerer) (spend.Hooks, error) {
 		},
 		End: func(_ context.Context, c spend.Call, o spend.Outcome) {
 			calls.WithLabelValues(c.Method).Observe(o.Took.Seconds())
+			if o.Ahead > time.Minute {
+				ahead.WithLabelValues().Inc()
+			}
 			if o.Err != nil {
 				failures.WithLabelValues(o.Label()).Inc()
 			}

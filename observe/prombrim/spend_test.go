@@ -36,6 +36,18 @@ func driveSpend(t *testing.T, h spend.Hooks) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := b.Authorize(t.Context(), spend.Request{ID: "5", Account: "card:1", Amount: usd(20_000000), Forced: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Cancel(t.Context(), "5", "card:1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"6", "7"} { // the clock is 59 seconds behind the account, and then 61
+		now = now.Add(map[string]time.Duration{"6": -59 * time.Second, "7": -2 * time.Second}[id])
+		if _, err := b.Charge(t.Context(), spend.Request{ID: id, Account: "card:4711", Amount: usd(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	now = now.Add(30 * 24 * time.Hour)
 	if _, err := b.Prune(t.Context()); err != nil {
 		t.Fatal(err)
@@ -50,16 +62,22 @@ func TestSpendMetrics(t *testing.T) {
 	}
 	driveSpend(t, h)
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP brim_spend_ahead_total Calls on an account whose time was more than a minute ahead of the ledger's clock.
+# TYPE brim_spend_ahead_total counter
+brim_spend_ahead_total 1
 # HELP brim_spend_decisions_total Decisions on requests.
 # TYPE brim_spend_decisions_total counter
 brim_spend_decisions_total{budget="tokens",method="authorize",outcome="approved"} 1
 brim_spend_decisions_total{budget="tokens",method="authorize",outcome="declined"} 1
 brim_spend_decisions_total{budget="tokens",method="authorize",outcome="never"} 1
 brim_spend_decisions_total{budget="tokens",method="authorize",outcome="replayed"} 1
+brim_spend_decisions_total{budget="tokens",method="authorize_forced",outcome="approved"} 1
+brim_spend_decisions_total{budget="tokens",method="cancel",outcome="approved"} 1
+brim_spend_decisions_total{budget="tokens",method="charge",outcome="approved"} 2
 # HELP brim_spend_declines_total Rules that refused a request; no rule for a frozen account.
 # TYPE brim_spend_declines_total counter
 brim_spend_declines_total{budget="tokens",rule="day"} 2
-# HELP brim_spend_expired_total Money that expired holds gave back.
+# HELP brim_spend_expired_total Money that expired holds gave back or spent.
 # TYPE brim_spend_expired_total counter
 brim_spend_expired_total{budget="tokens",currency="USD"} 4.5
 # HELP brim_spend_failures_total Calls to Budgets that returned an error.
@@ -71,8 +89,8 @@ brim_spend_failures_total{outcome="late"} 0
 brim_spend_failures_total{outcome="unknown"} 0
 # HELP brim_spend_held_total Money that was held.
 # TYPE brim_spend_held_total counter
-brim_spend_held_total{budget="tokens",currency="USD"} 4.5
-`), "brim_spend_decisions_total", "brim_spend_declines_total", "brim_spend_expired_total", "brim_spend_failures_total",
+brim_spend_held_total{budget="tokens",currency="USD"} 24.5
+`), "brim_spend_ahead_total", "brim_spend_decisions_total", "brim_spend_declines_total", "brim_spend_expired_total", "brim_spend_failures_total",
 		"brim_spend_held_total"); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +106,7 @@ brim_spend_held_total{budget="tokens",currency="USD"} 4.5
 			}
 		}
 	}
-	if len(calls) != 2 || calls["authorize"] != 5 || calls["prune"] != 1 {
+	if len(calls) != 5 || calls["authorize"] != 5 || calls["prune"] != 1 {
 		t.Errorf("the calls are %v", calls)
 	}
 	if _, err := NewSpend(reg); err == nil {
