@@ -177,7 +177,8 @@ func TestDo(t *testing.T) {
 			text: "brim: over the limit: it can never fit; the bucket takes 10 units at most",
 		},
 		{
-			name: "larger than a capacity of millions", limit: brim.Limit{Capacity: 2e6, LeakRate: 10}, n: 2e6 + 1, wait: brim.Never,
+			name:  "larger than a capacity of millions",
+			limit: brim.Limit{Capacity: 2e6, LeakRate: 10}, n: 2e6 + 1, wait: brim.Never,
 			text: "it can never fit; the bucket takes 2000000 units at most",
 		},
 		{

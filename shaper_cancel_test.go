@@ -36,110 +36,70 @@ func TestCancel(t *testing.T) {
 		turn  time.Duration // of the new reservation, since start
 		given bool          // Cancel takes the reservation back
 	}
+	reserve := func(units float64, turn time.Duration) step { return step{reserve: units, turn: turn} }
+	given := func(number int) step { return step{cancel: number, given: true} }
+	kept := func(number int) step { return step{cancel: number} }
+	pass := func(d time.Duration) step { return step{advance: d} }
 	for _, test := range []struct {
 		name, why string
 		steps     []step
 	}{
 		{
-			name: "nobody behind", why: "the place is free again, so the next caller gets the same turn",
-			steps: []step{{reserve: 1}, {reserve: 2, turn: unit}, {cancel: 2, given: true}, {reserve: 1, turn: unit}},
+			"nobody behind", "the place is free again, so the next caller gets the same turn",
+			[]step{reserve(1, 0), reserve(2, unit), given(2), reserve(1, unit)},
 		},
 		{
-			name: "nobody behind, later",
-			why:  "units that have leaked are gone: Cancel must not take them out again",
-			steps: []step{
-				{reserve: 3},
-				{reserve: 2, turn: 3 * unit},
-				{advance: unit / 3},
-				{cancel: 2, given: true},
-				{reserve: 1, turn: 3 * unit},
+			"nobody behind, later", "units that have leaked are gone: Cancel must not take them out again",
+			[]step{reserve(3, 0), reserve(2, 3*unit), pass(unit / 3), given(2), reserve(1, 3*unit)},
+		},
+		{
+			"somebody behind", "the callers behind keep their turns, so a newcomer must not get this turn",
+			[]step{reserve(1, 0), reserve(1, unit), reserve(1, 2*unit), kept(2), reserve(1, 3*unit)},
+		},
+		{
+			"somebody behind, later", "the level has fallen, but so have the units in front of it",
+			[]step{
+				reserve(2, 0), reserve(1, 2*unit), pass(unit), reserve(1, 3*unit), kept(2),
+				reserve(1, 4*unit),
 			},
 		},
 		{
-			name: "somebody behind",
-			why:  "the callers behind keep their turns, so a newcomer must not get this turn",
-			steps: []step{
-				{reserve: 1},
-				{reserve: 1, turn: unit},
-				{reserve: 1, turn: 2 * unit},
-				{cancel: 2},
-				{reserve: 1, turn: 3 * unit},
+			"first the last reservation, then the one before it",
+			"the caller behind has cancelled too, so nobody is behind",
+			[]step{
+				reserve(1, 0), reserve(1, unit), reserve(1, 2*unit), given(3), given(2),
+				reserve(1, unit),
 			},
 		},
 		{
-			name: "somebody behind, later", why: "the level has fallen, but so have the units in front of it",
-			steps: []step{
-				{reserve: 2},
-				{reserve: 1, turn: 2 * unit},
-				{advance: unit},
-				{reserve: 1, turn: 3 * unit},
-				{cancel: 2},
-				{reserve: 1, turn: 4 * unit},
+			"first the last but one, then the last",
+			"the unused turn stays unused: the last caller gives back only its own place",
+			[]step{
+				reserve(1, 0), reserve(1, unit), reserve(1, 2*unit), kept(2), given(3),
+				reserve(1, 2*unit),
 			},
 		},
 		{
-			name: "first the last reservation, then the one before it",
-			why:  "the caller behind has cancelled too, so nobody is behind",
-			steps: []step{
-				{reserve: 1},
-				{reserve: 1, turn: unit},
-				{reserve: 1, turn: 2 * unit},
-				{cancel: 3, given: true},
-				{cancel: 2, given: true},
-				{reserve: 1, turn: unit},
+			"twice", "a second Cancel would take out units of the callers in front",
+			[]step{reserve(3, 0), reserve(1, 3*unit), given(2), kept(2), reserve(1, 3*unit)},
+		},
+		{
+			"the first turn", "the turn has come at once, so Cancel takes nothing back",
+			[]step{reserve(1, 0), kept(1), reserve(1, unit)},
+		},
+		{
+			"a clock that stepped back", "neither the bucket's time nor the ceiling goes back with the clock",
+			[]step{
+				reserve(1, 0), pass(-time.Minute), reserve(1, unit), reserve(1, 2*unit), kept(2),
+				given(3), pass(time.Minute), reserve(1, 2*unit),
 			},
 		},
 		{
-			name: "first the last but one, then the last",
-			why:  "the unused turn stays unused: the last caller gives back only its own place",
-			steps: []step{
-				{reserve: 1},
-				{reserve: 1, turn: unit},
-				{reserve: 1, turn: 2 * unit},
-				{cancel: 2},
-				{cancel: 3, given: true},
-				{reserve: 1, turn: 2 * unit},
-			},
-		},
-		{
-			name: "twice", why: "a second Cancel would take out units of the callers in front",
-			steps: []step{
-				{reserve: 3},
-				{reserve: 1, turn: 3 * unit},
-				{cancel: 2, given: true},
-				{cancel: 2},
-				{reserve: 1, turn: 3 * unit},
-			},
-		},
-		{
-			name: "the first turn", why: "the turn has come at once, so Cancel takes nothing back",
-			steps: []step{{reserve: 1}, {cancel: 1}, {reserve: 1, turn: unit}},
-		},
-		{
-			name: "a clock that stepped back",
-			why:  "neither the bucket's time nor the ceiling goes back with the clock",
-			steps: []step{
-				{reserve: 1},
-				{advance: -time.Minute},
-				{reserve: 1, turn: unit},
-				{reserve: 1, turn: 2 * unit},
-				{cancel: 2},
-				{cancel: 3, given: true},
-				{advance: time.Minute},
-				{reserve: 1, turn: 2 * unit},
-			},
-		},
-		{
-			name: "a clock that was an hour ahead and was set right",
-			why:  "a ceiling that rose with the clock would give the second place twice",
-			steps: []step{
-				{advance: time.Hour},
-				{reserve: 4, turn: time.Hour},
-				{reserve: 2, turn: time.Hour + 4*unit},
-				{reserve: 1, turn: time.Hour + 6*unit},
-				{advance: -time.Hour},
-				{cancel: 2},
-				{reserve: 1, turn: 7 * unit},
+			"a clock that was an hour ahead and was set right",
+			"a ceiling that rose with the clock would give the second place twice",
+			[]step{
+				pass(time.Hour), reserve(4, time.Hour), reserve(2, time.Hour+4*unit),
+				reserve(1, time.Hour+6*unit), pass(-time.Hour), kept(2), reserve(1, 7*unit),
 			},
 		},
 	} {
@@ -248,8 +208,8 @@ func TestWaitGivesBack(t *testing.T) {
 			cancel: 2 * time.Second, want: context.Canceled, took: 2 * time.Second, level: 3,
 		},
 		{
-			name: "cancelled with somebody behind", why: "the turn passes unused",
-			behind: true, cancel: 2 * time.Second, want: context.Canceled, took: 2 * time.Second, level: 5,
+			name: "cancelled with somebody behind", why: "the turn passes unused", behind: true,
+			cancel: 2 * time.Second, want: context.Canceled, took: 2 * time.Second, level: 5,
 		},
 		{
 			name: "the answer came late", why: "the turn is after the deadline, so there is no use in waiting",

@@ -73,29 +73,26 @@ func TestAnswers(t *testing.T) {
 			{name: "it fits", limit: tens, cost: "10", status: 200},
 			{name: "a whole second", limit: tens, before: 10, cost: "1", status: 429, after: "1"},
 			{
-				name:  "rounded up",
-				why:   "a client that comes back earlier is refused again",
+				name: "rounded up", why: "a client that comes back earlier is refused again",
 				limit: tens, before: 9.75, cost: "2.5", status: 429, after: "3",
 			},
 			{
-				name:  "under a second",
-				why:   "0 would invite a client to try again at once",
+				name: "under a second", why: "0 would invite a client to try again at once",
 				limit: tens, before: 9.5, cost: "0.75", status: 429, after: "1",
 			},
 			{
-				name:  "larger than the capacity",
-				why:   "no wait helps, and a client would obey any Retry-After for ever",
-				limit: tens, cost: "11", status: 413,
+				name: "larger than the capacity",
+				why:  "no wait helps, and a client would obey any Retry-After for ever", limit: tens,
+				cost: "11", status: 413,
 			},
 			{
-				name:  "larger than can be counted",
-				why:   "any client can send such a Content-Length",
-				limit: tens, cost: "1e300", status: 413,
+				name: "larger than can be counted",
+				why:  "any client can send such a Content-Length", limit: tens, cost: "1e300",
+				status: 413,
 			},
 			{
-				name:  "infinite",
-				why:   "an infinite cost is larger than the capacity",
-				limit: tens, cost: "Inf", status: 413,
+				name: "infinite", why: "an infinite cost is larger than the capacity", limit: tens,
+				cost: "Inf", status: 413,
 			},
 			{
 				name:  "full for good",
@@ -178,9 +175,7 @@ func TestFields(t *testing.T) {
 		}{
 			{
 				name: "none", limit: tens, costs: []string{"11"},
-				want: map[string]string{
-					"RateLimit": "", "RateLimit-Policy": "", "X-RateLimit-Limit": "", "X-RateLimit-Remaining": "",
-				},
+				want: map[string]string{"RateLimit": "", "RateLimit-Policy": "", "X-RateLimit-Limit": "", "X-RateLimit-Remaining": ""},
 			},
 			{
 				name: "accepted", limit: brim.Limit{Capacity: 100, LeakRate: 0.5},
@@ -190,14 +185,13 @@ func TestFields(t *testing.T) {
 			{
 				name: "refused", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
 				fields: httplimit.DraftFields, costs: []string{"9.5", "2"},
-				want: map[string]string{
-					"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6",
-				},
+				want: map[string]string{"RateLimit-Policy": `"default";q=10;w=40`, "RateLimit": `"default";r=0;t=2`, "Retry-After": "6"},
 			},
 			{
-				name: "Retry-After is not before t", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
-				fields: httplimit.DraftFields, costs: []string{"10", "0.25"},
-				want: map[string]string{"RateLimit": `"default";r=0;t=1`, "Retry-After": "1"},
+				name:  "Retry-After is not before t",
+				limit: brim.Limit{Capacity: 10, LeakRate: 0.25}, fields: httplimit.DraftFields,
+				costs: []string{"10", "0.25"},
+				want:  map[string]string{"RateLimit": `"default";r=0;t=1`, "Retry-After": "1"},
 			},
 			{
 				name: "fractions are rounded down", limit: brim.Limit{Capacity: 10.9, LeakRate: 1},
@@ -205,43 +199,36 @@ func TestFields(t *testing.T) {
 				want: map[string]string{"RateLimit-Policy": `"default";q=10;w=11`, "RateLimit": `"default";r=10`},
 			},
 			{
-				name: "a window of less than a microsecond", limit: brim.Limit{Capacity: 10, LeakRate: 1e9},
-				fields: httplimit.DraftFields, costs: []string{"0"},
-				want: map[string]string{"RateLimit-Policy": `"default";q=10;w=1`},
+				name:  "a window of less than a microsecond",
+				limit: brim.Limit{Capacity: 10, LeakRate: 1e9}, fields: httplimit.DraftFields,
+				costs: []string{"0"},
+				want:  map[string]string{"RateLimit-Policy": `"default";q=10;w=1`},
 			},
 			{
-				name: "no leak", limit: brim.Limit{Capacity: 10},
-				fields: httplimit.DraftFields, costs: []string{"4"},
-				want: map[string]string{"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=6`},
+				name: "no leak", limit: brim.Limit{Capacity: 10}, fields: httplimit.DraftFields,
+				costs: []string{"4"},
+				want:  map[string]string{"RateLimit-Policy": `"default";q=10`, "RateLimit": `"default";r=6`},
 			},
 			{
-				name: "name and unit", limit: tens,
-				fields: httplimit.DraftFields, policy: httplimit.Policy{Name: `up"load\s`, Unit: "content-bytes"},
-				costs: []string{"1"},
-				want: map[string]string{
-					"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`,
-				},
+				name: "name and unit", limit: tens, fields: httplimit.DraftFields,
+				policy: httplimit.Policy{Name: `up"load\s`, Unit: "content-bytes"},
+				costs:  []string{"1"},
+				want:   map[string]string{"RateLimit-Policy": `"up\"load\\s";q=10;qu="content-bytes";w=10`, "RateLimit": `"up\"load\\s";r=9;t=1`},
 			},
 			{
 				name: "a large limit", limit: brim.Limit{Capacity: 1 << 53, LeakRate: 1e-12},
 				fields: httplimit.DraftFields, costs: []string{"2"},
-				want: map[string]string{
-					"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`,
-					"RateLimit":        `"default";r=999999999999999;t=1000000000000`,
-				},
+				want: map[string]string{"RateLimit-Policy": `"default";q=999999999999999;w=999999999999999`, "RateLimit": `"default";r=999999999999999;t=1000000000000`},
 			},
 			{
-				name: "blocked", limit: tens, fields: httplimit.DraftFields,
-				penalty: time.Minute, costs: []string{"4", "7"},
-				want: map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
+				name: "blocked", limit: tens, fields: httplimit.DraftFields, penalty: time.Minute,
+				costs: []string{"4", "7"},
+				want:  map[string]string{"RateLimit": `"default";r=0;t=60`, "Retry-After": "60"},
 			},
 			{
 				name: "X-RateLimit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
 				fields: httplimit.XRateLimitFields, costs: []string{"9.5", "2"},
-				want: map[string]string{
-					"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38",
-					"Retry-After": "6", "RateLimit": "",
-				},
+				want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38", "Retry-After": "6", "RateLimit": ""},
 			},
 			{
 				name: "X-RateLimit, no leak", limit: brim.Limit{Capacity: 10},
@@ -249,10 +236,9 @@ func TestFields(t *testing.T) {
 				want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": ""},
 			},
 			{
-				name: "X-RateLimit, blocked", limit: tens,
-				fields: httplimit.XRateLimitFields, penalty: time.Minute,
-				costs: []string{"4", "7"},
-				want:  map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
+				name: "X-RateLimit, blocked", limit: tens, fields: httplimit.XRateLimitFields,
+				penalty: time.Minute, costs: []string{"4", "7"},
+				want: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60"},
 			},
 		} {
 			t.Run(tc.name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestTransport(t *testing.T) {
 	again := func(after string) http.Header { return header("Retry-After", after) }
 	for _, tc := range []struct {
 		name, why string
-		requests  int
+		requests  int // 0 stands for 1
 		body      string
 		once      bool // the request has no GetBody
 		maxWait   time.Duration
@@ -90,8 +90,7 @@ func TestTransport(t *testing.T) {
 		took      time.Duration
 	}{
 		{
-			name:     "turns",
-			why:      "the first request is sent at once, and one each second after it",
+			name: "turns", why: "the first request is sent at once, and one each second after it",
 			requests: 3, status: 200, at: []time.Duration{0, s, 2 * s}, took: 2 * s,
 		},
 		{
@@ -101,101 +100,83 @@ func TestTransport(t *testing.T) {
 			options: httplimit.TransportOptions{Cost: func(*http.Request) float64 { return 3 }},
 		},
 		{
-			name:     "turn too late",
-			why:      "a request that would wait too long is not sent",
+			name: "turn too late", why: "a request that would wait too long is not sent",
 			requests: 2, maxWait: s / 2, err: brim.ErrOverLimit, at: []time.Duration{0},
 		},
 		{
-			name:     "429 with seconds",
-			why:      "the Transport waits for Retry-After, and then for a turn",
-			requests: 1, body: "hello", answers: []http.Header{again("5")}, status: 200,
-			at: []time.Duration{0, 5 * s}, took: 5 * s,
+			name: "429 with seconds",
+			why:  "the Transport waits for Retry-After, and then for a turn", body: "hello",
+			answers: []http.Header{again("5")}, status: 200, at: []time.Duration{0, 5 * s},
+			took: 5 * s,
 		},
 		{
-			name:     "429 within a turn",
-			why:      "a retry takes a turn like any other request",
-			requests: 1, answers: []http.Header{again("0")}, status: 200, at: []time.Duration{0, s},
+			name: "429 within a turn", why: "a retry takes a turn like any other request",
+			answers: []http.Header{again("0")}, status: 200, at: []time.Duration{0, s}, took: s,
+		},
+		{
+			name: "429 with a date", why: "RFC 9110 allows a date, too",
+			answers: []http.Header{again(date(7 * s))}, status: 200, at: []time.Duration{0, 7 * s},
+			took: 7 * s,
+		},
+		{
+			name:    "429 with a date on another clock",
+			why:     "the wait counts from the Date of the answer",
+			answers: []http.Header{header("Retry-After", date(time.Hour+7*s), "Date", date(time.Hour))},
+			status:  200, at: []time.Duration{0, 7 * s}, took: 7 * s,
+		},
+		{
+			name: "429 with a past date", why: "a past date means no wait",
+			answers: []http.Header{again(date(-time.Hour))}, status: 200, at: []time.Duration{0, s},
 			took: s,
 		},
 		{
-			name:     "429 with a date",
-			why:      "RFC 9110 allows a date, too",
-			requests: 1, answers: []http.Header{again(date(7 * s))}, status: 200,
-			at: []time.Duration{0, 7 * s}, took: 7 * s,
+			name: "429 without Retry-After", why: "the Transport does not know how long to wait",
+			answers: []http.Header{header()}, status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "429 with a date on another clock",
-			why:      "the wait counts from the Date of the answer",
-			requests: 1,
-			answers:  []http.Header{header("Retry-After", date(time.Hour+7*s), "Date", date(time.Hour))},
-			status:   200, at: []time.Duration{0, 7 * s}, took: 7 * s,
+			name: "429 with a malformed Retry-After", why: "a malformed field counts as absent",
+			answers: []http.Header{again("soon")}, status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "429 with a past date",
-			why:      "a past date means no wait",
-			requests: 1, answers: []http.Header{again(date(-time.Hour))}, status: 200,
-			at: []time.Duration{0, s}, took: s,
+			name: "429 with a negative Retry-After", why: "a malformed field counts as absent",
+			answers: []http.Header{again("-1")}, status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "429 without Retry-After",
-			why:      "the Transport does not know how long to wait",
-			requests: 1, answers: []http.Header{header()}, status: 429, at: []time.Duration{0},
-		},
-		{
-			name:     "429 with a malformed Retry-After",
-			why:      "a malformed field counts as absent",
-			requests: 1, answers: []http.Header{again("soon")}, status: 429, at: []time.Duration{0},
-		},
-		{
-			name:     "429 with a negative Retry-After",
-			why:      "a malformed field counts as absent",
-			requests: 1, answers: []http.Header{again("-1")}, status: 429, at: []time.Duration{0},
-		},
-		{
-			name:     "429 again and again",
-			why:      "after the last retry, the caller gets the 429",
-			requests: 1, answers: []http.Header{again("2"), again("2"), again("2")}, status: 429,
+			name: "429 again and again", why: "after the last retry, the caller gets the 429",
+			answers: []http.Header{again("2"), again("2"), again("2")}, status: 429,
 			at: []time.Duration{0, 2 * s, 4 * s}, took: 4 * s,
 		},
 		{
-			name:     "no retries",
-			why:      "a negative Retries forbids them",
-			requests: 1, options: httplimit.TransportOptions{Retries: -1},
-			answers: []http.Header{again("2")}, status: 429, at: []time.Duration{0},
+			name: "no retries", why: "a negative Retries forbids them",
+			options: httplimit.TransportOptions{Retries: -1}, answers: []http.Header{again("2")},
+			status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "long Retry-After",
-			why:      "it exceeds the default MaxRetryAfter",
-			requests: 1, answers: []http.Header{again("3600")}, status: 429, at: []time.Duration{0},
+			name: "long Retry-After", why: "it exceeds the default MaxRetryAfter",
+			answers: []http.Header{again("3600")}, status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "long Retry-After allowed",
-			why:      "MaxRetryAfter allows it",
-			requests: 1, options: httplimit.TransportOptions{MaxRetryAfter: time.Hour},
+			name: "long Retry-After allowed", why: "MaxRetryAfter allows it",
+			options: httplimit.TransportOptions{MaxRetryAfter: time.Hour},
 			answers: []http.Header{again("3600")}, status: 200, at: []time.Duration{0, 3600 * s},
 			took: 3600 * s,
 		},
 		{
-			name:     "after the deadline",
-			why:      "the retry could not be sent before the deadline",
-			requests: 1, deadline: 4 * s, answers: []http.Header{again("5")}, status: 429,
+			name: "after the deadline", why: "the retry could not be sent before the deadline",
+			deadline: 4 * s, answers: []http.Header{again("5")}, status: 429,
 			at: []time.Duration{0},
 		},
 		{
-			name:     "no GetBody",
-			why:      "the body cannot be sent a second time",
-			requests: 1, body: "hello", once: true, answers: []http.Header{again("5")}, status: 429,
-			at: []time.Duration{0},
+			name: "no GetBody", why: "the body cannot be sent a second time", body: "hello",
+			once: true, answers: []http.Header{again("5")}, status: 429, at: []time.Duration{0},
 		},
 		{
-			name:     "the connection fails",
-			why:      "the caller gets the error of Base",
-			requests: 1, fail: io.ErrUnexpectedEOF, err: io.ErrUnexpectedEOF, at: []time.Duration{0},
+			name: "the connection fails", why: "the caller gets the error of Base",
+			fail: io.ErrUnexpectedEOF, err: io.ErrUnexpectedEOF, at: []time.Duration{0},
 		},
 		{
-			name:     "cancelled while waiting",
-			why:      "the end of the context ends the wait",
-			requests: 1, deadline: -3 * s, answers: []http.Header{again("5")}, err: context.Canceled,
+			name: "cancelled while waiting", why: "the end of the context ends the wait",
+			deadline: -3 * s, answers: []http.Header{again("5")}, err: context.Canceled,
 			at: []time.Duration{0}, took: 3 * s,
 		},
 	} {
@@ -223,7 +204,7 @@ func TestTransport(t *testing.T) {
 				}
 				var resp *http.Response
 				bodies := 0
-				for range tc.requests {
+				for range max(1, tc.requests) {
 					body := strings.NewReader(tc.body)
 					r, e := http.NewRequestWithContext(ctx, http.MethodPost, "http://api.example/", body)
 					if e != nil {

@@ -89,8 +89,7 @@ func TestReleases(t *testing.T) {
 		{
 			name: "just idle", limit: brim.Smooth(10, time.Second),
 			why:  "an item that comes to an empty queue before the next turn waits for that turn",
-			puts: []put{{1, 0, false}, {2, 40 * ms, false}},
-			want: []release{{1, 0}, {2, 100 * ms}},
+			puts: []put{{1, 0, false}, {2, 40 * ms, false}}, want: []release{{1, 0}, {2, 100 * ms}},
 		},
 		{
 			name: "full", limit: brim.Smooth(10, 200*ms),
