@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,41 +13,6 @@ import (
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
-
-// TestQuestionsShareStatements has 64 callers ask and fill. They share flushes, and each gets
-// its own answer.
-func TestQuestionsShareStatements(t *testing.T) {
-	var flushes, requests atomic.Int64
-	s := open(t, postgres.Options{Lanes: 1, Trace: store.Trace{
-		Flush: func(f store.Flush) { flushes.Add(1); requests.Add(int64(f.Requests)) },
-	}})
-	limit := store.Limit{Capacity: 10}
-	for i := range 6 {
-		fill(t, s, op(limit.For(fmt.Sprint("k", i)), float64(i), store.Always)) // 0 makes no row
-	}
-	flushes.Store(0)
-	requests.Store(0)
-	const calls = 2000
-	concurrently(t, calls, func(i int64) error {
-		if i%3 == 0 {
-			_, err := s.Fill(t.Context(), op(limit.For(fmt.Sprint("other", i%50)), 1, store.IfFits))
-			return err
-		}
-		level, n := float64(i%6), float64(i%12)
-		st, err := s.Fill(t.Context(), op(limit.For(fmt.Sprint("k", i%6)), n, store.Ask))
-		if err == nil && (st.Accepted != (n == 0 || level+n <= 10) || st.Level != level) {
-			err = fmt.Errorf("a question about %v beside %v: %+v", n, level, st)
-		}
-		return err
-	})
-	if err := s.Close(); err != nil { // waits for the last flush
-		t.Fatal(err)
-	}
-	if requests.Load() != calls || flushes.Load() > calls/4 {
-		t.Errorf("%d flushes for %d requests of 64 callers; want a quarter of %d at most",
-			flushes.Load(), requests.Load(), calls)
-	}
-}
 
 // TestQuestionsWaitForNoRow asks about a bucket whose row another session holds: at first sight,
 // and while callers that fill it wait in the queue for such rows.

@@ -11,40 +11,6 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestReach: the SELECT goes out with the UPDATE while refusals and new buckets are frequent, and the
-// INSERT while new buckets are.
-func TestReach(t *testing.T) {
-	for _, c := range []struct {
-		why                   string
-		before                filler
-		made, refused, groups int // of the next flush
-		again                 bool
-		want                  reach
-		after                 filler
-	}{
-		{"a new lane knows nothing", filler{}, 0, 0, 0, false, whole, filler{}},
-		{"one accepted amount", filler{}, 0, 0, 1, false, alone, filler{answers: 1}},
-		{"one refusal among 64 is frequent", filler{}, 0, 1, 64, false, asking, filler{answers: 64, others: 1}},
-		{"one refusal among more is rare", filler{}, 0, 1, 65, false, alone, filler{answers: 65, others: 1}},
-		{"one new bucket among 64 is frequent", filler{}, 1, 0, 64, false, whole, filler{answers: 64, others: 1, made: 1}},
-		{"a bucket made by a second round trip counts once", filler{answers: 64, others: 1}, 1, 0, 1, true, whole, filler{answers: 64, others: 1, made: 1}},
-		{"accepted amounts end the caution", filler{answers: 1, others: 1}, 0, 0, 64, false, alone, filler{answers: 65, others: 1}},
-		{"the last 1024 answers count in full", filler{answers: 1000, others: 16}, 0, 0, 24, false, asking, filler{answers: 1024, others: 16}},
-		{"older ones count for half", filler{answers: 1000, others: 16, made: 4}, 0, 0, 26, false, alone, filler{answers: 513, others: 8, made: 2}},
-	} {
-		f := &c.before
-		rows := make([]row, c.groups)
-		for i := range rows {
-			rows[i] = row{updated: i >= c.made+c.refused, written: i < c.made || i >= c.made+c.refused}
-		}
-		f.count(rows, c.again)
-		if f.reach() != c.want || f.others != c.after.others || f.answers != c.after.answers || f.made != c.after.made {
-			t.Errorf("%s: reach %d, %d others and %d made of %d answers; want %d, %d, %d and %d", c.why,
-				f.reach(), f.others, f.made, f.answers, c.want, c.after.others, c.after.made, c.after.answers)
-		}
-	}
-}
-
 // TestNewAsked: the snapshot may refuse an operation where the row alone decides it.
 func TestNewAsked(t *testing.T) {
 	b := store.Limit{Capacity: 10}.For("k")

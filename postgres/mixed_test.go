@@ -96,58 +96,6 @@ func TestSeveralLimitsAtOnce(t *testing.T) {
 	}
 }
 
-// TestMixedKindsConserve makes every kind of fill on one key at once. The bucket must hold the
-// sum of the answers.
-func TestMixedKindsConserve(t *testing.T) {
-	const capacity = 500
-	stores := pair(t)
-	var level, held atomic.Int64 // as the answers say
-	limit := store.Limit{Capacity: capacity}
-	b := limit.For("k")
-	start := float64(capacity - 100)
-	fill(t, stores[0], op(b, start, store.Clamp))
-	crowd(t, stores, func(s *postgres.Store, rnd *rand.Rand) error {
-		mine, reserved := int64(0), int64(0) // units that this goroutine may take out again
-		for range 40 {
-			n := float64(1 + rnd.IntN(9))
-			o := op(b, n, store.IfFits)
-			switch kind := rnd.IntN(8); {
-			case kind == 0:
-				o = op(b, n, store.Clamp)
-			case kind == 1 && mine > 0:
-				o = op(b, -float64(1+rnd.Int64N(mine)), store.Always)
-			case kind == 2 && rnd.IntN(4) == 0:
-				o = op(b, n, store.Always)
-			case kind == 3:
-				o = store.Op{Bucket: b, Hold: n}
-			case kind == 4 && reserved > 0: // captured in part
-				o = store.Op{Bucket: b, Hold: -float64(reserved), Amount: float64(rnd.Int64N(reserved + 1)), Mode: store.Always}
-			case kind == 5 && reserved > 0: // released
-				o = store.Op{Bucket: b, Hold: -float64(reserved), Mode: store.Always}
-			}
-			st, err := ask(t, s, o)
-			if err != nil {
-				return err
-			}
-			in := int64(o.Amount)
-			switch {
-			case o.Mode == store.Clamp:
-				in -= int64(st.Spilled)
-			case !st.Accepted:
-				continue
-			}
-			mine, reserved = mine+in, reserved+int64(o.Hold)
-			level.Add(in)
-			held.Add(int64(o.Hold))
-		}
-		return nil
-	})
-	st := stateOf(t, stores[0], "k")
-	if st.Level != start+float64(level.Load()) || st.Held != float64(held.Load()) {
-		t.Errorf("level %v and held %v; the answers add up to %v and %v", st.Level, st.Held, start+float64(level.Load()), held.Load())
-	}
-}
-
 // TestDecimalAmounts uses amounts that doubles do not hold exactly. The bucket fills to within
 // rounding and never past its capacity. A refused amount must not fit.
 func TestDecimalAmounts(t *testing.T) {

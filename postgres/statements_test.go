@@ -2,22 +2,15 @@ package postgres
 
 import (
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
-	"reflect"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,41 +21,6 @@ func defaultNames(t *testing.T) pgname.Names {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// TestLeakStandsOnce reads all SQL of the store. One file computes how a level falls, and a
-// rendered statement has no placeholder left.
-func TestLeakStandsOnce(t *testing.T) {
-	render := renderer(defaultNames(t))
-	placeholder := regexp.MustCompile(`\{+[a-z_']+[({}]`)
-	var leaks []string
-	err := fs.WalkDir(files, "sql", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(files, path)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(text)) {
-			if sql, _, _ := strings.Cut(line, "--"); strings.Contains(sql, "date_part") {
-				leaks = append(leaks, path)
-			}
-		}
-		if strings.HasPrefix(path, "sql/fragments/") {
-			return nil
-		}
-		if left := placeholder.FindString(render(strings.TrimSuffix(strings.TrimPrefix(path, "sql/"), ".sql"))); left != "" {
-			t.Errorf("%s: %s is left in the rendered statement", path, left)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(leaks) != 1 || leaks[0] != "sql/fragments/leaked.sql" {
-		t.Errorf("%v compute a leak; want sql/fragments/leaked.sql alone, once", leaks)
-	}
 }
 
 // TestFragmentsAgreeWithStore compares the fragments on a server with package store, bit for
@@ -141,87 +99,5 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 	})
 	if err != nil || i != n {
 		t.Errorf("%d of %d rows, %v", i, n, err)
-	}
-}
-
-// TestRenderedStatementsArePrepared sends every statement of the store over one connection. The
-// server has then prepared the rendered texts, and no other text of the store's.
-func TestRenderedStatementsArePrepared(t *testing.T) {
-	schema := pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	cfg := pgtest.Pool(t).Config()
-	cfg.MaxConns = 1
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	s, err := New(pool, &Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-
-	request := func(key string) *fillRequest {
-		return &fillRequest{In: store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: 1}.For(key), Amount: 1}}
-	}
-	one := []group{{reqs: []*fillRequest{request("a")}}}
-	several := []group{{reqs: []*fillRequest{request("a"), request("a")}}, {reqs: []*fillRequest{request("b")}}}
-	for _, groups := range [][]group{one, several} {
-		for _, reach := range []reach{alone, asking, whole} {
-			if _, err := s.send(t.Context(), pool, groups, reach, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	none := []float64{}
-	if _, err := pool.Exec(t.Context(), s.sql.Load().lockSkip, []string{}, []int32{}, none, none, none, nil, s.maxSkew, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Size(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Apply(t.Context(), store.Txn{request("a").In}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Read(t.Context(), store.Bucket{Key: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Visit(t.Context(), "", func(store.Entry) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets SET atime = atime - interval '1 day'"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), "a", "b"); err != nil {
-		t.Fatal(err)
-	}
-
-	rows, err := pool.Query(t.Context(), "SELECT statement FROM pg_prepared_statements")
-	if err != nil {
-		t.Fatal(err)
-	}
-	prepared, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := reflect.ValueOf(*s.sql.Load())
-	rendered := make(map[string]bool)
-	for i := range want.NumField() {
-		text := want.Field(i).String()
-		rendered[text] = true
-		if !slices.Contains(prepared, text) {
-			t.Errorf("the server has not prepared %s:\n%s", want.Type().Field(i).Name, text)
-		}
-	}
-	for _, text := range prepared {
-		if strings.Contains(text, "brim:buckets.") && !rendered[text] {
-			t.Errorf("the server has prepared a text that is not one of the store's statements:\n%s", text)
-		}
 	}
 }
