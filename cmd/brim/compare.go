@@ -36,8 +36,8 @@ func (f *simulateFlags) checkCompare(l simulate.Limit) error {
 	p := &f.pattern
 	attempts := f.attempts()
 	switch {
-	case f.sweep || f.plot != "" || f.each || f.timeout > 0:
-		return usagef("--compare prints a table of its own; leave out --sweep, --plot, --each and --timeout")
+	case f.plot != "" || f.each || f.timeout > 0:
+		return usagef("--compare prints a table of its own; leave out --plot, --each and --timeout")
 	case l.Use != simulate.Use{}:
 		return usagef("--compare needs plain decisions; leave out --fillup, --queue and --penalty")
 	case l.LeakRate == 0:

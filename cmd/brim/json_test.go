@@ -73,7 +73,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"try k 1 --capacity 3 --over 24h", "fillup k 9 --capacity 3 --over 24h", "able k 1 --capacity 3 --over 24h",
 		"drain k 1 --capacity 3 --over 24h", "state k", "block k 1h", "list", "unblock k", "prune", "compact", "backup copied.db",
 		"verify", "verify --store damaged.db", "doctor --store damaged.db", "reset k",
-		"replay log.csv --capacity 1 --over 1m", "replay log.csv --capacity 1 --over 1m --sweep", "size log.csv",
+		"replay log.csv --capacity 1 --over 1m", "size log.csv",
 		"size --leak-rate 200 --timeout 3s", "simulate --rate 10 --duration 1s --capacity 3 --over 24h",
 		"simulate --rate 10 --duration 1s --capacity 3 --over 24h --compare",
 		"bench --duration 50ms --keys 10 --store memory:", "version",

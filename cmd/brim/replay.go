@@ -19,7 +19,6 @@ type replayFlags struct {
 	log    *logFlags
 	top    int
 	keep   bool
-	sweep  bool
 	plot   string
 	stored bool // --store is given
 }
@@ -31,7 +30,6 @@ func (a *app) replayCommand() *cobra.Command {
 	f.log = addLog(cmd, simulate.DefaultMaxKeys)
 	cmd.Flags().IntVar(&f.top, "top", 10, "number of the most refused keys to show")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "leave the buckets in the store")
-	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "file to write a picture to, as SVG")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := limit.exact()
@@ -42,16 +40,11 @@ func (a *app) replayCommand() *cobra.Command {
 		switch {
 		case f.keep && !f.stored:
 			return usagef("--keep needs --store; without --store, replay decides in memory")
-		case f.sweep && f.stored:
-			return usagef("--sweep decides in memory; leave out --store")
 		case f.top < 0:
 			return usagef("--top is %d; it must be 0 or more", f.top)
 		}
 		if err := checkPicture(f.plot); err != nil {
 			return err
-		}
-		if f.sweep {
-			return a.sweep(cmd.Context(), args[0], l, f)
 		}
 		return a.replay(cmd.Context(), args[0], l, f)
 	}
@@ -76,17 +69,6 @@ func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f repla
 			return err
 		}
 		return a.savePicture(f.plot, course.Picture("brim replay "+limitText(l), 0))
-	})
-}
-
-// sweep runs the log through the buckets of smaller and larger limits.
-func (a *app) sweep(ctx context.Context, path string, l simulate.Limit, f replayFlags) error {
-	o := simulate.Options{Limits: l.With(simulate.Around(l.Capacity))}
-	return a.runLog(ctx, "replay", path, f.log, o, simulate.Run, func(rep *simulate.Report, log *trace.Reader) error {
-		if err := a.describeSweep(rep, log); err != nil || f.plot == "" {
-			return err
-		}
-		return a.savePicture(f.plot, simulate.SharePicture("brim replay --sweep "+limitText(l), rep.Outcomes, -1))
 	})
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,7 +39,6 @@ func (a *app) simulateCommand() *cobra.Command {
 	cmd.Flags().Lookup("timeout").DefValue = ""
 	cmd.Flags().StringVar(&f.penalty, "penalty", "", "time for which a refusal blocks the bucket, or until-empty")
 	cmd.Flags().BoolVar(&f.each, "each", false, "print every decision")
-	cmd.Flags().BoolVar(&f.sweep, "sweep", false, "decide by smaller and larger limits, too, and compare them")
 	cmd.Flags().BoolVar(&f.compare, "compare", false, "decide by other algorithms, too, and compare them")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "file to write a picture to, as SVG")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -80,50 +78,41 @@ type callersJSON struct {
 type simulationJSON struct {
 	Pattern   string        `json:"pattern"`
 	Complete  bool          `json:"complete"`            // false after an interrupt
-	Limits    []callersJSON `json:"limits"`              // the smallest first
+	Limits    []callersJSON `json:"limits"`              // one
 	Decisions []stepJSON    `json:"decisions,omitempty"` // with --each
 }
 
-// simulate runs the pattern through the limits, each with callers of its own, and prints the
-// results.
+// simulate runs the pattern through the limit, and prints the result.
 func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) error {
-	limits := []simulate.Limit{l}
-	if f.sweep {
-		limits = l.With(simulate.Around(l.Capacity))
+	callers, err := simulate.NewCallers(f.pattern)
+	if err != nil {
+		return usagef("--%w", err)
 	}
-	result := simulationJSON{Pattern: f.shape, Complete: true, Limits: []callersJSON{}}
-	var outcomes []simulate.Outcome
+	result := simulationJSON{Pattern: f.shape}
 	var levels simulate.Levels
-	var last time.Duration
 	p := a.progress("simulate")
 	defer p.end()
-	for i, l := range limits {
-		callers, err := simulate.NewCallers(f.pattern)
-		if err != nil {
-			return usagef("--%w", err)
-		}
-		o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.cost()}
-		o.Watch = f.watch(&levels, &result)
-		o.Progress = func(attempts int64) {
-			done := min(1, float64(callers.Stats().Last)/float64(f.pattern.Duration))
-			p.set((float64(i)+done)/float64(len(limits)), fmt.Sprintf("%d attempts", attempts))
-		}
-		rep, err := simulate.Run(ctx, callers, o)
-		if err != nil && (rep == nil || ctx.Err() == nil) {
-			return err
-		}
-		outcomes, last = append(outcomes, rep.Outcomes[0]), callers.Stats().Last
-		result.Limits = append(result.Limits, newCallersJSON(&rep.Outcomes[0], callers.Stats()))
-		if result.Complete = err == nil; !result.Complete {
-			break
-		}
+	o := simulate.Options{Limits: []simulate.Limit{l}, Cost: f.cost()}
+	o.Watch = f.watch(&levels, &result)
+	o.Progress = func(attempts int64) {
+		done := float64(callers.Stats().Last) / float64(f.pattern.Duration)
+		p.set(min(1, done), fmt.Sprintf("%d attempts", attempts))
+	}
+	rep, err := simulate.Run(ctx, callers, o)
+	if err != nil && (rep == nil || ctx.Err() == nil) {
+		return err
 	}
 	p.end()
+	result.Complete = err == nil
+	result.Limits = []callersJSON{newCallersJSON(&rep.Outcomes[0], callers.Stats())}
 	if err := a.describeSimulation(f, &result); err != nil {
 		return err
 	}
-	if err := a.drawSimulation(l, f, outcomes, &levels, last); err != nil {
-		return err
+	if f.plot != "" {
+		until := max(f.pattern.Duration, callers.Stats().Last)
+		if err := a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until, 0)); err != nil {
+			return err
+		}
 	}
 	if !result.Complete {
 		return context.Cause(ctx)
@@ -142,26 +131,9 @@ func newCallersJSON(o *simulate.Outcome, s simulate.CallerStats) callersJSON {
 	return c
 }
 
-// drawSimulation writes the picture that --plot asks for.
-func (a *app) drawSimulation(
-	l simulate.Limit, f *simulateFlags, outcomes []simulate.Outcome, levels *simulate.Levels, last time.Duration,
-) error {
-	switch {
-	case f.plot == "":
-		return nil
-	case f.sweep:
-		return a.savePicture(f.plot, simulate.SharePicture("brim simulate --sweep "+limitText(l), outcomes, -1))
-	}
-	until := max(f.pattern.Duration, last)
-	return a.savePicture(f.plot, levels.Picture("brim simulate "+limitText(l), l, until, 0))
-}
-
 func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error {
 	if a.json {
 		return a.printJSON(result)
-	}
-	if len(result.Limits) == 0 {
-		return errors.New("simulate: no limit was run")
 	}
 	soFar := ""
 	if !result.Complete {

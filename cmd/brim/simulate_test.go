@@ -35,11 +35,6 @@ func TestSimulate(t *testing.T) {
 	if crosses := strings.Count(string(svg), "<path"); err != nil || crosses != 8 {
 		t.Errorf("%v, %d refusals are marked; want 8", err, crosses)
 	}
-	sweep := cli(t, args("--sweep", "--json")...)
-	sweep.decode(t, &s)
-	if len(s.Limits) != 13 || s.Limits[12].Refused != 0 || s.Limits[0].Refused <= s.Limits[6].Refused {
-		t.Errorf("the sweep is %+v", s)
-	}
 	cli(t, "simulate", "--pattern", "poisson", "--rate", "0.001", "--duration", "1s", "--capacity", "1", "--leak-rate", "1").
 		want(t, exitData, "", "no requests")
 	// A storm with jitter serves as many, and its waves are lower.
@@ -65,7 +60,7 @@ func TestSimulateLimit(t *testing.T) {
 		"--limit 3/365d": "--capacity 3 --over 365d",
 		"--limit 60@0.7": "--capacity 60 --leak-rate 0.7",
 	} {
-		for _, way := range []string{" --sweep", " --compare"} {
+		for _, way := range []string{"", " --compare"} {
 			call := "simulate --rate 10 --duration 20s" + way + " "
 			got, want := cli(t, strings.Fields(call+one)...), cli(t, strings.Fields(call+two)...)
 			if got != want || got.code != exitOK {
@@ -99,7 +94,6 @@ func TestSimulateEach(t *testing.T) {
 		"not a duration":            {"--at", "0s,,1s"},
 		"in the order of time":      {"--at", "2s,1s"},
 		"too many to list":          {"--rate", "1000", "--duration", "1h"},
-		"leave out --sweep":         {"--at", "0s", "--sweep"},
 		"leave out --fillup":        {"--at", "0s", "--attempts", "2", "--fillup"},
 		"needs a queue":             {"--at", "0s", "--max-wait", "1s"},
 		"choose one":                {"--at", "0s", "--queue", "--penalty", "1s"},

@@ -31,7 +31,6 @@ type simulateFlags struct {
 	timeout duration.Value
 	penalty string
 	each    bool
-	sweep   bool
 	compare bool
 	plot    string
 }
@@ -108,11 +107,9 @@ func (f *simulateFlags) check(l simulate.Limit) error {
 func (f *simulateFlags) checkSize() error {
 	most := f.attempts()
 	switch {
-	case f.each && f.sweep:
-		return usagef("--each lists the decisions of one limit; leave out --sweep")
 	case f.each && most > maxListed:
 		return usagef("%.0f attempts are too many to list; choose a shorter --duration with at most %d", most, maxListed)
-	case f.plot != "" && !f.sweep && most/float64(f.pattern.Keys) > maxDrawn:
+	case f.plot != "" && most/float64(f.pattern.Keys) > maxDrawn:
 		return usagef("the first key may see %.0f attempts, too many for a picture; choose a shorter --duration",
 			most/float64(f.pattern.Keys))
 	}
@@ -138,7 +135,7 @@ func (f *simulateFlags) cost() float64 {
 
 // watch returns the function that records the decisions for the picture and the list, or nil.
 func (f *simulateFlags) watch(levels *simulate.Levels, result *simulationJSON) func(simulate.Event) {
-	draw := f.plot != "" && !f.sweep
+	draw := f.plot != ""
 	if !draw && !f.each {
 		return nil
 	}

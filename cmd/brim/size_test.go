@@ -146,7 +146,7 @@ func TestSizeByTimeout(t *testing.T) {
 	}
 }
 
-func TestSweepAndPictures(t *testing.T) {
+func TestPictures(t *testing.T) {
 	dir := t.TempDir()
 	picture := func(name string, args ...string) string {
 		t.Helper()
@@ -159,15 +159,7 @@ func TestSweepAndPictures(t *testing.T) {
 		return string(svg)
 	}
 	limit := []string{"--capacity", "5", "--leak-rate", "0.1"}
-	r := cli(t, append([]string{"replay", nasa, "--sweep", "--json"}, limit...)...)
-	var s sweepJSON
-	r.decode(t, &s)
-	if len(s.Limits) != 13 || s.Limits[6].Capacity != 5 || s.Limits[6].Refused != 3123 || s.Limits[6].KeysRefused == 0 {
-		t.Errorf("the sweep is %+v; want the limit itself in the middle of 13", s)
-	}
-	cli(t, append([]string{"replay", nasa, "--sweep"}, limit...)...).want(t, exitOK, "3123   10.08%", "")
 	_ = picture("size.svg", "size", nasa, "--json")
-	_ = picture("sweep.svg", append([]string{"replay", nasa, "--sweep", "--json"}, limit...)...)
 	day := picture("day.svg", append([]string{"replay", nasa, "--json"}, limit...)...)
 	for _, says := range []string{">accepted<", ">refused<", "hours since 1995-08-01", "requests in 10 min"} {
 		if !strings.Contains(day, says) {

@@ -24,18 +24,6 @@ func Capacities(low, high float64) []float64 {
 	return all
 }
 
-// Around returns capacities from a tenth of the given one to ten times as much, in ascending
-// order. The given one is among them.
-func Around(capacity float64) []float64 {
-	var all []float64
-	for _, decade := range []float64{0.1, 1} {
-		for _, step := range steps {
-			all = append(all, round(capacity*decade*step))
-		}
-	}
-	return append(all, round(capacity*10))
-}
-
 // round removes the rounding error of a product: 3 * 0.1 is 0.3.
 func round(v float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64) // cannot fail
