@@ -210,7 +210,7 @@ func (s *Server) around(ctx context.Context, method string, message any, handler
 			if p.Strict {
 				c.At = states[i].At
 			}
-			if err := c.Settle(ctx, s.lim); err != nil && s.options.OnError != nil {
+			if err := c.Correct(ctx, s.lim); err != nil && s.options.OnError != nil {
 				s.options.OnError(ctx, method, fmt.Errorf("grpclimit: a call of policy %s was not counted rightly: %w", p.Name, err))
 			}
 		}

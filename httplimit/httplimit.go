@@ -216,7 +216,7 @@ func (l *limited) within(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() {}
 }
 
-// count settles the policies that go by the status of the answer. The work is done, so it counts
+// count charges the policies that go by the status of the answer. The work is done, so it counts
 // even if the client has left, or if others have taken the room meanwhile.
 func (l *limited) count(r *http.Request, parts []part, a *answer, began time.Time) {
 	for _, p := range parts {
@@ -227,7 +227,7 @@ func (l *limited) count(r *http.Request, parts []part, a *answer, began time.Tim
 		if p.Strict {
 			c.At = p.state.At
 		}
-		if err := c.Settle(r.Context(), l.lim); err != nil && l.options.OnError != nil {
+		if err := c.Correct(r.Context(), l.lim); err != nil && l.options.OnError != nil {
 			l.options.OnError(r, fmt.Errorf("httplimit: a request of policy %s was not counted rightly: %w", p.Name, err))
 		}
 	}

@@ -104,8 +104,8 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refuse
 	cs.replace(w, kept)
 }
 
-// settle ends a pending question. The set is locked.
-func (cs *cacheSet) settle(hash uint64, op *store.Op) {
+// endQuestion ends a pending question. The set is locked.
+func (cs *cacheSet) endQuestion(hash uint64, op *store.Op) {
 	e := cs.find(hash, op.Key)
 	if e == nil {
 		return

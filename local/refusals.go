@@ -136,7 +136,7 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 	defer func() {
 		if counted { // after an error or a panic; other callers must not wait for ever
 			cs.mu.Lock()
-			cs.settle(h, op)
+			cs.endQuestion(h, op)
 			cs.mu.Unlock()
 		}
 	}()
@@ -159,7 +159,7 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 	e := newSnapshot(op, &st, sent, r.now())
 	cs.mu.Lock()
 	if counted {
-		cs.settle(h, op) // under the same lock as learn, so that waiting callers wake to the new snapshot
+		cs.endQuestion(h, op) // under the same lock as learn, so that waiting callers wake to the new snapshot
 		counted = false
 	}
 	cs.learn(h, op.Key, e, op.Amount+op.Hold, refused, generation)

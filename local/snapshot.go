@@ -21,12 +21,12 @@ type snapshot struct {
 	clock int64        // the store's clock at the answer, in microseconds
 	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
 	// leak rate that was last written, which may be another than that of rec: nothing is refused by it.
-	unsettled bool
-	received  int64         // when the answer arrived, in nanoseconds on this process's clock
-	amount    float64       // units for which the snapshot is kept
-	wait      time.Duration // after clock, until amount fits
-	_         [16]byte
-	pending   // guarded by the set's mutex
+	tooLarge bool
+	received int64         // when the answer arrived, in nanoseconds on this process's clock
+	amount   float64       // units for which the snapshot is kept
+	wait     time.Duration // after clock, until amount fits
+	_        [16]byte
+	pending  // guarded by the set's mutex
 }
 
 // pending counts the questions about a bucket that the store has not answered yet.
@@ -70,7 +70,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 			e.clock -= lag.Microseconds()
 		}
 	}
-	e.unsettled = op.Mode == store.IfFits && !st.Accepted && op.Amount+op.Hold > op.Capacity
+	e.tooLarge = op.Mode == store.IfFits && !st.Accepted && op.Amount+op.Hold > op.Capacity
 	return e
 }
 
@@ -79,7 +79,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
 	n := op.Amount + op.Hold
-	if elapsed < 0 || e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {
+	if elapsed < 0 || e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {
 		return false
 	}
 	clock := e.maxClock(elapsed)

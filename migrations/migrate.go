@@ -49,7 +49,7 @@ type runner struct {
 	versions []int // known to this program, in ascending order
 }
 
-// apply migrates up or down if the schema is not settled.
+// apply migrates up or down if there is anything to do.
 func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	p, err := newPlan(o)
 	if err != nil {
@@ -69,7 +69,7 @@ func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	if err != nil {
 		return explain(ctx, err, p)
 	}
-	if settled, err := r.settled(v); !v.dirty && (settled || err != nil) {
+	if done, err := r.done(v); !v.dirty && (done || err != nil) {
 		return err
 	}
 	s, err := openSession(ctx, pool)
@@ -80,9 +80,9 @@ func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 	return explain(ctx, r.run(ctx, s), p)
 }
 
-// settled reports whether there is nothing to do at v. Only a caller with the lock may judge a
+// done reports whether there is nothing to do at v. Only a caller with the lock may judge a
 // dirty version, because without the lock a migration may be running.
-func (r *runner) settled(v version) (bool, error) {
+func (r *runner) done(v version) (bool, error) {
 	latest := r.versions[len(r.versions)-1]
 	switch {
 	case v.number > latest && v.dirty:
@@ -120,7 +120,7 @@ func (r *runner) run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if settled, err := r.settled(v); settled || err != nil {
+	if done, err := r.done(v); done || err != nil {
 		return err
 	}
 	if err := r.mayProceed(ctx, s, v); err != nil {

@@ -41,7 +41,7 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 
 // answerUnwritten answers requests from the row as it was read after the UPDATE had left it alone. It
 // returns all of them if one of them changes the row: it fits by now, or the smallest amounts of the
-// group do, or its refusal settles the bucket. Package store then decides under a lock.
+// group do, or its refusal changes the rate of the bucket. Package store then decides under a lock.
 func answerUnwritten(s *Store, g group, r row) []*fillRequest {
 	for _, req := range g.reqs {
 		rec := r.rec

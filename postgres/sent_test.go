@@ -200,7 +200,7 @@ func TestStatementsOfCalls(t *testing.T) {
 	for range 600 { // then the refusals above are rare
 		fill(t, s, unit("a"))
 	}
-	// A refusal at another rate than the one last written settles the bucket under a lock, once.
+	// A refusal at another rate than the one last written changes the rate of the bucket under a lock, once.
 	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
 	for _, want := range []string{"update_one(full) update_one(full) insert read BEGIN by_index lock read write COMMIT", "update_one(full) update_one(full) insert read"} {
 		names.take()

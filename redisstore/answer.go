@@ -57,10 +57,10 @@ func (b *batch) reply(reply []any) (clock int64, recs []record, err error) {
 	return clock, recs, nil
 }
 
-// settle repeats the decisions of the script on the records that it found, in its order, and so
+// repeat carries out the decisions of the script on the records that it found, in its order, and so
 // answers the requests. It returns those whose keys have moved, of which nothing was applied, the
 // number of requests that changed a record, and that of those which found a time not believed.
-func (b *batch) settle(clock int64, recs []record, maxSkew time.Duration) (elsewhere []*fillRequest, wrote, skewed int) {
+func (b *batch) repeat(clock int64, recs []record, maxSkew time.Duration) (elsewhere []*fillRequest, wrote, skewed int) {
 	for _, group := range b.groups {
 		for _, r := range group {
 			effect, err := b.decide(&r.In, &r.Out, clock, recs, maxSkew)

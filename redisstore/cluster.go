@@ -191,7 +191,7 @@ func (s *Store) followOne(b *batch, until time.Time) {
 		client, asking = nil, false
 		meaning := c.judge()
 		if c.err == nil {
-			s.settle(b, c)
+			s.answer(b, c)
 			return
 		}
 		if attempt == hops || time.Now().After(until) || meaning != redirect && meaning != again && meaning != split && meaning != unsent {

@@ -86,11 +86,11 @@ for i = 1, #keys do
 end
 
 -- refuse changes the bucket of an operation that is not accepted: it ends the time at another rate
--- if settles is set, and sets the block.
-local function refuse(r, o, settles)
+-- if changes is set, and sets the block.
+local function refuse(r, o, changes)
   local now, l = max(r.at, clock), limits[o.limit]
   local level = r.level > 0 and max(0, r.level - limits[r.limit].rate * ((now - r.at) / 1000000)) or 0
-  if settles and l and r.limit and l.rate ~= limits[r.limit].rate then
+  if changes and l and r.limit and l.rate ~= limits[r.limit].rate then
     r.level, r.at, r.limit, r.write = level, now, o.limit, true
   end
   local long, odd = o.block or 0, o.odd or 0

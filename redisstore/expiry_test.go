@@ -49,7 +49,7 @@ func TestExpiry(t *testing.T) {
 		},
 		{"blocked for ever", "the end of its block is no time", []store.Op{{Mode: store.Block, BlockFor: math.MaxInt64}}, never},
 		{
-			"refused by another rate", "it settles the bucket, which from then on leaks twice as fast",
+			"refused by another rate", "it changes the rate of the bucket, which from then on leaks twice as fast",
 			[]store.Op{{Amount: 7200}, {Bucket: store.Bucket{Limit: store.Limit{Capacity: 7200, LeakRate: 2}}, Amount: 7200}},
 			time.Hour,
 		},

@@ -108,7 +108,7 @@ func (n *node) decide(open []*batch, until time.Time) (elsewhere []*fillRequest)
 			b, meaning := ready[i], c.judge()
 			switch {
 			case c.err == nil:
-				elsewhere = append(elsewhere, s.settle(b, c)...)
+				elsewhere = append(elsewhere, s.answer(b, c)...)
 			case meaning == noFlags:
 				if !n.apart.Swap(true) {
 					s.o.Logger.Info(backend + ": the server refuses scripts over several hash slots; sending one for each slot")
@@ -149,14 +149,14 @@ func (s *Store) call(b *batch, form *script) *call {
 	return &call{script: form, keys: b.keys, input: input{bytes: b.input}, asks: b.asks}
 }
 
-// settle answers the requests of a batch from the reply to its call.
-func (s *Store) settle(b *batch, c *call) (elsewhere []*fillRequest) {
+// answer answers the requests of a batch from the reply to its call.
+func (s *Store) answer(b *batch, c *call) (elsewhere []*fillRequest) {
 	clock, recs, err := b.reply(c.reply)
 	if err != nil {
 		b.fail(err)
 		return nil
 	}
-	elsewhere, wrote, skewed := b.settle(clock, recs, s.o.MaxSkew)
+	elsewhere, wrote, skewed := b.repeat(clock, recs, s.o.MaxSkew)
 	if skewed > 0 {
 		s.o.Logger.Warn(backend+": stored time was further ahead of the clock than MaxSkew; set to the clock",
 			"buckets", skewed, "max_skew", s.o.MaxSkew)

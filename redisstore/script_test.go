@@ -54,7 +54,7 @@ func TestScriptAgainstGo(t *testing.T) {
 						step, recs[i].Record, recs[i].err, want)
 				}
 			}
-			_, wrote, _ := b.settle(at, recs, s.o.MaxSkew)
+			_, wrote, _ := b.repeat(at, recs, s.o.MaxSkew)
 			writes += wrote
 			for key, i := range b.number {
 				delete(model, key)

@@ -364,7 +364,7 @@ func (u *tally) passLimit(now int64) {
 func (u *tally) setLimit(limit store.Limit, at int64) {
 	changed := limit.LeakRate != u.bucket.LeakRate
 	if changed {
-		settle(&u.bucket, at)
+		leakTo(&u.bucket, at)
 	}
 	u.bucket.Limit, u.until, u.later = limit, 0, store.Limit{}
 	if changed {
@@ -377,8 +377,8 @@ func (u *tally) rebase() {
 	u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
 }
 
-// settle writes the level at a time, after the leak at the rate last written.
-func settle(r *store.Record, at int64) {
+// leakTo writes the level at a time, after the leak at the rate last written.
+func leakTo(r *store.Record, at int64) {
 	r.Level, r.Time = r.State(store.Limit{}, at, anySkew).Level, max(r.Time, at)
 }
 

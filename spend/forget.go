@@ -76,7 +76,7 @@ func (b *Budgets) forgetJob(key, rule, reason string, had *bool) *ledger.Job {
 }
 
 // advanceBare brings an account of the main budget to now for a job that uses no rule: if a rule
-// counted, settled or began there, the time of the job would change later decisions.
+// counted, leaked or began there, the time of the job would change later decisions.
 func (b *Budgets) advanceBare(snap ledger.Snapshot, key string) (*account, error) {
 	a, err := b.loadBare(b.main, snap, key)
 	if err == nil {

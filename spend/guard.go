@@ -20,7 +20,7 @@ import (
 // If the process dies, the hold expires after the TTL: choose some seconds to a minute.
 //
 // If the request is declined or Replayed, work does not run. The context of work ends with ctx, or
-// when nothing is held any more; [context.Cause] is then the error of the extension. Guard settles
+// when nothing is held any more; [context.Cause] is then the error of the extension. Guard captures
 // although ctx has ended, and tries again for the TTL while the ledger is away. The error joins
 // that of work and that of the ledger. If it is [store.ErrUnknownOutcome], there may be a hold
 // until the TTL has passed. The ID has at most 100 bytes. Guard does not read r.Hold.
@@ -46,7 +46,7 @@ func (b *Budgets) Guard(ctx context.Context, r UpToRequest, work func(ctx contex
 	defer func() {
 		stop()
 		extender.Wait()
-		err = errors.Join(err, m.settle())
+		err = errors.Join(err, m.finish())
 	}()
 	return d, work(ctx, m)
 }
@@ -123,8 +123,8 @@ func (m *Meter) extend(ctx context.Context) error {
 	}
 }
 
-// settle captures all that is owed, and ends the hold.
-func (m *Meter) settle() error {
+// finish captures all that is owed, and ends the hold.
+func (m *Meter) finish() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err := m.capture(true)

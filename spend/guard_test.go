@@ -144,7 +144,7 @@ func TestGuardFaults(t *testing.T) {
 						}
 						time.Sleep(guardTTL)
 						used, held := paid(t, guarded(t, f.Ledger))
-						exact := f.err != store.ErrClosed || from == 0 // nobody settles after a kill
+						exact := f.err != store.ErrClosed || from == 0 // nobody captures after a kill
 						if held != 0 || used < delivered || used > asked || exact && used != asked {
 							t.Errorf("%s: %d delivered, %d asked, %d paid, %d held: %v", name, delivered, asked, used, held, err)
 						}

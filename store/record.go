@@ -106,8 +106,8 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	now := max(r.Time, clock)
 	n, rim := op.Amount+op.Hold, op.rim(now)
 	before, last := r.LevelAt(now), now
-	settles := r.LeakRate != op.LeakRate && r.Limit != (Limit{})
-	if before == r.Level && before > 0 && op.LeakRate > 0 && !settles {
+	changes := r.LeakRate != op.LeakRate && r.Limit != (Limit{})
+	if before == r.Level && before > 0 && op.LeakRate > 0 && !changes {
 		last = r.Time // the leak was lost in rounding, so the next call counts it from here again
 	}
 	after := max(0, before+op.Amount)
@@ -132,8 +132,8 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	case (accepted || op.Mode == Clamp) && !idle:
 		r.Level, r.Held, r.Time, r.Limit = level, held, last, op.Limit
 		effect |= Write
-	case settles && !accepted && n <= op.Capacity:
-		effect |= r.settle(op.Limit, now)
+	case changes && !accepted && n <= op.Capacity:
+		effect |= r.setRate(op.Limit, now)
 	}
 	if !accepted && op.BlockFor != 0 {
 		effect |= r.block(op, now)
@@ -226,7 +226,7 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
-	r.settle(op.Limit, max(r.Time, clock))
+	r.setRate(op.Limit, max(r.Time, clock))
 	st.RetryAfter = r.wait(op, op.Amount+op.Hold, clock, op.rim(max(r.Time, clock)))
 	return st
 }
@@ -257,9 +257,9 @@ func (r *Record) LevelAt(now int64) float64 {
 	return max(0, r.Level-leaked(r.LeakRate, now-r.Time))
 }
 
-// settle ends the time at the rate last written if l has another: from now on l holds. A zero limit
+// setRate ends the time at the rate last written if l has another: from now on l holds. A zero limit
 // stands for the limit last written.
-func (r *Record) settle(l Limit, now int64) Effect {
+func (r *Record) setRate(l Limit, now int64) Effect {
 	if r.LeakRate == l.LeakRate || r.Limit == (Limit{}) || l == (Limit{}) {
 		return 0
 	}

@@ -92,7 +92,7 @@ func refuse(txn Txn, recs []*Record, states []State, effects []Effect, clock int
 		if op.Amount != 0 || op.Hold != 0 {
 			effects[i] = r.unskew(clock, maxSkew)
 			if !never {
-				effects[i] |= r.settle(op.Limit, max(r.Time, clock))
+				effects[i] |= r.setRate(op.Limit, max(r.Time, clock))
 			}
 		}
 		if op.BlockFor != 0 && refused[i] {
@@ -136,7 +136,7 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		if recs[i] != r {
 			continue
 		}
-		now.settle(op.Limit, max(now.Time, clock))
+		now.setRate(op.Limit, max(now.Time, clock))
 		if op.Mode == Ask {
 			op.Mode = IfFits
 		}

@@ -191,7 +191,7 @@ func (a *agent) before(ctx context.Context, id string, s step) error {
 
 // capture ends the hold of a step that costs something, also after the hold has expired.
 func (a *agent) capture(ctx context.Context, id string, cost spend.Money) error {
-	return settle(ctx, func(ctx context.Context) error {
+	return endHold(ctx, func(ctx context.Context) error {
 		_, err := a.budget.Capture(ctx,
 			spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: cost, Final: true, Force: true})
 		return err
@@ -200,7 +200,7 @@ func (a *agent) capture(ctx context.Context, id string, cost spend.Money) error 
 
 // void ends the hold of a step that costs nothing.
 func (a *agent) void(ctx context.Context, id string) error {
-	return settle(ctx, func(ctx context.Context) error {
+	return endHold(ctx, func(ctx context.Context) error {
 		_, err := a.budget.Void(ctx, spend.VoidRequest{ID: id + "/void", HoldID: id})
 		if errors.Is(err, spend.ErrHoldExpired) { // nothing is held any more
 			return nil
@@ -209,9 +209,9 @@ func (a *agent) void(ctx context.Context, id string) error {
 	})
 }
 
-// settle sends the request that ends a hold, whether the caller's context has ended or not. It sends
+// endHold sends the request that ends a hold, whether the caller's context has ended or not. It sends
 // the request again while the ledger is away.
-func settle(ctx context.Context, send func(context.Context) error) error {
+func endHold(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	for {

@@ -101,7 +101,7 @@ func (s *streams) run(ctx context.Context, id string, c call) (err error) {
 	mostOut := (d.Amount.Minor - c.in*perTokenIn) / perTokenOut
 	fmt.Fprintf(s.out, "%s: %v is held for %d tokens and up to %d more\n", c.name, d.Amount, c.in, mostOut)
 	came, took := int64(0), time.Duration(0)
-	defer func() { err = errors.Join(err, s.settle(ctx, id, c, came, took)) }()
+	defer func() { err = errors.Join(err, s.finish(ctx, id, c, came, took)) }()
 	for i, part := range c.chunks {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -123,10 +123,10 @@ func (s *streams) run(ctx context.Context, id string, c call) (err error) {
 	return nil
 }
 
-// settle captures the cost of the tokens that came, however the stream ended.
-func (s *streams) settle(ctx context.Context, id string, c call, came int64, took time.Duration) error {
+// finish captures the cost of the tokens that came, however the stream ended.
+func (s *streams) finish(ctx context.Context, id string, c call, came int64, took time.Duration) error {
 	capture := spend.CaptureRequest{ID: id + "/capture", HoldID: id, Amount: tokens(c.in, came), Final: true}
-	err := settle(ctx, func(ctx context.Context) error {
+	err := endHold(ctx, func(ctx context.Context) error {
 		_, err := s.budget.Capture(ctx, capture)
 		if errors.Is(err, spend.ErrHoldExpired) {
 			// The hold has expired, but the tokens have come and will be on the bill.

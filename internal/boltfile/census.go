@@ -75,7 +75,7 @@ func (t *counted) judge() error {
 	if err != nil {
 		return err
 	}
-	if _, _, ok := totals.settle(&t.found, t.damaged); !ok {
+	if _, _, ok := totals.compare(&t.found, t.damaged); !ok {
 		return Damagef("in the bucket %q, %d values were found where %d with other contents belong",
 			t.name, t.found.count, totals.count)
 	}

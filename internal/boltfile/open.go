@@ -121,7 +121,7 @@ func (f *File) openDB() (err error) {
 		}
 	}()
 	if lockable { // elsewhere bbolt locks the file, so it is checked after that
-		if err := f.settle(); err != nil {
+		if err := f.makeDurable(); err != nil {
 			return err
 		}
 	}
@@ -129,17 +129,17 @@ func (f *File) openDB() (err error) {
 	if err != nil || lockable {
 		return err
 	}
-	if err := f.settle(); err != nil {
+	if err := f.makeDurable(); err != nil {
 		_ = guard(f.db.Close)
 		return err
 	}
 	return nil
 }
 
-// settle makes the content and the name of the file durable, and checks the file. An earlier
+// makeDurable makes the content and the name of the file durable, and checks the file. An earlier
 // process may have ended between a write and its sync, or a sync may have failed. An answer that
 // counts on this file must not be given while a power failure can still bring back an older one.
-func (f *File) settle() error {
+func (f *File) makeDurable() error {
 	if _, err := rewriteMeta(f.file, nil); err != nil {
 		return err
 	}

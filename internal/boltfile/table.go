@@ -136,7 +136,7 @@ func inverse(w uint64) uint64 {
 
 // Totals sums up the values of a table. Two sums modulo 2^64 stand for all of its content: one for
 // the keys, and one for the keys with their values. If a single value has lost its checksum, the
-// second sum tells it, and proves all other values at once; see [Totals.settle].
+// second sum tells it, and proves all other values at once; see [Totals.compare].
 type Totals struct {
 	Time   int64  // highest time written, in microseconds since the Unix epoch; 0 if there is none
 	count  uint64 // of values
@@ -159,7 +159,7 @@ func (t *Totals) Remove(s Sum) {
 	t.count, t.keys, t.values = t.count-1, t.keys-w, t.values-w*uint64(s.value)
 }
 
-// settle compares totals with the values that were found. found counts every damaged value with the
+// compare compares totals with the values that were found. found counts every damaged value with the
 // checksum that is stored with it, which may itself be damaged. ok is true if the found values are
 // those of the totals, apart from the content of damaged ones. The value whose stored checksum is
 // wrong, if there is one, is damaged[lost] and belongs into the totals as was.
@@ -168,7 +168,7 @@ func (t *Totals) Remove(s Sum) {
 // after the division by its weight, which is a number of 64 bits. An older page, which another
 // process or a lost write of the disk has left, therefore passes once in 2^32 times. If more
 // than one checksum is lost, nothing proves the rest.
-func (t *Totals) settle(found *Totals, damaged []Sum) (lost int, was Sum, ok bool) {
+func (t *Totals) compare(found *Totals, damaged []Sum) (lost int, was Sum, ok bool) {
 	if t.count != found.count || t.keys != found.keys {
 		return 0, Sum{}, false
 	}
@@ -208,7 +208,7 @@ func (t *Table) Damaged(b *bbolt.Bucket, totals *Totals) map[string]Sum {
 		}
 		found.Add(s)
 	}
-	if lost, was, ok := totals.settle(&found, sums); ok && lost >= 0 {
+	if lost, was, ok := totals.compare(&found, sums); ok && lost >= 0 {
 		sums[lost] = was
 	}
 	parts := make(map[string]Sum, len(keys))

@@ -116,7 +116,7 @@ func Left(ctx context.Context) error {
 	return nil
 }
 
-// Limiter is the Limiter of package brim, as Settle needs it.
+// Limiter is the Limiter of package brim, as Correct needs it.
 type Limiter interface {
 	Fillup(ctx context.Context, b store.Bucket, n float64) (store.State, error)
 	Drain(ctx context.Context, b store.Bucket, n float64) (store.State, error)
@@ -134,15 +134,15 @@ type Charge struct {
 // swift is the time that a store usually needs to give units back.
 const swift = 10 * time.Millisecond
 
-// Settle puts the units in, if the bucket was only asked: the caller counts. If the units are in,
-// the caller does not count, and Settle gives them back. It does so also if ctx has ended.
+// Correct puts the units in, if the bucket was only asked: the caller counts. If the units are in,
+// the caller does not count, and Correct gives them back. It does so also if ctx has ended.
 //
 // A charge of n units that is t old may have leaked by LeakRate times t, so the rest is given back
 // at most. Then the bucket is never emptier than the bucket of those who count would be, however
 // many charges it holds: it leaks no faster than that bucket, or than any one of the charges. A
 // store that gave the rest back later than expected gets the units again that had leaked until
 // then.
-func (c *Charge) Settle(ctx context.Context, l Limiter) error {
+func (c *Charge) Correct(ctx context.Context, l Limiter) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc

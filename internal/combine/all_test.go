@@ -38,7 +38,7 @@ func TestAll(t *testing.T) {
 		if err := errors.Join(got.errs...); err != nil || len(got.errs) != 4 {
 			t.Errorf("errors %v", got.errs)
 		}
-		settled(t, c)
+		idle(t, c)
 	})
 }
 
@@ -70,7 +70,7 @@ func TestAllWithoutAnswer(t *testing.T) {
 		if out, errs := c.DoAll(context.Background(), 0, nil); len(out)+len(errs) != 0 {
 			t.Errorf("no requests: %v, %v", out, errs)
 		}
-		settled(t, c)
+		idle(t, c)
 		if _, errs := c.DoAll(context.Background(), 0, []int{5}); !errors.Is(errs[0], store.ErrClosed) {
 			t.Errorf("after Close: %v; want ErrClosed", errs)
 		}
@@ -130,7 +130,7 @@ func TestAllTakesALane(t *testing.T) {
 			if out := <-all; len(out) != len(c.in) {
 				t.Errorf("%s: %d answers, want %d", c.why, len(out), len(c.in))
 			}
-			settled(t, combiner)
+			idle(t, combiner)
 		})
 	}
 }

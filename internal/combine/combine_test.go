@@ -47,8 +47,8 @@ func mustNew(t testing.TB, flush func(int, []*Request[int, int]), o *Options) *C
 	return c
 }
 
-// settled closes c and checks that nothing is left of its requests.
-func settled(t *testing.T, c *Combiner[int, int]) {
+// idle closes c and checks that nothing is left of its requests.
+func idle(t *testing.T, c *Combiner[int, int]) {
 	t.Helper()
 	c.Close()
 	c.mu.Lock()
@@ -125,7 +125,7 @@ func TestQueuesBehindTheFlushInFlight(t *testing.T) {
 				g.proceed <- struct{}{}
 				want(t, two, 4)
 				want(t, three, 6)
-				settled(t, c)
+				idle(t, c)
 			})
 		})
 	}
@@ -151,7 +151,7 @@ func TestMaxBatch(t *testing.T) {
 		for i, ch := range chs {
 			want(t, ch, 2*i)
 		}
-		settled(t, c)
+		idle(t, c)
 	})
 }
 
@@ -159,7 +159,7 @@ func TestContexts(t *testing.T) {
 	t.Run("done before: nothing is sent", func(t *testing.T) {
 		// With Cut, the caller would flush its request itself, and could not take it back.
 		c := mustNew(t, func(int, []*Request[int, int]) { t.Error("flushed") }, &Options{Cut: func(int) {}})
-		defer settled(t, c)
+		defer idle(t, c)
 		ctx, cancel := cancellable(t)
 		cancel()
 		if _, err := c.Do(ctx, 0, 1); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
@@ -191,7 +191,7 @@ func TestContexts(t *testing.T) {
 			want(t, one, 2)
 			want(t, chs[1], 22)
 			want(t, chs[3], 26)
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 	t.Run("done in flight: unknown at once, its neighbours go on", func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestContexts(t *testing.T) {
 			g.proceed <- struct{}{}
 			want(t, one, 2)
 			want(t, three, 6)
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 	t.Run("a lone caller is not kept by a flush that takes long", func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestContexts(t *testing.T) {
 				t.Errorf("error %v, want ErrUnknownOutcome", a.err)
 			}
 			g.proceed <- struct{}{}
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 }
@@ -260,7 +260,7 @@ func TestClose(t *testing.T) {
 		want(t, one, 2)
 		want(t, two, 4)
 		<-closed
-		settled(t, c)
+		idle(t, c)
 	})
 }
 
@@ -302,7 +302,7 @@ func TestFlushThatDoesNotReturn(t *testing.T) {
 					<-started
 					proceed <- struct{}{}
 					want(t, good, 0)
-					settled(t, c)
+					idle(t, c)
 				})
 			})
 		}
@@ -355,7 +355,7 @@ func TestPostpone(t *testing.T) {
 			t.Errorf("a batch postponed as a whole: error %v, want ErrUnavailable", a.err)
 		}
 		cancel()
-		settled(t, c)
+		idle(t, c)
 	})
 }
 

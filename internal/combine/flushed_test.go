@@ -50,7 +50,7 @@ func TestFlushed(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		settled(t, c)
+		idle(t, c)
 		want := []report{
 			{1, time.Second, nil},
 			{1, time.Second, boom},

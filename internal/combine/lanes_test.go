@@ -34,7 +34,7 @@ func TestBefore(t *testing.T) {
 			}
 			close(proceed)
 			want(t, two, 4)
-			settled(t, c)
+			idle(t, c)
 			if after != 1 {
 				t.Errorf("After ran %d times for one Before", after)
 			}
@@ -54,7 +54,7 @@ func TestBefore(t *testing.T) {
 			cancel()
 			<-one
 			close(proceed)
-			settled(t, c)
+			idle(t, c)
 			if after != 1 {
 				t.Errorf("After ran %d times for one Before", after)
 			}
@@ -73,7 +73,7 @@ func TestBefore(t *testing.T) {
 			cancel()
 			<-one
 			close(proceed)
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 	for name, ctx := range map[string]func(*testing.T) context.Context{
@@ -127,7 +127,7 @@ func TestLanes(t *testing.T) {
 			want(t, one, 2)
 			want(t, two, 4)
 			want(t, three, 6)
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 	t.Run("a second flush waits for its batch, and the rest for the last lane", func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestLanes(t *testing.T) {
 			for i, ch := range chs {
 				want(t, ch, 2*i)
 			}
-			settled(t, c)
+			idle(t, c)
 		})
 	})
 }
@@ -220,7 +220,7 @@ func TestCut(t *testing.T) {
 					t.Errorf("error %v, want both ErrUnknownOutcome and context.Canceled", a.err)
 				}
 				want(t, two, 4)
-				settled(t, c)
+				idle(t, c)
 			})
 		})
 	}

@@ -85,7 +85,7 @@ func TestLeave(t *testing.T) {
 					}
 				}()
 				want(t, one, 2)
-				settled(t, c)
+				idle(t, c)
 			})
 		})
 	}
@@ -129,7 +129,7 @@ func TestPostponedAndLeft(t *testing.T) {
 			proceed <- struct{}{}
 		default:
 		}
-		settled(t, c)
+		idle(t, c)
 	})
 }
 
@@ -170,6 +170,6 @@ func TestCutTooLate(t *testing.T) {
 		}
 		returned.Store(true)
 		synctest.Wait()
-		settled(t, c)
+		idle(t, c)
 	})
 }

@@ -86,7 +86,7 @@ func newDB(file *boltfile.File, fsys vfs.FS, o Options) *DB {
 // prepare checks the first table, or creates it in an application's database, and reads the time of
 // the last change.
 func (d *DB) prepare(l layout) error {
-	if err := d.file.Settle(); err != nil {
+	if err := d.file.MakeDurable(); err != nil {
 		return err
 	}
 	found := false

@@ -116,12 +116,12 @@ func Join(clients []*redis.Client, addrs []string) error {
 			return err
 		}
 	}
-	return until(ctx, func() error { return settled(ctx, clients) })
+	return until(ctx, func() error { return agreed(ctx, clients) })
 }
 
-// settled returns nil if every server knows all slots and both servers of each, and the replicas
+// agreed returns nil if every server knows all slots and both servers of each, and the replicas
 // follow their primaries.
-func settled(ctx context.Context, clients []*redis.Client) error {
+func agreed(ctx context.Context, clients []*redis.Client) error {
 	for i, client := range clients {
 		//lint:ignore SA1019 CLUSTER SHARDS needs Redis 7
 		shards, err := client.ClusterSlots(ctx).Result() //nolint:staticcheck // see above

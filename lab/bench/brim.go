@@ -58,7 +58,7 @@ func brims() []*subject {
 			s, err := bolt.OpenRelaxed(filepath.Join(e.dir, "relaxed.db"), nil)
 			t, err := over(s, err)
 			if err == nil {
-				t.settle = s.Sync
+				t.drain = s.Sync
 			}
 			return t, err
 		}},
@@ -68,7 +68,7 @@ func brims() []*subject {
 			t, err := over(s, err)
 			if err == nil {
 				t.journal = path + ".journal"
-				t.settle = func(ctx context.Context) error { return settleBolt(ctx, s, t.journal) }
+				t.drain = func(ctx context.Context) error { return drainBolt(ctx, s, t.journal) }
 			}
 			return t, err
 		}},

@@ -210,9 +210,9 @@ func (b *bench) disturbed(ctx context.Context, length time.Duration, to *row, r 
 			return nil
 		})
 	})
-	settle := others
-	settle.For = time.Second
-	_, err = load.Run(ctx, settle.Options)
+	warm := others
+	warm.For = time.Second
+	_, err = load.Run(ctx, warm.Options)
 	if err == nil {
 		err = others.turn(ctx, length, to)
 	}

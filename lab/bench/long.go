@@ -268,10 +268,10 @@ func writtenByProcess(context.Context) (float64, error) {
 // It is the pause before a commit, in which the store collects and sorts changes.
 const quiet = 50 * time.Millisecond
 
-// settleBolt waits until the store has written a region of its journal that is full to the file,
+// drainBolt waits until the store has written a region of its journal that is full to the file,
 // and has come to rest. The changes in the newest region stay in the journal, as they do in an
 // application, and a later turn writes them.
-func settleBolt(ctx context.Context, s *bolt.Store, path string) error {
+func drainBolt(ctx context.Context, s *bolt.Store, path string) error {
 	last, since := 0, time.Now()
 	for {
 		newest, err := kv.Generation(path)

@@ -63,8 +63,8 @@ type target struct {
 	// are nil if the subject cannot refuse.
 	roomy, full, rush ask
 	meters            []meter
-	// settle ends the work that a turn has left in the background. It may be nil.
-	settle func(ctx context.Context) error
+	// drain ends the work that a turn has left in the background. It may be nil.
+	drain func(ctx context.Context) error
 	// prune removes expired buckets. It is nil if nobody has to remove them.
 	prune func(ctx context.Context) (int64, error)
 	// journal is the path of the journal, "" if there is none.

@@ -52,8 +52,8 @@ type work struct {
 	each      int     // decisions of a call; 0 stands for 1
 	refused   float64 // the share of calls on full buckets
 	meters    []meter
-	settle    func(ctx context.Context) error
-	charged   bool // the time and the writes of settle are a part of the turn
+	drain     func(ctx context.Context) error
+	charged   bool // the time and the writes of drain are a part of the turn
 	// prune, unless it is nil, runs half-way through the turn.
 	prune func(ctx context.Context) (int64, error)
 	// strict refuses a decision that is certainly wrong. Otherwise one in a hundred may be.
@@ -64,7 +64,7 @@ type work struct {
 // workload.
 func (b *bench) on(s *opened, workload string, w work) contestant {
 	w.Decide = s.decide(b.env)
-	w.Tolerant, w.meters, w.settle, w.strict = s.tolerant, append(w.meters, s.meters...), s.settle, s.group == ours
+	w.Tolerant, w.meters, w.drain, w.strict = s.tolerant, append(w.meters, s.meters...), s.drain, s.group == ours
 	if s.inMemory {
 		w.Burst = inMemoryBurst
 	}
@@ -116,15 +116,15 @@ func (w work) turn(ctx context.Context, length time.Duration, to *row) error {
 	if err := pruned(to); err != nil {
 		return err
 	}
-	settle := func() error {
-		if w.settle == nil {
+	drain := func() error {
+		if w.drain == nil {
 			return nil
 		}
-		return w.settle(ctx)
+		return w.drain(ctx)
 	}
 	if w.charged {
 		start := time.Now()
-		if err := settle(); err != nil {
+		if err := drain(); err != nil {
 			return err
 		}
 		res.Elapsed += time.Since(start)
@@ -135,7 +135,7 @@ func (w work) turn(ctx context.Context, length time.Duration, to *row) error {
 		return err
 	}
 	if !w.charged {
-		if err := settle(); err != nil {
+		if err := drain(); err != nil {
 			return err
 		}
 	}

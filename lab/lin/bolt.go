@@ -113,8 +113,8 @@ func (w *killed) strike(b *blow) (request, error) {
 	return w.death, err
 }
 
-// settle does nothing: the child has answered each call that was not under way at a kill.
-func (w *killed) settle() error     { return nil }
+// rest does nothing: the child has answered each call that was not under way at a kill.
+func (w *killed) rest() error       { return nil }
 func (w *killed) finals() []request { return w.ends }
 
 func (w *killed) close() error {

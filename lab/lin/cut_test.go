@@ -302,7 +302,7 @@ func (e exchange) judge(ctx context.Context, a *attempt, wrong func(any) error) 
 			return err
 		}
 	}
-	calls := settled(a.rec.all())
+	calls := resolved(a.rec.all())
 	if v := check(a.m, calls, recovery); len(v.part) > 0 {
 		f := finding{a.m, v.part}
 		return wrong(f.describe())

@@ -31,9 +31,9 @@ type world interface {
 	// strike carries out a random fault, and returns when that is mended. The result is nil, or the
 	// call that stands for the end of the process that carried out all calls before.
 	strike(b *blow) (death request, err error)
-	// settle ends everything that may still carry out a call of unknown outcome. Only finals
+	// rest ends everything that may still carry out a call of unknown outcome. Only finals
 	// follow.
-	settle() error
+	rest() error
 	// finals returns the calls that read the content in the end.
 	finals() []request
 	close() error
@@ -93,7 +93,7 @@ func play(w world, p plan) (calls []*call, strikes int, err error) {
 		})
 	}
 	wg.Wait()
-	h.fail(w.settle())
+	h.fail(w.rest())
 	h.rec.dead()
 	h.fail(h.resend())
 	for _, in := range w.finals() {

@@ -30,7 +30,7 @@ func (w *inProcess) do(ctx context.Context, client int, in request) response {
 }
 
 func (w *inProcess) strike(*blow) (request, error) { return nil, nil }
-func (w *inProcess) settle() error                 { return nil }
+func (w *inProcess) rest() error                   { return nil }
 func (w *inProcess) finals() []request             { return allKeys() }
 func (w *inProcess) close() error                  { return w.inner.Close() }
 
@@ -147,8 +147,8 @@ type leased struct{ *inProcess }
 
 func (leased) finals() []request { return nil }
 
-// settle ends the leases' requests for allotments.
-func (w leased) settle() error {
+// rest ends the leases' requests for allotments.
+func (w leased) rest() error {
 	for _, s := range w.stores {
 		if err := s.Close(); err != nil {
 			return err

@@ -151,7 +151,7 @@ func newLinked(at *place, r *rand.Rand, clocked bool) (w *remote, err error) {
 		return nil, err
 	}
 	w.tap = w.line.tap
-	w.settled = func() error { return w.line.quiet(at.direct) }
+	w.quiet = func() error { return w.line.quiet(at.direct) }
 	w.free = func() error { return at.give(w.line) }
 	var read func() time.Time
 	if clocked {

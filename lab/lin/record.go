@@ -38,7 +38,7 @@ type call struct {
 	client      int
 	in          request
 	out         response      // nil if the outcome is unknown
-	learned     bool          // the answer came to the same request, sent again; see settled
+	learned     bool          // the answer came to the same request, sent again; see resolved
 	began, over int64         // stamps; the effect of a call of unknown outcome comes before over or never
 	readings    []int64       // of the history's clock during the call; nil if the store has its own clock
 	wall        time.Duration // since the history began, when the call was over

@@ -72,7 +72,7 @@ func newReached(in *keyspace, r *rand.Rand, clocked bool) (w *remote, err error)
 		}
 		clients, w.below = append(clients, c), append(w.below, s)
 	}
-	w.settled = func() (err error) {
+	w.quiet = func() (err error) {
 		for _, c := range clients {
 			err = errors.Join(err, c.Close())
 		}

@@ -241,11 +241,11 @@ func (s *sharded) takeOver(pick *rand.Rand, how []any, before, after func(shard)
 	if err != nil || ctx.Err() != nil {
 		return fmt.Errorf("%v: %w", how, errors.Join(err, ctx.Err()))
 	}
-	return errors.Join(after(one), s.settle(ctx))
+	return errors.Join(after(one), s.rest(ctx))
 }
 
-// settle waits until all replicas follow and every server knows three primaries that answer.
-func (s *sharded) settle(ctx context.Context) error {
+// rest waits until all replicas follow and every server knows three primaries that answer.
+func (s *sharded) rest(ctx context.Context) error {
 	for ; ; time.Sleep(10 * time.Millisecond) {
 		all, err := s.shards(ctx)
 		for _, one := range all {

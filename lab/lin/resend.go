@@ -1,7 +1,7 @@
 package lin
 
 // resend sends each request of unknown outcome to a ledger again, when nothing can decide the first
-// one any more. A ledger answers as it did the first time, if there was a first time: settled uses
+// one any more. A ledger answers as it did the first time, if there was a first time: resolved uses
 // these answers.
 func (h *played) resend() error {
 	sent := make(map[int]bool)
@@ -18,10 +18,10 @@ func (h *played) resend() error {
 	return nil
 }
 
-// settled returns a history that the model of a ledger allows if and only if it allows calls, with
+// resolved returns a history that the model of a ledger allows if and only if it allows calls, with
 // fewer calls of unknown outcome. The answer to a later call with the same request tells whether
 // the request was decided, and how.
-func settled(calls []*call) []*call {
+func resolved(calls []*call) []*call {
 	requests := make(map[int]*attempts)
 	for _, c := range calls {
 		q, ok := c.in.(spendRequest)
@@ -39,7 +39,7 @@ func settled(calls []*call) []*call {
 	for _, c := range calls {
 		q, _ := c.in.(spendRequest)
 		if a := requests[q.Number]; a != nil && c.out == nil {
-			c = a.settle(c)
+			c = a.resolve(c)
 		}
 		if c != nil {
 			all = append(all, c)
@@ -69,8 +69,8 @@ func (a *attempts) add(c *call) {
 	}
 }
 
-// settle returns the call in the place of one of unknown outcome, or nil if that had no effect.
-func (a *attempts) settle(c *call) *call {
+// resolve returns the call in the place of one of unknown outcome, or nil if that had no effect.
+func (a *attempts) resolve(c *call) *call {
 	if a.decided {
 		return nil
 	}

@@ -29,9 +29,9 @@ func lost(c *call) *call {
 	return c
 }
 
-// TestSettled: a later call with the same request tells what became of a call of unknown outcome,
+// TestResolved: a later call with the same request tells what became of a call of unknown outcome,
 // and the model judges the history as before.
-func TestSettled(t *testing.T) {
+func TestResolved(t *testing.T) {
 	m := &spendModel{&budget{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour, TTL: time.Hour}}
 	reads := func(began, over, used int64) *call {
 		c := charged(began, over, used)
@@ -90,7 +90,7 @@ func TestSettled(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			calls := settled(c.calls)
+			calls := resolved(c.calls)
 			if n := pending(calls); n != c.unknown || len(calls) != c.left {
 				t.Errorf("%d calls, %d of them unknown, want %d and %d: %s", len(calls), n, c.left, c.unknown, c.why)
 			}

@@ -28,9 +28,9 @@ type remote struct {
 	faults  []fault
 	strikes int  // at most
 	sure    bool // there is at least one strike
-	// settled waits until nothing is under way on the server for the stores, which are closed.
-	settled func() error
-	free    func() error // ends the connections
+	// quiet waits until nothing is under way on the server for the stores, which are closed.
+	quiet func() error
+	free  func() error // ends the connections
 
 	place  *place    // in PostgreSQL
 	line   *line     // to it, or nil
@@ -68,9 +68,9 @@ func (w *remote) do(ctx context.Context, client int, in request) response {
 	return storeResponse{history.CallOn(ctx, s, w.bucket, q.Op)}
 }
 
-// settle closes everything that the clients have used, and waits until nothing is under way. Until
+// rest closes everything that the clients have used, and waits until nothing is under way. Until
 // then, the server can still carry out a call whose caller has gone.
-func (w *remote) settle() (err error) {
+func (w *remote) rest() (err error) {
 	if w.ledgers != nil {
 		for _, l := range w.ledgers.open {
 			err = errors.Join(err, l.Close())
@@ -79,7 +79,7 @@ func (w *remote) settle() (err error) {
 	for _, s := range w.below {
 		err = errors.Join(err, s.Close())
 	}
-	if err = errors.Join(err, w.settled()); err != nil {
+	if err = errors.Join(err, w.quiet()); err != nil {
 		return err
 	}
 	w.stores = []store.Store{w.after}

@@ -72,7 +72,7 @@ func (s subject) attack(seed attack.Seed, change func(plan) plan) (n counts, f *
 			n.estimates++
 		}
 	}
-	calls = settled(calls)
+	calls = resolved(calls)
 	if pending(calls) > mostUnknown { // a check could take hours
 		n.undecided++
 		return n, nil, nil

@@ -128,8 +128,8 @@ var defects = []planted{
 	{
 		refusalsSubject, "remembered beyond its time", "a refusal counts longer than Remember",
 		"local/snapshot.go",
-		"e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {",
-		"e.unsettled || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity &&\n" +
+		"e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {",
+		"e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity &&\n" +
 			"\t\t!planted(\"remembered beyond its time\") {",
 	},
 	{

@@ -26,8 +26,8 @@ type sample struct {
 // take measures a store between two rounds, while no call is in flight.
 func take(t *testing.T, w *work, s *subject) sample {
 	t.Helper()
-	if s.settle != nil {
-		if err := s.settle(t.Context()); err != nil {
+	if s.drain != nil {
+		if err := s.drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,9 +29,9 @@ type subject struct {
 	step  int64                  // bytes by which disk may grow at once
 	// tidy does the operator's periodic work besides pruning. It may be nil.
 	tidy func() error
-	// settle waits for the work that the store does in the background, so that a sample does not
+	// drain waits for the work that the store does in the background, so that a sample does not
 	// depend on when it was taken. It may be nil.
-	settle func(context.Context) error
+	drain func(context.Context) error
 	// leases is set if the store must accept some calls from memory, and refuses if it must refuse
 	// some from memory.
 	leases, refuses bool
@@ -119,7 +119,7 @@ func inRelaxedFile(t *testing.T, w *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: sizeOf(path), step: fileStep, settle: s.Sync}
+	return &subject{store: s, disk: sizeOf(path), step: fileStep, drain: s.Sync}
 }
 
 func sizeOf(path string) func(testing.TB) int64 {

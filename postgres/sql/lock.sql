@@ -31,7 +31,7 @@ WITH c AS MATERIALIZED (
                         THEN s.key IS NULL OR s.atime - c.now <= $7::interval AND {{leaked(s, c.now)}} = 0::float8
                     WHEN s.key IS NULL THEN u.need > u.capacity
                     ELSE s.atime - c.now <= $7::interval
-                         AND (s.leak_rate = u.rate OR u.need > u.capacity)  -- else the refusal settles the bucket
+                         AND (s.leak_rate = u.rate OR u.need > u.capacity)  -- else the refusal changes the rate
                          AND (s.blocked_until > GREATEST(c.now, s.atime)
                               OR NOT {{fits(s, c.now, u.need, u.capacity)}}) END AS refused
     FROM c

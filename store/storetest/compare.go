@@ -13,10 +13,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// settle applies txn to the model and compares the store's result. A lone Fill counts as a
+// applyBoth applies txn to the model and compares the store's result. A lone Fill counts as a
 // transaction of one operation, but its state reports more of a refused operation than a
 // transaction does.
-func (d *driver) settle(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
+func (d *driver) applyBoth(t *rapid.T, txn store.Txn, got store.Result, lone bool) {
 	before := make(map[string]modelBucket)
 	for _, op := range txn {
 		before[op.Key] = d.m.bucket(op.Key)

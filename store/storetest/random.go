@@ -242,7 +242,7 @@ func (d *driver) fills(t *rapid.T) {
 func (d *driver) fill(t *rapid.T, op store.Op) {
 	got, err := (*d.st).Fill(t.Context(), op)
 	res := store.Result{Accepted: got.Accepted, States: []store.State{got}, Err: err}
-	d.settle(t, store.Txn{op}, res, !asks(op))
+	d.applyBoth(t, store.Txn{op}, res, !asks(op))
 }
 
 // apply applies several transactions in one call. Before a transaction of fills that can be refused
@@ -286,7 +286,7 @@ func (d *driver) apply(t *rapid.T) {
 		t.Fatalf("Apply of %d transactions: %d results, %v", len(txns), len(got), err)
 	}
 	for i, txn := range txns {
-		d.settle(t, txn, got[i], false)
+		d.applyBoth(t, txn, got[i], false)
 	}
 }
 

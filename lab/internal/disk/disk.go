@@ -75,9 +75,9 @@ func (d *Disk) Apply(call int, e Event) {
 	case Resize:
 		d.pending = append(d.pending, Change{Call: call, File: e.File, Size: e.Offset})
 	case Sync:
-		d.settle(e.File)
+		d.sync(e.File)
 	case SyncDir:
-		d.settle(-1)
+		d.sync(-1)
 	case Failed:
 		if e.Of == Sync {
 			d.forget(e.File)
@@ -111,8 +111,8 @@ func (d *Disk) write(call, file int, offset int64, data []byte) {
 	}
 }
 
-// settle makes all changes of a file durable, or those of names if file is -1.
-func (d *Disk) settle(file int) {
+// sync makes all changes of a file durable, or those of names if file is -1.
+func (d *Disk) sync(file int) {
 	d.soil(file)
 	rest := d.pending[:0]
 	for _, c := range d.pending {

@@ -7,9 +7,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestSettle: whatever the state of an application's database, Settle changes no byte of it and
+// TestMakeDurable: whatever the state of an application's database, MakeDurable changes no byte of it and
 // leaves it usable.
-func TestSettle(t *testing.T) {
+func TestMakeDurable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before func(t *testing.T, db *bbolt.DB) *bbolt.DB
@@ -49,7 +49,7 @@ func TestSettle(t *testing.T) {
 			db = c.before(t, db)
 			f := Join(db, testLayout{}, testOptions)
 			before, _ := os.ReadFile(f.Path())
-			if err := f.Settle(); err != nil {
+			if err := f.MakeDurable(); err != nil {
 				t.Error(err)
 			}
 			if after, _ := os.ReadFile(f.Path()); string(before) != string(after) {
