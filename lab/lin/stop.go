@@ -89,14 +89,18 @@ func stopClient(how ending) fault {
 				close(pass)
 				return errors.New("lin: a call of a client got no answer to hold up")
 			}
-			states, err := c.states()
-			if locked = err != nil || states != "idle"; !locked { // an answer between transactions, such as the size of a table
+			// The server may have sent the answer while it goes on with the next statement.
+			var states string
+			err = eventually(func() (bool, error) {
+				states, err = c.states()
+				return !strings.Contains(states, "active"), err
+			})
+			if locked = err != nil || strings.Contains(states, "idle in transaction"); !locked {
 				next, through := c.tap.hold()
 				close(pass)
 				held, pass = next, through
 			}
 		}
-		err = c.open(true)
 		b.now()
 		err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGSTOP))
 		close(pass)
@@ -106,7 +110,7 @@ func stopClient(how ending) fault {
 			c.p.kill()
 			c.tap.Drop() // as the client's system does
 		case ended:
-			err = errors.Join(err, c.open(false))
+			err = errors.Join(err, c.atRest())
 			fallthrough
 		default:
 			err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGCONT))
@@ -176,11 +180,11 @@ func (c *stoppable) call(in request) {
 	rec.finish(one)
 }
 
-// open waits until the client has an open transaction, or none.
-func (c *stoppable) open(want bool) error {
+// atRest waits until the server has ended the client's transaction.
+func (c *stoppable) atRest() error {
 	return eventually(func() (bool, error) {
 		states, err := c.states()
-		return strings.Contains(states, "idle in transaction") == want, err
+		return !strings.Contains(states, "idle in transaction"), err
 	})
 }
 
