@@ -18,8 +18,8 @@
 // the API costs nothing, and neither does one that the API refused.
 //
 // spend.Budgets.Guard ends the hold whatever happens to the call: on return, error and panic, and
-// also if the client has gone. The hold of a long call is extended, and that of a gateway that was
-// killed expires.
+// also if the client has gone. The hold of a long call is extended. If the gateway is killed, the
+// hold expires, and the call counts as its highest cost.
 //
 // If the events of a stream tell the usage until then, it is captured before the event goes to the
 // client. So the client has paid for all that it has got, also if the gateway is killed.
@@ -123,7 +123,7 @@ type gateway struct {
 	log      *slog.Logger
 }
 
-// holdFor is the TTL of holds: so long the money of a call is held after the gateway was killed.
+// holdFor is the TTL of holds: so long after the gateway was killed, its calls are spent.
 const holdFor = 30 * time.Second
 
 // money is an amount in millionths of a cent.
@@ -160,6 +160,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	request := spend.Request{ID: rand.Text(), Account: account(token), Amount: money(most * g.price), TTL: holdFor}
+	request.OnExpiry = spend.SpendOnExpiry // a gateway that is killed may have made the call, and the API bills it
 	// The client may leave, and the call goes on.
 	ctx := context.WithoutCancel(r.Context())
 	d, err := g.budgets.Guard(ctx, spend.UpToRequest{Request: request}, func(ctx context.Context, m *spend.Meter) (err error) {

@@ -302,18 +302,20 @@ func (l *away) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 // TestKilled kills the gateway before each of its decisions about a call whose events tell the
-// usage. The client has paid for the tokens of each event that it has got, and nothing stays held.
+// usage. The client has paid for the tokens of each event that it has got. When the hold has expired,
+// nothing stays held, and the client has paid all that the API may bill.
 func TestKilled(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for ok := range 8 {
-			g, clock := over(t, &model{used: 120, status: 200, running: true})
+			m := &model{used: 120, status: 200, running: true}
+			g, clock := over(t, m)
 			l := memledger.New(&memledger.Options{Clock: clock.Now})
 			if err := g.use(&away{Ledger: l, ok: ok, fails: 1 << 30, killed: true}); err != nil {
 				t.Fatal(err)
 			}
 			w := httptest.NewRecorder()
 			g.ServeHTTP(w, request("alice", 500, stream))
-			delivered, paid := int64(0), int64(0)
+			delivered := int64(0)
 			for line := range strings.Lines(w.Body.String()) {
 				if n := usage([]byte(strings.TrimPrefix(line, "data:"))); n != nil {
 					delivered = *n
@@ -322,19 +324,32 @@ func TestKilled(t *testing.T) {
 			if err := g.use(l); err != nil {
 				t.Fatal(err)
 			}
-			for e, err := range g.budgets.Export(t.Context(), nil) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				paid += e.Used.Minor
-			}
+			paid := spent(t, g)
 			if paid < delivered || ok == 7 && delivered != 120 {
 				t.Errorf("stream %v, killed after %d decisions: %d tokens are delivered, and %d are paid", stream, ok, delivered, paid)
 			}
 			clock.Advance(holdFor)
 			level(t, g)
+			if paid := spent(t, g); paid < m.billed.Load() || ok == 0 && paid > 0 || ok == 7 && paid != 120 {
+				t.Errorf("stream %v, killed after %d decisions: %d tokens are paid at last, and %d are billed", stream, ok, paid, m.billed.Load())
+			}
 		}
 	}
+}
+
+// spent returns the tokens that the entries of the ledger have charged, also those of expired holds.
+func spent(t *testing.T, g *gateway) (sum int64) {
+	t.Helper()
+	if _, err := g.budgets.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range g.budgets.Export(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += e.Used.Minor
+	}
+	return sum
 }
 
 // TestClientHasGone: a client that has gone before its call is made costs nothing.
@@ -356,7 +371,7 @@ func TestLeaksMeanwhile(t *testing.T) {
 	g, c := over(t, m)
 	m.meets = func() {
 		if m.calls.Load() == 2 {
-			c.Advance(time.Minute) // 1,000 units leak, and there are 400
+			c.Advance(holdFor - time.Second) // 483 units leak, and there are 400
 		}
 	}
 	m.used = 400
