@@ -3,11 +3,13 @@ package boltledger_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,24 +20,31 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
 // childEnv names an environment variable. Its value is the path of a file and the number of the
-// first request to send. If it is set, this test binary runs child instead of the tests.
-const childEnv = "BRIM_BOLTLEDGER_TEST_CHILD"
+// first request to send. If it is set, this test binary runs child instead of the tests. With
+// cancelEnv it runs cancelingChild, and the number is that of a round.
+const (
+	childEnv  = "BRIM_BOLTLEDGER_TEST_CHILD"
+	cancelEnv = "BRIM_BOLTLEDGER_TEST_CANCEL"
+)
 
 func TestMain(m *testing.M) {
 	kv.DefaultRegion = 16 << 10 // regions of the write-ahead log fill soon, and a large batch does not fit in one
-	if v := os.Getenv(childEnv); v != "" {
-		path, from, _ := strings.Cut(v, " ")
-		if err := child(path, from); err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
+	for env, run := range map[string]func(path, number string) error{childEnv: child, cancelEnv: cancelingChild} {
+		if v := os.Getenv(env); v != "" {
+			path, number, _ := strings.Cut(v, " ")
+			if err := run(path, number); err != nil {
+				fmt.Println("error:", err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -164,4 +173,101 @@ func TestRaces(t *testing.T) {
 func TestManyExpired(t *testing.T) {
 	h := harness(t)
 	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return h.New(t, clock) })
+}
+
+// cancelingChild authorizes until it is killed, and cancels some of its requests.
+func cancelingChild(path, number string) error {
+	round, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	s, err := bolt.Open(path, &bolt.Options{NoVerify: true})
+	if err != nil {
+		return err
+	}
+	l, err := boltledger.New(s, nil)
+	if err != nil {
+		return err
+	}
+	b, err := spendload.Cancels(l)
+	if err != nil {
+		return err
+	}
+	spendload.AuthorizeUntilKilled(b, round, true)
+	return nil
+}
+
+// TestCancelAfterKill kills a program that authorizes and cancels, and cancels all of its requests in
+// the next one. No money stays held, a cancellation that was answered is kept, and no request has an
+// effect afterwards.
+func TestCancelAfterKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the kills")
+	}
+	path := filepath.Join(t.TempDir(), "spend.db")
+	r := rand.New(rand.NewPCG(spendload.Seed(t), 5))
+	never, open, canceled := 0, 0, 0
+	for round := range seed.Attempts(20, 300) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", cancelEnv, path, round))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		answered := make(map[int]bool) // by request, whether its cancellation was
+		lines := bufio.NewScanner(out)
+		for left := r.IntN(100); lines.Scan(); left-- {
+			n, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
+			if err != nil {
+				t.Fatalf("the program printed %q", lines.Text())
+			}
+			answered[max(n, -n)] = n < 0
+			if left == 0 {
+				time.AfterFunc(time.Duration(r.Int64N(int64(2*time.Millisecond))), func() { _ = cmd.Process.Kill() })
+			}
+		}
+		_ = cmd.Wait()
+		s, err := bolt.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := boltledger.New(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := spendload.Cancels(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, was := range answered {
+			request := spendload.Authorization(round, n)
+			d, err := b.Cancel(t.Context(), request.ID, request.Account)
+			if err != nil || !d.Approved || !d.Canceled || was && !d.Replayed {
+				t.Errorf("cancel of %s, which was answered: %t: %+v, %v", request.ID, was, d, err)
+			}
+			switch {
+			case d.Replayed:
+				canceled++
+			case d.Amount.Minor == 0:
+				never++
+			default:
+				open++
+			}
+			if d, err := b.Authorize(t.Context(), request); err != nil || d.Approved || !d.Canceled {
+				t.Errorf("a canceled request that is sent again: %+v, %v", d, err)
+			}
+		}
+		spendload.Undone(t, b)
+		if err := errors.Join(l.Close(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("the programs were killed before %d decisions, between %d and their cancellations, and after %d of these", never, open, canceled)
+	if never == 0 || open == 0 || canceled == 0 {
+		t.Error("the test has not tested much")
+	}
 }
