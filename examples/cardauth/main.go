@@ -23,7 +23,7 @@
 //	POST /authorizations/{id}/increments  more on a hold
 //	POST /authorizations/{id}/captures    the merchant presents; also late, or more than was held
 //	POST /authorizations/{id}/void        the merchant will not present
-//	POST /authorizations/{id}/refunds     money of the payment that goes back
+//	POST /authorizations/{id}/refunds     money of the payment that goes back; also more than was taken
 //	POST /authorizations/{id}/cancel      the network got no answer, and declined
 //	POST /advices                         the network has stood in: it approved the payment itself
 //	POST /records                         a presentment that no authorization precedes
@@ -43,8 +43,8 @@
 // held. If the service is killed between the two, the hold ends with its TTL, or sooner if the network
 // sends its cancel.
 //
-// And money that has moved is never refused: presentments are forced, and advices and records count
-// whatever the rules say.
+// And money that has moved is never refused: presentments and refunds are forced, and advices and
+// records count whatever the rules say.
 package main
 
 import (

@@ -96,7 +96,7 @@ func (s *service) handler() http.Handler {
 			return s.cards.Void(ctx, spend.VoidRequest{ID: key, HoldID: of})
 		}),
 		"POST /authorizations/{of}/refunds": handle(func(ctx context.Context, key, of string, m refund) (spend.Decision, error) {
-			return s.cards.Refund(ctx, spend.RefundRequest{ID: key, SpendID: of, Amount: m.Amount})
+			return s.cards.Refund(ctx, spend.RefundRequest{ID: key, SpendID: of, Amount: m.Amount, Force: true})
 		}),
 		"POST /authorizations/{of}/cancel": handle(func(ctx context.Context, _, of string, m cancel) (spend.Decision, error) {
 			return s.cards.Cancel(ctx, of, "card:"+m.Card)
