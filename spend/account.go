@@ -297,7 +297,7 @@ type units struct {
 func (u *tally) units(e *ledger.Entry, now int64) units {
 	n := units{e.Used, e.Held, e.Expires, e.Spends}
 	if u.rule.spends() {
-		n.used, n.held = e.Count, e.Pending
+		n.used, n.held = u.rule.countOf(e)
 	}
 	if e.Expires <= now {
 		if e.Spends {
@@ -306,6 +306,19 @@ func (u *tally) units(e *ledger.Entry, now int64) units {
 		n.held = 0
 	}
 	return n
+}
+
+// countOf returns the spends that an entry adds to a Count rule: for good, and until its hold ends.
+func (r *Rule) countOf(e *ledger.Entry) (used, held int64) {
+	switch {
+	case r.declines && e.Kind == kindDecline && e.SpendID == "":
+		return 1, 0
+	case !r.voids:
+		return e.Count, e.Pending
+	case e.RequestID == e.SpendID && (e.Kind == kindSpend || e.Kind == kindRecord || e.Kind == kindAuthorize):
+		return 1, 0
+	}
+	return 0, 0
 }
 
 // fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is

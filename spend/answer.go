@@ -33,8 +33,9 @@ type Decision struct {
 	Crossed []Crossing `json:"crossed,omitempty"`
 	// RetryAfter is the time until all rules would approve the amount, if nobody else spent. It is
 	// 0 if the amount is approved, and [store.Never] if waiting does not help. A raised limit of
-	// the account may end before another rule has room; RetryAfter is then longer than that of
-	// each Decline. It may be too short if a Decline says AtLeast.
+	// the account may end before another rule has room, or the decline may take the last room of a
+	// rule with [Rule.CountsDeclines]; RetryAfter is then longer than that of each Decline. It may be
+	// too short if a Decline says AtLeast.
 	RetryAfter time.Duration `json:"-"`
 	// At is the time of the decision on the ledger's clock, read when nobody else could change the
 	// accounts. If the last decision on one of them has a later time, At is that time. Decisions
@@ -107,6 +108,14 @@ func (t *attempt) answer() (Decision, error) {
 		// The caller waits by the ledger's clock, which the account's time may be ahead of.
 		d := Decline{Usage: out.Remaining[first[r.account]+r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
 		out.Declines = append(out.Declines, d)
+		asked, at = append(asked, r), max(at, w.at)
+	}
+	for _, r := range t.filled {
+		a := t.accounts[r.account]
+		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, a.time, horizon)
+		if err != nil {
+			return Decision{}, err
+		}
 		asked, at = append(asked, r), max(at, w.at)
 	}
 	if !out.Approved {

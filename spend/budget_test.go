@@ -90,6 +90,8 @@ func TestBadBudgets(t *testing.T) {
 		{name: "a share of nothing", b: budget(ok.Thresholds(0, 50)), says: "a threshold is 0 percent"},
 		{name: "a share of more than the limit", b: budget(ok.Thresholds(50, 101)), says: "a threshold is 101 percent"},
 		{name: "many thresholds", b: budget(ok.Thresholds(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)), says: "11 thresholds"},
+		{name: "a window that counts declines", b: budget(ok.CountsDeclines()), says: "only for Count and CountPer"},
+		{name: "a window that counts voids", b: budget(ok.CountsVoids()), says: "only for Count and CountPer"},
 		{name: "a bound without a currency", b: budget(ok.MatchingAtMost(spend.Money{Minor: 1})), says: "matches amounts in"},
 		{name: "a limit for each value of no tag", b: budget(ok.Per("")), says: "Per needs a tag"},
 		{name: "a ceiling for each value", b: budget(spend.PerTransaction("r", eur(1)).Per("merchant")), says: "judges each spend alone"},

@@ -36,6 +36,8 @@ type ruleJSON struct {
 	Per            string              `json:"per,omitempty"`
 	AtMost         string              `json:"at_most,omitempty"`
 	CountsCredits  bool                `json:"counts_credits,omitempty"`
+	CountsDeclines bool                `json:"counts_declines,omitempty"`
+	CountsVoids    bool                `json:"counts_voids,omitempty"`
 	Thresholds     []int               `json:"thresholds,omitempty"`
 }
 
@@ -104,7 +106,7 @@ func (b *checkedBudget) json() (list []ruleJSON) {
 
 // json returns the form of a rule that has no mistakes.
 func (r *Rule) json() ruleJSON {
-	j := ruleJSON{Name: r.name, Per: r.per, CountsCredits: r.credits, Thresholds: r.thresholds}
+	j := ruleJSON{Name: r.name, Per: r.per, CountsCredits: r.credits, Thresholds: r.thresholds, CountsDeclines: r.declines, CountsVoids: r.voids}
 	amount := r.limit.Decimal()
 	switch r.kind {
 	case leaky:
@@ -287,7 +289,7 @@ func (p *budgetReader) rules(field string, raw json.RawMessage) (list []Rule) {
 }
 
 func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {
-	known := []string{"name", "where", "where_not", "where_amount", "per", "at_most", "counts_credits", "thresholds"}
+	known := []string{"name", "where", "where_not", "where_amount", "per", "at_most", "counts_credits", "counts_declines", "counts_voids", "thresholds"}
 	for kind, others := range kinds {
 		known = append(append(known, kind), others...)
 	}
@@ -364,12 +366,16 @@ func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {
 	if f["per"] != nil {
 		rule = rule.Per(p.text("per", f["per"]))
 	}
-	switch string(f["counts_credits"]) {
-	case "true":
-		rule = rule.CountsCredits()
-	case "false", "":
-	default:
-		p.fail("counts_credits", "%.40s is neither true nor false", f["counts_credits"])
+	for field, set := range map[string]func(Rule) Rule{
+		"counts_credits": Rule.CountsCredits, "counts_declines": Rule.CountsDeclines, "counts_voids": Rule.CountsVoids,
+	} {
+		switch string(f[field]) {
+		case "true":
+			rule = set(rule)
+		case "false", "":
+		default:
+			p.fail(field, "%.40s is neither true nor false", f[field])
+		}
 	}
 	var percent []int
 	for _, t := range p.list("thresholds", f["thresholds"]) {

@@ -31,8 +31,8 @@ func everyRule(t testing.TB) Budget {
 		PerTransaction("casinos", eur(0)).Matching("mcc", "7995", "7800").Matching("country", "DE"),
 		PerTransaction("abroad", eur(100)).NotMatching("country", "DE", "AT").Matching("mcc", "true"),
 		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50),
-		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}),
-		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday),
+		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}).CountsDeclines(),
+		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday).CountsVoids(),
 	}, Plans: map[string][]Rule{
 		"gold": {Rolling("month", eur(5000_00), 30*24*time.Hour), Calendar("day", eur(900_00), Day, berlin).DayStarting(time.Hour)},
 		"a.b":  {Lifetime("ever", Money{1, "EUR:4"})},

@@ -18,7 +18,8 @@ import (
 // Whoever sends the request afterwards is declined, with [Decision.Canceled] set.
 //
 // Cancel releases the money that the request holds, with its increases, and gives back the money
-// that was taken, at the date of the spend. [Count] rules do not count the spend any more.
+// that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count the
+// spend any more.
 // [Decision.Amount] is the sum. Only a forced capture still takes money of the spend.
 //
 // A Cancel that is sent again returns the first decision, with Replayed set. A request of another

@@ -21,6 +21,7 @@ type attempt struct {
 	accounts []*account
 	refusals []demand          // of rules that refuse, and of accounts that are frozen
 	ending   []demand          // of rules that agree, in an account with a raised limit that ends
+	filled   []demand          // of rules that agreed, and that the decline itself has filled
 	tags     map[string]string // of the spend or the credit
 	moved    Money             // by the request; zero if it is declined
 	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
@@ -256,8 +257,9 @@ func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (ag
 	return len(t.refusals) == 0
 }
 
-// decline adds to every account an entry that names the rules that refused.
-func (t *attempt) decline(tags map[string]string) error {
+// decline adds to every account an entry that names the rules that refused. A declined spend would have
+// begun with first units; first is 0 for an increase.
+func (t *attempt) decline(tags map[string]string, first int64) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {
 		if r.rule == frozen {
@@ -268,10 +270,16 @@ func (t *attempt) decline(tags map[string]string) error {
 	for i, a := range t.accounts {
 		e := ledger.Entry{
 			Kind: kindDecline, RequestID: t.act.id, SpendID: t.act.spendID,
-			Amount: t.act.amount, Tags: tags, Refused: refused[i],
+			SpendAmount: first, Amount: t.act.amount, Tags: tags, Refused: refused[i],
 		}
 		if err := a.add(e); err != nil {
 			return err
+		}
+		for j, u := range a.tallies {
+			r := demand{account: i, rule: j, n: 1}
+			if first > 0 && u.rule.declines && !slices.Contains(t.refusals, r) && !u.fits(first, first, first, 1, a.time, tags) {
+				t.filled = append(t.filled, r)
+			}
 		}
 	}
 	t.spend = nil
@@ -287,7 +295,7 @@ func (t *attempt) charge() error {
 	}
 	agreed := t.ask(amount, amount, amount, 1, act.tags)
 	if !agreed && act.kind != kindRecord && !act.force {
-		return t.decline(act.tags)
+		return t.decline(act.tags, amount)
 	}
 	t.refusals = nil
 	t.begins = true
@@ -417,7 +425,7 @@ func (t *attempt) increase() error {
 		total = sp.total + n
 	}
 	if !t.ask(n, sp.amount, total, 0, sp.tags) {
-		return t.decline(sp.tags)
+		return t.decline(sp.tags, 0)
 	}
 	t.moved = sp.money(n)
 	return t.addPart(kindIncrease, n, 0, 0)

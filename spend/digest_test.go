@@ -46,6 +46,8 @@ func TestFingerprints(t *testing.T) {
 		{"values that run together", Lifetime("r", eur).Matching("a", "bc", "d"), 0xc87b2a5e261c7c54},
 		{"values that run together elsewhere", Lifetime("r", eur).Matching("a", "b", "cd"), 0xc7acd86d048fa4ea},
 		{"each value of a tag", Lifetime("r", eur).Per("merchant"), 0x48423a6d9d7f557f},
+		{"a count of attempts", Count("r", 1, time.Hour).CountsDeclines(), 0x589348248b52e157},
+		{"a count without mercy", Count("r", 1, time.Hour).CountsVoids(), 0xbdd5850f99c44deb},
 		{"an amount to match", Lifetime("r", eur).MatchingAtLeast(eur), 0xf1ee5daa82cbf120},
 		{"a tag with the text of an amount", Lifetime("r", eur).Per("amount false 5"), 0xf28da62ebb620e83},
 	} {

@@ -358,6 +358,30 @@ func ExampleRule_Per() {
 	// florist true 60.00 EUR
 }
 
+func ExampleRule_CountsDeclines() {
+	ctx := context.Background()
+	attempts := spend.Count("attempts", 5, 10*time.Minute).CountsDeclines()
+	single := spend.PerTransaction("single", eur("500.00"))
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{attempts, single}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, amount := range []string{"900.00", "800.00", "700.00", "600.00", "550.00", "1.00"} {
+		d, err := cards.Charge(ctx, spend.Request{ID: fmt.Sprint("pay-", i), Account: "card:7", Amount: eur(amount)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(amount, d.Declines[0].Rule)
+	}
+	// Output:
+	// 900.00 single
+	// 800.00 single
+	// 700.00 single
+	// 600.00 single
+	// 550.00 single
+	// 1.00 attempts
+}
+
 func ExampleRule_Thresholds() {
 	ctx := context.Background()
 	month := spend.Calendar("month", eur("1000.00"), spend.Month, time.UTC).Thresholds(50, 80, 100)

@@ -31,8 +31,8 @@ type Entry struct {
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.
 	SpendID string `json:"spend"`
-	// SpendAmount is the amount of the request that began the spend, or of the credit; see
-	// [Rule.MatchingAtLeast]. It is zero if the request was declined, or moved no money.
+	// SpendAmount is the amount of the request that began the spend, of the credit, or of the declined
+	// Charge or Authorize; see [Rule.MatchingAtLeast]. It is zero if the request moves no money.
 	SpendAmount Money `json:"spend_amount,omitzero"`
 	// Part is the Seq of the entry that this entry corrects, or its own.
 	Part   int64             `json:"part"`

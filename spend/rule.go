@@ -15,7 +15,8 @@ import (
 // Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime],
 // [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast]
 // and [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
-// [Rule.CountsCredits] lets credits make room in it, and [Rule.Thresholds] tells shares of it. A Rule is a value and never changes. [New]
+// [Rule.CountsDeclines] and [Rule.CountsVoids] let a Count rule count more,
+// [Rule.CountsCredits] lets credits make room in a rule, and [Rule.Thresholds] tells shares of it. A Rule is a value and never changes. [New]
 // reports mistakes in a Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts are positive, but for
@@ -35,6 +36,8 @@ type Rule struct {
 	per     string // the tag
 	atMost  Money  // of an account's own limit; zero means limit
 	credits bool   // credits make room
+
+	declines, voids bool // a Count rule counts them, too
 
 	thresholds []int // in percent, ascending
 }
@@ -105,8 +108,8 @@ func PerTransaction(name string, amount Money) Rule {
 func Lifetime(name string, amount Money) Rule { return Rule{name: name, kind: lifetime, limit: amount} }
 
 // Count allows n spends in any window (now - window, now]. A spend does not
-// count if it was voided, or expired, before anything was captured. A refunded
-// spend counts.
+// count if it was voided, or expired, before anything was captured, unless the rule has
+// [Rule.CountsVoids]. A refunded spend counts.
 func Count(name string, n int64, window time.Duration) Rule {
 	return Rule{name: name, kind: count, limit: Money{Minor: n}, length: window}
 }
@@ -115,6 +118,22 @@ func Count(name string, n int64, window time.Duration) Rule {
 // [Calendar], and spends count as in [Count].
 func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
 	return Rule{name: name, kind: countPer, limit: Money{Minor: n}, period: period, zone: zone, anchor: midnight}
+}
+
+// CountsDeclines returns a [Count] or [CountPer] rule that also counts each declined Charge,
+// Authorize and UpTo, whichever rule declines it, or a frozen account. It limits attempts: somebody
+// who tests the numbers of cards is declined mostly. The declines of the rule count, too, so room
+// comes back only to those who wait. A retry is no attempt, and neither is an increase.
+func (r Rule) CountsDeclines() Rule {
+	r.declines = true
+	return r
+}
+
+// CountsVoids returns a [Count] or [CountPer] rule that counts a spend for good from its
+// authorization on, also if it is voided, expires, or is canceled.
+func (r Rule) CountsVoids() Rule {
+	r.voids = true
+	return r
 }
 
 // bound requires that a spend begins with at least an amount, or with at most that amount.
@@ -246,6 +265,8 @@ func (r *Rule) validate(currency string) error {
 		return bad("an account's own limit is at most %v; that must be the rule's %v or more", r.atMost, r.limit)
 	case r.credits && (r.spends() || r.kind == perTransaction):
 		return bad("CountsCredits has no meaning there: a credit takes back no spend, and belongs to none")
+	case (r.declines || r.voids) && !r.spends():
+		return bad("CountsDeclines and CountsVoids have a meaning only for Count and CountPer")
 	case r.each && r.kind == perTransaction:
 		return bad("Per has no meaning there: the rule judges each spend alone")
 	case r.each && r.kind == leaky:
@@ -382,6 +403,12 @@ func (r *Rule) fingerprint() uint64 {
 	if r.each {
 		part("per")
 		part(r.per)
+	}
+	if r.declines {
+		part("declines")
+	}
+	if r.voids {
+		part("voids")
 	}
 	for _, b := range r.bounds {
 		part(fmt.Sprint("amount ", b.most, b.amount.Minor))

@@ -155,8 +155,8 @@ type Entry struct {
 	Kind      string // see spend.Entry
 	RequestID string // of the request that caused it
 	SpendID   string // of the request that began the spend
-	// SpendAmount is the amount of the request that began the spend, or of a credit. Rules may
-	// filter by it. It is 0 for a request that was declined or moved no money.
+	// SpendAmount is the amount of the request that began the spend, of a credit, or of the request
+	// that was declined. Rules may filter by it. It is 0 for a request that moves no money.
 	SpendAmount int64
 	Part        int64 // Seq of the entry that it corrects, or its own; 0 if it has an earlier date and corrects none
 	Amount      int64 // of the request

@@ -175,6 +175,48 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "a count of attempts",
+			rules: []spend.Rule{
+				spend.Count("attempts", 4, time.Hour).CountsDeclines().Per("merchant"), spend.PerTransaction("single", money(10)),
+				spend.Count("large", 1, time.Hour).CountsDeclines().MatchingAtLeast(money(40)), spend.CountPer("spends", 4, spend.Day, time.UTC),
+			},
+			why: "who tests the numbers of cards is declined mostly, and must wait after some attempts, and longer if he goes on",
+			steps: []step{
+				charge(1), charge(11).as("d").no(store.Never, "single"), charge(11).as("d").no(store.Never, "single").again(), able(11).no(store.Never, "single"),
+				authorize("h", 1), increase("h", 10).no(store.Never, "single"), shows(3, 0, 1), after(time.Minute),
+				upTo(50).down(money(12)).no(store.Never, "single"), shows(4, 0, 0), able(1).no(59*time.Minute, "attempts"),
+				charge(1).no(59*time.Minute, "attempts"), charge(1).no(59*time.Minute, "attempts"), charge(1).no(time.Hour, "attempts"),
+				charge(1).with("merchant", "other"),
+				after(59 * time.Minute), charge(1).no(time.Minute, "attempts"), after(time.Hour), charge(1), shows(1, 0, 3),
+				freeze("lost"), check(func(s *fixture) {
+					if d, err := charge(1).in(s).send(s.b); err != nil || d.Approved {
+						s.Errorf("a charge of a frozen account: %+v, %v", d, err)
+					}
+				}), shows(2, 0, 2), shows(4, 0, 0, "spends"), sound(13),
+			},
+		},
+		{
+			name: "a decline that fills a rule", rules: []spend.Rule{spend.Count("attempts", 2, time.Hour).CountsDeclines(), spend.Rolling("minute", money(10), time.Minute)},
+			why: "RetryAfter tells when all rules agree, and the decline is an attempt itself",
+			steps: []step{charge(10), check(func(s *fixture) {
+				d, err := charge(1).in(s).send(s.b)
+				if err != nil || len(d.Declines) != 1 || d.Declines[0].RetryAfter != time.Minute || d.RetryAfter != time.Hour {
+					s.Errorf("%+v, %v; want a decline by the minute, and RetryAfter of the hour", d, err)
+				}
+			}), after(time.Hour), charge(1)},
+		},
+		{
+			name:  "a count that forgives no void",
+			rules: []spend.Rule{spend.Count("all", 6, 30*days).CountsVoids(), spend.Count("often", 6, 30*days)},
+			why:   "who voids each authorization makes no room for the next",
+			steps: []step{
+				authorize("v", 1), void("v"), authorize("e", 1).lasting(time.Hour), authorize("s", 1).lasting(time.Hour).spent(),
+				authorize("c", 1), increase("c", 1), capture("c", 1), charge(1).as("x"), refund("x", 1), cancel("x"), shows(5, 0, 1),
+				after(2 * time.Hour), capture("e", 1).forced(), capture("v", 1).forced(), shows(5, 0, 1), shows(4, 0, 2, "often"),
+				record(1).ago(days), charge(1).no(29*days, "all"), shows(6, 0, 0), sound(16),
+			},
+		},
+		{
 			name: "a refund of more than was captured",
 			why:  "the merchant has sent the money, and no refund makes room beyond what was used",
 			rules: []spend.Rule{

@@ -10,13 +10,27 @@ import (
 )
 
 // judge checks a decision about n more units of a spend, which then amounts to
-// total, and about so many more spends.
-func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64) error {
+// total, and about so many more spends. If it is an attempt, a decline is noted.
+func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64, attempt bool) error {
 	now := s.now()
 	if d.Replayed || d.At.UnixMicro() != now {
 		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
 	}
 	refused, wait := 0, time.Duration(0)
+	agree := func(r modelRule, account string, t int64) bool {
+		return s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags)
+	}
+	agreed := make(map[string]bool)
+	for _, account := range sp.accounts {
+		for _, r := range s.rules {
+			agreed[account+" "+r.name] = agree(r, account, now)
+		}
+	}
+	for _, account := range sp.accounts {
+		if attempt && !d.Approved {
+			s.model.refused = append(s.model.refused, modelDecline{account, sp.tags, sp.first, now})
+		}
+	}
 	for _, account := range sp.accounts {
 		if reason := s.model.frozen[account]; reason != "" {
 			refused++
@@ -31,8 +45,8 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool {
 				return x.Rule == r.name && x.Account.Name == account
 			})
-			fits := func(t int64) bool { return s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags) }
-			if fits(now) != (at < 0) {
+			fits := func(t int64) bool { return agree(r, account, t) }
+			if agreed[account+" "+r.name] != (at < 0) {
 				return fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.name, account, at >= 0)
 			}
 			if at < 0 {

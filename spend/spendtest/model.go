@@ -25,6 +25,7 @@ type model struct {
 	figures map[string]int64  // the last decision with a rule on an account, by account and rule
 	told    map[string]int64  // the highest share that decisions have told, by account, rule and category
 	moves   []modelMove
+	refused []modelDecline
 	pruned  map[string]int64 // entries of this date and before may be gone, by account
 	gone    map[string]int64 // entries of this date and before are gone, by account
 	last    map[string]int64 // a decision on the account, and mostly the last one
@@ -56,6 +57,13 @@ type modelSpend struct {
 
 type modelPart struct{ at, held, taken, refunded int64 }
 
+// modelDecline is a declined request for a new spend, which would have begun with first.
+type modelDecline struct {
+	account   string
+	tags      map[string]string
+	first, at int64
+}
+
 // level is the content of a leaky bucket, as a decision has written it. It never changes.
 type level struct {
 	units float64
@@ -78,6 +86,8 @@ type modelRule struct {
 	value      string
 	not        bool   // the rule applies to all others
 	credits    bool   // they make room
+	declines   bool   // a count has them, too
+	voids      bool   // a count has them, too
 	tells      int    // which shares decisions tell; 0 is none
 	each       bool   // the limit holds for each category
 	one        string // the category, of a rule that of has narrowed
@@ -130,6 +140,12 @@ func (r modelRule) rule() spend.Rule {
 	}
 	if r.credits {
 		rule = rule.CountsCredits()
+	}
+	if r.declines {
+		rule = rule.CountsDeclines()
+	}
+	if r.voids {
+		rule = rule.CountsVoids()
 	}
 	return rule.AtMost(r.units(r.most)).Thresholds(r.thresholds()...)
 }
@@ -248,7 +264,7 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 			continue
 		}
 		if r.spends() {
-			if s.counting(t) && r.in(s.countAt, t) {
+			if r.voids && r.in(s.parts[0].at, t) || !r.voids && s.counting(t) && r.in(s.countAt, t) {
 				used++
 			}
 			continue
@@ -264,6 +280,11 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 			case s.willSpend(t):
 				used += p.held
 			}
+		}
+	}
+	for _, x := range m.refused {
+		if r.declines && x.account == account && r.matches(x.tags, x.first) && r.in(x.at, t) {
+			used++
 		}
 	}
 	switch {
@@ -390,6 +411,9 @@ func (m *model) mend(rules []modelRule, top, t int64) {
 	for i := range m.moves {
 		v := &m.moves[i]
 		v.at, v.date = min(v.at, t), min(v.date, t)
+	}
+	for i := range m.refused {
+		m.refused[i].at = min(m.refused[i].at, t)
 	}
 	for key, at := range m.figures {
 		m.figures[key] = min(at, t)

@@ -30,6 +30,17 @@ func perRules(r *rand.Rand, limit, width func() int64) []modelRule {
 	}
 }
 
+// attemptRules returns rules that count more than the spends that were made.
+func attemptRules(r *rand.Rand, width func() int64) []modelRule {
+	n := func() int64 { return 2 + r.Int64N(4) }
+	return []modelRule{
+		{kind: "count", name: "attempts", limit: n(), width: width(), declines: true, voids: r.IntN(2) == 0, from: r.Int64N(30)},
+		{kind: "counted", name: "attempts each", limit: n(), declines: true, each: true},
+		{kind: "count", name: "voids each", limit: n(), width: width(), voids: true, each: true},
+		{kind: "counted", name: "voids", limit: n(), voids: true, tag: "category", value: "travel"},
+	}
+}
+
 // of returns the rule for the category in tags, if its limit holds for each category.
 func (r modelRule) of(tags map[string]string) modelRule {
 	if r.each {
@@ -116,6 +127,11 @@ func (m *model) first(r modelRule, account string, now, t int64, is func(t int64
 			}
 		}
 		if early(s.expires) {
+			return false
+		}
+	}
+	for _, x := range m.refused {
+		if early(x.at + r.width) {
 			return false
 		}
 	}

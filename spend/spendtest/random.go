@@ -250,7 +250,7 @@ func (s *sequence) someRules() (rules []modelRule) {
 		{kind: "counted", name: "counted", limit: 1 + s.r.Int64N(6), offset: -3600e6},
 		{kind: "leaky", name: "leaky", limit: 64, width: leakyWidth(s.r)},
 	}
-	possible = append(append(possible, boundedRules(s.r, limit, width)...), perRules(s.r, limit, width)...)
+	possible = append(append(possible, boundedRules(s.r, limit, width)...), slices.Concat(perRules(s.r, limit, width), attemptRules(s.r, width))...)
 	for _, i := range s.r.Perm(len(possible))[:1+s.r.IntN(4)] {
 		r := possible[i]
 		r.most = 2 * r.limit

@@ -162,7 +162,7 @@ func (s *sequence) charge(method string) error {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
 		written := s.model.asked(s.rules, sp.accounts, now)
-		if err := s.judge(asked, sp, n, n, 1); err != nil || asked.Crossed != nil {
+		if err := s.judge(asked, sp, n, n, 1, false); err != nil || asked.Crossed != nil {
 			return fmt.Errorf("AbleToAccept: %+v, %w", asked, err)
 		}
 		written()
@@ -173,7 +173,7 @@ func (s *sequence) charge(method string) error {
 	}
 	err := s.try(r, want, func(d spend.Decision) error {
 		if method != "record" && !r.force {
-			if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
+			if err := s.judge(d, sp, n, n, 1, true); err != nil || !d.Approved {
 				return err
 			}
 		}
@@ -214,7 +214,7 @@ func (s *sequence) together() error {
 		s.model.decided(s.rules, sp.accounts, now)
 		s.model.arm(s.rules, sp.accounts, now)
 		s.model.counts(s.rules, sp.accounts, now)
-		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1); err != nil {
+		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1, true); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
 		}
 		s.sent = append(s.sent, sent{r, a.Decision})
@@ -241,7 +241,7 @@ func (s *sequence) upTo() error {
 		for sp.first = n; n > least && !s.model.fitsAll(s.rules, sp, now, n, n, 1); sp.first = n {
 			n--
 		}
-		if err := s.judge(d, sp, n, n, 1); err != nil || !d.Approved {
+		if err := s.judge(d, sp, n, n, 1, true); err != nil || !d.Approved {
 			return err
 		}
 		if d.Amount != money(n) {
@@ -325,7 +325,7 @@ func (s *sequence) increase(of string, sp *modelSpend, _ int64, want error) erro
 		if d.Approved && d.Amount != money(n) {
 			return fmt.Errorf("Increase added %v; want %v", d.Amount, money(n))
 		}
-		if err := s.judge(d, sp, n, sp.gross+n, 0); err != nil || !d.Approved {
+		if err := s.judge(d, sp, n, sp.gross+n, 0, false); err != nil || !d.Approved {
 			return err
 		}
 		sp.gross += n

@@ -141,7 +141,7 @@ func (tw *twins) someRules() {
 		{kind: "day", name: "day", offset: 3600e6},
 		{kind: "month", name: "month"},
 		{kind: "month", name: "month each", each: true},
-		{kind: "count", name: "count", width: width()},
+		{kind: "count", name: "count", width: width(), declines: r.IntN(2) == 0, voids: r.IntN(2) == 0},
 		{kind: "counted", name: "counted", offset: -3600e6},
 		{kind: "single", name: "single"},
 		{kind: "leaky", name: "leaky", width: width() << 2},

@@ -145,7 +145,7 @@ func (p *parser) json(n *yaml.Node) []byte {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i].Value, p.json(n.Content[i+1])
-			if v := n.Content[i+1].Value; key == "counts_credits" && (v == "true" || v == "false") {
+			if v := n.Content[i+1].Value; strings.HasPrefix(key, "counts_") && (v == "true" || v == "false") {
 				value = []byte(v)
 			}
 			b = append(append(append(append(b, ','), text(key)...), ':'), value...)

@@ -32,7 +32,7 @@ rules:
     where: {category: [travel, hotel], country: DE}
   - {name: single, per_transaction: 500}
   - {name: ever, lifetime: 10000, counts_credits: true, thresholds: [50, 100]}
-  - {name: often, count: 10, window: 1h, where_amount: {at_least: 50, at_most: 99.99}, per: merchant}
+  - {name: often, count: 10, window: 1h, where_amount: {at_least: 50, at_most: 99.99}, per: merchant, counts_declines: true}
 also:
   - budget: team
     currency: EUR
