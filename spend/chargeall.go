@@ -7,11 +7,11 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Answer is the answer to one request of [Budgets.ChargeAll].
+// Answer is the answer to one request of [Budgets.ChargeAll] or [Budgets.AuthorizeAll].
 type Answer struct {
 	Decision Decision
-	// Err is the error that Charge would have returned for this request alone. Decision is then
-	// zero.
+	// Err is the error that Charge or Authorize would have returned for this request alone. Decision
+	// is then zero.
 	Err error
 }
 
@@ -30,15 +30,25 @@ type Answer struct {
 // requests with mistakes keep their own error. Send the failed requests again: the ledger replays
 // those that were decided.
 func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
+	return b.sendAll(ctx, "charge_all", kindSpend, requests)
+}
+
+// AuthorizeAll authorizes several requests, as [Budgets.ChargeAll] charges them: each of them is
+// answered as [Budgets.Authorize] would answer it.
+func (b *Budgets) AuthorizeAll(ctx context.Context, requests []Request) []Answer {
+	return b.sendAll(ctx, "authorize_all", kindAuthorize, requests)
+}
+
+func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []Request) []Answer {
 	var first error
-	c := b.begin(ctx, "charge_all")
+	c := b.begin(ctx, method)
 	defer c.end(&first)
 	answers := make([]Answer, len(requests))
 	var jobs []*ledger.Job
 	var outs []*decided
 	var at []int // in requests
 	for i, r := range requests {
-		act, err := b.charging(kindSpend, r, nil)
+		act, err := b.charging(kind, r, nil)
 		if err != nil {
 			answers[i].Err, first = err, cmp.Or(first, err)
 			continue

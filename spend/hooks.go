@@ -51,7 +51,7 @@ type Outcome struct {
 	// Ahead is the time by which an account of the decision was ahead of the ledger's clock, which was
 	// set back or was wrong before. [Budgets.Mend] sets such an account right.
 	Ahead time.Duration
-	Err   error // nil also for a decline; of ChargeAll, the first error of a request
+	Err   error // nil also for a decline; of ChargeAll and AuthorizeAll, the first error of a request
 }
 
 // Label returns a word for the label of a metric: "approved"; "declined", if the amount would fit

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
@@ -157,6 +158,27 @@ func raceCases() []testCase {
 					s.Errorf("%d answers to %d requests, or any to none", len(answers), len(calls))
 				}
 			}), shows(100, 0, 0), sound(4)},
+		},
+		{
+			name: "holds that are sent together", why: "each of them is the hold that Authorize would open", rules: window,
+			steps: []step{freeze("lost"), check(func(s *fixture) {
+				calls := []call{
+					authorize("a", 60).lasting(time.Hour).spent(), authorize("f", 30).forced().ago(40 * days), authorize("b", 40), authorize("0", 0),
+					authorize("f", 30).forced().ago(40 * days),
+				}
+				var requests []spend.Request
+				for _, c := range calls {
+					requests = append(requests, c.in(s).money())
+				}
+				var got []string
+				for _, a := range s.b.AuthorizeAll(ctx, requests) {
+					got = append(got, fmt.Sprint(a.Decision.Approved, a.Decision.Replayed, a.Decision.Amount.Minor, a.Err))
+				}
+				want := "[false false 0 <nil>|true false 30 <nil>|false false 0 <nil>|false false 0 spend: invalid amount: 0.00 EUR; it must be positive|true true 30 <nil>]"
+				if all := "[" + strings.Join(got, "|") + "]"; all != want {
+					s.Errorf("the answers are %s; want %s", all, want)
+				}
+			}), shows(0, 0, 100), capture("f", 30).last(), gives("f", "captured", 0, 30, 0), sound(5)},
 		},
 		{
 			name: "many requests together", why: "a batch may be larger than one transaction of the ledger", rules: []spend.Rule{month(10)},

@@ -194,18 +194,26 @@ func approved(d spend.Decision) error {
 	return nil
 }
 
-// together sends a few charges together, some of them on one account.
+// together sends a few charges or authorizations together, some of them on one account.
 func (s *sequence) together() error {
 	now := s.now()
 	var requests []request
 	var all []spend.Request
 	var spends []*modelSpend
+	method, send := "charge", s.budgets.ChargeAll
+	hold := s.r.IntN(2) == 0
+	if hold {
+		method, send = "authorize", s.budgets.AuthorizeAll
+	}
 	for range 1 + s.r.IntN(4) {
-		r, sp := s.pays("charge", s.amount())
+		r, sp := s.pays(method, s.amount())
+		if hold {
+			s.held(&r, sp)
+		}
 		r.amount = s.scaled(r.amount)
 		requests, all, spends = append(requests, r), append(all, r.money()), append(spends, sp)
 	}
-	for i, a := range s.budgets.ChargeAll(ctx, all) {
+	for i, a := range send(ctx, all) {
 		r, sp := requests[i], spends[i]
 		s.tell("together %+v: %t %v", r, a.Decision.Approved, a.Err)
 		if a.Err != nil {
@@ -219,7 +227,7 @@ func (s *sequence) together() error {
 		}
 		s.sent = append(s.sent, sent{r, a.Decision})
 		if a.Decision.Approved {
-			s.model.charge(s.rules, r.id, sp, false, sp.first, now, now)
+			s.model.charge(s.rules, r.id, sp, hold, sp.first, now, now)
 		}
 		if err := s.crossed(a.Decision); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
