@@ -254,7 +254,9 @@ func (tw *twins) same(p int, r, planned request) error {
 		d, err := q.send(b)
 		tw.plain(d.Remaining)
 		for i := range d.Declines {
-			d.Declines[i].Account.Budget = ""
+			if d.Declines[i].Account.Budget = ""; d.Declines[i].AtLeast { // Prune adds ends of holds to the entries that it looks at
+				d.Declines[i].RetryAfter, d.RetryAfter = 0, 0
+			}
 		}
 		for i := range d.Crossed {
 			d.Crossed[i].Account.Budget = ""
