@@ -3,7 +3,6 @@ package migrations
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,21 +14,6 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/store"
 )
-
-// counter counts the migrations that a caller has applied.
-type counter struct{ n int }
-
-func (c *counter) logger() *slog.Logger { return slog.New(c) }
-
-func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
-func (c *counter) WithAttrs([]slog.Attr) slog.Handler       { return c }
-func (c *counter) WithGroup(string) slog.Handler            { return c }
-func (c *counter) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "migrated") {
-		c.n++
-	}
-	return nil
-}
 
 // poolWith returns a pool whose sessions have the given settings, and the given role unless it is
 // "".
