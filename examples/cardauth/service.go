@@ -191,7 +191,7 @@ func (s *service) figures(w http.ResponseWriter, r *http.Request) {
 		fail(w, status(err), err)
 		return
 	}
-	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": holds})
+	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": append([]spend.Status{}, holds...)})
 }
 
 // handle decodes a message, and answers it with its decision. The key is the Idempotency-Key, and of

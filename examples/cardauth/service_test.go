@@ -310,6 +310,9 @@ func TestPrune(t *testing.T) {
 		n.send("POST", "/authorizations", "pay", pay("30.00", "food", ""))
 		time.Sleep(7*24*time.Hour + time.Hour)
 		synctest.Wait()
+		if card := n.send("GET", "/cards/7", "", ""); card.Holds == nil || len(card.Holds) > 0 {
+			t.Errorf("the card has the holds %v; want an empty list", card.Holds)
+		}
 		for e, err := range n.cards.History(t.Context(), "card:7", nil) {
 			if err != nil || e.Kind != "expire" {
 				t.Errorf("the last entry is %+v, %v; want the end of the hold", e, err)
