@@ -449,7 +449,11 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money, le
 			return Decision{}, err
 		}
 		if amount.Minor < 0 || amount.Minor == 0 && !act.final {
-			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, amount)
+			zero := ""
+			if act.kind == kindCapture {
+				zero = ", or zero with Final"
+			}
+			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive%s", ErrAmount, amount, zero)
 		}
 		if amount.Minor > store.MaxAmount && b.anyLeaky() {
 			return Decision{}, fmt.Errorf("spend: %w: %v; a budget has a Leaky rule, which counts up to 2^53 minor units: %v",

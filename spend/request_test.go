@@ -12,6 +12,7 @@ import (
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -256,5 +257,44 @@ func TestWith(t *testing.T) {
 	}
 	if d, err := b.Charge(t.Context(), r); err != nil || !d.Replayed {
 		t.Errorf("the second charge in the first ledger: %+v, %v; want a replay", d, err)
+	}
+}
+
+// TestMessagesFitTheirCall: only a capture can be forced, and only a final one may be of zero.
+func TestMessagesFitTheirCall(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }})
+	b, err := spend.New(l, spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("r", cents(100))}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	if _, err := b.Authorize(ctx, spend.Request{ID: "h", Account: "a", Amount: cents(1), TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Second)
+	capture := func(n int64) error {
+		_, err := b.Capture(ctx, spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(n)})
+		return err
+	}
+	increase := func(n int64) error {
+		_, err := b.Increase(ctx, spend.IncreaseRequest{ID: "c", HoldID: "h", Amount: cents(n)})
+		return err
+	}
+	void := func(int64) error { _, err := b.Void(ctx, spend.VoidRequest{ID: "c", HoldID: "h"}); return err }
+	for _, c := range []struct {
+		call func(int64) error
+		n    int64
+		says string
+	}{
+		{capture, 1, "spend: hold has expired; to capture money that has been taken nevertheless, set Force"},
+		{increase, 1, "spend: hold has expired"},
+		{void, 0, "spend: hold has expired"},
+		{capture, 0, "spend: invalid amount: 0.00 EUR; it must be positive, or zero with Final"},
+		{increase, 0, "spend: invalid amount: 0.00 EUR; it must be positive"},
+	} {
+		if err := c.call(c.n); err == nil || err.Error() != c.says {
+			t.Errorf("got %v; want %q", err, c.says)
+		}
 	}
 }

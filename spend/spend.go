@@ -113,11 +113,13 @@ func (t *attempt) usable() error {
 	sp := t.spend
 	switch {
 	case sp.expires == 0:
-		return fmt.Errorf("spend: %w: the amount was spent or recorded at once and never held", ErrHoldEnded)
+		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
 	case t.spent():
 		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
+	case t.expired() && t.act.kind != kindCapture:
+		return fmt.Errorf("spend: %w", ErrHoldExpired)
 	case t.expired():
 		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	}
